@@ -1,0 +1,164 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/error.hpp"
+
+/// The memory that the ranks of one host share, as it lies in a region (a memfd, later also `/dev/shm` or an
+/// ivshmem device). The launcher makes and formats it, ranks inherit it, and everything in it may be written
+/// by a peer that is broken or hostile: offsets are computed here from validated numbers, never read from the
+/// region after `RegionView::open`.
+///
+///     RegionHeader | roster: 1 byte a rank | RankBlock per rank | doorbells per rank | ring directory |
+///     rings
+///
+/// Pages are touched only when used; nothing but address space grows with the square of the ranks.
+namespace isthmus::wire {
+
+inline constexpr std::size_t cache_line = 64;
+inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
+inline constexpr std::uint32_t region_version = 1;
+inline constexpr std::uint32_t maximum_local_ranks = 16384;
+
+using JobKey = std::array<std::uint8_t, 16>;
+
+/// Sizes of the ring between one ordered pair of ranks; powers of two.
+struct RingGeometry {
+  std::uint32_t cells = 0;       ///< 64-byte cells: headers and messages that fit into one line
+  std::uint32_t data_bytes = 0;  ///< the byte ring beside them, for eager payloads and fragments
+
+  /// Smaller rings the more pairs there may be.
+  static RingGeometry for_ranks(std::uint32_t local_ranks) noexcept;
+  [[nodiscard]] bool valid() const noexcept;
+};
+
+/// How waiting ranks behave, the same in the whole job because a sender must know whether its peer may sleep.
+enum class IdlePolicy : std::uint32_t {
+  spin = 1,   ///< every rank has a core of its own: poll, then yield
+  sleep = 2,  ///< more ranks than cores: yield, then sleep on a futex; senders ring a doorbell
+};
+
+/// Life of a rank, one byte in the roster, written by its owner alone (SR-IOV paper, section III-B).
+enum class RosterState : std::uint8_t { absent = 0, joined = 1, finalized = 2 };
+
+struct alignas(cache_line) RegionHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t header_bytes;
+  std::uint64_t region_bytes;
+  JobKey key;
+  std::uint32_t ranks;
+  IdlePolicy idle;
+  RingGeometry geometry;
+  std::uint32_t cores;        ///< cores that the job may use on this host
+  std::uint32_t universe;     ///< MPI_UNIVERSE_SIZE
+  std::array<char, 64> job;   ///< job name for messages, zero-terminated
+  std::array<char, 64> host;  ///< host name as the launcher saw it, zero-terminated
+
+  alignas(cache_line) std::atomic<std::uint32_t> rings_used;  ///< rings handed out so far
+  alignas(cache_line)
+      std::atomic<std::uint32_t> finalize_count;  ///< ranks that have entered MPI_Finalize; futex word
+  alignas(cache_line)
+      std::atomic<std::uint32_t> abort_state;  ///< 0, then 1 + rank of the first that called MPI_Abort
+  std::atomic<std::int32_t> abort_code;
+};
+
+/// Where a rank runs. The launcher fills in what binding decided, the rank the rest when it joins.
+struct PlaceRecord {
+  std::int32_t pid;  ///< as the rank itself sees it
+  std::uint32_t uid;
+  std::int32_t package;                     ///< socket, -1 if not bound to one
+  std::int32_t numa;                        ///< NUMA node, -1 if not bound to one
+  std::int32_t core;                        ///< logical core, -1 if not bound to one
+  std::int32_t appnum;                      ///< MPI_APPNUM: which part of a `:` command line
+  std::array<std::uint64_t, 6> namespaces;  ///< inode numbers: ipc, mnt, net, pid, user, uts
+  std::uint64_t
+      probe_address;  ///< where in the rank's own memory `probe_nonce` stands, for trying process_vm_readv
+  std::uint64_t probe_nonce;
+};
+
+struct alignas(cache_line) RankBlock {
+  std::atomic<std::uint32_t> connections;                   ///< rings announced to this rank; grows
+  alignas(cache_line) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on this futex word
+  alignas(cache_line) PlaceRecord place;
+};
+
+/// Offsets in bytes from the region's start, all multiples of a cache line.
+struct RegionLayout {
+  std::uint32_t ranks = 0;
+  RingGeometry geometry;
+  std::uint64_t roster = 0, blocks = 0, doorbells = 0, directory = 0, rings = 0;
+  std::uint64_t doorbell_words = 0;  ///< 64-bit words a rank
+  std::uint64_t ring_bytes = 0;
+  std::uint64_t bytes = 0;
+
+  /// Fails with `ErrorClass::arg` for zero or too many ranks and for a geometry that is not valid.
+  static Result<RegionLayout> make(std::uint32_t ranks, RingGeometry geometry);
+};
+
+/// A region that has been checked. Cheap to copy; does not own the mapping.
+class RegionView {
+ public:
+  /// What the launcher writes at the start of a zero-filled region.
+  struct Format {
+    JobKey key{};
+    IdlePolicy idle = IdlePolicy::spin;
+    std::uint32_t cores = 1;
+    std::uint32_t universe = 1;
+    const char* job = "";
+    const char* host = "";
+  };
+
+  /// Writes the header into zero-filled `memory` of at least `layout.bytes`.
+  static RegionView format(std::span<std::byte> memory, const RegionLayout& layout, const Format& format);
+  /// Checks everything that later accesses rely on: magic, version, sizes, geometry, alignment.
+  static Result<RegionView> open(std::span<std::byte> memory);
+
+  [[nodiscard]] const RegionLayout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::uint32_t ranks() const noexcept { return layout_.ranks; }
+  [[nodiscard]] RegionHeader& header() const noexcept { return *at<RegionHeader>(0); }
+  /// `rank` below `ranks()`, here and in what follows.
+  [[nodiscard]] std::atomic<RosterState>& roster(std::uint32_t rank) const noexcept {
+    return at<std::atomic<RosterState>>(layout_.roster)[rank];
+  }
+  [[nodiscard]] RankBlock& block(std::uint32_t rank) const noexcept {
+    return at<RankBlock>(layout_.blocks)[rank];
+  }
+  /// One bit per sender that has written to `rank` since it last looked.
+  [[nodiscard]] std::span<std::atomic<std::uint64_t>> doorbells(std::uint32_t rank) const noexcept {
+    return {at<std::atomic<std::uint64_t>>(layout_.doorbells) + rank * layout_.doorbell_words,
+            layout_.doorbell_words};
+  }
+  /// 1 + number of the ring from each sender to `rank`, 0 where there is none yet.
+  [[nodiscard]] std::span<std::atomic<std::uint32_t>> directory(std::uint32_t rank) const noexcept {
+    return {at<std::atomic<std::uint32_t>>(layout_.directory) + std::uint64_t{rank} * layout_.ranks,
+            layout_.ranks};
+  }
+  /// Memory of ring `number`, which must be below `ring_capacity()`.
+  [[nodiscard]] std::span<std::byte> ring(std::uint32_t number) const noexcept {
+    return memory_.subspan(layout_.rings + number * layout_.ring_bytes, layout_.ring_bytes);
+  }
+  [[nodiscard]] std::uint64_t ring_capacity() const noexcept {
+    return std::uint64_t{layout_.ranks} * (layout_.ranks - 1);
+  }
+
+ private:
+  RegionView(std::span<std::byte> memory, const RegionLayout& layout) : memory_(memory), layout_(layout) {}
+  template <class T>
+  [[nodiscard]] T* at(std::uint64_t offset) const noexcept {
+    return reinterpret_cast<T*>(memory_.data() + offset);
+  }
+
+  std::span<std::byte> memory_;
+  RegionLayout layout_;
+};
+
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
+              std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(std::atomic<RosterState>) == 1);
+
+}  // namespace isthmus::wire

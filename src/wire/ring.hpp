@@ -1,0 +1,107 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/error.hpp"
+#include "wire/region.hpp"
+
+/// What one rank writes to another through their ring: 64-byte cells, each with a header and up to
+/// `inline_capacity` bytes of payload, and a byte ring for longer payloads. A cell is valid when its
+/// `sequence` is the one that the reader expects at that position, so reader and writer share no counter but
+/// the reader's progress.
+namespace isthmus::wire {
+
+enum class CellKind : std::uint8_t {
+  eager_inline = 1,   ///< whole message in the cell
+  eager = 2,          ///< whole message in the byte ring
+  ready_to_send = 3,  ///< rendezvous: envelope and `SendOffer`
+  clear_to_send = 4,  ///< rendezvous: `ReceiveOffer`
+  fragment = 5,       ///< rendezvous: a piece of the stream, `FragmentHeader`, bytes in the byte ring
+  acknowledge = 6,    ///< a synchronous eager message has been matched: `Cookie`
+  share_done = 7,     ///< rendezvous: the receiver has copied all of it: `Cookie`
+  split_start = 8,    ///< rendezvous by both sides: `SplitOffer`
+};
+
+enum class CellFlag : std::uint8_t { none = 0, synchronous = 1 };
+
+inline constexpr std::size_t inline_capacity = 32;
+
+/// The envelope (MPI 5.0, section 3.2.3) and the size of what it announces.
+struct CellHeader {
+  std::uint64_t context;  ///< communicator context
+  std::int32_t source;    ///< sender's rank in that communicator
+  std::int32_t tag;
+  std::uint32_t size;  ///< eager kinds, fragment: payload bytes
+  CellKind kind;
+  CellFlag flag;
+  std::uint16_t reserved;
+};
+static_assert(sizeof(CellHeader) == 24);
+
+struct alignas(cache_line) Cell {
+  CellHeader header;
+  std::array<std::byte, inline_capacity> payload;
+  std::uint32_t pad;
+  std::atomic<std::uint32_t> sequence;  ///< low 32 bits of position + 1, stored last
+};
+static_assert(sizeof(Cell) == cache_line);
+
+/// Names a request of the process that made it; only that process interprets it, after looking it up.
+using Cookie = std::uint64_t;
+
+struct SendOffer {
+  Cookie sender;
+  std::uint64_t bytes;
+  std::uint64_t address;  ///< in the sender's address space; 0 where the data is not contiguous
+};
+struct ReceiveOffer {
+  Cookie sender;
+  Cookie receiver;
+  std::uint64_t bytes;  ///< what the receiver takes: the smaller of both sizes
+};
+struct FragmentHeader {
+  Cookie receiver;
+  std::uint64_t offset;
+};
+struct SplitOffer {
+  Cookie sender;
+  std::uint64_t address;  ///< in the receiver's address space
+  std::uint64_t bytes;
+  std::uint32_t share;  ///< index of the `Share` in the ring whose reader this sender is
+  std::uint32_t chunk;
+};
+static_assert(sizeof(SendOffer) <= inline_capacity && sizeof(ReceiveOffer) <= inline_capacity &&
+              sizeof(SplitOffer) <= inline_capacity);
+
+/// A copy that both sides work on: the reader of a ring pulls chunks from the front while the writer pushes
+/// chunks from the back.
+struct alignas(cache_line) Share {
+  std::atomic<std::uint64_t> claimed;  ///< low half: chunks taken from the front; high half: from the back
+  std::atomic<std::uint32_t> done;     ///< chunks copied
+  std::atomic<std::uint32_t> in_use;   ///< 1 from the receiver's offer until the sender has let go
+};
+
+inline constexpr std::uint32_t shares_per_ring = 8;
+
+/// Start of a ring; cells and bytes follow it.
+struct RingHeader {
+  alignas(cache_line) std::atomic<std::uint64_t> cells_read;  ///< written by the reader
+  std::atomic<std::uint64_t> bytes_read;                      ///< written by the reader
+  alignas(cache_line) std::array<Share, shares_per_ring> shares;
+};
+
+/// Header of a cell as the reader copied it out, checked against what any later step relies on.
+struct Received {
+  CellHeader header;
+  std::array<std::byte, inline_capacity> payload;
+};
+
+/// Checks a copied cell: known kind and flag, sizes within the ring's geometry, tag and source not negative.
+/// `ErrorClass::intern` otherwise.
+[[nodiscard]] Result<> check(const CellHeader& header, const RingGeometry& geometry);
+
+}  // namespace isthmus::wire
