@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# ./dev setup [build|test|bench]...: installs what these sets need (default: build and test). Quick when nothing is missing.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# entries FILE SET: the lines of FILE under the section [SET], without comments.
+entries() {
+  awk -v set="$2" '{ sub(/#.*/, ""); gsub(/[ \t]+$/, "") } /^\[/ { on = ($1 == "[" set "]"); next } on && NF' "$1"
+}
+
+missing_packages() {
+  local wanted
+  wanted=$(for set in "$@"; do entries "$DEV_ROOT/tools/dev/debian-packages.txt" "$set"; done | sort -u)
+  # shellcheck disable=SC2086
+  comm -23 <(echo "$wanted") <(
+    { dpkg-query -W -f='${db:Status-Status} ${Package}\n' $wanted 2>/dev/null || true; } |
+      awk '$1 == "installed" {print $2}' | sort -u
+  )
+}
+
+install_packages() {
+  local sudo=() list
+  list=$(ls /var/lib/apt/lists/*_Packages* 2>/dev/null | head -n 1 || true)
+  if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+      sudo=(sudo)
+    else
+      die "these Debian packages are missing, and only root can install them; run as root:
+  apt-get install --no-install-recommends $*"
+    fi
+  fi
+  say "installing Debian packages: $*"
+  local install=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive
+    apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 "$@")
+  mkdir -p "$DEV_LOGS"
+  if [ -n "$list" ] && "${install[@]}" >"$DEV_LOGS/apt.log" 2>&1; then return; fi
+  "${sudo[@]}" apt-get update -q >"$DEV_LOGS/apt.log" 2>&1 || true
+  "${install[@]}" >>"$DEV_LOGS/apt.log" 2>&1 || {
+    tail -n 20 "$DEV_LOGS/apt.log" >&2
+    die "apt-get could not install: $* (the full log is build/logs/apt.log)"
+  }
+}
+
+debian_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    note "not a Debian or Ubuntu system: install the counterparts of the packages in tools/dev/debian-packages.txt yourself"
+    return
+  fi
+  local missing
+  missing=$(missing_packages "$@")
+  # shellcheck disable=SC2086
+  if [ -n "$missing" ]; then install_packages $missing; fi
+}
+
+# The distribution's interpreter where there is one: the python3-dev package belongs to it.
+python_of_system() { if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi; }
+
+# virtual_environment FOLDER PACKAGE...: made anew only when the list or the interpreter has changed.
+virtual_environment() {
+  local folder="$DEV_ROOT/$1" python stamp
+  shift
+  python=$(python_of_system) || die "python3 was not found"
+  stamp="$("$python" -VV) $*"
+  if [ -x "$folder/bin/python" ] && [ "$(cat "$folder/packages.stamp" 2>/dev/null)" = "$stamp" ]; then return; fi
+  say "Python packages into ${folder#"$DEV_ROOT"/}: $*"
+  mkdir -p "$DEV_LOGS"
+  local log="$DEV_LOGS/pip.log"
+  {
+    rm -rf "$folder"
+    "$python" -m venv "$folder" &&
+      "$folder/bin/python" -m pip install --disable-pip-version-check "$@"
+  } >"$log" 2>&1 || {
+    tail -n 20 "$log" >&2
+    die "pip could not install: $* (the full log is build/logs/pip.log)"
+  }
+  echo "$stamp" >"$folder/packages.stamp"
+}
+
+python_packages() {
+  local list="$DEV_ROOT/tools/dev/python-packages.txt" set folder packages
+  for set in "$@"; do
+    while read -r folder; do
+      packages=$(awk -v head="[$set] $folder" \
+        '{ sub(/#.*/, ""); gsub(/[ \t]+$/, "") } /^\[/ { on = ($0 == head); next } on && NF' "$list")
+      # shellcheck disable=SC2086
+      virtual_environment "$folder" $packages
+    done < <(awk -v set="[$set]" '$1 == set {print $2}' "$list")
+  done
+}
+
+case "${1:-}" in -h | --help)
+  cat <<'HELP'
+usage: ./dev setup [build|test|bench]...
+
+Installs what building, testing or benchmarking needs; without a name, what building and testing needs. Debian packages come
+from apt-get (as root or by sudo), Python packages go into build/. The lists: tools/dev/debian-packages.txt and
+tools/dev/python-packages.txt.
+HELP
+  exit 0 ;;
+esac
+
+sets=("$@")
+if [ ${#sets[@]} = 0 ]; then sets=(build test); fi
+for set in "${sets[@]}"; do
+  case "$set" in build | test | bench) ;; *) die "setup: '$set' is none of build, test, bench" ;; esac
+done
+
+dev_lock setup
+debian_packages build "${sets[@]}"
+python_packages "${sets[@]}"
