@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/ref.hpp"
+#include "comm/attributes.hpp"
+#include "comm/errhandler.hpp"
+#include "comm/group.hpp"
+#include "comm/info.hpp"
+#include "p2p/engine.hpp"
+
+namespace isthmus {
+
+/// What a communicator's collectives keep between calls (shared flags, sequence numbers); `coll/` derives
+/// from it.
+class CollectiveState {
+ public:
+  virtual ~CollectiveState() = default;
+};
+
+/// A group of processes with matching spaces of its own (MPI 5.0, chapter 7). Holds no algorithm:
+/// point-to-point is `engine()`'s, collectives are `coll/`'s. Freed objects live on until pending operations
+/// have let go of them.
+class Communicator final : public RefCounted {
+ public:
+  /// An intracommunicator. `engine`'s process must be in `group`. Opens the contexts `context` and `context +
+  /// 1`.
+  static Ref<Communicator> make(Engine& engine, Ref<Group> group, ContextId context);
+  /// An intercommunicator: `local` talks to `remote`.
+  static Ref<Communicator> make_inter(Engine& engine, Ref<Group> local, Ref<Group> remote, ContextId context,
+                                      bool local_is_low);
+
+  [[nodiscard]] Engine& engine() const noexcept { return engine_; }
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  [[nodiscard]] bool is_inter() const noexcept { return static_cast<bool>(remote_group_); }
+  /// Size of the group that messages go to: the remote group of an intercommunicator, else the group.
+  [[nodiscard]] int remote_size() const noexcept { return remote_size_; }
+  [[nodiscard]] const Ref<Group>& group() const noexcept { return group_; }
+  [[nodiscard]] const Ref<Group>& remote_group() const noexcept { return remote_group_; }
+  /// Which of two groups comes first in MPI_Intercomm_merge where both ask for the same.
+  [[nodiscard]] bool local_is_low() const noexcept { return local_is_low_; }
+
+  /// Process of rank `rank` in the group that messages go to.
+  [[nodiscard]] PeerId peer(int rank) const noexcept {
+    return peers_ ? peers_[rank] : static_cast<PeerId>(rank);
+  }
+  [[nodiscard]] ContextId context_id() const noexcept { return context_id_; }
+  /// Matching spaces of point-to-point and of collective messages.
+  [[nodiscard]] MatchContext& context() const noexcept { return *context_; }
+  [[nodiscard]] MatchContext& collective_context() const noexcept { return *collective_context_; }
+
+  [[nodiscard]] Target target(int rank, int tag) const noexcept {
+    return {peer(rank), context_id_, rank_, tag};
+  }
+  [[nodiscard]] Target collective_target(int rank, int tag) const noexcept {
+    return {peer(rank), context_id_ + 1, rank_, tag};
+  }
+
+  // What programs hang on a communicator.
+  std::string name;
+  Ref<Errhandler> errhandler;
+  Ref<Info> info;
+  AttributeSet attributes;
+  std::unique_ptr<CollectiveState> collective_state;
+
+ private:
+  Communicator(Engine& engine, Ref<Group> group, Ref<Group> remote, ContextId context, bool local_is_low);
+  ~Communicator() override;
+
+  Engine& engine_;
+  Ref<Group> group_;
+  Ref<Group> remote_group_;
+  std::unique_ptr<PeerId[]> peers_;  ///< null where rank i is process i
+  int rank_ = 0;
+  int size_ = 0;
+  int remote_size_ = 0;
+  bool local_is_low_ = false;
+  ContextId context_id_ = 0;
+  MatchContext* context_ = nullptr;
+  MatchContext* collective_context_ = nullptr;
+};
+
+}  // namespace isthmus

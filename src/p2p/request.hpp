@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/ref.hpp"
+#include "p2p/message.hpp"
+#include "wire/ring.hpp"
+
+namespace isthmus {
+
+class MatchContext;
+class Peer;
+struct UnexpectedMessage;
+
+/// A pending operation. Requests live in their engine's `RequestPool` and never move; all fields are guarded
+/// by the engine's lock. `complete` is final: once set, `status` and `error` no longer change.
+class Request {
+ public:
+  enum class Kind : std::uint8_t { none, send, receive, generalized, persistent };
+
+  // The hot part: what posting, matching and waiting touch.
+  Kind kind = Kind::none;
+  bool complete = false;
+  bool cancelled = false;
+  bool matched = false;      ///< receive: an envelope has been assigned; it can no longer be cancelled
+  bool synchronous = false;  ///< send: completes when matched
+  bool orphan = false;       ///< freed by its owner (MPI_Request_free): goes back to the pool at completion
+  std::uint32_t index = 0;   ///< in the pool
+  std::uint32_t generation = 0;
+  int source = 0;  ///< receive: wanted; send: mine
+  int tag = 0;
+  Payload payload;
+  Status status;
+  MatchContext* context = nullptr;
+  Request* next = nullptr;  ///< in the queue that holds it
+  Request* previous = nullptr;
+  std::uint64_t order = 0;  ///< receive: age among posted receives of its context
+
+  // The part that only rendezvous and waiting sends use.
+  Peer* peer = nullptr;
+  ContextId context_id = 0;
+  std::uint64_t moved = 0;  ///< bytes carried so far
+  std::uint64_t limit = 0;  ///< bytes to carry: the smaller of both sides' sizes
+  std::uint32_t share = 0;  ///< index of the `wire::Share` of a copy by both sides
+  std::uint32_t chunk = 0;  ///< its chunk size
+  wire::Cookie remote = 0;  ///< the peer's cookie
+  std::uint64_t remote_address = 0;
+  std::unique_ptr<Cursor> cursor;  ///< position in a payload that is not contiguous
+  Ref<const Datatype> type;        ///< keeps the payload's datatype alive
+  void* owner =
+      nullptr;  ///< for the layer above: communicator of the error handler, persistent description, ...
+
+  /// What wait and test return for it: success, or truncation and the like.
+  [[nodiscard]] int error() const noexcept { return status.error; }
+  [[nodiscard]] wire::Cookie cookie() const noexcept { return (std::uint64_t{generation} << 32) | index; }
+};
+
+}  // namespace isthmus
