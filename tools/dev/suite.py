@@ -1,0 +1,186 @@
+"""What a test suite written in Python uses; the contract of a suite is tools/dev/suites/README.md.
+
+    from suite import Suite
+    suite = Suite("launcher")
+    with suite.case("exit status of the failing rank"):
+        result = suite.run(["build/prefix/bin/mpiexec", "-n", "2", "false"])
+        suite.expect(result, status=1)
+    suite.finish()
+"""
+
+import contextlib
+import dataclasses
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+PREFIX = BUILD / "prefix"
+VENV = BUILD / "venv"
+LOGS = BUILD / "logs"
+
+
+@dataclasses.dataclass
+class Result:
+    """What a command did. A command that was stopped for its time has `timed_out` and the status of its killing signal."""
+
+    command: list
+    status: int  # the exit status, or minus the number of the signal that ended it
+    out: str
+    err: str
+    seconds: float
+    timed_out: bool
+
+    @property
+    def text(self):
+        return self.out + self.err
+
+    def __str__(self):
+        end = "stopped after its time" if self.timed_out else f"exit status {self.status}"
+        lines = [f"$ {shlex.join(map(str, self.command))}", f"{end}, {self.seconds:.1f} s"]
+        for name, text in (("stdout", self.out), ("stderr", self.err)):
+            if text:
+                shown = text.splitlines()
+                if len(shown) > 60:
+                    shown = shown[:20] + [f"... {len(shown) - 60} lines left out ..."] + shown[-40:]
+                lines += [f"{name}:"] + ["  " + line for line in shown]
+        return "\n".join(lines)
+
+
+def run(command, *, timeout=60.0, env=None, stdin="", cwd=ROOT):
+    """Runs a command in a process group of its own; at the timeout the whole group is killed. `env` adds to the environment
+    (None as a value removes a variable)."""
+    variables = dict(os.environ)
+    for name, value in (env or {}).items():
+        if value is None:
+            variables.pop(name, None)
+        else:
+            variables[name] = str(value)
+    begin = time.monotonic()
+    # Files, not pipes: a process that was left behind with the pipe's end open must not hold the suite.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as given:
+        given.write(stdin.encode() if isinstance(stdin, str) else stdin)
+        given.seek(0)
+        process = subprocess.Popen(
+            list(map(str, command)), stdin=given, stdout=out, stderr=err, env=variables, cwd=cwd, start_new_session=True
+        )
+        timed_out = False
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        seconds = time.monotonic() - begin
+        out.seek(0)
+        err.seek(0)
+        return Result(
+            list(command),
+            process.returncode,
+            out.read().decode(errors="replace"),
+            err.read().decode(errors="replace"),
+            seconds,
+            timed_out,
+        )
+
+
+class Skip(Exception):
+    """Raised in a case to skip it; its text says why."""
+
+
+class Suite:
+    """Counts cases and prints them as the contract wants."""
+
+    def __init__(self, name):
+        self.name = name
+        self.passed = self.failed = self.skipped = 0
+        self._tmp = None
+        os.chdir(ROOT)
+
+    @property
+    def tmp(self):
+        """A folder for this run, removed at its end."""
+        if self._tmp is None:
+            self._tmp = Path(tempfile.mkdtemp(prefix=f"isthmus-{self.name}."))
+        return self._tmp
+
+    def run(self, command, **options):
+        return run(command, **options)
+
+    def ok(self, name):
+        self.passed += 1
+        print(f"ok: {name}", flush=True)
+
+    def fail(self, name, details=""):
+        self.failed += 1
+        print(f"FAIL: {name}")
+        for line in str(details).splitlines():
+            print("    " + line)
+        sys.stdout.flush()
+
+    def skip(self, name, why):
+        self.skipped += 1
+        print(f"skip: {name} ({why})", flush=True)
+
+    def check(self, name, condition, details=""):
+        """One case in one line."""
+        if condition:
+            self.ok(name)
+        else:
+            self.fail(name, details)
+        return bool(condition)
+
+    @contextlib.contextmanager
+    def case(self, name):
+        """A case that passes unless its body raises."""
+        try:
+            yield
+        except Skip as why:
+            self.skip(name, why)
+        except AssertionError as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            self.fail(name, str(error) or f"{Path(where.filename).name}:{where.lineno}: {where.line}")
+        except Exception:
+            self.fail(name, traceback.format_exc())
+        else:
+            self.ok(name)
+
+    def expect(self, result, *, status=0, out=None, err=None, within=None):
+        """Fails the case unless the command exited with `status` (None: whatever), `out` and `err` (regular expressions,
+        multi-line) are found in what it printed there, and it took at most `within` seconds."""
+        problems = []
+        if result.timed_out:
+            problems.append("the command did not end in its time")
+        elif status is not None and result.status != status:
+            problems.append(f"exit status {result.status}, expected {status}")
+        for name, pattern, text in (("stdout", out, result.out), ("stderr", err, result.err)):
+            if pattern is not None and not re.search(pattern, text, re.MULTILINE):
+                problems.append(f"{name} has no match for: {pattern}")
+        if within is not None and result.seconds > within:
+            problems.append(f"took {result.seconds:.2f} s, expected at most {within} s")
+        if problems:
+            raise AssertionError("\n".join(problems + [str(result)]))
+        return result
+
+    def finish(self):
+        """Prints the summary line and ends the process."""
+        if self.passed + self.failed + self.skipped == 0:
+            self.fail("the suite ran no case")
+        if self._tmp is not None:
+            shutil.rmtree(self._tmp, ignore_errors=True)
+        print(f"{self.name}: {self.passed} passed, {self.failed} failed, {self.skipped} skipped", flush=True)
+        sys.exit(1 if self.failed else 0)
