@@ -12,6 +12,9 @@ namespace isthmus::wire {
 namespace {
 
 constexpr std::uint64_t page = 4096;
+/// Address space only: pages that nobody touches cost nothing.
+constexpr std::uint64_t heap_base = std::uint64_t{1} << 30;
+constexpr std::uint64_t heap_per_rank = std::uint64_t{64} << 20;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -51,7 +54,9 @@ Result<RegionLayout> RegionLayout::make(std::uint32_t ranks, RingGeometry geomet
   layout.rings = round_up(layout.directory + std::uint64_t{ranks} * ranks * sizeof(std::uint32_t), page);
   layout.ring_bytes =
       round_up(sizeof(RingHeader) + geometry.cells * sizeof(Cell) + geometry.data_bytes, page);
-  layout.bytes = layout.rings + std::uint64_t{ranks} * (ranks - 1) * layout.ring_bytes;
+  layout.heap = layout.rings + std::uint64_t{ranks} * (ranks - 1) * layout.ring_bytes;
+  layout.heap_bytes = heap_base + ranks * heap_per_rank;
+  layout.bytes = layout.heap + layout.heap_bytes;
   return layout;
 }
 

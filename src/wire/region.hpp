@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/error.hpp"
+#include "wire/heap.hpp"
 
 /// The memory that the ranks of one host share, as it lies in a region (a memfd, later also `/dev/shm` or an
 /// ivshmem device). The launcher makes and formats it, ranks inherit it, and everything in it may be written
@@ -65,6 +66,7 @@ struct alignas(cache_line) RegionHeader {
   alignas(cache_line)
       std::atomic<std::uint32_t> abort_state;  ///< 0, then 1 + rank of the first that called MPI_Abort
   std::atomic<std::int32_t> abort_code;
+  alignas(cache_line) HeapHeader heap;
 };
 
 /// Where a rank runs. The launcher fills in what binding decided, the rank the rest when it joins.
@@ -91,9 +93,10 @@ struct alignas(cache_line) RankBlock {
 struct RegionLayout {
   std::uint32_t ranks = 0;
   RingGeometry geometry;
-  std::uint64_t roster = 0, blocks = 0, doorbells = 0, directory = 0, rings = 0;
+  std::uint64_t roster = 0, blocks = 0, doorbells = 0, directory = 0, rings = 0, heap = 0;
   std::uint64_t doorbell_words = 0;  ///< 64-bit words a rank
   std::uint64_t ring_bytes = 0;
+  std::uint64_t heap_bytes = 0;
   std::uint64_t bytes = 0;
 
   /// Fails with `ErrorClass::arg` for zero or too many ranks and for a geometry that is not valid.
@@ -141,6 +144,9 @@ class RegionView {
   /// Memory of ring `number`, which must be below `ring_capacity()`.
   [[nodiscard]] std::span<std::byte> ring(std::uint32_t number) const noexcept {
     return memory_.subspan(layout_.rings + number * layout_.ring_bytes, layout_.ring_bytes);
+  }
+  [[nodiscard]] RegionHeap heap() const noexcept {
+    return {header().heap, memory_.subspan(layout_.heap, layout_.heap_bytes)};
   }
   [[nodiscard]] std::uint64_t ring_capacity() const noexcept {
     return std::uint64_t{layout_.ranks} * (layout_.ranks - 1);

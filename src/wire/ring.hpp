@@ -82,6 +82,7 @@ static_assert(sizeof(SendOffer) <= inline_capacity && sizeof(ReceiveOffer) <= in
 struct alignas(cache_line) Share {
   std::atomic<std::uint64_t> claimed;  ///< low half: chunks taken from the front; high half: from the back
   std::atomic<std::uint32_t> done;     ///< chunks copied
+  std::atomic<std::uint32_t> failed;   ///< a chunk could not be copied: an errno
   std::atomic<std::uint32_t> in_use;   ///< 1 from the receiver's offer until the sender has let go
 };
 
@@ -94,11 +95,23 @@ struct RingHeader {
   alignas(cache_line) std::array<Share, shares_per_ring> shares;
 };
 
-/// Header of a cell as the reader copied it out, checked against what any later step relies on.
-struct Received {
-  CellHeader header;
-  std::array<std::byte, inline_capacity> payload;
-};
+[[nodiscard]] constexpr std::uint64_t round_to_line(std::uint32_t bytes) noexcept {
+  return (std::uint64_t{bytes} + cache_line - 1) & ~(cache_line - 1);
+}
+
+/// Where a piece of `bytes` begins that is written to the byte ring behind `position`: pieces do not wrap;
+/// where they would, the rest of the ring is skipped. Writer and reader both compute it, so no offset is on
+/// the wire. `mask`: size of the byte ring - 1.
+[[nodiscard]] constexpr std::uint64_t piece_start(std::uint64_t position, std::uint32_t bytes,
+                                                  std::uint64_t mask) noexcept {
+  const std::uint64_t offset = position & mask;
+  return offset + bytes > mask + 1 ? position + (mask + 1 - offset) : position;
+}
+
+/// The largest piece that always finds room in the end: half of the byte ring.
+[[nodiscard]] constexpr std::uint32_t maximum_piece(const RingGeometry& geometry) noexcept {
+  return geometry.data_bytes / 2;
+}
 
 /// Checks a copied cell: known kind and flag, sizes within the ring's geometry, tag and source not negative.
 /// `ErrorClass::intern` otherwise.

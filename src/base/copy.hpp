@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace isthmus {
+
+/// Copies up to 32 bytes with at most two overlapping moves: a call to memcpy costs more than the copy at the
+/// sizes that fit into one cache line.
+inline void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  if (bytes >= 16) {
+    std::byte head[16], tail[16];
+    std::memcpy(head, from, 16);
+    std::memcpy(tail, from + bytes - 16, 16);
+    std::memcpy(to, head, 16);
+    std::memcpy(to + bytes - 16, tail, 16);
+  } else if (bytes >= 8) {
+    std::uint64_t head, tail;
+    std::memcpy(&head, from, 8);
+    std::memcpy(&tail, from + bytes - 8, 8);
+    std::memcpy(to, &head, 8);
+    std::memcpy(to + bytes - 8, &tail, 8);
+  } else if (bytes >= 4) {
+    std::uint32_t head, tail;
+    std::memcpy(&head, from, 4);
+    std::memcpy(&tail, from + bytes - 4, 4);
+    std::memcpy(to, &head, 4);
+    std::memcpy(to + bytes - 4, &tail, 4);
+  } else {
+    for (std::size_t i = 0; i < bytes; ++i)
+      to[i] = from[i];
+  }
+}
+
+}  // namespace isthmus

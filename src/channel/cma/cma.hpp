@@ -1,0 +1,34 @@
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <span>
+
+#include "base/error.hpp"
+
+/// Copies between the address spaces of two processes by the kernel (process_vm_readv, process_vm_writev;
+/// cross memory attach). Needs a pid that the kernel resolves in *our* pid namespace and the permission to
+/// trace; whether a pid is the peer's, and whether it works, is found by reading a nonce.
+namespace isthmus::cma {
+
+/// Reads `local` bytes from `address` in process `pid`. All or an error with errno in words.
+Result<> read(pid_t pid, std::uint64_t address, std::span<const iovec> local);
+Result<> read(pid_t pid, std::uint64_t address, void* local, std::size_t bytes);
+/// Writes `bytes` from `local` to `address` in process `pid`.
+Result<> write(pid_t pid, std::uint64_t address, const void* local, std::size_t bytes);
+
+/// What a process offers to those who want to try.
+struct Probe {
+  std::uint64_t nonce;    ///< random; also published in shared memory, so that who reads it here knows whose
+                          ///< memory this is
+  std::uint64_t scratch;  ///< anybody may write `nonce` here
+};
+
+/// Tries to read the nonce of a peer: nothing, or why not.
+Result<> try_read(pid_t pid, std::uint64_t probe_address, std::uint64_t nonce);
+/// Tries to write to the peer's scratch word.
+Result<> try_write(pid_t pid, std::uint64_t probe_address, std::uint64_t nonce);
+
+}  // namespace isthmus::cma

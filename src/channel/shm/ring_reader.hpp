@@ -1,0 +1,71 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "wire/ring.hpp"
+
+namespace isthmus {
+
+/// The receiving end of a ring. One reader per ring; not thread-safe. What it returns points into memory that
+/// the writer may still change: callers copy headers out and check them before use.
+class RingReader {
+ public:
+  RingReader() = default;
+  RingReader(std::span<std::byte> memory, wire::RingGeometry geometry) noexcept
+      : header_(reinterpret_cast<wire::RingHeader*>(memory.data())),
+        cells_(reinterpret_cast<wire::Cell*>(memory.data() + sizeof(wire::RingHeader))),
+        data_(memory.data() + sizeof(wire::RingHeader) + geometry.cells * sizeof(wire::Cell)),
+        cell_mask_(geometry.cells - 1),
+        data_mask_(geometry.data_bytes - 1) {}
+
+  [[nodiscard]] bool open() const noexcept { return header_ != nullptr; }
+  [[nodiscard]] wire::Share& share(std::uint32_t index) noexcept { return header_->shares[index]; }
+
+  /// The next cell, or null if it has not been written yet.
+  [[nodiscard]] const wire::Cell* front() const noexcept {
+    const wire::Cell& cell = cells_[position_ & cell_mask_];
+    const auto expected = static_cast<std::uint32_t>(position_ + 1);
+    return cell.sequence.load(std::memory_order_acquire) == expected ? &cell : nullptr;
+  }
+
+  /// The piece of the byte ring that belongs to the front cell; `bytes` is its checked size.
+  [[nodiscard]] const std::byte* piece(std::uint32_t bytes) const noexcept {
+    return data_ + (wire::piece_start(data_position_, bytes, data_mask_) & data_mask_);
+  }
+
+  /// Done with the front cell.
+  void pop() noexcept {
+    ++position_;
+    if (position_ - published_ > cell_mask_ / 4) publish();
+  }
+  /// Done with the front cell and its piece of `bytes`.
+  void pop_piece(std::uint32_t bytes) noexcept {
+    data_position_ = wire::piece_start(data_position_, bytes, data_mask_) + wire::round_to_line(bytes);
+    ++position_;
+    if (position_ - published_ > cell_mask_ / 4 || data_position_ - data_published_ > data_mask_ / 4)
+      publish();
+  }
+
+ private:
+  /// Lets the writer reuse what has been read. Not at every cell: the line would travel back and forth.
+  void publish() noexcept {
+    published_ = position_;
+    data_published_ = data_position_;
+    header_->bytes_read.store(data_position_, std::memory_order_release);
+    header_->cells_read.store(position_, std::memory_order_release);
+  }
+
+  wire::RingHeader* header_ = nullptr;
+  wire::Cell* cells_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::uint64_t cell_mask_ = 0;
+  std::uint64_t data_mask_ = 0;
+  std::uint64_t position_ = 0;
+  std::uint64_t data_position_ = 0;
+  std::uint64_t published_ = 0;
+  std::uint64_t data_published_ = 0;
+};
+
+}  // namespace isthmus

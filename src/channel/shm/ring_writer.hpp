@@ -1,0 +1,89 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "base/copy.hpp"
+#include "wire/ring.hpp"
+
+namespace isthmus {
+
+/// The sending end of a ring. One writer per ring; not thread-safe.
+class RingWriter {
+ public:
+  RingWriter() = default;
+  /// `memory` as laid out by `RegionLayout`, zero-filled, and outliving this object.
+  RingWriter(std::span<std::byte> memory, wire::RingGeometry geometry) noexcept
+      : header_(reinterpret_cast<wire::RingHeader*>(memory.data())),
+        cells_(reinterpret_cast<wire::Cell*>(memory.data() + sizeof(wire::RingHeader))),
+        data_(memory.data() + sizeof(wire::RingHeader) + geometry.cells * sizeof(wire::Cell)),
+        cell_mask_(geometry.cells - 1),
+        data_mask_(geometry.data_bytes - 1) {}
+
+  [[nodiscard]] bool open() const noexcept { return header_ != nullptr; }
+  [[nodiscard]] wire::Share& share(std::uint32_t index) noexcept { return header_->shares[index]; }
+
+  /// Whether a cell can be written now.
+  [[nodiscard]] bool has_cell() noexcept {
+    if (position_ - cells_read_ <= cell_mask_) [[likely]]
+      return true;
+    return refresh();
+  }
+
+  /// Room for `bytes` in one piece in the byte ring, or null. Stays reserved for the next `publish` with that
+  /// size.
+  [[nodiscard]] std::byte* reserve(std::uint32_t bytes) noexcept {
+    const std::uint64_t start = data_start(bytes);
+    const std::uint64_t end = start + wire::round_to_line(bytes);
+    if (end - bytes_read_ > data_mask_ + 1) {
+      if (!refresh() && end - bytes_read_ > data_mask_ + 1) return nullptr;
+      if (end - bytes_read_ > data_mask_ + 1) return nullptr;
+    }
+    return data_ + (start & data_mask_);
+  }
+
+  /// Writes a cell with up to `wire::inline_capacity` bytes. Requires `has_cell()`.
+  void publish(const wire::CellHeader& header, const void* payload, std::size_t bytes) noexcept {
+    wire::Cell& cell = cells_[position_ & cell_mask_];
+    cell.header = header;
+    copy_small(cell.payload.data(), static_cast<const std::byte*>(payload), bytes);
+    ++position_;
+    cell.sequence.store(static_cast<std::uint32_t>(position_), std::memory_order_release);
+  }
+
+  /// Writes a cell whose `header.size` bytes have been put where `reserve` said, with a further inline part.
+  void publish_reserved(const wire::CellHeader& header, const void* inline_part, std::size_t bytes) noexcept {
+    data_position_ = data_start(header.size) + wire::round_to_line(header.size);
+    publish(header, inline_part, bytes);
+  }
+
+ private:
+  /// Where the next `bytes` begin: pieces do not wrap, so the end of the ring is skipped where they would.
+  [[nodiscard]] std::uint64_t data_start(std::uint32_t bytes) const noexcept {
+    return wire::piece_start(data_position_, bytes, data_mask_);
+  }
+
+  /// Looks how far the reader is. Numbers that no honest reader can have written are ignored: the ring then
+  /// stays full.
+  bool refresh() noexcept {
+    const std::uint64_t cells = header_->cells_read.load(std::memory_order_acquire);
+    const std::uint64_t bytes = header_->bytes_read.load(std::memory_order_acquire);
+    if (position_ - cells <= cell_mask_ + 1) cells_read_ = cells;
+    if (data_position_ - bytes <= data_mask_ + 1) bytes_read_ = bytes;
+    return position_ - cells_read_ <= cell_mask_;
+  }
+
+  wire::RingHeader* header_ = nullptr;
+  wire::Cell* cells_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::uint64_t cell_mask_ = 0;
+  std::uint64_t data_mask_ = 0;
+  std::uint64_t position_ = 0;       ///< next cell
+  std::uint64_t data_position_ = 0;  ///< end of what has been written to the byte ring
+  std::uint64_t cells_read_ = 0;     ///< the reader's progress as last seen
+  std::uint64_t bytes_read_ = 0;
+};
+
+}  // namespace isthmus

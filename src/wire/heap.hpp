@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/error.hpp"
+
+namespace isthmus::wire {
+
+/// Memory in a region that all ranks may take from and give back to: areas of collectives, later windows.
+/// Blocks are powers of two from one page up and keep their size class until the job ends. A lock word in
+/// shared memory serialises it, so it is for set-up, not for messages.
+struct HeapHeader {
+  static constexpr unsigned size_classes = 40;
+
+  std::atomic<std::uint32_t> lock;
+  std::uint64_t used;  ///< bytes handed out for the first time so far
+  std::array<std::uint64_t, size_classes>
+      free;  ///< 1 + offset of the first free block of 4096 << class, 0 if none
+};
+
+/// Cheap to copy; owns nothing.
+class RegionHeap {
+ public:
+  RegionHeap() = default;
+  /// `memory`: the heap's part of the region.
+  RegionHeap(HeapHeader& header, std::span<std::byte> memory) noexcept : header_(&header), memory_(memory) {}
+
+  /// Offset of at least `bytes` of memory, which are not zeroed if the block was used before.
+  /// `ErrorClass::no_mem` when full.
+  Result<std::uint64_t> allocate(std::uint64_t bytes);
+  /// Gives back what `allocate(bytes)` returned; offsets that it cannot have returned are ignored.
+  void release(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  /// The memory at an offset that a peer told: empty span if any byte of it is outside of the heap.
+  [[nodiscard]] std::span<std::byte> at(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    if (offset > memory_.size() || bytes > memory_.size() - offset) return {};
+    return memory_.subspan(offset, bytes);
+  }
+
+ private:
+  HeapHeader* header_ = nullptr;
+  std::span<std::byte> memory_;
+};
+
+}  // namespace isthmus::wire

@@ -1,0 +1,36 @@
+#include "wire/ring.hpp"
+
+#include <string>
+
+namespace isthmus::wire {
+
+Result<> check(const CellHeader& header, const RingGeometry& geometry) {
+  const auto malformed = [&](const char* what) {
+    return fail(ErrorClass::intern, std::string("malformed cell: ") + what + " (kind " +
+                                        std::to_string(static_cast<int>(header.kind)) + ", size " +
+                                        std::to_string(header.size) + ")");
+  };
+  if (header.flag != CellFlag::none && header.flag != CellFlag::synchronous) return malformed("unknown flag");
+  switch (header.kind) {
+    case CellKind::eager_inline:
+      if (header.size > inline_capacity) return malformed("inline payload too long");
+      break;
+    case CellKind::eager:
+    case CellKind::fragment:
+      if (header.size > maximum_piece(geometry)) return malformed("piece too long");
+      return header.source < 0 ? malformed("negative source") : Result<>{};
+    case CellKind::ready_to_send:
+      break;
+    case CellKind::clear_to_send:
+    case CellKind::acknowledge:
+    case CellKind::share_done:
+    case CellKind::split_start:
+      return {};
+    default:
+      return malformed("unknown kind");
+  }
+  if (header.source < 0) return malformed("negative source");
+  return {};
+}
+
+}  // namespace isthmus::wire
