@@ -1,0 +1,215 @@
+#include "base/settings.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+namespace isthmus {
+namespace {
+
+constexpr std::string_view prefix = "ISTHMUS_";
+
+/// Value of `name` in `environment`, nothing where it is not set or empty.
+std::optional<std::string_view> look_up(const char* const* environment, std::string_view name) {
+  for (; environment && *environment; ++environment) {
+    const std::string_view entry = *environment;
+    if (entry.size() > name.size() + 1 && entry.starts_with(name) && entry[name.size()] == '=')
+      return entry.substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// A number of bytes, with an optional K, M or G (powers of 1024).
+std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+  unsigned shift = 0;
+  if (!text.empty()) switch (text.back()) {
+      case 'k':
+      case 'K':
+        shift = 10;
+        break;
+      case 'm':
+      case 'M':
+        shift = 20;
+        break;
+      case 'g':
+      case 'G':
+        shift = 30;
+        break;
+      default:
+        break;
+    }
+  if (shift) text.remove_suffix(1);
+  const auto number = parse_number(text);
+  if (!number || *number > std::numeric_limits<std::uint64_t>::max() >> shift) return std::nullopt;
+  return *number << shift;
+}
+
+std::optional<bool> parse_switch(std::string_view text) {
+  if (text == "1" || text == "on" || text == "yes" || text == "true") return true;
+  if (text == "0" || text == "off" || text == "no" || text == "false") return false;
+  return std::nullopt;
+}
+
+template <class T>
+bool assign(T& field, std::optional<std::uint64_t> value, std::uint64_t low, std::uint64_t high) {
+  if (!value || *value < low || *value > high) return false;
+  field = static_cast<T>(*value);
+  return true;
+}
+
+/// 0, or a power of two from `low` to `high`: what `wire::RingGeometry::valid` asks for.
+bool assign_power(std::uint32_t& field, std::optional<std::uint64_t> value, std::uint64_t low,
+                  std::uint64_t high) {
+  return value && (*value == 0 || std::has_single_bit(*value)) &&
+         assign(field, value, *value ? low : 0, high);
+}
+
+bool assign(bool& field, std::optional<bool> value) {
+  if (value) field = *value;
+  return value.has_value();
+}
+
+struct Setting {
+  std::string_view variable;
+  std::string_view allowed;
+  std::string_view documentation;
+  bool (*parse)(Settings&, std::string_view);
+  std::string (*print)(const Settings&);
+};
+
+constexpr std::string_view switch_values = "on or off (also 1, 0, yes, no, true, false)";
+
+constexpr std::array<Setting, 8> table{{
+    {"ISTHMUS_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the plan of each pair",
+     "Largest message that is sent before the receiver has asked for it.",
+     [](Settings& s, std::string_view text) {
+       return assign(s.eager_limit, parse_bytes(text), 0, std::uint64_t{1} << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.eager_limit); }},
+    {"ISTHMUS_IDLE", "auto, spin or sleep",
+     "How a rank waits: auto spins when every rank has a hardware thread of its own and sleeps when not. For "
+     "the whole job.",
+     [](Settings& s, std::string_view text) {
+       if (text == "auto")
+         s.idle = IdleSetting::automatic;
+       else if (text == "spin")
+         s.idle = IdleSetting::spin;
+       else if (text == "sleep")
+         s.idle = IdleSetting::sleep;
+       else
+         return false;
+       return true;
+     },
+     [](const Settings& s) {
+       return std::string(s.idle == IdleSetting::automatic ? "auto"
+                          : s.idle == IdleSetting::spin    ? "spin"
+                                                           : "sleep");
+     }},
+    {"ISTHMUS_SPIN_MICROSECONDS", "0 to 1000000",
+     "How long a rank that may sleep polls and yields before it does.",
+     [](Settings& s, std::string_view text) {
+       return assign(s.spin_microseconds, parse_number(text), 0, 1'000'000);
+     },
+     [](const Settings& s) { return std::to_string(s.spin_microseconds); }},
+    {"ISTHMUS_CMA", "auto or off",
+     "Whether large messages are copied straight between processes (process_vm_readv) where that works.",
+     [](Settings& s, std::string_view text) {
+       if (text != "auto" && text != "off") return false;
+       s.cma = text == "off" ? CmaSetting::off : CmaSetting::automatic;
+       return true;
+     },
+     [](const Settings& s) { return std::string(s.cma == CmaSetting::off ? "off" : "auto"); }},
+    {"ISTHMUS_RING_CELLS", "a power of two from 16 to 65536; 0 leaves it to the number of ranks",
+     "64-byte cells in the ring between two ranks. For the whole job.",
+     [](Settings& s, std::string_view text) {
+       return assign_power(s.ring_cells, parse_number(text), 16, 65536);
+     },
+     [](const Settings& s) { return std::to_string(s.ring_cells); }},
+    {"ISTHMUS_RING_BYTES", "a power of two from 4K to 1G; 0 leaves it to the number of ranks",
+     "Room for eager messages in the ring between two ranks. For the whole job.",
+     [](Settings& s, std::string_view text) {
+       return assign_power(s.ring_bytes, parse_bytes(text), 4096, 1U << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.ring_bytes); }},
+    {"ISTHMUS_EXPLAIN", switch_values,
+     "At MPI_Finalize, rank 0 prints which path each pair of ranks took, and why (isthmus explain sets it).",
+     [](Settings& s, std::string_view text) { return assign(s.explain, parse_switch(text)); },
+     [](const Settings& s) { return std::string(s.explain ? "on" : "off"); }},
+    {"ISTHMUS_WARN", switch_values, "Whether warnings are printed to stderr.",
+     [](Settings& s, std::string_view text) { return assign(s.warn, parse_switch(text)); },
+     [](const Settings& s) { return std::string(s.warn ? "on" : "off"); }},
+}};
+
+/// Levenshtein's distance.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replace = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replace, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string_view nearest(std::string_view name) {
+  const auto by_distance = [&](const Setting& a, const Setting& b) {
+    return distance(a.variable, name) < distance(b.variable, name);
+  };
+  return std::min_element(table.begin(), table.end(), by_distance)->variable;
+}
+
+}  // namespace
+
+Result<Settings> Settings::read(const char* const* environment) {
+  Settings settings;
+  for (const Setting& setting : table) {
+    const auto text = look_up(environment, setting.variable);
+    if (text && !setting.parse(settings, *text))
+      return fail(ErrorClass::arg, std::string(setting.variable) + "='" + std::string(*text) +
+                                       "' is not understood; allowed: " + std::string(setting.allowed));
+  }
+  return settings;
+}
+
+std::vector<std::string> Settings::unknown_variables(const char* const* environment) {
+  std::vector<std::string> warnings;
+  for (; environment && *environment; ++environment) {
+    const std::string_view entry = *environment;
+    if (!entry.starts_with(prefix)) continue;
+    const std::string_view name = entry.substr(0, entry.find('='));
+    const auto is_name = [&](const Setting& setting) { return setting.variable == name; };
+    if (std::any_of(table.begin(), table.end(), is_name)) continue;
+    if (std::find(launcher_variable::all.begin(), launcher_variable::all.end(), name) !=
+        launcher_variable::all.end())
+      continue;
+    warnings.push_back("the variable " + std::string(name) +
+                       " means nothing to Isthmus and is ignored; the nearest setting is " +
+                       std::string(nearest(name)) + " (isthmus info --settings lists all)");
+  }
+  return warnings;
+}
+
+std::vector<SettingDescription> describe(const Settings& settings, const char* const* environment) {
+  std::vector<SettingDescription> descriptions;
+  for (const Setting& setting : table)
+    descriptions.push_back({setting.variable, setting.print(settings), setting.print(Settings{}),
+                            look_up(environment, setting.variable).has_value(), setting.allowed,
+                            setting.documentation});
+  return descriptions;
+}
+
+}  // namespace isthmus

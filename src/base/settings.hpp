@@ -1,0 +1,84 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace isthmus {
+
+/// How a rank waits for messages.
+enum class IdleSetting : std::uint8_t {
+  automatic,  ///< spin when every rank of the job has a hardware thread of its own, sleep when not
+  spin,
+  sleep,
+};
+
+/// Whether large messages may be copied straight between processes (process_vm_readv and process_vm_writev).
+enum class CmaSetting : std::uint8_t {
+  automatic,  ///< where trying it on the pair has worked
+  off,
+};
+
+/// Everything that a user can set, read once from `ISTHMUS_*` variables. A variable that is not set, or
+/// empty, leaves the default, and every default is what most jobs want: a setting exists to compare, to find
+/// a fault or to force what cannot be noticed.
+struct Settings {
+  /// ISTHMUS_EAGER_LIMIT: largest message in bytes that is sent before the receiver has asked for it; 0
+  /// leaves it to the plan of each pair of ranks.
+  std::uint64_t eager_limit = 0;
+  /// ISTHMUS_IDLE: one policy for the whole job, so it must be set where mpiexec sees it.
+  IdleSetting idle = IdleSetting::automatic;
+  /// ISTHMUS_SPIN_MICROSECONDS: with IDLE=sleep, how long a waiting rank polls and yields before it sleeps.
+  std::uint32_t spin_microseconds = 50;
+  /// ISTHMUS_CMA
+  CmaSetting cma = CmaSetting::automatic;
+  /// ISTHMUS_RING_CELLS: 64-byte cells in the ring between two ranks; 0 leaves it to the number of ranks. For
+  /// the whole job.
+  std::uint32_t ring_cells = 0;
+  /// ISTHMUS_RING_BYTES: bytes for eager payloads in the ring between two ranks; 0 leaves it to the number of
+  /// ranks. For the whole job.
+  std::uint32_t ring_bytes = 0;
+  /// ISTHMUS_EXPLAIN: at MPI_Finalize, rank 0 prints which path each pair of ranks took, and why.
+  bool explain = false;
+  /// ISTHMUS_WARN: whether warnings are printed to stderr.
+  bool warn = true;
+
+  /// Reads `environment` (as `environ`: `NAME=VALUE` strings, a null pointer last). A value that is not
+  /// allowed is `ErrorClass::arg`, in a sentence that names the variable, the value and what is allowed.
+  static Result<Settings> read(const char* const* environment);
+
+  /// One sentence for each `ISTHMUS_*` variable in `environment` that is neither a setting nor one of the
+  /// launcher's own, with the nearest known name.
+  static std::vector<std::string> unknown_variables(const char* const* environment);
+};
+
+/// A setting as `isthmus info --settings` shows it.
+struct SettingDescription {
+  std::string_view variable;
+  std::string value;          ///< in force
+  std::string default_value;  ///< without the variable
+  bool from_environment;      ///< the variable is set and not empty
+  std::string_view allowed;
+  std::string_view documentation;
+};
+
+/// All settings, in the order of `Settings`.
+std::vector<SettingDescription> describe(const Settings& settings, const char* const* environment);
+
+/// Variables that the launcher sets for its ranks. No settings: `ISTHMUS_RANK` and `ISTHMUS_REGION` are for
+/// the library, the others for scripts.
+namespace launcher_variable {
+inline constexpr const char* rank = "ISTHMUS_RANK";      ///< rank in MPI_COMM_WORLD
+inline constexpr const char* region = "ISTHMUS_REGION";  ///< number of the descriptor of the job's region
+inline constexpr const char* world_rank = "ISTHMUS_WORLD_RANK";  ///< as ISTHMUS_RANK, and left for scripts
+inline constexpr const char* world_size = "ISTHMUS_WORLD_SIZE";  ///< ranks in MPI_COMM_WORLD
+inline constexpr const char* local_rank = "ISTHMUS_LOCAL_RANK";  ///< rank among those of this host
+inline constexpr const char* local_size = "ISTHMUS_LOCAL_SIZE";  ///< ranks on this host
+inline constexpr std::array all{rank, region, world_rank, world_size, local_rank, local_size};
+}  // namespace launcher_variable
+
+}  // namespace isthmus

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/settings.hpp"
+#include "base/unique_fd.hpp"
+#include "launch/shared_region.hpp"
+#include "wire/region.hpp"
+
+namespace isthmus::launch {
+
+/// What a rank knows once it has joined its job.
+struct Job {
+  std::uint32_t rank = 0;
+  std::uint32_t size = 1;
+  bool singleton = true;  ///< started without a launcher: a job of one rank
+  std::string name;       ///< the job's, for messages
+  std::string host;       ///< this host, as the launcher saw it
+  wire::RegionView region;
+  std::shared_ptr<const SharedMapping> mapping;  ///< keeps `region` valid
+  UniqueFd region_fd;                            ///< empty but for the first of `local_jobs`
+};
+
+/// A value in this process that peers read to find out whether process_vm_readv reaches it.
+struct Probe {
+  std::uint64_t address = 0;
+  std::uint64_t nonce = 0;
+};
+
+/// Joins the job that the launcher's variables name, or makes a job of one rank where there are none.
+/// Publishes this process's `PlaceRecord` with `probe` in it, and then sets its roster byte to `joined`. The
+/// variables and the descriptor are kept from programs that this process will start: they are singletons
+/// again. To be called once a process, before it has other threads that read the environment.
+///
+/// Fails with a sentence for the user: on variables that are incomplete or make no sense, on a region of
+/// another release, and when the rank has been joined already (two MPI programs in one shell command).
+Result<Job> join(const Settings& settings = {}, const Probe& probe = {});
+
+/// A job of `ranks` ranks that are all in this process, for tests that run ranks as threads. One mapping
+/// serves all, so that a race detector sees their accesses meet. All are `joined`.
+Result<std::vector<Job>> local_jobs(std::uint32_t ranks, wire::RingGeometry geometry,
+                                    wire::IdlePolicy idle = wire::IdlePolicy::sleep);
+
+}  // namespace isthmus::launch

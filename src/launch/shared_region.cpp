@@ -1,0 +1,124 @@
+#include "launch/shared_region.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <system_error>
+
+namespace isthmus::launch {
+namespace {
+
+constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+std::string reason(int error) {
+  return std::generic_category().message(error);
+}
+
+std::unexpected<Error> cannot_make(const char* step, std::uint64_t bytes, const char* remedy = "") {
+  const int error = errno;
+  return fail(ErrorClass::no_mem, "cannot make the job's shared region of " + std::to_string(bytes >> 20) +
+                                      " MiB of address space: " + step + ": " + reason(error) + remedy);
+}
+
+/// `ftruncate` past RLIMIT_FSIZE raises a signal that would end the process before it can say why.
+class IgnoreFileSizeSignal {
+ public:
+  IgnoreFileSizeSignal() {
+    struct sigaction ignore{};
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGXFSZ, &ignore, &before_);
+  }
+  IgnoreFileSizeSignal(const IgnoreFileSizeSignal&) = delete;
+  ~IgnoreFileSizeSignal() { ::sigaction(SIGXFSZ, &before_, nullptr); }
+
+ private:
+  struct sigaction before_{};
+};
+
+/// Not executable where the kernel knows the flag (6.3 and later, where an administrator may demand it).
+UniqueFd make_memfd() {
+  constexpr unsigned no_exec_seal = 0x0008U;  // MFD_NOEXEC_SEAL, newer than Debian 12's headers
+  constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  const int fd = ::memfd_create("isthmus", flags | no_exec_seal);
+  return UniqueFd(fd >= 0 || errno != EINVAL ? fd : ::memfd_create("isthmus", flags));
+}
+
+int set_size(int fd, std::uint64_t bytes) {
+  const IgnoreFileSizeSignal ignore;
+  return ::ftruncate(fd, static_cast<off_t>(bytes));
+}
+
+}  // namespace
+
+SharedMapping::~SharedMapping() {
+  if (!memory_.empty()) ::munmap(memory_.data(), memory_.size());
+}
+
+Result<SharedMapping> SharedMapping::map(int fd, std::uint64_t bytes) {
+  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (address == MAP_FAILED) return cannot_make("mmap", bytes, " (is `ulimit -v` too low?)");
+  return SharedMapping({static_cast<std::byte*>(address), bytes});
+}
+
+Result<SharedRegion> make_region(std::uint32_t ranks, wire::RingGeometry geometry,
+                                 const wire::RegionView::Format& format) {
+  auto layout = wire::RegionLayout::make(ranks, geometry);
+  if (!layout) return std::unexpected(std::move(layout).error());
+  UniqueFd fd = make_memfd();
+  if (!fd) return cannot_make("memfd_create", layout->bytes);
+  if (set_size(fd.get(), layout->bytes) != 0)
+    return cannot_make("ftruncate", layout->bytes, " (is `ulimit -f` too low?)");
+  if (::fcntl(fd.get(), F_ADD_SEALS, size_seals | F_SEAL_SEAL) != 0)
+    return cannot_make("F_ADD_SEALS", layout->bytes);
+  auto mapping = SharedMapping::map(fd.get(), layout->bytes);
+  if (!mapping) return std::unexpected(std::move(mapping).error());
+  const auto view = wire::RegionView::format(mapping->memory(), *layout, format);
+  return SharedRegion{std::move(fd), std::make_shared<const SharedMapping>(std::move(*mapping)), view};
+}
+
+Result<SharedRegion> open_region(int fd) {
+  const std::string name = "descriptor " + std::to_string(fd);
+  struct stat status{};
+  if (::fstat(fd, &status) != 0)
+    return fail(
+        ErrorClass::intern,
+        name + " is not open: something between mpiexec and this program has closed inherited descriptors");
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & size_seals) != size_seals)
+    return fail(ErrorClass::intern, name + " is not a region of Isthmus (a memfd of sealed size)");
+  auto mapping = SharedMapping::map(fd, static_cast<std::uint64_t>(status.st_size));
+  if (!mapping) return std::unexpected(std::move(mapping).error());
+  const auto view = wire::RegionView::open(mapping->memory());
+  if (!view) return fail(view.error().error_class(), view.error().text());
+  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return SharedRegion{UniqueFd(fd), std::make_shared<const SharedMapping>(std::move(*mapping)), *view};
+}
+
+wire::RingGeometry ring_geometry(const Settings& settings, std::uint32_t ranks) {
+  wire::RingGeometry geometry = wire::RingGeometry::for_ranks(ranks);
+  if (settings.ring_cells) geometry.cells = settings.ring_cells;
+  if (settings.ring_bytes) geometry.data_bytes = settings.ring_bytes;
+  return geometry;
+}
+
+Result<wire::JobKey> make_job_key() {
+  wire::JobKey key{};
+  if (::getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size()))
+    return fail(ErrorClass::intern, "getrandom: " + reason(errno));
+  return key;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
+  return name.data();
+}
+
+}  // namespace isthmus::launch

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/settings.hpp"
+#include "base/unique_fd.hpp"
+#include "wire/region.hpp"
+
+namespace isthmus::launch {
+
+/// Owns a shared mapping of a whole file, readable and writable.
+class SharedMapping {
+ public:
+  SharedMapping() = default;
+  SharedMapping(SharedMapping&& other) noexcept : memory_(std::exchange(other.memory_, {})) {}
+  SharedMapping& operator=(SharedMapping&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+  ~SharedMapping();
+
+  /// Maps the first `bytes` of `fd`. Reserves address space only: pages come into being when touched.
+  static Result<SharedMapping> map(int fd, std::uint64_t bytes);
+
+  [[nodiscard]] std::span<std::byte> memory() const noexcept { return memory_; }
+
+ private:
+  explicit SharedMapping(std::span<std::byte> memory) : memory_(memory) {}
+  std::span<std::byte> memory_;
+};
+
+/// A job's region: the memfd, its mapping and the view of it.
+struct SharedRegion {
+  UniqueFd fd;  ///< close-on-exec
+  std::shared_ptr<const SharedMapping> mapping;
+  wire::RegionView view;
+};
+
+/// Makes and formats a region in a memfd whose size is sealed, so that no peer can turn another's access into
+/// SIGBUS by truncating it. Nothing of it has a name in any file system: it goes with its last process.
+Result<SharedRegion> make_region(std::uint32_t ranks, wire::RingGeometry geometry,
+                                 const wire::RegionView::Format& format);
+
+/// Takes a region over that another process made: refuses what is not a memfd with sealed size and valid
+/// header.
+Result<SharedRegion> open_region(UniqueFd fd);
+
+/// The geometry for `ranks`, with what the user has set in place of the defaults.
+wire::RingGeometry ring_geometry(const Settings& settings, std::uint32_t ranks);
+
+/// 128 bits from the kernel.
+Result<wire::JobKey> make_job_key();
+
+/// This host's name, "localhost" where it has none.
+std::string host_name();
+
+}  // namespace isthmus::launch
