@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "base/attributes.hpp"
 #include "base/error.hpp"
 #include "base/ref.hpp"
-#include "comm/attributes.hpp"
 #include "comm/errhandler.hpp"
 #include "comm/group.hpp"
 #include "comm/info.hpp"
