@@ -47,9 +47,9 @@ struct SharedRegion {
 Result<SharedRegion> make_region(std::uint32_t ranks, wire::RingGeometry geometry,
                                  const wire::RegionView::Format& format);
 
-/// Takes a region over that another process made: refuses what is not a memfd with sealed size and valid
-/// header.
-Result<SharedRegion> open_region(UniqueFd fd);
+/// Takes over a region that another process made, and `fd` with it, which becomes close-on-exec. Refuses what
+/// is not a memfd of sealed size with a valid header, and leaves such a descriptor alone.
+Result<SharedRegion> open_region(int fd);
 
 /// The geometry for `ranks`, with what the user has set in place of the defaults.
 wire::RingGeometry ring_geometry(const Settings& settings, std::uint32_t ranks);
