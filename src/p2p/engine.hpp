@@ -1,24 +1,23 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/settings.hpp"
+#include "channel/cma/cma.hpp"
 #include "launch/job.hpp"
+#include "p2p/idle.hpp"
 #include "p2p/lock.hpp"
 #include "p2p/matcher.hpp"
 #include "p2p/message.hpp"
+#include "p2p/peer.hpp"
 #include "p2p/request.hpp"
 #include "p2p/request_pool.hpp"
 
 namespace isthmus {
-
-class Peer;
 
 /// Carries messages for one rank: owns its matcher, its requests and its connections, and makes progress on
 /// all of them.
@@ -28,7 +27,7 @@ class Peer;
 class Engine {
  public:
   /// Joins the job's region as `job.rank`. The job must outlive the engine.
-  static Result<std::unique_ptr<Engine>> make(launch::Job& job, const Settings& settings);
+  static Result<std::unique_ptr<Engine>> make(const launch::Job& job, const Settings& settings);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -36,18 +35,28 @@ class Engine {
   [[nodiscard]] EngineLock& lock() noexcept { return lock_; }
   [[nodiscard]] PeerId rank() const noexcept { return rank_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
-  [[nodiscard]] launch::Job& job() noexcept { return job_; }
+  [[nodiscard]] const launch::Job& job() const noexcept { return job_; }
+  [[nodiscard]] const wire::RegionView& region() const noexcept { return region_; }
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
+  /// Whether ranks of this job may sleep, so that who writes to shared memory must `notify`.
+  [[nodiscard]] bool peers_sleep() const noexcept { return sleeps_; }
 
   // --- contexts
   // -------------------------------------------------------------------------------------------------------------------
 
+  /// Ids below this are the library's own: 0 and 1 MPI_COMM_WORLD, 2 and 3 MPI_COMM_SELF.
+  static constexpr ContextId world_context = 0;
+  static constexpr ContextId self_context = 2;
+  static constexpr ContextId internal_context = 4;
+
   /// An id that no other process of the job hands out: made of this process's rank and a counter. Each
   /// reserves `id` and `id + 1`.
-  [[nodiscard]] ContextId new_context_id() noexcept;
+  [[nodiscard]] ContextId new_context_id() noexcept {
+    return (ContextId{rank_ + 1} << 32) | (2 * next_context_++);
+  }
   /// The matching space of `id`. Messages that came before it was opened are in it. `sources`: size of the
   /// group that sends to it.
-  MatchContext& open_context(ContextId id, std::uint32_t sources);
+  MatchContext& open_context(ContextId id, std::uint32_t sources) { return matcher_.open(id, sources); }
   /// No receive may be pending in it. Unmatched messages are dropped.
   void close_context(MatchContext& context);
 
@@ -57,8 +66,8 @@ class Engine {
   /// Starts a send. Returns null if it is already complete and the buffer may be reused, which is the rule
   /// for small messages; otherwise a request that the caller gives back with `free`.
   Request* start_send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard);
-  /// Sends and returns when the buffer may be reused.
-  Result<> send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard);
+  /// Sends and returns when the buffer may be reused. The result is the error of the request.
+  int send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard);
 
   // --- receiving
   // ------------------------------------------------------------------------------------------------------------------
@@ -66,12 +75,12 @@ class Engine {
   /// Starts a receive of a message from rank `source` (or `any_source`) with `tag` (or `any_tag`) in
   /// `context`.
   Request* start_receive(MatchContext& context, int source, int tag, const Payload& payload);
-  /// Receives; a message longer than the payload gives `ErrorClass::truncate` in the status and as the
-  /// result's error.
-  Result<Status> receive(MatchContext& context, int source, int tag, const Payload& payload);
-  /// Both at once, without deadlock between pairs that do the same.
-  Result<Status> send_receive(const Target& target, const Payload& out, MatchContext& context, int source,
-                              int tag, const Payload& in);
+  /// Receives; a message longer than the payload gives `ErrorClass::truncate` in the status.
+  Status receive(MatchContext& context, int source, int tag, const Payload& payload);
+  /// Both at once, without deadlock between pairs that do the same. `Status::error` covers the receive; a
+  /// send fails only with its process.
+  Status send_receive(const Target& target, const Payload& out, MatchContext& context, int source, int tag,
+                      const Payload& in);
 
   /// The oldest message that would match, left in its queue; null if there is none now (makes progress
   /// first).
@@ -80,19 +89,36 @@ class Engine {
   UnexpectedMessage* matched_probe(MatchContext& context, int source, int tag);
   /// Receives a message taken by `matched_probe`, and consumes it.
   Request* start_matched_receive(UnexpectedMessage* message, const Payload& payload);
-  [[nodiscard]] static Status status_of(const UnexpectedMessage& message) noexcept;
+  [[nodiscard]] static Status status_of(const UnexpectedMessage& message) noexcept {
+    return {.source = message.source, .tag = message.tag, .bytes = message.bytes};
+  }
 
   // --- completion
   // -----------------------------------------------------------------------------------------------------------------
 
+  /// Waits until `ready()` is true, making progress meanwhile. For conditions on memory that peers write, the
+  /// peer calls `notify` after it wrote.
+  template <class Ready>
+  void wait_for(Ready&& ready) {
+    if (ready()) return;
+    Idle idle(*this);
+    for (;;) {
+      const unsigned happened = progress();
+      if (ready()) return;
+      if (happened != 0)
+        idle.reset();
+      else
+        idle.pause();
+    }
+  }
   /// Waits until `request` is complete. The request stays the caller's.
-  void wait(Request& request);
-  /// Waits for anything: returns when `ready()` is true, making progress meanwhile. For conditions on memory
-  /// that peers write, the peer must call `notify` after it wrote.
-  void wait_until(const std::function<bool()>& ready);
+  void wait(const Request& request) {
+    wait_for([&request] { return request.complete; });
+  }
   /// Moves what can be moved; returns how many things happened. Never blocks.
   unsigned progress();
-  /// Progress for a test call: as `progress`, and lets other processes run now and then if nothing happens.
+  /// Progress for a test call: as `progress`, and lets other processes run if nothing happened and they share
+  /// the core.
   void progress_for_test();
   /// Gives a request back. One that is not complete goes on and is freed when it completes
   /// (MPI_Request_free).
@@ -100,10 +126,23 @@ class Engine {
   /// Cancels a receive that has not matched, or a send that has not left (MPI 5.0, section 3.8.4); completion
   /// comes through the request in any case.
   void cancel(Request& request);
+  /// Marks a request complete that this engine does not move itself (generalized requests), and wakes a
+  /// waiting thread.
+  void complete(Request& request);
   [[nodiscard]] RequestPool& requests() noexcept { return requests_; }
 
-  /// After writing to memory that `peer` waits for in `wait_until`: wakes it if it sleeps.
-  void notify(PeerId peer);
+  /// After writing to memory that `peer` waits for in `wait_for`: wakes it if it sleeps.
+  void notify(PeerId peer) noexcept {
+    if (sleeps_) wake(peer);
+  }
+
+  // --- direct access to a peer's memory
+  // -------------------------------------------------------------------------------------------
+
+  /// Whether this process can read the memory of `peer` (tries it the first time), else why not.
+  const Reach& pull_reach(PeerId peer);
+  /// Reads `bytes` at `address` of `peer`; only where `pull_reach` holds.
+  Result<> pull(PeerId peer, std::uint64_t address, void* to, std::uint64_t bytes);
 
   // --- end
   // ------------------------------------------------------------------------------------------------------------------------
@@ -111,8 +150,89 @@ class Engine {
   /// Completes everything that peers may still need of this rank, meets all ranks, and marks this one
   /// finalized.
   void finalize();
-  /// Per pair of this rank: paths by size, refusals with reasons, and traffic so far; for `isthmus explain`.
+  /// For this rank: per peer, paths by size, refusals with reasons, and traffic so far; for `isthmus
+  /// explain`.
   [[nodiscard]] std::string explain();
+
+ private:
+  friend class Idle;
+
+  Engine(const launch::Job& job, const Settings& settings);
+
+  // engine.cpp: connections and the ring
+  Peer& peer(PeerId id) {
+    Peer* found = peers_[id].get();
+    return found ? *found : make_peer(id);
+  }
+  Peer& make_peer(PeerId id);
+  void connect(Peer& peer);
+  void discover();
+  unsigned drain(Peer& peer);
+  unsigned drain_doorbells();
+  unsigned advance();
+  void list(Peer& peer);
+  unsigned push_out(Peer& peer);
+  void after_publish(Peer& peer) noexcept {
+    if (sleeps_) ring_doorbell(peer.id);
+  }
+  void ring_doorbell(PeerId peer) noexcept;
+  void wake(PeerId peer) noexcept;
+  [[nodiscard]] bool has_doorbell() const noexcept;
+  void malformed(Peer& peer, const std::string& what);
+  void finish(Request& request);
+
+  // eager.cpp
+  Request* start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode);
+  Request* make_send(const Target& target, const Payload& payload, SendMode mode);
+  bool emit(Peer& peer, Request& send);
+  bool emit_eager(Peer& peer, const Target& target, const Payload& payload, const Request* synchronous);
+  Request* send_to_self(const Target& target, const Payload& payload, SendMode mode);
+  void receive_eager(Peer& peer, const wire::CellHeader& header, const wire::Cell& cell,
+                     const std::byte* bytes);
+  void keep_unexpected(Peer& peer, const wire::CellHeader& header, const std::byte* bytes);
+  void deliver(Request& receive, int source, int tag, const std::byte* bytes, std::uint64_t size);
+  void accept(UnexpectedMessage* message, Request& receive);
+  void deliver_from_self(Request& receive, UnexpectedMessage& message);
+
+  // rendezvous.cpp
+  void receive_control(Peer& peer, const wire::CellHeader& header, const wire::Cell& cell,
+                       const std::byte* bytes);
+  void receive_offer(Peer& peer, const wire::CellHeader& header, const wire::SendOffer& offer);
+  void begin_rendezvous(Peer& peer, Request& receive, int source, int tag, const wire::SendOffer& offer);
+  bool begin_split(Peer& peer, Request& receive, const wire::SendOffer& offer);
+  Result<> pull_all(Peer& peer, Request& receive, std::uint64_t address);
+  void join_split(Peer& peer, Request& send, const wire::SplitOffer& offer);
+  void copy_chunks(Peer& peer, Request& request, wire::Share& share, bool front);
+  unsigned advance_shares();
+  bool finish_share(Peer& peer, Request& request);
+  unsigned stream(Peer& peer);
+  void receive_fragment(Peer& peer, const wire::FragmentHeader& fragment, const std::byte* bytes,
+                        std::uint32_t size);
+  void send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes);
+  void probe_reach(Peer& peer);
+
+  // explain.cpp
+  void report();
+
+  const launch::Job& job_;
+  Settings settings_;
+  wire::RegionView region_;
+  const PeerId rank_;
+  const std::uint32_t size_;
+  const bool sleeps_;
+  std::uint32_t eager_limit_;
+  EngineLock lock_;
+  Matcher matcher_;
+  RequestPool requests_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<Peer*> inbound_;    ///< peers whose ring to this rank is open
+  std::vector<Peer*> outbound_;   ///< peers with something to send
+  std::vector<Request*> shares_;  ///< copies by both sides that wait for the other side
+  std::uint32_t connections_seen_ = 0;
+  std::uint32_t next_context_ = 1;
+  std::uint32_t fruitless_tests_ = 0;
+  std::uint64_t pending_sends_ = 0;  ///< sends that are not complete
+  cma::Probe probe_{};
 };
 
 }  // namespace isthmus

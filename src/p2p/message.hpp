@@ -47,8 +47,8 @@ struct Payload {
   static Payload of(const void* buffer, std::int64_t count, const Datatype& type) {
     auto* data = static_cast<std::byte*>(const_cast<void*>(buffer));
     const auto bytes = static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(type.size());
-    if (type.is_contiguous() || (count == 1 && type.is_single_block())) [[likely]]
-      return {data + type.true_lb(), bytes, nullptr, 0};
+    if (type.is_contiguous()) [[likely]]
+      return {data, bytes, nullptr, 0};
     return {data, bytes, &type, count};
   }
 };

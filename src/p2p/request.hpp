@@ -5,14 +5,15 @@
 
 #include "base/error.hpp"
 #include "base/ref.hpp"
+#include "datatype/cursor.hpp"
 #include "p2p/message.hpp"
+#include "p2p/queue.hpp"
 #include "wire/ring.hpp"
 
 namespace isthmus {
 
 class MatchContext;
 class Peer;
-struct UnexpectedMessage;
 
 /// A pending operation. Requests live in their engine's `RequestPool` and never move; all fields are guarded
 /// by the engine's lock. `complete` is final: once set, `status` and `error` no longer change.
@@ -34,8 +35,7 @@ class Request {
   Payload payload;
   Status status;
   MatchContext* context = nullptr;
-  Request* next = nullptr;  ///< in the queue that holds it
-  Request* previous = nullptr;
+  Link<Request> queued;     ///< in the one queue that holds it
   std::uint64_t order = 0;  ///< receive: age among posted receives of its context
 
   // The part that only rendezvous and waiting sends use.

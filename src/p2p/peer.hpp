@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "channel/shm/ring_reader.hpp"
+#include "channel/shm/ring_writer.hpp"
+#include "p2p/queue.hpp"
+#include "p2p/request.hpp"
+#include "route/plan.hpp"
+
+namespace isthmus {
+
+/// Messages and bytes that went to or came from a peer, by protocol.
+struct Traffic {
+  struct Count {
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::array<Count, protocol_count> sent{};
+  std::array<Count, protocol_count> received{};
+
+  void add_sent(Protocol protocol, std::uint64_t bytes) noexcept { add(sent, protocol, bytes); }
+  void add_received(Protocol protocol, std::uint64_t bytes) noexcept { add(received, protocol, bytes); }
+
+ private:
+  static void add(std::array<Count, protocol_count>& counts, Protocol protocol,
+                  std::uint64_t bytes) noexcept {
+    Count& count = counts[static_cast<std::size_t>(protocol)];
+    ++count.messages;
+    count.bytes += bytes;
+  }
+};
+
+/// A cell without user data that waits for room in the ring.
+struct ControlCell {
+  wire::CellHeader header;
+  std::array<std::byte, wire::inline_capacity> payload;
+};
+
+/// What this process knows of another rank, and what is under way towards it. Part of the engine.
+class Peer {
+ public:
+  explicit Peer(PeerId peer) : id(peer) {}
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  const PeerId id;
+  RingWriter out;  ///< open from the first message to the peer on
+  RingReader in;   ///< open once the peer has announced its ring
+
+  std::deque<ControlCell> control;             ///< first to go when there is room
+  Queue<Request, &Request::queued> waiting;    ///< sends whose envelope has not left, in order
+  Queue<Request, &Request::queued> streaming;  ///< sends whose fragments are leaving
+  bool listed = false;                         ///< in the engine's list of peers with something to send
+
+  bool probed = false;
+  Reach pull = std::unexpected(Reason{"not tried yet"});
+  Reach push = std::unexpected(Reason{"not tried yet"});
+  Plan plan;  ///< for messages from the peer; its eager part holds for both directions
+
+  Traffic traffic;
+  bool reported = false;  ///< a malformed cell has been reported
+
+  [[nodiscard]] bool has_work() const noexcept {
+    return !control.empty() || !waiting.empty() || !streaming.empty();
+  }
+};
+
+}  // namespace isthmus

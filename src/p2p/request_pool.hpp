@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "p2p/request.hpp"
+
+namespace isthmus {
+
+/// Owns all requests of an engine, in chunks that never move or go away, so that any index a program or a
+/// peer hands in can be looked up safely. Guarded by the engine's lock.
+class RequestPool {
+ public:
+  /// A request with a new generation and all other fields as constructed, but for `kind`.
+  Request* take(Request::Kind kind) {
+    if (!free_) [[unlikely]]
+      grow();
+    Request* request = free_;
+    free_ = request->queued.next;
+    request->queued.next = nullptr;
+    request->kind = kind;
+    ++living_;
+    return request;
+  }
+
+  /// Puts a request back; its cookies and handles are invalid from now on.
+  void give_back(Request* request) noexcept {
+    reset(*request);
+    request->queued.next = free_;
+    free_ = request;
+    --living_;
+  }
+
+  /// The living request of that index and generation, or null.
+  [[nodiscard]] Request* find(std::uint32_t index, std::uint32_t generation) noexcept {
+    const std::size_t chunk = index / chunk_size;
+    if (chunk >= chunks_.size()) [[unlikely]]
+      return nullptr;
+    Request& request = (*chunks_[chunk])[index % chunk_size];
+    return request.generation == generation && request.kind != Request::Kind::none ? &request : nullptr;
+  }
+  [[nodiscard]] Request* find(wire::Cookie cookie) noexcept {
+    return find(static_cast<std::uint32_t>(cookie), static_cast<std::uint32_t>(cookie >> 32));
+  }
+
+  [[nodiscard]] std::size_t living() const noexcept { return living_; }
+
+ private:
+  static constexpr std::size_t chunk_size = 128;
+  /// 24 bits, because that is what a handle of the C edge has room for.
+  static constexpr std::uint32_t generation_mask = 0xff'ffff;
+
+  void grow();
+  static void reset(Request& request) noexcept;
+
+  std::vector<std::unique_ptr<std::array<Request, chunk_size>>> chunks_;
+  Request* free_ = nullptr;
+  std::size_t living_ = 0;
+};
+
+}  // namespace isthmus

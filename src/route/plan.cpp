@@ -1,0 +1,64 @@
+#include "route/plan.hpp"
+
+#include <limits>
+
+namespace isthmus {
+namespace {
+
+constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
+
+std::string_view name_of(ChannelId channel) noexcept {
+  switch (channel) {
+    case ChannelId::self:
+      return "self";
+    case ChannelId::shm:
+      return "shm";
+    case ChannelId::cma:
+      return "cma";
+  }
+  return "unknown";
+}
+
+std::string_view name_of(Protocol protocol) noexcept {
+  switch (protocol) {
+    case Protocol::local:
+      return "local copy";
+    case Protocol::eager_inline:
+      return "eager, in one cache line";
+    case Protocol::eager:
+      return "eager";
+    case Protocol::stream:
+      return "rendezvous, pipelined through the ring";
+    case Protocol::pull:
+      return "rendezvous, receiver reads";
+    case Protocol::split:
+      return "rendezvous, both sides copy";
+  }
+  return "unknown";
+}
+
+Plan::Plan(const PlanInputs& inputs) {
+  if (inputs.same_process) {
+    add(no_limit, Protocol::local, ChannelId::self);
+    return;
+  }
+  add(wire::inline_capacity, Protocol::eager_inline, ChannelId::shm);
+  add(inputs.eager_limit, Protocol::eager, ChannelId::shm);
+  if (!inputs.pull) {
+    add(no_limit, Protocol::stream, ChannelId::shm);
+  } else if (!inputs.push) {
+    add(no_limit, Protocol::pull, ChannelId::cma);
+  } else {
+    if (inputs.split_from > 0) add(inputs.split_from - 1, Protocol::pull, ChannelId::cma);
+    add(no_limit, Protocol::split, ChannelId::cma);
+  }
+}
+
+void Plan::add(std::uint64_t up_to, Protocol protocol, ChannelId channel) noexcept {
+  if (count_ > 0 && up_to <= steps_[count_ - 1].up_to) return;
+  steps_[count_++] = {up_to, protocol, channel};
+}
+
+}  // namespace isthmus
