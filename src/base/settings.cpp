@@ -4,8 +4,9 @@
 #include <bit>
 #include <charconv>
 #include <limits>
-#include <numeric>
 #include <optional>
+
+#include "base/spelling.hpp"
 
 namespace isthmus {
 namespace {
@@ -150,26 +151,11 @@ constexpr std::array<Setting, 8> table{{
      [](const Settings& s) { return std::string(s.warn ? "on" : "off"); }},
 }};
 
-/// Levenshtein's distance.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replace = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replace, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-std::string_view nearest(std::string_view name) {
-  const auto by_distance = [&](const Setting& a, const Setting& b) {
-    return distance(a.variable, name) < distance(b.variable, name);
-  };
-  return std::min_element(table.begin(), table.end(), by_distance)->variable;
+/// The setting that a mistyped `name` probably meant.
+std::string_view nearest_setting(std::string_view name) {
+  std::array<std::string_view, table.size()> names;
+  std::transform(table.begin(), table.end(), names.begin(), [](const Setting& s) { return s.variable; });
+  return nearest(name, names);
 }
 
 }  // namespace
@@ -198,7 +184,7 @@ std::vector<std::string> Settings::unknown_variables(const char* const* environm
       continue;
     warnings.push_back("the variable " + std::string(name) +
                        " means nothing to Isthmus and is ignored; the nearest setting is " +
-                       std::string(nearest(name)) + " (isthmus info --settings lists all)");
+                       std::string(nearest_setting(name)) + " (isthmus info --settings lists all)");
   }
   return warnings;
 }

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "place/cpu_set.hpp"
+#include "place/topology.hpp"
+
+namespace isthmus {
+
+/// What each rank is confined to.
+enum class BindTo : std::uint8_t {
+  automatic,  ///< core where every rank gets its own, none otherwise
+  core,
+  package,  ///< socket
+  numa,
+  none,
+};
+
+/// The order in which ranks are dealt out.
+enum class MapBy : std::uint8_t {
+  core,     ///< neighbouring ranks on neighbouring cores
+  package,  ///< one rank to each socket in turn
+  numa,     ///< one rank to each NUMA node in turn
+};
+
+/// Where one rank goes. Numbers are -1 for what it is not confined to.
+struct Binding {
+  int package = -1;
+  int numa = -1;
+  int core = -1;
+  CpuSet cpus;  ///< empty: anywhere
+
+  [[nodiscard]] std::string to_string() const;
+};
+
+/// A place for each rank. A pure function; past the last core it begins again with the first.
+std::vector<Binding> bind_ranks(const Topology& topology, std::uint32_t ranks, BindTo bind, MapBy map);
+
+}  // namespace isthmus
