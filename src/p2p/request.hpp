@@ -49,8 +49,8 @@ class Request {
   std::uint64_t remote_address = 0;
   std::unique_ptr<Cursor> cursor;  ///< position in a payload that is not contiguous
   Ref<const Datatype> type;        ///< keeps the payload's datatype alive
-  void* owner =
-      nullptr;  ///< for the layer above: communicator of the error handler, persistent description, ...
+  /// For the layer above: the communicator, which it keeps alive, or what a compound operation consists of.
+  Ref<RefCounted> owner;
 
   /// What wait and test return for it: success, or truncation and the like.
   [[nodiscard]] int error() const noexcept { return status.error; }

@@ -24,7 +24,7 @@ void RequestPool::reset(Request& request) noexcept {
     request.cursor.reset();
   if (request.type) [[unlikely]]
     request.type = {};
-  request.owner = nullptr;
+  if (request.owner) request.owner = {};
   request.peer = nullptr;
   request.moved = 0;
 }
