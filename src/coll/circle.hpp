@@ -70,8 +70,9 @@ class Circle {
   std::vector<int> ranks_;  ///< in the local group, by position
 };
 
-/// Rank 0 of each side of an intercommunicator swaps `mine` with the other's, which all of its side then
-/// hear; everybody else's `mine` counts for nothing.
-Result<> receive_exactly(Communicator& comm, int source, int tag, std::span<std::byte> bytes);
+/// Exchanges `mine` for `theirs`, of sizes that both sides know, with rank `rank` of the group that `comm`
+/// sends to.
+Result<> swap(Communicator& comm, int rank, int tag, std::span<const std::byte> mine,
+              std::span<std::byte> theirs);
 
 }  // namespace isthmus::coll

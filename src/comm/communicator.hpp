@@ -84,4 +84,7 @@ class Communicator final : public RefCounted {
   MatchContext* collective_context_ = nullptr;
 };
 
+/// `congruent` where only the contexts differ (MPI 5.0, section 7.4.1).
+[[nodiscard]] Comparison compare(const Communicator& first, const Communicator& second);
+
 }  // namespace isthmus

@@ -1,0 +1,196 @@
+#include "coll/agree.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "coll/circle.hpp"
+#include "comm/split.hpp"
+
+namespace isthmus::coll {
+namespace {
+
+/// What the leader of one side of a new intercommunicator tells the other.
+struct Offer {
+  ContextId context = 0;      ///< proposed; the low side's counts
+  std::uint32_t members = 0;  ///< of the side's group, which follows
+  PeerId leader = 0;
+  std::int32_t high = 0;         ///< MPI_Intercomm_merge: comes last
+  std::int32_t error_class = 0;  ///< why the leader gave up; then nothing follows
+};
+
+/// Both sides' offers, as one side's processes hear of them.
+struct Offers {
+  Offer mine, theirs;
+};
+
+template <class T>
+Result<> swap_facts(Communicator& comm, int rank, int tag, std::span<const T> mine, std::span<T> theirs) {
+  return swap(comm, rank, tag, std::as_bytes(mine), std::as_writable_bytes(theirs));
+}
+
+/// The leaders (ranks 0) of both sides of `inter` swap offers; everybody hears both.
+Result<Offers> swap_offers(Communicator& inter, Circle& side, Offer mine) {
+  Offers offers{mine, {}};
+  if (inter.rank() == 0)
+    ISTHMUS_TRY(swap_facts<Offer>(inter, 0, agree_tag, {&offers.mine, 1}, {&offers.theirs, 1}));
+  ISTHMUS_TRY(side.broadcast(offers));
+  return offers;
+}
+
+ContextId context_of(const Communicator& inter, const Offers& offers) {
+  return (inter.local_is_low() ? offers.mine : offers.theirs).context;
+}
+
+Result<Ref<Group>> group_from(Engine& engine, std::vector<PeerId> members) {
+  for (const PeerId process : members)
+    if (process >= engine.size())
+      return fail(ErrorClass::intern,
+                  fmt::format("the other group names process {} of {}", process, engine.size()));
+  return make_ref<Group>(std::move(members));
+}
+
+Result<Ref<Communicator>> create_in(Communicator& comm, const Ref<Group>& group, int tag) {
+  Engine& engine = comm.engine();
+  if (!group->contains(engine.rank())) return Ref<Communicator>();
+  Circle circle = Circle::of(comm, *group, tag);
+  ContextId context = circle.position() == 0 ? engine.new_context_id() : 0;
+  ISTHMUS_TRY(circle.broadcast(context));
+  return Communicator::make(engine, group, context);
+}
+
+Result<Ref<Communicator>> create_inter(Communicator& inter, const Ref<Group>& group) {
+  Engine& engine = inter.engine();
+  Circle side = Circle::of_local_group(inter);
+  const ContextId proposal = inter.rank() == 0 ? engine.new_context_id() : 0;
+  Result<Offers> offers = swap_offers(inter, side, {.context = proposal, .members = group->size()});
+  if (!offers) return std::unexpected(std::move(offers).error());
+
+  std::vector<PeerId> members(
+      std::min(offers->theirs.members, static_cast<std::uint32_t>(inter.remote_size())));
+  if (inter.rank() == 0) ISTHMUS_TRY(swap_facts<PeerId>(inter, 0, agree_tag, group->members(), members));
+  ISTHMUS_TRY(side.broadcast(members));
+  if (members.empty() || !group->contains(engine.rank())) return Ref<Communicator>();
+  Result<Ref<Group>> remote = group_from(engine, std::move(members));
+  if (!remote) return std::unexpected(std::move(remote).error());
+  return Communicator::make_inter(engine, group, *remote, context_of(inter, *offers), inter.local_is_low());
+}
+
+Result<Ref<Communicator>> split_inter(Communicator& inter, const SplitEntry& entry,
+                                      std::span<const SplitEntry> local) {
+  Circle side = Circle::of_local_group(inter);
+  std::vector<SplitEntry> remote(static_cast<std::size_t>(inter.remote_size()));
+  if (inter.rank() == 0) ISTHMUS_TRY(swap_facts<SplitEntry>(inter, 0, agree_tag, local, remote));
+  ISTHMUS_TRY(side.broadcast(remote));
+  if (entry.color == undefined) return Ref<Communicator>();
+
+  const std::vector<int> here = part_of(local, entry.color);
+  const std::vector<int> there = part_of(remote, entry.color);
+  if (there.empty()) return Ref<Communicator>();
+  const SplitEntry& first = inter.local_is_low() ? local[static_cast<std::size_t>(here[0])]
+                                                 : remote[static_cast<std::size_t>(there[0])];
+  return Communicator::make_inter(inter.engine(), select(*inter.group(), here),
+                                  select(*inter.remote_group(), there), first.proposal, inter.local_is_low());
+}
+
+/// The leaders' half of `join`. An error is in the offers, so that all processes of the side hear of it.
+Offers meet(Communicator& local, Communicator& peer, int remote_leader, int tag,
+            std::vector<PeerId>& members) {
+  Engine& engine = local.engine();
+  Offers offers{
+      .mine = {.context = engine.new_context_id(), .members = local.group()->size(), .leader = engine.rank()},
+      .theirs = {}};
+  const int wire_tag = agree_user_tag + tag;
+  Result<> met = swap_facts<Offer>(peer, remote_leader, wire_tag, {&offers.mine, 1}, {&offers.theirs, 1});
+  if (met) {
+    members.resize(std::min(offers.theirs.members, engine.size()));
+    met = swap_facts<PeerId>(peer, remote_leader, wire_tag, local.group()->members(), members);
+  }
+  if (!met) {
+    offers.theirs.error_class = met.error().code();
+  } else {
+    const Group remote(members);
+    if (std::ranges::any_of(local.group()->members(), [&](PeerId p) { return remote.contains(p); }))
+      offers.theirs.error_class = static_cast<int>(ErrorClass::comm);
+  }
+  return offers;
+}
+
+}  // namespace
+
+Result<Ref<Communicator>> duplicate(Communicator& comm) {
+  Engine& engine = comm.engine();
+  Circle circle = Circle::of_local_group(comm);
+  ContextId context = circle.position() == 0 ? engine.new_context_id() : 0;
+  if (!comm.is_inter()) {
+    ISTHMUS_TRY(circle.broadcast(context));
+    return Communicator::make(engine, comm.group(), context);
+  }
+  Result<Offers> offers = swap_offers(comm, circle, {.context = context});
+  if (!offers) return std::unexpected(std::move(offers).error());
+  return Communicator::make_inter(engine, comm.group(), comm.remote_group(), context_of(comm, *offers),
+                                  comm.local_is_low());
+}
+
+Result<Ref<Communicator>> create(Communicator& comm, const Ref<Group>& group) {
+  if (comm.is_inter()) return create_inter(comm, group);
+  return create_in(comm, group, agree_local_tag);
+}
+
+Result<Ref<Communicator>> create_group(Communicator& comm, const Ref<Group>& group, int tag) {
+  return create_in(comm, group, agree_user_tag + tag);
+}
+
+Result<Ref<Communicator>> split(Communicator& comm, int color, int key) {
+  Engine& engine = comm.engine();
+  const SplitEntry entry{color, key, color == undefined ? 0 : engine.new_context_id()};
+  Circle circle = Circle::of_local_group(comm);
+  Result<std::vector<SplitEntry>> table = circle.gather_all(entry);
+  if (!table) return std::unexpected(std::move(table).error());
+  if (comm.is_inter()) return split_inter(comm, entry, *table);
+  if (color == undefined) return Ref<Communicator>();
+  const std::vector<int> part = part_of(*table, color);
+  const ContextId context = (*table)[static_cast<std::size_t>(part[0])].proposal;
+  return Communicator::make(engine, select(*comm.group(), part), context);
+}
+
+Result<Ref<Communicator>> join(Communicator& local, int local_leader, Communicator* peer, int remote_leader,
+                               int tag) {
+  Engine& engine = local.engine();
+  Circle side = Circle::of_local_group(local, local_leader);
+  std::vector<PeerId> members;
+  Offers offers;
+  if (side.position() == 0) offers = meet(local, *peer, remote_leader, tag, members);
+  ISTHMUS_TRY(side.broadcast(offers));
+  if (offers.theirs.error_class == static_cast<int>(ErrorClass::comm))
+    return fail(ErrorClass::comm, "the two groups have processes in common");
+  if (offers.theirs.error_class != 0)
+    return fail(static_cast<ErrorClass>(offers.theirs.error_class), "the leaders could not meet");
+  members.resize(std::min(offers.theirs.members, engine.size()));
+  ISTHMUS_TRY(side.broadcast(members));
+
+  Result<Ref<Group>> remote = group_from(engine, std::move(members));
+  if (!remote) return std::unexpected(std::move(remote).error());
+  const bool low = offers.mine.leader < offers.theirs.leader;
+  return Communicator::make_inter(engine, local.group(), *remote, (low ? offers.mine : offers.theirs).context,
+                                  low);
+}
+
+Result<Ref<Communicator>> merge(Communicator& inter, bool high) {
+  Engine& engine = inter.engine();
+  Circle side = Circle::of_local_group(inter);
+  const ContextId proposal = inter.rank() == 0 ? engine.new_context_id() : 0;
+  Result<Offers> offers = swap_offers(inter, side, {.context = proposal, .high = high});
+  if (!offers) return std::unexpected(std::move(offers).error());
+
+  const bool tie = offers->mine.high == offers->theirs.high;
+  const bool local_first = tie ? inter.local_is_low() : offers->mine.high == 0;
+  const Group& first = local_first ? *inter.group() : *inter.remote_group();
+  const Group& second = local_first ? *inter.remote_group() : *inter.group();
+  return Communicator::make(engine, unite(first, second), context_of(inter, *offers));
+}
+
+}  // namespace isthmus::coll
