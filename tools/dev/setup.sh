@@ -55,37 +55,29 @@ debian_packages() {
 # The distribution's interpreter where there is one: the python3-dev package belongs to it.
 python_of_system() { if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi; }
 
-# virtual_environment FOLDER PACKAGE...: made anew only when the list or the interpreter has changed.
+# virtual_environment PACKAGE...: build/venv, made anew only when the list or the interpreter has changed.
 virtual_environment() {
-  local folder="$DEV_ROOT/$1" python stamp
-  shift
+  local python stamp log="$DEV_LOGS/pip.log"
   python=$(python_of_system) || die "python3 was not found"
   stamp="$("$python" -VV) $*"
-  if [ -x "$folder/bin/python" ] && [ "$(cat "$folder/packages.stamp" 2>/dev/null)" = "$stamp" ]; then return; fi
-  say "Python packages into ${folder#"$DEV_ROOT"/}: $*"
+  if [ -x "$DEV_VENV/bin/python" ] && [ "$(cat "$DEV_VENV/packages.stamp" 2>/dev/null)" = "$stamp" ]; then return; fi
+  say "Python packages into build/venv: $*"
   mkdir -p "$DEV_LOGS"
-  local log="$DEV_LOGS/pip.log"
   {
-    rm -rf "$folder"
-    "$python" -m venv "$folder" &&
-      "$folder/bin/python" -m pip install --disable-pip-version-check "$@"
+    rm -rf "$DEV_VENV"
+    "$python" -m venv "$DEV_VENV" && "$DEV_VENV/bin/python" -m pip install --disable-pip-version-check "$@"
   } >"$log" 2>&1 || {
     tail -n 20 "$log" >&2
     die "pip could not install: $* (the full log is build/logs/pip.log)"
   }
-  echo "$stamp" >"$folder/packages.stamp"
+  echo "$stamp" >"$DEV_VENV/packages.stamp"
 }
 
 python_packages() {
-  local list="$DEV_ROOT/tools/dev/python-packages.txt" set folder packages
-  for set in "$@"; do
-    while read -r folder; do
-      packages=$(awk -v head="[$set] $folder" \
-        '{ sub(/#.*/, ""); gsub(/[ \t]+$/, "") } /^\[/ { on = ($0 == head); next } on && NF' "$list")
-      # shellcheck disable=SC2086
-      virtual_environment "$folder" $packages
-    done < <(awk -v set="[$set]" '$1 == set {print $2}' "$list")
-  done
+  local packages
+  packages=$(for set in "$@"; do entries "$DEV_ROOT/tools/dev/python-packages.txt" "$set"; done)
+  # shellcheck disable=SC2086
+  if [ -n "$packages" ]; then virtual_environment $packages; fi
 }
 
 case "${1:-}" in -h | --help)
