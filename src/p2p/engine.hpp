@@ -189,7 +189,6 @@ class Engine {
   Request* send_to_self(const Target& target, const Payload& payload, SendMode mode);
   void receive_eager(Peer& peer, const wire::CellHeader& header, const wire::Cell& cell,
                      const std::byte* bytes);
-  void keep_unexpected(Peer& peer, const wire::CellHeader& header, const std::byte* bytes);
   void deliver(Request& receive, int source, int tag, const std::byte* bytes, std::uint64_t size);
   void accept(UnexpectedMessage* message, Request& receive);
   void deliver_from_self(Request& receive, UnexpectedMessage& message);

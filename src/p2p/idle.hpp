@@ -11,9 +11,15 @@ class Engine;
 class Idle {
  public:
   explicit Idle(Engine& engine) noexcept : engine_(engine) {}
+  ~Idle() { reset(); }
+  Idle(const Idle&) = delete;
+  Idle& operator=(const Idle&) = delete;
 
   /// Something happened: begin again with polling.
-  void reset() noexcept { looks_ = 0; }
+  void reset() noexcept {
+    looks_ = 0;
+    if (announced_) withdraw();
+  }
   /// Nothing happened. Returns after a moment with the engine's lock held again; may sleep until a peer or
   /// thread has news.
   void pause();
@@ -22,8 +28,11 @@ class Idle {
   void pause_spinning();
   void pause_sharing();
 
+  void withdraw() noexcept;
+
   Engine& engine_;
   std::uint32_t looks_ = 0;
+  bool announced_ = false;  ///< peers have been told that this rank may sleep
 };
 
 }  // namespace isthmus

@@ -24,6 +24,11 @@ class Queue {
     (tail_ ? (tail_->*link).next : head_) = item;
     tail_ = item;
   }
+  void push_front(T* item) noexcept {
+    (item->*link) = {head_, nullptr};
+    (head_ ? (head_->*link).previous : tail_) = item;
+    head_ = item;
+  }
   void remove(T* item) noexcept {
     auto& [next, previous] = item->*link;
     (previous ? (previous->*link).next : head_) = next;

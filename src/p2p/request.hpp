@@ -27,6 +27,7 @@ class Request {
   bool cancelled = false;
   bool matched = false;      ///< receive: an envelope has been assigned; it can no longer be cancelled
   bool synchronous = false;  ///< send: completes when matched
+  bool unsent = false;       ///< send: its envelope waits for room in the ring
   bool orphan = false;       ///< freed by its owner (MPI_Request_free): goes back to the pool at completion
   std::uint32_t index = 0;   ///< in the pool
   std::uint32_t generation = 0;

@@ -18,7 +18,8 @@ void RequestPool::grow() {
 void RequestPool::reset(Request& request) noexcept {
   request.kind = Request::Kind::none;
   request.generation = (request.generation + 1) & generation_mask;
-  request.complete = request.cancelled = request.matched = request.synchronous = request.orphan = false;
+  request.complete = request.cancelled = request.matched = request.synchronous = request.orphan =
+      request.unsent = false;
   request.status = {};
   if (request.cursor) [[unlikely]]
     request.cursor.reset();
@@ -26,7 +27,7 @@ void RequestPool::reset(Request& request) noexcept {
     request.type = {};
   if (request.owner) request.owner = {};
   request.peer = nullptr;
-  request.moved = 0;
+  request.moved = request.limit = 0;
 }
 
 }  // namespace isthmus

@@ -35,13 +35,17 @@ class RingReader {
     return data_ + (wire::piece_start(data_position_, bytes, data_mask_) & data_mask_);
   }
 
-  /// Done with the front cell.
-  void pop() noexcept {
+  /// Done with the front cell. Returns whether the writer can see it, that is, whether one that waits for
+  /// room has a reason to look.
+  bool pop() noexcept {
     ++position_;
-    if (position_ - published_ > cell_mask_ / 4) publish();
+    if (position_ - published_ <= cell_mask_ / 4) [[likely]]
+      return false;
+    publish();
+    return true;
   }
-  /// Done with the front cell and its piece of `bytes`.
-  void pop_piece(std::uint32_t bytes) noexcept {
+  /// Done with the front cell and its piece of `bytes`. Returns the same.
+  bool pop_piece(std::uint32_t bytes) noexcept {
     data_position_ = wire::piece_start(data_position_, bytes, data_mask_) + wire::round_to_line(bytes);
     ++position_;
     if (position_ - published_ > cell_mask_ / 4 || data_position_ - data_published_ > data_mask_ / 4)

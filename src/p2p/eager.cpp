@@ -1,0 +1,337 @@
+// Sending and receiving messages whose bytes travel with their envelope, posting receives, and messages to
+// oneself.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/copy.hpp"
+#include "p2p/engine.hpp"
+
+namespace isthmus {
+namespace {
+
+/// Copies packed bytes into a payload from its start; returns how many went in.
+std::uint64_t fill(const Payload& payload, const std::byte* bytes, std::uint64_t size) {
+  const std::uint64_t taken = std::min(size, payload.bytes);
+  if (!payload.type) [[likely]] {
+    if (taken <= wire::inline_capacity)
+      copy_small(payload.data, bytes, taken);
+    else
+      std::memcpy(payload.data, bytes, taken);
+    return taken;
+  }
+  Cursor cursor(*payload.type, payload.data, payload.count);
+  return cursor.unpack({bytes, taken});
+}
+
+void pack_into(const Payload& payload, std::byte* to) {
+  if (!payload.type) {
+    std::memcpy(to, payload.data, payload.bytes);
+    return;
+  }
+  Cursor cursor(*payload.type, payload.data, payload.count);
+  cursor.pack({to, payload.bytes});
+}
+
+wire::CellHeader header_of(const Target& target, std::uint64_t size, wire::CellKind kind) {
+  return {.context = target.context,
+          .source = target.source,
+          .tag = target.tag,
+          .size = static_cast<std::uint32_t>(size),
+          .kind = kind,
+          .flag = wire::CellFlag::none,
+          .reserved = 0};
+}
+
+Target target_of(const Request& send) {
+  return {send.peer->id, send.context_id, send.source, send.tag};
+}
+
+}  // namespace
+
+Request* Engine::start_send(const Target& target, const Payload& payload, SendMode mode) {
+  if (target.peer == rank_) return send_to_self(target, payload, mode);
+  Peer& peer = this->peer(target.peer);
+  if (payload.bytes <= wire::inline_capacity && mode == SendMode::standard && peer.out.open() &&
+      peer.waiting.empty() && peer.out.has_cell()) [[likely]] {
+    const wire::CellHeader header = header_of(target, payload.bytes, wire::CellKind::eager_inline);
+    if (!payload.type) [[likely]] {
+      peer.out.publish(header, payload.data, payload.bytes);
+    } else {
+      std::array<std::byte, wire::inline_capacity> packed;
+      pack_into(payload, packed.data());
+      peer.out.publish(header, packed.data(), payload.bytes);
+    }
+    peer.traffic.add_sent(Protocol::eager_inline, payload.bytes);
+    after_publish(peer);
+    return nullptr;
+  }
+  return start_send_slow(peer, target, payload, mode);
+}
+
+Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode) {
+  if (!peer.out.open()) connect(peer);
+  if (payload.bytes <= eager_limit_ && mode == SendMode::standard && peer.waiting.empty() &&
+      emit_eager(peer, target, payload, nullptr)) {
+    after_publish(peer);
+    return nullptr;
+  }
+  Request* send = make_send(target, payload, mode);
+  send->peer = &peer;
+  if (peer.waiting.empty() && emit(peer, *send)) {
+    after_publish(peer);
+    return send;
+  }
+  send->unsent = true;
+  peer.waiting.push_back(send);
+  list(peer);
+  return send;
+}
+
+Request* Engine::make_send(const Target& target, const Payload& payload, SendMode mode) {
+  Request* send = requests_.take(Request::Kind::send);
+  ++pending_sends_;
+  send->source = target.source;
+  send->tag = target.tag;
+  send->context_id = target.context;
+  send->payload = payload;
+  send->synchronous = mode == SendMode::synchronous;
+  if (payload.type) send->type = Ref<const Datatype>::share(payload.type);
+  return send;
+}
+
+/// Writes the envelope of a send, and its bytes where they go with it. False if the ring has no room.
+bool Engine::emit(Peer& peer, Request& send) {
+  const Target target = target_of(send);
+  if (send.payload.bytes <= eager_limit_) {
+    if (!emit_eager(peer, target, send.payload, send.synchronous ? &send : nullptr)) return false;
+    send.unsent = false;
+    if (!send.synchronous) finish(send);
+    return true;
+  }
+  if (!peer.out.has_cell()) return false;
+  const wire::SendOffer offer{
+      .sender = send.cookie(),
+      .bytes = send.payload.bytes,
+      .address = send.payload.type ? 0 : reinterpret_cast<std::uint64_t>(send.payload.data)};
+  peer.out.publish(header_of(target, 0, wire::CellKind::ready_to_send), &offer, sizeof offer);
+  send.unsent = false;
+  return true;
+}
+
+bool Engine::emit_eager(Peer& peer, const Target& target, const Payload& payload,
+                        const Request* synchronous) {
+  if (!peer.out.has_cell()) return false;
+  if (payload.bytes <= wire::inline_capacity && !synchronous) {
+    std::array<std::byte, wire::inline_capacity> packed;
+    pack_into(payload, packed.data());
+    peer.out.publish(header_of(target, payload.bytes, wire::CellKind::eager_inline), packed.data(),
+                     payload.bytes);
+    peer.traffic.add_sent(Protocol::eager_inline, payload.bytes);
+    return true;
+  }
+  std::byte* to = peer.out.reserve(static_cast<std::uint32_t>(payload.bytes));
+  if (!to) return false;
+  pack_into(payload, to);
+  wire::CellHeader header = header_of(target, payload.bytes, wire::CellKind::eager);
+  wire::Cookie cookie = 0;
+  if (synchronous) {
+    header.flag = wire::CellFlag::synchronous;
+    cookie = synchronous->cookie();
+  }
+  peer.out.publish_reserved(header, &cookie, sizeof cookie);
+  peer.traffic.add_sent(Protocol::eager, payload.bytes);
+  return true;
+}
+
+int Engine::send(const Target& target, const Payload& payload, SendMode mode) {
+  Request* request = start_send(target, payload, mode);
+  if (!request) [[likely]]
+    return 0;
+  wait(*request);
+  const int error = request->status.error;
+  free(request);
+  return error;
+}
+
+Request* Engine::start_receive(MatchContext& context, int source, int tag, const Payload& payload) {
+  Request* receive = requests_.take(Request::Kind::receive);
+  receive->source = source;
+  receive->tag = tag;
+  receive->payload = payload;
+  receive->context = &context;
+  if (payload.type) [[unlikely]]
+    receive->type = Ref<const Datatype>::share(payload.type);
+  if (context.has_unexpected()) {
+    if (UnexpectedMessage* message = context.find(source, tag)) {
+      context.remove(message);
+      accept(message, *receive);
+      return receive;
+    }
+  }
+  context.post(receive);
+  return receive;
+}
+
+Status Engine::receive(MatchContext& context, int source, int tag, const Payload& payload) {
+  Request* request = start_receive(context, source, tag, payload);
+  wait(*request);
+  const Status status = request->status;
+  requests_.give_back(request);
+  return status;
+}
+
+Status Engine::send_receive(const Target& target, const Payload& out, MatchContext& context, int source,
+                            int tag, const Payload& in) {
+  Request* receive = start_receive(context, source, tag, in);
+  Request* send = start_send(target, out);
+  wait(*receive);
+  const Status status = receive->status;
+  requests_.give_back(receive);
+  if (send) {
+    wait(*send);
+    free(send);
+  }
+  return status;
+}
+
+Request* Engine::start_matched_receive(UnexpectedMessage* message, const Payload& payload) {
+  Request* receive = requests_.take(Request::Kind::receive);
+  receive->source = message->source;
+  receive->tag = message->tag;
+  receive->payload = payload;
+  receive->context = message->context;
+  if (payload.type) receive->type = Ref<const Datatype>::share(payload.type);
+  accept(message, *receive);
+  return receive;
+}
+
+void Engine::receive_eager(Peer& peer, const wire::CellHeader& header, const wire::Cell& cell,
+                           const std::byte* bytes) {
+  MatchContext& context = matcher_.context(header.context);
+  if (!context.is_source(header.source)) [[unlikely]]
+    return malformed(peer, "source beyond its group");
+  const bool synchronous = header.flag == wire::CellFlag::synchronous;
+  wire::SendOffer offer{};
+  if (synchronous) std::memcpy(&offer.sender, cell.payload.data(), sizeof offer.sender);
+  peer.traffic.add_received(header.kind == wire::CellKind::eager ? Protocol::eager : Protocol::eager_inline,
+                            header.size);
+  if (Request* receive = context.match(header.source, header.tag)) {
+    deliver(*receive, header.source, header.tag, bytes, header.size);
+    if (synchronous) send_control(peer, wire::CellKind::acknowledge, &offer.sender, sizeof offer.sender);
+    return;
+  }
+  UnexpectedMessage* message = matcher_.take_message();
+  message->source = header.source;
+  message->tag = header.tag;
+  message->bytes = header.size;
+  message->content = UnexpectedMessage::Content::bytes;
+  message->acknowledge = synchronous;
+  message->context = &context;
+  message->peer = &peer;
+  message->offer = offer;
+  message->data = message->small;
+  if (header.size > sizeof message->small) {
+    message->large = std::make_unique_for_overwrite<std::byte[]>(header.size);
+    message->data = message->large.get();
+  }
+  std::memcpy(message->data, bytes, header.size);
+  context.add(message);
+}
+
+void Engine::deliver(Request& receive, int source, int tag, const std::byte* bytes, std::uint64_t size) {
+  receive.matched = true;
+  receive.status.source = source;
+  receive.status.tag = tag;
+  receive.status.bytes = fill(receive.payload, bytes, size);
+  if (size > receive.payload.bytes) [[unlikely]]
+    receive.status.error = static_cast<int>(ErrorClass::truncate);
+  finish(receive);
+}
+
+/// Completes or begins a receive with a message that came before it, and consumes the message.
+void Engine::accept(UnexpectedMessage* message, Request& receive) {
+  switch (message->content) {
+    case UnexpectedMessage::Content::bytes:
+      deliver(receive, message->source, message->tag, message->data, message->bytes);
+      if (message->acknowledge)
+        send_control(*message->peer, wire::CellKind::acknowledge, &message->offer.sender,
+                     sizeof message->offer.sender);
+      break;
+    case UnexpectedMessage::Content::offer:
+      begin_rendezvous(*message->peer, receive, message->source, message->tag, message->offer);
+      break;
+    case UnexpectedMessage::Content::self:
+      deliver_from_self(receive, *message);
+      break;
+  }
+  matcher_.give_back(message);
+}
+
+namespace {
+
+std::uint64_t copy_payload(const Payload& from, const Payload& to) {
+  if (!from.type && !to.type) {
+    const std::uint64_t bytes = std::min(from.bytes, to.bytes);
+    if (bytes != 0) std::memmove(to.data, from.data, bytes);
+    return bytes;
+  }
+  if (!from.type) return fill(to, from.data, from.bytes);
+  if (!to.type) {
+    Cursor cursor(*from.type, from.data, from.count);
+    return cursor.pack({to.data, to.bytes});
+  }
+  return copy(*from.type, from.data, from.count, *to.type, to.data, to.count);
+}
+
+}  // namespace
+
+Request* Engine::send_to_self(const Target& target, const Payload& payload, SendMode mode) {
+  MatchContext& context = matcher_.context(target.context);
+  peer(rank_).traffic.add_sent(Protocol::local, payload.bytes);
+  if (Request* receive = context.match(target.source, target.tag)) {
+    receive->matched = true;
+    receive->status = {
+        .source = target.source, .tag = target.tag, .bytes = copy_payload(payload, receive->payload)};
+    if (payload.bytes > receive->payload.bytes)
+      receive->status.error = static_cast<int>(ErrorClass::truncate);
+    finish(*receive);
+    return nullptr;
+  }
+  UnexpectedMessage* message = matcher_.take_message();
+  message->source = target.source;
+  message->tag = target.tag;
+  message->bytes = payload.bytes;
+  message->context = &context;
+  message->peer = &peer(rank_);
+  Request* send = nullptr;
+  if (payload.bytes <= eager_limit_ && mode == SendMode::standard) {
+    message->content = UnexpectedMessage::Content::bytes;
+    message->data = message->small;
+    if (payload.bytes > sizeof message->small) {
+      message->large = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
+      message->data = message->large.get();
+    }
+    pack_into(payload, message->data);
+  } else {
+    send = make_send(target, payload, mode);
+    send->peer = message->peer;
+    message->content = UnexpectedMessage::Content::self;
+    message->local_send = send;
+  }
+  context.add(message);
+  return send;
+}
+
+void Engine::deliver_from_self(Request& receive, UnexpectedMessage& message) {
+  Request& send = *message.local_send;
+  receive.matched = true;
+  receive.status = {
+      .source = message.source, .tag = message.tag, .bytes = copy_payload(send.payload, receive.payload)};
+  if (send.payload.bytes > receive.payload.bytes)
+    receive.status.error = static_cast<int>(ErrorClass::truncate);
+  finish(send);
+  finish(receive);
+}
+
+}  // namespace isthmus

@@ -1,0 +1,327 @@
+#include "p2p/engine.hpp"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/futex.hpp"
+#include "base/log.hpp"
+
+namespace isthmus {
+namespace {
+
+/// Largest eager message. Above it, one copy by the kernel is faster than two through the ring.
+constexpr std::uint32_t default_eager_limit = 16 * 1024;
+
+std::uint32_t choose_eager_limit(const Settings& settings, const wire::RingGeometry& geometry) {
+  const std::uint64_t wanted = settings.eager_limit != 0 ? settings.eager_limit : default_eager_limit;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, wire::maximum_piece(geometry)));
+}
+
+/// The header as it is now; the writer may change its memory at any time, so that only this copy may be
+/// checked and used.
+wire::CellHeader copy_header(const wire::Cell& cell) noexcept {
+  static_assert(sizeof(wire::CellHeader) == 24 && alignof(wire::CellHeader) == 8);
+  const volatile auto* words = reinterpret_cast<const volatile std::uint64_t*>(&cell.header);
+  const std::array<std::uint64_t, 3> copied{words[0], words[1], words[2]};
+  return std::bit_cast<wire::CellHeader>(copied);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Settings& settings) {
+  std::unique_ptr<Engine> engine(new Engine(job, settings));
+  if (::getrandom(&engine->probe_.nonce, sizeof engine->probe_.nonce, 0) != sizeof engine->probe_.nonce)
+    return fail(ErrorClass::other, "no random numbers from the kernel");
+  // Lets peers read this process's memory where Yama would refuse siblings (ptrace_scope 1); without Yama it
+  // fails, which is as good.
+  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  wire::PlaceRecord& place = engine->region_.block(engine->rank_).place;
+  place.probe_nonce = engine->probe_.nonce;
+  std::atomic_ref(place.probe_address)
+      .store(reinterpret_cast<std::uint64_t>(&engine->probe_), std::memory_order_release);
+  return engine;
+}
+
+Engine::Engine(const launch::Job& job, const Settings& settings)
+    : job_(job),
+      settings_(settings),
+      region_(job.region),
+      rank_(job.rank),
+      size_(job.size),
+      sleeps_(job.region.header().idle == wire::IdlePolicy::sleep),
+      eager_limit_(choose_eager_limit(settings, job.region.layout().geometry)),
+      peers_(job.size) {
+  matcher_.set_default_sources(size_);
+}
+
+Engine::~Engine() = default;
+
+Peer& Engine::make_peer(PeerId id) {
+  peers_[id] = std::make_unique<Peer>(id);
+  Peer& peer = *peers_[id];
+  peer.plan = Plan({.same_process = id == rank_, .eager_limit = eager_limit_});
+  return peer;
+}
+
+void Engine::connect(Peer& peer) {
+  const std::uint32_t number = region_.header().rings_used.fetch_add(1, std::memory_order_relaxed);
+  if (number >= region_.ring_capacity()) {
+    malformed(peer, "ring counter beyond the number of pairs");
+    return;
+  }
+  peer.out = RingWriter(region_.ring(number), region_.layout().geometry);
+  region_.directory(peer.id)[rank_].store(number + 1, std::memory_order_release);
+  region_.block(peer.id).connections.fetch_add(1, std::memory_order_release);
+}
+
+void Engine::discover() {
+  connections_seen_ = region_.block(rank_).connections.load(std::memory_order_acquire);
+  const auto directory = region_.directory(rank_);
+  for (PeerId id = 0; id < size_; ++id) {
+    const std::uint32_t entry = directory[id].load(std::memory_order_acquire);
+    if (entry == 0) continue;
+    Peer& found = peer(id);
+    if (found.in.open()) continue;
+    if (entry > region_.ring_capacity()) {
+      malformed(found, "ring number beyond the number of pairs");
+      continue;
+    }
+    found.in = RingReader(region_.ring(entry - 1), region_.layout().geometry);
+    inbound_.push_back(&found);
+  }
+}
+
+unsigned Engine::progress() {
+  unsigned happened = 0;
+  if (region_.block(rank_).connections.load(std::memory_order_relaxed) != connections_seen_) [[unlikely]]
+    discover();
+  if (sleeps_) {
+    happened += drain_doorbells();
+  } else {
+    for (std::size_t i = 0; i < inbound_.size(); ++i)
+      happened += drain(*inbound_[i]);
+  }
+  if (!outbound_.empty() || !shares_.empty()) [[unlikely]]
+    happened += advance();
+  return happened;
+}
+
+void Engine::progress_for_test() {
+  if (progress() != 0) {
+    fruitless_tests_ = 0;
+    return;
+  }
+  // A program that polls MPI_Test on a shared core would use up its time slice while the peer waits for the
+  // core.
+  if (sleeps_ || ++fruitless_tests_ % 256 == 0) {
+    EngineLock::Released released(lock_);
+    ::sched_yield();
+  }
+}
+
+unsigned Engine::drain_doorbells() {
+  unsigned happened = 0;
+  const auto doorbells = region_.doorbells(rank_);
+  for (std::size_t word = 0; word < doorbells.size(); ++word) {
+    if (doorbells[word].load(std::memory_order_relaxed) == 0) continue;
+    std::uint64_t bits = doorbells[word].exchange(0, std::memory_order_acq_rel);
+    // A ring may have been announced after `connections` was looked at: the bit was set later than the
+    // announcement.
+    if (region_.block(rank_).connections.load(std::memory_order_acquire) != connections_seen_) discover();
+    while (bits != 0) {
+      const auto id = static_cast<PeerId>(word * 64 + std::countr_zero(bits));
+      bits &= bits - 1;
+      if (id < size_ && peers_[id] && peers_[id]->in.open()) happened += drain(*peers_[id]);
+    }
+  }
+  return happened;
+}
+
+unsigned Engine::drain(Peer& peer) {
+  unsigned happened = 0;
+  const wire::RingGeometry& geometry = region_.layout().geometry;
+  while (const wire::Cell* cell = peer.in.front()) {
+    const wire::CellHeader header = copy_header(*cell);
+    ++happened;
+    if (header.kind == wire::CellKind::eager_inline && header.size <= wire::inline_capacity &&
+        header.source >= 0) [[likely]] {
+      receive_eager(peer, header, *cell, cell->payload.data());
+      if (peer.in.pop()) notify(peer.id);
+      continue;
+    }
+    if (auto checked = wire::check(header, geometry); !checked) [[unlikely]] {
+      malformed(peer, checked.error().text());
+      peer.in.pop();
+      continue;
+    }
+    bool room_made = false;
+    if (header.kind == wire::CellKind::eager) {
+      receive_eager(peer, header, *cell, peer.in.piece(header.size));
+      room_made = peer.in.pop_piece(header.size);
+    } else if (header.kind == wire::CellKind::fragment) {
+      receive_control(peer, header, *cell, peer.in.piece(header.size));
+      room_made = peer.in.pop_piece(header.size);
+    } else {
+      receive_control(peer, header, *cell, nullptr);
+      room_made = peer.in.pop();
+    }
+    if (room_made) notify(peer.id);
+  }
+  return happened;
+}
+
+void Engine::list(Peer& peer) {
+  if (peer.listed) return;
+  peer.listed = true;
+  outbound_.push_back(&peer);
+}
+
+unsigned Engine::advance() {
+  unsigned happened = advance_shares();
+  for (std::size_t i = 0; i < outbound_.size();) {
+    Peer& peer = *outbound_[i];
+    happened += push_out(peer);
+    if (peer.has_work()) {
+      ++i;
+    } else {
+      peer.listed = false;
+      outbound_[i] = outbound_.back();
+      outbound_.pop_back();
+    }
+  }
+  return happened;
+}
+
+unsigned Engine::push_out(Peer& peer) {
+  unsigned happened = 0;
+  while (!peer.control.empty() && peer.out.has_cell()) {
+    const ControlCell& cell = peer.control.front();
+    peer.out.publish(cell.header, cell.payload.data(), cell.payload.size());
+    peer.control.pop_front();
+    ++happened;
+  }
+  while (Request* send = peer.waiting.front()) {
+    // A send that is not synchronous is complete once its bytes have left, so it must be out of the queue
+    // before.
+    peer.waiting.remove(send);
+    if (!emit(peer, *send)) {
+      peer.waiting.push_front(send);
+      break;
+    }
+    ++happened;
+  }
+  happened += stream(peer);
+  if (happened != 0) after_publish(peer);
+  return happened;
+}
+
+void Engine::ring_doorbell(PeerId peer) noexcept {
+  // A locked operation, so also the fence between the cell above and the look at `sleeping` in `wake`.
+  region_.doorbells(peer)[rank_ / 64].fetch_or(std::uint64_t{1} << (rank_ % 64), std::memory_order_seq_cst);
+  wake(peer);
+}
+
+void Engine::wake(PeerId peer) noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::atomic<std::uint32_t>& sleeping = region_.block(peer).sleeping;
+  if (sleeping.load(std::memory_order_seq_cst) != 0 && sleeping.exchange(0, std::memory_order_seq_cst) != 0)
+    futex_wake(sleeping);
+}
+
+bool Engine::has_doorbell() const noexcept {
+  return std::ranges::any_of(region_.doorbells(rank_),
+                             [](const auto& word) { return word.load(std::memory_order_seq_cst) != 0; });
+}
+
+void Engine::malformed(Peer& peer, const std::string& what) {
+  if (peer.reported || !settings_.warn) return;
+  peer.reported = true;
+  warn("rank " + std::to_string(rank_) + " ignores what rank " + std::to_string(peer.id) + " wrote: " + what);
+}
+
+void Engine::finish(Request& request) {
+  if (request.kind == Request::Kind::send) --pending_sends_;
+  request.complete = true;
+  if (request.orphan) requests_.give_back(&request);
+  // Another thread of this rank may sleep until this request is complete.
+  if (sleeps_ && lock_.enabled()) wake(rank_);
+}
+
+void Engine::complete(Request& request) {
+  finish(request);
+}
+
+void Engine::free(Request* request) {
+  if (request->complete)
+    requests_.give_back(request);
+  else
+    request->orphan = true;
+}
+
+void Engine::cancel(Request& request) {
+  if (request.complete) return;
+  if (request.kind == Request::Kind::receive && !request.matched) {
+    request.context->withdraw(&request);
+    request.status = {};
+    request.status.cancelled = request.cancelled = true;
+    finish(request);
+  } else if (request.kind == Request::Kind::send && request.unsent) {
+    request.peer->waiting.remove(&request);
+    request.status.cancelled = request.cancelled = true;
+    finish(request);
+  }
+}
+
+void Engine::close_context(MatchContext& context) {
+  while (UnexpectedMessage* message = context.first_unexpected()) {
+    context.remove(message);
+    matcher_.give_back(message);
+  }
+  matcher_.close(context.id());
+}
+
+void Engine::finalize() {
+  if (settings_.explain) report();
+  // Receives that were freed unmatched stay unmatched; sends must leave, because peers may wait for them.
+  wait_for([this] { return pending_sends_ == 0 && outbound_.empty() && shares_.empty(); });
+  std::atomic<std::uint32_t>& count = region_.header().finalize_count;
+  if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
+    for (PeerId id = 0; id < size_; ++id)
+      notify(id);
+  } else {
+    wait_for([&count, this] { return count.load(std::memory_order_acquire) >= size_; });
+  }
+  region_.roster(rank_).store(wire::RosterState::finalized, std::memory_order_release);
+}
+
+const UnexpectedMessage* Engine::probe(MatchContext& context, int source, int tag) {
+  if (const UnexpectedMessage* message = context.find(source, tag)) return message;
+  progress_for_test();
+  return context.find(source, tag);
+}
+
+UnexpectedMessage* Engine::matched_probe(MatchContext& context, int source, int tag) {
+  UnexpectedMessage* message = context.find(source, tag);
+  if (!message) {
+    progress_for_test();
+    message = context.find(source, tag);
+  }
+  if (message) context.remove(message);
+  return message;
+}
+
+const Reach& Engine::pull_reach(PeerId id) {
+  Peer& found = peer(id);
+  if (!found.probed) probe_reach(found);
+  return found.pull;
+}
+
+Result<> Engine::pull(PeerId peer, std::uint64_t address, void* to, std::uint64_t bytes) {
+  return cma::read(region_.block(peer).place.pid, address, to, bytes);
+}
+
+}  // namespace isthmus

@@ -1,0 +1,112 @@
+// The report behind `isthmus explain`: for every pair of ranks, which way messages take, why other ways were
+// refused, and what went which way.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "p2p/engine.hpp"
+
+namespace isthmus {
+namespace {
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes == UINT64_MAX) return "any size";
+  if (bytes >= (1U << 20) && bytes % (1U << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
+  if (bytes >= (1U << 10) && bytes % (1U << 10) == 0) return fmt::format("{} KiB", bytes >> 10);
+  return fmt::format("{} B", bytes);
+}
+
+std::string plan_text(const Peer& peer, bool self) {
+  std::string text;
+  for (const Step& step : peer.plan.steps())
+    text += fmt::format("      up to {:<9} {:<5} {}\n", size_text(step.up_to), name_of(step.channel),
+                        name_of(step.protocol));
+  if (self) return text;
+  if (!peer.pull)
+    text += fmt::format("      refused: reading the peer's memory: {}\n", peer.pull.error().text);
+  if (!peer.push)
+    text += fmt::format("      refused: writing the peer's memory: {}\n", peer.push.error().text);
+  return text;
+}
+
+std::string traffic_text(const Peer& peer) {
+  std::string text;
+  for (std::size_t i = 0; i < protocol_count; ++i) {
+    const auto& sent = peer.traffic.sent[i];
+    const auto& received = peer.traffic.received[i];
+    if (sent.messages + received.messages == 0) continue;
+    text += fmt::format("      {:<40} sent {} messages, {} bytes; received {} messages, {} bytes\n",
+                        name_of(static_cast<Protocol>(i)), sent.messages, sent.bytes, received.messages,
+                        received.bytes);
+  }
+  return text;
+}
+
+/// "1, 3-7" for sorted ids.
+std::string ranges(const std::vector<PeerId>& ids) {
+  std::string text;
+  for (std::size_t i = 0; i < ids.size();) {
+    std::size_t last = i;
+    while (last + 1 < ids.size() && ids[last + 1] == ids[last] + 1)
+      ++last;
+    if (!text.empty()) text += ", ";
+    text += last > i ? fmt::format("{}-{}", ids[i], ids[last]) : fmt::format("{}", ids[i]);
+    i = last + 1;
+  }
+  return text;
+}
+
+void print(const std::string& text) {
+  for (std::size_t written = 0; written < text.size();) {
+    const auto n = ::write(STDERR_FILENO, text.data() + written, text.size() - written);
+    if (n <= 0) return;
+    written += static_cast<std::size_t>(n);
+  }
+}
+
+}  // namespace
+
+std::string Engine::explain() {
+  // Peers with the same plan share a paragraph, or 256 ranks would print 65,536.
+  std::map<std::string, std::vector<PeerId>> plans;
+  std::string traffic;
+  for (PeerId id = 0; id < size_; ++id) {
+    Peer& found = peer(id);
+    if (!found.probed) probe_reach(found);
+    plans[plan_text(found, id == rank_)].push_back(id);
+    if (const std::string text = traffic_text(found); !text.empty())
+      traffic += fmt::format("    traffic with rank {}\n{}", id, text);
+  }
+  const wire::PlaceRecord& place = region_.block(rank_).place;
+  std::string text = fmt::format("rank {} (pid {}{})\n", rank_, place.pid,
+                                 place.core >= 0 ? fmt::format(", core {}", place.core) : std::string());
+  for (const auto& [plan, ids] : plans)
+    text += fmt::format("    from rank {}\n{}", ranges(ids), plan);
+  return text + traffic;
+}
+
+/// Every rank tells rank 0, which prints, over messages as any others.
+void Engine::report() {
+  MatchContext& context = open_context(internal_context, size_);
+  const std::string mine = explain();
+  if (rank_ != 0) {
+    send({.peer = 0, .context = internal_context, .source = static_cast<int>(rank_), .tag = 0},
+         Payload::of(mine.data(), mine.size()));
+    return;
+  }
+  const wire::RegionHeader& header = region_.header();
+  print(fmt::format("isthmus explain: {} ranks on {} ({} cores), idle policy: {}\n", size_, job_.host,
+                    header.cores,
+                    sleeps_ ? "yield, then sleep (more ranks than cores)" : "spin (every rank has a core)"));
+  print(mine);
+  for (PeerId id = 1; id < size_; ++id) {
+    const UnexpectedMessage* message = nullptr;
+    wait_for([&] { return (message = context.find(static_cast<int>(id), 0)) != nullptr; });
+    std::string text(message->bytes, '\0');
+    receive(context, static_cast<int>(id), 0, Payload::of(text.data(), text.size()));
+    print(text);
+  }
+}
+
+}  // namespace isthmus

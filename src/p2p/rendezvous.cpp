@@ -1,0 +1,309 @@
+// Messages too long to travel with their envelope: the receiver, who alone knows both memories, decides how
+// the bytes go.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "p2p/engine.hpp"
+
+namespace isthmus {
+namespace {
+
+/// Bytes of one fragment of a stream: small enough that both sides copy at the same time through cache, large
+/// enough to hide the cell.
+constexpr std::uint32_t fragment_bytes = 16 * 1024;
+
+/// Chunk of a copy by both sides: 1/16 of the message, in pages, because the kernel pins page by page and
+/// neither side should wait long for the other's last chunk.
+std::uint32_t chunk_for(std::uint64_t bytes) {
+  constexpr std::uint64_t page = 4096;
+  const std::uint64_t part = (bytes / 16 + page - 1) / page * page;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(part, 16 * 1024, 1024 * 1024));
+}
+
+std::uint64_t chunk_count(std::uint64_t bytes, std::uint32_t chunk) {
+  return (bytes + chunk - 1) / chunk;
+}
+
+template <class T>
+T read_payload(const wire::Cell& cell) {
+  T value;
+  std::memcpy(&value, cell.payload.data(), sizeof value);
+  return value;
+}
+
+}  // namespace
+
+void Engine::send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes) {
+  if (!peer.out.open()) connect(peer);
+  const wire::CellHeader header{.context = 0,
+                                .source = 0,
+                                .tag = 0,
+                                .size = 0,
+                                .kind = kind,
+                                .flag = wire::CellFlag::none,
+                                .reserved = 0};
+  if (peer.control.empty() && peer.out.has_cell()) {
+    peer.out.publish(header, payload, bytes);
+    after_publish(peer);
+    return;
+  }
+  ControlCell& cell = peer.control.emplace_back();
+  cell.header = header;
+  std::memcpy(cell.payload.data(), payload, bytes);
+  list(peer);
+}
+
+void Engine::receive_control(Peer& peer, const wire::CellHeader& header, const wire::Cell& cell,
+                             const std::byte* bytes) {
+  using Kind = wire::CellKind;
+  if (header.kind == Kind::ready_to_send)
+    return receive_offer(peer, header, read_payload<wire::SendOffer>(cell));
+  if (header.kind == Kind::fragment)
+    return receive_fragment(peer, read_payload<wire::FragmentHeader>(cell), bytes, header.size);
+  // The rest concerns a send of ours; every offer begins with its cookie.
+  Request* send = requests_.find(read_payload<wire::Cookie>(cell));
+  if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->unsent)
+    return malformed(peer, "answer to a send that is not pending");
+  switch (header.kind) {
+    case Kind::acknowledge:
+    case Kind::share_done:
+      return finish(*send);
+    case Kind::clear_to_send: {
+      const auto offer = read_payload<wire::ReceiveOffer>(cell);
+      if (offer.bytes > send->payload.bytes || send->limit != 0)
+        return malformed(peer, "asks for more than was offered");
+      send->remote = offer.receiver;
+      send->limit = offer.bytes;
+      if (send->payload.type)
+        send->cursor = std::make_unique<Cursor>(*send->payload.type, send->payload.data, send->payload.count);
+      peer.streaming.push_back(send);
+      list(peer);
+      return;
+    }
+    case Kind::split_start:
+      return join_split(peer, *send, read_payload<wire::SplitOffer>(cell));
+    default:
+      return;
+  }
+}
+
+void Engine::receive_offer(Peer& peer, const wire::CellHeader& header, const wire::SendOffer& offer) {
+  MatchContext& context = matcher_.context(header.context);
+  if (!context.is_source(header.source)) return malformed(peer, "source beyond its group");
+  if (Request* receive = context.match(header.source, header.tag))
+    return begin_rendezvous(peer, *receive, header.source, header.tag, offer);
+  UnexpectedMessage* message = matcher_.take_message();
+  message->source = header.source;
+  message->tag = header.tag;
+  message->bytes = offer.bytes;
+  message->content = UnexpectedMessage::Content::offer;
+  message->context = &context;
+  message->peer = &peer;
+  message->offer = offer;
+  context.add(message);
+}
+
+void Engine::begin_rendezvous(Peer& peer, Request& receive, int source, int tag,
+                              const wire::SendOffer& offer) {
+  receive.matched = true;
+  receive.peer = &peer;
+  receive.status.source = source;
+  receive.status.tag = tag;
+  receive.limit = std::min(offer.bytes, receive.payload.bytes);
+  receive.status.bytes = receive.limit;
+  if (offer.bytes > receive.payload.bytes) receive.status.error = static_cast<int>(ErrorClass::truncate);
+  if (receive.limit == 0) {
+    send_control(peer, wire::CellKind::share_done, &offer.sender, sizeof offer.sender);
+    return finish(receive);
+  }
+  if (!peer.probed) probe_reach(peer);
+  if (offer.address != 0 && peer.pull) {
+    const Protocol protocol = peer.plan.step(receive.limit).protocol;
+    if (protocol == Protocol::split && !receive.payload.type && begin_split(peer, receive, offer)) return;
+    if (auto pulled = pull_all(peer, receive, offer.address)) {
+      peer.traffic.add_received(Protocol::pull, receive.limit);
+      send_control(peer, wire::CellKind::share_done, &offer.sender, sizeof offer.sender);
+      return finish(receive);
+    }
+    // What the kernel refuses, the two processes can still do themselves, from the start.
+  }
+  if (receive.payload.type)
+    receive.cursor =
+        std::make_unique<Cursor>(*receive.payload.type, receive.payload.data, receive.payload.count);
+  peer.traffic.add_received(Protocol::stream, receive.limit);
+  const wire::ReceiveOffer answer{
+      .sender = offer.sender, .receiver = receive.cookie(), .bytes = receive.limit};
+  send_control(peer, wire::CellKind::clear_to_send, &answer, sizeof answer);
+}
+
+Result<> Engine::pull_all(Peer& peer, Request& receive, std::uint64_t address) {
+  const pid_t pid = region_.block(peer.id).place.pid;
+  if (!receive.payload.type) return cma::read(pid, address, receive.payload.data, receive.limit);
+  Cursor cursor(*receive.payload.type, receive.payload.data, receive.payload.count);
+  std::array<Segment, 256> segments;
+  std::array<iovec, 256> pieces;
+  std::uint64_t moved = 0;
+  while (moved < receive.limit) {
+    const std::size_t count = cursor.segments(segments, receive.limit - moved);
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      pieces[i] = {segments[i].data, segments[i].bytes};
+      bytes += segments[i].bytes;
+    }
+    ISTHMUS_TRY(cma::read(pid, address + moved, {pieces.data(), count}));
+    moved += bytes;
+  }
+  return {};
+}
+
+bool Engine::begin_split(Peer& peer, Request& receive, const wire::SendOffer& offer) {
+  for (std::uint32_t index = 0; index < wire::shares_per_ring; ++index) {
+    wire::Share& share = peer.in.share(index);
+    if (share.in_use.load(std::memory_order_acquire) != 0) continue;
+    share.claimed.store(0, std::memory_order_relaxed);
+    share.done.store(0, std::memory_order_relaxed);
+    share.failed.store(0, std::memory_order_relaxed);
+    share.in_use.store(1, std::memory_order_release);
+    receive.share = index;
+    receive.chunk = chunk_for(receive.limit);
+    receive.remote_address = offer.address;
+    const wire::SplitOffer answer{.sender = offer.sender,
+                                  .address = reinterpret_cast<std::uint64_t>(receive.payload.data),
+                                  .bytes = receive.limit,
+                                  .share = index,
+                                  .chunk = receive.chunk};
+    send_control(peer, wire::CellKind::split_start, &answer, sizeof answer);
+    peer.traffic.add_received(Protocol::split, receive.limit);
+    copy_chunks(peer, receive, share, true);
+    if (!finish_share(peer, receive)) shares_.push_back(&receive);
+    return true;
+  }
+  return false;
+}
+
+void Engine::join_split(Peer& peer, Request& send, const wire::SplitOffer& offer) {
+  if (offer.bytes > send.payload.bytes || offer.share >= wire::shares_per_ring ||
+      offer.chunk != chunk_for(offer.bytes))
+    return malformed(peer, "offer of a shared copy that does not fit the send");
+  send.limit = offer.bytes;
+  send.share = offer.share;
+  send.chunk = offer.chunk;
+  send.remote_address = offer.address;
+  peer.traffic.add_sent(Protocol::split, offer.bytes);
+  wire::Share& share = peer.out.share(offer.share);
+  if (!peer.probed) probe_reach(peer);
+  if (peer.push) copy_chunks(peer, send, share, false);
+  if (!finish_share(peer, send)) shares_.push_back(&send);
+}
+
+/// Copies chunks until none is left: the receiver (`front`) from the start, the sender from the end.
+void Engine::copy_chunks(Peer& peer, Request& request, wire::Share& share, bool front) {
+  const std::uint64_t total = chunk_count(request.limit, request.chunk);
+  const std::uint64_t step = front ? 1 : std::uint64_t{1} << 32;
+  const pid_t pid = region_.block(peer.id).place.pid;
+  for (;;) {
+    const std::uint64_t claimed = share.claimed.fetch_add(step, std::memory_order_acq_rel);
+    const std::uint64_t from_front = claimed & 0xffff'ffff;
+    const std::uint64_t from_back = claimed >> 32;
+    if (from_front + from_back >= total) return;
+    const std::uint64_t index = front ? from_front : total - 1 - from_back;
+    const std::uint64_t offset = index * request.chunk;
+    const std::uint64_t bytes = std::min<std::uint64_t>(request.chunk, request.limit - offset);
+    const Result<> copied =
+        front ? cma::read(pid, request.remote_address + offset, request.payload.data + offset, bytes)
+              : cma::write(pid, request.remote_address + offset, request.payload.data + offset, bytes);
+    if (!copied) share.failed.store(1, std::memory_order_relaxed);
+    share.done.fetch_add(1, std::memory_order_release);
+  }
+}
+
+/// Completes one side of a shared copy if all chunks are done.
+bool Engine::finish_share(Peer& peer, Request& request) {
+  const bool receiver = request.kind == Request::Kind::receive;
+  wire::Share& share = receiver ? peer.in.share(request.share) : peer.out.share(request.share);
+  if (share.done.load(std::memory_order_acquire) < chunk_count(request.limit, request.chunk)) return false;
+  if (share.failed.load(std::memory_order_relaxed) != 0)
+    request.status.error = static_cast<int>(ErrorClass::buffer);
+  if (!receiver) share.in_use.store(0, std::memory_order_release);
+  notify(peer.id);
+  finish(request);
+  return true;
+}
+
+unsigned Engine::advance_shares() {
+  return static_cast<unsigned>(
+      std::erase_if(shares_, [this](Request* request) { return finish_share(*request->peer, *request); }));
+}
+
+unsigned Engine::stream(Peer& peer) {
+  unsigned happened = 0;
+  while (Request* send = peer.streaming.front()) {
+    const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        {fragment_bytes, wire::maximum_piece(region_.layout().geometry) / 2, send->limit - send->moved}));
+    if (!peer.out.has_cell()) break;
+    std::byte* to = peer.out.reserve(bytes);
+    if (!to) break;
+    if (send->cursor)
+      send->cursor->pack({to, bytes});
+    else
+      std::memcpy(to, send->payload.data + send->moved, bytes);
+    const wire::FragmentHeader fragment{.receiver = send->remote, .offset = send->moved};
+    const wire::CellHeader header{.context = 0,
+                                  .source = 0,
+                                  .tag = 0,
+                                  .size = bytes,
+                                  .kind = wire::CellKind::fragment,
+                                  .flag = wire::CellFlag::none,
+                                  .reserved = 0};
+    peer.out.publish_reserved(header, &fragment, sizeof fragment);
+    after_publish(peer);
+    send->moved += bytes;
+    ++happened;
+    if (send->moved == send->limit) {
+      peer.traffic.add_sent(Protocol::stream, send->limit);
+      peer.streaming.remove(send);
+      finish(*send);
+    }
+  }
+  return happened;
+}
+
+void Engine::receive_fragment(Peer& peer, const wire::FragmentHeader& fragment, const std::byte* bytes,
+                              std::uint32_t size) {
+  Request* receive = requests_.find(fragment.receiver);
+  if (!receive || receive->kind != Request::Kind::receive || receive->peer != &peer || receive->complete ||
+      fragment.offset != receive->moved || size > receive->limit - receive->moved)
+    return malformed(peer, "fragment that no receive waits for");
+  if (receive->cursor)
+    receive->cursor->unpack({bytes, size});
+  else
+    std::memcpy(receive->payload.data + receive->moved, bytes, size);
+  receive->moved += size;
+  if (receive->moved == receive->limit) finish(*receive);
+}
+
+void Engine::probe_reach(Peer& peer) {
+  if (peer.id == rank_) {
+    peer.probed = true;
+    return;
+  }
+  wire::PlaceRecord& place = region_.block(peer.id).place;
+  const std::uint64_t address = std::atomic_ref(place.probe_address).load(std::memory_order_acquire);
+  if (address == 0) return;  // it has not come that far in MPI_Init: try again next time
+  peer.probed = true;
+  const auto to_reach = [](Result<> result) -> Reach {
+    if (result) return {};
+    return std::unexpected(Reason{result.error().text()});
+  };
+  if (settings_.cma == CmaSetting::off) {
+    peer.pull = peer.push = std::unexpected(Reason{"switched off by ISTHMUS_CMA=off"});
+  } else {
+    peer.pull = to_reach(cma::try_read(place.pid, address, place.probe_nonce));
+    peer.push = to_reach(cma::try_write(place.pid, address, place.probe_nonce));
+  }
+  peer.plan = Plan(
+      {.pull = peer.pull, .push = peer.push, .eager_limit = eager_limit_, .split_from = default_split_from});
+}
+
+}  // namespace isthmus
