@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ./dev build: configures, builds and (release) installs into build/prefix.
+# ./dev build: configures, builds and installs.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -7,7 +7,7 @@ usage() {
   cat <<'HELP'
 usage: ./dev build [--preset release|debug|asan|tsan|fuzz] [--target NAME]... [--verbose]
 
-Builds Isthmus in build/PRESET (release, unless told) and, for release, installs it into build/prefix:
+Builds Isthmus in build/PRESET (release, unless told) and installs it into build/prefix (release) or build/prefix-PRESET:
 bin/{mpiexec,mpirun,mpicc,mpicxx,isthmus}, lib/libmpi_abi.so.1, include/mpi.h, pkg-config and CMake files.
 
   --preset NAME   release: optimised; debug: with assertions; asan: AddressSanitizer and UBSan; tsan: ThreadSanitizer;
@@ -64,10 +64,12 @@ arguments=()
 for target in "${targets[@]}"; do arguments+=(--target "$target"); done
 logged cmake --build "build/$preset" --parallel "$(dev_jobs)" "${arguments[@]}" "${verbose[@]}"
 
-if [ "$preset" = release ] && [ ${#targets[@]} = 0 ]; then
-  cmake --install build/release --prefix "$DEV_PREFIX" >>"$log" 2>&1 || {
+if [ "$preset" != fuzz ] && [ ${#targets[@]} = 0 ]; then
+  prefix=build/prefix
+  if [ "$preset" != release ]; then prefix=build/prefix-$preset; fi
+  cmake --install "build/$preset" --prefix "$DEV_ROOT/$prefix" >>"$log" 2>&1 || {
     tail -n 20 "$log" >&2
-    die "the installation into build/prefix failed (the full log is build/logs/build-release.log)"
+    die "the installation into $prefix failed (the full log is build/logs/build-$preset.log)"
   }
 fi
 note "build/$preset is up to date ($((SECONDS - begin)) s)"

@@ -4,9 +4,9 @@
 
 DEV_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 DEV_BUILD="$DEV_ROOT/build"
-DEV_PREFIX="$DEV_BUILD/prefix"
+DEV_PREFIX="${DEV_PREFIX:-$DEV_BUILD/prefix}"
 DEV_VENV="$DEV_BUILD/venv"
-DEV_LOGS="$DEV_BUILD/logs"
+DEV_LOGS="${DEV_LOGS:-$DEV_BUILD/logs}"
 
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
   dev_bold=$'\e[1m' dev_dim=$'\e[2m' dev_red=$'\e[31m' dev_plain=$'\e[0m'

@@ -24,9 +24,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
-PREFIX = BUILD / "prefix"
+PREFIX = Path(os.environ.get("DEV_PREFIX") or BUILD / "prefix")
 VENV = BUILD / "venv"
-LOGS = BUILD / "logs"
+LOGS = Path(os.environ.get("DEV_LOGS") or BUILD / "logs")
 
 
 @dataclasses.dataclass

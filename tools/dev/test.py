@@ -221,7 +221,7 @@ def run_suites(suites, display, keep_failures):
         if len(running.failures) > keep_failures:
             display.line(f"        ... and {len(running.failures) - keep_failures} more")
         if outcome.failed:
-            display.line(f"        full log: {running.log_path.relative_to(ROOT)}")
+            display.line(f"        full log: {os.path.relpath(running.log_path, ROOT)}")
     return total
 
 

@@ -1,0 +1,61 @@
+"""./dev test counts what its suites report, and takes a suite that crashes, hangs or lies for a failure."""
+
+import re
+
+GOOD = """# title: a good one
+import sys
+sys.path.insert(0, "tools/dev")
+from suite import Skip, Suite
+suite = Suite("good")
+with suite.case("passes"):
+    suite.expect(suite.run(["sh", "-c", "echo out; exit 4"]), status=4, out="^out$")
+with suite.case("skipped"):
+    raise Skip("for this test")
+suite.finish()
+"""
+BAD = """. tools/dev/lib.sh
+suite_begin bad
+expect "passes" 0 hello echo hello
+expect "wrong status" 0 '' sh -c 'echo the reason; exit 3'
+expect "wrong output" 0 hello echo nothing
+SUITE_TIMEOUT=1 expect "too slow" 0 '' sleep 30
+suite_end
+"""
+CRASHED = 'echo "ok: one"\nkill -SEGV $$\n'
+HANGING = '# timeout: 2\necho "ok: one"\nsleep 60\n'
+LYING = 'echo "lying: 1 passed, 0 failed"\nexit 1\n'
+EMPTY = 'echo "empty: 0 passed, 0 failed"\n'
+
+
+def run(suite, name, files, arguments=()):
+    folder = suite.tmp / name
+    folder.mkdir()
+    for file, text in files.items():
+        (folder / file).write_text(text)
+    logs = folder / "logs"
+    return suite.run(
+        ["python3", "tools/dev/test.py", "--no-build", *arguments], env={"DEV_SUITES": folder, "DEV_LOGS": logs}, timeout=60
+    )
+
+
+def last_line(result):
+    return result.out.rstrip().rpartition("\n")[2]
+
+
+def cases(suite):
+    def outcome(name, files, status, line, shows=".", arguments=()):
+        with suite.case(f"runner: {name}"):
+            result = run(suite, re.sub(r"\W", "-", name), files, arguments)
+            suite.expect(result, status=status, out=shows)
+            assert last_line(result) == line, f"the last line is not '{line}':\n{result}"
+
+    outcome("a suite in Python", {"10-good.py": GOOD}, 0, "1 passed, 0 failed, 1 skipped", shows="a good one")
+    outcome("a suite in bash, and why its cases failed", {"10-bad.sh": BAD}, 1, "1 passed, 3 failed", shows="the reason")
+    outcome("sums over suites", {"10-good.py": GOOD, "20-bad.sh": BAD}, 1, "2 passed, 3 failed, 1 skipped")
+    outcome("only the named suite", {"10-good.py": GOOD, "20-bad.sh": BAD}, 0, "1 passed, 0 failed, 1 skipped", arguments=["good"])
+    outcome("a suite that crashes has failed", {"10-crashed.sh": CRASHED}, 1, "1 passed, 1 failed", shows="without its summary")
+    outcome("a suite that hangs has failed", {"10-hanging.sh": HANGING}, 1, "1 passed, 1 failed", shows="did not end within 2 s")
+    outcome("a suite that belies itself has failed", {"10-lying.sh": LYING}, 1, "0 passed, 1 failed", shows="belies")
+    outcome("a suite without a case has failed", {"10-empty.sh": EMPTY}, 1, "0 passed, 1 failed", shows="ran no case")
+    with suite.case("runner: an unknown suite is named"):
+        suite.expect(run(suite, "unknown", {"10-good.py": GOOD}, ["better"]), status=2, err="better.*good")
