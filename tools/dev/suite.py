@@ -24,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
+BUILT = Path(os.environ.get("DEV_BUILT") or BUILD / "release")  # the build under test
 PREFIX = Path(os.environ.get("DEV_PREFIX") or BUILD / "prefix")
 VENV = BUILD / "venv"
 LOGS = Path(os.environ.get("DEV_LOGS") or BUILD / "logs")

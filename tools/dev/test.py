@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from suite import BUILD, LOGS, PREFIX, ROOT, VENV
+from suite import BUILD, BUILT, LOGS, PREFIX, ROOT, VENV
 
 SUITES = Path(os.environ.get("DEV_SUITES", ROOT / "tools/dev/suites"))  # the runner's own tests point elsewhere
 SUMMARY = re.compile(r"(?P<name>[\w-]+): (?P<passed>\d+) passed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?")
@@ -25,6 +25,7 @@ class SuiteFile:
     name: str
     title: str
     timeout: float
+    under: tuple  # the sanitizers that it runs under too
 
 
 @dataclasses.dataclass
@@ -36,18 +37,20 @@ class Outcome:
 
 
 def read_suite(path):
-    title, timeout = "", float(DEFAULT_TIMEOUT)
+    says = {"title": "", "timeout": str(DEFAULT_TIMEOUT), "under": ""}
     for line in path.read_text().splitlines()[:20]:
-        if match := re.match(r"# (title|timeout): *(.+)", line):
-            if match[1] == "title":
-                title = match[2]
-            else:
-                timeout = float(match[2])
-    return SuiteFile(path, path.stem.partition("-")[2], title, timeout)
+        if match := re.match(r"# (title|timeout|under): *(.+)", line):
+            says[match[1]] = match[2]
+    name = path.stem.partition("-")[2]
+    return SuiteFile(path, name, says["title"], float(says["timeout"]), tuple(says["under"].split()))
 
 
 def all_suites():
     return [read_suite(path) for path in sorted(SUITES.glob("[0-9][0-9]-*")) if path.suffix in (".sh", ".py")]
+
+
+def command_of(suite):
+    return ["bash" if suite.path.suffix == ".sh" else sys.executable, str(suite.path)]
 
 
 class Display:
@@ -89,12 +92,14 @@ class Running:
     def cases(self):
         return sum(self.counted.values())
 
-    def environment(self):
+    @staticmethod
+    def environment():
         variables = {name: value for name, value in os.environ.items() if not name.startswith("ISTHMUS_")}
         jobs = subprocess.run(["bash", "-c", ". tools/dev/lib.sh && dev_jobs"], cwd=ROOT, capture_output=True, text=True)
         variables.update(
             DEV_ROOT=str(ROOT),
             DEV_BUILD=str(BUILD),
+            DEV_BUILT=str(BUILT),
             DEV_PREFIX=str(PREFIX),
             DEV_VENV=str(VENV),
             DEV_LOGS=str(LOGS),
@@ -124,9 +129,8 @@ class Running:
                     in_failure = False
 
     def run(self):
-        interpreter = "bash" if self.suite.path.suffix == ".sh" else sys.executable
         process = subprocess.Popen(
-            [interpreter, str(self.suite.path)],
+            command_of(self.suite),
             cwd=ROOT,
             env=self.environment(),
             stdin=subprocess.DEVNULL,

@@ -1,0 +1,63 @@
+"""Runs a GoogleTest program as cases of a suite."""
+
+import json
+import re
+
+
+def run(suite, binary, *, timeout, env=None, before=()):
+    """Every test is a case. A program that crashes or hangs fails the test that it was in, and those that it did not reach."""
+    report = suite.tmp / f"{binary.name}.json"
+    report.unlink(missing_ok=True)
+    listed = tests_of(suite, binary, env, before)
+    command = [*before, binary, f"--gtest_output=json:{report}", "--gtest_color=no"]
+    result = suite.run(command, timeout=timeout, env=env)
+    if result.timed_out or not report.exists():
+        judge_by_output(suite, listed, result)
+        return
+    failed = judge_by_report(suite, json.loads(report.read_text()))
+    if result.status != 0 and not failed:
+        suite.fail(f"{binary.name} ends without a complaint", result)
+
+
+def tests_of(suite, binary, env, before):
+    names, group = [], ""
+    result = suite.run([*before, binary, "--gtest_list_tests"], env=env)
+    for line in result.out.splitlines():
+        text = line.partition("#")[0].rstrip()
+        if text.endswith(".") and not line.startswith(" "):
+            group = text
+        elif line.startswith("  ") and group:
+            names.append(group + text.strip())
+    return names
+
+
+def judge_by_report(suite, report):
+    failed = 0
+    for group in report["testsuites"]:
+        for test in group["testsuite"]:
+            name = f"{group['name']}.{test['name']}"
+            if problems := test.get("failures"):
+                suite.fail(name, "\n".join(problem["failure"] for problem in problems))
+                failed += 1
+            elif test["result"] == "COMPLETED":
+                suite.ok(name)
+            else:
+                suite.skip(name, test["result"].lower())
+    return failed
+
+
+def judge_by_output(suite, listed, result):
+    seen = dict(re.findall(r"^\[ +(?:OK|FAILED|SKIPPED) +\] (\S+)(?: \((\d+) ms\))?", result.out, re.MULTILINE))
+    started = re.findall(r"^\[ RUN +\] (\S+)", result.out, re.MULTILINE)
+    failed = set(re.findall(r"^\[ +FAILED +\] (\S+)", result.out, re.MULTILINE))
+    for name in listed or ["the program starts"]:
+        if name in failed:
+            suite.fail(name, "see the log")
+        elif name in seen:
+            suite.ok(name)
+        elif started and name == started[-1]:
+            suite.fail(name, f"the program did not survive this test\n{result}")
+        elif not started:
+            suite.fail(name, f"not reached\n{result}" if name == (listed or [name])[0] else "not reached")
+        else:
+            suite.fail(name, f"not reached: the program ended in {started[-1]}")

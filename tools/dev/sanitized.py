@@ -1,0 +1,54 @@
+"""Runs the suites that ask for it (`# under: asan`) once more, on a sanitizer's build."""
+
+import os
+import re
+import subprocess
+
+import test
+from suite import BUILD, ROOT, Suite
+
+# A sanitizer makes programs some times slower.
+SLOWER = 4
+
+
+def run(name, environment, before=()):
+    """The suite `name` (asan, tsan): builds the preset of that name and runs what asks for it, each command after `before`."""
+    suite = Suite(name)
+    built = subprocess.run(["tools/dev/build.sh", "--preset", name], cwd=ROOT, capture_output=True, text=True)
+    if built.returncode != 0:
+        suite.fail(f"the {name} build", built.stdout + built.stderr)
+        suite.finish()
+    variables = {**environment, "DEV_BUILT": BUILD / name, "DEV_PREFIX": BUILD / f"prefix-{name}", "DEV_SANITIZER": name}
+    for file in test.all_suites():
+        if name in file.under:
+            rerun(suite, file, variables, before)
+    suite.finish()
+
+
+def rerun(suite, file, variables, before):
+    os.environ.pop("DEV_SUITES", None)
+    result = suite.run([*before, *test.command_of(file)], timeout=file.timeout * SLOWER, env=variables)
+    name, details, failed = None, [], 0
+
+    def close():
+        nonlocal name, failed
+        if name is not None:
+            suite.fail(f"{file.name}: {name}", "\n".join(details))
+            failed += 1
+        name = None
+
+    for line in result.out.splitlines():
+        if name is not None and line.startswith("    "):
+            details.append(line[4:])
+            continue
+        close()
+        if match := re.match(r"(ok|skip|FAIL): (.*)", line):
+            if match[1] == "ok":
+                suite.ok(f"{file.name}: {match[2]}")
+            elif match[1] == "skip":
+                suite.skip(f"{file.name}: {match[2]}", "there too")
+            else:
+                name, details = match[2], []
+    close()
+    if (result.status != 0 or result.timed_out) and not failed:
+        suite.fail(f"{file.name} ends as a suite must", result)

@@ -1,0 +1,16 @@
+# title: the unit tests
+# timeout: 600
+# under: asan tsan
+import sys
+
+sys.path.insert(0, "tools/dev")
+import gtest
+from suite import BUILT, Suite
+
+suite = Suite("unit")
+binaries = sorted(path for path in BUILT.glob("**/isthmus_unit*") if path.is_file() and path.suffix == "")
+if not binaries:
+    suite.fail("the unit tests are built", f"no isthmus_unit under {BUILT}")
+for binary in binaries:
+    gtest.run(suite, binary, timeout=540)
+suite.finish()
