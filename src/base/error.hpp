@@ -31,6 +31,7 @@ enum class ErrorClass : int {
   intern = 17,
   pending = 18,
   in_status = 19,
+  conversion = 25,
   info_key = 31,
   info_nokey = 32,
   info_value = 33,

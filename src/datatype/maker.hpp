@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "datatype/datatype.hpp"
+
+namespace isthmus {
+
+/// Puts datatypes together for the constructors; nothing else includes this.
+class Datatype::Maker {
+ public:
+  /// A derived type from checked arguments. `lowered` is what subarrays and darrays were reduced to. Fails
+  /// with class `count` where the size, and with class `arg` where a bound, leaves 64 bits.
+  [[nodiscard]] static Result<Ref<Datatype>> derive(Contents contents, Ref<Datatype> lowered = nullptr);
+
+  /// A named type.
+  [[nodiscard]] static Datatype* named(const BasicInfo& info);
+  /// An unnamed predefined type with the data of `basic`, made from `contents`.
+  [[nodiscard]] static Datatype* unnamed(Basic basic, Contents contents);
+  /// An unnamed predefined pair type.
+  [[nodiscard]] static Datatype* unnamed_pair(PairParts parts, Contents contents);
+
+ private:
+  static void finish_predefined(Datatype& type);
+};
+
+}  // namespace isthmus
