@@ -41,7 +41,7 @@ inline Plan plan_batches(double seconds_per_operation, double budget) {
   const double batch = budget / wanted_batches;
   if (seconds_per_operation <= batch / 2)
     return {std::max(1L, static_cast<long>(batch / seconds_per_operation)), wanted_batches};
-  const double slow_budget = std::max(4 * budget, 1.0);
+  const double slow_budget = std::max(4 * budget, 2.0);
   const int fitting = static_cast<int>(slow_budget / seconds_per_operation);
   return {1, std::clamp(fitting, 1, wanted_batches)};
 }

@@ -155,6 +155,10 @@ void cache_line_limits(double budget) {
   line_stream(budget);
 }
 
+void distance_probe(double budget) {
+  two_words<WordsApart>(budget, "cache-line-pair");
+}
+
 void double_copy_limits(double budget) {
   double_copy(budget, 4096);
   double_copy(budget, 32768);

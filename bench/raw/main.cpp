@@ -37,6 +37,8 @@ int main(int argc, char** argv) {
         bare = argv[++i];
       } else if (argument == "cache-line") {
         cache_line_limits(seconds);
+      } else if (argument == "probe") {
+        distance_probe(seconds);
       } else if (argument == "copy") {
         copy_limits(seconds);
       } else if (argument == "double-copy") {

@@ -1,0 +1,92 @@
+"""Runs a command with a time limit, measures it to the moment it ends, and leaves no process behind."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+
+
+@dataclass(frozen=True)
+class Finished:
+    status: int  # of the exit; negative: the signal
+    seconds: float
+    timed_out: bool
+    output: str
+    errors: str
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of what a killed launcher leaves behind, so that it can be found and ended."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def run(command: list[str], environment: dict[str, str], folder: Path, limit: float) -> Finished:
+    # Files, not pipes: a process that outlives the launcher with its output open must not hold us up.
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        start = time.monotonic()
+        process = subprocess.Popen(
+            command, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            ended = _wait(process.pid, limit)
+            seconds = time.monotonic() - start
+            if not ended:
+                process.terminate()
+                _wait(process.pid, 3)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            _end_orphans()
+        return Finished(process.returncode, seconds, not ended, _text(output), _text(errors))
+
+
+def _wait(pid: int, limit: float) -> bool:
+    """Whether the process ended within the limit. Popen.wait polls with sleeps of up to 50 ms, which would show."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(limit * 1000))
+    finally:
+        os.close(descriptor)
+
+
+def _text(file) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def _end_orphans() -> None:
+    """Kills and reaps every process that has become our child; their children become ours in turn."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        children = _children()
+        if not children:
+            return
+        for pid in children:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            except (ProcessLookupError, ChildProcessError):
+                pass
+
+
+def _children() -> list[int]:
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            found += [int(pid) for pid in (task / "children").read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
