@@ -4,7 +4,7 @@ import difflib
 
 from suite import ROOT
 
-SOURCE = ROOT / "test/abi/programs/interchange.c"
+SOURCES = sorted((ROOT / "test/abi/programs/interchange").glob("*.c"))
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 
@@ -14,8 +14,8 @@ def run(suite, prefix, reference):
 
     with suite.case("the same program compiles against both headers, without a warning"):
         reference.require()
-        suite.expect(suite.run([prefix / "bin/mpicc", *WARNINGS, SOURCE, "-o", by_us]))
-        suite.expect(suite.run([reference.mpicc, *WARNINGS, SOURCE, "-o", by_them]))
+        suite.expect(suite.run([prefix / "bin/mpicc", *WARNINGS, *SOURCES, "-o", by_us]))
+        suite.expect(suite.run([reference.mpicc, *WARNINGS, *SOURCES, "-o", by_them]))
 
     libraries = {
         "Isthmus": (prefix / "bin/mpiexec", prefix / "lib", r"^library: Isthmus"),
