@@ -1,0 +1,34 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "wire/region.hpp"
+
+namespace isthmus::mpiexec {
+
+/// How a rank's end makes the job fail.
+struct Failure {
+  enum class Kind : std::uint8_t { exit_code, signal, no_finalize, abort } kind;
+  std::uint32_t rank;
+  pid_t pid;
+  int value;               ///< exit code, number of the signal, code of MPI_Abort
+  bool finalized = false;  ///< after MPI_Finalize: the other ranks do not need this one any more
+  bool core_dumped = false;
+
+  /// mpiexec's own exit status: 0 only for MPI_Abort with code 0.
+  [[nodiscard]] int exit_status() const;
+  /// "rank 3 (pid 4711) on host abc killed by signal 9 (Killed)"
+  [[nodiscard]] std::string describe(const std::string& host) const;
+};
+
+/// What has failed, if anything has, when the process `pids[rank]` ends with `wait_status`. The region may
+/// have been overwritten by a faulty rank: every value in it is possible.
+std::optional<Failure> judge(std::uint32_t rank, int wait_status, const std::vector<pid_t>& pids,
+                             const wire::RegionView& region);
+
+}  // namespace isthmus::mpiexec

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace isthmus::mpiexec {
+
+/// The environment of a program to start: `NAME=VALUE` strings, each name once.
+class Environment {
+ public:
+  /// mpiexec's own.
+  static Environment inherited();
+
+  void set(std::string_view name, std::string_view value);
+  [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
+
+  /// As exec wants it; valid until the next change.
+  [[nodiscard]] std::vector<const char*> pointers() const;
+
+ private:
+  [[nodiscard]] std::vector<std::string>::const_iterator find(std::string_view name) const;
+  std::vector<std::string> entries_;
+};
+
+}  // namespace isthmus::mpiexec

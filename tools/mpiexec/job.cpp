@@ -1,0 +1,126 @@
+#include "job.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+namespace isthmus::mpiexec {
+namespace {
+
+StartError start_error(const Error& error) {
+  return {1, error.text()};
+}
+
+/// `exports` in the environment; a NAME without value is there anyway, if mpiexec has it.
+void apply(const std::vector<Export>& exports, Environment& environment, std::vector<std::string>& warnings) {
+  for (const Export& entry : exports) {
+    if (entry.value)
+      environment.set(entry.name, *entry.value);
+    else if (!environment.get(entry.name))
+      warnings.push_back(fmt::format("-x {}: there is no such variable to hand on", entry.name));
+  }
+}
+
+/// The settings in `environment`, checked here so that one message says what is wrong instead of each rank's.
+std::expected<Settings, StartError> check_settings(const Environment& environment,
+                                                   std::set<std::string>& warnings) {
+  const auto pointers = environment.pointers();
+  auto settings = Settings::read(pointers.data());
+  if (!settings) return std::unexpected(StartError{2, settings.error().text()});
+  if (settings->warn)
+    for (std::string& warning : Settings::unknown_variables(pointers.data()))
+      warnings.insert(std::move(warning));
+  return *settings;
+}
+
+wire::IdlePolicy choose_idle(IdleSetting setting, std::uint32_t ranks, std::uint32_t processors) {
+  if (setting == IdleSetting::spin) return wire::IdlePolicy::spin;
+  if (setting == IdleSetting::sleep) return wire::IdlePolicy::sleep;
+  return ranks <= processors ? wire::IdlePolicy::spin : wire::IdlePolicy::sleep;
+}
+
+/// One rank for each core, or fewer where cgroups grant less time than that.
+std::uint32_t default_ranks(const Job& job) {
+  return std::clamp<std::uint32_t>(job.processors, 1, static_cast<std::uint32_t>(job.topology.cores.size()));
+}
+
+std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
+  std::set<std::string> unknown;
+  for (const Part& part : options.parts) {
+    Environment environment = Environment::inherited();
+    apply(options.exports, environment, job.warnings);
+    apply(part.exports, environment, job.warnings);
+    auto settings = check_settings(environment, unknown);
+    if (!settings) return std::unexpected(settings.error());
+    if (job.parts.empty()) job.settings = *settings;
+    auto program = find_program(part, environment);
+    if (!program) return std::unexpected(program.error());
+    const std::uint32_t ranks = part.ranks.value_or(default_ranks(job));
+    job.parts.push_back({ranks, std::move(*program), std::move(environment)});
+    job.ranks += ranks;
+  }
+  job.warnings.insert(job.warnings.end(), unknown.begin(), unknown.end());
+  return {};
+}
+
+}  // namespace
+
+std::expected<Job, StartError> Job::plan(const Options& options) {
+  auto topology = Topology::load();
+  if (!topology) return std::unexpected(start_error(topology.error()));
+  Job job{.host = launch::host_name(), .topology = std::move(*topology)};
+  const auto threads = static_cast<std::uint32_t>(job.topology.cpus.size());
+  const unsigned quota = processor_quota();
+  job.processors = quota == 0 ? threads : std::min(threads, quota);
+  if (auto planned = plan_parts(options, job); !planned) return std::unexpected(planned.error());
+  const std::string& first = job.parts.front().program.arguments.front();
+  job.name = fmt::format("{:.48}.{}", first.substr(first.rfind('/') + 1), ::getpid());
+  job.idle = choose_idle(job.settings.idle, job.ranks, job.processors);
+  job.bindings = bind_ranks(job.topology, job.ranks, options.bind, options.map);
+  return job;
+}
+
+std::expected<launch::SharedRegion, StartError> Job::make_region() const {
+  auto key = launch::make_job_key();
+  if (!key) return std::unexpected(start_error(key.error()));
+  auto region = launch::make_region(ranks, launch::ring_geometry(settings, ranks),
+                                    {.key = *key,
+                                     .idle = idle,
+                                     .cores = processors,
+                                     .universe = std::max(ranks, processors),
+                                     .job = name.c_str(),
+                                     .host = host.c_str()});
+  if (!region) return std::unexpected(start_error(region.error()));
+  std::uint32_t rank = 0;
+  for (std::size_t part = 0; part < parts.size(); ++part)
+    for (std::uint32_t i = 0; i < parts[part].ranks; ++i, ++rank) {
+      wire::PlaceRecord& place = region->view.block(rank).place;
+      place.appnum = static_cast<std::int32_t>(part);
+      place.package = bindings[rank].package;
+      place.numa = bindings[rank].numa;
+      place.core = bindings[rank].core;
+    }
+  return std::move(*region);
+}
+
+std::string Job::summary() const {
+  const bool spins = idle == wire::IdlePolicy::spin;
+  return fmt::format(
+      "job {} on host {}: {} rank{}, {} processor{} (CPU {}); waiting ranks {}\n", name, host, ranks,
+      ranks == 1 ? "" : "s", processors, processors == 1 ? "" : "s", topology.cpus.to_string(),
+      settings.idle != IdleSetting::automatic
+          ? fmt::format("{}, as ISTHMUS_IDLE has it", spins ? "spin" : "sleep")
+          : (spins ? "spin: each has a processor" : "sleep: there are more ranks than processors"));
+}
+
+std::string Job::binding_report() const {
+  std::string text;
+  for (std::size_t rank = 0; rank < bindings.size(); ++rank)
+    text += fmt::format("rank {}: {}\n", rank, bindings[rank].to_string());
+  if (!topology.this_machine) text += "(a topology that is not this machine's: nothing is bound)\n";
+  return text;
+}
+
+}  // namespace isthmus::mpiexec

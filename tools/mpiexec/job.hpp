@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "environment.hpp"
+#include "launch/shared_region.hpp"
+#include "options.hpp"
+#include "place/binding.hpp"
+#include "place/topology.hpp"
+#include "program.hpp"
+
+namespace isthmus::mpiexec {
+
+/// All that is decided before the first rank starts.
+struct Job {
+  struct PartPlan {
+    std::uint32_t ranks;
+    Program program;
+    Environment environment;  ///< of its ranks, but for what differs between them
+  };
+  std::string name;
+  std::string host;
+  Topology topology;
+  std::uint32_t processors;  ///< hardware threads' worth of time for this job
+  std::uint32_t ranks;
+  wire::IdlePolicy idle;
+  Settings settings;  ///< for the job as a whole
+  std::vector<PartPlan> parts;
+  std::vector<Binding> bindings;      ///< by rank
+  std::vector<std::string> warnings;  ///< for the user, once
+
+  /// Finds programs, processors and places. Starts nothing and leaves nothing behind.
+  static std::expected<Job, StartError> plan(const Options& options);
+
+  /// The region for the job's ranks, with each rank's place as far as the launcher decides it.
+  [[nodiscard]] std::expected<launch::SharedRegion, StartError> make_region() const;
+
+  /// For --verbose and --report-bindings.
+  [[nodiscard]] std::string summary() const;
+  [[nodiscard]] std::string binding_report() const;
+};
+
+}  // namespace isthmus::mpiexec

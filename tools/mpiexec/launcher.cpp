@@ -1,0 +1,96 @@
+#include "launcher.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace isthmus::mpiexec {
+namespace {
+
+/// Scripts like to use 3 to 9, bash 10 and 63 and their neighbours.
+constexpr int lowest_region_fd = 40;
+
+std::vector<const char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<const char*> result;
+  for (const std::string& string : strings)
+    result.push_back(string.c_str());
+  result.push_back(nullptr);
+  return result;
+}
+
+StartError explain(const ProcessError& error, const Program& program, std::uint32_t rank) {
+  using Step = ProcessError::Step;
+  if (error.step == Step::exec) return explain_exec_error(program, error.error);
+  if (error.step == Step::directory)
+    return {1, fmt::format("--wdir {}: {}", program.directory, std::strerror(error.error))};
+  return {1, fmt::format("cannot start rank {}: {}{}", rank, std::strerror(error.error),
+                         error.step == Step::clone && error.error == EAGAIN
+                             ? " (the limit of processes, see `ulimit -u` and the cgroup's pids.max)"
+                             : "")};
+}
+
+}  // namespace
+
+std::expected<Process, ProcessError> Launcher::start_rank(const Job::PartPlan& part, int region_fd,
+                                                          const Output::RankEnds& ends) {
+  const Binding& binding = parts_.job.bindings[rank_];
+  const auto arguments = pointers(part.program.arguments);
+  const auto environment = part.environment.pointers();
+  const ProcessPlan plan{
+      .path = part.program.path.c_str(),
+      .arguments = arguments.data(),
+      .environment = environment.data(),
+      .directory = part.program.directory.empty() ? nullptr : part.program.directory.c_str(),
+      .cpus = binding.cpus.empty() || !parts_.job.topology.this_machine ? nullptr : &binding.cpus,
+      .standard = {rank_ == 0 ? parts_.input.first() : parts_.input.others(), ends.out.get(), ends.err.get()},
+      .region = region_fd,
+      .group = parts_.guard.group(),
+      .inherited = &parts_.signals.inherited()};
+  return start_process(plan);
+}
+
+std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part, int region_fd) {
+  Environment& environment = part.environment;
+  environment.set(launcher_variable::region, std::to_string(region_fd));
+  for (const char* name : {launcher_variable::world_size, launcher_variable::local_size})
+    environment.set(name, std::to_string(parts_.job.ranks));
+  for (std::uint32_t i = 0; i < part.ranks; ++i, ++rank_) {
+    for (const char* name :
+         {launcher_variable::rank, launcher_variable::world_rank, launcher_variable::local_rank})
+      environment.set(name, std::to_string(rank_));
+    const auto ends = parts_.output.open(rank_);
+    if (!ends)
+      return std::unexpected(
+          StartError{1, fmt::format("cannot make a pipe for rank {}: {} (--output direct needs none)", rank_,
+                                    std::strerror(ends.error()))});
+    auto process = start_rank(part, region_fd, *ends);
+    if (!process && process.error().error == ENOEXEC && is_plain_script(part.program)) {
+      part.program = through_shell(std::move(part.program));
+      process = start_rank(part, region_fd, *ends);
+    }
+    if (!process) return std::unexpected(explain(process.error(), part.program, rank_));
+    parts_.supervisor.started(process->pid);
+    if (process->bind_error && !bind_warned_) {
+      bind_warned_ = true;
+      parts_.output.message(fmt::format("warning: rank {} cannot be bound to CPU {}: {}", rank_,
+                                        parts_.job.bindings[rank_].cpus.to_string(),
+                                        std::strerror(process->bind_error)));
+    }
+  }
+  return {};
+}
+
+std::expected<void, StartError> Launcher::start_all() {
+  const UniqueFd region_fd(::fcntl(parts_.region.fd.get(), F_DUPFD_CLOEXEC, lowest_region_fd));
+  if (!region_fd)
+    return std::unexpected(StartError{1, fmt::format("cannot hand the region on: {}", std::strerror(errno))});
+  for (Job::PartPlan& part : parts_.job.parts)
+    if (auto started = start_part(part, region_fd.get()); !started) return started;
+  parts_.input.started();
+  return {};
+}
+
+}  // namespace isthmus::mpiexec

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "input.hpp"
+#include "job.hpp"
+#include "launch/shared_region.hpp"
+#include "output.hpp"
+#include "signals.hpp"
+#include "supervisor.hpp"
+
+namespace isthmus::mpiexec {
+
+/// Starts the job's ranks in order and tells the supervisor of each. On an error some may run.
+class Launcher {
+ public:
+  struct Parts {
+    Job& job;
+    const launch::SharedRegion& region;
+    const Signals& signals;
+    Guard& guard;
+    Input& input;
+    Output& output;
+    Supervisor& supervisor;
+  };
+  explicit Launcher(const Parts& parts) : parts_(parts) {}
+
+  std::expected<void, StartError> start_all();
+
+ private:
+  std::expected<void, StartError> start_part(Job::PartPlan& part, int region_fd);
+  std::expected<Process, ProcessError> start_rank(const Job::PartPlan& part, int region_fd,
+                                                  const Output::RankEnds& ends);
+
+  Parts parts_;
+  std::uint32_t rank_ = 0;
+  bool bind_warned_ = false;
+};
+
+}  // namespace isthmus::mpiexec

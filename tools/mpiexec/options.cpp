@@ -1,0 +1,451 @@
+#include "options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <iterator>
+#include <span>
+#include <string_view>
+
+#include "base/spelling.hpp"
+#include "launch/shared_region.hpp"
+#include "wire/region.hpp"
+
+namespace isthmus::mpiexec {
+namespace {
+
+using Operands = std::span<const std::string>;
+/// Nothing, or what is wrong with the operands.
+using Complaint = std::optional<std::string>;
+
+enum class Scope : std::uint8_t { part, job };
+enum class Group : std::uint8_t { job, environment, placement, output, help, ignored };
+
+struct State {
+  Options options;
+  Part part;
+  std::optional<std::string> print;
+};
+
+struct Option {
+  std::vector<std::string_view> names;  ///< without dashes; the first is the one to show
+  std::string_view operands;            ///< as --help shows them, separated by spaces
+  Scope scope;
+  Group group;
+  std::string_view help;
+  Complaint (*apply)(State&, Operands);
+
+  [[nodiscard]] std::size_t operand_count() const {
+    return operands.empty() ? 0
+                            : 1 + static_cast<std::size_t>(std::count(operands.begin(), operands.end(), ' '));
+  }
+};
+
+std::string dashed(std::string_view name) {
+  return (name.size() == 1 ? "-" : "--") + std::string(name);
+}
+
+template <class Value, std::size_t N>
+Complaint choose(Value& target, const std::string& text,
+                 const std::array<std::pair<std::string_view, Value>, N>& choices) {
+  const auto found =
+      std::find_if(choices.begin(), choices.end(), [&](const auto& c) { return c.first == text; });
+  if (found == choices.end()) {
+    std::string names;
+    for (const auto& [name, value] : choices)
+      names += (names.empty() ? "" : &name == &choices.back().first ? " or " : ", ") + std::string(name);
+    return "allowed: " + names;
+  }
+  target = found->second;
+  return std::nullopt;
+}
+
+Complaint set_ranks(State& state, Operands operands) {
+  const std::string& text = operands[0];
+  std::uint32_t ranks = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
+  if (error != std::errc{} || end != text.data() + text.size() || ranks == 0 ||
+      ranks > wire::maximum_local_ranks)
+    return fmt::format("allowed: a whole number from 1 to {}", wire::maximum_local_ranks);
+  state.part.ranks = ranks;
+  return std::nullopt;
+}
+
+std::optional<Export> parse_export(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || text.empty()) return std::nullopt;
+  if (equals == std::string::npos) return Export{text, std::nullopt};
+  return Export{text.substr(0, equals), text.substr(equals + 1)};
+}
+
+/// -x before the first program is for all parts, as users of Open MPI expect; in a later part for that part.
+Complaint add_export(State& state, Operands operands) {
+  auto entry = parse_export(operands[0]);
+  if (!entry) return "allowed: NAME or NAME=VALUE";
+  auto& list = state.options.parts.empty() ? state.options.exports : state.part.exports;
+  list.push_back(std::move(*entry));
+  return std::nullopt;
+}
+
+Complaint add_pair(std::vector<Export>& list, Operands operands) {
+  if (operands[0].empty() || operands[0].contains('='))
+    return "a variable's name is not empty and has no '='";
+  list.push_back({operands[0], operands[1]});
+  return std::nullopt;
+}
+
+Complaint set_timeout(State& state, Operands operands) {
+  const std::string& text = operands[0];
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  constexpr double most = 1e8;  // three years
+  if (error != std::errc{} || end != text.data() + text.size() || !(seconds > 0) || seconds > most)
+    return "allowed: a number of seconds above 0, such as 90 or 0.5";
+  state.options.timeout = std::chrono::duration<double>(seconds);
+  return std::nullopt;
+}
+
+Complaint check_host(State& /*state*/, Operands operands) {
+  const std::string host = operands[0].substr(0, operands[0].find(':'));  // "name:slots"
+  const std::string here = launch::host_name();
+  if (host == "localhost" || host == "127.0.0.1" || host == here || host == here.substr(0, here.find('.')))
+    return std::nullopt;
+  return "ranks can be started on this host (" + here + ") only";
+}
+
+Complaint refuse_hosts(State& /*state*/, Operands /*operands*/) {
+  return "ranks can be started on this host only: leave it away";
+}
+
+Complaint accept(State& /*state*/, Operands /*operands*/) {
+  return std::nullopt;
+}
+
+Complaint note_mca(State& state, Operands operands) {
+  state.options.notes.push_back(
+      fmt::format("'{}' is a parameter of Open MPI and has no effect", operands[0]));
+  return std::nullopt;
+}
+
+Complaint note_per_host(State& state, Operands /*operands*/) {
+  state.options.notes.emplace_back("the number of ranks per host has no effect: all run on this one");
+  return std::nullopt;
+}
+
+std::string help_text();
+
+const std::vector<Option>& table() {
+  static const std::vector<Option> options{
+      {{"n", "np"},
+       "N",
+       Scope::part,
+       Group::job,
+       "Start N ranks of the program. Without it, one for each core that may be used.",
+       set_ranks},
+      {{"wdir", "wd"},
+       "DIR",
+       Scope::part,
+       Group::job,
+       "Start the program in the folder DIR.",
+       [](State& s, Operands o) -> Complaint {
+         s.part.directory = o[0];
+         return o[0].empty() ? Complaint("the name of a folder is not empty") : std::nullopt;
+       }},
+      {{"timeout"},
+       "SECONDS",
+       Scope::job,
+       Group::job,
+       "End the job after that time, with exit status 124.",
+       set_timeout},
+      {{"host", "hosts", "H"}, "NAME", Scope::part, Group::ignored, "", check_host},
+      {{"hostfile", "machinefile", "f"}, "FILE", Scope::part, Group::ignored, "", refuse_hosts},
+      {{"x"},
+       "NAME[=VALUE]",
+       Scope::part,
+       Group::environment,
+       "Set a variable for the ranks. Before the first program: for all programs of the line.",
+       add_export},
+      {{"env"},
+       "NAME VALUE",
+       Scope::part,
+       Group::environment,
+       "Set a variable for this program's ranks.",
+       [](State& s, Operands o) { return add_pair(s.part.exports, o); }},
+      {{"genv"},
+       "NAME VALUE",
+       Scope::part,
+       Group::environment,
+       "Set a variable for all ranks.",
+       [](State& s, Operands o) { return add_pair(s.options.exports, o); }},
+      {{"bind-to"},
+       "WHAT",
+       Scope::job,
+       Group::placement,
+       "Confine each rank to a core, socket or numa node, or to none. Default: core where every rank gets a "
+       "core "
+       "of its own, none otherwise.",
+       [](State& s, Operands o) {
+         return choose(s.options.bind, o[0],
+                       std::array<std::pair<std::string_view, BindTo>, 4>{{{"core", BindTo::core},
+                                                                           {"socket", BindTo::package},
+                                                                           {"numa", BindTo::numa},
+                                                                           {"none", BindTo::none}}});
+       }},
+      {{"map-by"},
+       "WHAT",
+       Scope::job,
+       Group::placement,
+       "Deal the ranks out by core or slot (neighbours side by side; default), or to each socket or numa "
+       "node in "
+       "turn.",
+       [](State& s, Operands o) {
+         return choose(s.options.map, o[0],
+                       std::array<std::pair<std::string_view, MapBy>, 4>{{{"core", MapBy::core},
+                                                                          {"slot", MapBy::core},
+                                                                          {"socket", MapBy::package},
+                                                                          {"numa", MapBy::numa}}});
+       }},
+      {{"report-bindings"},
+       "",
+       Scope::job,
+       Group::placement,
+       "Print where each rank goes, to stderr.",
+       [](State& s, Operands) {
+         s.options.report_bindings = true;
+         return Complaint{};
+       }},
+      {{"tag-output", "l", "prepend-rank"},
+       "",
+       Scope::job,
+       Group::output,
+       "Begin each line with its rank: [3] for stdout, [3 stderr] for stderr.",
+       [](State& s, Operands) {
+         s.options.output = OutputMode::tagged;
+         return Complaint{};
+       }},
+      {{"output"},
+       "MODE",
+       Scope::job,
+       Group::output,
+       "How output gets here. lines: whole lines, which never mix; direct: nothing lies between; tagged: as "
+       "--tag-output. Default: direct for one rank and on a terminal, lines otherwise.",
+       [](State& s, Operands o) {
+         return choose(
+             s.options.output, o[0],
+             std::array<std::pair<std::string_view, OutputMode>, 3>{{{"lines", OutputMode::lines},
+                                                                     {"direct", OutputMode::direct},
+                                                                     {"tagged", OutputMode::tagged}}});
+       }},
+      {{"v", "verbose"},
+       "",
+       Scope::job,
+       Group::output,
+       "Print what the job is and where each rank goes, to stderr.",
+       [](State& s, Operands) {
+         s.options.verbose = s.options.report_bindings = true;
+         return Complaint{};
+       }},
+      {{"h", "help"},
+       "",
+       Scope::job,
+       Group::help,
+       "Print this.",
+       [](State& s, Operands) {
+         s.print = help_text();
+         return Complaint{};
+       }},
+      {{"V", "version"},
+       "",
+       Scope::job,
+       Group::help,
+       "Print the version.",
+       [](State& s, Operands) {
+         s.print = fmt::format("mpiexec (Isthmus) {}\n", ISTHMUS_VERSION);
+         return Complaint{};
+       }},
+      // What scripts for other launchers carry and what needs no doing here.
+      {{"oversubscribe"}, "", Scope::part, Group::ignored, "", accept},
+      {{"allow-run-as-root"}, "", Scope::part, Group::ignored, "", accept},
+      {{"genvall", "envall"}, "", Scope::part, Group::ignored, "", accept},
+      {{"mca", "gmca"}, "NAME VALUE", Scope::part, Group::ignored, "", note_mca},
+      {{"ppn", "perhost", "npernode", "N"}, "N", Scope::part, Group::ignored, "", note_per_host},
+  };
+  return options;
+}
+
+/// `text` in lines of at most `width`, those after the first begun with `indent` spaces.
+std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
+  std::string result;
+  std::size_t column = indent;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    if (column > indent && column + 1 + word.size() > width) {
+      result += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      result += ' ';
+      ++column;
+    }
+    result += word;
+    column += word.size();
+  }
+  return result;
+}
+
+std::string help_group(Group group, std::string_view title) {
+  constexpr std::size_t text_column = 28;
+  constexpr std::size_t width = 100;
+  std::string text = fmt::format("\n{}\n", title);
+  for (const Option& option : table()) {
+    if (option.group != group) continue;
+    std::string names;
+    for (const std::string_view name : option.names) {
+      if (name == "l" || name == "prepend-rank" || name == "wd") continue;  // for other launchers' users
+      names += (names.empty() ? "" : ", ") +
+               (name == "np" || name == "env" || name == "genv" ? "-" + std::string(name) : dashed(name));
+    }
+    if (!option.operands.empty()) names += ' ' + std::string(option.operands);
+    text += fmt::format("  {:<{}}{}\n", names, text_column - 2, wrap(option.help, text_column, width));
+  }
+  return text;
+}
+
+std::string help_text() {
+  std::string text =
+      "mpiexec starts the ranks of an MPI program on this host and waits for their end.\n\n"
+      "  mpiexec [-n N] [options] program [arguments]\n"
+      "  mpiexec -n N [options] program [arguments] : -n M [options] program2 [arguments] ...\n";
+  text += help_group(Group::job, "The job");
+  text += help_group(Group::environment, "Environment (all of mpiexec's own reaches the ranks anyway)");
+  text += help_group(Group::placement, "Placement");
+  text += help_group(Group::output, "Output");
+  text += help_group(Group::help, "Help");
+  text +=
+      "\n-n, --wdir, -x and -env belong to one program and stand before it; the others hold for the whole "
+      "job\n"
+      "and stand before the first. More ranks than cores need no option.\n"
+      "\nEach rank finds ISTHMUS_WORLD_RANK, ISTHMUS_WORLD_SIZE, ISTHMUS_LOCAL_RANK and ISTHMUS_LOCAL_SIZE "
+      "in its\n"
+      "environment. Rank 0 gets the standard input, the others an empty one.\n"
+      "\nThe exit status is 0 if all ranks end with 0, else that of the first that did not, 128 + S if "
+      "signal S\n"
+      "killed it, the code of MPI_Abort, 124 after --timeout, 126 or 127 if the program cannot be run, 2 for "
+      "a\n"
+      "wrong command line. A rank that fails ends the job. Signals go on to the ranks; a second Ctrl-C "
+      "kills.\n"
+      "\nExamples\n"
+      "  mpiexec -n 4 ./solver input.dat            four ranks\n"
+      "  mpiexec ./solver                           one rank on each core\n"
+      "  mpiexec -n 1 ./ocean : -n 3 ./air          two programs in one MPI_COMM_WORLD\n"
+      "  mpiexec -n 4 -x OMP_NUM_THREADS=2 --bind-to socket --report-bindings ./solver\n"
+      "  mpiexec -n 8 --tag-output --timeout 60 ./test\n"
+      "  isthmus explain mpiexec -n 4 ./solver      which path each pair of ranks takes, and why\n";
+  return text;
+}
+
+const Option* find_option(std::string_view name) {
+  for (const Option& option : table())
+    if (std::find(option.names.begin(), option.names.end(), name) != option.names.end()) return &option;
+  return nullptr;
+}
+
+std::string unknown_option(const std::string& argument, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Option& option : table())
+    if (option.group != Group::ignored)
+      std::copy_if(option.names.begin(), option.names.end(), std::back_inserter(names),
+                   [](std::string_view candidate) { return candidate.size() > 1; });
+  return fmt::format("unknown option '{}'; the nearest is --{} (mpiexec --help shows all)", argument,
+                     nearest(name, names));
+}
+
+/// Applies the option at `position` and moves past it and its operands.
+Complaint apply_option(State& state, const std::vector<std::string>& words, std::size_t& position) {
+  const std::string& argument = words[position++];
+  std::string_view name = argument;
+  name.remove_prefix(name.starts_with("--") ? 2 : 1);
+  const std::size_t equals = name.find('=');
+  const Option* option = find_option(name.substr(0, equals));
+  if (!option) return unknown_option(argument, name.substr(0, equals));
+  std::vector<std::string> operands;
+  if (equals != std::string_view::npos) {
+    if (option->operand_count() != 1)
+      return fmt::format("option '{}' takes {} after a space", argument.substr(0, argument.find('=')),
+                         option->operands.empty() ? "nothing" : option->operands);
+    operands.emplace_back(name.substr(equals + 1));
+  }
+  while (operands.size() < option->operand_count()) {
+    if (position == words.size()) return fmt::format("option '{}' needs {}", argument, option->operands);
+    operands.push_back(words[position++]);
+  }
+  if (option->scope == Scope::job && !state.options.parts.empty())
+    return fmt::format("option '{}' holds for the whole job: it must stand before the first program",
+                       argument);
+  if (auto complaint = option->apply(state, operands))
+    return fmt::format(
+        "{}: {}",
+        fmt::join(words.begin() + static_cast<std::ptrdiff_t>(position - operands.size() -
+                                                              (equals == std::string_view::npos)),
+                  words.begin() + static_cast<std::ptrdiff_t>(position), " "),
+        *complaint);
+  return std::nullopt;
+}
+
+/// One program with its options: what stands between two `:`.
+Complaint parse_part(State& state, const std::vector<std::string>& words) {
+  state.part = {};
+  std::size_t position = 0;
+  while (position < words.size() && words[position].size() > 1 && words[position][0] == '-') {
+    if (words[position] == "--") {
+      ++position;
+      break;
+    }
+    if (auto complaint = apply_option(state, words, position)) return complaint;
+    if (state.print) return std::nullopt;
+  }
+  state.part.command.assign(words.begin() + static_cast<std::ptrdiff_t>(position), words.end());
+  if (state.part.command.empty() || state.part.command[0].empty())
+    return state.options.parts.empty() ? "no program is given (mpiexec --help tells more)"
+                                       : "no program is given after ':'";
+  state.options.parts.push_back(std::move(state.part));
+  return std::nullopt;
+}
+
+std::vector<std::vector<std::string>> split(const std::vector<std::string>& arguments) {
+  std::vector<std::vector<std::string>> sections(1);
+  for (const std::string& argument : arguments)
+    if (argument == ":")
+      sections.emplace_back();
+    else
+      sections.back().push_back(argument);
+  return sections;
+}
+
+Complaint check_total(const std::vector<Part>& parts) {
+  std::uint64_t total = 0;
+  for (const Part& part : parts) {
+    if (!part.ranks && parts.size() > 1)
+      return fmt::format("with several programs each needs its -n; '{}' has none", part.command[0]);
+    total += part.ranks.value_or(1);
+  }
+  if (total > wire::maximum_local_ranks)
+    return fmt::format("{} ranks in all; at most {} can run on one host", total, wire::maximum_local_ranks);
+  return std::nullopt;
+}
+
+}  // namespace
+
+Request parse(const std::vector<std::string>& arguments) {
+  State state;
+  for (const auto& section : split(arguments)) {
+    if (auto complaint = parse_part(state, section)) return UsageError{std::move(*complaint)};
+    if (state.print) return PrintAndExit{std::move(*state.print)};
+  }
+  if (auto complaint = check_total(state.options.parts)) return UsageError{std::move(*complaint)};
+  return std::move(state.options);
+}
+
+}  // namespace isthmus::mpiexec

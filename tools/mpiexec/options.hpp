@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "place/binding.hpp"
+
+namespace isthmus::mpiexec {
+
+/// How the ranks' stdout and stderr reach those of mpiexec.
+enum class OutputMode : std::uint8_t {
+  automatic,  ///< direct for a single rank and to a terminal or another device, lines otherwise
+  direct,     ///< inherited: nothing lies between
+  lines,      ///< through mpiexec, so that lines of different ranks never mix
+  tagged,     ///< as lines, each with its rank in front
+};
+
+/// `NAME=VALUE`, or `NAME` alone: the value that mpiexec itself has.
+struct Export {
+  std::string name;
+  std::optional<std::string> value;
+};
+
+/// One program of the command line: what stands between two `:`.
+struct Part {
+  std::optional<std::uint32_t> ranks;
+  std::optional<std::string> directory;
+  std::vector<Export> exports;
+  std::vector<std::string> command;  ///< the program and its arguments
+};
+
+struct Options {
+  std::vector<Part> parts;
+  std::vector<Export> exports;  ///< for all parts
+  BindTo bind = BindTo::automatic;
+  MapBy map = MapBy::core;
+  OutputMode output = OutputMode::automatic;
+  std::optional<std::chrono::duration<double>> timeout;
+  bool verbose = false;
+  bool report_bindings = false;
+  std::vector<std::string> notes;  ///< what was accepted and has no effect
+};
+
+/// What the command line asks for: a job, a text to print (--help, --version), or an error in one sentence.
+struct PrintAndExit {
+  std::string text;
+};
+struct UsageError {
+  std::string text;
+};
+using Request = std::variant<Options, PrintAndExit, UsageError>;
+
+/// `arguments` without the program's own name.
+Request parse(const std::vector<std::string>& arguments);
+
+}  // namespace isthmus::mpiexec

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <csignal>
+#include <expected>
+
+#include "place/cpu_set.hpp"
+
+namespace isthmus::mpiexec {
+
+/// What mpiexec has changed of itself and its ranks must not inherit.
+struct Inherited {
+  sigset_t signal_mask;
+  struct sigaction broken_pipe;
+  struct sigaction child_ended;
+  rlimit open_files;
+};
+
+/// A process to start. All pointers stay the caller's; a descriptor of -1 leaves the standard one alone.
+struct ProcessPlan {
+  const char* path;
+  const char* const* arguments;
+  const char* const* environment;
+  const char* directory;  ///< nullptr: where mpiexec is
+  const CpuSet* cpus;     ///< nullptr: anywhere
+  int standard[3];        ///< for stdin, stdout, stderr
+  int region;             ///< close-on-exec here, open in the process
+  pid_t group;            ///< process group to join
+  const Inherited* inherited;
+};
+
+/// Step that failed, with its errno.
+struct ProcessError {
+  enum class Step { clone, group, directory, region, standard, exec } step;
+  int error;
+};
+
+struct Process {
+  pid_t pid;
+  int bind_error;  ///< errno of confining it to its cpus, which does not keep it from running
+};
+
+/// Starts a process that dies with mpiexec. Returns when it runs the new program or has failed to.
+std::expected<Process, ProcessError> start_process(const ProcessPlan& plan);
+
+}  // namespace isthmus::mpiexec

@@ -1,0 +1,235 @@
+#include "supervisor.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+
+namespace isthmus::mpiexec {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int status_timeout = 124;  // as timeout(1)
+/// From SIGTERM to SIGKILL.
+constexpr auto grace = milliseconds(500);
+/// What the other ranks get to end by themselves when one fails after MPI_Finalize: they need it no more, and
+/// may still be printing results.
+constexpr auto grace_after_finalize = milliseconds(1000);
+/// From the first Ctrl-C to the advice that a second one kills.
+constexpr auto patience = milliseconds(2000);
+/// From SIGKILL to giving up on processes that the kernel does not let go of (uninterruptible sleep).
+constexpr auto kernel_patience = milliseconds(5000);
+
+}  // namespace
+
+void Supervisor::set(Alarm alarm, Clock::duration from_now) {
+  alarms_[static_cast<std::size_t>(alarm)] = Clock::now() + from_now;
+}
+
+void Supervisor::end_after(std::chrono::duration<double> timeout) {
+  set(Alarm::timeout, std::chrono::duration_cast<Clock::duration>(timeout));
+}
+
+void Supervisor::send(int signal) const {
+  ::kill(-parts_.guard.group(), signal);
+}
+
+int Supervisor::run() {
+  while (!running_.empty() && !given_up_)
+    step();
+  clean_up();
+  return exit_status();
+}
+
+void Supervisor::abandon() {
+  kill_all();
+  while (!running_.empty() && !given_up_)
+    step();
+  clean_up();
+}
+
+int Supervisor::milliseconds_to_wait() const {
+  std::optional<Clock::time_point> next = parts_.output.deadline();
+  for (const auto& alarm : alarms_)
+    if (alarm && (!next || *alarm < *next)) next = alarm;
+  if (!next) return -1;
+  const auto wait = std::chrono::ceil<milliseconds>(*next - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(wait, 0, 3'600'000));
+}
+
+/// Waits for the next thing to happen and deals with it.
+void Supervisor::step() {
+  std::vector<pollfd> waited_for{{.fd = parts_.signals.fd(), .events = POLLIN, .revents = 0}};
+  parts_.output.prepare(waited_for);
+  parts_.input.prepare(waited_for);
+  ::poll(waited_for.data(), waited_for.size(), milliseconds_to_wait());
+  parts_.output.react();
+  parts_.input.react();
+  while (const auto signal = parts_.signals.next())
+    handle(*signal);
+  for (std::size_t i = 0; i < alarm_count; ++i)
+    if (alarms_[i] && *alarms_[i] <= Clock::now()) {
+      alarms_[i].reset();
+      ring(static_cast<Alarm>(i));
+    }
+}
+
+void Supervisor::handle(int signal) {
+  switch (signal) {
+    case SIGCHLD:
+      reap();
+      return;
+    case SIGTSTP:
+      suspend();
+      return;
+    case SIGINT:
+      if (forwarded_[SIGINT]) {
+        kill_all();
+        return;
+      }
+      set(Alarm::hint, patience);
+      break;
+    default:
+      break;
+  }
+  forwarded_[static_cast<std::size_t>(signal)] = true;
+  send(signal);
+  if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) send(SIGCONT);  // stopped ranks too
+}
+
+/// Ctrl-Z: the ranks stop, then mpiexec, whose SIGCONT is passed on like any other signal.
+void Supervisor::suspend() {
+  send(SIGTSTP);
+  ::raise(SIGSTOP);
+}
+
+void Supervisor::reap() {
+  int wait_status = 0;
+  for (pid_t pid; (pid = ::waitpid(-1, &wait_status, WNOHANG)) > 0;) {
+    if (pid == parts_.guard.group()) parts_.guard.reaped();
+    const auto found = running_.find(pid);
+    if (found == running_.end()) continue;  // an orphan of a rank
+    const std::uint32_t rank = found->second;
+    running_.erase(found);
+    rank_ended(rank, wait_status);
+  }
+}
+
+void Supervisor::rank_ended(std::uint32_t rank, int wait_status) {
+  if (failure_ || timed_out_) return;  // a consequence
+  failure_ = judge(rank, wait_status, pids_, parts_.region);
+  if (!failure_) return;
+  const bool last = running_.empty();
+  const bool asked_for =
+      failure_->kind == Failure::Kind::signal && forwarded_[static_cast<std::size_t>(failure_->value)];
+  if (!asked_for) {
+    parts_.output.drain();
+    parts_.output.message(failure_->describe(parts_.host) + (last ? "" : "; ending the job"));
+  }
+  if (last) return;
+  if (failure_->finalized)
+    set(Alarm::terminate, grace_after_finalize);
+  else
+    terminate();
+}
+
+void Supervisor::ring(Alarm alarm) {
+  switch (alarm) {
+    case Alarm::timeout:
+      timed_out_ = true;
+      parts_.output.drain();
+      parts_.output.message("the job has not ended in the time that --timeout gives it; ending it");
+      terminate();
+      return;
+    case Alarm::hint:
+      parts_.output.message(fmt::format("{} of {} ranks still run; interrupt once more to kill them",
+                                        running_.size(), pids_.size()));
+      return;
+    case Alarm::terminate:
+      terminate();
+      return;
+    case Alarm::kill:
+      kill_all();
+      return;
+    case Alarm::give_up:
+      parts_.output.message("some ranks do not die (the kernel holds them); leaving them behind");
+      given_up_ = true;
+      return;
+  }
+}
+
+void Supervisor::terminate() {
+  send(SIGTERM);
+  send(SIGCONT);
+  set(Alarm::kill, grace);
+}
+
+void Supervisor::kill_all() {
+  forwarded_[SIGKILL] = true;
+  send(SIGKILL);
+  set(Alarm::give_up, kernel_patience);
+}
+
+/// Children of mpiexec that came with the job: orphans of ranks, which it inherits as their subreaper.
+std::vector<pid_t> Supervisor::children() const {
+  std::ifstream file("/proc/thread-self/children");
+  std::vector<pid_t> result;
+  for (pid_t pid = 0; file >> pid;)
+    if (pid != parts_.guard.group() &&
+        std::find(parts_.bystanders.begin(), parts_.bystanders.end(), pid) == parts_.bystanders.end())
+      result.push_back(pid);
+  return result;
+}
+
+/// The ranks have ended; ends what they have left behind. After an orderly end, what is still in the job's
+/// process group, and not what has made a session of its own as daemons do; after a failure, everything. Then
+/// hands out the last output.
+void Supervisor::clean_up() {
+  const auto reap_until = [&](Clock::time_point end, auto done) {
+    while (!done() && Clock::now() < end) {
+      ::poll(nullptr, 0, 2);
+      reap();
+    }
+  };
+  const auto group_is_empty = [&] {
+    const auto left = children();
+    return std::none_of(left.begin(), left.end(),
+                        [&](pid_t pid) { return ::getpgid(pid) == parts_.guard.group(); });
+  };
+  if (!failed() && !group_is_empty()) {
+    send(SIGTERM);
+    reap_until(Clock::now() + grace, group_is_empty);
+  }
+  send(SIGKILL);  // children of living leftovers too, and the guard
+  if (failed())
+    reap_until(Clock::now() + kernel_patience, [&] {
+      const auto left = children();
+      for (const pid_t pid : left)
+        ::kill(pid, SIGKILL);
+      return left.empty();
+    });
+  parts_.output.drain();
+  while (parts_.output.has_pending()) {
+    std::vector<pollfd> waited_for{{.fd = parts_.signals.fd(), .events = POLLIN, .revents = 0}};
+    parts_.output.prepare(waited_for);
+    ::poll(waited_for.data(), waited_for.size(), -1);
+    parts_.output.react();
+    while (const auto signal = parts_.signals.next())
+      if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return;  // nobody waits for the rest
+  }
+}
+
+int Supervisor::exit_status() const {
+  if (timed_out_) return status_timeout;
+  if (!failure_) return given_up_ ? 1 : 0;
+  const bool interrupted = forwarded_[SIGINT] && failure_->kind == Failure::Kind::signal;
+  if (interrupted && (failure_->value == SIGINT || failure_->value == SIGKILL)) parts_.signals.die_of(SIGINT);
+  return failure_->exit_status();
+}
+
+}  // namespace isthmus::mpiexec

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ending.hpp"
+#include "guard.hpp"
+#include "input.hpp"
+#include "output.hpp"
+#include "signals.hpp"
+#include "wire/region.hpp"
+
+namespace isthmus::mpiexec {
+
+/// Watches over the running ranks until none is left: passes input, output and signals on, and ends the job
+/// when a rank fails or time is up.
+class Supervisor {
+ public:
+  struct Parts {
+    const Signals& signals;
+    Guard& guard;
+    Input& input;
+    Output& output;
+    wire::RegionView region;
+    std::string host;
+    std::vector<pid_t> bystanders;  ///< children that mpiexec had before it began (a shell's that exec'd it)
+  };
+  explicit Supervisor(Parts parts) : parts_(std::move(parts)) {}
+
+  /// Rank `ranks started so far` runs as `pid`.
+  void started(pid_t pid) {
+    running_.emplace(pid, static_cast<std::uint32_t>(pids_.size()));
+    pids_.push_back(pid);
+  }
+  void end_after(std::chrono::duration<double> timeout);
+
+  /// mpiexec's exit status.
+  int run();
+  /// Kills what runs and waits for it, without a word: the job could not be started whole.
+  void abandon();
+
+ private:
+  /// Deadlines in the order in which a failing job meets them.
+  enum class Alarm : std::uint8_t { timeout, hint, terminate, kill, give_up };
+  static constexpr std::size_t alarm_count = 5;
+
+  void step();
+  [[nodiscard]] int milliseconds_to_wait() const;
+  void handle(int signal);
+  void suspend();
+  void reap();
+  void rank_ended(std::uint32_t rank, int wait_status);
+  void ring(Alarm alarm);
+  void set(Alarm alarm, Clock::duration from_now);
+  void terminate();
+  void kill_all();
+  void send(int signal) const;
+  void clean_up();
+  [[nodiscard]] std::vector<pid_t> children() const;
+  [[nodiscard]] bool failed() const { return failure_ || timed_out_ || given_up_; }
+  [[nodiscard]] int exit_status() const;
+
+  Parts parts_;
+  std::vector<pid_t> pids_;                           ///< by rank; stays when the process has ended
+  std::unordered_map<pid_t, std::uint32_t> running_;  ///< to their ranks
+  std::array<bool, NSIG> forwarded_{};
+  std::optional<Failure> failure_;
+  bool timed_out_ = false;
+  bool given_up_ = false;
+  std::array<std::optional<Clock::time_point>, alarm_count> alarms_{};
+};
+
+}  // namespace isthmus::mpiexec
