@@ -22,6 +22,10 @@ class RefCounted {
   void make_immortal() noexcept { immortal_ = true; }
   [[nodiscard]] bool immortal() const noexcept { return immortal_; }
 
+  /// How many references there are now; for whoever waits to be the last.
+  [[nodiscard]] std::uint32_t references() const noexcept {
+    return references_.load(std::memory_order_acquire);
+  }
   void retain() const noexcept {
     if (!immortal_) references_.fetch_add(1, std::memory_order_relaxed);
   }
