@@ -34,10 +34,13 @@ def figure(value: float | None) -> str:
     return f"{value:.{digits}f}"
 
 
-def _cell(row: Row, key: str) -> str:
+def _cell(report: Report, row: Row, key: str) -> str:
+    if key in report.results.unavailable:
+        return "absent"
     if key in row.failures:
         return "failed"
-    return figure(row.figures[key])
+    mark = "*" if key == row.best_peer else ""
+    return figure(row.figures[key]) + mark
 
 
 def _verdict(row: Row) -> str:
@@ -50,13 +53,13 @@ def _count(row: Row) -> str:
 
 
 def _header(report: Report) -> list[str]:
-    return ["", "unit", *(library.title for library in report.libraries), "limit", "x best", "target", "", "n"]
+    return ["", "unit", *(library.title for library in report.libraries), "limit", "ratio", "target", "", "n"]
 
 
 def _cells(report: Report, row: Row) -> list[str]:
     target = row.point.target.text(row.point.less_is_better) if row.point.target else ""
     return [
-        row.point.title, row.point.unit, *(_cell(row, library.key) for library in report.libraries),
+        row.point.title, row.point.unit, *(_cell(report, row, library.key) for library in report.libraries),
         figure(row.limit), figure(row.ratio), target, _verdict(row), _count(row),
     ]
 
@@ -66,15 +69,16 @@ def _sections(report: Report) -> list[tuple[str, list[Row]]]:
 
 
 def _notes(report: Report) -> list[str]:
-    notes = []
+    notes = ["* the best peer; ratio: Isthmus to the best peer; limit: the machine's own, without a library; n: runs"]
     for library in report.libraries:
         by_reason: dict[str, list[str]] = {}
         for row in report.rows:
             if library.key in row.failures:
                 by_reason.setdefault(row.failures[library.key], []).append(row.point.name)
         for reason, points in by_reason.items():
-            where = "everywhere" if len(points) == len(report.rows) else ", ".join(points)
-            notes.append(f"{library.title} failed ({where}): {reason}")
+            where = ", ".join(points)
+            trouble = "absent" if library.key in report.results.unavailable else f"failed at {where}"
+            notes.append(f"{library.title} {trouble}: {reason}")
     noisy = [f"{row.point.name} ({library.title})" for row in report.rows for library in report.libraries
              if _spread(report.results.values(library.key, row.point)) > NOISY]
     if noisy:
@@ -96,30 +100,40 @@ def _spread(values: list[float]) -> float:
     return (high - low) / middle if middle else 0
 
 
-def _limit_lines(report: Report) -> list[tuple[str, str, str]]:
+def _limit_table(report: Report) -> list[list[str]]:
+    """A line for each limit; those that were measured at several sizes have a column for each."""
     results = report.results
-    return [(name, figure(statistics.median(values)), results.limit_units[name])
-            for name, values in results.limits.items()]
+    sizes: list[str] = []
+    table: dict[str, dict[str, str]] = {}
+    for name, values in results.limits.items():
+        kind, _, size = name.partition(".")
+        table.setdefault(kind, {"unit": results.limit_units[name]})[size] = figure(statistics.median(values))
+        if size not in sizes:
+            sizes.append(size)
+    sizes.sort(key=lambda size: (size[-3:] == "MiB", int(size[:-3] or 0)))
+    return [["", "unit", *sizes], *([kind, cells["unit"], *(cells.get(size, "") for size in sizes)]
+                                    for kind, cells in table.items())]
+
+
+def _aligned(rows: list[list[str]], left: set[int]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) if i in left else cell.rjust(width)
+                      for i, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
 
 
 def as_text(report: Report) -> str:
     header = _header(report)
-    table = {name: [_cells(report, row) for row in rows] for name, rows in _sections(report)}
-    every = [header, *(cells for rows in table.values() for cells in rows)]
-    widths = [max(len(cells[i]) for cells in every) for i in range(len(header))]
     left = {0, 1, len(header) - 3, len(header) - 2}
-
-    def line(cells: list[str]) -> str:
-        return "  ".join(c.ljust(w) if i in left else c.rjust(w)
-                         for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
-
+    # All sections are aligned as one table.
+    sections = _sections(report)
+    body = _aligned([header, *(_cells(report, row) for row in report.rows)], left)
     lines = [f"{name}: {value}" for name, value in report.facts.items()]
-    for name, rows in table.items():
-        lines += ["", name, line(header), *(line(cells) for cells in rows)]
-    if limits := _limit_lines(report):
-        wide = max(len(name) for name, _, _ in limits)
-        lines += ["", "the machine's limits", *(f"{name.ljust(wide)}  {value.rjust(8)} {unit}"
-                                                for name, value, unit in limits)]
+    at = 1
+    for name, rows in sections:
+        lines += ["", name, body[0], *body[at:at + len(rows)]]
+        at += len(rows)
+    if report.results.limits:
+        lines += ["", "the machine's limits", *_aligned(_limit_table(report), {0, 1})]
     return "\n".join([*lines, "", *_notes(report)])
 
 
@@ -130,14 +144,15 @@ def as_markdown(report: Report) -> str:
         lines += ["", f"## {name[0].upper()}{name[1:]}", "", _markdown_row(header),
                   _markdown_row(["---", "---", *["--:"] * (len(header) - 5), "---", "---", "--:"])]
         lines += [_markdown_row(_cells(report, row)) for row in rows]
-    if limits := _limit_lines(report):
-        lines += ["", "## The machine's limits", "", "| limit | | |", "|---|--:|---|"]
-        lines += [_markdown_row(list(cells)) for cells in limits]
+    if report.results.limits:
+        first, *rest = _limit_table(report)
+        lines += ["", "## The machine's limits", "", _markdown_row(first),
+                  _markdown_row(["---", "---", *["--:"] * (len(first) - 2)]), *map(_markdown_row, rest)]
     return "\n".join([*lines, "", *(f"- {note}" for note in _notes(report)), ""])
 
 
 def _markdown_row(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in cells) + " |"
 
 
 def as_json(report: Report) -> dict:

@@ -16,7 +16,11 @@ from processes import Finished, run
 from progress import Progress
 from results import Results, parse_lines
 
-LIMIT_NAMES = ("cache-line", "double-copy", "copy", "switching", "starting")
+# Which part of bench_raw measures the limits whose names begin so; the cache line is always measured.
+LIMIT_PARTS = {
+    "cache-line": "cache-line", "line-stream": "cache-line", "double-copy": "double-copy", "memcpy": "copy",
+    "barrier-8": "switching", "start": "starting", "resident": "starting",
+}
 FIRST_GUESS = {"small messages": 3.0, "large messages": 4.0, "collectives": 2.0, "start": 1.5, "memory": 1.0}
 SLOW_GUESS = 30.0
 
@@ -118,10 +122,17 @@ class Bench:
         progress.begin(f"repetition {repetition + 1} of {self.repetitions}: the machine's limits")
         folder = self.build / "bench" / "raw"
         seconds = min(self.seconds, 0.05)
-        command = [str(folder / "bench_raw"), "--seconds", str(seconds), "--bare", str(folder / "bare"), *LIMIT_NAMES]
+        command = [str(folder / "bench_raw"), "--seconds", str(seconds), "--bare", str(folder / "bare")]
+        command += self._limit_parts()
         finished = run(command, dict(os.environ), self.build, 60)
         self.results.add_limits(parse_lines(finished.output))
         progress.end("limits", finished.seconds)
+
+    def _limit_parts(self) -> list[str]:
+        names = {point.limit for launch in self.launches for point in launch.points if point.limit}
+        wanted = {"cache-line"} | {part for start, part in LIMIT_PARTS.items()
+                                   if any(name.startswith(start) for name in names)}
+        return [part for part in dict.fromkeys(LIMIT_PARTS.values()) if part in wanted]
 
     def _distance(self) -> float | None:
         """How far apart the two cores are now: ns for a cache line. Counts among the limits, too."""
