@@ -2,12 +2,16 @@
 
 #include <mpi.h>
 
+#include <cstdint>
+#include <limits>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "abi/error.hpp"
 #include "abi/runtime.hpp"
 #include "base/error.hpp"
+#include "coll/circle.hpp"
 
 /// How an entry point is written: `call` holds the lock, refuses calls outside of init..finalize, finds the
 /// communicator, runs the body and raises what the body returns. Bodies look other arguments up with the
@@ -30,10 +34,20 @@ class CallGuard {
   EngineLock& lock_;
 };
 
-/// Raises the error of a call outside of MPI_Init .. MPI_Finalize.
-int raise_not_running(const char* function) noexcept;
-/// Raises `invalid communicator` for `comm`.
-int raise_bad_comm(const char* function, MPI_Comm comm) noexcept;
+/// Between MPI_Init and MPI_Finalize, with the lock held. `body`: `int(Runtime&)`, which has raised its
+/// errors itself. No exception leaves it.
+template <class Body>
+inline int enter(const char* function, Body&& body) noexcept {
+  Runtime& runtime = Runtime::get();
+  if (!runtime.running()) [[unlikely]]
+    return raise_not_running(function);
+  CallGuard guard(runtime);
+  try {
+    return body(runtime);
+  } catch (...) {
+    return raise_exception(function, nullptr);
+  }
+}
 
 /// For functions with a communicator, which owns the error handler. `body`: `Result<>(Communicator&)`. No
 /// exception leaves it: `std::bad_alloc` becomes MPI_ERR_NO_MEM.
@@ -50,46 +64,52 @@ inline int call(const char* function, MPI_Comm comm, Body&& body) noexcept {
     Result<> result = body(*communicator);
     if (result) [[likely]]
       return MPI_SUCCESS;
-    return raise(function, communicator, result.error());
-  } catch (const std::bad_alloc&) {
-    return raise(function, communicator, Error(ErrorClass::no_mem, "out of memory"));
+    // The body may have freed the communicator.
+    return raise(function, runtime.communicators.find(comm), result.error());
+  } catch (...) {
+    return raise_exception(function, runtime.communicators.find(comm));
   }
 }
 
 /// For functions without a communicator, between MPI_Init and MPI_Finalize. `body`: `Result<>(Runtime&)`.
 template <class Body>
 inline int call(const char* function, Body&& body) noexcept {
-  Runtime& runtime = Runtime::get();
-  if (!runtime.running()) [[unlikely]]
-    return raise_not_running(function);
-  CallGuard guard(runtime);
-  try {
+  return enter(function, [&](Runtime& runtime) {
     Result<> result = body(runtime);
     if (result) [[likely]]
       return MPI_SUCCESS;
     return raise(function, result.error());
-  } catch (const std::bad_alloc&) {
-    return raise(function, Error(ErrorClass::no_mem, "out of memory"));
-  }
+  });
 }
 
-/// The same for functions that are allowed at any time (MPI 5.0, section 11.4.1).
+/// The same for functions that all threads may call at any time, before MPI_Init and after MPI_Finalize too
+/// (MPI 5.0, section 11.4.1).
 template <class Body>
 inline int call_any_time(const char* function, Body&& body) noexcept {
   Runtime& runtime = Runtime::get();
   CallGuard guard(runtime);
+  std::lock_guard early(runtime.early_lock());
   try {
     Result<> result = body(runtime);
     if (result) [[likely]]
       return MPI_SUCCESS;
     return raise(function, result.error());
-  } catch (const std::bad_alloc&) {
-    return raise(function, Error(ErrorClass::no_mem, "out of memory"));
+  } catch (...) {
+    return raise_exception(function, nullptr);
   }
 }
 
 // --- arguments
 // -------------------------------------------------------------------------------------------------------------------------
+
+/// The sentence for a handle that names no living object of the kind that `argument` has to be.
+[[gnu::cold]] Error bad_handle(ErrorClass error_class, const char* argument, std::uintptr_t handle,
+                               HandleKind wanted);
+template <class Handle>
+[[gnu::cold]] Error bad_handle(ErrorClass error_class, const char* argument, Handle* handle,
+                               HandleKind wanted) {
+  return bad_handle(error_class, argument, reinterpret_cast<std::uintptr_t>(handle), wanted);
+}
 
 /// Objects by handle; `argument` is the parameter's name in the standard, for the error's sentence.
 Result<Datatype*> find_datatype(MPI_Datatype datatype, const char* argument = "datatype");
@@ -105,9 +125,16 @@ Result<Communicator*> find_comm(MPI_Comm comm, const char* argument = "comm");
 Result<> check_count(MPI_Count count, const char* argument = "count");
 /// A rank of the group that messages go to; with `null_allowed`, MPI_PROC_NULL too.
 Result<> check_rank(const Communicator& comm, int rank, bool null_allowed, const char* argument);
+/// The tag of a message to send.
+Result<> check_tag(int tag, const char* argument = "tag");
 /// An output pointer that must not be null.
 Result<> check_pointer(const void* pointer, const char* argument);
 /// A buffer: null is allowed only with no bytes or MPI_BOTTOM's absolute datatypes.
 Result<> check_buffer(const void* buffer, MPI_Count count, const Datatype& type, const char* argument);
+
+/// For results that the forms without `_c` return in an int.
+inline constexpr bool fits_int(MPI_Count value) noexcept {
+  return value >= std::numeric_limits<int>::min() && value <= std::numeric_limits<int>::max();
+}
 
 }  // namespace isthmus::abi

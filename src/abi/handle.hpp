@@ -77,9 +77,20 @@ class HandleTable {
     slot.generation = (slot.generation + 1) & 0xff'ffff;
     const std::uintptr_t value = HandleValue::make(kind, slot.generation, index);
     slot.stamp = HandleValue::stamp(value);
+    slot.uses = 1;
     if (object->handle == 0) object->handle = value;
     slot.object = object.leak();
     return reinterpret_cast<Handle>(value);
+  }
+
+  /// For functions that return an object which the program may know already (MPI_Comm_get_errhandler): the
+  /// handle that it has, so that handles compare, or a new one. The program frees what it gets, so the
+  /// handle lives until it was removed once more.
+  Handle share(Object& object) {
+    const auto handle = reinterpret_cast<Handle>(object.handle);
+    if (object.handle == 0 || find(handle) != &object) return add(Ref<Object>::share(&object));
+    if (!HandleValue::predefined(object.handle)) ++slots_[HandleValue::index(object.handle)].uses;
+    return handle;
   }
 
   /// The object, or null if the handle is not one of ours, null or freed.
@@ -92,12 +103,14 @@ class HandleTable {
     return slots_[index].object;
   }
 
-  /// Takes the handle out of the table and returns its reference; empty for predefined and unknown handles.
+  /// Takes the handle out of the table and returns its reference; empty for predefined and unknown handles. A
+  /// shared handle stays until its last use is removed.
   Ref<Object> remove(Handle handle) {
     Object* object = find(handle);
     const auto value = reinterpret_cast<std::uintptr_t>(handle);
     if (!object || HandleValue::predefined(value)) return {};
     const std::uint32_t index = HandleValue::index(value);
+    if (--slots_[index].uses != 0) return Ref<Object>::share(object);
     slots_[index].stamp = 0;
     slots_[index].object = nullptr;
     free_.push_back(index);
@@ -118,6 +131,15 @@ class HandleTable {
     return reinterpret_cast<Handle>((std::uintptr_t{slots_[index].stamp} << 32) | value);
   }
 
+  /// Calls `visit(Object&)` for every object that has a handle.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (Object* object : predefined_)
+      if (object) visit(*object);
+    for (const Slot& slot : slots_)
+      if (slot.object) visit(*slot.object);
+  }
+
   /// Handles that a program has not freed.
   [[nodiscard]] std::size_t living() const noexcept { return slots_.size() - free_.size(); }
 
@@ -126,6 +148,7 @@ class HandleTable {
     Object* object = nullptr;
     std::uint32_t stamp = 0;  ///< kind and generation of the living handle, 0 if none
     std::uint32_t generation = 0;
+    std::uint32_t uses = 0;  ///< how often the program was given the handle
   };
   std::vector<Object*> predefined_;  ///< by constant; immortal
   std::vector<Slot> slots_;

@@ -3,10 +3,19 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <unordered_map>
+#include <vector>
 
+#include "abi/attribute.hpp"
+#include "abi/error_codes.hpp"
 #include "abi/handle.hpp"
+#include "abi/matched_message.hpp"
 #include "base/settings.hpp"
 #include "comm/communicator.hpp"
 #include "comm/errhandler.hpp"
@@ -15,6 +24,7 @@
 #include "datatype/datatype.hpp"
 #include "datatype/op.hpp"
 #include "launch/job.hpp"
+#include "p2p/buffered.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus::abi {
@@ -25,6 +35,7 @@ using DatatypeTable = HandleTable<MPI_Datatype, Datatype, HandleKind::datatype>;
 using OpTable = HandleTable<MPI_Op, Op, HandleKind::op>;
 using InfoTable = HandleTable<MPI_Info, Info, HandleKind::info>;
 using ErrhandlerTable = HandleTable<MPI_Errhandler, Errhandler, HandleKind::errhandler>;
+using MessageTable = HandleTable<MPI_Message, MatchedMessage, HandleKind::message>;
 
 /// The life of MPI in this process.
 enum class Phase : int { before_init, running, finalized };
@@ -33,18 +44,28 @@ enum class Phase : int { before_init, running, finalized };
 /// global of the library.
 class Runtime {
  public:
-  /// Exists from library load on, so that handles of info objects, error handlers and sessions work before
-  /// MPI_Init (MPI 5.0, section 11.4.1).
+  /// Exists from library load on and is never destroyed, so that handles of info objects and error handlers
+  /// work before MPI_Init, and queries after MPI_Finalize (MPI 5.0, section 11.4.1), in exit handlers too.
   static Runtime& get() noexcept;
 
   [[nodiscard]] Phase phase() const noexcept { return phase_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool running() const noexcept { return phase() == Phase::running; }
 
-  Result<> start(int thread_level);
+  /// Joins the job and defines all predefined objects. `required` is a thread level as MPI_Init_thread takes
+  /// it. Only in `Phase::before_init`.
+  Result<> start(int required);
+  /// Everything that MPI_Finalize does. Only in `Phase::running`. Collective.
   Result<> finish();
 
-  /// The lock of the engine; before MPI_Init a lock that is always on.
-  [[nodiscard]] EngineLock& lock() noexcept;
+  /// Prints `line`, marks the job aborted with `code` if there is one, and ends this process.
+  [[noreturn]] void abort_job(int code, std::string_view line) noexcept;
+  /// `[host:pid] rank r`, or without rank where there is none: how lines for people begin.
+  [[nodiscard]] std::string who() const;
+
+  /// The lock of the engine; before MPI_Init and after MPI_Finalize the lock of `early_lock()`.
+  [[nodiscard]] EngineLock& lock() noexcept { return *lock_.load(std::memory_order_relaxed); }
+  /// On at every thread level: for functions that all threads may call at any time. Taken after `lock()`.
+  [[nodiscard]] EngineLock& early_lock() noexcept { return early_lock_; }
 
   CommTable communicators;
   GroupTable groups;
@@ -52,19 +73,61 @@ class Runtime {
   OpTable ops;
   InfoTable infos;
   ErrhandlerTable errhandlers;
+  MessageTable messages;
 
   Settings settings;
-  launch::Job job;
+  std::optional<launch::Job> job;  ///< once joined; the engine refers to it
   std::unique_ptr<Engine> engine;
   Communicator* world = nullptr;  ///< MPI_COMM_WORLD, owned by its handle
   Communicator* self = nullptr;
   int thread_level = MPI_THREAD_SINGLE;
   std::thread::id main_thread;
 
+  KeyvalTable keyvals;
+  WorldAttributes world_attributes;
+  ErrorCodes error_codes;
+  Ref<Errhandler> file_errhandler;                     ///< of MPI_FILE_NULL: what new files get
+  Ref<SendBuffer> send_buffer;                         ///< of MPI_Buffer_attach; null while there is none
+  std::unordered_map<void*, std::size_t> allocations;  ///< of MPI_Alloc_mem: address to bytes
+
+  /// Freed before they were complete (MPI_Request_free). What they need lives on until then, and is let go
+  /// of here rather than inside of the engine, which may be working on it at that moment.
+  struct Orphan {
+    wire::Cookie request;
+    Ref<RefCounted> owner;
+  };
+  std::vector<Orphan> orphans;
+  /// Lets go of the owners of orphans that have completed.
+  void release_orphans();
+
  private:
+  friend struct RuntimeStorage;
   Runtime();
+  ~Runtime() = default;
+
+  Result<> join();
+  void define_errhandlers();
+  void define_datatypes_and_ops();
+  void define_environment();
+  void define_communicators();
+
   std::atomic<Phase> phase_{Phase::before_init};
+  std::atomic<EngineLock*> lock_{&early_lock_};
   EngineLock early_lock_;
 };
+
+/// Memory of the one `Runtime`, which has no destructor to run at exit.
+struct RuntimeStorage {
+  union {
+    Runtime runtime;
+  };
+  RuntimeStorage() { new (&runtime) Runtime; }
+  ~RuntimeStorage() {}
+};
+extern RuntimeStorage runtime_storage __attribute__((visibility("hidden")));
+
+inline Runtime& Runtime::get() noexcept {
+  return runtime_storage.runtime;
+}
 
 }  // namespace isthmus::abi

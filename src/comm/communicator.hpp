@@ -10,6 +10,7 @@
 #include "comm/errhandler.hpp"
 #include "comm/group.hpp"
 #include "comm/info.hpp"
+#include "p2p/buffered.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus {
@@ -65,6 +66,7 @@ class Communicator final : public RefCounted {
   Ref<Errhandler> errhandler;
   Ref<Info> info;
   AttributeSet attributes;
+  Ref<SendBuffer> send_buffer;  ///< of MPI_Comm_attach_buffer; null while there is none
   std::unique_ptr<CollectiveState> collective_state;
 
  private:

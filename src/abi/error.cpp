@@ -1,0 +1,136 @@
+#include "abi/error.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <map>
+#include <mutex>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "abi/call.hpp"
+#include "abi/runtime.hpp"
+
+namespace isthmus::abi {
+namespace {
+
+/// The last sentence of each code in this thread.
+std::map<int, std::string>& sentences() {
+  thread_local std::map<int, std::string> of_thread;
+  return of_thread;
+}
+
+std::string_view class_name(int error_class) {
+  const ErrorClassInfo* info = predefined_class(error_class);
+  return info ? info->name : "a class of the program";
+}
+
+std::string describe(const char* function, const Error& error) {
+  if (!error.text().empty()) return fmt::format("{}: {}", function, error.text());
+  const ErrorClassInfo* info = predefined_class(error.code());
+  return fmt::format("{}: {}", function, info ? info->sentence : "a function of the program failed");
+}
+
+const Errhandler* handler_of(Runtime& runtime, Communicator* comm) {
+  if (!runtime.running()) return nullptr;
+  if (comm && comm->errhandler) return comm->errhandler.get();
+  return runtime.self ? runtime.self->errhandler.get() : nullptr;
+}
+
+}  // namespace
+
+int note(const char* function, const Error& error) noexcept {
+  try {
+    sentences()[error.code()] = describe(function, error);
+  } catch (const std::bad_alloc&) {
+    // The code still goes to the program, with the class's own sentence.
+  }
+  return error.code();
+}
+
+std::string error_string(int code) {
+  const auto noted = sentences().find(code);
+  if (noted != sentences().end())
+    return predefined_class(code) ? fmt::format("{} ({})", noted->second, class_name(code)) : noted->second;
+  if (const ErrorClassInfo* info = predefined_class(code))
+    return fmt::format("{}: {}", info->name, info->sentence);
+  return {};
+}
+
+int invoke(const Errhandler& handler, std::uintptr_t object, int code, const std::string& message) noexcept {
+  Runtime& runtime = Runtime::get();
+  switch (handler.action()) {
+    case Errhandler::Action::report:
+      return code;
+    case Errhandler::Action::call: {
+      const auto alive = Ref<const Errhandler>::share(&handler);  // the function may replace it
+      handler.function()(object, code);
+      return code;
+    }
+    case Errhandler::Action::abort:
+      runtime.abort_job(code, fmt::format("{}: {}; MPI_ERRORS_ABORT", runtime.who(), message));
+    case Errhandler::Action::fatal:
+      break;
+  }
+  runtime.abort_job(code, fmt::format("{}: {}; MPI_ERRORS_ARE_FATAL", runtime.who(), message));
+}
+
+int raise(const char* function, Communicator* comm, const Error& error) noexcept {
+  Runtime& runtime = Runtime::get();
+  const int code = note(function, error);
+  const Errhandler* handler = handler_of(runtime, comm);
+  if (handler && handler->action() == Errhandler::Action::report) return code;
+  const auto error_class = runtime.error_codes.class_of(code).value_or(MPI_ERR_UNKNOWN);
+  const std::string message = fmt::format("{} ({})", describe(function, error), class_name(error_class));
+  if (handler) {
+    Communicator* object = comm ? comm : runtime.self;
+    return invoke(*handler, object->handle, code, message);
+  }
+  runtime.abort_job(code, fmt::format("{}: {}; MPI_ERRORS_ARE_FATAL", runtime.who(), message));
+}
+
+int raise(const char* function, const Error& error) noexcept {
+  return raise(function, nullptr, error);
+}
+
+int raise_exception(const char* function, Communicator* comm) noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return raise(function, comm, Error(ErrorClass::no_mem, "out of memory"));
+  } catch (const std::exception& exception) {
+    return raise(function, comm, Error(ErrorClass::intern, exception.what()));
+  } catch (...) {
+    return raise(function, comm, Error(ErrorClass::intern, "an exception of unknown type"));
+  }
+}
+
+int raise_not_running(const char* function) noexcept {
+  Runtime& runtime = Runtime::get();
+  const bool early = runtime.phase() == Phase::before_init;
+  runtime.abort_job(MPI_ERR_OTHER, fmt::format("{}: {} was called {}", runtime.who(), function,
+                                               early ? "before MPI_Init" : "after MPI_Finalize"));
+}
+
+int raise_bad_comm(const char* function, MPI_Comm comm) noexcept {
+  return raise(function, nullptr, bad_handle(ErrorClass::comm, "comm", comm, HandleKind::comm));
+}
+
+int unsupported(const char* function) noexcept {
+  return unsupported(function, MPI_COMM_NULL);
+}
+
+int unsupported(const char* function, MPI_Comm comm) noexcept {
+  Runtime& runtime = Runtime::get();
+  const Error error(
+      ErrorClass::unsupported_operation,
+      "this release of Isthmus does not implement it yet (isthmus info --coverage tells what it does)");
+  if (std::string_view(function).starts_with("MPI_T_")) return note(function, error);
+  if (!runtime.running()) return raise(function, nullptr, error);
+  CallGuard guard(runtime);
+  return raise(function, runtime.communicators.find(comm), error);
+}
+
+}  // namespace isthmus::abi

@@ -1,0 +1,161 @@
+#include "abi/runtime.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <numeric>
+#include <utility>
+
+#include "abi/info.hpp"
+#include "base/log.hpp"
+#include "wire/region.hpp"
+
+namespace isthmus::abi {
+namespace {
+
+/// The lowest level that is enough for `required`; the ABI's levels are numbers in ascending order.
+int provided_level(int required) {
+  for (const int level : {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED})
+    if (required <= level) return level;
+  return MPI_THREAD_MULTIPLE;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+/// Exit statuses have 8 bits; a failure must not look like success.
+int exit_status(int code) {
+  const int status = code & 0xff;
+  return status == 0 && code != 0 ? 1 : status;
+}
+
+void write_all(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace
+
+RuntimeStorage runtime_storage __attribute__((init_priority(101)));
+
+Runtime::Runtime() {
+  early_lock_.enable();
+  define_errhandlers();
+}
+
+Result<> Runtime::start(int required) {
+  ISTHMUS_TRY(join());
+  thread_level = provided_level(required);
+  main_thread = std::this_thread::get_id();
+  if (thread_level == MPI_THREAD_MULTIPLE) engine->lock().enable();
+  define_datatypes_and_ops();
+  define_communicators();
+  set_world_attributes(*this);
+  lock_.store(&engine->lock(), std::memory_order_relaxed);
+  phase_.store(Phase::running, std::memory_order_release);
+  infos.define(MPI_INFO_ENV, environment_info(*this));
+  return {};
+}
+
+Result<> Runtime::join() {
+  Result<Settings> read = Settings::read(environ);
+  if (!read) return std::unexpected(std::move(read).error());
+  settings = *read;
+  const std::vector<std::string> unknown = Settings::unknown_variables(environ);
+  Result<launch::Job> joined = launch::join(settings);
+  if (!joined) return std::unexpected(std::move(joined).error());
+  job.emplace(std::move(*joined));
+  if (settings.warn && job->rank == 0)
+    for (const std::string& sentence : unknown)
+      warn(sentence);
+  auto made = Engine::make(*job, settings);
+  if (!made) return std::unexpected(std::move(made).error());
+  engine = std::move(*made);
+  return {};
+}
+
+void Runtime::define_errhandlers() {
+  errhandlers.define(MPI_ERRORS_ARE_FATAL, make_ref<Errhandler>(Errhandler::Action::fatal));
+  errhandlers.define(MPI_ERRORS_ABORT, make_ref<Errhandler>(Errhandler::Action::abort));
+  errhandlers.define(MPI_ERRORS_RETURN, make_ref<Errhandler>(Errhandler::Action::report));
+  file_errhandler = Ref<Errhandler>::share(errhandlers.find(MPI_ERRORS_RETURN));
+}
+
+void Runtime::define_datatypes_and_ops() {
+  for_each_basic([&](const BasicInfo& info) {
+    datatypes.define(reinterpret_cast<MPI_Datatype>(std::uintptr_t{static_cast<std::uint16_t>(info.basic)}),
+                     Ref<Datatype>::share(&Datatype::basic(info.basic)));
+  });
+  for (std::uintptr_t value = 0; value < HandleValue::first_index; ++value)
+    if (const auto code = op_from_abi(value))
+      ops.define(reinterpret_cast<MPI_Op>(value), Ref<Op>::share(&Op::predefined(*code)));
+}
+
+void Runtime::define_communicators() {
+  std::vector<PeerId> all(engine->size());
+  std::iota(all.begin(), all.end(), PeerId{0});
+  groups.define(MPI_GROUP_EMPTY, make_ref<Group>(std::vector<PeerId>{}));
+  communicators.define(MPI_COMM_WORLD,
+                       Communicator::make(*engine, make_ref<Group>(std::move(all)), Engine::world_context));
+  communicators.define(
+      MPI_COMM_SELF,
+      Communicator::make(*engine, make_ref<Group>(std::vector{engine->rank()}), Engine::self_context));
+  world = communicators.find(MPI_COMM_WORLD);
+  self = communicators.find(MPI_COMM_SELF);
+  world->name = "MPI_COMM_WORLD";
+  self->name = "MPI_COMM_SELF";
+  world->errhandler = self->errhandler = Ref<Errhandler>::share(errhandlers.find(MPI_ERRORS_ARE_FATAL));
+}
+
+Result<> Runtime::finish() {
+  Result<> result = delete_attributes_at_finalize(*this);
+  if (send_buffer) send_buffer->flush();
+  communicators.for_each([](Communicator& comm) {
+    if (comm.send_buffer) comm.send_buffer->flush();
+  });
+  send_buffer = {};
+  engine->finalize();
+  release_orphans();
+  phase_.store(Phase::finalized, std::memory_order_release);
+  lock_.store(&early_lock_, std::memory_order_relaxed);
+  return result;
+}
+
+void Runtime::release_orphans() {
+  std::erase_if(orphans, [&](const Orphan& orphan) { return !engine->requests().find(orphan.request); });
+}
+
+std::string Runtime::who() const {
+  if (!job) return fmt::format("[{}:{}]", host_name(), ::getpid());
+  return fmt::format("[{}:{}] rank {}", job->host.empty() ? host_name() : job->host, ::getpid(), job->rank);
+}
+
+void Runtime::abort_job(int code, std::string_view line) noexcept {
+  // What the program has printed so far helps to understand the line; other streams may be locked by threads
+  // that wait in them.
+  std::fflush(stdout);
+  write_all(fmt::format("{}\n", line));
+  if (job) {
+    wire::RegionHeader& header = job->region.header();
+    std::uint32_t nobody = 0;
+    // The code goes first: whoever sees the state reads it.
+    if (header.abort_state.load(std::memory_order_acquire) == 0) {
+      header.abort_code.store(code, std::memory_order_relaxed);
+      header.abort_state.compare_exchange_strong(nobody, 1 + job->rank, std::memory_order_release);
+    }
+  }
+  ::_exit(exit_status(code));
+}
+
+}  // namespace isthmus::abi
