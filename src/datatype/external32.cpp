@@ -103,6 +103,7 @@ struct Narrowed {
 struct Extended {
   static constexpr std::size_t inside = sizeof(long double);
   static constexpr std::size_t outside = 16;
+  static constexpr std::size_t significant = 10;  // bytes of an x87 number; the rest is padding
   static bool encode(std::byte* out, const std::byte* in) {
     const auto quad = static_cast<Float128>(load<long double>(in));
     reverse<16>(out, reinterpret_cast<const std::byte*>(&quad));
@@ -111,7 +112,9 @@ struct Extended {
   static void decode(std::byte* out, const std::byte* in) {
     Float128 quad;
     reverse<16>(reinterpret_cast<std::byte*>(&quad), in);
-    store(out, static_cast<long double>(quad));
+    const auto value = static_cast<long double>(quad);
+    std::memset(out, 0, sizeof value);
+    std::memcpy(out, &value, significant);
   }
 };
 #else

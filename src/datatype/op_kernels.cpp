@@ -13,6 +13,7 @@
 // width of the additions, so versions for other instruction sets would be weight without speed.
 
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"  // not all of these loops have vector instructions
 #define ISTHMUS_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define ISTHMUS_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")

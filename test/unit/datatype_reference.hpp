@@ -36,8 +36,9 @@ class Typemap {
 
   /// Appends `block` consecutive elements of `type`, the first at `displacement`.
   void append(const Typemap& type, std::int64_t displacement, std::int64_t block = 1) {
+    const std::int64_t step = type.extent();
     for (std::int64_t i = 0; i < block; ++i) {
-      const std::int64_t at = displacement + i * type.extent();
+      const std::int64_t at = displacement + i * step;
       for (const Entry& entry : type.entries)
         entries.push_back({at + entry.displacement, entry.basic});
       for (const std::int64_t lb : type.lb_markers)
@@ -94,19 +95,21 @@ class Typemap {
 
   [[nodiscard]] std::vector<std::byte> pack(const std::byte* base, std::int64_t count) const {
     std::vector<std::byte> out;
+    const std::int64_t step = extent();
     for (std::int64_t i = 0; i < count; ++i) {
       for (const Entry& entry : entries) {
-        const std::byte* at = base + i * extent() + entry.displacement;
+        const std::byte* at = base + i * step + entry.displacement;
         out.insert(out.end(), at, at + info(entry.basic).size);
       }
     }
     return out;
   }
   void unpack(std::byte* base, std::int64_t count, std::span<const std::byte> in) const {
+    const std::int64_t step = extent();
     for (std::int64_t i = 0; i < count; ++i) {
       for (const Entry& entry : entries) {
         const std::size_t n = std::min<std::size_t>(info(entry.basic).size, in.size());
-        std::memcpy(base + i * extent() + entry.displacement, in.data(), n);
+        std::copy_n(in.data(), n, base + i * step + entry.displacement);
         in = in.subspan(n);
       }
     }
@@ -152,7 +155,7 @@ class RandomTypes {
   BothWays make(int depth) {
     if (depth == 0) return basic();
     BothWays old = make(depth - 1);
-    if (old.map.entries.size() > 400) return old;
+    if (old.map.entries.size() > 200) return old;
     switch (number(0, 8)) {
       case 0:
         return contiguous(old);
