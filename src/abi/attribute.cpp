@@ -30,7 +30,7 @@ bool KeyvalTable::remove(AttributeOwner owner, int number) {
 
 void set_world_attributes(Runtime& runtime) {
   WorldAttributes& attributes = runtime.world_attributes;
-  const launch::Job& job = runtime.job;
+  const launch::Job& job = *runtime.job;
   attributes.tag_ub = coll::maximum_tag;
   attributes.appnum = job.region.block(job.rank).place.appnum;
   attributes.universe_size = static_cast<int>(job.region.header().universe);

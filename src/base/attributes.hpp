@@ -52,8 +52,8 @@ class AttributeSet {
   using Value = Keyval::Value;
 
   AttributeSet() = default;
-  AttributeSet(const AttributeSet&) = delete;
-  AttributeSet& operator=(const AttributeSet&) = delete;
+  AttributeSet(AttributeSet&&) = default;
+  AttributeSet& operator=(AttributeSet&&) = default;
 
   [[nodiscard]] bool empty() const noexcept { return attributes_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return attributes_.size(); }

@@ -135,6 +135,43 @@ Result<Ref<Communicator>> duplicate(Communicator& comm) {
                                   comm.local_is_low());
 }
 
+Duplication::Duplication(Communicator& comm) : comm_(Ref<Communicator>::share(&comm)) {
+  Engine& engine = comm.engine();
+  const Payload fact = Payload::of(&context_, sizeof context_);
+  // Rank 0 of the low side; `source` is 0 whichever side hears it.
+  if (comm.rank() != 0 || !comm.local_is_low()) {
+    pending_.push_back(engine.start_receive(comm.collective_context(), 0, agree_later_tag, fact));
+    return;
+  }
+  context_ = engine.new_context_id();
+  for (const Group* group : {comm.group().get(), comm.remote_group().get()}) {
+    if (group == nullptr) continue;
+    for (const PeerId process : group->members()) {
+      if (process == engine.rank()) continue;
+      if (Request* send = engine.start_send({process, comm.context_id() + 1, 0, agree_later_tag}, fact))
+        pending_.push_back(send);
+    }
+  }
+}
+
+Duplication::~Duplication() {
+  for (Request* request : pending_)
+    comm_->engine().free(request);
+}
+
+bool Duplication::ready() const noexcept {
+  return std::ranges::all_of(pending_, [](const Request* request) { return request->complete; });
+}
+
+Result<Ref<Communicator>> Duplication::make() {
+  for (const Request* request : pending_)
+    if (request->error() != 0) return std::unexpected(Error::from_code(request->error()));
+  Communicator& comm = *comm_;
+  if (!comm.is_inter()) return Communicator::make(comm.engine(), comm.group(), context_);
+  return Communicator::make_inter(comm.engine(), comm.group(), comm.remote_group(), context_,
+                                  comm.local_is_low());
+}
+
 Result<Ref<Communicator>> create(Communicator& comm, const Ref<Group>& group) {
   if (comm.is_inter()) return create_inter(comm, group);
   return create_in(comm, group, agree_local_tag);

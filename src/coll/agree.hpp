@@ -1,9 +1,13 @@
 #pragma once
 
+#include <vector>
+
 #include "base/error.hpp"
 #include "base/ref.hpp"
 #include "comm/communicator.hpp"
 #include "comm/group.hpp"
+#include "p2p/message.hpp"
+#include "p2p/request.hpp"
 
 /// How processes agree on a new communicator (MPI 5.0, sections 7.4.2 and 7.6.2). Each function is collective
 /// over the communicator it is given, or over the group, and makes only the communicator: name, error
@@ -15,6 +19,28 @@ namespace isthmus::coll {
 
 /// The same groups, a context of its own. For both kinds of communicators.
 Result<Ref<Communicator>> duplicate(Communicator& comm);
+
+/// `duplicate` without waiting: starts when it is made.
+///
+/// One process tells all others, rather than through a tree: nobody in between has to come by to pass the
+/// message on.
+class Duplication {
+ public:
+  explicit Duplication(Communicator& comm);
+  ~Duplication();
+  Duplication(const Duplication&) = delete;
+  Duplication& operator=(const Duplication&) = delete;
+
+  /// Nothing more has to be sent or received. Makes no progress. Not to be destroyed before.
+  [[nodiscard]] bool ready() const noexcept;
+  /// Once, when it is ready.
+  Result<Ref<Communicator>> make();
+
+ private:
+  Ref<Communicator> comm_;
+  ContextId context_ = 0;
+  std::vector<Request*> pending_;
+};
 
 /// The processes of `group`, which is in `comm`'s group; null for those that are not in it. Only members
 /// talk, so that disjoint groups may be made at the same time. For an intercommunicator the new one joins the

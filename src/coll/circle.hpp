@@ -16,6 +16,7 @@ namespace isthmus::coll {
 /// that MPI_Comm_create_group and MPI_Intercomm_create are given can be told apart.
 inline constexpr int agree_tag = 0x2000'0000;
 inline constexpr int agree_local_tag = agree_tag + 1;  ///< within one side of an intercommunicator
+inline constexpr int agree_later_tag = agree_tag + 2;  ///< contexts that nobody waits for at once
 inline constexpr int agree_user_tag = 0x4000'0000;     ///< + the program's tag
 inline constexpr int maximum_tag = 0x3fff'ffff;
 

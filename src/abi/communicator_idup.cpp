@@ -1,0 +1,97 @@
+#include <optional>
+#include <utility>
+
+#include "abi/call.hpp"
+#include "abi/communicator.hpp"
+#include "abi/entry.hpp"
+#include "abi/request.hpp"
+#include "coll/agree.hpp"
+
+namespace isthmus::abi {
+namespace {
+
+/// MPI_Comm_idup under way. Attributes and hints are those of the moment when it was called.
+class DuplicateOperation final : public Operation {
+ public:
+  DuplicateOperation(Communicator& comm, Ref<Info> hints, MPI_Comm* newcomm)
+      : Operation(Ref<Communicator>::share(&comm)),
+        duplication_(comm),
+        hints_(std::move(hints)),
+        newcomm_(newcomm) {}
+
+  Result<> copy_attributes() {
+    return communicator()->attributes.copy_to(attributes_, communicator()->handle);
+  }
+
+  bool ready() override {
+    if (!outcome_ && duplication_.ready()) outcome_ = deliver();
+    return outcome_.has_value();
+  }
+  Result<> report(MPI_Status& status) override {
+    store_empty_status(&status);
+    if (*outcome_) return {};
+    return fail(outcome_->error().error_class(), outcome_->error().text());
+  }
+  bool retire(Engine&) override { return false; }
+  /// The program may not free such requests (section 6.12); then at least nothing is left half done.
+  bool abandon(Runtime& runtime, Request&) override {
+    settle(runtime);
+    return true;
+  }
+  void settle(Runtime& runtime) {
+    runtime.engine->wait_for([this] { return ready(); });
+  }
+
+ private:
+  Result<> deliver() {
+    Result<Ref<Communicator>> copy = duplication_.make();
+    if (copy) (*copy)->attributes = std::move(attributes_);
+    return give(std::move(copy), *communicator(), hints_.get(), newcomm_);
+  }
+
+  coll::Duplication duplication_;
+  Ref<Info> hints_;
+  AttributeSet attributes_;
+  MPI_Comm* newcomm_;
+  std::optional<Result<>> outcome_;
+};
+
+Result<> start(Communicator& comm, Ref<Info> hints, MPI_Comm* newcomm, MPI_Request* request) {
+  Runtime& runtime = Runtime::get();
+  const auto operation = make_ref<DuplicateOperation>(comm, std::move(hints), newcomm);
+  if (Result<> copied = operation->copy_attributes(); !copied) {
+    // The others have begun, and so has this process: it takes its part, and keeps nothing of it.
+    operation->settle(runtime);
+    runtime.communicators.remove(*newcomm);
+    *newcomm = MPI_COMM_NULL;
+    return copied;
+  }
+  *request = publish(runtime, Ref<Operation>(operation), Request::Kind::generalized);
+  return {};
+}
+
+Result<> check_outputs(const MPI_Comm* newcomm, const MPI_Request* request) {
+  ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+  return check_pointer(request, "request");
+}
+
+}  // namespace
+
+ISTHMUS_ENTRY(int, Comm_idup)(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
+  return call("MPI_Comm_idup", comm, [&](Communicator& c) -> Result<> {
+    ISTHMUS_TRY(check_outputs(newcomm, request));
+    return start(c, c.info ? c.info->duplicate() : nullptr, newcomm, request);
+  });
+}
+
+ISTHMUS_ENTRY(int, Comm_idup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm,
+                                        MPI_Request* request) {
+  return call("MPI_Comm_idup_with_info", comm, [&](Communicator& c) -> Result<> {
+    ISTHMUS_TRY(check_outputs(newcomm, request));
+    Result<Info*> hints = find_info(info);
+    if (!hints) return std::unexpected(std::move(hints).error());
+    return start(c, *hints != nullptr ? (*hints)->duplicate() : nullptr, newcomm, request);
+  });
+}
+
+}  // namespace isthmus::abi
