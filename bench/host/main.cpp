@@ -85,9 +85,11 @@ int main(int argc, char** argv) {
     const std::string_view argument = argv[i];
     if (argument != "--seconds") {
       points.push_back(parse_point(rank, ranks, argument));
-    } else if (i + 1 == argc || (seconds = std::atof(argv[++i])) <= 0) {
-      refuse(rank, argument, "needs a time in seconds, above 0");
+      continue;
     }
+    ++i;
+    seconds = i < argc ? std::atof(argv[i]) : 0;
+    if (seconds <= 0) refuse(rank, argument, "needs a time in seconds, above 0");
   }
   if (points.empty()) refuse(rank, "POINT", "which benchmark? for example latency.8B");
   const Job job(seconds);

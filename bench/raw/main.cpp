@@ -32,7 +32,8 @@ int main(int argc, char** argv) {
     const std::string_view argument = argv[i];
     try {
       if (argument == "--seconds" && i + 1 < argc) {
-        if ((seconds = std::atof(argv[++i])) <= 0) return usage(argument, "needs a time in seconds, above 0");
+        seconds = std::atof(argv[++i]);
+        if (seconds <= 0) return usage(argument, "needs a time in seconds, above 0");
       } else if (argument == "--bare" && i + 1 < argc) {
         bare = argv[++i];
       } else if (argument == "cache-line") {

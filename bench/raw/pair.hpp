@@ -77,7 +77,7 @@ class Shared {
 class Child {
  public:
   template <class Body>
-  explicit Child(Body&& body) {
+  explicit Child(const Body& body) {
     const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ < 0) throw_errno("fork");

@@ -12,8 +12,6 @@
 #include "raw/limits.hpp"
 #include "raw/pair.hpp"
 
-extern char** environ;
-
 namespace isthmus::bench {
 namespace {
 

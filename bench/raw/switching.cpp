@@ -58,11 +58,12 @@ void yields(double budget) {
   const OnTwoCores two_cores;
   Shared<State> state;
   std::vector<Child> children;
-  for (int i = 0; i < processes; ++i)
-    children.emplace_back([&state, i] {
+  children.reserve(processes);
+  for (Counter& counter : state->counter)
+    children.emplace_back([&state, &counter] {
       while (!state->stop.load(std::memory_order_relaxed)) {
         give_way();
-        state->counter[i].yields.fetch_add(1, std::memory_order_relaxed);
+        counter.yields.fetch_add(1, std::memory_order_relaxed);
       }
     });
   const auto total = [&state] {
@@ -112,6 +113,7 @@ void meeting(double budget, const char* point, Wait wait, Wake wake) {
   Shared<State> state;
   const auto once = [&state, wait, wake] { state->rendezvous.meet(wait, wake); };
   std::vector<Child> children;
+  children.reserve(processes);
   for (int i = 1; i < processes; ++i)
     children.emplace_back([&state, once] {
       // The announcement is made before the leader enters this meeting, and read after it.

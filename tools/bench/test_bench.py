@@ -165,7 +165,3 @@ class Processes(unittest.TestCase):
             run(["sh", "-c", f"setsid sleep 60 & echo $! > {file.name}"], self.environment, Path("/"), 10)
             pid = int(file.read())
         self.assertFalse(Path(f"/proc/{pid}").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()
