@@ -99,7 +99,7 @@ def _message_points() -> list[Point]:
     for size in (1, 4, 16, 64):
         copied = f"memcpy-2-cores.{size}MiB"
         points.append(Point(f"bandwidth-echo.{size}MiB@2", f"{size} MiB send/recv, fresh data", "GB/s", section, copied))
-    for size in (1, 4, 16, 64):
+    for size in (1, 16):
         copied = f"memcpy-2-cores.{size}MiB"
         points.append(Point(f"bandwidth-window.{size}MiB@2", f"{size} MiB window, one way", "GB/s", section, copied))
     return points

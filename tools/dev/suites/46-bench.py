@@ -1,0 +1,77 @@
+# title: the benchmarks: they run, check what they move, and the harness judges rightly
+# timeout: 300
+import json
+import sys
+import unittest
+
+sys.path[:0] = ["tools/dev", "tools/bench"]
+import test_bench
+from suite import BUILT, PREFIX, Suite
+
+MPIEXEC = PREFIX / "bin/mpiexec"
+FAMILIES_OF_TWO = ("latency", "latency-echo", "bandwidth", "bandwidth-echo", "bandwidth-window", "rate")
+COLLECTIVES = ("barrier", "allreduce.8B", "allreduce.64KiB", "bcast.4KiB", "bcast-fixed-root.4KiB", "alltoall.1KiB")
+
+# Spoils the last byte of every message that is received: what a broken library would deliver.
+SPOILER = """
+#include <mpi.h>
+int MPI_Recv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status* status) {
+  const int result = PMPI_Recv(data, count, type, source, tag, comm, status);
+  if (type == MPI_BYTE && count > 0) ((unsigned char*)data)[count - 1] ^= 1;
+  return result;
+}
+"""
+
+suite = Suite("bench")
+
+
+def figures(result):
+    lines = [json.loads(line) for line in result.out.splitlines() if line.startswith('{"point"')]
+    assert all(line.get("value", 0) > 0 for line in lines), str(result)
+    return {line["point"] for line in lines}
+
+
+for group in unittest.defaultTestLoader.loadTestsFromModule(test_bench):
+    for test in group:
+        outcome = unittest.TestResult()
+        test.run(outcome)
+        trouble = "".join(text for _, text in outcome.errors + outcome.failures)
+        suite.check(test.id().rpartition(".")[2].replace("_", " "), outcome.wasSuccessful(), trouble)
+
+with suite.case("every benchmark between two ranks runs, and the contents are right, at 8 B, 32 KiB and 1 MiB"):
+    points = [f"{family}.{size}" for family in FAMILIES_OF_TWO for size in ("8B", "32KiB", "1MiB")]
+    command = [MPIEXEC, "-n", "2", BUILT / "bench/bench_host", "--seconds", "0.002", *points]
+    missing = set(points) - figures(suite.expect(suite.run(command, timeout=60)))
+    assert not missing, missing
+
+for ranks in (1, 2, 5):
+    with suite.case(f"every collective benchmark runs on {ranks} ranks, and the contents are right"):
+        command = [MPIEXEC, "-n", ranks, BUILT / "bench/bench_host", "--seconds", "0.002", *COLLECTIVES]
+        missing = set(COLLECTIVES) - figures(suite.expect(suite.run(command, timeout=60)))
+        assert not missing, missing
+
+with suite.case("a library that delivers a wrong byte fails the benchmark, which names rank and byte"):
+    source, spoiler = suite.tmp / "spoiler.c", suite.tmp / "spoiler.so"
+    source.write_text(SPOILER)
+    suite.expect(suite.run([PREFIX / "bin/mpicc", "-shared", "-fPIC", source, "-o", spoiler]))
+    command = [MPIEXEC, "-n", "2", "env", f"LD_PRELOAD={spoiler}", BUILT / "bench/bench_host", "latency.64B"]
+    suite.expect(suite.run(command), status=3, out=r'"point": "latency.64B", "failure": "rank [01]: byte 63 is wrong"')
+
+for word, why in (("latency.3B", "multiple of 8"), ("latencies.8B", "no such benchmark"), ("barrier.8B", "no size")):
+    with suite.case(f"bench_host refuses {word} and says why"):
+        suite.expect(suite.run([MPIEXEC, "-n", "2", BUILT / "bench/bench_host", word]), status=2, err=why)
+
+with suite.case("each rank of start_stop reports what it holds in memory"):
+    file = suite.tmp / "resident"
+    suite.expect(suite.run([MPIEXEC, "-n", "5", BUILT / "bench/start_stop", file]))
+    ranks = [[int(word) for word in line.split()] for line in file.read_text().splitlines()]
+    assert len(ranks) == 5 and all(rss >= pss > 0 for _, rss, pss in ranks), ranks
+
+with suite.case("the machine's limits are measured"):
+    command = [BUILT / "bench/bench_raw", "--seconds", "0.002", "--bare", BUILT / "bench/bench_bare"]
+    result = suite.run([*command, "cache-line", "double-copy", "copy", "switching", "starting"], timeout=120)
+    names = {line.get("point") for line in map(json.loads, suite.expect(result).out.splitlines())}
+    wanted = {"cache-line-pair", "double-copy.4KiB", "memcpy-1-core.64MiB", "yield", "start@256", "resident"}
+    assert wanted <= names, wanted - names
+
+suite.finish()
