@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+/// What the command `isthmus` can do. Each prints to stdout and returns an exit status.
+namespace isthmus::tool {
+
+/// `isthmus info`: this machine, and what it means for each way to carry a message.
+int print_machine();
+/// `isthmus info --settings`
+int print_settings();
+/// `isthmus info --coverage [CHAPTER]`: what of MPI 5.0 is implemented; with the names of those that are not,
+/// of the chapters whose name contains `chapter`, or of all chapters for "all".
+int print_coverage(const std::string& chapter);
+/// `isthmus explain COMMAND...`: becomes the command. Returns only where that fails.
+int explain(const std::vector<std::string>& command);
+
+}  // namespace isthmus::tool

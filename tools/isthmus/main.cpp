@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "commands.hpp"
+
+namespace {
+
+int version() {
+  fmt::print("Isthmus {}, MPI 5.0 standard ABI\n", ISTHMUS_VERSION);
+  return 0;
+}
+
+/// The command after `isthmus explain`, whose options are its own; nothing where it is not that, or asks for
+/// help.
+std::vector<std::string> command_to_explain(int count, char** arguments) {
+  std::vector<std::string> words(arguments + 1, arguments + count);
+  if (words.empty() || words[0] != "explain") return {};
+  words.erase(words.begin());
+  if (!words.empty() && words[0] == "--") words.erase(words.begin());
+  if (!words.empty() && words[0].starts_with('-')) return {};
+  return words;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (const auto command = command_to_explain(count, arguments); !command.empty())
+    return isthmus::tool::explain(command);
+  CLI::App app{"Tells what Isthmus finds here, and why it does what it does."};
+  app.name("isthmus");
+  app.require_subcommand(1);
+  app.set_version_flag("-V,--version", fmt::format("Isthmus {}", ISTHMUS_VERSION));
+  app.footer(
+      "Examples:\n"
+      "  isthmus info                            this machine, and which ways messages can take on it\n"
+      "  isthmus info --coverage                 what of MPI 5.0 there is, chapter by chapter\n"
+      "  isthmus explain mpiexec -n 4 ./solver   which way each pair of ranks took, and why not another");
+
+  CLI::App* info = app.add_subcommand("info", "Show this machine, the settings, or what of MPI there is");
+  bool settings = false;
+  std::string chapter;
+  CLI::Option* settings_flag =
+      info->add_flag("--settings", settings, "All ISTHMUS_* variables: value, where from, meaning");
+  CLI::Option* coverage_option =
+      info->add_option(
+              "--coverage", chapter,
+              "What of MPI 5.0 is implemented. With a part of a chapter's name, or 'all': which functions "
+              "are not")
+          ->type_name("[CHAPTER]")
+          ->expected(0, 1)
+          ->excludes(settings_flag);
+
+  CLI::App* explain = app.add_subcommand("explain",
+                                         "Run a command; its MPI jobs tell at their end which way messages "
+                                         "took between each pair of ranks, and why");
+  explain->usage("Usage: isthmus explain COMMAND [ARGUMENTS...]");
+  explain->footer("Example: isthmus explain mpiexec -n 4 ./solver");
+  CLI::App* version_command = app.add_subcommand("version", "Show the version");
+
+  try {
+    app.parse(count, arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (*version_command) return version();
+  if (*explain) {
+    fmt::print(stderr, "isthmus: explain needs a command, such as: isthmus explain mpiexec -n 4 ./solver\n");
+    return 2;
+  }
+  if (*coverage_option) return isthmus::tool::print_coverage(chapter);
+  return settings ? isthmus::tool::print_settings() : isthmus::tool::print_machine();
+}
