@@ -103,6 +103,10 @@ Result<Ref<Datatype>> dup_type(Datatype& old) {
   return guarded([&] { return ContentsBuilder(Combiner::dup, Form::small).type(old).make(); });
 }
 
+Result<Ref<Datatype>> clone_type(const Datatype& old) {
+  return guarded([&] { return Datatype::Maker::clone(old); });
+}
+
 Result<Ref<Datatype>> contiguous_type(std::int64_t count, Datatype& old, Form form) {
   ISTHMUS_TRY(check_count(count));
   return guarded([&] { return ContentsBuilder(Combiner::contiguous, form).count(count).type(old).make(); });

@@ -33,6 +33,9 @@ class Integers {
 // `Form::small` the values fit an `int`, except for those that are addresses.
 
 [[nodiscard]] Result<Ref<Datatype>> dup_type(Datatype& old);
+/// A new object made from the same arguments, committed if `old` is: what MPI_Type_get_contents hands out for
+/// derived types.
+[[nodiscard]] Result<Ref<Datatype>> clone_type(const Datatype& old);
 [[nodiscard]] Result<Ref<Datatype>> contiguous_type(std::int64_t count, Datatype& old, Form form);
 /// `stride` in extents of `old`.
 [[nodiscard]] Result<Ref<Datatype>> vector_type(std::int64_t count, std::int64_t blocklength,

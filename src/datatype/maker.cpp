@@ -144,4 +144,10 @@ Result<Ref<Datatype>> Datatype::Maker::derive(Contents contents, Ref<Datatype> l
   return fail(ErrorClass::no_mem, "no memory for a datatype");
 }
 
+Result<Ref<Datatype>> Datatype::Maker::clone(const Datatype& type) {
+  Result<Ref<Datatype>> made = derive(type.contents_, type.lowered_);
+  if (made && type.committed()) (*made)->adopt(Ref<const Layout>::share(&type.layout()));
+  return made;
+}
+
 }  // namespace isthmus

@@ -13,6 +13,9 @@ class Datatype::Maker {
   /// with class `count` where the size, and with class `arg` where a bound, leaves 64 bits.
   [[nodiscard]] static Result<Ref<Datatype>> derive(Contents contents, Ref<Datatype> lowered = nullptr);
 
+  /// A derived type once more.
+  [[nodiscard]] static Result<Ref<Datatype>> clone(const Datatype& type);
+
   /// A named type.
   [[nodiscard]] static Datatype* named(const BasicInfo& info);
   /// An unnamed predefined type with the data of `basic`, made from `contents`.
