@@ -82,7 +82,10 @@ int raise(const char* function, Communicator* comm, const Error& error) noexcept
   const int code = note(function, error);
   const Errhandler* handler = handler_of(runtime, comm);
   if (handler && handler->action() == Errhandler::Action::report) return code;
-  const auto error_class = runtime.error_codes.class_of(code).value_or(MPI_ERR_UNKNOWN);
+  const int error_class = [&] {
+    std::lock_guard early(runtime.early_lock());
+    return runtime.error_codes.class_of(code).value_or(MPI_ERR_UNKNOWN);
+  }();
   const std::string message = fmt::format("{} ({})", describe(function, error), class_name(error_class));
   if (handler) {
     Communicator* object = comm ? comm : runtime.self;

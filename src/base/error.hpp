@@ -31,6 +31,8 @@ enum class ErrorClass : int {
   intern = 17,
   pending = 18,
   in_status = 19,
+  base = 24,
+  file = 30,
   conversion = 25,
   info_key = 31,
   info_nokey = 32,

@@ -45,6 +45,13 @@ class RequestPool {
     return find(static_cast<std::uint32_t>(cookie), static_cast<std::uint32_t>(cookie >> 32));
   }
 
+  /// The living request of that index, whatever its generation, or null.
+  [[nodiscard]] Request* at(std::uint32_t index) noexcept {
+    if (index / chunk_size >= chunks_.size()) return nullptr;
+    Request& request = (*chunks_[index / chunk_size])[index % chunk_size];
+    return request.kind != Request::Kind::none ? &request : nullptr;
+  }
+
   [[nodiscard]] std::size_t living() const noexcept { return living_; }
 
  private:
