@@ -1,9 +1,19 @@
-"""clang-tidy over the compile database of the release build. An answer is kept until what it depends on changes."""
+"""clang-tidy over all sources, with the flags of the release build. An answer is kept until what it depends on changes."""
 
 import re
 import subprocess
 
-from sources import COMPILE_DATABASE, ROOT, cached, compile_commands, content_key, in_parallel, search_path
+from sources import (
+    COMPILE_DATABASE,
+    ROOT,
+    cached,
+    compile_commands,
+    content_key,
+    flags_for,
+    in_parallel,
+    search_path,
+    source_files,
+)
 
 CLANG_TIDY = "clang-tidy-19"
 _DIAGNOSTIC = re.compile(r"^(/\S+?:\d+:\d+): (warning|error): .*", re.MULTILINE)
@@ -19,8 +29,12 @@ def settings():
 
 
 def tidy(path, fix=False):
-    command = [CLANG_TIDY, "--quiet", "-p", str(COMPILE_DATABASE.parent), "--extra-arg=-Wno-unknown-warning-option"]
-    result = subprocess.run([*command, *(["--fix"] if fix else []), str(path)], cwd=ROOT, capture_output=True, text=True)
+    command = [CLANG_TIDY, "--quiet", *(["--fix"] if fix else []), str(path)]
+    if path in compile_commands():
+        command += ["-p", str(COMPILE_DATABASE.parent), "--extra-arg=-Wno-unknown-warning-option"]
+    else:
+        command += ["--", *flags_for(path)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if result.returncode == 0 and not _DIAGNOSTIC.search(result.stdout):
         return ""
     return (result.stdout or result.stderr).replace(f"{ROOT}/", "") or f"exit status {result.returncode}"
@@ -45,11 +59,11 @@ def check(fix=False):
     context = (version(), settings())
 
     def one(path):
-        flags = compile_commands()[path]
+        flags = flags_for(path)
         key = content_key(path, search_path(flags), context, flags)
         return cached("tidy", key, lambda: tidy(path))
 
-    files = sorted(compile_commands())
+    files = [path for path in source_files() if path.suffix in (".c", ".cpp")]
     if fix:
         for path in files:  # one at a time: two may fix the same header
             tidy(path, fix=True)

@@ -111,7 +111,8 @@ def search_path(flags):
 
 
 def flags_for(path):
-    """The flags of this file's own entry, else of the entry that is nearest to it in the tree."""
+    """The flags of this file's own entry, else of the nearest one of its top folder. What the build does not compile (programs
+    that suites and benchmarks compile with mpicxx) gets what mpicxx would give."""
     commands = compile_commands()
     if path in commands:
         return commands[path]
@@ -119,8 +120,11 @@ def flags_for(path):
     def common(other):
         return len(os.path.commonprefix([path.parts, other.parts]))
 
-    same_language = [other for other in commands if (other.suffix == ".c") == (path.suffix in (".c",))]
-    return commands[max(same_language, key=common)] if same_language else ["-Isrc", "-Iinclude"]
+    c_language = path.suffix == ".c"
+    nearest = max((other for other in commands if (other.suffix == ".c") == c_language), key=common, default=None)
+    if nearest is not None and common(nearest) >= min(2, len(path.parts) - 1):
+        return commands[nearest]
+    return ["-std=c11" if c_language else "-std=c++23", "-I", str(ROOT / path.parts[0]), "-I", str(ROOT / "include")]
 
 
 def jobs():
