@@ -57,8 +57,7 @@ int main(int count, char** arguments) {
   CLI::App* explain = app.add_subcommand("explain",
                                          "Run a command; its MPI jobs tell at their end which way messages "
                                          "took between each pair of ranks, and why");
-  explain->usage("Usage: isthmus explain COMMAND [ARGUMENTS...]");
-  explain->footer("Example: isthmus explain mpiexec -n 4 ./solver");
+  explain->footer("The command follows, with all its options: isthmus explain mpiexec -n 4 ./solver");
   CLI::App* version_command = app.add_subcommand("version", "Show the version");
 
   try {
