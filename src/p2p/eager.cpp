@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "base/copy.hpp"
 #include "p2p/engine.hpp"
@@ -32,6 +33,10 @@ void pack_into(const Payload& payload, std::byte* to) {
   Cursor cursor(*payload.type, payload.data, payload.count);
   cursor.pack({to, payload.bytes});
 }
+
+/// Messages longer than this go in pieces of it, so that the receiver copies out while the sender still
+/// copies in.
+constexpr std::uint32_t piece_bytes = 2048;
 
 wire::CellHeader header_of(const Target& target, std::uint64_t size, wire::CellKind kind) {
   return {.context = target.context,
@@ -130,17 +135,42 @@ bool Engine::emit_eager(Peer& peer, const Target& target, const Payload& payload
     peer.traffic.add_sent(Protocol::eager_inline, payload.bytes);
     return true;
   }
-  std::byte* to = peer.out.reserve(static_cast<std::uint32_t>(payload.bytes));
-  if (!to) return false;
-  pack_into(payload, to);
   wire::CellHeader header = header_of(target, payload.bytes, wire::CellKind::eager);
-  wire::Cookie cookie = 0;
+  wire::EagerHeader eager{.bytes = payload.bytes, .sender = 0};
   if (synchronous) {
     header.flag = wire::CellFlag::synchronous;
-    cookie = synchronous->cookie();
+    eager.sender = synchronous->cookie();
   }
-  peer.out.publish_reserved(header, &cookie, sizeof cookie);
+  if (payload.bytes > piece_bytes && !sleeps_) {
+    if (!emit_pieces(peer, header, eager, payload)) return false;
+  } else {
+    std::byte* to = peer.out.reserve(header.size);
+    if (!to) return false;
+    pack_into(payload, to);
+    peer.out.publish_reserved(header, &eager, sizeof eager);
+  }
+  peer.last_piece = static_cast<std::uint32_t>(payload.bytes);
+  last_out_ = &peer;
   peer.traffic.add_sent(Protocol::eager, payload.bytes);
+  return true;
+}
+
+bool Engine::emit_pieces(Peer& peer, wire::CellHeader header, const wire::EagerHeader& eager,
+                         const Payload& payload) {
+  const auto pieces = static_cast<std::uint32_t>((payload.bytes + piece_bytes - 1) / piece_bytes);
+  if (!peer.out.has_room(pieces, payload.bytes, piece_bytes)) return false;
+  std::optional<Cursor> cursor;
+  if (payload.type) cursor.emplace(*payload.type, payload.data, payload.count);
+  for (std::uint64_t offset = 0; offset < payload.bytes; offset += piece_bytes) {
+    header.size = static_cast<std::uint32_t>(std::min<std::uint64_t>(piece_bytes, payload.bytes - offset));
+    std::byte* to = peer.out.reserve(header.size);
+    if (cursor)
+      cursor->pack({to, header.size});
+    else
+      std::memcpy(to, payload.data + offset, header.size);
+    peer.out.publish_reserved(header, &eager, sizeof eager);
+    header.kind = wire::CellKind::eager_more;
+  }
   return true;
 }
 
@@ -206,37 +236,101 @@ Request* Engine::start_matched_receive(UnexpectedMessage* message, const Payload
   return receive;
 }
 
-void Engine::receive_eager(Peer& peer, const wire::CellHeader& header, const wire::Cell& cell,
+void Engine::receive_inline(Peer& peer, const wire::CellHeader& header, const std::byte* bytes) {
+  MatchContext& context = matcher_.context(header.context);
+  if (!context.is_source(header.source)) [[unlikely]]
+    return malformed(peer, "source beyond its group");
+  peer.traffic.add_received(Protocol::eager_inline, header.size);
+  if (Request* receive = context.match(header.source, header.tag)) [[likely]] {
+    deliver(*receive, header.source, header.tag, bytes, header.size);
+    return;
+  }
+  UnexpectedMessage* message = make_unexpected(peer, context, header, header.size);
+  copy_small(message->data, bytes, header.size);
+  context.add(message);
+}
+
+UnexpectedMessage* Engine::make_unexpected(Peer& peer, MatchContext& context, const wire::CellHeader& header,
+                                           std::uint64_t bytes) {
+  UnexpectedMessage* message = matcher_.take_message();
+  message->source = header.source;
+  message->tag = header.tag;
+  message->bytes = message->arrived = bytes;
+  message->content = UnexpectedMessage::Content::bytes;
+  message->context = &context;
+  message->peer = &peer;
+  message->data = message->small;
+  if (bytes > sizeof message->small) {
+    message->large = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    message->data = message->large.get();
+  }
+  return message;
+}
+
+void Engine::receive_eager(Peer& peer, const wire::CellHeader& header, const wire::EagerHeader& eager,
                            const std::byte* bytes) {
   MatchContext& context = matcher_.context(header.context);
   if (!context.is_source(header.source)) [[unlikely]]
     return malformed(peer, "source beyond its group");
+  if (eager.bytes < header.size || eager.bytes > wire::maximum_piece(region_.layout().geometry)) [[unlikely]]
+    return malformed(peer, "eager message longer than a ring carries");
+  peer.incoming_receive = nullptr;
+  peer.incoming_message = nullptr;
+  peer.incoming_left = eager.bytes - header.size;
   const bool synchronous = header.flag == wire::CellFlag::synchronous;
-  wire::SendOffer offer{};
-  if (synchronous) std::memcpy(&offer.sender, cell.payload.data(), sizeof offer.sender);
-  peer.traffic.add_received(header.kind == wire::CellKind::eager ? Protocol::eager : Protocol::eager_inline,
-                            header.size);
+  peer.traffic.add_received(Protocol::eager, eager.bytes);
   if (Request* receive = context.match(header.source, header.tag)) {
-    deliver(*receive, header.source, header.tag, bytes, header.size);
-    if (synchronous) send_control(peer, wire::CellKind::acknowledge, &offer.sender, sizeof offer.sender);
-    return;
+    if (synchronous) send_control(peer, wire::CellKind::acknowledge, &eager.sender, sizeof eager.sender);
+    if (peer.incoming_left == 0) return deliver(*receive, header.source, header.tag, bytes, header.size);
+    begin_pieces(peer, *receive, header.source, header.tag, eager.bytes);
+    return add_piece(peer, bytes, header.size);
   }
-  UnexpectedMessage* message = matcher_.take_message();
-  message->source = header.source;
-  message->tag = header.tag;
-  message->bytes = header.size;
-  message->content = UnexpectedMessage::Content::bytes;
+  UnexpectedMessage* message = make_unexpected(peer, context, header, eager.bytes);
   message->acknowledge = synchronous;
-  message->context = &context;
-  message->peer = &peer;
-  message->offer = offer;
-  message->data = message->small;
-  if (header.size > sizeof message->small) {
-    message->large = std::make_unique_for_overwrite<std::byte[]>(header.size);
-    message->data = message->large.get();
-  }
+  message->offer.sender = eager.sender;
+  message->arrived = header.size;
   std::memcpy(message->data, bytes, header.size);
+  if (peer.incoming_left != 0) peer.incoming_message = message;
   context.add(message);
+}
+
+/// Prepares `receive` to be filled piece by piece.
+void Engine::begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes) {
+  receive.matched = true;
+  receive.limit = std::min(bytes, receive.payload.bytes);
+  receive.moved = 0;
+  receive.status = {.source = source, .tag = tag, .bytes = receive.limit};
+  if (bytes > receive.payload.bytes) receive.status.error = static_cast<int>(ErrorClass::truncate);
+  if (receive.payload.type)
+    receive.cursor =
+        std::make_unique<Cursor>(*receive.payload.type, receive.payload.data, receive.payload.count);
+  peer.incoming_receive = &receive;
+}
+
+void Engine::add_piece(Peer& peer, const std::byte* bytes, std::uint32_t size) {
+  Request& receive = *peer.incoming_receive;
+  const std::uint64_t taken = std::min<std::uint64_t>(size, receive.limit - receive.moved);
+  if (receive.cursor)
+    receive.cursor->unpack({bytes, taken});
+  else
+    std::memcpy(receive.payload.data + receive.moved, bytes, taken);
+  receive.moved += taken;
+  if (peer.incoming_left == 0) {
+    peer.incoming_receive = nullptr;
+    finish(receive);
+  }
+}
+
+void Engine::receive_more(Peer& peer, const std::byte* bytes, std::uint32_t size) {
+  if (size > peer.incoming_left) [[unlikely]]
+    return malformed(peer, "piece beyond the end of its message");
+  peer.incoming_left -= size;
+  if (peer.incoming_receive) return add_piece(peer, bytes, size);
+  UnexpectedMessage* message = peer.incoming_message;
+  if (!message) return;
+  std::memcpy(message->data + message->arrived, bytes, size);
+  message->arrived += size;
+  if (peer.incoming_left == 0) peer.incoming_message = nullptr;
 }
 
 void Engine::deliver(Request& receive, int source, int tag, const std::byte* bytes, std::uint64_t size) {
@@ -249,14 +343,25 @@ void Engine::deliver(Request& receive, int source, int tag, const std::byte* byt
   finish(receive);
 }
 
+/// Continues with `receive` what began to arrive as `message`.
+void Engine::adopt_pieces(UnexpectedMessage& message, Request& receive) {
+  Peer& peer = *message.peer;
+  peer.incoming_message = nullptr;
+  begin_pieces(peer, receive, message.source, message.tag, message.bytes);
+  add_piece(peer, message.data, static_cast<std::uint32_t>(message.arrived));
+}
+
 /// Completes or begins a receive with a message that came before it, and consumes the message.
 void Engine::accept(UnexpectedMessage* message, Request& receive) {
   switch (message->content) {
     case UnexpectedMessage::Content::bytes:
-      deliver(receive, message->source, message->tag, message->data, message->bytes);
       if (message->acknowledge)
         send_control(*message->peer, wire::CellKind::acknowledge, &message->offer.sender,
                      sizeof message->offer.sender);
+      if (message->arrived < message->bytes)
+        adopt_pieces(*message, receive);
+      else
+        deliver(receive, message->source, message->tag, message->data, message->bytes);
       break;
     case UnexpectedMessage::Content::offer:
       begin_rendezvous(*message->peer, receive, message->source, message->tag, message->offer);
@@ -301,7 +406,7 @@ Request* Engine::send_to_self(const Target& target, const Payload& payload, Send
   UnexpectedMessage* message = matcher_.take_message();
   message->source = target.source;
   message->tag = target.tag;
-  message->bytes = payload.bytes;
+  message->bytes = message->arrived = payload.bytes;
   message->context = &context;
   message->peer = &peer(rank_);
   Request* send = nullptr;

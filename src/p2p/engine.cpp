@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "base/futex.hpp"
 #include "base/log.hpp"
@@ -149,7 +150,7 @@ unsigned Engine::drain(Peer& peer) {
     ++happened;
     if (header.kind == wire::CellKind::eager_inline && header.size <= wire::inline_capacity &&
         header.source >= 0) [[likely]] {
-      receive_eager(peer, header, *cell, cell->payload.data());
+      receive_inline(peer, header, cell->payload.data());
       if (peer.in.pop()) notify(peer.id);
       continue;
     }
@@ -158,17 +159,18 @@ unsigned Engine::drain(Peer& peer) {
       peer.in.pop();
       continue;
     }
-    bool room_made = false;
+    const bool has_piece = wire::has_piece(header.kind);
+    const std::byte* piece = has_piece ? peer.in.piece(header.size) : nullptr;
     if (header.kind == wire::CellKind::eager) {
-      receive_eager(peer, header, *cell, peer.in.piece(header.size));
-      room_made = peer.in.pop_piece(header.size);
-    } else if (header.kind == wire::CellKind::fragment) {
-      receive_control(peer, header, *cell, peer.in.piece(header.size));
-      room_made = peer.in.pop_piece(header.size);
+      wire::EagerHeader eager;
+      std::memcpy(&eager, cell->payload.data(), sizeof eager);
+      receive_eager(peer, header, eager, piece);
+    } else if (header.kind == wire::CellKind::eager_more) {
+      receive_more(peer, piece, header.size);
     } else {
-      receive_control(peer, header, *cell, nullptr);
-      room_made = peer.in.pop();
+      receive_control(peer, header, *cell, piece);
     }
+    const bool room_made = has_piece ? peer.in.pop_piece(header.size) : peer.in.pop();
     if (room_made) notify(peer.id);
   }
   return happened;
@@ -279,6 +281,8 @@ void Engine::cancel(Request& request) {
 void Engine::close_context(MatchContext& context) {
   while (UnexpectedMessage* message = context.first_unexpected()) {
     context.remove(message);
+    if (message->peer && message->peer->incoming_message == message)
+      message->peer->incoming_message = nullptr;
     matcher_.give_back(message);
   }
   matcher_.close(context.id());

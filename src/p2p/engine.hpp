@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -175,6 +176,12 @@ class Engine {
   void after_publish(Peer& peer) noexcept {
     if (sleeps_) ring_doorbell(peer.id);
   }
+  /// What to do with the first idle moment of a wait.
+  void prepare_next_send() noexcept {
+    if (!last_out_) return;
+    last_out_->out.prefetch(std::min(last_out_->last_piece, prefetched_bytes));
+    last_out_ = nullptr;
+  }
   void ring_doorbell(PeerId peer) noexcept;
   void wake(PeerId peer) noexcept;
   [[nodiscard]] bool has_doorbell() const noexcept;
@@ -187,8 +194,17 @@ class Engine {
   bool emit(Peer& peer, Request& send);
   bool emit_eager(Peer& peer, const Target& target, const Payload& payload, const Request* synchronous);
   Request* send_to_self(const Target& target, const Payload& payload, SendMode mode);
-  void receive_eager(Peer& peer, const wire::CellHeader& header, const wire::Cell& cell,
+  bool emit_pieces(Peer& peer, wire::CellHeader header, const wire::EagerHeader& eager,
+                   const Payload& payload);
+  void receive_inline(Peer& peer, const wire::CellHeader& header, const std::byte* bytes);
+  void receive_eager(Peer& peer, const wire::CellHeader& header, const wire::EagerHeader& eager,
                      const std::byte* bytes);
+  void receive_more(Peer& peer, const std::byte* bytes, std::uint32_t size);
+  UnexpectedMessage* make_unexpected(Peer& peer, MatchContext& context, const wire::CellHeader& header,
+                                     std::uint64_t bytes);
+  static void begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes);
+  void add_piece(Peer& peer, const std::byte* bytes, std::uint32_t size);
+  void adopt_pieces(UnexpectedMessage& message, Request& receive);
   void deliver(Request& receive, int source, int tag, const std::byte* bytes, std::uint64_t size);
   void accept(UnexpectedMessage* message, Request& receive);
   void deliver_from_self(Request& receive, UnexpectedMessage& message);
@@ -213,6 +229,9 @@ class Engine {
   // explain.cpp
   void report();
 
+  /// More lines than a core has in flight anyway would delay the look for the answer.
+  static constexpr std::uint32_t prefetched_bytes = 32 * 1024;
+
   const launch::Job& job_;
   Settings settings_;
   wire::RegionView region_;
@@ -227,6 +246,7 @@ class Engine {
   std::vector<Peer*> inbound_;    ///< peers whose ring to this rank is open
   std::vector<Peer*> outbound_;   ///< peers with something to send
   std::vector<Request*> shares_;  ///< copies by both sides that wait for the other side
+  Peer* last_out_ = nullptr;      ///< whose byte ring was written last
   std::uint32_t connections_seen_ = 0;
   std::uint32_t next_context_ = 1;
   std::uint32_t fruitless_tests_ = 0;

@@ -33,6 +33,7 @@ void Idle::pause() {
 
 void Idle::pause_spinning() {
   const bool threaded = engine_.lock_.enabled();
+  if (looks_ == 1) engine_.prepare_next_send();
   if (looks_ < looks_before_yield && !threaded) return;
   EngineLock::Released released(engine_.lock_);
   // With several threads in MPI, letting go of a mutex does not let another thread have it unless it gets to

@@ -25,6 +25,7 @@ struct UnexpectedMessage {
   int source = 0;
   int tag = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t arrived = 0;  ///< of `bytes`, with `Content::bytes`
   Content content = Content::bytes;
   bool acknowledge =
       false;  ///< the sender waits to hear that it has been matched; `offer.sender` names its request

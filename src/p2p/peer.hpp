@@ -13,6 +13,8 @@
 
 namespace isthmus {
 
+struct UnexpectedMessage;
+
 /// Messages and bytes that went to or came from a peer, by protocol.
 struct Traffic {
   struct Count {
@@ -55,6 +57,12 @@ class Peer {
   Queue<Request, &Request::queued> waiting;    ///< sends whose envelope has not left, in order
   Queue<Request, &Request::queued> streaming;  ///< sends whose fragments are leaving
   bool listed = false;                         ///< in the engine's list of peers with something to send
+
+  /// The eager message of which further pieces are to come: where they go. Both null: they are dropped.
+  Request* incoming_receive = nullptr;
+  UnexpectedMessage* incoming_message = nullptr;
+  std::uint64_t incoming_left = 0;
+  std::uint32_t last_piece = 0;  ///< bytes last written to the byte ring, the guess for the next message
 
   bool probed = false;
   Reach pull = std::unexpected(Reason{"not tried yet"});

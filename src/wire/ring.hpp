@@ -17,13 +17,14 @@ namespace isthmus::wire {
 
 enum class CellKind : std::uint8_t {
   eager_inline = 1,   ///< whole message in the cell
-  eager = 2,          ///< whole message in the byte ring
+  eager = 2,          ///< message in the byte ring: its first piece, `EagerHeader`
   ready_to_send = 3,  ///< rendezvous: envelope and `SendOffer`
   clear_to_send = 4,  ///< rendezvous: `ReceiveOffer`
   fragment = 5,       ///< rendezvous: a piece of the stream, `FragmentHeader`, bytes in the byte ring
   acknowledge = 6,    ///< a synchronous eager message has been matched: `Cookie`
   share_done = 7,     ///< rendezvous: the receiver has copied all of it: `Cookie`
   split_start = 8,    ///< rendezvous by both sides: `SplitOffer`
+  eager_more = 9,     ///< next piece of the message whose `eager` was the last of its kind in this ring
 };
 
 enum class CellFlag : std::uint8_t { none = 0, synchronous = 1 };
@@ -35,7 +36,7 @@ struct CellHeader {
   std::uint64_t context;  ///< communicator context
   std::int32_t source;    ///< sender's rank in that communicator
   std::int32_t tag;
-  std::uint32_t size;  ///< eager kinds, fragment: payload bytes
+  std::uint32_t size;  ///< payload bytes that belong to this cell
   CellKind kind;
   CellFlag flag;
   std::uint16_t reserved;
@@ -53,6 +54,10 @@ static_assert(sizeof(Cell) == cache_line);
 /// Names a request of the process that made it; only that process interprets it, after looking it up.
 using Cookie = std::uint64_t;
 
+struct EagerHeader {
+  std::uint64_t bytes;  ///< of the whole message
+  Cookie sender;        ///< with `CellFlag::synchronous`: whom to acknowledge
+};
 struct SendOffer {
   Cookie sender;
   std::uint64_t bytes;
@@ -94,6 +99,11 @@ struct RingHeader {
   std::atomic<std::uint64_t> bytes_read;                      ///< written by the reader
   alignas(cache_line) std::array<Share, shares_per_ring> shares;
 };
+
+/// Whether `CellHeader::size` bytes of the byte ring belong to a cell of this kind.
+[[nodiscard]] constexpr bool has_piece(CellKind kind) noexcept {
+  return kind == CellKind::eager || kind == CellKind::eager_more || kind == CellKind::fragment;
+}
 
 [[nodiscard]] constexpr std::uint64_t round_to_line(std::uint32_t bytes) noexcept {
   return (std::uint64_t{bytes} + cache_line - 1) & ~(cache_line - 1);

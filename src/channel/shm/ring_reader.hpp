@@ -48,7 +48,8 @@ class RingReader {
   bool pop_piece(std::uint32_t bytes) noexcept {
     data_position_ = wire::piece_start(data_position_, bytes, data_mask_) + wire::round_to_line(bytes);
     ++position_;
-    if (position_ - published_ <= cell_mask_ / 4 && data_position_ - data_published_ <= data_mask_ / 4) return false;
+    if (position_ - published_ <= cell_mask_ / 4 && data_position_ - data_published_ <= data_mask_ / 4)
+      return false;
     publish();
     return true;
   }

@@ -32,13 +32,25 @@ class RingWriter {
     return refresh();
   }
 
+  /// Whether `cells` cells with pieces of at most `piece` bytes and `bytes` in all can be written now,
+  /// wherever they come to lie.
+  [[nodiscard]] bool has_room(std::uint32_t cells, std::uint64_t bytes, std::uint32_t piece) noexcept {
+    const auto fits = [&] {
+      return position_ + cells - cells_read_ <= cell_mask_ + 1 &&
+             data_position_ + bytes + piece + cells * wire::cache_line - bytes_read_ <= data_mask_ + 1;
+    };
+    if (fits()) return true;
+    refresh();
+    return fits();
+  }
+
   /// Room for `bytes` in one piece in the byte ring, or null. Stays reserved for the next `publish` with that
   /// size.
   [[nodiscard]] std::byte* reserve(std::uint32_t bytes) noexcept {
     const std::uint64_t start = data_start(bytes);
     const std::uint64_t end = start + wire::round_to_line(bytes);
     if (end - bytes_read_ > data_mask_ + 1) {
-      if (!refresh() && end - bytes_read_ > data_mask_ + 1) return nullptr;
+      refresh();
       if (end - bytes_read_ > data_mask_ + 1) return nullptr;
     }
     return data_ + (start & data_mask_);
@@ -51,12 +63,23 @@ class RingWriter {
     copy_small(cell.payload.data(), static_cast<const std::byte*>(payload), bytes);
     ++position_;
     cell.sequence.store(static_cast<std::uint32_t>(position_), std::memory_order_release);
+    // Measured on Sapphire Rapids: 64 B one way 189 -> 172 ns, 8-byte messages 18 -> 26 million a second. For
+    // payloads in the byte ring it costs the writer more (14 ns a line) than it saves the reader.
+    demote_line(&cell);
   }
 
   /// Writes a cell whose `header.size` bytes have been put where `reserve` said, with a further inline part.
   void publish_reserved(const wire::CellHeader& header, const void* inline_part, std::size_t bytes) noexcept {
     data_position_ = data_start(header.size) + wire::round_to_line(header.size);
     publish(header, inline_part, bytes);
+  }
+
+  /// Fetches the memory of the next `bytes` for writing. The reader has had these lines since it read them a
+  /// round ago; to get them back while there is nothing else to do takes that time off the next message.
+  void prefetch(std::uint32_t bytes) noexcept {
+    const std::uint64_t start = data_start(bytes) & data_mask_;
+    for (std::uint32_t i = 0; i < bytes; i += wire::cache_line)
+      prefetch_for_write(data_ + ((start + i) & data_mask_));
   }
 
  private:
