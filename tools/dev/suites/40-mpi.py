@@ -1,0 +1,81 @@
+# title: the MPI programs of test/mpi, each at several numbers of ranks and over each path
+# timeout: 900
+# under: asan tsan
+"""A program of test/mpi checks itself (check.h), prints nothing and exits with 0 if all is right. Its first lines may say
+`ranks: 2 4` (the numbers of ranks that it is for; 1 2 3 5 without it). One with `thread` in its name is run under
+ThreadSanitizer too. A file that begins with `program_` is one that another suite runs."""
+
+import os
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, "tools/dev")
+from suite import BUILT, PREFIX, ROOT, Suite
+
+SANITIZER = os.environ.get("DEV_SANITIZER", "")
+FLAGS = {"asan": "-fsanitize=address,undefined -fno-sanitize-recover=all", "tsan": "-fsanitize=thread"}.get(SANITIZER, "")
+TIMEOUT = 240 if SANITIZER else 60
+DEFAULT_RANKS = (1, 2, 3, 5)
+# Settings that send messages over paths which are not the first choice here.
+VARIANTS = {
+    "": {},
+    ", no process_vm_*": {"ISTHMUS_CMA": "off"},
+    ", everything by rendezvous": {"ISTHMUS_EAGER_LIMIT": "1"},
+    ", sleeping": {"ISTHMUS_IDLE": "sleep"},
+}
+
+suite = Suite("mpi")
+FOLDER = BUILT / "test-mpi"
+
+
+def sources():
+    found = [path for path in (ROOT / "test/mpi").glob("*.c*") if not path.name.startswith("program_")]
+    if SANITIZER == "tsan":
+        found = [path for path in found if "thread" in path.name]
+    return sorted(found)
+
+
+def ranks_of(source):
+    head = "\n".join(source.read_text().splitlines()[:12])
+    said = re.search(r"\branks: *((?:\d+ *)+)", head)
+    return [int(number) for number in said[1].split()] if said else DEFAULT_RANKS
+
+
+def compile_program(source):
+    """The program, compiled anew only if its source, the headers or the way of compiling changed; and the compiler's result."""
+    program = FOLDER / source.stem
+    newest = max(path.stat().st_mtime for path in (source, *source.parent.glob("*.h"), *PREFIX.glob("include/*.h"), *PREFIX.glob("bin/mpic*")))
+    if program.exists() and program.stat().st_mtime > newest:
+        return program, None
+    wrapper, standard = ("mpicc", "-std=gnu11") if source.suffix == ".c" else ("mpicxx", "-std=c++20")
+    environment = {"ISTHMUS_CC": f"cc {FLAGS}".strip(), "ISTHMUS_CXX": f"c++ {FLAGS}".strip()}
+    command = [PREFIX / "bin" / wrapper, standard, "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", source, "-lm", "-o", program]
+    return program, suite.run(command, env=environment, timeout=300)
+
+
+def run_program(program, ranks, environment):
+    return suite.run([PREFIX / "bin/mpiexec", "-n", ranks, program], env=environment, timeout=TIMEOUT)
+
+
+def quiet(result):
+    """The sanitizers' builds are allowed to say nothing either, so any output is a finding."""
+    suite.expect(result)
+    assert not result.text.strip(), f"it printed something\n{result}"
+
+
+FOLDER.mkdir(parents=True, exist_ok=True)
+with ThreadPoolExecutor(int(os.environ.get("DEV_JOBS", "1"))) as pool:
+    built = list(pool.map(compile_program, sources()))
+for program, result in built:
+    if result is not None and (result.status != 0 or result.text.strip()):
+        suite.fail(f"{program.name} compiles without a warning", result)
+        continue
+    source = next(path for path in sources() if path.stem == program.name)
+    for ranks in ranks_of(source):
+        for name, environment in VARIANTS.items():
+            if name and (ranks == 1 or SANITIZER or not program.name.startswith(("p2p", "coll"))):
+                continue
+            with suite.case(f"{program.name} at {ranks}{name}"):
+                quiet(run_program(program, ranks, environment))
+suite.finish()
