@@ -1,0 +1,58 @@
+#include <algorithm>
+
+#include "coll/algorithms.hpp"
+#include "coll/local.hpp"
+
+namespace isthmus::coll {
+namespace {
+
+template <class Receive>
+Result<> linear(const Ranks& ranks, const In& send, const Receive& receive, int root) {
+  if (ranks.rank() != root) return ranks.send(root, whole(send));
+  Batch batch(ranks);
+  for (int i = 0; i < ranks.size(); ++i)
+    if (i != root) batch.receive(i, block(receive, i));
+  if (send.buffer != in_place) copy(whole(send), block(receive, root));
+  return batch.wait();
+}
+
+}  // namespace
+
+Result<> gather_linear(const Ranks& ranks, const In& send, const OutV& receive, int root) {
+  return linear(ranks, send, receive, root);
+}
+
+Result<> gather_linear(const Ranks& ranks, const In& send, const Out& receive, int root) {
+  return linear(ranks, send, receive, root);
+}
+
+Result<> gather_binomial(const Ranks& ranks, const In& send, const Out& receive, int root) {
+  const int n = ranks.size();
+  const int position = (ranks.rank() - root + n) % n;
+  const bool mine_in_place = position == 0 && send.buffer == in_place;
+  const Payload mine = mine_in_place ? block(receive, root) : whole(send);
+  const std::uint64_t bytes = mine.bytes;
+
+  // The subtree of `position` is [position, position + reach), as packed blocks.
+  int reach = 1;
+  while (reach < n && (position & reach) == 0)
+    reach *= 2;
+  const int blocks = std::min(reach, n - position);
+  Bytes memory(bytes * static_cast<std::uint64_t>(blocks));
+  pack(mine, memory.data());
+  for (int distance = 1; distance < reach && position + distance < n; distance *= 2) {
+    const int child = position + distance;
+    const int count = std::min(distance, n - child);
+    ISTHMUS_TRY(ranks.receive((child + root) % n,
+                              Payload::of(memory.data() + bytes * static_cast<std::uint64_t>(distance),
+                                          bytes * static_cast<std::uint64_t>(count))));
+  }
+  if (position != 0)
+    return ranks.send((position - reach + root) % n,
+                      Payload::of(memory.data(), bytes * static_cast<std::uint64_t>(blocks)));
+  for (int i = mine_in_place ? 1 : 0; i < n; ++i)
+    unpack(memory.data() + bytes * static_cast<std::uint64_t>(i), block(receive, (i + root) % n));
+  return {};
+}
+
+}  // namespace isthmus::coll

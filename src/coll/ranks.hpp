@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/error.hpp"
+#include "comm/communicator.hpp"
+#include "p2p/message.hpp"
+
+namespace isthmus::coll {
+
+/// One for each collective, as the tag of its messages: the order of collectives on a communicator keeps
+/// successive calls apart (MPI 5.0, section 6.14), the tag keeps mistaken ones from mixing.
+enum class Tag : int {
+  barrier = 1,
+  bcast,
+  gather,
+  scatter,
+  allgather,
+  alltoall,
+  reduce,
+  allreduce,
+  reduce_scatter,
+  scan,
+  set_up,  ///< of the shared area of a communicator
+};
+
+/// The processes among which an algorithm runs, by rank, and the messages between them: all of an
+/// intracommunicator, or of an intercommunicator either the own group or, from rank to rank of the other one,
+/// the remote group. Cheap to make, for one call.
+class Ranks {
+ public:
+  /// The group that messages of `comm` go to.
+  Ranks(Communicator& comm, Tag tag) noexcept
+      : comm_(comm), size_(comm.remote_size()), tag_(static_cast<int>(tag)) {}
+  /// The own group of an intercommunicator. Tags of their own keep its messages from those of the remote
+  /// group.
+  static Ranks own_group(Communicator& comm, Tag tag) noexcept {
+    Ranks ranks(comm, tag);
+    ranks.own_group_ = true;
+    ranks.size_ = comm.size();
+    ranks.tag_ += own_group_tags;
+    return ranks;
+  }
+
+  [[nodiscard]] int rank() const noexcept { return comm_.rank(); }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  [[nodiscard]] Communicator& comm() const noexcept { return comm_; }
+
+  Result<> send(int to, const Payload& payload) const;
+  /// A message of another size than the payload's is an error: collectives know what they wait for.
+  Result<> receive(int from, const Payload& payload) const;
+  /// Both at once.
+  Result<> exchange(int to, const Payload& out, int from, const Payload& in) const;
+
+ private:
+  friend class Batch;
+  static constexpr int own_group_tags = 64;
+
+  [[nodiscard]] Target target(int rank) const noexcept;
+
+  Communicator& comm_;
+  int size_;
+  int tag_;
+  bool own_group_ = false;
+};
+
+/// Sends and receives that run at the same time. To be waited for before it goes out of scope.
+class Batch {
+ public:
+  explicit Batch(const Ranks& ranks) : ranks_(ranks) {}
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  void send(int to, const Payload& payload);
+  void receive(int from, const Payload& payload);
+  [[nodiscard]] std::size_t size() const noexcept { return pending_.size(); }
+  /// Completes everything started; the first error, if any.
+  Result<> wait();
+
+ private:
+  struct Pending {
+    Request* request;
+    std::uint64_t expected;  ///< bytes of a receive
+    bool receive;
+  };
+  const Ranks& ranks_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace isthmus::coll

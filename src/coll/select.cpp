@@ -1,0 +1,193 @@
+#include "coll/select.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
+
+#include "coll/team_area.hpp"
+
+namespace isthmus::coll {
+namespace {
+
+enum class Needs : std::uint8_t { nothing, shared, direct, power_of_two, commutative };
+
+constexpr std::uint64_t any = std::numeric_limits<std::uint64_t>::max();
+constexpr int all = std::numeric_limits<int>::max();
+constexpr std::uint64_t kib = 1024;
+
+struct Row {
+  Collective collective;
+  Algorithm algorithm;
+  Needs needs = Needs::nothing;
+  int up_to_ranks = all;
+  std::uint64_t up_to_bytes = any;
+  std::uint64_t up_to_total = any;  ///< bytes x ranks
+};
+
+/// The first row of a collective that fits is taken; the last one always fits.
+///
+/// Where direct copies begin: measured with two ranks on two cores, us, through shared memory / direct:
+///   bcast 1 KiB 0.42/0.58, 4 KiB 1.15/0.67, 64 KiB 6.5/2.8, both sides copying 16 KiB 1.25, 32 KiB 1.44,
+///   64 KiB 2.25 (one side: 1.02, 1.73, 2.81); allreduce 4 KiB 1.48/1.35, 16 KiB 4.6/2.2 (each rank
+///   everything) or 3.7 (each one half); 64 KiB 6.9 or 10.5; 256 KiB 32 or 30; 1 MiB 172 or 123; alltoall 4
+///   KiB 1.24/1.18, 16 KiB 3.6/2.0, 64 KiB 8.0/4.6.
+/// Flat is quadratic in the ranks, so that above 16 the tree of counters takes over.
+constexpr std::array table{
+    // clang-format off
+    Row{Collective::barrier, Algorithm::flat, Needs::shared, flat_ranks},
+    Row{Collective::barrier, Algorithm::counted, Needs::shared},
+    Row{Collective::barrier, Algorithm::dissemination},
+
+    Row{Collective::bcast, Algorithm::flat, Needs::shared, all, 2 * kib},
+    Row{Collective::bcast, Algorithm::direct_both, Needs::direct, 2},
+    Row{Collective::bcast, Algorithm::direct, Needs::direct},
+    Row{Collective::bcast, Algorithm::flat, Needs::shared, all, slot_bytes},
+    Row{Collective::bcast, Algorithm::binomial, Needs::nothing, 4},
+    Row{Collective::bcast, Algorithm::binomial, Needs::nothing, all, 32 * kib},
+    Row{Collective::bcast, Algorithm::scatter_allgather},
+
+    Row{Collective::gather, Algorithm::flat, Needs::shared, all, 2 * kib},
+    Row{Collective::gather, Algorithm::binomial, Needs::nothing, all, 2 * kib},
+    Row{Collective::gather, Algorithm::linear},
+
+    Row{Collective::scatter, Algorithm::flat, Needs::shared, all, any, slot_bytes},
+    Row{Collective::scatter, Algorithm::binomial, Needs::nothing, all, 2 * kib},
+    Row{Collective::scatter, Algorithm::linear},
+
+    Row{Collective::allgather, Algorithm::flat, Needs::shared, all, 2 * kib},
+    Row{Collective::allgather, Algorithm::direct, Needs::direct},
+    Row{Collective::allgather, Algorithm::flat, Needs::shared, all, slot_bytes},
+    Row{Collective::allgather, Algorithm::doubling, Needs::power_of_two, all, any, 64 * kib},
+    Row{Collective::allgather, Algorithm::bruck, Needs::nothing, all, any, 64 * kib},
+    Row{Collective::allgather, Algorithm::ring},
+
+    Row{Collective::alltoall, Algorithm::flat, Needs::shared, all, any, slot_bytes},
+    Row{Collective::alltoall, Algorithm::direct, Needs::direct},
+    Row{Collective::alltoall, Algorithm::pairwise, Needs::nothing, 8},
+    Row{Collective::alltoall, Algorithm::bruck, Needs::nothing, all, 2 * kib},
+    Row{Collective::alltoall, Algorithm::pairwise},
+
+    Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, 2 * kib},
+    Row{Collective::reduce, Algorithm::counted, Needs::shared, all, 2 * kib},
+    Row{Collective::reduce, Algorithm::direct, Needs::direct},
+    Row{Collective::reduce, Algorithm::binomial, Needs::nothing, all, 64 * kib},
+    Row{Collective::reduce, Algorithm::ring, Needs::commutative},
+    Row{Collective::reduce, Algorithm::binomial},
+
+    Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, 2 * kib},
+    Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, 2 * kib},
+    Row{Collective::allreduce, Algorithm::direct_all, Needs::direct, 2, 192 * kib},
+    Row{Collective::allreduce, Algorithm::direct, Needs::direct},
+    Row{Collective::allreduce, Algorithm::doubling, Needs::nothing, all, 16 * kib},
+    Row{Collective::allreduce, Algorithm::halving, Needs::commutative, all, 256 * kib},
+    Row{Collective::allreduce, Algorithm::ring, Needs::commutative},
+    Row{Collective::allreduce, Algorithm::doubling},
+
+    Row{Collective::reduce_scatter, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
+    Row{Collective::reduce_scatter, Algorithm::direct, Needs::direct},
+    Row{Collective::reduce_scatter, Algorithm::by_root, Needs::nothing, all, 16 * kib},
+    Row{Collective::reduce_scatter, Algorithm::pairwise, Needs::commutative},
+    Row{Collective::reduce_scatter, Algorithm::by_root},
+
+    Row{Collective::scan, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
+    Row{Collective::scan, Algorithm::doubling},
+    // clang-format on
+};
+
+static_assert(std::ranges::is_sorted(table, {}, &Row::collective));
+static_assert(std::ranges::all_of(table, [](const Row& row) {
+  const bool in_slot = row.algorithm == Algorithm::flat || row.algorithm == Algorithm::counted;
+  return !in_slot || row.collective == Collective::barrier ||
+         std::min(row.up_to_bytes, row.up_to_total) <= slot_bytes;
+}));
+
+constexpr auto first_rows = [] {
+  std::array<std::size_t, collective_count + 1> first{};
+  for (int c = 0; c <= collective_count; ++c)
+    first[c] = static_cast<std::size_t>(
+        std::ranges::count_if(table, [&](const Row& row) { return static_cast<int>(row.collective) < c; }));
+  return first;
+}();
+
+std::span<const Row> rows_of(Collective collective) noexcept {
+  const auto c = static_cast<std::size_t>(collective);
+  return std::span(table).subspan(first_rows[c], first_rows[c + 1] - first_rows[c]);
+}
+
+bool fits(const Row& row, const Question& question) noexcept {
+  if (question.ranks > row.up_to_ranks || question.bytes > row.up_to_bytes) return false;
+  return row.up_to_total == any || question.bytes <= row.up_to_total / static_cast<unsigned>(question.ranks);
+}
+
+bool satisfied(Needs needs, const Question& question) noexcept {
+  switch (needs) {
+    case Needs::nothing:
+      return true;
+    case Needs::shared:
+      return question.shared;
+    case Needs::direct:
+      return question.direct;
+    case Needs::power_of_two:
+      return (question.ranks & (question.ranks - 1)) == 0;
+    case Needs::commutative:
+      return question.commutative;
+  }
+  return false;
+}
+
+constexpr std::array<std::string_view, collective_count> collective_names{
+    "barrier",  "bcast",  "gather",    "scatter",        "allgather",
+    "alltoall", "reduce", "allreduce", "reduce_scatter", "scan"};
+constexpr std::array<std::string_view, static_cast<std::size_t>(Algorithm::by_root) + 1> algorithm_names{
+    "flat",          "counted", "direct",   "direct_both",       "direct_all",
+    "dissemination", "linear",  "binomial", "scatter_allgather", "doubling",
+    "halving",       "ring",    "bruck",    "pairwise",          "by_root"};
+constexpr std::array<std::string_view, 5> need_names{"", "shared memory", "direct copies",
+                                                     "ranks a power of two", "commutative"};
+
+}  // namespace
+
+Algorithm select(const Question& question) noexcept {
+  const std::span<const Row> rows = rows_of(question.collective);
+  for (const Row& row : rows)
+    if (fits(row, question) && satisfied(row.needs, question)) return row.algorithm;
+  return rows.back().algorithm;
+}
+
+bool asks_for_direct(const Question& question) noexcept {
+  for (const Row& row : rows_of(question.collective)) {
+    if (!fits(row, question)) continue;
+    if (row.needs == Needs::direct) return true;
+    if (satisfied(row.needs, question)) return false;
+  }
+  return false;
+}
+
+std::string_view name(Collective collective) noexcept {
+  return collective_names[static_cast<std::size_t>(collective)];
+}
+
+std::string_view name(Algorithm algorithm) noexcept {
+  return algorithm_names[static_cast<std::size_t>(algorithm)];
+}
+
+std::string describe_selection() {
+  const auto limit = [](std::string_view what, std::uint64_t value, std::uint64_t none) {
+    return value == none ? std::string() : ", " + std::string(what) + " <= " + std::to_string(value);
+  };
+  std::string text;
+  for (const Row& row : table) {
+    std::string conditions;
+    if (row.needs != Needs::nothing)
+      conditions += ", " + std::string(need_names[static_cast<std::size_t>(row.needs)]);
+    conditions += limit("ranks", static_cast<std::uint64_t>(row.up_to_ranks), all);
+    conditions += limit("bytes", row.up_to_bytes, any);
+    conditions += limit("bytes x ranks", row.up_to_total, any);
+    text += std::string(name(row.collective)) + ": " + std::string(name(row.algorithm)) +
+            (conditions.empty() ? "" : " if " + conditions.substr(2)) + "\n";
+  }
+  return text;
+}
+
+}  // namespace isthmus::coll

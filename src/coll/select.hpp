@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace isthmus::coll {
+
+enum class Collective : std::uint8_t {
+  barrier,
+  bcast,
+  gather,
+  scatter,
+  allgather,  ///< and allgatherv
+  alltoall,
+  reduce,
+  allreduce,
+  reduce_scatter,
+  scan,  ///< and exscan
+};
+inline constexpr int collective_count = static_cast<int>(Collective::scan) + 1;
+
+enum class Algorithm : std::uint8_t {
+  // In the memory that all members share (`Team`).
+  flat,     ///< everybody writes its part to a line of its own and reads those of the others
+  counted,  ///< the last to arrive at a node of a tree works for all
+  // Copies straight between the members' buffers (`direct.hpp`).
+  direct,       ///< everybody fetches what it needs
+  direct_both,  ///< two ranks: each copies one half
+  direct_all,   ///< everybody fetches and reduces everything
+  // Over messages (`algorithms.hpp`).
+  dissemination,
+  linear,
+  binomial,
+  scatter_allgather,
+  doubling,
+  halving,
+  ring,
+  bruck,
+  pairwise,
+  by_root,
+};
+
+/// What the choice may depend on: nothing but what all members know alike.
+struct Question {
+  Collective collective;
+  int ranks = 1;
+  /// What one rank contributes: the whole vector of a bcast or reduction, one rank's block of a gather or
+  /// allgather (for allgatherv the mean one), the block for one peer of a scatter or alltoall.
+  std::uint64_t bytes = 0;
+  bool shared = false;       ///< all members share memory, and the data may be staged there
+  bool direct = false;       ///< all members read each other's memory
+  bool commutative = false;  ///< reductions
+};
+
+[[nodiscard]] Algorithm select(const Question& question) noexcept;
+
+/// Whether some answer for `collective` with this many ranks and bytes depends on `direct`, which costs
+/// something to find out.
+[[nodiscard]] bool asks_for_direct(const Question& question) noexcept;
+
+[[nodiscard]] std::string_view name(Collective collective) noexcept;
+[[nodiscard]] std::string_view name(Algorithm algorithm) noexcept;
+
+/// The table as text, one line a row.
+[[nodiscard]] std::string describe_selection();
+
+}  // namespace isthmus::coll

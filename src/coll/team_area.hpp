@@ -1,0 +1,118 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "wire/region.hpp"
+
+/// The memory that a communicator's members share for their collectives, as it lies in the heap of the job's
+/// region:
+///
+///     AreaHeader | Line [depth][ranks] | Finished [ranks] | Node [nodes] | slot [depth][ranks] |
+///     node slot [2][nodes]
+///
+/// Every line and every slot has one writer; only the counters of nodes and of the header have several.
+namespace isthmus::coll {
+
+/// Largest contribution that goes through the area.
+inline constexpr std::uint64_t slot_bytes = 4096;
+/// Ranks up to which everybody looks at everybody's line.
+inline constexpr int flat_ranks = 16;
+/// Steps that a writer may be ahead of the slowest reader.
+inline constexpr std::uint64_t depth = 8;
+/// Children of a node in the tree of counters.
+inline constexpr int arity = 16;
+
+struct alignas(wire::cache_line) AreaHeader {
+  std::atomic<std::uint32_t> members;  ///< that have not let go of the area
+};
+
+/// What a rank says in one step: small contributions lie beside the flag, and cost a single cache line.
+struct alignas(wire::cache_line) Line {
+  static constexpr std::size_t capacity = 48;
+
+  std::atomic<std::uint64_t> sequence;  ///< the step, stored last
+  std::uint64_t call;                   ///< `Call` of the collective, for finding calls that do not match
+  std::array<std::byte, capacity> data;
+};
+static_assert(sizeof(Line) == wire::cache_line && offsetof(Line, data) % alignof(std::max_align_t) == 0);
+
+/// The last step of a rank that is over for it: it reads nothing of that step any more, in any memory.
+struct alignas(wire::cache_line) Finished {
+  std::atomic<std::uint64_t> sequence;
+};
+
+/// Where up to `arity` ranks or nodes meet. Two sets of counters, by the parity of the meeting.
+struct alignas(wire::cache_line) Node {
+  std::array<std::atomic<std::uint64_t>, 2> arrived;  ///< in all meetings of that parity
+  std::atomic<std::uint64_t> released;                ///< root: the last meeting that is complete
+  std::atomic<std::uint64_t> failed;                  ///< root: a meeting in which calls did not match
+};
+
+/// Identifies a call, so that members that do not do the same find out: collective, root and size.
+struct Call {
+  static constexpr std::uint64_t of(unsigned collective, int root, std::uint64_t bytes) noexcept {
+    return (std::uint64_t{collective} << 56) | (std::uint64_t{static_cast<std::uint16_t>(root)} << 40) |
+           (bytes & 0xff'ffff'ffff);
+  }
+  static constexpr unsigned collective(std::uint64_t call) noexcept {
+    return static_cast<unsigned>(call >> 56);
+  }
+  static constexpr int root(std::uint64_t call) noexcept { return static_cast<std::uint16_t>(call >> 40); }
+  static constexpr std::uint64_t bytes(std::uint64_t call) noexcept { return call & 0xff'ffff'ffff; }
+};
+
+/// Where things lie in an area of so many ranks; all computed, nothing read.
+class AreaLayout {
+ public:
+  explicit AreaLayout(int ranks) noexcept;
+
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  /// The part that must be zero before anybody uses it.
+  [[nodiscard]] std::uint64_t control_bytes() const noexcept { return slots_; }
+  [[nodiscard]] int nodes() const noexcept { return nodes_; }
+
+ private:
+  friend class Area;
+  int ranks_;
+  int nodes_ = 0;
+  std::uint64_t lines_ = 0, finished_ = 0, node_ = 0, slots_ = 0, node_slots_ = 0, bytes_ = 0;
+};
+
+/// An area whose memory has been checked to hold `AreaLayout::bytes()`. Indices are the caller's care.
+class Area {
+ public:
+  Area(const AreaLayout& layout, std::byte* memory) noexcept : layout_(layout), memory_(memory) {}
+
+  [[nodiscard]] AreaHeader& header() const noexcept { return *at<AreaHeader>(0); }
+  [[nodiscard]] Line& line(std::uint64_t step, int rank) const noexcept {
+    return at<Line>(layout_.lines_)[(step % depth) * ranks() + static_cast<unsigned>(rank)];
+  }
+  [[nodiscard]] Finished& finished(int rank) const noexcept { return at<Finished>(layout_.finished_)[rank]; }
+  [[nodiscard]] Node& node(int index) const noexcept { return at<Node>(layout_.node_)[index]; }
+  /// `slot_bytes` each.
+  [[nodiscard]] std::byte* slot(std::uint64_t step, int rank) const noexcept {
+    return memory_ + layout_.slots_ + ((step % depth) * ranks() + static_cast<unsigned>(rank)) * slot_bytes;
+  }
+  [[nodiscard]] std::byte* node_slot(std::uint64_t meeting, int index) const noexcept {
+    return memory_ + layout_.node_slots_ +
+           ((meeting % 2) * static_cast<unsigned>(layout_.nodes_) + static_cast<unsigned>(index)) *
+               slot_bytes;
+  }
+
+ private:
+  template <class T>
+  [[nodiscard]] T* at(std::uint64_t offset) const noexcept {
+    return reinterpret_cast<T*>(memory_ + offset);
+  }
+  [[nodiscard]] std::uint64_t ranks() const noexcept { return static_cast<unsigned>(layout_.ranks_); }
+
+  AreaLayout layout_;
+  std::byte* memory_;
+};
+
+}  // namespace isthmus::coll
