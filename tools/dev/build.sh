@@ -13,16 +13,18 @@ bin/{mpiexec,mpirun,mpicc,mpicxx,isthmus}, lib/libmpi_abi.so.1, include/mpi.h, p
   --preset NAME   release: optimised; debug: with assertions; asan: AddressSanitizer and UBSan; tsan: ThreadSanitizer;
                   fuzz: the fuzzers, with clang
   --target NAME   builds only this target, and installs nothing
+  --configure     builds nothing
   --verbose       shows the compilers' command lines
 HELP
 }
 
-preset=release targets=() verbose=()
+preset=release targets=() verbose=() configure_only=
 while [ $# -gt 0 ]; do
   case "$1" in
     --preset) preset=${2:?--preset wants a name}; shift ;;
     --preset=*) preset=${1#*=} ;;
     --target) targets+=("${2:?--target wants a name}"); shift ;;
+    --configure) configure_only=yes ;;
     --verbose | -v) verbose=(--verbose) ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; die "build: unknown argument '$1'" ;;
@@ -59,6 +61,8 @@ if [ ! -f "build/$preset/build.ninja" ] || [ "$(cat "build/$preset/presets.stamp
   logged cmake --preset "$preset" --no-warn-unused-cli
   echo "$stamp" >"build/$preset/presets.stamp"
 fi
+
+if [ -n "$configure_only" ]; then exit 0; fi
 
 arguments=()
 for target in "${targets[@]}"; do arguments+=(--target "$target"); done

@@ -12,9 +12,26 @@ from suite import BUILD, LOGS, ROOT, Suite
 SECONDS = int(os.environ.get("DEV_FUZZ_SECONDS", "60"))
 
 
-def targets():
-    found = BUILD.glob("fuzz/**/fuzz_*")
-    return sorted(path for path in found if path.is_file() and path.suffix == "" and os.access(path, os.X_OK))
+def build():
+    """Builds only the fuzzers and what they need: their paths, and what the build said if it failed."""
+
+    def step(*options):
+        return subprocess.run(
+            ["tools/dev/build.sh", "--preset", "fuzz", *options], cwd=ROOT, capture_output=True, text=True
+        )
+
+    configured = step("--configure")
+    if configured.returncode != 0:
+        return [], configured.stdout + configured.stderr
+    listed = subprocess.run(["ninja", "-C", BUILD / "fuzz", "-t", "targets", "all"], capture_output=True, text=True).stdout
+    names = sorted(set(re.findall(r"^(fuzz_\w+): phony", listed, re.MULTILINE)))
+    if not names:
+        return [], "test/fuzz has no target fuzz_*"
+    made = step(*(word for name in names for word in ("--target", name)))
+    if made.returncode != 0:
+        return [], made.stdout + made.stderr
+    found = {path.name: path for path in BUILD.glob("fuzz/**/fuzz_*") if path.is_file() and os.access(path, os.X_OK)}
+    return [found[name] for name in names], ""
 
 
 def fuzz(binary, seconds):
@@ -30,13 +47,10 @@ def fuzz(binary, seconds):
 
 
 suite = Suite("fuzz")
-built = subprocess.run(["tools/dev/build.sh", "--preset", "fuzz"], cwd=ROOT, capture_output=True, text=True)
-if suite.check("the fuzzers' build", built.returncode == 0, built.stdout + built.stderr):
-    fuzzers = targets()
-    if not fuzzers:
-        suite.fail("there are fuzzers", "no fuzz_* under build/fuzz")
+fuzzers, complaint = build()
+if suite.check("the fuzzers are built", fuzzers, complaint):
     jobs = int(os.environ.get("DEV_JOBS", "1"))
-    each = max(5, SECONDS * min(jobs, len(fuzzers)) // max(1, len(fuzzers)))
+    each = max(5, SECONDS * min(jobs, len(fuzzers)) // len(fuzzers))
     with ThreadPoolExecutor(jobs) as pool:
         for binary, result in zip(fuzzers, pool.map(lambda binary: fuzz(binary, each), fuzzers)):
             runs = re.search(r"number_of_executed_units: (\d+)", result.err)
