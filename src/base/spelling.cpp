@@ -31,7 +31,8 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   std::string_view best;
   std::size_t least = std::numeric_limits<std::size_t>::max();
   for (const std::string_view candidate : words)
-    if (const std::size_t edits = distance(word, candidate); edits < least) {
+    if (const std::size_t edits = candidate.starts_with(word) ? 1 : distance(word, candidate);
+        edits < least) {
       least = edits;
       best = candidate;
     }

@@ -80,8 +80,8 @@ Result<> enter_roster(const Job& job, const Probe& probe) {
   }
   const bool ended = seen == wire::RosterState::finalized;
   return fail(ErrorClass::other,
-              "rank " + std::to_string(job.rank) + " has " +
-                  (ended ? "already finalized" : "already been joined") + " by process " +
+              "rank " + std::to_string(job.rank) + " has " + "already been joined" +
+                  (ended ? " and finalized" : "") + " by process " +
                   std::to_string(job.region.block(job.rank).place.pid) +
                   ": a rank can be one MPI program only; start each under an mpiexec of its own");
 }
