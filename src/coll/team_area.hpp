@@ -28,7 +28,8 @@ inline constexpr std::uint64_t depth = 8;
 inline constexpr int arity = 16;
 
 struct alignas(wire::cache_line) AreaHeader {
-  std::atomic<std::uint32_t> members;  ///< that have not let go of the area
+  std::atomic<std::uint32_t> members;          ///< that have come, plus those that have gone
+  std::atomic<std::uint32_t> waiting_writers;  ///< members that wait for others to finish a step
 };
 
 /// What a rank says in one step: small contributions lie beside the flag, and cost a single cache line.
@@ -88,6 +89,7 @@ class Area {
  public:
   Area(const AreaLayout& layout, std::byte* memory) noexcept : layout_(layout), memory_(memory) {}
 
+  [[nodiscard]] int nodes() const noexcept { return layout_.nodes_; }
   [[nodiscard]] AreaHeader& header() const noexcept { return *at<AreaHeader>(0); }
   [[nodiscard]] Line& line(std::uint64_t step, int rank) const noexcept {
     return at<Line>(layout_.lines_)[(step % depth) * ranks() + static_cast<unsigned>(rank)];

@@ -324,6 +324,16 @@ const Reach& Engine::pull_reach(PeerId id) {
   return found.pull;
 }
 
+const Reach& Engine::push_reach(PeerId id) {
+  Peer& found = peer(id);
+  if (!found.probed) probe_reach(found);
+  return found.push;
+}
+
+Result<> Engine::push(PeerId peer, std::uint64_t address, const void* from, std::uint64_t bytes) {
+  return cma::write(region_.block(peer).place.pid, address, from, bytes);
+}
+
 Result<> Engine::pull(PeerId peer, std::uint64_t address, void* to, std::uint64_t bytes) {
   return cma::read(region_.block(peer).place.pid, address, to, bytes);
 }

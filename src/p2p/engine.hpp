@@ -144,6 +144,9 @@ class Engine {
   const Reach& pull_reach(PeerId peer);
   /// Reads `bytes` at `address` of `peer`; only where `pull_reach` holds.
   Result<> pull(PeerId peer, std::uint64_t address, void* to, std::uint64_t bytes);
+  /// The same for writing to the memory of `peer`.
+  const Reach& push_reach(PeerId peer);
+  Result<> push(PeerId peer, std::uint64_t address, const void* from, std::uint64_t bytes);
 
   // --- end
   // ------------------------------------------------------------------------------------------------------------------------

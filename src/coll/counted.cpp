@@ -1,0 +1,42 @@
+#include "coll/counted.hpp"
+
+#include "coll/flat.hpp"
+#include "coll/operands.hpp"
+#include "coll/step.hpp"
+
+namespace isthmus::coll {
+
+Result<> barrier_counted(Team& team) {
+  meet(team, [](const Meeting&) { return true; });
+  return {};
+}
+
+Result<> reduce_counted(Team& team, const void* send, void* receive, const Reduction& what, int root) {
+  const Payload mine = elements(send, what);
+  const bool to_all = root == everybody;
+  const Step step(team, to_all ? Collective::allreduce : Collective::reduce, to_all ? 0 : root, mine.bytes);
+  step.put(mine);
+  step.publish_quietly();
+  Result<> result;
+  const bool met = meet(team, [&](const Meeting& meeting) {
+    const auto contribution = [&](int i) -> const std::byte* {
+      return meeting.of_ranks ? step.heard(i, mine.bytes) : team.area().node_slot(meeting.number, i);
+    };
+    std::byte* value = team.area().node_slot(meeting.number, meeting.node);
+    copy_bytes(value, contribution(meeting.last - 1), mine.bytes);
+    for (int i = meeting.last - 1; i >= meeting.first && result; --i) {
+      if (meeting.of_ranks && i != team.rank()) result = step.check(i);
+      if (result && i < meeting.last - 1)
+        result = what.op->reduce(contribution(i), value, what.count, *what.type);
+    }
+    return result.has_value();
+  });
+  team.saw_all_begin(step.number());
+  if (!result) return result;
+  if (!met) return fail(ErrorClass::other, "ranks do not agree on root, count or collective");
+  if (to_all || team.rank() == root)
+    unpack(team.area().node_slot(team.meeting(), team.area().nodes() - 1), elements(receive, what));
+  return {};
+}
+
+}  // namespace isthmus::coll

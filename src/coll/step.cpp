@@ -1,0 +1,61 @@
+#include "coll/step.hpp"
+
+#include <string>
+
+namespace isthmus::coll {
+namespace {
+
+/// Names what a member said; it may be anything.
+std::string collective_name(std::uint64_t call) {
+  const unsigned collective = Call::collective(call);
+  if (collective >= collective_count) return "an unknown collective";
+  return std::string(name(static_cast<Collective>(collective)));
+}
+
+}  // namespace
+
+Result<> Step::exchange() const {
+  const int n = team_.size();
+  Result<> result;
+  if (n <= flat_ranks) [[likely]] {
+    publish();
+    for (int i = 0; i < n; ++i) {
+      if (i == team_.rank()) continue;
+      if (auto heard = hear(i); !heard && result) [[unlikely]]
+        result = std::move(heard);
+    }
+  } else {
+    publish_quietly();
+    meet(team_, [](const Meeting&) { return true; });
+    for (int i = 0; i < n && result; ++i)
+      result = check(i);
+  }
+  team_.saw_all_begin(number_);
+  return result;
+}
+
+void Step::finish_together() {
+  finish();
+  if (team_.size() <= flat_ranks) {
+    team_.notify_all();
+    team_.wait_until_all_finished(number_);
+  } else {
+    meet(team_, [](const Meeting&) { return true; });
+  }
+}
+
+std::unexpected<Error> Step::mismatch(int rank, std::uint64_t theirs) const {
+  const std::string who = "rank " + std::to_string(rank);
+  const std::string mine_name = collective_name(call_);
+  if (Call::collective(theirs) != Call::collective(call_))
+    return fail(ErrorClass::other,
+                who + " is in another collective: " + collective_name(theirs) + ", here it is " + mine_name);
+  if (Call::root(theirs) != Call::root(call_))
+    return fail(ErrorClass::root, who + " names root " + std::to_string(Call::root(theirs)) +
+                                      ", here it is " + std::to_string(Call::root(call_)));
+  return fail(Call::bytes(theirs) > Call::bytes(call_) ? ErrorClass::truncate : ErrorClass::other,
+              who + " passes " + std::to_string(Call::bytes(theirs)) + " bytes, here it is " +
+                  std::to_string(Call::bytes(call_)) + ": counts or datatypes do not match between ranks");
+}
+
+}  // namespace isthmus::coll

@@ -1,0 +1,118 @@
+#include "coll/team.hpp"
+
+#include <cstring>
+#include <memory>
+
+#include "coll/algorithms.hpp"
+#include "coll/flat.hpp"
+#include "coll/ranks.hpp"
+
+namespace isthmus::coll {
+namespace {
+
+/// Looks at a line before the first progress: about a microsecond. With shared cores, whoever is waited for
+/// may need this one.
+constexpr unsigned looks_with_own_core = 200;
+constexpr unsigned looks_on_shared_core = 1;
+
+/// How rank 0 tells the others where the area is.
+struct Place {
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+  std::uint64_t offset = none;
+};
+
+bool all_in_region(const Communicator& comm) {
+  const Engine& engine = comm.engine();
+  return engine.region().ranks() == engine.size();
+}
+
+}  // namespace
+
+Result<Team*> Team::make(Communicator& comm) {
+  const AreaLayout layout(comm.size());
+  wire::RegionHeap heap = comm.engine().region().heap();
+  Place place;
+  if (comm.rank() == 0 && all_in_region(comm)) {
+    // Without room the collectives go over messages: slower, and as right.
+    if (const auto offset = heap.allocate(layout.bytes())) {
+      place.offset = *offset;
+      std::memset(heap.at(*offset, layout.bytes()).data(), 0, layout.control_bytes());
+    }
+  }
+  const Ranks ranks(comm, Tag::set_up);
+  ISTHMUS_TRY(bcast_binomial(ranks, Payload::of(&place, sizeof place), 0));
+
+  std::optional<Area> area;
+  if (place.offset != Place::none) {
+    const std::span<std::byte> memory = heap.at(place.offset, layout.bytes());
+    if (memory.empty() || reinterpret_cast<std::uintptr_t>(memory.data()) % wire::cache_line != 0)
+      return fail(ErrorClass::intern, "rank 0 named memory for collectives outside of the shared region");
+    area.emplace(layout, memory.data());
+    area->header().members.fetch_add(1, std::memory_order_acq_rel);
+  }
+  std::unique_ptr<Team> team(new Team(comm, area, place.offset));
+  Team* made = team.get();
+  comm.collective_state = std::move(team);
+  return made->area_ ? made : nullptr;
+}
+
+Team::Team(Communicator& comm, std::optional<Area> area, std::uint64_t offset)
+    : comm_(comm),
+      engine_(comm.engine()),
+      area_(area),
+      offset_(offset),
+      rank_(comm.rank()),
+      size_(comm.size()),
+      sleeps_(engine_.peers_sleep()),
+      looks_(sleeps_ ? looks_on_shared_core : looks_with_own_core) {}
+
+Team::~Team() {
+  if (!area_) return;
+  // Members come and go at their own pace: the last of all of them has counted up to the size twice.
+  const auto everybody = 2 * static_cast<std::uint32_t>(size_);
+  if (area_->header().members.fetch_add(1, std::memory_order_acq_rel) + 1 == everybody)
+    engine_.region().heap().release(offset_, AreaLayout(size_).bytes());
+}
+
+Result<bool> Team::direct() {
+  if (direct_ == Direct::unknown) {
+    bool reach = true;
+    for (int i = 0; i < size_ && reach; ++i)
+      if (i != rank_)
+        reach = engine_.pull_reach(peer(i)).has_value() && engine_.push_reach(peer(i)).has_value();
+    Result<bool> everybody = agree(*this, reach);
+    if (!everybody) return everybody;
+    direct_ = *everybody ? Direct::yes : Direct::no;
+  }
+  return direct_ == Direct::yes;
+}
+
+bool Team::look_for_readers(std::uint64_t step) noexcept {
+  for (; next_reader_ < size_; ++next_reader_)
+    if (area_->finished(next_reader_).sequence.load(std::memory_order_acquire) < step) return false;
+  return true;
+}
+
+void Team::wait_for_readers(std::uint64_t step) {
+  next_reader_ = 0;
+  if (!look_for_readers(step)) {
+    // Announced before the look that decides to sleep: see `wake_writers`.
+    std::atomic<std::uint32_t>& waiting = area_->header().waiting_writers;
+    if (sleeps_) waiting.fetch_add(1, std::memory_order_seq_cst);
+    wait([&] { return look_for_readers(step); });
+    if (sleeps_) waiting.fetch_sub(1, std::memory_order_relaxed);
+  }
+  all_finished_ = step;
+}
+
+void Team::wake_all() noexcept {
+  for (int i = 0; i < size_; ++i)
+    if (i != rank_) engine_.notify(peer(i));
+}
+
+void Team::wake_writers() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (area_->header().waiting_writers.load(std::memory_order_seq_cst) != 0) wake_all();
+}
+
+}  // namespace isthmus::coll

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/error.hpp"
+#include "coll/team_area.hpp"
+#include "comm/communicator.hpp"
+#include "p2p/engine.hpp"
+#include "wire/heap.hpp"
+
+namespace isthmus::coll {
+
+/// What the members of a communicator need to work together in shared memory: their area, where each is in
+/// it, and how they wait for each other. One a communicator, made at its first collective.
+///
+/// Collectives are sequences of steps, the same on all members. In a step each member may say something to
+/// all (its line, with its slot) and finishes when it reads nothing more of that step. A member may run ahead
+/// of the others by `depth` steps, no more: so nothing is overwritten that somebody still reads.
+class Team final : public CollectiveState {
+ public:
+  /// The team of an intracommunicator; null where its members share no area, which all of them know then.
+  static Result<Team*> of(Communicator& comm) {
+    if (auto* state = static_cast<Team*>(comm.collective_state.get())) [[likely]]
+      return state->area_ ? state : nullptr;
+    return make(comm);
+  }
+  ~Team() override;
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  [[nodiscard]] Engine& engine() const noexcept { return engine_; }
+  [[nodiscard]] const Area& area() const noexcept { return *area_; }
+  [[nodiscard]] PeerId peer(int rank) const noexcept { return comm_.peer(rank); }
+
+  /// Whether every member can read and write the memory of every other one. Found out at the first call, by
+  /// trying; a collective operation.
+  Result<bool> direct();
+
+  /// Waits for what other members write to the area, making progress meanwhile.
+  template <class Ready>
+  void wait(Ready ready) {
+    // With a core for each rank the answer is mostly less than a microsecond away, and a look at one line is
+    // cheaper than progress on all connections.
+    for (unsigned look = 0; look < looks_; ++look)
+      if (ready()) return;
+    engine_.wait_for(ready);
+  }
+  /// After writing what all others may wait for.
+  void notify_all() noexcept {
+    if (sleeps_) wake_all();
+  }
+
+  void notify(int rank) noexcept { engine_.notify(peer(rank)); }
+
+  // --- steps; `Step` in step.hpp is how collectives use them
+
+  /// Begins the next step: returns when the line and slot of this member are free for it.
+  std::uint64_t begin_step() {
+    const std::uint64_t step = ++step_;
+    if (step > all_finished_ + depth) [[unlikely]]
+      wait_for_readers(step - depth);
+    return step;
+  }
+  void finish_step(std::uint64_t step) noexcept {
+    area_->finished(rank_).sequence.store(step, std::memory_order_release);
+    if (sleeps_) wake_writers();
+  }
+  /// Everybody has been seen to have begun `step`, so to have finished the one before.
+  void saw_all_begin(std::uint64_t step) noexcept { all_finished_ = step - 1; }
+
+  /// Next meeting at the nodes of the tree.
+  std::uint64_t begin_meeting() noexcept { return ++meeting_; }
+  /// The last one.
+  [[nodiscard]] std::uint64_t meeting() const noexcept { return meeting_; }
+
+  /// In step `step`, waits until all others have finished it too.
+  void wait_until_all_finished(std::uint64_t step) { wait_for_readers(step); }
+
+ private:
+  Team(Communicator& comm, std::optional<Area> area, std::uint64_t offset);
+  static Result<Team*> make(Communicator& comm);
+  void wait_for_readers(std::uint64_t step);
+  [[nodiscard]] bool look_for_readers(std::uint64_t step) noexcept;
+  void wake_all() noexcept;
+  void wake_writers() noexcept;
+
+  Communicator& comm_;
+  Engine& engine_;
+  const std::optional<Area> area_;
+  const std::uint64_t offset_;
+  const int rank_;
+  const int size_;
+  const bool sleeps_;
+  const unsigned looks_;
+  std::uint64_t step_ = 0;
+  std::uint64_t all_finished_ = 0;  ///< everybody has finished this step, as far as is known here
+  std::uint64_t meeting_ = 0;
+  int next_reader_ = 0;  ///< where looking for readers goes on
+  enum class Direct : std::uint8_t { unknown, no, yes } direct_ = Direct::unknown;
+};
+
+}  // namespace isthmus::coll
