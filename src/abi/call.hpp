@@ -34,10 +34,13 @@ class CallGuard {
   EngineLock& lock_;
 };
 
+// The functions that run bodies are inlined always: else the arguments of an entry that shares its body with
+// its large-count form would go through memory.
+
 /// Between MPI_Init and MPI_Finalize, with the lock held. `body`: `int(Runtime&)`, which has raised its
 /// errors itself. No exception leaves it.
 template <class Body>
-inline int enter(const char* function, Body&& body) noexcept {
+[[gnu::always_inline]] inline int enter(const char* function, Body&& body) noexcept {
   Runtime& runtime = Runtime::get();
   if (!runtime.running()) [[unlikely]]
     return raise_not_running(function);
@@ -52,7 +55,7 @@ inline int enter(const char* function, Body&& body) noexcept {
 /// For functions with a communicator, which owns the error handler. `body`: `Result<>(Communicator&)`. No
 /// exception leaves it: `std::bad_alloc` becomes MPI_ERR_NO_MEM.
 template <class Body>
-inline int call(const char* function, MPI_Comm comm, Body&& body) noexcept {
+[[gnu::always_inline]] inline int call(const char* function, MPI_Comm comm, Body&& body) noexcept {
   Runtime& runtime = Runtime::get();
   if (!runtime.running()) [[unlikely]]
     return raise_not_running(function);
@@ -73,7 +76,7 @@ inline int call(const char* function, MPI_Comm comm, Body&& body) noexcept {
 
 /// For functions without a communicator, between MPI_Init and MPI_Finalize. `body`: `Result<>(Runtime&)`.
 template <class Body>
-inline int call(const char* function, Body&& body) noexcept {
+[[gnu::always_inline]] inline int call(const char* function, Body&& body) noexcept {
   return enter(function, [&](Runtime& runtime) {
     Result<> result = body(runtime);
     if (result) [[likely]]
@@ -85,7 +88,7 @@ inline int call(const char* function, Body&& body) noexcept {
 /// The same for functions that all threads may call at any time, before MPI_Init and after MPI_Finalize too
 /// (MPI 5.0, section 11.4.1).
 template <class Body>
-inline int call_any_time(const char* function, Body&& body) noexcept {
+[[gnu::always_inline]] inline int call_any_time(const char* function, Body&& body) noexcept {
   Runtime& runtime = Runtime::get();
   CallGuard guard(runtime);
   std::lock_guard early(runtime.early_lock());

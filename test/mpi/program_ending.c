@@ -1,5 +1,4 @@
 /* Ends the way that its first argument says; the suite looks at exit status and message. */
-/* ranks: none */
 #include "check.h"
 
 #include <unistd.h>
