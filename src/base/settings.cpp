@@ -191,6 +191,7 @@ std::vector<std::string> Settings::unknown_variables(const char* const* environm
 
 std::vector<SettingDescription> describe(const Settings& settings, const char* const* environment) {
   std::vector<SettingDescription> descriptions;
+  descriptions.reserve(table.size());
   for (const Setting& setting : table)
     descriptions.push_back({setting.variable, setting.print(settings), setting.print(Settings{}),
                             look_up(environment, setting.variable).has_value(), setting.allowed,

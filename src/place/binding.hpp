@@ -36,6 +36,6 @@ struct Binding {
 };
 
 /// A place for each rank. A pure function; past the last core it begins again with the first.
-std::vector<Binding> bind_ranks(const Topology& topology, std::uint32_t ranks, BindTo bind, MapBy map);
+std::vector<Binding> bind_ranks(const Topology& topology, std::uint32_t ranks, BindTo to, MapBy map);
 
 }  // namespace isthmus

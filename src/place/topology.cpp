@@ -60,7 +60,7 @@ CpuSet to_cpu_set(hwloc_const_bitmap_t bitmap) {
 
 /// Number of the first object of `type` that covers `cpus`, 0 where the machine does not tell.
 int index_of(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_bitmap_t cpus) {
-  const hwloc_obj_t object = hwloc_get_next_obj_covering_cpuset_by_type(topology, cpus, type, nullptr);
+  hwloc_obj* const object = hwloc_get_next_obj_covering_cpuset_by_type(topology, cpus, type, nullptr);
   return object ? static_cast<int>(object->logical_index) : 0;
 }
 
@@ -68,7 +68,7 @@ int index_of(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_bitma
 int numa_of(hwloc_topology_t topology, hwloc_const_bitmap_t cpus) {
   const int nodes = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
   for (int i = 0; i < nodes; ++i) {
-    const hwloc_obj_t node = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i));
+    hwloc_obj* const node = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i));
     if (hwloc_bitmap_intersects(node->cpuset, cpus)) return i;
   }
   return 0;
@@ -138,7 +138,7 @@ Result<Topology> Topology::load() {
   // hwloc sees through cpusets only where the cgroup file system is visible; affinity always tells.
   auto affinity = CpuSet::affinity();
   for (int i = 0; i < topology.machine_cores; ++i) {
-    const hwloc_obj_t object = hwloc_get_obj_by_type(hwloc, type, static_cast<unsigned>(i));
+    hwloc_obj* const object = hwloc_get_obj_by_type(hwloc, type, static_cast<unsigned>(i));
     if (!object) break;
     Core core{.index = i,
               .package = index_of(hwloc, HWLOC_OBJ_PACKAGE, object->cpuset),

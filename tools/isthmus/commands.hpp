@@ -11,8 +11,8 @@ int print_machine();
 /// `isthmus info --settings`
 int print_settings();
 /// `isthmus info --coverage [CHAPTER]`: what of MPI 5.0 is implemented; with the names of those that are not,
-/// of the chapters whose name contains `chapter`, or of all chapters for "all".
-int print_coverage(const std::string& chapter);
+/// of the chapters whose name contains `wanted`, or of all chapters for "all".
+int print_coverage(const std::string& wanted);
 /// `isthmus explain COMMAND...`: becomes the command. Returns only where that fails.
 int explain(const std::vector<std::string>& command);
 

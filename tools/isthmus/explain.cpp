@@ -29,6 +29,7 @@ std::string program_for(const std::string& name) {
 int explain(const std::vector<std::string>& command) {
   ::setenv("ISTHMUS_EXPLAIN", "1", 1);
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& argument : command)
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);

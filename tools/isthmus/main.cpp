@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ std::vector<std::string> command_to_explain(int count, char** arguments) {
 
 }  // namespace
 
-int main(int count, char** arguments) {
+int main(int count, char** arguments) try {
   if (const auto command = command_to_explain(count, arguments); !command.empty())
     return isthmus::tool::explain(command);
   CLI::App app{"Tells what Isthmus finds here, and why it does what it does."};
@@ -72,4 +73,7 @@ int main(int count, char** arguments) {
   }
   if (*coverage_option) return isthmus::tool::print_coverage(chapter);
   return settings ? isthmus::tool::print_settings() : isthmus::tool::print_machine();
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "isthmus: %s\n", error.what());
+  return 1;
 }

@@ -51,7 +51,7 @@ std::optional<Failure> judge(std::uint32_t rank, int wait_status, const std::vec
                    .rank = rank,
                    .pid = pid,
                    .value = WTERMSIG(wait_status),
-                   .core_dumped = WCOREDUMP(wait_status)};
+                   .core_dumped = WCOREDUMP(wait_status) != 0};
   const wire::RosterState state = region.roster(rank).load(std::memory_order_acquire);
   if (WEXITSTATUS(wait_status) != 0)
     return Failure{.kind = Kind::exit_code,

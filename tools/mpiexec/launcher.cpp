@@ -15,6 +15,7 @@ constexpr int lowest_region_fd = 40;
 
 std::vector<const char*> pointers(const std::vector<std::string>& strings) {
   std::vector<const char*> result;
+  result.reserve(strings.size() + 1);
   for (const std::string& string : strings)
     result.push_back(string.c_str());
   result.push_back(nullptr);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <string>
 #include <variant>
@@ -101,7 +102,7 @@ int print(const PrintAndExit& request) {
 }  // namespace
 }  // namespace isthmus::mpiexec
 
-int main(int count, char** arguments) {
+int main(int count, char** arguments) try {
   using namespace isthmus::mpiexec;
   open_standard_descriptors();
   const Request request = parse({arguments + 1, arguments + count});
@@ -111,4 +112,7 @@ int main(int count, char** arguments) {
     return status_usage;
   }
   return run_job(std::get<Options>(request));
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "mpiexec: %s\n", error.what());  // ranks that run die with mpiexec
+  return 1;
 }

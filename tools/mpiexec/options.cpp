@@ -136,144 +136,141 @@ Complaint note_per_host(State& state, Operands /*operands*/) {
 
 std::string help_text();
 
-const std::vector<Option>& table() {
-  static const std::vector<Option> options{
-      {{"n", "np"},
-       "N",
-       Scope::part,
-       Group::job,
-       "Start N ranks of the program. Without it, one for each core that may be used.",
-       set_ranks},
-      {{"wdir", "wd"},
-       "DIR",
-       Scope::part,
-       Group::job,
-       "Start the program in the folder DIR.",
-       [](State& s, Operands o) -> Complaint {
-         s.part.directory = o[0];
-         return o[0].empty() ? Complaint("the name of a folder is not empty") : std::nullopt;
-       }},
-      {{"timeout"},
-       "SECONDS",
-       Scope::job,
-       Group::job,
-       "End the job after that time, with exit status 124.",
-       set_timeout},
-      {{"host", "hosts", "H"}, "NAME", Scope::part, Group::ignored, "", check_host},
-      {{"hostfile", "machinefile", "f"}, "FILE", Scope::part, Group::ignored, "", refuse_hosts},
-      {{"x"},
-       "NAME[=VALUE]",
-       Scope::part,
-       Group::environment,
-       "Set a variable for the ranks. Before the first program: for all programs of the line.",
-       add_export},
-      {{"env"},
-       "NAME VALUE",
-       Scope::part,
-       Group::environment,
-       "Set a variable for this program's ranks.",
-       [](State& s, Operands o) { return add_pair(s.part.exports, o); }},
-      {{"genv"},
-       "NAME VALUE",
-       Scope::part,
-       Group::environment,
-       "Set a variable for all ranks.",
-       [](State& s, Operands o) { return add_pair(s.options.exports, o); }},
-      {{"bind-to"},
-       "WHAT",
-       Scope::job,
-       Group::placement,
-       "Confine each rank to a core, socket or numa node, or to none. Default: core where every rank gets a "
-       "core "
-       "of its own, none otherwise.",
-       [](State& s, Operands o) {
-         return choose(s.options.bind, o[0],
-                       std::array<std::pair<std::string_view, BindTo>, 4>{{{"core", BindTo::core},
-                                                                           {"socket", BindTo::package},
-                                                                           {"numa", BindTo::numa},
-                                                                           {"none", BindTo::none}}});
-       }},
-      {{"map-by"},
-       "WHAT",
-       Scope::job,
-       Group::placement,
-       "Deal the ranks out by core or slot (neighbours side by side; default), or to each socket or numa "
-       "node in "
-       "turn.",
-       [](State& s, Operands o) {
-         return choose(s.options.map, o[0],
-                       std::array<std::pair<std::string_view, MapBy>, 4>{{{"core", MapBy::core},
-                                                                          {"slot", MapBy::core},
-                                                                          {"socket", MapBy::package},
-                                                                          {"numa", MapBy::numa}}});
-       }},
-      {{"report-bindings"},
-       "",
-       Scope::job,
-       Group::placement,
-       "Print where each rank goes, to stderr.",
-       [](State& s, Operands) {
-         s.options.report_bindings = true;
-         return Complaint{};
-       }},
-      {{"tag-output", "l", "prepend-rank"},
-       "",
-       Scope::job,
-       Group::output,
-       "Begin each line with its rank: [3] for stdout, [3 stderr] for stderr.",
-       [](State& s, Operands) {
-         s.options.output = OutputMode::tagged;
-         return Complaint{};
-       }},
-      {{"output"},
-       "MODE",
-       Scope::job,
-       Group::output,
-       "How output gets here. lines: whole lines, which never mix; direct: nothing lies between; tagged: as "
-       "--tag-output. Default: direct for one rank and on a terminal, lines otherwise.",
-       [](State& s, Operands o) {
-         return choose(
-             s.options.output, o[0],
-             std::array<std::pair<std::string_view, OutputMode>, 3>{{{"lines", OutputMode::lines},
-                                                                     {"direct", OutputMode::direct},
-                                                                     {"tagged", OutputMode::tagged}}});
-       }},
-      {{"v", "verbose"},
-       "",
-       Scope::job,
-       Group::output,
-       "Print what the job is and where each rank goes, to stderr.",
-       [](State& s, Operands) {
-         s.options.verbose = s.options.report_bindings = true;
-         return Complaint{};
-       }},
-      {{"h", "help"},
-       "",
-       Scope::job,
-       Group::help,
-       "Print this.",
-       [](State& s, Operands) {
-         s.print = help_text();
-         return Complaint{};
-       }},
-      {{"V", "version"},
-       "",
-       Scope::job,
-       Group::help,
-       "Print the version.",
-       [](State& s, Operands) {
-         s.print = fmt::format("mpiexec (Isthmus) {}\n", ISTHMUS_VERSION);
-         return Complaint{};
-       }},
-      // What scripts for other launchers carry and what needs no doing here.
-      {{"oversubscribe"}, "", Scope::part, Group::ignored, "", accept},
-      {{"allow-run-as-root"}, "", Scope::part, Group::ignored, "", accept},
-      {{"genvall", "envall"}, "", Scope::part, Group::ignored, "", accept},
-      {{"mca", "gmca"}, "NAME VALUE", Scope::part, Group::ignored, "", note_mca},
-      {{"ppn", "perhost", "npernode", "N"}, "N", Scope::part, Group::ignored, "", note_per_host},
-  };
-  return options;
-}
+const std::vector<Option> table{
+    {{"n", "np"},
+     "N",
+     Scope::part,
+     Group::job,
+     "Start N ranks of the program. Without it, one for each core that may be used.",
+     set_ranks},
+    {{"wdir", "wd"},
+     "DIR",
+     Scope::part,
+     Group::job,
+     "Start the program in the folder DIR.",
+     [](State& s, Operands o) -> Complaint {
+       s.part.directory = o[0];
+       return o[0].empty() ? Complaint("the name of a folder is not empty") : std::nullopt;
+     }},
+    {{"timeout"},
+     "SECONDS",
+     Scope::job,
+     Group::job,
+     "End the job after that time, with exit status 124.",
+     set_timeout},
+    {{"host", "hosts", "H"}, "NAME", Scope::part, Group::ignored, "", check_host},
+    {{"hostfile", "machinefile", "f"}, "FILE", Scope::part, Group::ignored, "", refuse_hosts},
+    {{"x"},
+     "NAME[=VALUE]",
+     Scope::part,
+     Group::environment,
+     "Set a variable for the ranks. Before the first program: for all programs of the line.",
+     add_export},
+    {{"env"},
+     "NAME VALUE",
+     Scope::part,
+     Group::environment,
+     "Set a variable for this program's ranks.",
+     [](State& s, Operands o) { return add_pair(s.part.exports, o); }},
+    {{"genv"},
+     "NAME VALUE",
+     Scope::part,
+     Group::environment,
+     "Set a variable for all ranks.",
+     [](State& s, Operands o) { return add_pair(s.options.exports, o); }},
+    {{"bind-to"},
+     "WHAT",
+     Scope::job,
+     Group::placement,
+     "Confine each rank to a core, socket or numa node, or to none. Default: core where every rank gets a "
+     "core "
+     "of its own, none otherwise.",
+     [](State& s, Operands o) {
+       return choose(s.options.bind, o[0],
+                     std::array<std::pair<std::string_view, BindTo>, 4>{{{"core", BindTo::core},
+                                                                         {"socket", BindTo::package},
+                                                                         {"numa", BindTo::numa},
+                                                                         {"none", BindTo::none}}});
+     }},
+    {{"map-by"},
+     "WHAT",
+     Scope::job,
+     Group::placement,
+     "Deal the ranks out by core or slot (neighbours side by side; default), or to each socket or numa "
+     "node in "
+     "turn.",
+     [](State& s, Operands o) {
+       return choose(s.options.map, o[0],
+                     std::array<std::pair<std::string_view, MapBy>, 4>{{{"core", MapBy::core},
+                                                                        {"slot", MapBy::core},
+                                                                        {"socket", MapBy::package},
+                                                                        {"numa", MapBy::numa}}});
+     }},
+    {{"report-bindings"},
+     "",
+     Scope::job,
+     Group::placement,
+     "Print where each rank goes, to stderr.",
+     [](State& s, Operands) {
+       s.options.report_bindings = true;
+       return Complaint{};
+     }},
+    {{"tag-output", "l", "prepend-rank"},
+     "",
+     Scope::job,
+     Group::output,
+     "Begin each line with its rank: [3] for stdout, [3 stderr] for stderr.",
+     [](State& s, Operands) {
+       s.options.output = OutputMode::tagged;
+       return Complaint{};
+     }},
+    {{"output"},
+     "MODE",
+     Scope::job,
+     Group::output,
+     "How output gets here. lines: whole lines, which never mix; direct: nothing lies between; tagged: as "
+     "--tag-output. Default: direct for one rank and on a terminal, lines otherwise.",
+     [](State& s, Operands o) {
+       return choose(
+           s.options.output, o[0],
+           std::array<std::pair<std::string_view, OutputMode>, 3>{{{"lines", OutputMode::lines},
+                                                                   {"direct", OutputMode::direct},
+                                                                   {"tagged", OutputMode::tagged}}});
+     }},
+    {{"v", "verbose"},
+     "",
+     Scope::job,
+     Group::output,
+     "Print what the job is and where each rank goes, to stderr.",
+     [](State& s, Operands) {
+       s.options.verbose = s.options.report_bindings = true;
+       return Complaint{};
+     }},
+    {{"h", "help"},
+     "",
+     Scope::job,
+     Group::help,
+     "Print this.",
+     [](State& s, Operands) {
+       s.print = help_text();
+       return Complaint{};
+     }},
+    {{"V", "version"},
+     "",
+     Scope::job,
+     Group::help,
+     "Print the version.",
+     [](State& s, Operands) {
+       s.print = fmt::format("mpiexec (Isthmus) {}\n", ISTHMUS_VERSION);
+       return Complaint{};
+     }},
+    // What scripts for other launchers carry and what needs no doing here.
+    {{"oversubscribe"}, "", Scope::part, Group::ignored, "", accept},
+    {{"allow-run-as-root"}, "", Scope::part, Group::ignored, "", accept},
+    {{"genvall", "envall"}, "", Scope::part, Group::ignored, "", accept},
+    {{"mca", "gmca"}, "NAME VALUE", Scope::part, Group::ignored, "", note_mca},
+    {{"ppn", "perhost", "npernode", "N"}, "N", Scope::part, Group::ignored, "", note_per_host},
+};
 
 /// `text` in lines of at most `width`, those after the first begun with `indent` spaces.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
@@ -299,7 +296,7 @@ std::string help_group(Group group, std::string_view title) {
   constexpr std::size_t text_column = 28;
   constexpr std::size_t width = 100;
   std::string text = fmt::format("\n{}\n", title);
-  for (const Option& option : table()) {
+  for (const Option& option : table) {
     if (option.group != group) continue;
     std::string names;
     for (const std::string_view name : option.names) {
@@ -347,14 +344,14 @@ std::string help_text() {
 }
 
 const Option* find_option(std::string_view name) {
-  for (const Option& option : table())
+  for (const Option& option : table)
     if (std::find(option.names.begin(), option.names.end(), name) != option.names.end()) return &option;
   return nullptr;
 }
 
 std::string unknown_option(const std::string& argument, std::string_view name) {
   std::vector<std::string_view> names;
-  for (const Option& option : table())
+  for (const Option& option : table)
     if (option.group != Group::ignored)
       std::copy_if(option.names.begin(), option.names.end(), std::back_inserter(names),
                    [](std::string_view candidate) { return candidate.size() > 1; });

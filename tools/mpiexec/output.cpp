@@ -159,7 +159,7 @@ Output::Output(OutputMode mode, std::uint32_t ranks) : tagged_(mode == OutputMod
 
 Output::~Output() = default;
 
-std::expected<UniqueFd, int> Output::open_stream(Lane& lane, std::uint32_t rank, bool is_stderr) {
+std::expected<UniqueFd, int> Output::open_stream(Lane& lane, std::uint32_t rank, bool is_stderr) const {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(errno);
   UniqueFd writer(ends[1]);

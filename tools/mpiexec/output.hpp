@@ -77,7 +77,7 @@ class Output {
   struct Stream;
   struct Lane;  ///< a sink and the streams that lead to it
   [[nodiscard]] Lane& lane_of_stderr() { return *lanes_.back(); }
-  std::expected<UniqueFd, int> open_stream(Lane& lane, std::uint32_t rank, bool is_stderr);
+  std::expected<UniqueFd, int> open_stream(Lane& lane, std::uint32_t rank, bool is_stderr) const;
 
   bool tagged_;
   std::vector<std::unique_ptr<Lane>> lanes_;  ///< stdout, stderr; one where both are the same file

@@ -76,9 +76,9 @@ std::expected<Program, StartError> find_program(const Part& part, const Environm
   for (bool more = true; more;) {
     const std::size_t colon = path.find(':');
     more = colon != std::string_view::npos;
-    const std::string folder(colon == 0 || path.empty() ? "." : path.substr(0, colon));
+    program.path = colon == 0 || path.empty() ? "." : path.substr(0, colon);
+    program.path.append("/").append(name);
     if (more) path.remove_prefix(colon + 1);
-    program.path = folder + '/' + name;
     const int error = check(from_directory(program.directory, program.path));
     if (error == 0) return program;
     denied = denied || error == EACCES;

@@ -1,0 +1,93 @@
+#include "base/settings.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "base/spelling.hpp"
+
+namespace isthmus {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string complaint(const char* variable) {
+  const std::array<const char*, 2> environment{variable, nullptr};
+  const auto settings = Settings::read(environment.data());
+  return settings ? "" : settings.error().text();
+}
+
+Settings read(const char* variable) {
+  const std::array<const char*, 2> environment{variable, nullptr};
+  auto settings = Settings::read(environment.data());
+  EXPECT_TRUE(settings) << variable;
+  return settings.value_or(Settings{});
+}
+
+TEST(Settings, AreTheDefaultsWithoutVariablesAndWithEmptyOnes) {
+  EXPECT_EQ(read("PATH=/bin").eager_limit, Settings{}.eager_limit);
+  EXPECT_EQ(read("ISTHMUS_IDLE=").idle, IdleSetting::automatic);
+  EXPECT_TRUE(Settings::read(nullptr));
+}
+
+TEST(Settings, UnderstandValuesAndUnits) {
+  EXPECT_EQ(read("ISTHMUS_EAGER_LIMIT=4096").eager_limit, 4096U);
+  EXPECT_EQ(read("ISTHMUS_EAGER_LIMIT=16K").eager_limit, 16384U);
+  EXPECT_EQ(read("ISTHMUS_EAGER_LIMIT=1m").eager_limit, 1048576U);
+  EXPECT_EQ(read("ISTHMUS_IDLE=sleep").idle, IdleSetting::sleep);
+  EXPECT_EQ(read("ISTHMUS_SPIN_MICROSECONDS=0").spin_microseconds, 0U);
+  EXPECT_EQ(read("ISTHMUS_CMA=off").cma, CmaSetting::off);
+  EXPECT_EQ(read("ISTHMUS_RING_CELLS=64").ring_cells, 64U);
+  EXPECT_EQ(read("ISTHMUS_RING_BYTES=0").ring_bytes, 0U);
+  EXPECT_TRUE(read("ISTHMUS_EXPLAIN=yes").explain);
+  EXPECT_FALSE(read("ISTHMUS_WARN=0").warn);
+}
+
+TEST(Settings, RefuseNonsenseByNameValueAndWhatIsAllowed) {
+  for (const char* variable :
+       {"ISTHMUS_EAGER_LIMIT=-1", "ISTHMUS_EAGER_LIMIT=4 K", "ISTHMUS_EAGER_LIMIT=K",
+        "ISTHMUS_EAGER_LIMIT=2G", "ISTHMUS_EAGER_LIMIT=17179869184G",
+        "ISTHMUS_EAGER_LIMIT=99999999999999999999", "ISTHMUS_IDLE=Spin", "ISTHMUS_SPIN_MICROSECONDS=1000001",
+        "ISTHMUS_SPIN_MICROSECONDS=1.5", "ISTHMUS_CMA=on", "ISTHMUS_RING_CELLS=100", "ISTHMUS_RING_CELLS=8",
+        "ISTHMUS_RING_CELLS=131072", "ISTHMUS_RING_BYTES=2K", "ISTHMUS_RING_BYTES=0x1000",
+        "ISTHMUS_EXPLAIN=maybe", "ISTHMUS_WARN=2"}) {
+    const std::string name = std::string(variable).substr(0, std::string_view(variable).find('='));
+    const std::string value = std::string(variable).substr(name.size() + 1);
+    EXPECT_THAT(complaint(variable), AllOf(HasSubstr(name + "='" + value + "'"), HasSubstr("allowed: ")));
+  }
+}
+
+TEST(Settings, NameUnknownVariablesWithTheNearestKnown) {
+  const std::array<const char*, 6> environment{"ISTHMUS_EAGER=1",   "ISTHMUS_IDLE=spin", "ISTHMUS_RANK=0",
+                                               "ISTHMUS_IDEL=spin", "MPI_EAGER=1",       nullptr};
+  const auto warnings = Settings::unknown_variables(environment.data());
+  ASSERT_EQ(warnings.size(), 2U);
+  EXPECT_THAT(warnings[0], AllOf(HasSubstr("ISTHMUS_EAGER "), HasSubstr("ISTHMUS_EAGER_LIMIT ")));
+  EXPECT_THAT(warnings[1], AllOf(HasSubstr("ISTHMUS_IDEL "), HasSubstr("ISTHMUS_IDLE ")));
+}
+
+TEST(Settings, DescribeEachWithValueAndOrigin) {
+  const std::array<const char*, 2> environment{"ISTHMUS_RING_CELLS=64", nullptr};
+  const auto descriptions = describe(read(environment[0]), environment.data());
+  for (const SettingDescription& setting : descriptions) {
+    const bool set = setting.variable == "ISTHMUS_RING_CELLS";
+    EXPECT_EQ(setting.from_environment, set) << setting.variable;
+    EXPECT_EQ(setting.value, set ? "64" : setting.default_value) << setting.variable;
+    EXPECT_THAT(setting.documentation, testing::Not(IsEmpty()));
+    EXPECT_THAT(setting.allowed, testing::Not(IsEmpty()));
+  }
+  EXPECT_LT(descriptions.size(), 25U);
+}
+
+TEST(Spelling, PrefersTheFewestEditsAndCompletions) {
+  constexpr std::array<std::string_view, 3> words{"bind-to", "map-by", "tag-output"};
+  EXPECT_EQ(nearest("bindto", words), "bind-to");
+  EXPECT_EQ(nearest("mapby", words), "map-by");
+  EXPECT_EQ(nearest("tag", words), "tag-output");
+}
+
+}  // namespace
+}  // namespace isthmus
