@@ -76,7 +76,7 @@ Result<> Runtime::join() {
   Result<launch::Job> joined = launch::join(settings);
   if (!joined) return std::unexpected(std::move(joined).error());
   job.emplace(std::move(*joined));
-  if (settings.warn && job->rank == 0)
+  if (settings.warn && job->singleton)  // mpiexec has warned its ranks' user already
     for (const std::string& sentence : unknown)
       warn(sentence);
   auto made = Engine::make(*job, settings);

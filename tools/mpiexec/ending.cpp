@@ -34,7 +34,8 @@ std::string Failure::describe(const std::string& host) const {
     case Kind::abort:
       break;
   }
-  return fmt::format("{} called MPI_Abort with code {}", who, value);
+  return fmt::format("{} aborted the job with code {}", who,
+                     value);  // MPI_Abort or a fatal error: it said which
 }
 
 std::optional<Failure> judge(std::uint32_t rank, int wait_status, const std::vector<pid_t>& pids,

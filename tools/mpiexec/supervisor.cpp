@@ -129,7 +129,8 @@ void Supervisor::rank_ended(std::uint32_t rank, int wait_status) {
       failure_->kind == Failure::Kind::signal && forwarded_[static_cast<std::size_t>(failure_->value)];
   if (!asked_for) {
     parts_.output.drain();
-    parts_.output.message(failure_->describe(parts_.host) + (last ? "" : "; ending the job"));
+    parts_.output.message(failure_->describe(parts_.host) +
+                          (last || failure_->kind == Failure::Kind::abort ? "" : "; ending the job"));
   }
   if (last) return;
   if (failure_->finalized)

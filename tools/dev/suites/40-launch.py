@@ -475,9 +475,9 @@ def test_failures():
 
     with case("MPI_Abort: its rank and code, and the code as exit status"):
         fails_within(2, "-n", "3", PROBE, "join", "2:abort=7", "sleep=60", status=7,
-                     err=r"^mpiexec: rank 2 \(pid \d+\) on host \S+ called MPI_Abort with code 7; ending the job$")  # fmt: skip
-        fails_within(2, "-n", "2", PROBE, "join", "0:abort=-1", "sleep=60", status=255, err="MPI_Abort with code -1")
-        fails_within(2, "-n", "2", PROBE, "join", "0:abort=256", "sleep=60", status=1, err="MPI_Abort with code 256")
+                     err=r"^mpiexec: rank 2 \(pid \d+\) on host \S+ aborted the job with code 7$")  # fmt: skip
+        fails_within(2, "-n", "2", PROBE, "join", "0:abort=-1", "sleep=60", status=255, err="aborted the job with code -1$")
+        fails_within(2, "-n", "2", PROBE, "join", "0:abort=256", "sleep=60", status=1, err="aborted the job with code 256$")
 
     with case("a region full of rubbish does not mislead mpiexec"):
         for byte in (0, 1, 127, 255):
