@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -96,27 +97,59 @@ Result<Ref<Communicator>> split_inter(Communicator& inter, const SplitEntry& ent
                                   select(*inter.remote_group(), there), first.proposal, inter.local_is_low());
 }
 
-/// The leaders' half of `join`. An error is in the offers, so that all processes of the side hear of it.
-Offers meet(Communicator& local, Communicator& peer, int remote_leader, int tag,
-            std::vector<PeerId>& members) {
-  Engine& engine = local.engine();
+/// Where the leader of one side finds that of the other.
+struct Meeting {
+  Communicator* peer = nullptr;  ///< null at all but the leader
+  int remote_leader = 0;         ///< rank in `peer`
+  int tag = 0;                   ///< in its collective context
+};
+
+/// The leaders' half of `join_groups`. An error is in the offers, so that all processes of the side hear of
+/// it.
+Offers meet(Engine& engine, const Group& local, const Meeting& meeting, std::vector<PeerId>& members) {
   Offers offers{
-      .mine = {.context = engine.new_context_id(), .members = local.group()->size(), .leader = engine.rank()},
+      .mine = {.context = engine.new_context_id(), .members = local.size(), .leader = engine.rank()},
       .theirs = {}};
-  const int wire_tag = agree_user_tag + tag;
-  Result<> met = swap_facts<Offer>(peer, remote_leader, wire_tag, {&offers.mine, 1}, {&offers.theirs, 1});
+  const auto& [peer, remote_leader, tag] = meeting;
+  Result<> met = swap_facts<Offer>(*peer, remote_leader, tag, {&offers.mine, 1}, {&offers.theirs, 1});
   if (met) {
     members.resize(std::min(offers.theirs.members, engine.size()));
-    met = swap_facts<PeerId>(peer, remote_leader, wire_tag, local.group()->members(), members);
+    met = swap_facts<PeerId>(*peer, remote_leader, tag, local.members(), members);
   }
   if (!met) {
     offers.theirs.error_class = met.error().code();
-  } else {
-    const Group remote(members);
-    if (std::ranges::any_of(local.group()->members(), [&](PeerId p) { return remote.contains(p); }))
-      offers.theirs.error_class = static_cast<int>(ErrorClass::comm);
+  } else if (intersect(local, Group(members))->size() != 0) {
+    offers.theirs.error_class = static_cast<int>(ErrorClass::comm);
   }
   return offers;
+}
+
+/// `side`: the processes of `local`, beginning with the leader.
+Result<Ref<Communicator>> join_groups(Engine& engine, const Ref<Group>& local, Circle side,
+                                      const Meeting& meeting) {
+  std::vector<PeerId> members;
+  Offers offers;
+  if (side.position() == 0) offers = meet(engine, *local, meeting, members);
+  ISTHMUS_TRY(side.broadcast(offers));
+  if (offers.theirs.error_class == static_cast<int>(ErrorClass::comm))
+    return fail(ErrorClass::comm, "the two groups have processes in common");
+  if (offers.theirs.error_class != 0)
+    return fail(static_cast<ErrorClass>(offers.theirs.error_class), "the leaders could not meet");
+  members.resize(std::min(offers.theirs.members, engine.size()));
+  ISTHMUS_TRY(side.broadcast(members));
+
+  Result<Ref<Group>> remote = group_from(engine, std::move(members));
+  if (!remote) return std::unexpected(std::move(remote).error());
+  const bool low = offers.mine.leader < offers.theirs.leader;
+  return Communicator::make_inter(engine, local, *remote, (low ? offers.mine : offers.theirs).context, low);
+}
+
+/// FNV-1a (Fowler, Noll and Vo), folded into the tags for names.
+int tag_of(std::string_view name) {
+  std::uint32_t hash = 2166136261U;
+  for (const char character : name)
+    hash = (hash ^ static_cast<unsigned char>(character)) * 16777619U;
+  return agree_name_tag + static_cast<int>(hash % (agree_user_tag - agree_name_tag));
 }
 
 }  // namespace
@@ -196,24 +229,26 @@ Result<Ref<Communicator>> split(Communicator& comm, int color, int key) {
 
 Result<Ref<Communicator>> join(Communicator& local, int local_leader, Communicator* peer, int remote_leader,
                                int tag) {
-  Engine& engine = local.engine();
-  Circle side = Circle::of_local_group(local, local_leader);
-  std::vector<PeerId> members;
-  Offers offers;
-  if (side.position() == 0) offers = meet(local, *peer, remote_leader, tag, members);
-  ISTHMUS_TRY(side.broadcast(offers));
-  if (offers.theirs.error_class == static_cast<int>(ErrorClass::comm))
-    return fail(ErrorClass::comm, "the two groups have processes in common");
-  if (offers.theirs.error_class != 0)
-    return fail(static_cast<ErrorClass>(offers.theirs.error_class), "the leaders could not meet");
-  members.resize(std::min(offers.theirs.members, engine.size()));
-  ISTHMUS_TRY(side.broadcast(members));
+  return join_groups(local.engine(), local.group(), Circle::of_local_group(local, local_leader),
+                     {peer, remote_leader, agree_user_tag + tag});
+}
 
-  Result<Ref<Group>> remote = group_from(engine, std::move(members));
-  if (!remote) return std::unexpected(std::move(remote).error());
-  const bool low = offers.mine.leader < offers.theirs.leader;
-  return Communicator::make_inter(engine, local.group(), *remote, (low ? offers.mine : offers.theirs).context,
-                                  low);
+Result<Ref<Communicator>> create_from_group(Communicator& world, const Ref<Group>& group,
+                                            std::string_view name) {
+  return create_in(world, group, tag_of(name));
+}
+
+Result<Ref<Communicator>> join_from_groups(Communicator& world, const Ref<Group>& local, int local_leader,
+                                           const Group* remote, int remote_leader, std::string_view name) {
+  const int tag = tag_of(name);
+  Meeting meeting{.peer = nullptr, .remote_leader = 0, .tag = tag};
+  if (remote != nullptr) {
+    const PeerId leader = remote->process(static_cast<std::uint32_t>(remote_leader));
+    meeting.peer = &world;
+    meeting.remote_leader = static_cast<int>(world.group()->rank_of(leader).value());
+  }
+  return join_groups(world.engine(), local,
+                     Circle::of(world, *local, tag, static_cast<std::uint32_t>(local_leader)), meeting);
 }
 
 Result<Ref<Communicator>> merge(Communicator& inter, bool high) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -58,6 +59,14 @@ Result<Ref<Communicator>> split(Communicator& comm, int color, int key);
 /// at all but the leader. Errors of the leaders reach every process.
 Result<Ref<Communicator>> join(Communicator& local, int local_leader, Communicator* peer, int remote_leader,
                                int tag);
+
+/// Groups that become communicators without a parent (MPI 5.0, sections 7.4.2 and 7.6.2). They meet in
+/// `world`, which has all processes. `name` tells calls of concurrent threads apart, by a hash.
+Result<Ref<Communicator>> create_from_group(Communicator& world, const Ref<Group>& group,
+                                            std::string_view name);
+/// As `join`; `remote` is null at all but the leader.
+Result<Ref<Communicator>> join_from_groups(Communicator& world, const Ref<Group>& local, int local_leader,
+                                           const Group* remote, int remote_leader, std::string_view name);
 
 /// Both groups of an intercommunicator in one; the side that says `high` comes last.
 Result<Ref<Communicator>> merge(Communicator& inter, bool high);

@@ -36,12 +36,14 @@ Circle Circle::of_local_group(Communicator& comm, int root) {
   return circle;
 }
 
-Circle Circle::of(Communicator& comm, const Group& group, int tag) {
+Circle Circle::of(Communicator& comm, const Group& group, int tag, std::uint32_t root) {
   Circle circle(comm, tag);
-  circle.ranks_.reserve(group.size());
-  for (const PeerId process : group.members())
-    circle.ranks_.push_back(static_cast<int>(comm.group()->rank_of(process).value()));
-  circle.position_ = group.rank_of(comm.engine().rank()).value();
+  const std::uint32_t size = group.size();
+  circle.ranks_.reserve(size);
+  for (std::uint32_t i = 0; i < size; ++i)
+    circle.ranks_.push_back(
+        static_cast<int>(comm.group()->rank_of(group.process((root + i) % size)).value()));
+  circle.position_ = (group.rank_of(comm.engine().rank()).value() + size - root) % size;
   return circle;
 }
 

@@ -17,6 +17,7 @@ namespace isthmus::coll {
 inline constexpr int agree_tag = 0x2000'0000;
 inline constexpr int agree_local_tag = agree_tag + 1;  ///< within one side of an intercommunicator
 inline constexpr int agree_later_tag = agree_tag + 2;  ///< contexts that nobody waits for at once
+inline constexpr int agree_name_tag = 0x3000'0000;     ///< + the hash of a name, below `agree_user_tag`
 inline constexpr int agree_user_tag = 0x4000'0000;     ///< + the program's tag
 inline constexpr int maximum_tag = 0x3fff'ffff;
 
@@ -29,8 +30,9 @@ class Circle {
  public:
   /// The whole local group, starting at `root` and wrapping around.
   static Circle of_local_group(Communicator& comm, int root = 0);
-  /// Members of `group`, all of them in the local group of `comm`; the caller is one of them.
-  static Circle of(Communicator& comm, const Group& group, int tag);
+  /// Members of `group`, all of them in the local group of `comm`, from rank `root` in `group` on; the caller
+  /// is one of them.
+  static Circle of(Communicator& comm, const Group& group, int tag, std::uint32_t root = 0);
 
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(ranks_.size()); }
   [[nodiscard]] std::uint32_t position() const noexcept { return position_; }

@@ -162,6 +162,24 @@ int main(int argc, char** argv) {
   MPI_Group_free(&group);
   MPI_Group_free(&last_only);
 
+  /* The same two sides without a parent, and one of them alone. */
+  MPI_Group local_group, remote_group;
+  MPI_Comm_group(inter, &local_group);
+  MPI_Comm_remote_group(inter, &remote_group);
+  MPI_Intercomm_create_from_groups(local_group, leader, remote_group, count[1 - odd] / 2, "test",
+                                   MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &made);
+  check_sides(made, mine, count[odd], theirs, count[1 - odd]);
+  MPI_Comm_free(&made);
+  MPI_Comm_create_from_group(local_group, "test", MPI_INFO_NULL, MPI_ERRORS_RETURN, &made);
+  MPI_Comm_compare(made, local, &result);
+  CHECK_EQUAL(result, MPI_CONGRUENT);
+  CHECK_ERROR(MPI_Comm_split(made, -9, 0, &later), MPI_ERR_ARG, "color");
+  MPI_Comm_free(&made);
+  CHECK_ERROR(MPI_Comm_create_from_group(remote_group, "test", MPI_INFO_NULL, MPI_ERRORS_RETURN, &made),
+              MPI_ERR_GROUP, "calling process");
+  MPI_Group_free(&local_group);
+  MPI_Group_free(&remote_group);
+
   /* Groups that overlap cannot be joined; every process hears it. */
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
