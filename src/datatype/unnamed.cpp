@@ -72,6 +72,10 @@ Datatype* make_unnamed(Basic basic, Combiner combiner, std::vector<int> argument
   return Datatype::Maker::unnamed(basic, std::move(contents));
 }
 
+std::string wanted(int value) {
+  return value == unspecified ? "MPI_UNDEFINED" : std::to_string(value);
+}
+
 Result<Datatype*> f90_floating(Combiner combiner, int precision, int range) {
   if (precision == unspecified && range == unspecified) {
     return fail(ErrorClass::arg, "neither precision nor range is given");
@@ -84,8 +88,7 @@ Result<Datatype*> f90_floating(Combiner combiner, int precision, int range) {
     return cache().find_or_make({combiner, precision, range},
                                 [&] { return make_unnamed(basic, combiner, {precision, range}); });
   }
-  return fail(ErrorClass::arg,
-              "no real has " + std::to_string(precision) + " digits and range " + std::to_string(range));
+  return fail(ErrorClass::arg, "no real has precision " + wanted(precision) + " and range " + wanted(range));
 }
 
 struct Sized {
@@ -135,7 +138,7 @@ Result<Datatype*> f90_integer_type(int range) {
     return cache().find_or_make({Combiner::f90_integer, range, 0},
                                 [&] { return make_unnamed(kind.integer, Combiner::f90_integer, {range}); });
   }
-  return fail(ErrorClass::arg, "no integer has range " + std::to_string(range));
+  return fail(ErrorClass::arg, "no integer has range " + wanted(range));
 }
 
 Result<Datatype*> match_size_type(SizeClass size_class, int size) {
