@@ -26,19 +26,27 @@ inline void* const in_place = reinterpret_cast<void*>(1);  // NOLINT(performance
 /// itself. The ABI's MPI_ROOT; all others of its group pass `null_process`.
 inline constexpr int root_here = -4;
 
-/// Counts or displacements as the caller has them, `int` or 64 bits wide, without a copy.
+/// Counts or displacements as the caller has them, `int` or 64 bits wide, without a copy; or one for all.
 class Integers {
  public:
   constexpr Integers() = default;
   constexpr Integers(const int* values) : narrow_(values) {}
   constexpr Integers(const std::int64_t* values) : wide_(values) {}
 
-  [[nodiscard]] std::int64_t operator[](int i) const noexcept { return wide_ ? wide_[i] : narrow_[i]; }
-  explicit operator bool() const noexcept { return wide_ || narrow_; }
+  static constexpr Integers same(std::int64_t value) {
+    Integers integers;
+    integers.same_ = value;
+    return integers;
+  }
+
+  [[nodiscard]] std::int64_t operator[](int i) const noexcept {
+    return narrow_ ? narrow_[i] : wide_ ? wide_[i] : same_;
+  }
 
  private:
   const int* narrow_ = nullptr;
   const std::int64_t* wide_ = nullptr;
+  std::int64_t same_ = 0;
 };
 
 /// Data that a rank contributes, or, where every peer gets its own, the part for each peer: block i begins

@@ -46,7 +46,7 @@ struct Question {
   Collective collective;
   int ranks = 1;
   /// What one rank contributes: the whole vector of a bcast or reduction, one rank's block of a gather or
-  /// allgather (for allgatherv the mean one), the block for one peer of a scatter or alltoall.
+  /// allgather (for allgatherv the largest one), the block for one peer of a scatter or alltoall.
   std::uint64_t bytes = 0;
   bool shared = false;       ///< all members share memory, and the data may be staged there
   bool direct = false;       ///< all members read each other's memory

@@ -37,10 +37,10 @@ Result<> Step::exchange() const {
 void Step::finish_together() {
   finish();
   if (team_.size() <= flat_ranks) {
-    team_.notify_all();
     team_.wait_until_all_finished(number_);
   } else {
     meet(team_, [](const Meeting&) { return true; });
+    team_.saw_all_begin(number_ + 1);
   }
 }
 

@@ -101,6 +101,11 @@ class Step {
   }
   /// The same, and waits until nobody else reads either: buffers that were named may be reused.
   void finish_together();
+  /// The same for one member alone: the others only `finish`.
+  void finish_last() {
+    finish();
+    team_.wait_until_all_finished(number_);
+  }
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   [[nodiscard]] Team& team() const noexcept { return team_; }

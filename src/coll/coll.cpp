@@ -1,0 +1,316 @@
+#include "coll/coll.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "coll/algorithms.hpp"
+#include "coll/direct.hpp"
+#include "coll/flat.hpp"
+#include "coll/inter.hpp"
+#include "coll/local.hpp"
+#include "coll/operands.hpp"
+#include "coll/select.hpp"
+#include "coll/team.hpp"
+
+namespace isthmus::coll {
+namespace {
+
+/// The chosen algorithm and, where that works in one, the team.
+struct Plan {
+  Algorithm algorithm;
+  Team* team;
+};
+
+/// `stageable`: all members know that the data may go through the shared area, or from buffer to buffer.
+Result<Plan> plan(Communicator& comm, Question question, bool stageable = true) {
+  auto team = Team::of(comm);
+  if (!team) [[unlikely]]
+    return std::unexpected(std::move(team).error());
+  question.ranks = comm.size();
+  question.shared = *team && stageable;
+  if (question.shared && asks_for_direct(question)) {
+    auto direct = (*team)->direct();
+    if (!direct) [[unlikely]]
+      return std::unexpected(std::move(direct).error());
+    question.direct = *direct;
+  }
+  return Plan{select(question), *team};
+}
+
+std::uint64_t bytes_of(std::int64_t count, const Datatype& type) {
+  return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(type.size());
+}
+
+/// A derived type's elements cannot be packed for the program's own operation, nor cut at any byte.
+Result<Plan> plan_reduction(Communicator& comm, Collective collective, std::int64_t count,
+                            const Reduction& what) {
+  return plan(
+      comm,
+      {.collective = collective, .bytes = bytes_of(count, *what.type), .commutative = what.op->commutative()},
+      what.type->is_contiguous());
+}
+
+/// What a reduction reads: with MPI_IN_PLACE the receive buffer.
+const void* operand(const void* send, const void* receive) {
+  return send == in_place ? receive : send;
+}
+
+/// For one rank: the result is the operand.
+Result<> take(const void* send, void* receive, const Reduction& what) {
+  copy(elements(operand(send, receive), what), elements(receive, what));
+  return {};
+}
+
+/// A block of an irregular gather, for the choice of an algorithm.
+std::uint64_t largest_block(const OutV& receive, int ranks) {
+  std::uint64_t largest = 0;
+  for (int i = 0; i < ranks; ++i)
+    largest = std::max(largest, bytes_of(receive.counts[i], *receive.type));
+  return largest;
+}
+
+template <class Receive>
+Result<> run_allgather(const In& send, const Receive& receive, std::uint64_t bytes, Communicator& comm) {
+  auto chosen = plan(comm, {.collective = Collective::allgather, .bytes = bytes});
+  if (!chosen) return std::unexpected(std::move(chosen).error());
+  if (chosen->algorithm == Algorithm::flat) return allgather_flat(*chosen->team, send, receive);
+  if (chosen->algorithm == Algorithm::direct) return allgather_direct(*chosen->team, send, receive);
+  const Ranks ranks(comm, Tag::allgather);
+  if (send.buffer != in_place) copy(whole(send), block(receive, comm.rank()));
+  if (chosen->algorithm == Algorithm::ring) return allgather_ring(ranks, receive);
+  if constexpr (std::is_same_v<Receive, Out>)
+    if (chosen->algorithm == Algorithm::doubling) return allgather_doubling(ranks, receive);
+  return allgather_bruck(ranks, receive);
+}
+
+Result<> run_allreduce(const Plan& plan, Communicator& comm, const void* send, void* receive,
+                       const Reduction& what) {
+  const Ranks ranks(comm, Tag::allreduce);
+  switch (plan.algorithm) {
+    case Algorithm::flat:
+      return allreduce_flat(*plan.team, send, receive, what);
+    case Algorithm::counted:
+      return reduce_counted(*plan.team, send, receive, what, everybody);
+    case Algorithm::direct_all:
+      return allreduce_direct_all(*plan.team, send, receive, what);
+    case Algorithm::direct:
+      return allreduce_direct(*plan.team, send, receive, what);
+    case Algorithm::halving:
+      return allreduce_halving(ranks, send, receive, what);
+    case Algorithm::ring:
+      return allreduce_ring(ranks, send, receive, what);
+    default:
+      return allreduce_doubling(ranks, send, receive, what);
+  }
+}
+
+Result<> run_reduce_scatter(Communicator& comm, const void* send, void* receive, const Integers& counts,
+                            const Reduction& what) {
+  std::int64_t total = 0;
+  for (int i = 0; i < comm.size(); ++i)
+    total += counts[i];
+  auto chosen = plan_reduction(comm, Collective::reduce_scatter, total, what);
+  if (!chosen) return std::unexpected(std::move(chosen).error());
+  const Ranks ranks(comm, Tag::reduce_scatter);
+  switch (chosen->algorithm) {
+    case Algorithm::flat:
+      return reduce_scatter_flat(*chosen->team, send, receive, counts, what);
+    case Algorithm::direct:
+      return reduce_scatter_direct(*chosen->team, send, receive, counts, what);
+    case Algorithm::pairwise:
+      return reduce_scatter_pairwise(ranks, send, receive, counts, what);
+    default:
+      return reduce_scatter_by_root(ranks, send, receive, counts, what);
+  }
+}
+
+Result<> no_intercommunicator() {
+  return fail(ErrorClass::comm, "prefix reductions are not defined on intercommunicators");
+}
+
+}  // namespace
+
+Result<> barrier(Communicator& comm) {
+  if (comm.is_inter()) return inter::barrier(comm);
+  if (comm.size() == 1) return {};
+  auto chosen = plan(comm, {.collective = Collective::barrier});
+  if (!chosen) return std::unexpected(std::move(chosen).error());
+  if (chosen->algorithm == Algorithm::flat) return barrier_flat(*chosen->team);
+  if (chosen->algorithm == Algorithm::counted) return barrier_counted(*chosen->team);
+  return barrier_dissemination(Ranks(comm, Tag::barrier));
+}
+
+Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Communicator& comm) {
+  if (comm.is_inter()) {
+    if (root == null_process) return {};
+    return inter::bcast(Payload::of(buffer, count, type), root, comm);
+  }
+  if (comm.size() == 1) return {};
+  const Payload data = Payload::of(buffer, count, type);
+  auto chosen = plan(comm, {.collective = Collective::bcast, .bytes = data.bytes});
+  if (!chosen) return std::unexpected(std::move(chosen).error());
+  switch (chosen->algorithm) {
+    case Algorithm::flat:
+      return bcast_flat(*chosen->team, data, root);
+    case Algorithm::direct:
+      return bcast_direct(*chosen->team, data, root);
+    case Algorithm::direct_both:
+      return bcast_direct_both(*chosen->team, data, root);
+    case Algorithm::scatter_allgather:
+      return bcast_scatter_allgather(Ranks(comm, Tag::bcast), data, root);
+    default:
+      return bcast_binomial(Ranks(comm, Tag::bcast), data, root);
+  }
+}
+
+Result<> gather(const In& send, const Out& receive, int root, Communicator& comm) {
+  if (comm.is_inter()) return inter::gather(send, receive, root, comm);
+  const Ranks ranks(comm, Tag::gather);
+  if (comm.size() == 1) return gather_linear(ranks, send, receive, root);
+  const bool at_root = comm.rank() == root;
+  const std::uint64_t bytes =
+      at_root ? bytes_of(receive.count, *receive.type) : bytes_of(send.count, *send.type);
+  auto chosen = plan(comm, {.collective = Collective::gather, .bytes = bytes});
+  if (!chosen) return std::unexpected(std::move(chosen).error());
+  if (chosen->algorithm == Algorithm::flat) return gather_flat(*chosen->team, send, receive, root);
+  if (chosen->algorithm == Algorithm::binomial) return gather_binomial(ranks, send, receive, root);
+  return gather_linear(ranks, send, receive, root);
+}
+
+Result<> gatherv(const In& send, const OutV& receive, int root, Communicator& comm) {
+  if (comm.is_inter()) return inter::gather(send, receive, root, comm);
+  return gather_linear(Ranks(comm, Tag::gather), send, receive, root);
+}
+
+Result<> scatter(const In& send, const Out& receive, int root, Communicator& comm) {
+  if (comm.is_inter()) return inter::scatter(send, receive, root, comm);
+  const Ranks ranks(comm, Tag::scatter);
+  if (comm.size() == 1) return scatter_linear(ranks, send, receive, root);
+  const bool at_root = comm.rank() == root;
+  const std::uint64_t bytes =
+      at_root ? bytes_of(send.count, *send.type) : bytes_of(receive.count, *receive.type);
+  auto chosen = plan(comm, {.collective = Collective::scatter, .bytes = bytes});
+  if (!chosen) return std::unexpected(std::move(chosen).error());
+  if (chosen->algorithm == Algorithm::flat) return scatter_flat(*chosen->team, send, receive, root);
+  if (chosen->algorithm == Algorithm::binomial) return scatter_binomial(ranks, send, receive, root);
+  return scatter_linear(ranks, send, receive, root);
+}
+
+Result<> scatterv(const InV& send, const Out& receive, int root, Communicator& comm) {
+  if (comm.is_inter()) return inter::scatter(send, receive, root, comm);
+  return scatter_linear(Ranks(comm, Tag::scatter), send, receive, root);
+}
+
+Result<> allgather(const In& send, const Out& receive, Communicator& comm) {
+  if (comm.is_inter()) return inter::allgather(send, receive, comm);
+  if (comm.size() == 1) {
+    if (send.buffer != in_place) copy(whole(send), block(receive, 0));
+    return {};
+  }
+  return run_allgather(send, receive, bytes_of(receive.count, *receive.type), comm);
+}
+
+Result<> allgatherv(const In& send, const OutV& receive, Communicator& comm) {
+  if (comm.is_inter()) return inter::allgather(send, receive, comm);
+  if (comm.size() == 1) {
+    if (send.buffer != in_place) copy(whole(send), block(receive, 0));
+    return {};
+  }
+  return run_allgather(send, receive, largest_block(receive, comm.size()), comm);
+}
+
+Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
+  const Ranks ranks(comm, Tag::alltoall);
+  if (comm.is_inter()) return alltoall_pairwise(ranks, send, receive);
+  if (comm.size() == 1) {
+    if (send.buffer != in_place) copy(whole(send), whole(receive));
+    return {};
+  }
+  auto chosen =
+      plan(comm, {.collective = Collective::alltoall, .bytes = bytes_of(receive.count, *receive.type)});
+  if (!chosen) return std::unexpected(std::move(chosen).error());
+  if (chosen->algorithm == Algorithm::flat) return alltoall_flat(*chosen->team, send, receive);
+  if (chosen->algorithm == Algorithm::direct) return alltoall_direct(*chosen->team, send, receive);
+  if (chosen->algorithm == Algorithm::bruck) {
+    // Blocks are copied before any arrives, so that the receive buffer can be read as the send buffer.
+    const bool here = send.buffer == in_place;
+    return alltoall_bruck(ranks, here ? In{receive.buffer, receive.count, receive.type} : send, receive);
+  }
+  if (send.buffer == in_place) return alltoall_in_place(ranks, receive);
+  return alltoall_pairwise(ranks, send, receive);
+}
+
+Result<> alltoallv(const InV& send, const OutV& receive, Communicator& comm) {
+  const Ranks ranks(comm, Tag::alltoall);
+  if (send.buffer == in_place) return alltoall_in_place(ranks, receive);
+  return alltoall_pairwise(ranks, send, receive);
+}
+
+Result<> alltoallw(const InW& send, const OutW& receive, Communicator& comm) {
+  const Ranks ranks(comm, Tag::alltoall);
+  if (send.buffer == in_place) return alltoall_in_place(ranks, receive);
+  return alltoall_pairwise(ranks, send, receive);
+}
+
+Result<> reduce(const void* send, void* receive, const Reduction& what, int root, Communicator& comm) {
+  if (comm.is_inter()) return inter::reduce(send, receive, what, root, comm);
+  if (comm.size() == 1) return take(send, receive, what);
+  auto chosen = plan_reduction(comm, Collective::reduce, what.count, what);
+  if (!chosen) return std::unexpected(std::move(chosen).error());
+  const void* mine = operand(send, receive);
+  const Ranks ranks(comm, Tag::reduce);
+  switch (chosen->algorithm) {
+    case Algorithm::flat:
+      return reduce_flat(*chosen->team, mine, receive, what, root);
+    case Algorithm::counted:
+      return reduce_counted(*chosen->team, mine, receive, what, root);
+    case Algorithm::direct:
+      return reduce_direct(*chosen->team, mine, receive, what, root);
+    case Algorithm::ring:
+      return reduce_ring(ranks, mine, receive, what, root);
+    default:
+      return reduce_binomial(ranks, mine, receive, what, root);
+  }
+}
+
+Result<> allreduce(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  if (comm.is_inter()) return inter::allreduce(send, receive, what, comm);
+  if (comm.size() == 1) return take(send, receive, what);
+  auto chosen = plan_reduction(comm, Collective::allreduce, what.count, what);
+  if (!chosen) return std::unexpected(std::move(chosen).error());
+  return run_allreduce(*chosen, comm, operand(send, receive), receive, what);
+}
+
+Result<> reduce_scatter(const void* send, void* receive, const Integers& counts, const Reduction& what,
+                        Communicator& comm) {
+  if (comm.is_inter()) return inter::reduce_scatter(send, receive, counts, what, comm);
+  if (comm.size() == 1) return take(send, receive, {counts[0], what.type, what.op});
+  return run_reduce_scatter(comm, operand(send, receive), receive, counts, what);
+}
+
+Result<> reduce_scatter_block(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  const Integers counts = Integers::same(what.count);
+  return reduce_scatter(send, receive, counts, what, comm);
+}
+
+Result<> scan(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  if (comm.is_inter()) return no_intercommunicator();
+  if (comm.size() == 1) return take(send, receive, what);
+  auto chosen = plan_reduction(comm, Collective::scan, what.count, what);
+  if (!chosen) return std::unexpected(std::move(chosen).error());
+  const void* mine = operand(send, receive);
+  if (chosen->algorithm == Algorithm::flat) return scan_flat(*chosen->team, mine, receive, what);
+  return scan_doubling(Ranks(comm, Tag::scan), mine, receive, what);
+}
+
+Result<> exscan(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  if (comm.is_inter()) return no_intercommunicator();
+  if (comm.size() == 1) return {};
+  auto chosen = plan_reduction(comm, Collective::scan, what.count, what);
+  if (!chosen) return std::unexpected(std::move(chosen).error());
+  const void* mine = operand(send, receive);
+  if (chosen->algorithm == Algorithm::flat) return exscan_flat(*chosen->team, mine, receive, what);
+  return exscan_doubling(Ranks(comm, Tag::scan), mine, receive, what);
+}
+
+}  // namespace isthmus::coll
