@@ -54,13 +54,15 @@ static inline void check_failed(const char* file, int line, const char* what, co
   do {                                                                                                  \
     const int check_code_ = (call);                                                                     \
     int check_class_ = MPI_SUCCESS, check_length_ = 0;                                                  \
-    char check_text_[MPI_MAX_ERROR_STRING] = "success";                                                 \
+    char check_text_[MPI_MAX_ERROR_STRING] = "success", check_why_[2 * MPI_MAX_ERROR_STRING];           \
     if (check_code_ != MPI_SUCCESS) {                                                                   \
       MPI_Error_class(check_code_, &check_class_);                                                      \
       MPI_Error_string(check_code_, check_text_, &check_length_);                                       \
     }                                                                                                   \
-    if (check_class_ != (expected) || !strstr(check_text_, text))                                       \
-      check_failed(__FILE__, __LINE__, #call " should fail with " #expected " and " text, check_text_); \
+    if (check_class_ != (expected) || !strstr(check_text_, text)) {                                     \
+      snprintf(check_why_, sizeof check_why_, "not with \"%.300s\" but \"%.600s\"", text, check_text_); \
+      check_failed(__FILE__, __LINE__, #call " should fail with " #expected, check_why_);               \
+    }                                                                                                   \
   } while (0)
 
 #endif

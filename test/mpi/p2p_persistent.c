@@ -36,7 +36,7 @@ static void test_inactive(MPI_Request* request) {
 typedef int init_function(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
 
 static void test_mode(init_function* init, int count, int ready) {
-  int *out = malloc(sizeof(int) * (size_t)count), *in = malloc(sizeof(int) * (size_t)count);
+  int *out = calloc((size_t)count, sizeof(int)), *in = calloc((size_t)count, sizeof(int));
   MPI_Request requests[2];
   MPI_Status statuses[2];
   CHECK_MPI(init(out, count, MPI_INT, right, 3, MPI_COMM_WORLD, &requests[1]));
