@@ -128,6 +128,14 @@ ISTHMUS_ENTRY(int, Comm_disconnect)(MPI_Comm* comm) {
               });
 }
 
+ISTHMUS_ENTRY(int, Comm_get_parent)(MPI_Comm* parent) {
+  return call("MPI_Comm_get_parent", [&](Runtime&) -> Result<> {
+    ISTHMUS_TRY(check_pointer(parent, "parent"));
+    *parent = MPI_COMM_NULL;  // this process was not spawned: no process is, in this release
+    return {};
+  });
+}
+
 ISTHMUS_ENTRY(int, Comm_set_info)(MPI_Comm comm, MPI_Info info) {
   return call("MPI_Comm_set_info", comm, [&](Communicator& c) -> Result<> {
     Result<Info*> hints = find_info(info);

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "comm/topology.hpp"
+
+namespace isthmus::abi {
+
+/// The topology of `comm` if it is of kind `T` (`Grid`, `Graph`, `DistributedGraph`); `ErrorClass::topology`
+/// otherwise.
+template <class T>
+Result<const T*> find_topology(const Communicator& comm) {
+  const Topology* topology = topology_of(comm);
+  if (topology == nullptr) return fail(ErrorClass::topology, "comm has no topology");
+  const T* found = std::get_if<T>(topology);
+  if (found == nullptr) return fail(ErrorClass::topology, "comm has a topology of another kind");
+  return found;
+}
+
+}  // namespace isthmus::abi
