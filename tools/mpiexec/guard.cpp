@@ -38,6 +38,7 @@ std::expected<Guard, int> Guard::start() {
   const pid_t pid = ::fork();
   if (pid < 0) return std::unexpected(errno);
   if (pid == 0) {
+    writer.reset();
     ::setpgid(0, 0);
     watch(reader.get());
   }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,15 @@ bool same_file(int a, int b) {
   struct stat first{}, second{};
   return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
          first.st_ino == second.st_ino;
+}
+
+/// Whether ranks do better not to write there themselves: several of them into a file or a pipe, where their
+/// lines would mix (on a terminal each write is a line), and any of them on a terminal with `stty tostop`,
+/// which stops writers that are in its background, as ranks are.
+bool better_through_mpiexec(int fd, std::uint32_t ranks) {
+  termios terminal{};
+  if (::tcgetattr(fd, &terminal) == 0) return (terminal.c_lflag & TOSTOP) != 0;
+  return ranks > 1 && kind_of(fd) != S_IFCHR;  // a device: /dev/null
 }
 
 bool writable_now(int fd) {
@@ -152,7 +162,7 @@ Output::Output(OutputMode mode, std::uint32_t ranks) : tagged_(mode == OutputMod
     if (fd == STDOUT_FILENO || !same_file(STDOUT_FILENO, STDERR_FILENO))
       lanes_.push_back(std::make_unique<Lane>(fd));
     const bool through =
-        mode == OutputMode::automatic ? ranks > 1 && kind_of(fd) != S_IFCHR : mode != OutputMode::direct;
+        mode == OutputMode::automatic ? better_through_mpiexec(fd, ranks) : mode != OutputMode::direct;
     piped_[static_cast<std::size_t>(fd - STDOUT_FILENO)] = through;
   }
 }

@@ -419,6 +419,11 @@ def test_terminal():
         status, text = on_terminal([str(MPIEXEC), "-n", "1", "sh", "-c", "echo ready; cat; echo after"], b"line\n\x04", b"ready")
         assert status == 0 and "after" in text, text
 
+    with case("a terminal that stops background writers does not stop the ranks"):
+        script = f"stty tostop; exec {MPIEXEC} -n 2 sh -c 'echo shown'"
+        status, text = on_terminal(["/bin/sh", "-c", script], b"", b"never")
+        assert status == 0 and text.count("shown") == 2, text
+
     with case("Ctrl-C ends the job without further words"):
         status, text = on_terminal([str(MPIEXEC), "-n", "2", "sh", "-c", "echo ready; sleep 60"], b"\x03", b"ready\r\nready")
         assert interrupted(status), (status, text)
