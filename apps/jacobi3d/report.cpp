@@ -101,8 +101,9 @@ void print_result(const Options& options, const Solution& solution, MPI_Comm com
     std::printf("  contraction  %.5f an iteration, in theory %.5f\n", std::exp(-rate),
                 std::exp(-solution.theoretical_rate));
   }
+  const char* sound = solution.converged ? "correct" : "within the bound";
   std::printf("  error        %.9e against the analytic solution, allowed %.3e: %s\n", solution.error,
-              solution.bound, solution.within_bound() ? "correct" : "WRONG");
+              solution.bound, solution.within_bound() ? sound : "WRONG");
   std::printf("  time         %.4f ms an iteration (median), %.2f s in all\n", 1e3 * pace, spent[0]);
   std::printf("  halo         %.1f %% of the time; allreduce %.1f %%\n", 100 * all[1] / all[0],
               100 * all[2] / all[0]);
