@@ -4,11 +4,17 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/copy.hpp"
+
 namespace isthmus {
 
 /// Addresses are integers here because a message may start at MPI_BOTTOM, and because a stride may lead
 /// before the start of an array after its last block.
 using Address = std::uintptr_t;
+
+inline std::byte* pointer(Address address) {
+  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
 
 /// `count` blocks of `bytes` bytes, `stride` bytes from start to start.
 struct StridedBlocks {
@@ -16,27 +22,85 @@ struct StridedBlocks {
   std::int64_t count;
   std::int64_t stride;
   std::size_t bytes;
+
+  [[nodiscard]] std::size_t size() const { return bytes * static_cast<std::size_t>(count); }
+  /// Calls `block(address)` for each, in order, until one call returns false.
+  template <class Block>
+  bool each(Block&& block) const {
+    Address at = address;
+    for (std::int64_t i = 0; i < count; ++i, at += static_cast<Address>(stride)) {
+      if (!block(at)) return false;
+    }
+    return true;
+  }
+};
+
+/// `count` times the strided blocks `row`, the first at `row.address`, `stride` bytes apart.
+struct BlockGrid {
+  StridedBlocks row;
+  std::int64_t count;
+  std::int64_t stride;
+  std::size_t bytes;  // of a block
+
+  [[nodiscard]] std::size_t size() const { return row.size() * static_cast<std::size_t>(count); }
+  template <class Block>
+  bool each(Block&& block) const {
+    StridedBlocks next = row;
+    for (std::int64_t i = 0; i < count; ++i, next.address += static_cast<Address>(stride)) {
+      if (!next.each(block)) return false;
+    }
+    return true;
+  }
+};
+
+/// `count` blocks of `bytes` bytes at `offsets` from `address`.
+struct ListedBlocks {
+  Address address;
+  const std::int64_t* offsets;
+  std::int64_t count;
+  std::size_t bytes;
+
+  [[nodiscard]] std::size_t size() const { return bytes * static_cast<std::size_t>(count); }
+  template <class Block>
+  bool each(Block&& block) const {
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (!block(address + static_cast<Address>(offsets[i]))) return false;
+    }
+    return true;
+  }
+};
+
+/// `count` blocks at `offsets` from `address`, from `packed[i]` to `packed[i + 1]` in the packed message.
+struct VariedBlocks {
+  Address address;
+  const std::int64_t* offsets;
+  const std::uint64_t* packed;
+  std::int64_t count;
+
+  [[nodiscard]] std::size_t size() const { return packed[count] - packed[0]; }
+  /// Calls `block(address, bytes)`.
+  template <class Block>
+  bool each(Block&& block) const {
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (!block(address + static_cast<Address>(offsets[i]), packed[i + 1] - packed[i])) return false;
+    }
+    return true;
+  }
 };
 
 namespace detail {
 
-inline std::byte* pointer(Address address) {
-  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+/// Copies `bytes` bytes, or, where that is 0, `any_bytes`.
+template <std::size_t bytes>
+void copy_block(std::byte* to, const std::byte* from, std::size_t any_bytes) {
+  std::memcpy(to, from, bytes != 0 ? bytes : any_bytes);
 }
 
-template <std::size_t bytes>
-void gather(std::byte* out, const StridedBlocks& from) {
-  Address in = from.address;
-  for (std::int64_t i = 0; i < from.count; ++i, in += static_cast<Address>(from.stride), out += bytes) {
-    std::memcpy(out, pointer(in), bytes);
-  }
-}
-
-template <std::size_t bytes>
-void scatter(const StridedBlocks& to, const std::byte* in) {
-  Address out = to.address;
-  for (std::int64_t i = 0; i < to.count; ++i, out += static_cast<Address>(to.stride), in += bytes) {
-    std::memcpy(pointer(out), in, bytes);
+inline void copy_varied(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes <= 32) {
+    copy_small(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
   }
 }
 
@@ -60,8 +124,6 @@ void with_block_size(std::size_t bytes, Work&& work) {
       return work.template operator()<24>();
     case 32:
       return work.template operator()<32>();
-    case 64:
-      return work.template operator()<64>();
     default:
       return work.template operator()<0>();
   }
@@ -70,32 +132,44 @@ void with_block_size(std::size_t bytes, Work&& work) {
 }  // namespace detail
 
 /// Collects the blocks into `out`, which has room for all of them.
-inline void gather_blocks(std::byte* out, const StridedBlocks& from) {
+template <class Blocks>
+void gather_blocks(std::byte* out, const Blocks& from) {
   detail::with_block_size(from.bytes, [&]<std::size_t bytes>() {
-    if constexpr (bytes != 0) {
-      detail::gather<bytes>(out, from);
-    } else {
-      Address in = from.address;
-      for (std::int64_t i = 0; i < from.count; ++i, in += static_cast<Address>(from.stride)) {
-        std::memcpy(out, detail::pointer(in), from.bytes);
-        out += from.bytes;
-      }
-    }
+    const std::size_t step = bytes != 0 ? bytes : from.bytes;
+    from.each([&](Address block) {
+      detail::copy_block<bytes>(out, pointer(block), step);
+      out += step;
+      return true;
+    });
+  });
+}
+
+inline void gather_blocks(std::byte* out, const VariedBlocks& from) {
+  from.each([&](Address block, std::size_t bytes) {
+    detail::copy_varied(out, pointer(block), bytes);
+    out += bytes;
+    return true;
   });
 }
 
 /// The inverse of `gather_blocks`.
-inline void scatter_blocks(const StridedBlocks& to, const std::byte* in) {
+template <class Blocks>
+void scatter_blocks(const Blocks& to, const std::byte* in) {
   detail::with_block_size(to.bytes, [&]<std::size_t bytes>() {
-    if constexpr (bytes != 0) {
-      detail::scatter<bytes>(to, in);
-    } else {
-      Address out = to.address;
-      for (std::int64_t i = 0; i < to.count; ++i, out += static_cast<Address>(to.stride)) {
-        std::memcpy(detail::pointer(out), in, to.bytes);
-        in += to.bytes;
-      }
-    }
+    const std::size_t step = bytes != 0 ? bytes : to.bytes;
+    to.each([&](Address block) {
+      detail::copy_block<bytes>(pointer(block), in, step);
+      in += step;
+      return true;
+    });
+  });
+}
+
+inline void scatter_blocks(const VariedBlocks& to, const std::byte* in) {
+  to.each([&](Address block, std::size_t bytes) {
+    detail::copy_varied(pointer(block), in, bytes);
+    in += bytes;
+    return true;
   });
 }
 

@@ -13,9 +13,10 @@ namespace {
 struct PackVisitor {
   std::byte* out;
 
-  bool operator()(const StridedBlocks& from) {
+  template <class Blocks>
+  bool operator()(const Blocks& from) {
     gather_blocks(out, from);
-    out += from.bytes * static_cast<std::size_t>(from.count);
+    out += from.size();
     return true;
   }
 };
@@ -23,9 +24,10 @@ struct PackVisitor {
 struct UnpackVisitor {
   const std::byte* in;
 
-  bool operator()(const StridedBlocks& to) {
+  template <class Blocks>
+  bool operator()(const Blocks& to) {
     scatter_blocks(to, in);
-    in += to.bytes * static_cast<std::size_t>(to.count);
+    in += to.size();
     return true;
   }
 };
@@ -35,12 +37,12 @@ struct SegmentVisitor {
   std::size_t used = 0;
   std::uint64_t bytes = 0;
 
-  bool operator()(const StridedBlocks& blocks) {
-    Address address = blocks.address;
-    for (std::int64_t i = 0; i < blocks.count; ++i, address += static_cast<Address>(blocks.stride)) {
-      if (!add(detail::pointer(address), blocks.bytes)) return false;
-    }
-    return true;
+  template <class Blocks>
+  bool operator()(const Blocks& blocks) {
+    return blocks.each([&](Address block) { return add(pointer(block), blocks.bytes); });
+  }
+  bool operator()(const VariedBlocks& blocks) {
+    return blocks.each([&](Address block, std::size_t size) { return add(pointer(block), size); });
   }
 
   bool add(std::byte* data, std::size_t size) {
@@ -74,7 +76,7 @@ std::size_t Cursor::pack(std::span<std::byte> out) noexcept {
   const std::uint64_t bytes = std::min<std::uint64_t>(out.size(), remaining());
   if (bytes == 0) return 0;
   if (is_single_block(top_)) {
-    std::memcpy(out.data(), detail::pointer(address_ + position_), bytes);
+    std::memcpy(out.data(), pointer(address_ + position_), bytes);
   } else {
     PackVisitor visitor{out.data()};
     Walk(*layout_, visitor).range(top_, address_, position_, bytes);
@@ -87,7 +89,7 @@ std::size_t Cursor::unpack(std::span<const std::byte> in) noexcept {
   const std::uint64_t bytes = std::min<std::uint64_t>(in.size(), remaining());
   if (bytes == 0) return 0;
   if (is_single_block(top_)) {
-    std::memcpy(detail::pointer(address_ + position_), in.data(), bytes);
+    std::memcpy(pointer(address_ + position_), in.data(), bytes);
   } else {
     UnpackVisitor visitor{in.data()};
     Walk(*layout_, visitor).range(top_, address_, position_, bytes);
@@ -110,21 +112,36 @@ void Cursor::seek(std::uint64_t position) noexcept {
 
 std::optional<Segment> Cursor::single_segment() const noexcept {
   if (!is_single_block(top_)) return std::nullopt;
-  return Segment{detail::pointer(address_), top_.bytes};
+  return Segment{pointer(address_), top_.bytes};
 }
 
 std::uint64_t Cursor::mean_block() const noexcept {
   return top_.blocks == 0 ? 0 : top_.size / top_.blocks;
 }
 
+namespace {
+
+/// Bytes of a contiguous message that fit into `room`.
+std::size_t fitting(const Datatype& type, std::int64_t count, std::size_t room) {
+  return std::min(static_cast<std::size_t>(count) * static_cast<std::size_t>(type.size()), room);
+}
+
+}  // namespace
+
 std::size_t pack(const Datatype& type, const void* base, std::int64_t count,
                  std::span<std::byte> out) noexcept {
-  return Cursor(type, const_cast<void*>(base), count).pack(out);
+  if (!type.is_contiguous()) return Cursor(type, const_cast<void*>(base), count).pack(out);
+  const std::size_t bytes = fitting(type, count, out.size());
+  if (bytes != 0) std::memcpy(out.data(), base, bytes);
+  return bytes;
 }
 
 std::size_t unpack(const Datatype& type, void* base, std::int64_t count,
                    std::span<const std::byte> in) noexcept {
-  return Cursor(type, base, count).unpack(in);
+  if (!type.is_contiguous()) return Cursor(type, base, count).unpack(in);
+  const std::size_t bytes = fitting(type, count, in.size());
+  if (bytes != 0) std::memcpy(base, in.data(), bytes);
+  return bytes;
 }
 
 namespace {
@@ -157,6 +174,14 @@ std::uint64_t copy_by_staging(Cursor& source, Cursor& target) {
 
 std::uint64_t copy(const Datatype& from_type, const void* from, std::int64_t from_count,
                    const Datatype& to_type, void* to, std::int64_t to_count) noexcept {
+  if (from_type.is_contiguous()) {
+    const std::size_t bytes = fitting(from_type, from_count, SIZE_MAX);
+    return unpack(to_type, to, to_count, {static_cast<const std::byte*>(from), bytes});
+  }
+  if (to_type.is_contiguous()) {
+    const std::size_t bytes = fitting(to_type, to_count, SIZE_MAX);
+    return pack(from_type, from, from_count, {static_cast<std::byte*>(to), bytes});
+  }
   Cursor source(from_type, const_cast<void*>(from), from_count);
   Cursor target(to_type, to, to_count);
   if (const auto whole = source.single_segment()) return target.unpack({whole->data, whole->bytes});

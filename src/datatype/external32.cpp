@@ -159,7 +159,7 @@ bool for_each_part(const Run& run, Part&& part) {
   Address element = run.address;
   for (std::int64_t i = 0; i < run.count; ++i, element += static_cast<Address>(run.stride)) {
     for (std::size_t p = 0; p < parts; ++p) {
-      if (!part(detail::pointer(element + p * Conversion::inside))) return false;
+      if (!part(pointer(element + p * Conversion::inside))) return false;
     }
   }
   return true;

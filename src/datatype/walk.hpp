@@ -9,8 +9,8 @@
 
 namespace isthmus {
 
-/// Visits the blocks of a packed range of a layout, in packed order. `Visitor` is called with a
-/// `StridedBlocks` and returns whether to go on.
+/// Visits the blocks of a packed range of a layout, in packed order. `Visitor` is called with each of the
+/// kinds of blocks in block_copy.hpp and returns whether to go on.
 ///
 /// There is no state to resume from: a range is found again from its packed position, by one division for
 /// each regular level and one binary search for each irregular one.
@@ -49,22 +49,35 @@ class Walk {
     switch (node.kind) {
       case Layout::Kind::blocks:
         return visitor_(StridedBlocks{address, node.count, node.stride, node.bytes});
-      case Layout::Kind::loop: {
-        const Node& child = layout_.node(node.child);
-        for (std::int64_t i = 0; i < node.count; ++i, address = step(address, node.stride)) {
-          if (!whole(child, address)) return false;
+      case Layout::Kind::loop:
+        return whole_loop(node, address);
+      case Layout::Kind::list:
+        if (uniform(node)) {
+          return visitor_(ListedBlocks{address, layout_.offsets(node), node.count, node.bytes});
+        }
+        return visitor_(VariedBlocks{address, layout_.offsets(node), layout_.packed(node), node.count});
+      case Layout::Kind::sequence: {
+        const Layout::Child* children = layout_.children(node);
+        for (std::int64_t i = 0; i < node.count; ++i) {
+          if (!whole(layout_.node(children[i].node), step(address, children[i].offset))) return false;
         }
         return true;
       }
-      case Layout::Kind::list:
-      case Layout::Kind::sequence:
-        for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(node.count); ++i) {
-          if (!entry(node, address, i, 0, entry_size(node, i))) return false;
-        }
-        return true;
       default:
         return true;
     }
+  }
+
+  bool whole_loop(const Node& node, Address address) {
+    const Node& child = layout_.node(node.child);
+    if (child.kind == Layout::Kind::blocks) {
+      const StridedBlocks row{address, child.count, child.stride, child.bytes};
+      return visitor_(BlockGrid{row, node.count, node.stride, child.bytes});
+    }
+    for (std::int64_t i = 0; i < node.count; ++i, address = step(address, node.stride)) {
+      if (!whole(child, address)) return false;
+    }
+    return true;
   }
 
   bool block(Address address, std::uint64_t skip, std::uint64_t bytes) {
@@ -90,26 +103,44 @@ class Walk {
 
   bool loop(const Node& node, Address address, std::uint64_t skip, std::uint64_t limit) {
     const Node& child = layout_.node(node.child);
-    std::uint64_t inside = skip % node.bytes;
-    for (std::uint64_t i = skip / node.bytes; limit != 0; ++i) {
+    std::uint64_t i = skip / node.bytes;
+    if (const std::uint64_t inside = skip % node.bytes; inside != 0) {
       const std::uint64_t rest = std::min(node.bytes - inside, limit);
-      if (!range(child, step(address, i, node.stride), inside, rest)) return false;
+      if (!range(child, step(address, i++, node.stride), inside, rest)) return false;
       limit -= rest;
-      inside = 0;
     }
-    return true;
+    if (const std::uint64_t full = limit / node.bytes; full != 0) {
+      Node part = node;
+      part.count = static_cast<std::int64_t>(full);
+      if (!whole_loop(part, step(address, i, node.stride))) return false;
+      i += full;
+      limit -= full * node.bytes;
+    }
+    return range(child, step(address, i, node.stride), 0, limit);
   }
 
   bool irregular(const Node& node, Address address, std::uint64_t skip, std::uint64_t limit) {
+    const std::uint64_t end = skip + limit;
     std::uint64_t i = entry_at(node, skip);
-    std::uint64_t inside = skip - entry_start(node, i);
-    for (; limit != 0; ++i) {
+    if (const std::uint64_t inside = skip - entry_start(node, i); inside != 0) {
       const std::uint64_t rest = std::min(entry_size(node, i) - inside, limit);
-      if (!entry(node, address, i, inside, rest)) return false;
-      limit -= rest;
-      inside = 0;
+      if (!entry(node, address, i++, inside, rest)) return false;
+      skip += rest;
     }
-    return true;
+    if (skip == end) return true;
+    const std::uint64_t last = entry_at(node, end - 1);
+    const std::uint64_t after = entry_start(node, last) + entry_size(node, last) == end ? last + 1 : last;
+    if (after > i && !whole(entries(node, i, after), address)) return false;
+    return after > last || entry(node, address, last, 0, end - entry_start(node, last));
+  }
+
+  /// The entries from `begin` to before `end` of a list or sequence, as a node whose `size` is not set.
+  static Node entries(const Node& node, std::uint64_t begin, std::uint64_t end) {
+    Node part = node;
+    part.first += begin;
+    part.packed += begin;
+    part.count = static_cast<std::int64_t>(end - begin);
+    return part;
   }
 
   static bool uniform(const Node& node) { return node.kind == Layout::Kind::list && node.bytes != 0; }
