@@ -101,9 +101,9 @@ class Datatype final : public RefCounted {
   /// Named or unnamed predefined type: always committed, must not be freed (MPI 5.0, section 5.1.9).
   [[nodiscard]] bool is_predefined() const noexcept { return predefined_; }
   /// The named type whose data this predefined type has: itself, or for example `real8` for what
-  /// MPI_Type_create_f90_real(15, MPI_UNDEFINED) gives. Nothing for derived and value-index types.
+  /// MPI_Type_create_f90_real(15, MPI_UNDEFINED) gives. Nothing for derived types and pairs.
   [[nodiscard]] std::optional<Basic> as_basic() const noexcept { return basic_; }
-  /// The parts of a pair type, named or made by MPI_Type_get_value_index.
+  /// The parts of a pair type.
   [[nodiscard]] const std::optional<PairParts>& as_pair() const noexcept { return pair_; }
   /// The one basic type that all elements have, if it is one.
   [[nodiscard]] std::optional<Basic> only_basic() const noexcept { return only_basic_; }

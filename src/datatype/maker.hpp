@@ -20,8 +20,6 @@ class Datatype::Maker {
   [[nodiscard]] static Datatype* named(const BasicInfo& info);
   /// An unnamed predefined type with the data of `basic`, made from `contents`.
   [[nodiscard]] static Datatype* unnamed(Basic basic, Contents contents);
-  /// An unnamed predefined pair type.
-  [[nodiscard]] static Datatype* unnamed_pair(PairParts parts, Contents contents);
 
  private:
   static void finish_predefined(Datatype& type);

@@ -202,10 +202,7 @@ ReduceKernel complex_kernel(OpCode code) {
 
 /// An index as a number that orders as it does. Only ties need it, so the kind is decided at run time.
 std::int64_t index_key(const std::byte* index, Representation representation) {
-  constexpr auto sign = std::numeric_limits<std::int64_t>::min();
   switch (representation) {
-    case Representation::uint64:
-      return static_cast<std::int64_t>(load<std::uint64_t>(index) ^ static_cast<std::uint64_t>(sign));
     case Representation::float32: {
       const auto bits = load<std::int32_t>(index);
       return bits < 0 ? bits ^ std::numeric_limits<std::int32_t>::max() : bits;
@@ -215,15 +212,12 @@ std::int64_t index_key(const std::byte* index, Representation representation) {
       return bits < 0 ? bits ^ std::numeric_limits<std::int64_t>::max() : bits;
     }
     default:
-      return with_number(representation, std::int64_t{0}, [&]<class T>(Number<T>) -> std::int64_t {
-        if constexpr (is_integer<T> && sizeof(T) <= 8) return static_cast<std::int64_t>(load<T>(index));
-        return 0;
-      });
+      return load<std::int32_t>(index);
   }
 }
 
 std::size_t index_size(Representation representation) {
-  return with_number(representation, std::size_t{0}, []<class T>(Number<T>) { return sizeof(T); });
+  return representation == Representation::float64 ? sizeof(double) : sizeof(std::int32_t);
 }
 
 template <class T, bool greatest>

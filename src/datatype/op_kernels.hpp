@@ -18,7 +18,7 @@ using ReduceKernel = void (*)(const void* a, const void* b, void* out, std::size
 struct PairLayout {
   std::int64_t extent;
   std::int64_t index_offset;
-  Representation index;
+  Representation index;  // int32, float32 or float64
 };
 
 /// MPI_MINLOC and MPI_MAXLOC; otherwise as `ReduceKernel`.

@@ -84,15 +84,6 @@ Datatype* Datatype::Maker::unnamed(Basic basic, Contents contents) {
   return type;
 }
 
-Datatype* Datatype::Maker::unnamed_pair(PairParts parts, Contents contents) {
-  auto* type = new Datatype;
-  type->bounds_ = pair_bounds(parts);
-  type->pair_ = parts;
-  type->contents_ = std::move(contents);
-  finish_predefined(*type);
-  return type;
-}
-
 namespace {
 
 /// Pairs come after the types that they are made of.

@@ -109,11 +109,6 @@ constexpr std::array sized_types{
     Sized{SizeClass::complex, 16, Basic::complex16}, Sized{SizeClass::complex, 32, Basic::complex32},
 };
 
-bool is_integer(TypeClass type_class) {
-  return type_class == TypeClass::c_integer || type_class == TypeClass::fortran_integer ||
-         type_class == TypeClass::multi_language;
-}
-
 std::optional<Basic> named_pair(Basic value, Basic index) {
   std::optional<Basic> found;
   for_each_basic([&](const BasicInfo& info) {
@@ -154,24 +149,8 @@ Result<Datatype*> value_index_type(Datatype& value, Datatype& index) {
     return fail(ErrorClass::type, "value and index types must be predefined");
   }
   if (!value.as_basic() || !index.as_basic()) return nullptr;
-  const BasicInfo& value_info = info(*value.as_basic());
-  const BasicInfo& index_info = info(*index.as_basic());
-  if (const auto named = named_pair(value_info.basic, index_info.basic)) return &Datatype::basic(*named);
-
-  const bool ordered = is_integer(value_info.type_class) || value_info.type_class == TypeClass::floating;
-  const bool computable = ordered && value_info.representation != Representation::none;
-  if (!computable || !is_integer(index_info.type_class) || index_info.size > 8) return nullptr;
-
-  const std::int64_t alignment = index_info.alignment;
-  const PairParts parts{value_info.basic, index_info.basic,
-                        (value_info.size + alignment - 1) / alignment * alignment};
-  return cache().find_or_make(
-      {Combiner::value_index, static_cast<int>(parts.value), static_cast<int>(parts.index)}, [&] {
-        Contents contents;
-        contents.combiner = Combiner::value_index;
-        contents.types = {Ref<Datatype>::share(&value), Ref<Datatype>::share(&index)};
-        return Datatype::Maker::unnamed_pair(parts, std::move(contents));
-      });
+  const std::optional<Basic> named = named_pair(*value.as_basic(), *index.as_basic());
+  return named ? &Datatype::basic(*named) : nullptr;
 }
 
 }  // namespace isthmus

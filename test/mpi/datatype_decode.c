@@ -72,9 +72,6 @@ static void unnamed_types(void) {
 
   CHECK_MPI(MPI_Type_get_value_index(MPI_FLOAT, MPI_INT, &type));
   CHECK(type == MPI_FLOAT_INT);
-  CHECK_MPI(MPI_Type_get_value_index(MPI_DOUBLE, MPI_LONG, &type));
-  CHECK_MPI(MPI_Type_get_value_index(MPI_DOUBLE, MPI_LONG, &again));
-  CHECK(type == again && type != MPI_DATATYPE_NULL);
   CHECK_MPI(MPI_Type_get_value_index(MPI_C_DOUBLE_COMPLEX, MPI_INT, &type));
   CHECK(type == MPI_DATATYPE_NULL);
 }

@@ -237,14 +237,10 @@ TEST(Unnamed, SizesMatchNamedTypes) {
   EXPECT_EQ(match_size_type(SizeClass::integer, 3).error().error_class(), ErrorClass::arg);
 }
 
-TEST(Unnamed, ValueIndexTypesAreNamedWhereTheyCanBe) {
+TEST(Unnamed, ValueIndexTypesAreTheNamedPairs) {
   EXPECT_EQ(*value_index_type(Datatype::basic(Basic::float_), integer()), &Datatype::basic(Basic::float_int));
-  Datatype* const pair = *value_index_type(real(), Datatype::basic(Basic::int64));
-  ASSERT_NE(pair, nullptr);
-  EXPECT_EQ(pair, *value_index_type(real(), Datatype::basic(Basic::int64)));
-  EXPECT_EQ(pair->size(), 16);
-  EXPECT_EQ(pair->combiner(), Combiner::value_index);
-  EXPECT_EQ(pair->contents().types[0].get(), &real());
+  EXPECT_EQ(*value_index_type(integer(), integer()), &Datatype::basic(Basic::two_int));
+  EXPECT_EQ(*value_index_type(real(), Datatype::basic(Basic::int64)), nullptr);
   EXPECT_EQ(*value_index_type(Datatype::basic(Basic::complex8), integer()), nullptr);
   const auto derived = contiguous_type(1, integer(), Form::small);
   EXPECT_EQ(value_index_type(**derived, integer()).error().error_class(), ErrorClass::type);

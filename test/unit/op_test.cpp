@@ -310,10 +310,6 @@ TEST(Op, LocatesInEveryPairType) {
   check_pairs<float, float>(Datatype::basic(Basic::two_real));
   check_pairs<double, double>(Datatype::basic(Basic::two_double_precision));
   check_pairs<int, int>(Datatype::basic(Basic::two_integer));
-  check_pairs<double, std::uint64_t>(
-      **value_index_type(Datatype::basic(Basic::double_), Datatype::basic(Basic::uint64)));
-  check_pairs<std::int8_t, std::int16_t>(
-      **value_index_type(Datatype::basic(Basic::int8), Datatype::basic(Basic::int16)));
 }
 
 TEST(Op, ComputesUnnamedPredefinedTypes) {
