@@ -74,8 +74,7 @@ class HandleTable {
       free_.pop_back();
     }
     Slot& slot = slots_[index];
-    slot.generation = (slot.generation + 1) & 0xff'ffff;
-    const std::uintptr_t value = HandleValue::make(kind, slot.generation, index);
+    const std::uintptr_t value = HandleValue::make(kind, slot.stamp + 1, index);
     slot.stamp = HandleValue::stamp(value);
     slot.uses = 1;
     if (object->handle == 0) object->handle = value;
@@ -111,7 +110,7 @@ class HandleTable {
     if (!object || HandleValue::predefined(value)) return {};
     const std::uint32_t index = HandleValue::index(value);
     if (--slots_[index].uses != 0) return Ref<Object>::share(object);
-    slots_[index].stamp = 0;
+    slots_[index].stamp &= 0xff'ffff;
     slots_[index].object = nullptr;
     free_.push_back(index);
     if (object->handle == value) object->handle = 0;
@@ -127,7 +126,7 @@ class HandleTable {
     const auto value = static_cast<std::uint32_t>(number);
     if (HandleValue::predefined(value)) return reinterpret_cast<Handle>(std::uintptr_t{value});
     const std::uint32_t index = HandleValue::index(value);
-    if (index >= slots_.size() || slots_[index].stamp == 0) return nullptr;
+    if (index >= slots_.size() || !slots_[index].object) return nullptr;
     return reinterpret_cast<Handle>((std::uintptr_t{slots_[index].stamp} << 32) | value);
   }
 
@@ -146,8 +145,8 @@ class HandleTable {
  private:
   struct Slot {
     Object* object = nullptr;
-    std::uint32_t stamp = 0;  ///< kind and generation of the living handle, 0 if none
-    std::uint32_t generation = 0;
+    /// Kind and generation of the living handle; of a free slot the last generation, with kind 0.
+    std::uint32_t stamp = 0;
     std::uint32_t uses = 0;  ///< how often the program was given the handle
   };
   std::vector<Object*> predefined_;  ///< by constant; immortal

@@ -6,6 +6,9 @@
 #include "abi/request.hpp"
 #include "abi/transfer.hpp"
 
+// What a body is: inlined, although each is used by the two forms of its function.
+#define ISTHMUS_INLINE __attribute__((always_inline))
+
 namespace isthmus::abi {
 namespace {
 
@@ -18,7 +21,7 @@ namespace {
 template <SendMode mode>
 [[gnu::always_inline]] inline int send(const char* function, const void* buf, MPI_Count count,
                                        MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) noexcept {
-  return call(function, comm, [&](Communicator& c) -> Result<> {
+  return call(function, comm, [&](Communicator& c) ISTHMUS_INLINE -> Result<> {
     Payload payload;
     if (!make_payload(Runtime::get(), buf, count, datatype, payload)) [[unlikely]]
       return std::unexpected(explain_payload(buf, count, datatype, send_names));
@@ -34,7 +37,7 @@ template <SendMode mode>
 [[gnu::always_inline]] inline int receive(const char* function, void* buf, MPI_Count count,
                                           MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                                           MPI_Status* status) noexcept {
-  return call(function, comm, [&](Communicator& c) -> Result<> {
+  return call(function, comm, [&](Communicator& c) ISTHMUS_INLINE -> Result<> {
     Payload payload;
     if (!make_payload(Runtime::get(), buf, count, datatype, payload)) [[unlikely]]
       return std::unexpected(explain_payload(buf, count, datatype, receive_names));
@@ -55,7 +58,7 @@ template <SendMode mode>
 [[gnu::always_inline]] inline int start_send(const char* function, const void* buf, MPI_Count count,
                                              MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                                              MPI_Request* request) noexcept {
-  return call(function, comm, [&](Communicator& c) -> Result<> {
+  return call(function, comm, [&](Communicator& c) ISTHMUS_INLINE -> Result<> {
     if (!request) [[unlikely]]
       return check_pointer(request, "request");
     Payload payload;
@@ -75,7 +78,7 @@ template <SendMode mode>
 [[gnu::always_inline]] inline int start_receive(const char* function, void* buf, MPI_Count count,
                                                 MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                                                 MPI_Request* request) noexcept {
-  return call(function, comm, [&](Communicator& c) -> Result<> {
+  return call(function, comm, [&](Communicator& c) ISTHMUS_INLINE -> Result<> {
     if (!request) [[unlikely]]
       return check_pointer(request, "request");
     Payload payload;

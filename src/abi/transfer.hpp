@@ -43,7 +43,9 @@ inline bool make_payload(const Runtime& runtime, const void* buffer, MPI_Count c
     return false;
   if (in_first_page(buffer, *type) && bytes != 0) [[unlikely]]
     return false;
-  payload = Payload::of(buffer, count, *type);
+  auto* data = static_cast<std::byte*>(const_cast<void*>(buffer));
+  payload = type->is_contiguous() ? Payload{data, static_cast<std::uint64_t>(bytes), nullptr, 0}
+                                  : Payload{data, static_cast<std::uint64_t>(bytes), type, count};
   return true;
 }
 
