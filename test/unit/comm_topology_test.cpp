@@ -27,6 +27,7 @@ TEST(Topology, BalancesDimensionsLargestFirst) {
   EXPECT_THAT(balanced(8, {4, 2}), ElementsAre(4, 2));
   EXPECT_THAT(balanced(2 * 3 * 5 * 7 * 11, {0, 0}), ElementsAre(55, 42));
   EXPECT_THAT(balanced(1 << 20, {0, 0, 0, 0}), ElementsAre(32, 32, 32, 32));
+  EXPECT_THAT(balanced(2147483647, {0, 0}), ElementsAre(2147483647, 1)) << "a prime";
 }
 
 TEST(Topology, RefusesDimensionsThatDoNotDivide) {
