@@ -507,6 +507,45 @@ def test_failures():
         expect(result, status=1, err=r"^mpiexec: cannot start rank \d+: .*limit of processes", within=20)
 
 
+PHASES = ("before-init", "init", "eager", "rendezvous", "allreduce", "large allreduce", "barrier", "receive", "finalize",
+          "after-finalize")  # fmt: skip
+
+
+def kill_in_phase(program, phase, ranks, victim):
+    """Seconds from the kill of that rank to the end of mpiexec."""
+    job = Running("-n", ranks, program, phase)
+    pids = dict(line.split() for line in job.wait_for_lines(ranks))
+    time.sleep(0.2)  # to be well inside
+    begin = time.monotonic()
+    os.kill(int(pids[str(victim)]), signal.SIGKILL)
+    status, _, err = job.finish()
+    seconds = time.monotonic() - begin
+    line = rf"mpiexec: rank {victim} \(pid {pids[str(victim)]}\) on host \S+ killed by signal 9 \(Killed\); ending the job\n"
+    assert status == 137 and re.fullmatch(line, err), (status, err)
+    return seconds
+
+
+def test_phases():
+    """kill -9 of a rank of a real MPI job, wherever it is."""
+    program = suite.tmp / "phases"
+    with case("the program for the phases compiles"):
+        expect(suite.run([PREFIX / "bin/mpicc", "-Wall", "-Wextra", "-Werror", "test/launch/phases.c", "-o", program]), status=0)
+    for phase in PHASES:
+        for ranks, victim in ((3, 1), (8, 0)):
+            with case(f"kill -9 of rank {victim} of {ranks} in phase {phase}: the job ends within 2 s"):
+                seconds = [kill_in_phase(program, phase, ranks, victim)]
+                while seconds[-1] > 2 and len(seconds) < 3:  # a busy machine gets several tries
+                    seconds.append(kill_in_phase(program, phase, ranks, victim))
+                assert seconds[-1] <= 2, f"took {seconds} s"
+    for phase in ("rendezvous", "barrier"):
+        with case(f"kill -9 of mpiexec in phase {phase} leaves nothing"):
+            job = Running("-n", 4, program, phase)
+            job.wait_for_lines(4)
+            os.kill(job.pid, signal.SIGKILL)
+            job.finish()
+            assert wait_until(lambda: not marked_processes(), 5), marked_processes()
+
+
 def test_leftovers():
     with case("descendants of a rank that fails go with it, daemons too"):
         script = "(sleep 61 &); setsid sleep 62 & sleep 0.3; exit 3"
@@ -776,6 +815,7 @@ test_placement()
 test_output()
 test_terminal()
 test_failures()
+test_phases()
 test_leftovers()
 test_signals()
 test_bad_input()
