@@ -6,7 +6,9 @@
 namespace isthmus::coll {
 
 void copy(const Payload& from, const Payload& to) {
-  if (from.bytes == 0 || from.data == to.data) return;
+  if (from.bytes == 0) return;
+  // The same address alone says little: absolute types begin at MPI_BOTTOM.
+  if (from.data == to.data && from.type == to.type) return;
   if (!from.type && !to.type)
     std::memcpy(to.data, from.data, std::min(from.bytes, to.bytes));
   else if (!from.type)
