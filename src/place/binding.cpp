@@ -6,22 +6,6 @@
 namespace isthmus {
 namespace {
 
-/// The cores in the order in which ranks are dealt out to them.
-std::vector<const Core*> deal(const Topology& topology, MapBy map) {
-  std::map<int, std::vector<const Core*>> groups;
-  for (const Core& core : topology.cores)
-    groups[map == MapBy::package ? core.package : map == MapBy::numa ? core.numa : 0].push_back(&core);
-  std::vector<const Core*> order;
-  for (std::size_t round = 0; order.size() < topology.cores.size(); ++round)
-    for (const auto& [number, group] : groups) {
-      if (map == MapBy::core)
-        order.insert(order.end(), group.begin(), group.end());
-      else if (round < group.size())
-        order.push_back(group[round]);
-    }
-  return order;
-}
-
 /// All allowed hardware threads of the core's socket or NUMA node.
 CpuSet cpus_around(const Topology& topology, const Core& center, int Core::* domain) {
   CpuSet set;
@@ -37,7 +21,24 @@ bool single(const Topology& topology, const CpuSet& cpus, int Core::* domain, in
   });
 }
 
-Binding bind(const Topology& topology, const Core& core, BindTo to) {
+}  // namespace
+
+std::vector<const Core*> deal_cores(const Topology& topology, MapBy map) {
+  std::map<int, std::vector<const Core*>> groups;
+  for (const Core& core : topology.cores)
+    groups[map == MapBy::package ? core.package : map == MapBy::numa ? core.numa : 0].push_back(&core);
+  std::vector<const Core*> order;
+  for (std::size_t round = 0; order.size() < topology.cores.size(); ++round)
+    for (const auto& [number, group] : groups) {
+      if (map == MapBy::core)
+        order.insert(order.end(), group.begin(), group.end());
+      else if (round < group.size())
+        order.push_back(group[round]);
+    }
+  return order;
+}
+
+Binding bind_around(const Topology& topology, const Core& core, BindTo to) {
   Binding binding;
   if (to == BindTo::none) return binding;
   if (to == BindTo::core) return {core.package, core.numa, core.index, core.cpus};
@@ -46,8 +47,6 @@ Binding bind(const Topology& topology, const Core& core, BindTo to) {
   if (single(topology, binding.cpus, &Core::numa, core.numa)) binding.numa = core.numa;
   return binding;
 }
-
-}  // namespace
 
 std::string Binding::to_string() const {
   if (cpus.empty()) return "not bound";
@@ -62,12 +61,11 @@ std::string Binding::to_string() const {
 }
 
 std::vector<Binding> bind_ranks(const Topology& topology, std::uint32_t ranks, BindTo to, MapBy map) {
-  if (to == BindTo::automatic) to = ranks <= topology.cores.size() ? BindTo::core : BindTo::none;
-  const std::vector<const Core*> order = deal(topology, map);
+  const std::vector<const Core*> order = deal_cores(topology, map);
   std::vector<Binding> bindings;
   bindings.reserve(ranks);
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
-    bindings.push_back(bind(topology, *order[rank % order.size()], to));
+    bindings.push_back(bind_around(topology, *order[rank % order.size()], to));
   return bindings;
 }
 

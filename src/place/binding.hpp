@@ -11,7 +11,6 @@ namespace isthmus {
 
 /// What each rank is confined to.
 enum class BindTo : std::uint8_t {
-  automatic,  ///< core where every rank gets its own, none otherwise
   core,
   package,  ///< socket
   numa,
@@ -35,7 +34,13 @@ struct Binding {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// A place for each rank. A pure function; past the last core it begins again with the first.
+/// The cores in the order in which ranks are dealt out to them.
+std::vector<const Core*> deal_cores(const Topology& topology, MapBy map);
+
+/// The place of a rank that got `core`.
+Binding bind_around(const Topology& topology, const Core& core, BindTo to);
+
+/// A place for each rank. Past the last core it begins again with the first.
 std::vector<Binding> bind_ranks(const Topology& topology, std::uint32_t ranks, BindTo to, MapBy map);
 
 }  // namespace isthmus

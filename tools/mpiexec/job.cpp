@@ -46,6 +46,18 @@ std::uint32_t default_ranks(const Job& job) {
   return std::clamp<std::uint32_t>(job.processors, 1, static_cast<std::uint32_t>(job.topology.cores.size()));
 }
 
+/// Without --bind-to: a core for each rank, if there are enough that no other job has, else none. Jobs that
+/// start at the same time, as the tests of a project do, would all be bound to the first cores otherwise.
+std::vector<Binding> bind_to_free_cores(const Topology& topology, std::uint32_t ranks, MapBy map,
+                                        CoreClaims& claims) {
+  if (ranks > topology.cores.size()) return bind_ranks(topology, ranks, BindTo::none, map);
+  if (!topology.this_machine) return bind_ranks(topology, ranks, BindTo::core, map);
+  std::vector<Binding> bindings;
+  for (const Core& core : claims.claim(topology, ranks, map))
+    bindings.push_back(bind_around(topology, core, BindTo::core));
+  return bindings.empty() ? bind_ranks(topology, ranks, BindTo::none, map) : bindings;
+}
+
 std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
   std::set<std::string> unknown;
   for (const Part& part : options.parts) {
@@ -78,7 +90,8 @@ std::expected<Job, StartError> Job::plan(const Options& options) {
   const std::string& first = job.parts.front().program.arguments.front();
   job.name = fmt::format("{:.48}.{}", first.substr(first.rfind('/') + 1), ::getpid());
   job.idle = choose_idle(job.settings.idle, job.ranks, job.processors);
-  job.bindings = bind_ranks(job.topology, job.ranks, options.bind, options.map);
+  job.bindings = options.bind ? bind_ranks(job.topology, job.ranks, *options.bind, options.map)
+                              : bind_to_free_cores(job.topology, job.ranks, options.map, job.claims);
   return job;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/settings.hpp"
+#include "core_claims.hpp"
 #include "environment.hpp"
 #include "launch/shared_region.hpp"
 #include "options.hpp"
@@ -31,6 +32,7 @@ struct Job {
   Settings settings;  ///< for the job as a whole
   std::vector<PartPlan> parts;
   std::vector<Binding> bindings;      ///< by rank
+  CoreClaims claims;                  ///< of the cores that ranks are bound to without having been told
   std::vector<std::string> warnings;  ///< for the user, once
 
   /// Finds programs, processors and places. Starts nothing and leaves nothing behind.

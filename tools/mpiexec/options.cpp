@@ -182,11 +182,10 @@ const std::vector<Option> table{
      "WHAT",
      Scope::job,
      Group::placement,
-     "Confine each rank to a core, socket or numa node, or to none. Default: core where every rank gets a "
-     "core "
-     "of its own, none otherwise.",
+     "Confine each rank to a core, socket or numa node, or to none. Default: core if there is one for each "
+     "rank that no other job of mpiexec has, none otherwise.",
      [](State& s, Operands o) {
-       return choose(s.options.bind, o[0],
+       return choose(s.options.bind.emplace(), o[0],
                      std::array<std::pair<std::string_view, BindTo>, 4>{{{"core", BindTo::core},
                                                                          {"socket", BindTo::package},
                                                                          {"numa", BindTo::numa},

@@ -36,7 +36,7 @@ struct Part {
 struct Options {
   std::vector<Part> parts;
   std::vector<Export> exports;  ///< for all parts
-  BindTo bind = BindTo::automatic;
+  std::optional<BindTo> bind;  ///< nothing: a core for each rank where there are enough that no other job has
   MapBy map = MapBy::core;
   OutputMode output = OutputMode::automatic;
   std::optional<std::chrono::duration<double>> timeout;

@@ -284,6 +284,25 @@ def test_placement():
         result = mpiexec("-n", "2", "--bind-to", "none", "grep", "-h", "Cpus_allowed_list", "/proc/self/status")
         assert len(set(result.out.splitlines())) == 1, str(result)
 
+    with case("jobs at the same time are not bound to the same cores, unless told to"):
+        cores = len(os.sched_getaffinity(0))
+        if cores < 2 or suite.run(["unshare", "-n", "true"]).status != 0:
+            raise Skip("needs two processors and a network namespace of its own")
+        first = suite.tmp / "first-job"
+        report = f'"{MPIEXEC}" --report-bindings -n'
+        script = f"""
+            {report} 1 sleep 60 2>"{first}" & job=$!
+            until test -s "{first}"; do sleep 0.05; done
+            cat "{first}"
+            {report} 1 true 2>&1
+            {report} {cores} true 2>&1
+            {report} 1 --bind-to core true 2>&1
+            kill $job; wait $job"""
+        result = suite.run(["unshare", "-n", "sh", "-c", script])
+        reports = [line.split(": ", 1)[1] for line in result.out.splitlines()]
+        assert reports[0] != reports[1] and reports[1].startswith("core "), str(result)
+        assert reports[2 : 2 + cores] == ["not bound"] * cores and reports[-1] == reports[0], str(result)
+
     with case("affinity of mpiexec itself bounds its ranks"):
         first = min(os.sched_getaffinity(0))
         result = suite.run(["taskset", "-c", first, MPIEXEC, "-v", PROBE, "join", "report", "finalize"])
