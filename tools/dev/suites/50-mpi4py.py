@@ -1,0 +1,5 @@
+# title: mpi4py built from source with our mpicc, and its own tests
+# timeout: 1200
+import runpy
+
+runpy.run_path("test/mpi4py/run.py", run_name="__main__")
