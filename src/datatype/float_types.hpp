@@ -5,12 +5,12 @@
 /// The C++ names of the compiler's types beyond the standard ones, where it has them.
 namespace isthmus {
 
-__extension__ typedef __int128 Int128;
-__extension__ typedef unsigned __int128 UInt128;
+using Int128 = __int128;
+using UInt128 = unsigned __int128;
 
 #if defined(__FLT16_MANT_DIG__)
 #define ISTHMUS_HAS_FLOAT16 1
-__extension__ typedef _Float16 Float16;
+using Float16 = _Float16;
 #else
 #define ISTHMUS_HAS_FLOAT16 0
 #endif
@@ -21,7 +21,7 @@ __extension__ typedef _Float16 Float16;
 using Float128 = long double;
 #elif defined(__SIZEOF_FLOAT128__)
 #define ISTHMUS_HAS_FLOAT128 1
-__extension__ typedef __float128 Float128;
+using Float128 = __float128;
 #else
 #define ISTHMUS_HAS_FLOAT128 0
 #endif

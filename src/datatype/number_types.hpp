@@ -11,7 +11,7 @@ namespace isthmus {
 /// The type of an integer or real representation.
 template <class T>
 struct Number {
-  using type = T;
+  using Type = T;
 };
 
 /// Calls `work(Number<T>{})` with the C++ type of an integer or real representation; otherwise returns

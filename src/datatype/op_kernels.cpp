@@ -62,19 +62,19 @@ inline constexpr bool is_integer =
 /// Where integer arithmetic wraps around, as programs expect, instead of being undefined.
 template <class T>
 struct Wrapping {
-  using type = T;
+  using Type = T;
 };
 template <class T>
   requires is_integer<T>
 struct Wrapping<T> {
-  using type = std::conditional_t<(sizeof(T) <= 4), std::uint32_t,
+  using Type = std::conditional_t<(sizeof(T) <= 4), std::uint32_t,
                                   std::conditional_t<sizeof(T) == 8, std::uint64_t, UInt128>>;
 };
 
 template <class T>
 struct Sum {
   static T of(T a, T b) {
-    using W = typename Wrapping<T>::type;
+    using W = typename Wrapping<T>::Type;
     return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
   }
 };
@@ -82,7 +82,7 @@ struct Sum {
 template <class T>
 struct Product {
   static T of(T a, T b) {
-    using W = typename Wrapping<T>::type;
+    using W = typename Wrapping<T>::Type;
     return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
   }
 };
