@@ -1,6 +1,6 @@
 """That this suite notices what it is for: cases that fail on one rank only, die or hang, and entries of the list that are stale."""
 
-import missing
+import known_failures
 import package
 from jobs import Outcome, run_modules
 
@@ -60,6 +60,8 @@ LIST = """
 [One-Sided Communications]
 test_a.*     # at all
 test_b.T.x 2 3
+[a mistake]
+test_d.* | 1 != 2
 """
 
 
@@ -83,11 +85,14 @@ def check_list():
         ("test_a.T.x", 5, Outcome("ok"), "fail"),  # stale
         ("test_b.T.x", 2, unsupported, "skip"),
         ("test_b.T.x", 5, unsupported, "fail"),  # not listed for this number of ranks
+        ("test_a.T.x", 5, Outcome("skip", "mpi-win"), "skip"),
+        ("test_d.T.x", 1, Outcome("fail", "1 != 2"), "skip"),
+        ("test_d.T.x", 1, unsupported, "fail"),  # fails with other words
         ("test_c.T.x", 5, unsupported, "fail"),  # not listed
         ("test_c.T.x", 5, Outcome("ok"), "ok"),
     ]
     for case, ranks, outcome, expected in cases:
-        verdict, words = missing.judge(missing.parse(LIST), case, ranks, outcome)
+        verdict, words = known_failures.judge(known_failures.parse(LIST), case, ranks, outcome)
         assert verdict == expected, (case, ranks, outcome, verdict, words)
 
 
@@ -95,5 +100,5 @@ def check(suite):
     """Needs mpi4py, which record.py imports."""
     with suite.case("the runner notices cases that fail on one rank, die, hang or cannot begin, and goes on after them"):
         check_jobs(suite)
-    with suite.case("the list excuses what a missing function caused, and nothing else"):
+    with suite.case("the list of known failures excuses what fails for the reason given there, and nothing else"):
         check_list()

@@ -13,6 +13,7 @@ import faulthandler
 import json
 import os
 import sys
+import traceback
 import unittest
 
 
@@ -73,23 +74,23 @@ class Recorder(unittest.TestResult):
 class NotLoaded(unittest.TestCase):
     """Stands for the cases of a module that cannot be imported."""
 
-    def __init__(self, module, error):
+    def __init__(self, module):
         super().__init__("not_loaded")
         self._module = module
-        self._error = error
+        self._error = traceback.format_exc()
 
     def id(self):
         return f"{self._module}.import"
 
     def not_loaded(self):
-        raise self._error
+        self.fail(self._error)
 
 
 def load(module):
     try:
         return unittest.defaultTestLoader.loadTestsFromName(module)
-    except Exception as error:
-        return NotLoaded(module, error)
+    except Exception:
+        return NotLoaded(module)
 
 
 def cases_of(tests):

@@ -5,7 +5,7 @@ import sys
 
 sys.path[:0] = ["tools/dev", "test/mpi4py"]
 import harness
-import missing
+import known_failures
 import package
 from jobs import run_modules
 from suite import PREFIX, Suite
@@ -40,14 +40,14 @@ def table(counts):
 
 
 def run_tests():
-    entries = missing.read()
+    entries = known_failures.read()
     counts = collections.Counter()
     modules = [f"test_{module}" for module in MODULES]
     for ranks in RANKS:
         folder = suite.tmp / f"ranks-{ranks}"
         outcomes, breaks = run_modules(ranks, modules, folder, python=package.PYTHON, env=package.environment())
         for case, outcome in outcomes.items():
-            verdict, words = missing.judge(entries, case, ranks, outcome)
+            verdict, words = known_failures.judge(entries, case, ranks, outcome)
             name = f"{case} at {ranks}"
             counts[case.partition(".")[0].removeprefix("test_"), ranks, verdict] += 1
             if verdict == "skip":
@@ -59,7 +59,7 @@ def run_tests():
             if not any(counts[module, ranks, status] for status in ("ok", "fail", "skip")):
                 suite.fail(f"test_{module} has cases at {ranks}")
     for entry in entries:
-        suite.check(f"missing.txt: {entry.pattern} is still missing", entry.used, "no case of this name failed: take it off the list")
+        suite.check(f"{known_failures.FILE.name}: {entry.pattern} is about a case", entry.used, "no case that it names failed: take it off")
     table(counts)
 
 
