@@ -168,6 +168,7 @@ Result<std::vector<Job>> local_jobs(std::uint32_t ranks, wire::RingGeometry geom
     unbind_place(region->view.block(rank).place);
     UniqueFd fd = rank == 0 ? std::move(region->fd) : UniqueFd{};
     jobs.push_back(make_job(rank, false, SharedRegion{std::move(fd), region->mapping, region->view}));
+    jobs.back().in_process = true;
     ISTHMUS_TRY(enter_roster(jobs.back(), {}));
   }
   return jobs;

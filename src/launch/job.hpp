@@ -17,9 +17,10 @@ namespace isthmus::launch {
 struct Job {
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
-  bool singleton = true;  ///< started without a launcher: a job of one rank
-  std::string name;       ///< the job's, for messages
-  std::string host;       ///< this host, as the launcher saw it
+  bool singleton = true;    ///< started without a launcher: a job of one rank
+  bool in_process = false;  ///< all ranks are threads of this process: `local_jobs`
+  std::string name;         ///< the job's, for messages
+  std::string host;         ///< this host, as the launcher saw it
   wire::RegionView region;
   std::shared_ptr<const SharedMapping> mapping;  ///< keeps `region` valid
   UniqueFd region_fd;                            ///< empty but for the first of `local_jobs`

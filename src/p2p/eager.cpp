@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/copy.hpp"
 #include "p2p/engine.hpp"
@@ -27,7 +28,7 @@ std::uint64_t fill(const Payload& payload, const std::byte* bytes, std::uint64_t
 
 void pack_into(const Payload& payload, std::byte* to) {
   if (!payload.type) {
-    std::memcpy(to, payload.data, payload.bytes);
+    if (payload.bytes != 0) std::memcpy(to, payload.data, payload.bytes);
     return;
   }
   Cursor cursor(*payload.type, payload.data, payload.count);
@@ -76,6 +77,12 @@ Request* Engine::start_send(const Target& target, const Payload& payload, SendMo
 
 Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode) {
   if (!peer.out.open()) connect(peer);
+  if (!peer.out.open()) {
+    Request* send = make_send(target, payload, mode);
+    send->status.error = static_cast<int>(ErrorClass::intern);
+    finish(*send);
+    return send;
+  }
   if (payload.bytes <= eager_limit_ && mode == SendMode::standard && peer.waiting.empty() &&
       emit_eager(peer, target, payload, nullptr)) {
     after_publish(peer);
@@ -141,7 +148,9 @@ bool Engine::emit_eager(Peer& peer, const Target& target, const Payload& payload
     header.flag = wire::CellFlag::synchronous;
     eager.sender = synchronous->cookie();
   }
-  if (payload.bytes > piece_bytes && !sleeps_) {
+  // No more pieces than half of the cells, so that they always find room in the end.
+  if (payload.bytes > piece_bytes && !sleeps_ &&
+      payload.bytes <= std::uint64_t{piece_bytes} * (region_.layout().geometry.cells / 2)) {
     if (!emit_pieces(peer, header, eager, payload)) return false;
   } else {
     std::byte* to = peer.out.reserve(header.size);
@@ -274,8 +283,8 @@ void Engine::receive_eager(Peer& peer, const wire::CellHeader& header, const wir
     return malformed(peer, "source beyond its group");
   if (eager.bytes < header.size || eager.bytes > wire::maximum_piece(region_.layout().geometry)) [[unlikely]]
     return malformed(peer, "eager message longer than a ring carries");
-  peer.incoming_receive = nullptr;
-  peer.incoming_message = nullptr;
+  if (peer.incoming_left != 0) [[unlikely]]
+    abandon_pieces(peer);
   peer.incoming_left = eager.bytes - header.size;
   const bool synchronous = header.flag == wire::CellFlag::synchronous;
   peer.traffic.add_received(Protocol::eager, eager.bytes);
@@ -312,7 +321,7 @@ void Engine::add_piece(Peer& peer, const std::byte* bytes, std::uint32_t size) {
   const std::uint64_t taken = std::min<std::uint64_t>(size, receive.limit - receive.moved);
   if (receive.cursor)
     receive.cursor->unpack({bytes, taken});
-  else
+  else if (taken != 0)
     std::memcpy(receive.payload.data + receive.moved, bytes, taken);
   receive.moved += taken;
   if (peer.incoming_left == 0) {
@@ -331,6 +340,20 @@ void Engine::receive_more(Peer& peer, const std::byte* bytes, std::uint32_t size
   std::memcpy(message->data + message->arrived, bytes, size);
   message->arrived += size;
   if (peer.incoming_left == 0) peer.incoming_message = nullptr;
+}
+
+/// Ends a message that its sender has not ended, before the next one takes its place.
+void Engine::abandon_pieces(Peer& peer) {
+  malformed(peer, "message that ends before its last piece");
+  peer.incoming_left = 0;
+  if (UnexpectedMessage* message = std::exchange(peer.incoming_message, nullptr)) {
+    std::memset(message->data + message->arrived, 0, message->bytes - message->arrived);
+    message->arrived = message->bytes;
+  }
+  if (Request* receive = std::exchange(peer.incoming_receive, nullptr)) {
+    receive->status.error = static_cast<int>(ErrorClass::intern);
+    finish(*receive);
+  }
 }
 
 void Engine::deliver(Request& receive, int source, int tag, const std::byte* bytes, std::uint64_t size) {

@@ -19,16 +19,9 @@ constexpr std::uint32_t default_eager_limit = 16 * 1024;
 
 std::uint32_t choose_eager_limit(const Settings& settings, const wire::RingGeometry& geometry) {
   const std::uint64_t wanted = settings.eager_limit != 0 ? settings.eager_limit : default_eager_limit;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, wire::maximum_piece(geometry)));
-}
-
-/// The header as it is now; the writer may change its memory at any time, so that only this copy may be
-/// checked and used.
-wire::CellHeader copy_header(const wire::Cell& cell) noexcept {
-  static_assert(sizeof(wire::CellHeader) == 24 && alignof(wire::CellHeader) == 8);
-  const volatile auto* words = reinterpret_cast<const volatile std::uint64_t*>(&cell.header);
-  const std::array<std::uint64_t, 3> copied{words[0], words[1], words[2]};
-  return std::bit_cast<wire::CellHeader>(copied);
+  // What fits into the cell of its envelope needs no further one.
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(wanted, wire::inline_capacity, wire::maximum_piece(geometry)));
 }
 
 }  // namespace
@@ -84,7 +77,7 @@ void Engine::discover() {
   const auto directory = region_.directory(rank_);
   for (PeerId id = 0; id < size_; ++id) {
     const std::uint32_t entry = directory[id].load(std::memory_order_acquire);
-    if (entry == 0) continue;
+    if (entry == 0 || id == rank_) continue;  // messages to oneself take no ring
     Peer& found = peer(id);
     if (found.in.open()) continue;
     if (entry > region_.ring_capacity()) {
@@ -145,8 +138,11 @@ unsigned Engine::drain_doorbells() {
 unsigned Engine::drain(Peer& peer) {
   unsigned happened = 0;
   const wire::RingGeometry& geometry = region_.layout().geometry;
-  while (const wire::Cell* cell = peer.in.front()) {
-    const wire::CellHeader header = copy_header(*cell);
+  // One round of the ring at most: a sender that never stops must not keep this rank from all else.
+  while (happened < geometry.cells) {
+    const wire::Cell* cell = peer.in.front();
+    if (!cell) return happened;
+    const auto header = wire::copy_out<wire::CellHeader>(&cell->header);
     ++happened;
     if (header.kind == wire::CellKind::eager_inline && header.size <= wire::inline_capacity &&
         header.source >= 0) [[likely]] {
@@ -162,8 +158,7 @@ unsigned Engine::drain(Peer& peer) {
     const bool has_piece = wire::has_piece(header.kind);
     const std::byte* piece = has_piece ? peer.in.piece(header.size) : nullptr;
     if (header.kind == wire::CellKind::eager) {
-      wire::EagerHeader eager;
-      std::memcpy(&eager, cell->payload.data(), sizeof eager);
+      const auto eager = wire::copy_out<wire::EagerHeader>(cell->payload.data());
       receive_eager(peer, header, eager, piece);
     } else if (header.kind == wire::CellKind::eager_more) {
       receive_more(peer, piece, header.size);
@@ -173,6 +168,10 @@ unsigned Engine::drain(Peer& peer) {
     const bool room_made = has_piece ? peer.in.pop_piece(header.size) : peer.in.pop();
     if (room_made) notify(peer.id);
   }
+  // There may be more, and its doorbell has been taken.
+  if (sleeps_)
+    region_.doorbells(rank_)[peer.id / 64].fetch_or(std::uint64_t{1} << (peer.id % 64),
+                                                    std::memory_order_relaxed);
   return happened;
 }
 
@@ -288,10 +287,14 @@ void Engine::close_context(MatchContext& context) {
   matcher_.close(context.id());
 }
 
-void Engine::finalize() {
-  if (settings_.explain) report();
+void Engine::settle() {
   // Receives that were freed unmatched stay unmatched; sends must leave, because peers may wait for them.
   wait_for([this] { return pending_sends_ == 0 && outbound_.empty() && shares_.empty(); });
+}
+
+void Engine::finalize() {
+  if (settings_.explain) report();
+  settle();
   std::atomic<std::uint32_t>& count = region_.header().finalize_count;
   if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
     for (PeerId id = 0; id < size_; ++id)
@@ -330,12 +333,12 @@ const Reach& Engine::push_reach(PeerId id) {
   return found.push;
 }
 
-Result<> Engine::push(PeerId peer, std::uint64_t address, const void* from, std::uint64_t bytes) {
-  return cma::write(region_.block(peer).place.pid, address, from, bytes);
+Result<> Engine::push(PeerId id, std::uint64_t address, const void* from, std::uint64_t bytes) {
+  return cma::write(peer(id).pid, address, from, bytes);
 }
 
-Result<> Engine::pull(PeerId peer, std::uint64_t address, void* to, std::uint64_t bytes) {
-  return cma::read(region_.block(peer).place.pid, address, to, bytes);
+Result<> Engine::pull(PeerId id, std::uint64_t address, void* to, std::uint64_t bytes) {
+  return cma::read(peer(id).pid, address, to, bytes);
 }
 
 }  // namespace isthmus

@@ -143,14 +143,16 @@ class Engine {
   /// Whether this process can read the memory of `peer` (tries it the first time), else why not.
   const Reach& pull_reach(PeerId peer);
   /// Reads `bytes` at `address` of `peer`; only where `pull_reach` holds.
-  Result<> pull(PeerId peer, std::uint64_t address, void* to, std::uint64_t bytes);
+  Result<> pull(PeerId id, std::uint64_t address, void* to, std::uint64_t bytes);
   /// The same for writing to the memory of `peer`.
   const Reach& push_reach(PeerId peer);
-  Result<> push(PeerId peer, std::uint64_t address, const void* from, std::uint64_t bytes);
+  Result<> push(PeerId id, std::uint64_t address, const void* from, std::uint64_t bytes);
 
   // --- end
   // ------------------------------------------------------------------------------------------------------------------------
 
+  /// Completes everything that peers may still need of this rank: its sends.
+  void settle();
   /// Completes everything that peers may still need of this rank, meets all ranks, and marks this one
   /// finalized.
   void finalize();
@@ -203,6 +205,7 @@ class Engine {
   void receive_eager(Peer& peer, const wire::CellHeader& header, const wire::EagerHeader& eager,
                      const std::byte* bytes);
   void receive_more(Peer& peer, const std::byte* bytes, std::uint32_t size);
+  void abandon_pieces(Peer& peer);
   UnexpectedMessage* make_unexpected(Peer& peer, MatchContext& context, const wire::CellHeader& header,
                                      std::uint64_t bytes);
   static void begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes);
@@ -243,9 +246,10 @@ class Engine {
   const bool sleeps_;
   std::uint32_t eager_limit_;
   EngineLock lock_;
+  // Unexpected messages point to their peers, and requests own what may close a context when it goes.
+  std::vector<std::unique_ptr<Peer>> peers_;
   Matcher matcher_;
   RequestPool requests_;
-  std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> inbound_;    ///< peers whose ring to this rank is open
   std::vector<Peer*> outbound_;   ///< peers with something to send
   std::vector<Request*> shares_;  ///< copies by both sides that wait for the other side

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 
 #include "p2p/engine.hpp"
 
 namespace isthmus {
 namespace {
+
+/// More than a rank with 16,384 different peers has to say.
+constexpr std::uint64_t longest_report = 64 << 20;
 
 std::string size_text(std::uint64_t bytes) {
   if (bytes == UINT64_MAX) return "any size";
@@ -103,7 +107,7 @@ void Engine::report() {
   for (PeerId id = 1; id < size_; ++id) {
     const UnexpectedMessage* message = nullptr;
     wait_for([&] { return (message = context.find(static_cast<int>(id), 0)) != nullptr; });
-    std::string text(message->bytes, '\0');
+    std::string text(std::min(message->bytes, longest_report), '\0');
     receive(context, static_cast<int>(id), 0, Payload::of(text.data(), text.size()));
     print(text);
   }

@@ -44,6 +44,14 @@ UnexpectedMessage* MatchContext::find(int source, int tag) const noexcept {
   return message;
 }
 
+Matcher::~Matcher() {
+  for (auto& [id, context] : contexts_)
+    while (UnexpectedMessage* message = context->first_unexpected()) {
+      context->remove(message);
+      delete message;
+    }
+}
+
 MatchContext& Matcher::lookup(ContextId id) {
   auto& slot = contexts_[id];
   if (!slot) slot = std::make_unique<MatchContext>(id, default_sources_);

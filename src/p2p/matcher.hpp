@@ -104,6 +104,11 @@ class MatchContext {
 /// All matching spaces of one engine. The only owner of matching order.
 class Matcher {
  public:
+  Matcher() = default;
+  ~Matcher();
+  Matcher(const Matcher&) = delete;
+  Matcher& operator=(const Matcher&) = delete;
+
   /// The space of `id`, made if a message comes before its communicator does; then with room for
   /// `default_sources`.
   MatchContext& context(ContextId id) {

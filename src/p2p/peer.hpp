@@ -64,10 +64,16 @@ class Peer {
   std::uint64_t incoming_left = 0;
   std::uint32_t last_piece = 0;  ///< bytes last written to the byte ring, the guess for the next message
 
+  std::uint8_t shares_held = 0;  ///< one bit for each `wire::Share` of `in` that a receive still looks at
+
+  /// The process that the probe reached; 0 until then. Kept, because what the region says may change.
+  std::int32_t pid = 0;
   bool probed = false;
   Reach pull = std::unexpected(Reason{"not tried yet"});
   Reach push = std::unexpected(Reason{"not tried yet"});
   Plan plan;  ///< for messages from the peer; its eager part holds for both directions
+
+  static_assert(wire::shares_per_ring <= 8 * sizeof shares_held);
 
   Traffic traffic;
   bool reported = false;  ///< a malformed cell has been reported

@@ -1,8 +1,12 @@
 // Messages too long to travel with their envelope: the receiver, who alone knows both memories, decides how
 // the bytes go.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
+#include <string>
 
 #include "p2p/engine.hpp"
 
@@ -27,15 +31,14 @@ std::uint64_t chunk_count(std::uint64_t bytes, std::uint32_t chunk) {
 
 template <class T>
 T read_payload(const wire::Cell& cell) {
-  T value;
-  std::memcpy(&value, cell.payload.data(), sizeof value);
-  return value;
+  return wire::copy_out<T>(cell.payload.data());
 }
 
 }  // namespace
 
 void Engine::send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes) {
   if (!peer.out.open()) connect(peer);
+  if (!peer.out.open()) return;
   const wire::CellHeader header{.context = 0,
                                 .source = 0,
                                 .tag = 0,
@@ -63,7 +66,8 @@ void Engine::receive_control(Peer& peer, const wire::CellHeader& header, const w
     return receive_fragment(peer, read_payload<wire::FragmentHeader>(cell), bytes, header.size);
   // The rest concerns a send of ours; every offer begins with its cookie.
   Request* send = requests_.find(read_payload<wire::Cookie>(cell));
-  if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->unsent)
+  if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->unsent ||
+      send->transfer != Request::Transfer::none)
     return malformed(peer, "answer to a send that is not pending");
   switch (header.kind) {
     case Kind::acknowledge:
@@ -71,8 +75,8 @@ void Engine::receive_control(Peer& peer, const wire::CellHeader& header, const w
       return finish(*send);
     case Kind::clear_to_send: {
       const auto offer = read_payload<wire::ReceiveOffer>(cell);
-      if (offer.bytes > send->payload.bytes || send->limit != 0)
-        return malformed(peer, "asks for more than was offered");
+      if (offer.bytes > send->payload.bytes) return malformed(peer, "asks for more than was offered");
+      send->transfer = Request::Transfer::stream;
       send->remote = offer.receiver;
       send->limit = offer.bytes;
       if (send->payload.type)
@@ -91,6 +95,8 @@ void Engine::receive_control(Peer& peer, const wire::CellHeader& header, const w
 void Engine::receive_offer(Peer& peer, const wire::CellHeader& header, const wire::SendOffer& offer) {
   MatchContext& context = matcher_.context(header.context);
   if (!context.is_source(header.source)) return malformed(peer, "source beyond its group");
+  if (offer.bytes > std::numeric_limits<std::int64_t>::max())
+    return malformed(peer, "offer beyond all memory");
   if (Request* receive = context.match(header.source, header.tag))
     return begin_rendezvous(peer, *receive, header.source, header.tag, offer);
   UnexpectedMessage* message = matcher_.take_message();
@@ -131,6 +137,7 @@ void Engine::begin_rendezvous(Peer& peer, Request& receive, int source, int tag,
   if (receive.payload.type)
     receive.cursor =
         std::make_unique<Cursor>(*receive.payload.type, receive.payload.data, receive.payload.count);
+  receive.transfer = Request::Transfer::stream;
   peer.traffic.add_received(Protocol::stream, receive.limit);
   const wire::ReceiveOffer answer{
       .sender = offer.sender, .receiver = receive.cookie(), .bytes = receive.limit};
@@ -138,7 +145,7 @@ void Engine::begin_rendezvous(Peer& peer, Request& receive, int source, int tag,
 }
 
 Result<> Engine::pull_all(Peer& peer, Request& receive, std::uint64_t address) {
-  const pid_t pid = region_.block(peer.id).place.pid;
+  const pid_t pid = peer.pid;
   if (!receive.payload.type) return cma::read(pid, address, receive.payload.data, receive.limit);
   Cursor cursor(*receive.payload.type, receive.payload.data, receive.payload.count);
   std::array<Segment, 256> segments;
@@ -160,11 +167,14 @@ Result<> Engine::pull_all(Peer& peer, Request& receive, std::uint64_t address) {
 bool Engine::begin_split(Peer& peer, Request& receive, const wire::SendOffer& offer) {
   for (std::uint32_t index = 0; index < wire::shares_per_ring; ++index) {
     wire::Share& share = peer.in.share(index);
-    if (share.in_use.load(std::memory_order_acquire) != 0) continue;
+    // The sender may have let go of one whose end the receive here has not seen yet.
+    if ((peer.shares_held >> index & 1U) != 0 || share.in_use.load(std::memory_order_acquire) != 0) continue;
     share.claimed.store(0, std::memory_order_relaxed);
     share.done.store(0, std::memory_order_relaxed);
     share.failed.store(0, std::memory_order_relaxed);
     share.in_use.store(1, std::memory_order_release);
+    peer.shares_held |= static_cast<std::uint8_t>(1U << index);
+    receive.transfer = Request::Transfer::split;
     receive.share = index;
     receive.chunk = chunk_for(receive.limit);
     receive.remote_address = offer.address;
@@ -183,9 +193,10 @@ bool Engine::begin_split(Peer& peer, Request& receive, const wire::SendOffer& of
 }
 
 void Engine::join_split(Peer& peer, Request& send, const wire::SplitOffer& offer) {
-  if (offer.bytes > send.payload.bytes || offer.share >= wire::shares_per_ring ||
+  if (send.payload.type || offer.bytes > send.payload.bytes || offer.share >= wire::shares_per_ring ||
       offer.chunk != chunk_for(offer.bytes))
     return malformed(peer, "offer of a shared copy that does not fit the send");
+  send.transfer = Request::Transfer::split;
   send.limit = offer.bytes;
   send.share = offer.share;
   send.chunk = offer.chunk;
@@ -201,8 +212,9 @@ void Engine::join_split(Peer& peer, Request& send, const wire::SplitOffer& offer
 void Engine::copy_chunks(Peer& peer, Request& request, wire::Share& share, bool front) {
   const std::uint64_t total = chunk_count(request.limit, request.chunk);
   const std::uint64_t step = front ? 1 : std::uint64_t{1} << 32;
-  const pid_t pid = region_.block(peer.id).place.pid;
-  for (;;) {
+  const pid_t pid = peer.pid;
+  // Neither side can honestly have more than all of them.
+  for (std::uint64_t turn = 0; turn < total; ++turn) {
     const std::uint64_t claimed = share.claimed.fetch_add(step, std::memory_order_acq_rel);
     const std::uint64_t from_front = claimed & 0xffff'ffff;
     const std::uint64_t from_back = claimed >> 32;
@@ -225,7 +237,10 @@ bool Engine::finish_share(Peer& peer, Request& request) {
   if (share.done.load(std::memory_order_acquire) < chunk_count(request.limit, request.chunk)) return false;
   if (share.failed.load(std::memory_order_relaxed) != 0)
     request.status.error = static_cast<int>(ErrorClass::buffer);
-  if (!receiver) share.in_use.store(0, std::memory_order_release);
+  if (receiver)
+    peer.shares_held &= static_cast<std::uint8_t>(~(1U << request.share));
+  else
+    share.in_use.store(0, std::memory_order_release);
   notify(peer.id);
   finish(request);
   return true;
@@ -246,7 +261,7 @@ unsigned Engine::stream(Peer& peer) {
     if (!to) break;
     if (send->cursor)
       send->cursor->pack({to, bytes});
-    else
+    else if (bytes != 0)
       std::memcpy(to, send->payload.data + send->moved, bytes);
     const wire::FragmentHeader fragment{.receiver = send->remote, .offset = send->moved};
     const wire::CellHeader header{.context = 0,
@@ -273,7 +288,8 @@ void Engine::receive_fragment(Peer& peer, const wire::FragmentHeader& fragment, 
                               std::uint32_t size) {
   Request* receive = requests_.find(fragment.receiver);
   if (!receive || receive->kind != Request::Kind::receive || receive->peer != &peer || receive->complete ||
-      fragment.offset != receive->moved || size > receive->limit - receive->moved)
+      receive->transfer != Request::Transfer::stream || fragment.offset != receive->moved ||
+      size > receive->limit - receive->moved)
     return malformed(peer, "fragment that no receive waits for");
   if (receive->cursor)
     receive->cursor->unpack({bytes, size});
@@ -288,9 +304,10 @@ void Engine::probe_reach(Peer& peer) {
     peer.probed = true;
     return;
   }
-  wire::PlaceRecord& place = region_.block(peer.id).place;
-  const std::uint64_t address = std::atomic_ref(place.probe_address).load(std::memory_order_acquire);
-  if (address == 0) return;  // it has not come that far in MPI_Init: try again next time
+  wire::PlaceRecord& published = region_.block(peer.id).place;
+  if (std::atomic_ref(published.probe_address).load(std::memory_order_acquire) == 0)
+    return;  // it has not come that far in MPI_Init: try again next time
+  const auto place = wire::copy_out<wire::PlaceRecord>(&published);
   peer.probed = true;
   const auto to_reach = [](Result<> result) -> Reach {
     if (result) return {};
@@ -298,9 +315,15 @@ void Engine::probe_reach(Peer& peer) {
   };
   if (settings_.cma == CmaSetting::off) {
     peer.pull = peer.push = std::unexpected(Reason{"switched off by ISTHMUS_CMA=off"});
+  } else if (place.pid == ::getpid() && !job_.in_process) {
+    // Containers often have the same pid inside. And a peer that names this process as its own, with a nonce
+    // that it knows to be here, would have it write wherever the peer likes.
+    peer.pull = peer.push = std::unexpected(Reason{
+        "it has the pid of this process, " + std::to_string(place.pid) + ", in a pid namespace of its own"});
   } else {
-    peer.pull = to_reach(cma::try_read(place.pid, address, place.probe_nonce));
-    peer.push = to_reach(cma::try_write(place.pid, address, place.probe_nonce));
+    peer.pid = place.pid;
+    peer.pull = to_reach(cma::try_read(place.pid, place.probe_address, place.probe_nonce));
+    peer.push = to_reach(cma::try_write(place.pid, place.probe_address, place.probe_nonce));
   }
   peer.plan = Plan(
       {.pull = peer.pull, .push = peer.push, .eager_limit = eager_limit_, .split_from = default_split_from});

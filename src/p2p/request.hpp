@@ -20,6 +20,12 @@ class Peer;
 class Request {
  public:
   enum class Kind : std::uint8_t { none, send, receive, generalized, persistent };
+  /// How the bytes of a rendezvous go.
+  enum class Transfer : std::uint8_t {
+    none,    ///< not settled, or in one go
+    stream,  ///< in fragments: send: in `Peer::streaming`; receive: fragments are welcome
+    split,   ///< by both sides, in the engine's list of such
+  };
 
   // The hot part: what posting, matching and waiting touch.
   Kind kind = Kind::none;
@@ -41,6 +47,7 @@ class Request {
 
   // The part that only rendezvous and waiting sends use.
   Peer* peer = nullptr;
+  Transfer transfer = Transfer::none;
   ContextId context_id = 0;
   std::uint64_t moved = 0;  ///< bytes carried so far
   std::uint64_t limit = 0;  ///< bytes to carry: the smaller of both sides' sizes

@@ -27,6 +27,7 @@ void RequestPool::reset(Request& request) noexcept {
     request.type = {};
   if (request.owner) request.owner = {};
   request.peer = nullptr;
+  request.transfer = Request::Transfer::none;
   request.moved = request.limit = 0;
 }
 

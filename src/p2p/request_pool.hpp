@@ -13,7 +13,8 @@ namespace isthmus {
 /// peer hands in can be looked up safely. Guarded by the engine's lock.
 class RequestPool {
  public:
-  /// A request with a new generation and all other fields as constructed, but for `kind`.
+  /// A request with a new generation, as constructed but for `kind` and for what every operation sets before
+  /// it looks at it: envelope, payload, context, and whatever belongs to a `transfer`.
   Request* take(Request::Kind kind) {
     if (!free_) [[unlikely]]
       grow();

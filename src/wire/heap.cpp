@@ -10,23 +10,39 @@ namespace {
 
 constexpr std::uint64_t smallest = 4096;
 
+/// The heap's lock, held if `held()`: a peer that died with it, or keeps it, must not hang this rank.
 class Locked {
  public:
-  explicit Locked(std::atomic<std::uint32_t>& word) : word_(word) {
-    while (word_.exchange(1, std::memory_order_acquire) != 0)
+  Locked(std::atomic<std::uint32_t>& word, std::chrono::milliseconds patience) : word_(word) {
+    held_ = take();
+    if (held_) return;
+    for (const auto end = std::chrono::steady_clock::now() + patience;
+         !held_ && std::chrono::steady_clock::now() < end; held_ = take())
       ::sched_yield();
   }
-  ~Locked() { word_.store(0, std::memory_order_release); }
+  ~Locked() {
+    if (held_) word_.store(0, std::memory_order_release);
+  }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
 
+  [[nodiscard]] bool held() const noexcept { return held_; }
+
  private:
+  bool take() noexcept { return word_.exchange(1, std::memory_order_acquire) == 0; }
+
   std::atomic<std::uint32_t>& word_;
+  bool held_ = false;
 };
 
 unsigned size_class(std::uint64_t bytes) {
   if (bytes <= smallest) return 0;
   return static_cast<unsigned>(std::bit_width(bytes - 1) - std::bit_width(smallest - 1));
+}
+
+/// The word of a free block that names the next one. `block` begins at a page.
+std::atomic_ref<std::uint64_t> next_of(std::span<std::byte> block) {
+  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(block.data()));
 }
 
 }  // namespace
@@ -37,21 +53,23 @@ Result<std::uint64_t> RegionHeap::allocate(std::uint64_t bytes) {
     return fail(ErrorClass::no_mem,
                 std::to_string(bytes) + " bytes of shared memory are more than the job's region holds");
   const std::uint64_t block = smallest << kind;
-  Locked locked(header_->lock);
-  const std::uint64_t first = header_->free[kind];
+  const Locked locked(header_->lock, patience_);
+  if (!locked.held())
+    return fail(ErrorClass::intern, "a rank of the job does not let go of the shared region's heap");
+  const std::uint64_t first = header_->free[kind].load(std::memory_order_relaxed);
   if (first != 0) {
     const std::span<std::byte> memory = at(first - 1, block);
-    if (!memory.empty()) {
-      header_->free[kind] = *reinterpret_cast<const std::uint64_t*>(memory.data());
+    if (!memory.empty() && (first - 1) % smallest == 0) {
+      header_->free[kind].store(next_of(memory).load(std::memory_order_relaxed), std::memory_order_relaxed);
       return first - 1;
     }
-    header_->free[kind] = 0;
+    header_->free[kind].store(0, std::memory_order_relaxed);
   }
-  const std::uint64_t used = header_->used;
-  if (used > memory_.size() || block > memory_.size() - used)
+  const std::uint64_t used = header_->used.load(std::memory_order_relaxed);
+  if (used > memory_.size() || block > memory_.size() - used || used % smallest != 0)
     return fail(ErrorClass::no_mem,
                 "the job's shared region is full: " + std::to_string(bytes) + " bytes wanted");
-  header_->used = used + block;
+  header_->used.store(used + block, std::memory_order_relaxed);
   return used;
 }
 
@@ -60,9 +78,10 @@ void RegionHeap::release(std::uint64_t offset, std::uint64_t bytes) noexcept {
   const unsigned kind = size_class(bytes);
   const std::span<std::byte> memory = at(offset, smallest << kind);
   if (memory.empty() || offset % smallest != 0) return;
-  Locked locked(header_->lock);
-  *reinterpret_cast<std::uint64_t*>(memory.data()) = header_->free[kind];
-  header_->free[kind] = offset + 1;
+  const Locked locked(header_->lock, patience_);
+  if (!locked.held() || offset + memory.size() > header_->used.load(std::memory_order_relaxed)) return;
+  next_of(memory).store(header_->free[kind].load(std::memory_order_relaxed), std::memory_order_relaxed);
+  header_->free[kind].store(offset + 1, std::memory_order_relaxed);
 }
 
 }  // namespace isthmus::wire

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,22 +18,27 @@ struct HeapHeader {
   static constexpr unsigned size_classes = 40;
 
   std::atomic<std::uint32_t> lock;
-  std::uint64_t used;  ///< bytes handed out for the first time so far
-  std::array<std::uint64_t, size_classes>
-      free;  ///< 1 + offset of the first free block of 4096 << class, 0 if none
+  std::atomic<std::uint64_t> used;  ///< bytes handed out for the first time so far
+  /// 1 + offset of the first free block of 4096 << class, 0 if none. A free block begins with the next one's.
+  std::array<std::atomic<std::uint64_t>, size_classes> free;
 };
 
 /// Cheap to copy; owns nothing.
 class RegionHeap {
  public:
   RegionHeap() = default;
-  /// `memory`: the heap's part of the region.
-  RegionHeap(HeapHeader& header, std::span<std::byte> memory) noexcept : header_(&header), memory_(memory) {}
+  /// `memory`: the heap's part of the region, aligned to a page. `patience`: how long to wait for the lock,
+  /// which honest ranks hold for less than a microsecond of their own time.
+  RegionHeap(HeapHeader& header, std::span<std::byte> memory,
+             std::chrono::milliseconds patience = std::chrono::seconds(5)) noexcept
+      : header_(&header), memory_(memory), patience_(patience) {}
 
   /// Offset of at least `bytes` of memory, which are not zeroed if the block was used before.
-  /// `ErrorClass::no_mem` when full.
+  /// `ErrorClass::no_mem` when full, `ErrorClass::intern` when a rank has died with the lock or holds on to
+  /// it.
   Result<std::uint64_t> allocate(std::uint64_t bytes);
-  /// Gives back what `allocate(bytes)` returned; offsets that it cannot have returned are ignored.
+  /// Gives back what `allocate(bytes)` returned. Offsets that it cannot have returned are ignored, and so is
+  /// everything while the lock cannot be had: the block is lost then.
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept;
   /// The memory at an offset that a peer told: empty span if any byte of it is outside of the heap.
   [[nodiscard]] std::span<std::byte> at(std::uint64_t offset, std::uint64_t bytes) const noexcept {
@@ -43,6 +49,7 @@ class RegionHeap {
  private:
   HeapHeader* header_ = nullptr;
   std::span<std::byte> memory_;
+  std::chrono::milliseconds patience_{};
 };
 
 }  // namespace isthmus::wire

@@ -94,6 +94,8 @@ Result<RegionView> RegionView::open(std::span<std::byte> memory) {
   if (layout->bytes > memory.size())
     return fail(ErrorClass::intern, "shared region has " + std::to_string(memory.size()) +
                                         " bytes, its header needs " + std::to_string(layout->bytes));
+  if (header->region_bytes != layout->bytes)
+    return fail(ErrorClass::intern, "shared region: its header contradicts itself about its size");
   const IdlePolicy idle = header->idle;
   if (idle != IdlePolicy::spin && idle != IdlePolicy::sleep)
     return fail(ErrorClass::intern, "shared region: unknown idle policy");

@@ -2,9 +2,11 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "base/error.hpp"
 #include "wire/region.hpp"
@@ -118,12 +120,26 @@ struct RingHeader {
   return offset + bytes > mask + 1 ? position + (mask + 1 - offset) : position;
 }
 
-/// The largest piece that always finds room in the end: half of the byte ring.
+/// The largest piece that always finds room in the end, wherever it comes to lie: 3/8 of the byte ring. The
+/// piece itself, as much again that may be skipped at the end of the ring, and the quarter that the reader
+/// may have read without saying so.
 [[nodiscard]] constexpr std::uint32_t maximum_piece(const RingGeometry& geometry) noexcept {
-  return geometry.data_bytes / 2;
+  return geometry.data_bytes / 8 * 3;
 }
 
-/// Checks a copied cell: known kind and flag, sizes within the ring's geometry, tag and source not negative.
+/// What stands in shared memory now. Its writer may change it at any time, so that only this one copy may be
+/// checked and used; `volatile` keeps the compiler from looking a second time. `from` is aligned to 8 bytes.
+template <class T>
+[[nodiscard]] T copy_out(const void* from) noexcept {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(std::uint64_t) == 0);
+  std::array<std::uint64_t, sizeof(T) / sizeof(std::uint64_t)> copied;
+  const volatile auto* words = static_cast<const volatile std::uint64_t*>(from);
+  for (std::size_t i = 0; i < copied.size(); ++i)
+    copied[i] = words[i];
+  return std::bit_cast<T>(copied);
+}
+
+/// Checks a copied cell: known kind and flag, sizes within the ring's geometry, source not negative.
 /// `ErrorClass::intern` otherwise.
 [[nodiscard]] Result<> check(const CellHeader& header, const RingGeometry& geometry);
 

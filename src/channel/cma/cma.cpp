@@ -18,11 +18,18 @@ std::unexpected<Error> refused(const char* call, pid_t pid, int error) {
               std::string(call) + " of process " + std::to_string(pid) + ": " + std::strerror(error));
 }
 
+/// Numbers that name no process, and that other system calls would take for a group of them.
+Result<> check(pid_t pid) {
+  if (pid > 0) return {};
+  return fail(ErrorClass::other, std::to_string(pid) + " is not a pid");
+}
+
 /// One direction, contiguous on both sides, going on after the partial transfers that signals and faults
 /// cause.
 template <class Transfer>
 Result<> contiguous(const char* name, Transfer transfer, pid_t pid, std::uint64_t address, void* local,
                     std::size_t bytes) {
+  ISTHMUS_TRY(check(pid));
   std::size_t moved = 0;
   while (moved < bytes) {
     const iovec mine{static_cast<std::byte*>(local) + moved, bytes - moved};
@@ -46,6 +53,7 @@ Result<> write(pid_t pid, std::uint64_t address, const void* local, std::size_t 
 }
 
 Result<> read(pid_t pid, std::uint64_t address, std::span<const iovec> local) {
+  ISTHMUS_TRY(check(pid));
   while (!local.empty()) {
     const std::size_t pieces = std::min(local.size(), pieces_per_call);
     std::size_t bytes = 0;

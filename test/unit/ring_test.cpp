@@ -1,0 +1,239 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "channel/shm/ring_reader.hpp"
+#include "channel/shm/ring_writer.hpp"
+
+namespace isthmus {
+namespace {
+
+constexpr wire::RingGeometry geometry{16, 4096};
+
+class RingTest : public testing::Test {
+ protected:
+  static constexpr std::size_t size =
+      sizeof(wire::RingHeader) + geometry.cells * sizeof(wire::Cell) + geometry.data_bytes;
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  static std::byte* zeros() {
+    auto* memory = static_cast<std::byte*>(std::aligned_alloc(wire::cache_line, size));
+    std::memset(memory, 0, size);
+    return memory;
+  }
+
+  static wire::CellHeader header(int tag, std::uint32_t bytes, wire::CellKind kind) {
+    return {.context = 0, .source = 0, .tag = tag, .size = bytes, .kind = kind, .flag = {}, .reserved = 0};
+  }
+  static std::byte pattern(int tag, std::size_t i) {
+    return static_cast<std::byte>(tag * 31 + static_cast<int>(i));
+  }
+
+  bool write_inline(int tag) {
+    if (!writer.has_cell()) return false;
+    std::array<std::byte, wire::inline_capacity> payload;
+    for (std::size_t i = 0; i < payload.size(); ++i)
+      payload[i] = pattern(tag, i);
+    writer.publish(header(tag, 32, wire::CellKind::eager_inline), payload.data(), payload.size());
+    return true;
+  }
+  bool write_piece(int tag, std::uint32_t bytes) {
+    if (!writer.has_cell()) return false;
+    std::byte* to = writer.reserve(bytes);
+    if (!to) return false;
+    const auto offset = static_cast<std::size_t>(to - data());
+    EXPECT_LE(offset + bytes, geometry.data_bytes) << "a piece beyond the ring";
+    for (std::uint32_t i = 0; i < bytes; ++i)
+      to[i] = pattern(tag, i);
+    const std::uint64_t part = 77;
+    writer.publish_reserved(header(tag, bytes, wire::CellKind::fragment), &part, sizeof part);
+    return true;
+  }
+  /// Reads the next cell and checks it.
+  void read(int tag) {
+    const wire::Cell* cell = reader.front();
+    ASSERT_TRUE(cell);
+    const wire::CellHeader found = cell->header;
+    ASSERT_EQ(found.tag, tag);
+    if (found.kind == wire::CellKind::eager_inline) {
+      for (std::size_t i = 0; i < wire::inline_capacity; ++i)
+        ASSERT_EQ(cell->payload[i], pattern(tag, i));
+      reader.pop();
+    } else {
+      const std::byte* piece = reader.piece(found.size);
+      for (std::uint32_t i = 0; i < found.size; ++i)
+        ASSERT_EQ(piece[i], pattern(tag, i));
+      reader.pop_piece(found.size);
+    }
+  }
+  std::byte* data() { return memory.get() + sizeof(wire::RingHeader) + geometry.cells * sizeof(wire::Cell); }
+  wire::RingHeader& ring() { return *reinterpret_cast<wire::RingHeader*>(memory.get()); }
+
+  std::unique_ptr<std::byte, Free> memory{zeros()};
+  RingWriter writer{{memory.get(), size}, geometry};
+  RingReader reader{{memory.get(), size}, geometry};
+};
+
+TEST_F(RingTest, IsEmptyAtFirstAndAfterEverythingHasBeenRead) {
+  EXPECT_EQ(reader.front(), nullptr);
+  ASSERT_TRUE(write_inline(1));
+  read(1);
+  EXPECT_EQ(reader.front(), nullptr);
+}
+
+TEST_F(RingTest, KeepsTheOrderAroundManyRounds) {
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(write_inline(2 * i));
+    ASSERT_TRUE(write_piece(2 * i + 1, static_cast<std::uint32_t>(i)));
+    read(2 * i);
+    read(2 * i + 1);
+  }
+}
+
+TEST_F(RingTest, TakesAsManyCellsAsItHasAndNoMore) {
+  for (int i = 0; i < 16; ++i)
+    ASSERT_TRUE(write_inline(i));
+  EXPECT_FALSE(write_inline(16));
+  for (int i = 0; i < 16; ++i)
+    read(i);
+  for (int i = 16; i < 28; ++i)
+    EXPECT_TRUE(write_inline(i)) << "only a quarter of what was read may be kept back";
+}
+
+TEST_F(RingTest, ThePieceRingIsFullBeforeAnythingIsOverwritten) {
+  ASSERT_TRUE(write_piece(0, 1536));
+  ASSERT_TRUE(write_piece(1, 1536));
+  EXPECT_FALSE(write_piece(2, 1536));
+  EXPECT_TRUE(write_piece(2, 1024));
+  EXPECT_FALSE(write_piece(3, 1));
+  EXPECT_TRUE(write_piece(3, 0));
+  for (int i = 0; i < 4; ++i)
+    read(i);
+}
+
+TEST_F(RingTest, TheLargestPieceFitsWhereverTheRingStands) {
+  const std::uint32_t largest = wire::maximum_piece(geometry);
+  for (std::uint32_t before = 0; before <= geometry.data_bytes; before += 64) {
+    std::memset(memory.get(), 0, size);
+    writer = RingWriter({memory.get(), size}, geometry);
+    reader = RingReader({memory.get(), size}, geometry);
+    int tag = 0;
+    for (std::uint32_t left = before; left > 0; ++tag) {
+      const std::uint32_t piece = std::min(left, 512U);
+      ASSERT_TRUE(write_piece(tag, piece));
+      read(tag);
+      left -= piece;
+    }
+    ASSERT_TRUE(write_piece(tag, largest)) << "all has been read, " << before << " bytes before";
+    read(tag);
+    ASSERT_TRUE(write_piece(tag + 1, largest)) << before << " bytes before";
+    read(tag + 1);
+  }
+}
+
+TEST_F(RingTest, PiecesOfEverySizeWrapWhole) {
+  std::mt19937 random(7);
+  for (int tag = 0; tag < 3000; ++tag) {
+    ASSERT_TRUE(write_piece(tag, random() % (wire::maximum_piece(geometry) + 1)));
+    read(tag);
+  }
+}
+
+TEST_F(RingTest, RoomForSeveralPiecesIsThereWhenItWasPromised) {
+  std::mt19937 random(8);
+  for (int round = 0; round < 500; ++round) {
+    const std::uint32_t piece = 1 + random() % 512;
+    const std::uint32_t count = 1 + random() % 3;
+    ASSERT_TRUE(writer.has_room(count, std::uint64_t{piece} * count, piece)) << "round " << round;
+    for (std::uint32_t i = 0; i < count; ++i)
+      ASSERT_TRUE(write_piece(static_cast<int>(i), piece));
+    for (std::uint32_t i = 0; i < count; ++i)
+      read(static_cast<int>(i));
+  }
+  EXPECT_FALSE(writer.has_room(17, 17, 1));
+  EXPECT_FALSE(writer.has_room(2, 8192, 4096));
+}
+
+TEST_F(RingTest, ProgressThatNoReaderCanHaveMadeIsIgnored) {
+  for (int i = 0; i < 16; ++i)
+    ASSERT_TRUE(write_piece(i, 256));
+  for (const std::uint64_t nonsense :
+       {std::uint64_t{17}, std::uint64_t{1} << 32, ~std::uint64_t{0}, ~std::uint64_t{0} - 15}) {
+    ring().cells_read.store(nonsense);
+    ring().bytes_read.store(nonsense << 8);
+    EXPECT_FALSE(write_inline(99)) << nonsense;
+    EXPECT_FALSE(write_piece(99, 64)) << nonsense;
+  }
+  ring().cells_read.store(0);
+  ring().bytes_read.store(0);
+  for (int i = 0; i < 16; ++i)
+    read(i);
+}
+
+TEST_F(RingTest, ProgressBackwardsOnlyTakesRoomAway) {
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_TRUE(write_piece(i, 200));
+    read(i);
+  }
+  ring().cells_read.store(30);
+  ring().bytes_read.store(30 * 256 + 1);
+  int written = 0;
+  while (write_piece(written, 200))
+    ++written;
+  EXPECT_LE(written, 16);
+  for (int i = 0; i < written; ++i)
+    read(i);
+}
+
+TEST_F(RingTest, AReaderThatIsNotOpenSaysSo) {
+  EXPECT_FALSE(RingReader().open());
+  EXPECT_FALSE(RingWriter().open());
+  EXPECT_TRUE(reader.open());
+  EXPECT_TRUE(writer.open());
+}
+
+TEST_F(RingTest, TwoThreadsSeeEveryCellOnceAndWhole) {
+  constexpr int messages = 20'000;
+  std::jthread sender([&] {
+    for (int tag = 0; tag < messages;) {
+      const bool written =
+          tag % 3 == 0 ? write_inline(tag) : write_piece(tag, static_cast<std::uint32_t>(tag) % 1500);
+      if (written)
+        ++tag;
+      else
+        std::this_thread::yield();
+    }
+  });
+  for (int tag = 0; tag < messages;) {
+    if (!reader.front()) {
+      std::this_thread::yield();
+      continue;
+    }
+    read(tag++);
+    ASSERT_FALSE(HasFatalFailure());
+  }
+}
+
+TEST(PieceStart, NeverWrapsAndNeverSkipsWithoutNeed) {
+  constexpr std::uint64_t mask = 4095;
+  for (std::uint64_t position = 0; position < 3 * 4096; position += 64)
+    for (const std::uint32_t bytes : {0U, 1U, 64U, 65U, 1000U, 1536U}) {
+      const std::uint64_t start = wire::piece_start(position, bytes, mask);
+      EXPECT_GE(start, position);
+      EXPECT_LE((start & mask) + bytes, mask + 1);
+      if ((position & mask) + bytes <= mask + 1)
+        EXPECT_EQ(start, position);
+      else
+        EXPECT_EQ(start & mask, 0U);
+    }
+}
+
+}  // namespace
+}  // namespace isthmus
