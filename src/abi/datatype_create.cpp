@@ -21,7 +21,7 @@ static_assert(static_cast<int>(ArrayOrder::c) == MPI_ORDER_C &&
               static_cast<int>(Distribution::block) == MPI_DISTRIBUTE_BLOCK &&
               static_cast<int>(Distribution::cyclic) == MPI_DISTRIBUTE_CYCLIC &&
               default_distribution_argument == MPI_DISTRIBUTE_DFLT_DARG);
-static_assert(std::is_same_v<MPI_Count, std::int64_t> && std::is_same_v<MPI_Aint, std::int64_t>);
+static_assert(std::is_same_v<MPI_Count, MPI_Aint>, "one template serves displacements of both");
 
 /// Which form of a constructor was called, by the type of its counts.
 template <class Integer>
@@ -109,7 +109,7 @@ Result<std::vector<Datatype*>> find_types(const MPI_Datatype* handles, std::int6
   if (!given) return std::unexpected(std::move(given).error());
   std::vector<Datatype*> types;
   types.reserve(given->size());
-  for (const MPI_Datatype handle : *given) {
+  for (MPI_Datatype handle : *given) {
     Result<Datatype*> type = Runtime::get().datatypes.find(handle);
     if (*type == nullptr)
       type = find_datatype(handle, fmt::format("array_of_types[{}]", types.size()).c_str());
