@@ -1,0 +1,87 @@
+// The choice of algorithms is a pure function of what all ranks know alike.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "coll/select.hpp"
+#include "coll/team_area.hpp"
+
+namespace isthmus::coll {
+namespace {
+
+TEST(Select, SmallDataOfManyGoesThroughSharedMemory) {
+  EXPECT_EQ(select({.collective = Collective::allreduce, .ranks = 2, .bytes = 8, .shared = true}),
+            Algorithm::flat);
+  EXPECT_EQ(select({.collective = Collective::allreduce, .ranks = 256, .bytes = 8, .shared = true}),
+            Algorithm::counted);
+}
+
+TEST(Select, WithoutSharedMemoryNothingNeedsIt) {
+  for (int c = 0; c < collective_count; ++c) {
+    for (const int ranks : {2, 3, 16, 17, 1000}) {
+      for (std::uint64_t bytes = 0; bytes < (1U << 26); bytes = bytes * 3 + 1) {
+        const Question question{.collective = static_cast<Collective>(c), .ranks = ranks, .bytes = bytes};
+        EXPECT_GE(select(question), Algorithm::dissemination) << name(question.collective) << ' ' << bytes;
+      }
+    }
+  }
+}
+
+TEST(Select, WhatGoesThroughASlotFitsIntoIt) {
+  for (int c = 0; c < collective_count; ++c) {
+    for (const int ranks : {2, 3, 16, 17, 1000}) {
+      for (std::uint64_t bytes = 1; bytes < (1U << 26); bytes = bytes * 5 / 4 + 1) {
+        for (const bool direct : {false, true}) {
+          const auto collective = static_cast<Collective>(c);
+          if (collective == Collective::barrier) continue;
+          const Algorithm chosen = select({collective, ranks, bytes, true, direct, true});
+          if (chosen != Algorithm::flat && chosen != Algorithm::counted) continue;
+          const bool all_blocks = collective == Collective::scatter || collective == Collective::alltoall;
+          EXPECT_LE(bytes * (all_blocks ? static_cast<unsigned>(ranks) : 1U), slot_bytes)
+              << name(collective) << ' ' << ranks;
+        }
+      }
+    }
+  }
+}
+
+TEST(Select, OperationsThatDoNotCommuteKeepTheirOrder) {
+  for (const Collective collective :
+       {Collective::reduce, Collective::allreduce, Collective::reduce_scatter, Collective::scan}) {
+    for (std::uint64_t bytes = 0; bytes < (1U << 26); bytes = bytes * 3 + 1) {
+      const Algorithm chosen = select({.collective = collective, .ranks = 7, .bytes = bytes});
+      EXPECT_NE(chosen, Algorithm::ring);
+      EXPECT_NE(chosen, Algorithm::halving);
+      EXPECT_NE(chosen, Algorithm::pairwise);
+    }
+  }
+}
+
+TEST(Select, RecursiveDoublingOfBlocksOnlyForPowersOfTwo) {
+  EXPECT_EQ(select({.collective = Collective::allgather, .ranks = 8, .bytes = 64}), Algorithm::doubling);
+  EXPECT_EQ(select({.collective = Collective::allgather, .ranks = 7, .bytes = 64}), Algorithm::bruck);
+}
+
+TEST(Select, DirectCopiesAreAskedForOnlyWhereTheyDecide) {
+  EXPECT_FALSE(asks_for_direct({.collective = Collective::bcast, .ranks = 2, .bytes = 8, .shared = true}));
+  EXPECT_TRUE(
+      asks_for_direct({.collective = Collective::bcast, .ranks = 2, .bytes = 1 << 16, .shared = true}));
+  for (std::uint64_t bytes = 0; bytes < (1U << 26); bytes = bytes * 3 + 1) {
+    const Question without{.collective = Collective::allreduce, .ranks = 4, .bytes = bytes, .shared = true};
+    Question with = without;
+    with.direct = true;
+    if (!asks_for_direct(without)) EXPECT_EQ(select(with), select(without));
+  }
+}
+
+TEST(Select, TheTablePrintsARowForEveryChoice) {
+  const std::string text = describe_selection();
+  for (int c = 0; c < collective_count; ++c)
+    EXPECT_NE(text.find(std::string(name(static_cast<Collective>(c))) + ": "), std::string::npos);
+  EXPECT_NE(text.find("allreduce: flat if shared memory, ranks <= 16, bytes <= 2048\n"), std::string::npos);
+  EXPECT_NE(text.find("barrier: dissemination\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace isthmus::coll
