@@ -33,7 +33,7 @@ std::optional<ProcessError> become_rank(Handover& handover) {
   const ProcessPlan& plan = *handover.plan;
   if (::setpgid(0, plan.group) != 0) return failed(Step::group);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != handover.parent) ::_exit(1);  // mpiexec was killed before the line above
+  if (::getppid() != handover.parent) return failed(Step::clone);  // mpiexec was killed before the line above
   if (plan.directory && ::chdir(plan.directory) != 0) return failed(Step::directory);
   if (plan.cpus) handover.bind_error = plan.cpus->bind();
   for (int target = 0; target < 3; ++target)
@@ -51,7 +51,7 @@ std::optional<ProcessError> become_rank(Handover& handover) {
 int run_child(void* argument) {
   auto& handover = *static_cast<Handover*>(argument);
   handover.failure = become_rank(handover);
-  ::_exit(127);
+  return 127;  // to clone's _exit
 }
 
 }  // namespace
