@@ -43,7 +43,7 @@ bool report(Runtime& runtime, MPI_Request handle, MPI_Status* status, Failure& f
 }
 
 bool finish(Runtime& runtime, MPI_Request& handle, MPI_Status* status, Failure& failure) {
-  const bool good = report(runtime, handle, status, failure);
+  bool good = report(runtime, handle, status, failure);
   if (is_complete_handle(handle)) {
     handle = MPI_REQUEST_NULL;
     return good;
@@ -57,9 +57,15 @@ bool finish(Runtime& runtime, MPI_Request& handle, MPI_Status* status, Failure& 
     return good;
   }
   const auto operation = Ref<Operation>::share(operation_of(*request));
-  if (operation->retire(*runtime.engine)) return good;
-  runtime.engine->requests().give_back(request);
-  handle = MPI_REQUEST_NULL;
+  if (!operation->retire(*runtime.engine)) {
+    runtime.engine->requests().give_back(request);
+    handle = MPI_REQUEST_NULL;
+    if (Result<> concluded = operation->conclude(); !concluded && good) {
+      failure.comm = Ref<Communicator>::share(operation->communicator());
+      failure.error = std::move(concluded).error();
+      good = false;
+    }
+  }
   return good;
 }
 

@@ -112,7 +112,7 @@ int raise_exception(const char* function, Communicator* comm) noexcept {
 
 int raise_not_running(const char* function) noexcept {
   Runtime& runtime = Runtime::get();
-  const bool early = runtime.phase() == Phase::before_init;
+  const bool early = runtime.world_phase() == Phase::before_init;
   runtime.abort_job(MPI_ERR_OTHER, fmt::format("{}: {} was called {}", runtime.who(), function,
                                                early ? "before MPI_Init" : "after MPI_Finalize"));
 }

@@ -26,23 +26,14 @@ class GeneralizedRequest final : public Operation {
     store_empty_status(&status);
     return result_of(query_ ? query_(extra_state_, &status) : MPI_SUCCESS);
   }
-  bool retire(Engine&) override {
-    call_free();
-    return false;
-  }
+  Result<> conclude() override { return result_of(free_ ? free_(extra_state_) : MPI_SUCCESS); }
+  bool retire(Engine&) override { return false; }
   Result<> cancel(Engine&) override {
     return result_of(cancel_ ? cancel_(extra_state_, complete_ ? 1 : 0) : MPI_SUCCESS);
   }
   bool abandon(Runtime&, Request& carrier) override {
-    if (complete_) {
-      call_free();
-      return true;
-    }
-    carrier.orphan = true;  // MPI_Grequest_complete still needs the handle
-    return false;
-  }
-  void call_free() {
-    if (free_) free_(extra_state_);
+    carrier.orphan = !complete_;  // MPI_Grequest_complete still needs the handle
+    return complete_;
   }
 
  private:
@@ -76,9 +67,8 @@ ISTHMUS_ENTRY(int, Grequest_complete)(MPI_Request request) {
     if (generalized->ready()) return fail(ErrorClass::request, "request is complete already");
     generalized->complete();
     if (found->orphan) {
-      generalized->call_free();
       runtime.engine->requests().give_back(found);
-      return {};
+      return generalized->conclude();
     }
     runtime.engine->complete(*found);  // wakes threads that wait for it
     return {};

@@ -63,10 +63,12 @@ ISTHMUS_ENTRY(MPI_File, File_fromint)(int file) {
   return predefined_from_int<MPI_File>(file);
 }
 ISTHMUS_ENTRY(int, Session_toint)(MPI_Session session) {
-  return low_word(session);
+  return SessionTable::to_int(session);
 }
 ISTHMUS_ENTRY(MPI_Session, Session_fromint)(int session) {
-  return predefined_from_int<MPI_Session>(session);
+  Runtime& runtime = Runtime::get();
+  CallGuard guard(runtime);
+  return runtime.sessions.from_int(session);
 }
 ISTHMUS_ENTRY(int, Win_toint)(MPI_Win win) {
   return low_word(win);

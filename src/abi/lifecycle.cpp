@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+
 #include "abi/call.hpp"
 #include "abi/entry.hpp"
 
@@ -12,12 +14,14 @@ namespace {
 
 int init(const char* function, int required) noexcept {
   Runtime& runtime = Runtime::get();
-  if (runtime.phase() != Phase::before_init)
-    return raise(function, Error(ErrorClass::other,
-                                 runtime.running() ? "MPI is initialized already"
-                                                   : "MPI was finalized, and cannot be initialized again"));
+  std::lock_guard early(runtime.early_lock());
+  if (const Phase phase = runtime.world_phase(); phase != Phase::before_init)
+    return raise(function,
+                 Error(ErrorClass::other, phase == Phase::running
+                                              ? "MPI is initialized already"
+                                              : "MPI was finalized, and cannot be initialized again"));
   try {
-    if (Result<> started = runtime.start(required); !started) return raise(function, started.error());
+    if (Result<> opened = runtime.open_world(required); !opened) return raise(function, opened.error());
   } catch (...) {
     return raise_exception(function, nullptr);
   }
@@ -40,11 +44,11 @@ ISTHMUS_ENTRY(int, Init_thread)(int*, char***, int required, int* provided) {
 
 ISTHMUS_ENTRY(int, Finalize)() {
   Runtime& runtime = Runtime::get();
-  if (!runtime.running()) return raise_not_running("MPI_Finalize");
+  if (runtime.world_phase() != Phase::running) return raise_not_running("MPI_Finalize");
   try {
     // The lock of the engine is held to the end, so that a thread that is still in MPI ends its call first.
     CallGuard guard(runtime);
-    Result<> finished = runtime.finish();
+    Result<> finished = runtime.close_world();
     return finished ? MPI_SUCCESS : raise("MPI_Finalize", finished.error());
   } catch (...) {
     return raise_exception("MPI_Finalize", nullptr);
@@ -55,13 +59,13 @@ ISTHMUS_ENTRY(int, Finalize)() {
 
 ISTHMUS_ENTRY(int, Initialized)(int* flag) {
   if (!flag) return raise("MPI_Initialized", Error(ErrorClass::arg, "flag is a null pointer"));
-  *flag = Runtime::get().phase() != Phase::before_init ? 1 : 0;
+  *flag = Runtime::get().world_phase() != Phase::before_init ? 1 : 0;
   return MPI_SUCCESS;
 }
 
 ISTHMUS_ENTRY(int, Finalized)(int* flag) {
   if (!flag) return raise("MPI_Finalized", Error(ErrorClass::arg, "flag is a null pointer"));
-  *flag = Runtime::get().phase() == Phase::finalized ? 1 : 0;
+  *flag = Runtime::get().world_phase() == Phase::finalized ? 1 : 0;
   return MPI_SUCCESS;
 }
 

@@ -76,6 +76,8 @@ class Operation : public RefCounted {
   [[nodiscard]] virtual bool ready() = 0;
   /// What wait and test report once it is ready. Fills in `status`, which is not MPI_STATUS_IGNORE.
   virtual Result<> report(MPI_Status& status) = 0;
+  /// What must be done for the program when the operation ends, whether reported or freed.
+  virtual Result<> conclude() { return {}; }
   /// Ends the operation after its report. True if the handle lives on, as that of a persistent request does.
   virtual bool retire(Engine& engine) = 0;
   virtual Result<> cancel(Engine& engine);

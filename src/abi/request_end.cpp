@@ -21,7 +21,11 @@ ISTHMUS_ENTRY(int, Request_free)(MPI_Request* request) {
         runtime.engine->free(found);
       } else {
         const auto operation = Ref<Operation>::share(operation_of(*found));
-        if (operation->abandon(runtime, *found)) runtime.engine->requests().give_back(found);
+        if (operation->abandon(runtime, *found)) {
+          runtime.engine->requests().give_back(found);
+          *request = MPI_REQUEST_NULL;
+          return operation->conclude();
+        }
       }
     }
     *request = MPI_REQUEST_NULL;

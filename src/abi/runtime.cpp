@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -54,17 +55,33 @@ Runtime::Runtime() {
   define_errhandlers();
 }
 
-Result<> Runtime::start(int required) {
-  ISTHMUS_TRY(join());
-  thread_level = provided_level(required);
+Result<> Runtime::open_world(int required) {
+  ISTHMUS_TRY(open(required));
   main_thread = std::this_thread::get_id();
-  if (thread_level == MPI_THREAD_MULTIPLE) engine->lock().enable();
-  define_datatypes_and_ops();
-  define_communicators();
-  set_world_attributes(*this);
-  lock_.store(&engine->lock(), std::memory_order_relaxed);
-  phase_.store(Phase::running, std::memory_order_release);
+  world_phase_.store(Phase::running, std::memory_order_release);
   infos.define(MPI_INFO_ENV, environment_info(*this));
+  return {};
+}
+
+Result<> Runtime::open_session(int required) {
+  ISTHMUS_TRY(open(required));
+  ++open_sessions_;
+  return {};
+}
+
+Result<> Runtime::open(int required) {
+  if (!engine) {
+    ISTHMUS_TRY(join());
+    define_datatypes_and_ops();
+    define_communicators();
+    set_world_attributes(*this);
+    main_thread = std::this_thread::get_id();
+  }
+  thread_level = std::max(thread_level, provided_level(required));
+  if (thread_level == MPI_THREAD_MULTIPLE) engine->lock().enable();
+  job->region.roster(job->rank).store(wire::RosterState::joined, std::memory_order_release);
+  lock_.store(&engine->lock(), std::memory_order_relaxed);
+  running_.store(true, std::memory_order_release);
   return {};
 }
 
@@ -118,18 +135,34 @@ void Runtime::define_communicators() {
   world->errhandler = self->errhandler = Ref<Errhandler>::share(errhandlers.find(MPI_ERRORS_ARE_FATAL));
 }
 
-Result<> Runtime::finish() {
+Result<> Runtime::close_world() {
   Result<> result = delete_attributes_at_finalize(*this);
   if (send_buffer) send_buffer->flush();
   communicators.for_each([](Communicator& comm) {
     if (comm.send_buffer) comm.send_buffer->flush();
   });
   send_buffer = {};
-  engine->finalize();
-  release_orphans();
-  phase_.store(Phase::finalized, std::memory_order_release);
-  lock_.store(&early_lock_, std::memory_order_relaxed);
+  world_phase_.store(Phase::finalized, std::memory_order_release);
+  if (open_sessions_ == 0) close();
   return result;
+}
+
+void Runtime::close_session() {
+  --open_sessions_;
+  if (open_sessions_ == 0 && world_phase() != Phase::running) close();
+}
+
+void Runtime::close() {
+  if (world_phase() == Phase::finalized) {
+    engine->finalize();
+  } else {
+    // Other processes may never open a session, so there is no meeting them; and this one may open another.
+    engine->settle();
+    job->region.roster(job->rank).store(wire::RosterState::finalized, std::memory_order_release);
+  }
+  release_orphans();
+  running_.store(false, std::memory_order_release);
+  lock_.store(&early_lock_, std::memory_order_relaxed);
 }
 
 void Runtime::release_orphans() {

@@ -16,6 +16,7 @@
 #include "abi/error_codes.hpp"
 #include "abi/handle.hpp"
 #include "abi/matched_message.hpp"
+#include "abi/session.hpp"
 #include "base/settings.hpp"
 #include "comm/communicator.hpp"
 #include "comm/errhandler.hpp"
@@ -35,9 +36,10 @@ using DatatypeTable = HandleTable<MPI_Datatype, Datatype, HandleKind::datatype>;
 using OpTable = HandleTable<MPI_Op, Op, HandleKind::op>;
 using InfoTable = HandleTable<MPI_Info, Info, HandleKind::info>;
 using ErrhandlerTable = HandleTable<MPI_Errhandler, Errhandler, HandleKind::errhandler>;
+using SessionTable = HandleTable<MPI_Session, Session, HandleKind::session>;
 using MessageTable = HandleTable<MPI_Message, MatchedMessage, HandleKind::message>;
 
-/// The life of MPI in this process.
+/// The life of MPI, or of its World Model, in this process.
 enum class Phase : int { before_init, running, finalized };
 
 /// What MPI is in this process: the engine and every object that programs name by a handle. The one mutable
@@ -48,21 +50,27 @@ class Runtime {
   /// work before MPI_Init, and queries after MPI_Finalize (MPI 5.0, section 11.4.1), in exit handlers too.
   static Runtime& get() noexcept;
 
-  [[nodiscard]] Phase phase() const noexcept { return phase_.load(std::memory_order_relaxed); }
-  [[nodiscard]] bool running() const noexcept { return phase() == Phase::running; }
+  /// Whether most functions may be called: MPI_Init or MPI_Session_init has opened MPI, and it is not closed.
+  [[nodiscard]] bool running() const noexcept { return running_.load(std::memory_order_relaxed); }
+  /// Where the World Model is, between MPI_Init and MPI_Finalize (MPI 5.0, section 11.2).
+  [[nodiscard]] Phase world_phase() const noexcept { return world_phase_.load(std::memory_order_acquire); }
 
-  /// Joins the job and defines all predefined objects. `required` is a thread level as MPI_Init_thread takes
-  /// it. Only in `Phase::before_init`.
-  Result<> start(int required);
-  /// Everything that MPI_Finalize does. Only in `Phase::running`. Collective.
-  Result<> finish();
+  // `required` is a thread level as MPI_Init_thread takes it. What opens first joins the job and defines all
+  // predefined objects; what closes last ends the engine.
+
+  /// MPI_Init. Only in `Phase::before_init`.
+  Result<> open_world(int required);
+  /// MPI_Finalize. Only in `Phase::running`. Collective.
+  Result<> close_world();
+  Result<> open_session(int required);
+  void close_session();
 
   /// Prints `line`, marks the job aborted with `code` if there is one, and ends this process.
   [[noreturn]] void abort_job(int code, std::string_view line) noexcept;
   /// `[host:pid] rank r`, or without rank where there is none: how lines for people begin.
   [[nodiscard]] std::string who() const;
 
-  /// The lock of the engine; before MPI_Init and after MPI_Finalize the lock of `early_lock()`.
+  /// The lock of the engine; while MPI is not running `early_lock()`.
   [[nodiscard]] EngineLock& lock() noexcept { return *lock_.load(std::memory_order_relaxed); }
   /// On at every thread level: for functions that all threads may call at any time. Taken after `lock()`.
   [[nodiscard]] EngineLock& early_lock() noexcept { return early_lock_; }
@@ -74,13 +82,14 @@ class Runtime {
   InfoTable infos;
   ErrhandlerTable errhandlers;
   MessageTable messages;
+  SessionTable sessions;
 
   Settings settings;
   std::optional<launch::Job> job;  ///< once joined; the engine refers to it
   std::unique_ptr<Engine> engine;
   Communicator* world = nullptr;  ///< MPI_COMM_WORLD, owned by its handle
   Communicator* self = nullptr;
-  int thread_level = MPI_THREAD_SINGLE;
+  int thread_level = MPI_THREAD_SINGLE;  ///< the highest that was asked for
   std::thread::id main_thread;
 
   KeyvalTable keyvals;
@@ -105,13 +114,17 @@ class Runtime {
   Runtime();
   ~Runtime() = default;
 
+  Result<> open(int required);
+  void close();
   Result<> join();
   void define_errhandlers();
   void define_datatypes_and_ops();
   void define_environment();
   void define_communicators();
 
-  std::atomic<Phase> phase_{Phase::before_init};
+  std::atomic<bool> running_{false};
+  std::atomic<Phase> world_phase_{Phase::before_init};
+  int open_sessions_ = 0;
   std::atomic<EngineLock*> lock_{&early_lock_};
   EngineLock early_lock_;
 };
