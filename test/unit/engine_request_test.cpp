@@ -46,7 +46,7 @@ TEST_P(EngineRequest, ACancelledReceiveTakesNoMessage) {
 
 TEST_P(EngineRequest, AMatchedReceiveAndASendThatHasLeftAreNotCancelled) {
   run(2, GetParam(), [&](const Rank& rank) {
-    const std::uint64_t bytes = 100'000;
+    const std::uint64_t bytes = 250'000;
     if (rank.id() == 0) {
       const auto data = message(1, bytes);
       Request* send = rank.start_send(1, 1, data);

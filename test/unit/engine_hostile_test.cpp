@@ -1,0 +1,424 @@
+// An engine whose peer writes what no honest rank writes: it neither crashes nor hangs nor obeys.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "channel/shm/ring_reader.hpp"
+#include "channel/shm/ring_writer.hpp"
+#include "launch/job.hpp"
+#include "p2p/engine.hpp"
+
+namespace isthmus {
+namespace {
+
+using testing::HasSubstr;
+
+/// Rank 0 is an engine, and rank 1 the test, which writes to the region by hand.
+class EngineHostile : public testing::Test {
+ protected:
+  void SetUp() override { make({64, 64 * 1024}); }
+
+  void make(wire::RingGeometry geometry, wire::IdlePolicy idle = wire::IdlePolicy::spin) {
+    engine.reset();
+    auto made = launch::local_jobs(2, geometry, idle);
+    ASSERT_TRUE(made);
+    jobs = std::move(*made);
+    // As if the other were a process of its own.
+    jobs[0].in_process = false;
+    Settings settings;
+    settings.warn = false;
+    auto started = Engine::make(jobs[0], settings);
+    ASSERT_TRUE(started);
+    engine = std::move(*started);
+    world = &engine->open_context(Engine::world_context, 2);
+    const std::uint32_t number = region().header().rings_used.fetch_add(1);
+    out = RingWriter(region().ring(number), geometry);
+    region().directory(0)[1].store(number + 1);
+    region().block(0).connections.fetch_add(1);
+  }
+  const wire::RegionView& region() { return jobs[0].region; }
+  wire::PlaceRecord& place() { return region().block(1).place; }
+
+  template <class T>
+  void write(wire::CellKind kind, const T& payload, std::uint32_t size = 0, int source = 1, int tag = 5) {
+    static_assert(sizeof(T) <= wire::inline_capacity);
+    ASSERT_TRUE(out.has_cell());
+    const wire::CellHeader header{.context = 0,
+                                  .source = source,
+                                  .tag = tag,
+                                  .size = size,
+                                  .kind = kind,
+                                  .flag = wire::CellFlag::none,
+                                  .reserved = 0};
+    if (wire::has_piece(kind) && size <= wire::maximum_piece(region().layout().geometry)) {
+      std::byte* to = out.reserve(size);
+      ASSERT_TRUE(to);
+      std::memset(to, 0x5a, size);
+      out.publish_reserved(header, &payload, sizeof payload);
+    } else {
+      out.publish(header, &payload, sizeof payload);
+    }
+    region().doorbells(0)[0].fetch_or(2);
+  }
+  void progress(int turns = 10) {
+    for (int i = 0; i < turns; ++i)
+      engine->progress();
+  }
+  /// The ring from the engine, once it has sent.
+  RingReader in() {
+    const std::uint32_t entry = region().directory(1)[0].load();
+    EXPECT_NE(entry, 0U);
+    return {region().ring(entry - 1), region().layout().geometry};
+  }
+  Request* start_send(std::uint64_t bytes, SendMode mode = SendMode::standard) {
+    const auto& data = memory.emplace_back(bytes, std::byte{7});
+    return engine->start_send({1, 0, 0, 5}, Payload::of(data.data(), bytes), mode);
+  }
+  Request* start_receive(std::uint64_t bytes, int source = 1) {
+    auto& data = memory.emplace_back(bytes);
+    return engine->start_receive(*world, source, 5, Payload::of(data.data(), bytes));
+  }
+
+  std::vector<launch::Job> jobs;
+  std::deque<std::vector<std::byte>> memory;
+  std::unique_ptr<Engine> engine;
+  MatchContext* world = nullptr;
+  RingWriter out;
+};
+
+TEST_F(EngineHostile, MalformedCellsAreDroppedAndWhatFollowsArrives) {
+  Request* receive = start_receive(4);
+  write(wire::CellKind{77}, 0);
+  write(wire::CellKind::eager_inline, 0, 33);
+  write(wire::CellKind::eager_inline, 0, 4, -1);
+  write(wire::CellKind::eager_inline, 0, 4, 2);
+  write(wire::CellKind::eager, wire::EagerHeader{0, 0}, 1U << 31);
+  write(wire::CellKind::eager, wire::EagerHeader{~std::uint64_t{0}, 0}, 64);
+  write(wire::CellKind::eager, wire::EagerHeader{63, 0}, 64);
+  write(wire::CellKind::eager_more, 0, 64);
+  write(wire::CellKind::ready_to_send, wire::SendOffer{1, ~std::uint64_t{0}, 0});
+  progress();
+  EXPECT_FALSE(receive->complete);
+  write(wire::CellKind::eager_inline, 0x01020304, 4);
+  progress();
+  ASSERT_TRUE(receive->complete);
+  EXPECT_EQ(receive->status.bytes, 4U);
+  EXPECT_EQ(memory.back()[0], std::byte{4});
+}
+
+TEST_F(EngineHostile, AnswersThatNoSendWaitsForAreIgnored) {
+  for (const wire::Cookie cookie : {wire::Cookie{0}, ~wire::Cookie{0}, wire::Cookie{1} << 32}) {
+    write(wire::CellKind::acknowledge, cookie);
+    write(wire::CellKind::share_done, cookie);
+    write(wire::CellKind::clear_to_send, wire::ReceiveOffer{cookie, 0, 10});
+    write(wire::CellKind::split_start, wire::SplitOffer{cookie, 0, 10, 0, 16384});
+    write(wire::CellKind::fragment, wire::FragmentHeader{cookie, 0}, 10);
+  }
+  Request* receive = start_receive(100);
+  write(wire::CellKind::acknowledge, receive->cookie());
+  write(wire::CellKind::fragment, wire::FragmentHeader{receive->cookie(), 0}, 100);
+  progress();
+  EXPECT_FALSE(receive->complete);
+}
+
+TEST_F(EngineHostile, ASendHasOneAnswer) {
+  make({16, 4096});
+  Request* send = start_send(50'000);
+  const wire::ReceiveOffer nothing{send->cookie(), 0, 0}, all{send->cookie(), 0, 50'000};
+  write(wire::CellKind::clear_to_send, all);
+  write(wire::CellKind::clear_to_send, nothing);
+  write(wire::CellKind::clear_to_send, all);
+  write(wire::CellKind::share_done, send->cookie());
+  write(wire::CellKind::acknowledge, send->cookie());
+  write(wire::CellKind::split_start, wire::SplitOffer{send->cookie(), 0, 50'000, 0, 16384});
+  progress();
+  EXPECT_FALSE(send->complete) << "its fragments have no room yet";
+  std::uint64_t arrived = 0;
+  RingReader reader = in();
+  for (int i = 0; i < 1000; ++i) {
+    while (const wire::Cell* cell = reader.front()) {
+      if (cell->header.kind == wire::CellKind::fragment) {
+        arrived += cell->header.size;
+        reader.pop_piece(cell->header.size);
+      } else {
+        reader.pop();
+      }
+    }
+    engine->progress();
+  }
+  EXPECT_EQ(arrived, 50'000U);
+  EXPECT_TRUE(send->complete);
+  EXPECT_EQ(reader.front(), nullptr);
+}
+
+TEST_F(EngineHostile, AnEmptyStreamCannotBeAskedForTwice) {
+  make({16, 4096});
+  std::vector<Request*> sends;
+  while (sends.size() < 3) {  // the last of them wait for room, and so do fragments
+    Request* send = start_send(50'000);
+    ASSERT_TRUE(send);
+    if (send->unsent) break;
+    sends.push_back(send);
+  }
+  ASSERT_FALSE(sends.empty());
+  for (int i = 0; i < 13; ++i)
+    start_send(8);
+  for (Request* send : sends)
+    for (int i = 0; i < 2; ++i)
+      write(wire::CellKind::clear_to_send, wire::ReceiveOffer{send->cookie(), 0, 0});
+  progress();
+  RingReader reader = in();
+  int fragments = 0;
+  for (int i = 0; i < 100; ++i) {
+    while (const wire::Cell* cell = reader.front()) {
+      const bool fragment = cell->header.kind == wire::CellKind::fragment;
+      fragments += fragment ? 1 : 0;
+      fragment ? reader.pop_piece(cell->header.size) : reader.pop();
+    }
+    engine->progress();
+  }
+  EXPECT_EQ(fragments, static_cast<int>(sends.size()));
+  for (Request* send : sends)
+    EXPECT_TRUE(send->complete);
+}
+
+TEST_F(EngineHostile, AsksForMoreThanWasOfferedAreRefused) {
+  Request* send = start_send(50'000);
+  write(wire::CellKind::clear_to_send, wire::ReceiveOffer{send->cookie(), 0, 50'001});
+  write(wire::CellKind::split_start, wire::SplitOffer{send->cookie(), 0, 50'001, 0, 16384});
+  write(wire::CellKind::split_start,
+        wire::SplitOffer{send->cookie(), 0, 50'000, wire::shares_per_ring, 16384});
+  write(wire::CellKind::split_start, wire::SplitOffer{send->cookie(), 0, 50'000, 0, 0});
+  write(wire::CellKind::split_start, wire::SplitOffer{send->cookie(), 0, 50'000, 0, 1});
+  progress();
+  EXPECT_FALSE(send->complete);
+  write(wire::CellKind::share_done, send->cookie());
+  progress();
+  EXPECT_TRUE(send->complete);
+}
+
+TEST_F(EngineHostile, FragmentsOutOfPlaceAreRefused) {
+  Request* receive = start_receive(1000);
+  write(wire::CellKind::ready_to_send, wire::SendOffer{9, 1000, 0});
+  progress();
+  const wire::Cookie cookie = receive->cookie();
+  write(wire::CellKind::fragment, wire::FragmentHeader{cookie, 1}, 10);
+  write(wire::CellKind::fragment, wire::FragmentHeader{cookie, 0}, 1001);
+  write(wire::CellKind::fragment, wire::FragmentHeader{cookie, ~std::uint64_t{0}}, 10);
+  progress();
+  EXPECT_EQ(receive->moved, 0U);
+  write(wire::CellKind::fragment, wire::FragmentHeader{cookie, 0}, 600);
+  write(wire::CellKind::fragment, wire::FragmentHeader{cookie, 600}, 401);
+  write(wire::CellKind::fragment, wire::FragmentHeader{cookie, 600}, 400);
+  write(wire::CellKind::fragment, wire::FragmentHeader{cookie, 1000}, 0);
+  progress();
+  EXPECT_TRUE(receive->complete);
+  EXPECT_EQ(memory.back(), std::vector<std::byte>(1000, std::byte{0x5a}));
+}
+
+TEST_F(EngineHostile, AMessageThatEndsEarlyIsAnErrorOfItsReceive) {
+  Request* receive = start_receive(5000);
+  write(wire::CellKind::eager, wire::EagerHeader{5000, 0}, 2000);
+  progress();
+  EXPECT_TRUE(receive->matched);
+  EXPECT_FALSE(receive->complete);
+  write(wire::CellKind::eager, wire::EagerHeader{3000, 0}, 1000);
+  progress();
+  ASSERT_TRUE(receive->complete);
+  EXPECT_EQ(receive->status.error, static_cast<int>(ErrorClass::intern));
+  // The second has come unexpected, and is cut short by the third.
+  write(wire::CellKind::eager, wire::EagerHeader{100, 0}, 100);
+  Request* second = start_receive(3000);
+  Request* third = start_receive(3000);
+  write(wire::CellKind::eager_more, 0, 100);
+  progress();
+  EXPECT_TRUE(second->complete);
+  ASSERT_TRUE(third->complete);
+  EXPECT_EQ(third->status.error, 0);
+  EXPECT_EQ(third->status.bytes, 100U);
+}
+
+TEST_F(EngineHostile, APartOfAnUnexpectedMessageIsNeverTakenForAnother) {
+  write(wire::CellKind::eager, wire::EagerHeader{5000, 0}, 1000);
+  write(wire::CellKind::eager, wire::EagerHeader{6000, 0}, 1000);
+  progress();
+  Request* first = start_receive(5000);
+  EXPECT_TRUE(first->complete);
+  Request* second = start_receive(6000);
+  EXPECT_FALSE(second->complete);
+  write(wire::CellKind::eager_more, 0, 5000);
+  progress();
+  EXPECT_TRUE(second->complete);
+  EXPECT_EQ(memory.back(), std::vector<std::byte>(6000, std::byte{0x5a}));
+}
+
+TEST_F(EngineHostile, ARingCounterBeyondAllRingsFailsTheSend) {
+  make({64, 64 * 1024});
+  region().header().rings_used.store(0xffff'fff0);
+  for (const std::uint64_t bytes : {0, 8, 1000, 100'000}) {
+    Request* send = start_send(bytes);
+    ASSERT_TRUE(send);
+    EXPECT_TRUE(send->complete);
+    EXPECT_EQ(send->status.error, static_cast<int>(ErrorClass::intern));
+    engine->free(send);
+  }
+  write(wire::CellKind::ready_to_send, wire::SendOffer{1, 100, 0});
+  Request* receive = start_receive(100);
+  progress();
+  EXPECT_FALSE(receive->complete);
+  EXPECT_EQ(engine->requests().living(), 1U);
+}
+
+TEST_F(EngineHostile, RingsThatDoNotExistAreNotOpened) {
+  make({64, 64 * 1024});
+  const auto again = [&](std::uint32_t from, std::uint32_t entry) {
+    region().directory(0)[from].store(entry);
+    region().block(0).connections.fetch_add(1);
+    progress();
+  };
+  again(1, 3);
+  again(1, 0xffff'ffff);
+  // A ring from a rank to itself would let the peer answer for messages that never left this process.
+  again(0, 1);
+  Request* send = engine->start_send({0, 0, 0, 5}, Payload::of("x", 1), SendMode::synchronous);
+  ASSERT_TRUE(send);
+  write(wire::CellKind::acknowledge, send->cookie());
+  progress();
+  EXPECT_FALSE(send->complete);
+  Request* receive = start_receive(1, 0);
+  EXPECT_TRUE(send->complete && receive->complete);
+}
+
+TEST_F(EngineHostile, AProcessThatClaimsThisOnesPidIsNotWrittenTo) {
+  static std::uint64_t nonce[2] = {0x1234'5678'9abc'def0, 0};
+  place().pid = ::getpid();
+  place().probe_nonce = nonce[0];
+  place().probe_address = reinterpret_cast<std::uint64_t>(nonce);
+  EXPECT_FALSE(engine->pull_reach(1));
+  const Reach& push = engine->push_reach(1);
+  ASSERT_FALSE(push);
+  EXPECT_THAT(push.error().text, HasSubstr("pid of this process"));
+  EXPECT_EQ(nonce[1], 0U);
+  std::uint64_t victim = 5;
+  const std::uint64_t value = 6;
+  EXPECT_FALSE(engine->push(1, reinterpret_cast<std::uint64_t>(&victim), &value, sizeof value));
+  EXPECT_EQ(victim, 5U);
+}
+
+TEST_F(EngineHostile, PidsThatNameNoProcessAreRefused) {
+  for (const std::int32_t pid : {0, -1, -42, INT32_MIN, INT32_MAX}) {
+    make({64, 64 * 1024});
+    place().pid = pid;
+    place().probe_nonce = 1;
+    place().probe_address = 4096;
+    EXPECT_FALSE(engine->pull_reach(1)) << pid;
+    EXPECT_FALSE(engine->push_reach(1)) << pid;
+  }
+}
+
+/// A child that has a copy of this process's memory, and waits to be killed.
+class Child {
+ public:
+  Child() : pid_(::fork()) {
+    if (pid_ == 0)
+      for (;;)
+        ::pause();
+  }
+  ~Child() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+TEST_F(EngineHostile, ThePidThatWasProbedIsTheOneThatIsUsed) {
+  static std::uint64_t probe[2] = {0xfeed, 0};
+  static std::uint64_t value = 11;
+  const Child peer;
+  value = 22;
+  const Child other;
+  place().pid = peer.pid();
+  place().probe_nonce = probe[0];
+  place().probe_address = reinterpret_cast<std::uint64_t>(probe);
+  if (!engine->pull_reach(1)) GTEST_SKIP() << engine->pull_reach(1).error().text;
+  place().pid = other.pid();
+  std::uint64_t found = 0;
+  ASSERT_TRUE(engine->pull(1, reinterpret_cast<std::uint64_t>(&value), &found, sizeof found));
+  EXPECT_EQ(found, 11U);
+}
+
+TEST_F(EngineHostile, ASharedCopyTakesNoFragmentsAndSurvivesAnyProgress) {
+  static std::uint64_t probe[2] = {0xbeef, 0};
+  static std::vector<std::byte> source(200'000, std::byte{9});
+  const Child peer;
+  place().pid = peer.pid();
+  place().probe_nonce = probe[0];
+  place().probe_address = reinterpret_cast<std::uint64_t>(probe);
+  if (!engine->pull_reach(1)) GTEST_SKIP() << engine->pull_reach(1).error().text;
+
+  RingReader ring(region().ring(0), region().layout().geometry);
+  wire::Share& share = ring.share(0);
+  for (const std::uint64_t claimed :
+       {std::uint64_t{0}, std::uint64_t{3} << 32, ~std::uint64_t{0}, std::uint64_t{0xffff'ffff}}) {
+    Request* receive = start_receive(source.size());
+    write(wire::CellKind::ready_to_send,
+          wire::SendOffer{1, source.size(), reinterpret_cast<std::uint64_t>(source.data())});
+    share.in_use.store(0);
+    progress(1);
+    share.claimed.store(claimed);
+    share.done.store(0);
+    // Whether it is complete or waits for the peer's half, these are for nobody.
+    write(wire::CellKind::fragment, wire::FragmentHeader{receive->cookie(), 0}, 16'000);
+    progress();
+    share.in_use.store(0);
+    share.done.store(0xffff'ffff);
+    progress();
+    EXPECT_TRUE(receive->complete);
+    EXPECT_EQ(memory.back(), source);
+    engine->free(receive);
+  }
+  EXPECT_EQ(engine->requests().living(), 0U);
+}
+
+TEST_F(EngineHostile, DoorbellsOfRanksThatDoNotExistAreNoise) {
+  make({64, 64 * 1024}, wire::IdlePolicy::sleep);
+  for (auto& word : region().doorbells(0))
+    word.store(~std::uint64_t{0});
+  progress();
+  Request* receive = start_receive(4);
+  write(wire::CellKind::eager_inline, 3, 4);
+  progress();
+  EXPECT_TRUE(receive->complete);
+}
+
+TEST_F(EngineHostile, MessagesOfContextsThatNobodyOpensGoWithTheEngine) {
+  for (std::uint64_t context = 50; context < 90; ++context) {
+    ASSERT_TRUE(out.has_cell());
+    out.publish({.context = context,
+                 .source = 1,
+                 .tag = 0,
+                 .size = 8,
+                 .kind = wire::CellKind::eager_inline,
+                 .flag = wire::CellFlag::none,
+                 .reserved = 0},
+                &context, 8);
+  }
+  progress();
+  EXPECT_EQ(engine->requests().living(), 0U);
+}
+
+}  // namespace
+}  // namespace isthmus
