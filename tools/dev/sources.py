@@ -124,7 +124,8 @@ def flags_for(path):
     nearest = max((other for other in commands if (other.suffix == ".c") == c_language), key=common, default=None)
     if nearest is not None and common(nearest) >= min(2, len(path.parts) - 1):
         return commands[nearest]
-    return ["-std=c11" if c_language else "-std=c++23", "-I", str(ROOT / path.parts[0]), "-I", str(ROOT / "include")]
+    folders = [path.parts[0], "include"] + (["src"] if path.parts[0] in ("test", "tools") else [])
+    return ["-std=c11" if c_language else "-std=c++23", *(word for name in folders for word in ("-I", str(ROOT / name)))]
 
 
 def jobs():

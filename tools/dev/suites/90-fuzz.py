@@ -40,6 +40,8 @@ def fuzz(binary, seconds):
     found.mkdir(parents=True, exist_ok=True)
     kept = ROOT / "test/fuzz/corpus" / binary.name.removeprefix("fuzz_")
     command = [binary, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"]
+    # Long inputs from the start: a fault often takes several steps.
+    command += ["-len_control=0", "-max_len=1500"]
     command += [f"-artifact_prefix={LOGS}/{binary.name}-", found]
     if kept.is_dir():
         command.append(kept)
