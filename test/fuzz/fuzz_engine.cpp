@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -113,11 +112,16 @@ class Session {
       default:
         for (unsigned turns = 1 + input_.below(40); turns > 0; --turns)
           engine_->progress();
-        return check_all();
+        if (input_.below(2) != 0) finish_complete();
     }
   }
 
  private:
+  struct Pending {
+    Request* request;
+    std::unique_ptr<std::byte[]> memory;
+  };
+
   const wire::RegionView& region() { return job_->region; }
   const wire::RingGeometry& geometry() { return region().layout().geometry; }
 
@@ -144,12 +148,12 @@ class Session {
     const std::uint64_t bytes = input_.pick(sizes);
     return bytes;
   }
-  /// Memory of that size, and no byte more, until the session ends.
+  /// Memory of that size, and no byte more, for the next request that is kept.
   Payload payload(std::uint64_t bytes) {
     allocated_ += bytes;
     if (allocated_ > (32U << 20)) bytes = 0;
-    auto& data = memory_.emplace_back(std::make_unique<std::byte[]>(bytes));
-    return Payload::of(data.get(), bytes);
+    fresh_ = std::make_unique<std::byte[]>(bytes);
+    return Payload::of(fresh_.get(), bytes);
   }
   Payload some_payload() {
     const std::uint64_t bytes = some_size();
@@ -163,7 +167,7 @@ class Session {
   }
   wire::Cookie some_cookie() {
     const unsigned choice = input_.below(32);
-    if (choice < 24 && !requests_.empty()) return requests_[choice % requests_.size()]->cookie();
+    if (choice < 24 && !requests_.empty()) return requests_[choice % requests_.size()].request->cookie();
     return choice < 28 ? std::uint64_t{input_.below(4)} << 32 | input_.below(16)
                        : input_.take<std::uint64_t>();
   }
@@ -282,10 +286,12 @@ class Session {
     const int tag = static_cast<int>(input_.below(3));
     keep(engine_->start_send({to, some_context(), 0, tag}, some_payload(), mode));
   }
+  /// The memory of what is complete goes at once: the engine has no business there any more.
   void keep(Request* request) {
+    std::unique_ptr<std::byte[]> memory = std::move(fresh_);
     if (!request) return;
     ++started_;
-    requests_.push_back(request);
+    requests_.push_back({request, std::move(memory)});
   }
 
   void probe() {
@@ -307,19 +313,25 @@ class Session {
   void change_request() {
     if (requests_.empty()) return;
     const auto at = requests_.begin() + static_cast<std::ptrdiff_t>(input_.below(256) % requests_.size());
-    if (input_.below(2) != 0) return engine_->cancel(**at);
-    check(**at);
-    engine_->free(*at);
+    if (input_.below(4) == 0) return engine_->cancel(*at->request);
+    finish(*at);
     requests_.erase(at);
   }
-  static void check(const Request& request) {
-    if (request.complete && request.kind == Request::Kind::receive &&
-        request.status.bytes > request.payload.bytes)
+  void finish(Pending& pending) {
+    const Request& request = *pending.request;
+    if (!request.complete)
+      orphaned_.push_back(std::move(pending.memory));
+    else if (request.kind == Request::Kind::receive && request.status.bytes > request.payload.bytes)
       std::abort();
+    engine_->free(pending.request);
   }
-  void check_all() {
-    for (const Request* request : requests_)
-      check(*request);
+  /// As a program that waits for its requests.
+  void finish_complete() {
+    std::erase_if(requests_, [this](Pending& pending) {
+      const bool complete = pending.request->complete;
+      if (complete) finish(pending);
+      return complete;
+    });
   }
 
   /// As an honest peer reads, so that the engine's ring has room again.
@@ -357,13 +369,14 @@ class Session {
   }
 
   fuzz::Input& input_;
-  std::deque<std::unique_ptr<std::byte[]>> memory_;  // outlives the engine
+  std::unique_ptr<std::byte[]> fresh_;
+  std::vector<std::unique_ptr<std::byte[]>> orphaned_;  // of requests freed early; outlives the engine
+  std::vector<Pending> requests_;
   std::uint64_t allocated_ = 0;
   std::unique_ptr<launch::Job> job_;
   std::unique_ptr<Engine> engine_;
   RingWriter out_;
   RingReader in_;
-  std::vector<Request*> requests_;
   std::vector<UnexpectedMessage*> taken_;
   std::size_t started_ = 0;
 };
