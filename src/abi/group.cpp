@@ -55,6 +55,7 @@ Result<> check_array(int n, const void* array, const char* argument) {
 Result<std::vector<int>> expand(const Group& group, int n, const int (*ranges)[3]) {
   ISTHMUS_TRY(check_array(n, ranges, "ranges"));
   std::vector<RankRange> copy;
+  copy.reserve(static_cast<std::size_t>(n));
   for (int i = 0; i < n; ++i)
     copy.push_back({ranges[i][0], ranges[i][1], ranges[i][2]});
   return isthmus::expand(group, copy);

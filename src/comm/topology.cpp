@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <memory>
 #include <optional>
 
@@ -84,9 +85,10 @@ const Topology* topology_of(const Communicator& comm) {
 }
 
 void set_topology(Communicator& comm, Topology topology) {
-  auto owned = std::make_unique<Topology>(std::move(topology));
-  // Its callbacks do not fail.
-  if (comm.attributes.set(topology_keyval(), owned.get(), comm.handle)) static_cast<void>(owned.release());
+  // From here on the attribute owns it.
+  Topology* const value = std::make_unique<Topology>(std::move(topology)).release();
+  [[maybe_unused]] const Result<> set = comm.attributes.set(topology_keyval(), value, comm.handle);
+  assert(set);  // a communicator gets its topology once, so no delete callback can refuse
 }
 
 namespace {
