@@ -36,9 +36,10 @@ TEST(RequestPool, WhatNobodyTookIsNotFound) {
   EXPECT_EQ(pool.find(~wire::Cookie{0}), nullptr);
   Request* request = pool.take(Request::Kind::send);
   for (std::uint32_t index = 0; index < 1000; ++index)
-    for (std::uint32_t generation = 0; generation < 3; ++generation)
-      if (index != request->index || generation != request->generation)
-        EXPECT_EQ(pool.find(index, generation), nullptr) << index << ", " << generation;
+    for (std::uint32_t generation = 0; generation < 3; ++generation) {
+      const bool taken = index == request->index && generation == request->generation;
+      EXPECT_EQ(pool.find(index, generation), taken ? request : nullptr) << index << ", " << generation;
+    }
   EXPECT_EQ(pool.at(request->index + 1), nullptr);
   EXPECT_EQ(pool.at(~std::uint32_t{0}), nullptr);
 }
