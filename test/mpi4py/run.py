@@ -14,7 +14,7 @@ RANKS = (1, 2, 3, 5)
 MODULES = """
     environ status request errhandler exceptions info group comm attributes datatype op pack
     p2p_buf p2p_obj p2p_buf_matched p2p_obj_matched cco_buf cco_obj cco_vec pickle msgspec
-    address buffer cco_buf_inter cco_obj_inter cco_vec_inter comm_inter comm_topo errorcode mpimem msgzero threads
+    address buffer cco_buf_inter cco_obj_inter cco_vec_inter comm_inter comm_topo errorcode grequest mpimem msgzero threads
 """.split()
 
 IMPORT = """
