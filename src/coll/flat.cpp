@@ -125,7 +125,7 @@ namespace {
 Result<> combine(const Step& step, int first, int last, std::uint64_t bytes, void* result,
                  const Reduction& what, std::uint64_t part = 0) {
   const Payload value = elements(result, what);
-  unpack(step.heard(last, bytes) + part, value);
+  copy_bytes(value.data, step.heard(last, bytes) + part, value.bytes);
   for (int i = last - 1; i >= first; --i)
     ISTHMUS_TRY(what.op->reduce(step.heard(i, bytes) + part, result, what.count, *what.type));
   return {};

@@ -27,22 +27,24 @@ struct Row {
 
 /// The first row of a collective that fits is taken; the last one always fits.
 ///
-/// Where direct copies begin: measured with two ranks on two cores, us, through shared memory / direct:
+/// Where direct copies begin for two ranks with a core each, us, through shared memory / direct:
 ///   bcast 1 KiB 0.42/0.58, 4 KiB 1.15/0.67, 64 KiB 6.5/2.8, both sides copying 16 KiB 1.25, 32 KiB 1.44,
 ///   64 KiB 2.25 (one side: 1.02, 1.73, 2.81); allreduce 4 KiB 1.48/1.35, 16 KiB 4.6/2.2 (each rank
 ///   everything) or 3.7 (each one half); 64 KiB 6.9 or 10.5; 256 KiB 32 or 30; 1 MiB 172 or 123; alltoall 4
 ///   KiB 1.24/1.18, 16 KiB 3.6/2.0, 64 KiB 8.0/4.6.
-/// Flat is quadratic in the ranks, so that above 16 the tree of counters takes over.
+/// More ranks mostly share cores, and then the turns that they wait for decide: one for what goes through
+/// slots, three for a direct copy (4 KiB on 8 ranks and 2 loaded cores, us: bcast 2.1 and 14, allreduce 13
+/// and 240). Flat is quadratic in the ranks, so that above 16 the tree of counters takes over.
 constexpr std::array table{
     // clang-format off
     Row{Collective::barrier, Algorithm::flat, Needs::shared, flat_ranks},
     Row{Collective::barrier, Algorithm::counted, Needs::shared},
     Row{Collective::barrier, Algorithm::dissemination},
 
-    Row{Collective::bcast, Algorithm::flat, Needs::shared, all, 2 * kib},
+    Row{Collective::bcast, Algorithm::flat, Needs::shared, 2, 2 * kib},
     Row{Collective::bcast, Algorithm::direct_both, Needs::direct, 2},
-    Row{Collective::bcast, Algorithm::direct, Needs::direct},
     Row{Collective::bcast, Algorithm::flat, Needs::shared, all, slot_bytes},
+    Row{Collective::bcast, Algorithm::direct, Needs::direct},
     Row{Collective::bcast, Algorithm::binomial, Needs::nothing, 4},
     Row{Collective::bcast, Algorithm::binomial, Needs::nothing, all, 32 * kib},
     Row{Collective::bcast, Algorithm::scatter_allgather},
@@ -55,29 +57,34 @@ constexpr std::array table{
     Row{Collective::scatter, Algorithm::binomial, Needs::nothing, all, 2 * kib},
     Row{Collective::scatter, Algorithm::linear},
 
-    Row{Collective::allgather, Algorithm::flat, Needs::shared, all, 2 * kib},
+    Row{Collective::allgather, Algorithm::flat, Needs::shared, 2, 2 * kib},
+    Row{Collective::allgather, Algorithm::direct, Needs::direct, 2},
+    Row{Collective::allgather, Algorithm::flat, Needs::shared, all, slot_bytes, 256 * kib},
     Row{Collective::allgather, Algorithm::direct, Needs::direct},
-    Row{Collective::allgather, Algorithm::flat, Needs::shared, all, slot_bytes},
     Row{Collective::allgather, Algorithm::doubling, Needs::power_of_two, all, any, 64 * kib},
     Row{Collective::allgather, Algorithm::bruck, Needs::nothing, all, any, 64 * kib},
     Row{Collective::allgather, Algorithm::ring},
 
+    Row{Collective::alltoall, Algorithm::flat, Needs::shared, 2, 2 * kib},
+    Row{Collective::alltoall, Algorithm::direct, Needs::direct, 2},
     Row{Collective::alltoall, Algorithm::flat, Needs::shared, all, any, slot_bytes},
     Row{Collective::alltoall, Algorithm::direct, Needs::direct},
     Row{Collective::alltoall, Algorithm::pairwise, Needs::nothing, 8},
     Row{Collective::alltoall, Algorithm::bruck, Needs::nothing, all, 2 * kib},
     Row{Collective::alltoall, Algorithm::pairwise},
 
-    Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, 2 * kib},
-    Row{Collective::reduce, Algorithm::counted, Needs::shared, all, 2 * kib},
+    Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
+    Row{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes},
     Row{Collective::reduce, Algorithm::direct, Needs::direct},
     Row{Collective::reduce, Algorithm::binomial, Needs::nothing, all, 64 * kib},
     Row{Collective::reduce, Algorithm::ring, Needs::commutative},
     Row{Collective::reduce, Algorithm::binomial},
 
-    Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, 2 * kib},
-    Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, 2 * kib},
+    Row{Collective::allreduce, Algorithm::flat, Needs::shared, 2, 2 * kib},
     Row{Collective::allreduce, Algorithm::direct_all, Needs::direct, 2, 192 * kib},
+    Row{Collective::allreduce, Algorithm::direct, Needs::direct, 2},
+    Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
+    Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes},
     Row{Collective::allreduce, Algorithm::direct, Needs::direct},
     Row{Collective::allreduce, Algorithm::doubling, Needs::nothing, all, 16 * kib},
     Row{Collective::allreduce, Algorithm::halving, Needs::commutative, all, 256 * kib},
@@ -98,8 +105,11 @@ constexpr std::array table{
 static_assert(std::ranges::is_sorted(table, {}, &Row::collective));
 static_assert(std::ranges::all_of(table, [](const Row& row) {
   const bool in_slot = row.algorithm == Algorithm::flat || row.algorithm == Algorithm::counted;
+  const std::uint64_t all_blocks =
+      row.up_to_ranks == 2 && row.up_to_bytes != any ? 2 * row.up_to_bytes : row.up_to_total;
+  const bool many_blocks = row.collective == Collective::alltoall || row.collective == Collective::scatter;
   return !in_slot || row.collective == Collective::barrier ||
-         std::min(row.up_to_bytes, row.up_to_total) <= slot_bytes;
+         (many_blocks ? all_blocks : row.up_to_bytes) <= slot_bytes;
 }));
 
 constexpr auto first_rows = [] {

@@ -10,9 +10,9 @@
 namespace isthmus::coll {
 namespace {
 
-/// Looks at a line before the first progress: about a microsecond. With shared cores, whoever is waited for
-/// may need this one.
-constexpr unsigned looks_with_own_core = 200;
+/// Looks at a line before the first progress: one to two microseconds. With shared cores, whoever is waited
+/// for may need this one.
+constexpr unsigned looks_with_own_core = 1000;
 constexpr unsigned looks_on_shared_core = 1;
 
 /// How rank 0 tells the others where the area is.

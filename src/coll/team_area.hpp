@@ -19,7 +19,7 @@
 namespace isthmus::coll {
 
 /// Largest contribution that goes through the area.
-inline constexpr std::uint64_t slot_bytes = 4096;
+inline constexpr std::uint64_t slot_bytes = 16 * 1024;
 /// Ranks up to which everybody looks at everybody's line.
 inline constexpr int flat_ranks = 16;
 /// Steps that a writer may be ahead of the slowest reader.

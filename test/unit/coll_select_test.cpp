@@ -79,7 +79,7 @@ TEST(Select, TheTablePrintsARowForEveryChoice) {
   const std::string text = describe_selection();
   for (int c = 0; c < collective_count; ++c)
     EXPECT_NE(text.find(std::string(name(static_cast<Collective>(c))) + ": "), std::string::npos);
-  EXPECT_NE(text.find("allreduce: flat if shared memory, ranks <= 16, bytes <= 2048\n"), std::string::npos);
+  EXPECT_NE(text.find("allreduce: flat if shared memory, ranks <= 16, bytes <= 16384\n"), std::string::npos);
   EXPECT_NE(text.find("barrier: dissemination\n"), std::string::npos);
 }
 
