@@ -16,7 +16,8 @@ class RefCounted {
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
 
-  /// The handle under which programs know this object, 0 while it has none. Set by `abi/`; the layers below only carry it, for callbacks.
+  /// The handle under which programs know this object, 0 while it has none. Set by `abi/`; the layers below
+  /// only carry it, for callbacks.
   std::uintptr_t handle = 0;
 
   void make_immortal() noexcept { immortal_ = true; }
