@@ -96,8 +96,8 @@ unsigned Engine::progress() {
   if (sleeps_) {
     happened += drain_doorbells();
   } else {
-    for (std::size_t i = 0; i < inbound_.size(); ++i)
-      happened += drain(*inbound_[i]);
+    for (Peer* peer : inbound_)
+      happened += drain(*peer);
   }
   if (!outbound_.empty() || !shares_.empty()) [[unlikely]]
     happened += advance();
@@ -238,7 +238,7 @@ bool Engine::has_doorbell() const noexcept {
                              [](const auto& word) { return word.load(std::memory_order_seq_cst) != 0; });
 }
 
-void Engine::malformed(Peer& peer, const std::string& what) {
+void Engine::malformed(Peer& peer, const std::string& what) const {
   if (peer.reported || !settings_.warn) return;
   peer.reported = true;
   warn("rank " + std::to_string(rank_) + " ignores what rank " + std::to_string(peer.id) + " wrote: " + what);

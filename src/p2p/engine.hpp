@@ -141,11 +141,11 @@ class Engine {
   // -------------------------------------------------------------------------------------------
 
   /// Whether this process can read the memory of `peer` (tries it the first time), else why not.
-  const Reach& pull_reach(PeerId peer);
+  const Reach& pull_reach(PeerId id);
   /// Reads `bytes` at `address` of `peer`; only where `pull_reach` holds.
   Result<> pull(PeerId id, std::uint64_t address, void* to, std::uint64_t bytes);
   /// The same for writing to the memory of `peer`.
-  const Reach& push_reach(PeerId peer);
+  const Reach& push_reach(PeerId id);
   Result<> push(PeerId id, std::uint64_t address, const void* from, std::uint64_t bytes);
 
   // --- end
@@ -190,7 +190,7 @@ class Engine {
   void ring_doorbell(PeerId peer) noexcept;
   void wake(PeerId peer) noexcept;
   [[nodiscard]] bool has_doorbell() const noexcept;
-  void malformed(Peer& peer, const std::string& what);
+  void malformed(Peer& peer, const std::string& what) const;
   void finish(Request& request);
 
   // eager.cpp

@@ -131,8 +131,9 @@ struct RingHeader {
 /// checked and used; `volatile` keeps the compiler from looking a second time. `from` is aligned to 8 bytes.
 template <class T>
 [[nodiscard]] T copy_out(const void* from) noexcept {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(std::uint64_t) == 0);
-  std::array<std::uint64_t, sizeof(T) / sizeof(std::uint64_t)> copied;
+  constexpr std::size_t word = 8;
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % word == 0);
+  std::array<std::uint64_t, sizeof(T) / word> copied;
   const volatile auto* words = static_cast<const volatile std::uint64_t*>(from);
   for (std::size_t i = 0; i < copied.size(); ++i)
     copied[i] = words[i];
