@@ -65,7 +65,7 @@ static void operations(MPI_Comm comm) {
   CHECK_ERROR(MPI_Allreduce(&number, &result, 1, MPI_DOUBLE, MPI_BAND, comm), MPI_ERR_OP, "MPI_BAND");
   CHECK_ERROR(MPI_Reduce(&number, &result, 1, MPI_DOUBLE, MPI_MAXLOC, 0, comm), MPI_ERR_OP, "MPI_MAXLOC");
   CHECK_ERROR(MPI_Scan(&number, &result, 1, MPI_DOUBLE, MPI_REPLACE, comm), MPI_ERR_OP, "MPI_REPLACE");
-  CHECK_ERROR(MPI_Exscan(&number, &result, 1, MPI_CHAR, MPI_SUM, comm), MPI_ERR_OP, "MPI_SUM");
+  CHECK_ERROR(MPI_Exscan(&number, &result, 1, MPI_PACKED, MPI_SUM, comm), MPI_ERR_OP, "MPI_SUM");
 }
 
 /* Nothing goes to nobody. */
