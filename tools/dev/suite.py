@@ -29,6 +29,10 @@ PREFIX = Path(os.environ.get("DEV_PREFIX") or BUILD / "prefix")
 VENV = BUILD / "venv"
 LOGS = Path(os.environ.get("DEV_LOGS") or BUILD / "logs")
 
+# A shell that starts us in the background has us ignore SIGINT, and what we start would inherit that; with a handler, it does not.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @dataclasses.dataclass
 class Result:
