@@ -1,4 +1,4 @@
-/* More ranks than look at each other one by one: trees of counters; areas that are given back. ranks: 18 40 */
+/* More ranks than look at each other one by one: trees of counters, areas given back. ranks: 18 40 */
 #include <cstdint>
 
 #include "coll_data.h"
