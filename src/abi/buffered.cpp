@@ -69,6 +69,8 @@ Result<> detach(Ref<SendBuffer>& slot, void* buffer_addr, Count* size) {
 }
 
 Result<> flush(const Ref<SendBuffer>& slot) {
+  // A reference of its own: progress may run callbacks that detach the buffer.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   if (const Ref<SendBuffer> buffer = slot) buffer->flush();
   return {};
 }

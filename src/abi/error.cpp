@@ -45,7 +45,8 @@ int note(const char* function, const Error& error) noexcept {
   try {
     sentences()[error.code()] = describe(function, error);
   } catch (const std::bad_alloc&) {
-    // The code still goes to the program, with the class's own sentence.
+    // The code still goes to the program; an older sentence must not go with it.
+    sentences().erase(error.code());
   }
   return error.code();
 }
@@ -77,6 +78,8 @@ int invoke(const Errhandler& handler, std::uintptr_t object, int code, const std
   runtime.abort_job(code, fmt::format("{}: {}; MPI_ERRORS_ARE_FATAL", runtime.who(), message));
 }
 
+// Out of memory in the midst of reporting an error ends the process.
+// NOLINTNEXTLINE(bugprone-exception-escape)
 int raise(const char* function, Communicator* comm, const Error& error) noexcept {
   Runtime& runtime = Runtime::get();
   const int code = note(function, error);

@@ -47,7 +47,7 @@ ISTHMUS_ENTRY(int, Request_toint)(MPI_Request request) {
 ISTHMUS_ENTRY(MPI_Request, Request_fromint)(int request) {
   const auto value = static_cast<std::uint32_t>(request);
   if (HandleValue::predefined(value)) return predefined_from_int<MPI_Request>(request);
-  for (const MPI_Request constant : {complete_send(), complete_null_receive()})
+  for (auto* const constant : {complete_send(), complete_null_receive()})
     if (request == low_word(constant)) return constant;
   Runtime& runtime = Runtime::get();
   if (!runtime.running()) return MPI_REQUEST_NULL;
