@@ -23,7 +23,7 @@ class Mpi {
 
 int run(int argc, char** argv) {
   using namespace jacobi;
-  const MPI_Comm comm = MPI_COMM_WORLD;
+  MPI_Comm comm = MPI_COMM_WORLD;
   int rank = 0;
   int processes = 0;
   MPI_Comm_rank(comm, &rank);
