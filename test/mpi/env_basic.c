@@ -1,4 +1,5 @@
 /* Inquiry, clock, memory, thread levels, and what may be called before MPI_Init and after MPI_Finalize. */
+#define _DEFAULT_SOURCE  // gethostname, usleep
 #include "check.h"
 
 #include <unistd.h>
