@@ -39,15 +39,14 @@ Result<> find_data(const void* buffer, MPI_Count count, MPI_Datatype datatype, i
 
 Result<> check_lists(const void* buffer, const coll::Integers& counts, bool have_counts,
                      bool have_displacements, int blocks, const Datatype& type, const ArgumentNames& names) {
-  const std::string side = names.buffer == many_send_names.buffer ? "send" : "recv";
-  if (!have_counts) return fail(ErrorClass::arg, side + "counts is a null pointer");
+  if (!have_counts) return fail(ErrorClass::arg, fmt::format("{} is a null pointer", names.count));
   if (!have_displacements)
-    return fail(ErrorClass::arg, "the displacements of " + side + "buf are a null pointer");
+    return fail(ErrorClass::arg, fmt::format("the displacements of {} are a null pointer", names.buffer));
   for (int i = 0; i < blocks; ++i) {
     const MPI_Count count = counts[i];
     if (count == 0) continue;
     if (count < 0)
-      return fail(ErrorClass::count, fmt::format("{}counts[{}] is {}, which is negative", side, i, count));
+      return fail(ErrorClass::count, fmt::format("{}[{}] is {}, which is negative", names.count, i, count));
     ISTHMUS_TRY(check_buffer(buffer, count, type, names.buffer));
   }
   return {};
