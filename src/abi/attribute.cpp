@@ -32,7 +32,7 @@ void set_world_attributes(Runtime& runtime) {
   WorldAttributes& attributes = runtime.world_attributes;
   const launch::Job& job = *runtime.job;
   attributes.tag_ub = coll::maximum_tag;
-  attributes.appnum = job.region.block(job.rank).place.appnum;
+  attributes.appnum = job.region.block(job.slot).place.appnum;
   attributes.universe_size = static_cast<int>(job.region.header().universe);
 }
 

@@ -132,7 +132,7 @@ ISTHMUS_ENTRY(int, Comm_split_type)
 ISTHMUS_ENTRY(int, Get_hw_resource_info)(MPI_Info* hw_info) {
   return call("MPI_Get_hw_resource_info", [&](Runtime& runtime) -> Result<> {
     ISTHMUS_TRY(check_pointer(hw_info, "hw_info"));
-    const wire::PlaceRecord& place = runtime.job->region.block(runtime.job->rank).place;
+    const wire::PlaceRecord& place = runtime.job->region.block(runtime.job->slot).place;
     Ref<Info> info = make_ref<Info>();
     info->set(shared_memory, "true");
     for (const Resource& resource : resources)

@@ -22,8 +22,11 @@ struct Place {
 };
 
 bool all_in_region(const Communicator& comm) {
-  const Engine& engine = comm.engine();
-  return engine.region().ranks() == engine.size();
+  Engine& engine = comm.engine();
+  if (engine.job().on_one_host()) return true;
+  for (int rank = 0; rank < comm.size(); ++rank)
+    if (!engine.is_local(comm.peer(rank))) return false;
+  return true;
 }
 
 }  // namespace

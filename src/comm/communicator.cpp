@@ -35,6 +35,8 @@ Communicator::Communicator(Engine& engine, Ref<Group> group, Ref<Group> remote, 
   // Collectives on an intercommunicator send within the local group too, under ranks of that group.
   context_ = &engine.open_context(context, other_side.size());
   collective_context_ = &engine.open_context(context + 1, std::max(other_side.size(), group_->size()));
+  context_->name_sources(other_side.members(), false);
+  if (!remote_group_) collective_context_->name_sources(group_->members(), true);
 }
 
 Communicator::~Communicator() {

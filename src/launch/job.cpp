@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -22,7 +23,8 @@ constexpr std::array namespace_files{"/proc/self/ns/ipc", "/proc/self/ns/mnt",  
                                      "/proc/self/ns/pid", "/proc/self/ns/user", "/proc/self/ns/uts"};
 
 /// Fills in what only the process itself knows; what the launcher has written about binding stays.
-void publish_place(wire::PlaceRecord& place, const Probe& probe) {
+void publish_place(wire::PlaceRecord& place, std::uint32_t rank, const Probe& probe) {
+  place.rank = rank;
   place.pid = ::getpid();
   place.uid = ::getuid();
   for (std::size_t i = 0; i < namespace_files.size(); ++i) {
@@ -44,11 +46,16 @@ std::string bounded(const std::array<char, N>& text) {
 
 Job make_job(std::uint32_t rank, bool singleton, SharedRegion region) {
   const wire::RegionHeader& header = region.view.header();
+  std::vector<std::uint32_t> everybody(region.view.slots());
+  std::iota(everybody.begin(), everybody.end(), std::uint32_t{0});
   return Job{.rank = rank,
-             .size = region.view.ranks(),
+             .size = region.view.world(),
              .singleton = singleton,
+             .slot = rank,
+             .members = std::move(everybody),
              .name = bounded(header.job),
              .host = bounded(header.host),
+             .launcher = nullptr,
              .region = region.view,
              .mapping = std::move(region.mapping),
              .region_fd = std::move(region.fd)};
@@ -73,7 +80,7 @@ Result<> enter_roster(const Job& job, const Probe& probe) {
   auto& state = job.region.roster(job.rank);
   auto seen = state.load(std::memory_order_acquire);
   if (seen == wire::RosterState::absent) {
-    publish_place(job.region.block(job.rank).place, probe);
+    publish_place(job.region.block(job.slot).place, job.rank, probe);
     if (state.compare_exchange_strong(seen, wire::RosterState::joined, std::memory_order_release,
                                       std::memory_order_acquire))
       return {};
@@ -82,7 +89,7 @@ Result<> enter_roster(const Job& job, const Probe& probe) {
   return fail(ErrorClass::other,
               "rank " + std::to_string(job.rank) + " has " + "already been joined" +
                   (ended ? " and finalized" : "") + " by process " +
-                  std::to_string(job.region.block(job.rank).place.pid) +
+                  std::to_string(job.region.block(job.slot).place.pid) +
                   ": a rank can be one MPI program only; start each under an mpiexec of its own");
 }
 
@@ -107,10 +114,10 @@ Result<Job> join_launched(const char* rank_text, const char* region_text, const 
   if (!region)
     return fail(region.error().error_class(),
                 quoted(launcher_variable::region, region_text) + ": " + region.error().text());
-  if (*rank >= region->view.ranks())
+  if (*rank >= region->view.slots())
     return fail(ErrorClass::arg, quoted(launcher_variable::rank, rank_text) +
                                      " is not a rank of the job: it has " +
-                                     std::to_string(region->view.ranks()) + " ranks, from 0");
+                                     std::to_string(region->view.slots()) + " ranks, from 0");
   Job job = make_job(*rank, false, std::move(*region));
   ISTHMUS_TRY(enter_roster(job, probe));
   ::unsetenv(launcher_variable::rank);
@@ -133,13 +140,12 @@ Result<SharedRegion> make_own_region(std::uint32_t ranks, wire::RingGeometry geo
   const std::string host = host_name();
   const std::string name = std::string(program_invocation_short_name) + "." + std::to_string(::getpid());
   const std::uint32_t threads = usable_threads();
-  return make_region(ranks, geometry,
-                     {.key = *key,
-                      .idle = idle,
-                      .cores = threads,
-                      .universe = std::max(ranks, threads),
-                      .job = name.c_str(),
-                      .host = host.c_str()});
+  return make_region(wire::RegionShape::of(ranks, geometry), {.key = *key,
+                                                              .idle = idle,
+                                                              .cores = threads,
+                                                              .universe = std::max(ranks, threads),
+                                                              .job = name.c_str(),
+                                                              .host = host.c_str()});
 }
 
 Result<Job> join_alone(const Settings& settings, const Probe& probe) {
@@ -153,6 +159,13 @@ Result<Job> join_alone(const Settings& settings, const Probe& probe) {
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> Job::slot_of(std::uint32_t other) const noexcept {
+  if (on_one_host()) return other;
+  const auto found = std::ranges::lower_bound(members, other);
+  if (found == members.end() || *found != other) return std::nullopt;
+  return static_cast<std::uint32_t>(found - members.begin());
+}
 
 Result<Job> join(const Settings& settings, const Probe& probe) {
   const char* rank = std::getenv(launcher_variable::rank);

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/settings.hpp"
 #include "base/unique_fd.hpp"
+#include "launch/key_values.hpp"
 #include "launch/shared_region.hpp"
 #include "wire/region.hpp"
 
@@ -19,11 +21,19 @@ struct Job {
   std::uint32_t size = 1;
   bool singleton = true;    ///< started without a launcher: a job of one rank
   bool in_process = false;  ///< all ranks are threads of this process: `local_jobs`
-  std::string name;         ///< the job's, for messages
-  std::string host;         ///< this host, as the launcher saw it
+  std::uint32_t slot = 0;   ///< this process's in `region`
+  /// Ranks of the processes that share `region`, by slot, ascending: this one and its peers on this host.
+  std::vector<std::uint32_t> members;
+  std::string name;                     ///< the job's, for messages
+  std::string host;                     ///< this host, as the launcher saw it
+  std::shared_ptr<KeyValues> launcher;  ///< null where all processes share the region
   wire::RegionView region;
   std::shared_ptr<const SharedMapping> mapping;  ///< keeps `region` valid
   UniqueFd region_fd;                            ///< empty but for the first of `local_jobs`
+
+  [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
+  /// Slot of process `rank`; nothing where it does not share the region.
+  [[nodiscard]] std::optional<std::uint32_t> slot_of(std::uint32_t rank) const noexcept;
 };
 
 /// A value in this process that peers read to find out whether process_vm_readv reaches it.

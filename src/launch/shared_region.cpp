@@ -67,9 +67,8 @@ Result<SharedMapping> SharedMapping::map(int fd, std::uint64_t bytes) {
   return SharedMapping({static_cast<std::byte*>(address), bytes});
 }
 
-Result<SharedRegion> make_region(std::uint32_t ranks, wire::RingGeometry geometry,
-                                 const wire::RegionView::Format& format) {
-  auto layout = wire::RegionLayout::make(ranks, geometry);
+Result<SharedRegion> make_region(const wire::RegionShape& shape, const wire::RegionView::Format& format) {
+  auto layout = wire::RegionLayout::make(shape);
   if (!layout) return std::unexpected(std::move(layout).error());
   UniqueFd fd = make_memfd();
   if (!fd) return cannot_make("memfd_create", layout->bytes);

@@ -44,8 +44,7 @@ struct SharedRegion {
 
 /// Makes and formats a region in a memfd whose size is sealed, so that no peer can turn another's access into
 /// SIGBUS by truncating it. Nothing of it has a name in any file system: it goes with its last process.
-Result<SharedRegion> make_region(std::uint32_t ranks, wire::RingGeometry geometry,
-                                 const wire::RegionView::Format& format);
+Result<SharedRegion> make_region(const wire::RegionShape& shape, const wire::RegionView::Format& format);
 
 /// Takes over a region that another process made, and `fd` with it, which becomes close-on-exec. Refuses what
 /// is not a memfd of sealed size with a valid header, and leaves such a descriptor alone.

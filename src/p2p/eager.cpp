@@ -76,6 +76,7 @@ Request* Engine::start_send(const Target& target, const Payload& payload, SendMo
 }
 
 Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode) {
+  if (!peer.is_local()) return remote_->start_send(peer, target, payload, mode);
   if (!peer.out.open()) connect(peer);
   if (!peer.out.open()) {
     Request* send = make_send(target, payload, mode);
@@ -150,7 +151,7 @@ bool Engine::emit_eager(Peer& peer, const Target& target, const Payload& payload
   }
   // No more pieces than half of the cells, so that they always find room in the end.
   if (payload.bytes > piece_bytes && !sleeps_ &&
-      payload.bytes <= std::uint64_t{piece_bytes} * (region_.layout().geometry.cells / 2)) {
+      payload.bytes <= std::uint64_t{piece_bytes} * (region_.geometry().cells / 2)) {
     if (!emit_pieces(peer, header, eager, payload)) return false;
   } else {
     std::byte* to = peer.out.reserve(header.size);
@@ -208,6 +209,11 @@ Request* Engine::start_receive(MatchContext& context, int source, int tag, const
       return receive;
     }
   }
+  if (context.is_broken(source)) [[unlikely]] {
+    receive->status.error = static_cast<int>(ErrorClass::proc_aborted);
+    finish(*receive);
+    return receive;
+  }
   context.post(receive);
   return receive;
 }
@@ -254,16 +260,16 @@ void Engine::receive_inline(Peer& peer, const wire::CellHeader& header, const st
     deliver(*receive, header.source, header.tag, bytes, header.size);
     return;
   }
-  UnexpectedMessage* message = make_unexpected(peer, context, header, header.size);
+  UnexpectedMessage* message = make_unexpected(peer, context, header.source, header.tag, header.size);
   copy_small(message->data, bytes, header.size);
   context.add(message);
 }
 
-UnexpectedMessage* Engine::make_unexpected(Peer& peer, MatchContext& context, const wire::CellHeader& header,
+UnexpectedMessage* Engine::make_unexpected(Peer& peer, MatchContext& context, int source, int tag,
                                            std::uint64_t bytes) {
   UnexpectedMessage* message = matcher_.take_message();
-  message->source = header.source;
-  message->tag = header.tag;
+  message->source = source;
+  message->tag = tag;
   message->bytes = message->arrived = bytes;
   message->content = UnexpectedMessage::Content::bytes;
   message->context = &context;
@@ -281,7 +287,7 @@ void Engine::receive_eager(Peer& peer, const wire::CellHeader& header, const wir
   MatchContext& context = matcher_.context(header.context);
   if (!context.is_source(header.source)) [[unlikely]]
     return malformed(peer, "source beyond its group");
-  if (eager.bytes < header.size || eager.bytes > wire::maximum_piece(region_.layout().geometry)) [[unlikely]]
+  if (eager.bytes < header.size || eager.bytes > wire::maximum_piece(region_.geometry())) [[unlikely]]
     return malformed(peer, "eager message longer than a ring carries");
   if (peer.incoming_left != 0) [[unlikely]]
     abandon_pieces(peer);
@@ -294,7 +300,7 @@ void Engine::receive_eager(Peer& peer, const wire::CellHeader& header, const wir
     begin_pieces(peer, *receive, header.source, header.tag, eager.bytes);
     return add_piece(peer, bytes, header.size);
   }
-  UnexpectedMessage* message = make_unexpected(peer, context, header, eager.bytes);
+  UnexpectedMessage* message = make_unexpected(peer, context, header.source, header.tag, eager.bytes);
   message->acknowledge = synchronous;
   message->offer.sender = eager.sender;
   message->arrived = header.size;
@@ -378,7 +384,9 @@ void Engine::adopt_pieces(UnexpectedMessage& message, Request& receive) {
 void Engine::accept(UnexpectedMessage* message, Request& receive) {
   switch (message->content) {
     case UnexpectedMessage::Content::bytes:
-      if (message->acknowledge)
+      if (message->acknowledge && !message->peer->is_local())
+        remote_->acknowledge(*message->peer, message->offer.sender);
+      else if (message->acknowledge)
         send_control(*message->peer, wire::CellKind::acknowledge, &message->offer.sender,
                      sizeof message->offer.sender);
       if (message->arrived < message->bytes)
@@ -388,6 +396,10 @@ void Engine::accept(UnexpectedMessage* message, Request& receive) {
       break;
     case UnexpectedMessage::Content::offer:
       begin_rendezvous(*message->peer, receive, message->source, message->tag, message->offer);
+      break;
+    case UnexpectedMessage::Content::remote_offer:
+      remote_->fetch(*message->peer, receive, message->source, message->tag, message->bytes,
+                     message->offer.sender);
       break;
     case UnexpectedMessage::Content::self:
       deliver_from_self(receive, *message);

@@ -33,10 +33,15 @@ Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Setti
   // Lets peers read this process's memory where Yama would refuse siblings (ptrace_scope 1); without Yama it
   // fails, which is as good.
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-  wire::PlaceRecord& place = engine->region_.block(engine->rank_).place;
+  wire::PlaceRecord& place = engine->region_.block(engine->slot_).place;
   place.probe_nonce = engine->probe_.nonce;
   std::atomic_ref(place.probe_address)
       .store(reinterpret_cast<std::uint64_t>(&engine->probe_), std::memory_order_release);
+  if (!job.on_one_host()) {
+    auto remote = Remote::open(*engine);
+    if (!remote) return std::unexpected(std::move(remote).error());
+    engine->remote_ = std::move(*remote);
+  }
   return engine;
 }
 
@@ -45,9 +50,10 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       settings_(settings),
       region_(job.region),
       rank_(job.rank),
+      slot_(job.slot),
       size_(job.size),
       sleeps_(job.region.header().idle == wire::IdlePolicy::sleep),
-      eager_limit_(choose_eager_limit(settings, job.region.layout().geometry)),
+      eager_limit_(choose_eager_limit(settings, job.region.geometry())),
       peers_(job.size) {
   matcher_.set_default_sources(size_);
 }
@@ -57,7 +63,14 @@ Engine::~Engine() = default;
 Peer& Engine::make_peer(PeerId id) {
   peers_[id] = std::make_unique<Peer>(id);
   Peer& peer = *peers_[id];
-  peer.plan = Plan({.same_process = id == rank_, .eager_limit = eager_limit_});
+  const auto slot = job_.slot_of(id);
+  if (slot) {
+    peer.slot = *slot;
+    peer.plan = Plan({.same_process = id == rank_, .eager_limit = eager_limit_});
+  } else {
+    peer.pull = peer.push = std::unexpected(Reason{"it shares no memory with this process"});
+    peer.plan = Plan({.remote = true, .eager_limit = remote_->eager_limit(id)});
+  }
   return peer;
 }
 
@@ -67,31 +80,31 @@ void Engine::connect(Peer& peer) {
     malformed(peer, "ring counter beyond the number of pairs");
     return;
   }
-  peer.out = RingWriter(region_.ring(number), region_.layout().geometry);
-  region_.directory(peer.id)[rank_].store(number + 1, std::memory_order_release);
-  region_.block(peer.id).connections.fetch_add(1, std::memory_order_release);
+  peer.out = RingWriter(region_.ring(number), region_.geometry());
+  region_.directory(peer.slot)[slot_].store(number + 1, std::memory_order_release);
+  region_.block(peer.slot).connections.fetch_add(1, std::memory_order_release);
 }
 
 void Engine::discover() {
-  connections_seen_ = region_.block(rank_).connections.load(std::memory_order_acquire);
-  const auto directory = region_.directory(rank_);
-  for (PeerId id = 0; id < size_; ++id) {
-    const std::uint32_t entry = directory[id].load(std::memory_order_acquire);
-    if (entry == 0 || id == rank_) continue;  // messages to oneself take no ring
-    Peer& found = peer(id);
+  connections_seen_ = region_.block(slot_).connections.load(std::memory_order_acquire);
+  const auto directory = region_.directory(slot_);
+  for (std::uint32_t slot = 0; slot < job_.members.size(); ++slot) {
+    const std::uint32_t entry = directory[slot].load(std::memory_order_acquire);
+    if (entry == 0 || slot == slot_) continue;  // messages to oneself take no ring
+    Peer& found = peer(job_.members[slot]);
     if (found.in.open()) continue;
     if (entry > region_.ring_capacity()) {
       malformed(found, "ring number beyond the number of pairs");
       continue;
     }
-    found.in = RingReader(region_.ring(entry - 1), region_.layout().geometry);
+    found.in = RingReader(region_.ring(entry - 1), region_.geometry());
     inbound_.push_back(&found);
   }
 }
 
 unsigned Engine::progress() {
   unsigned happened = 0;
-  if (region_.block(rank_).connections.load(std::memory_order_relaxed) != connections_seen_) [[unlikely]]
+  if (region_.block(slot_).connections.load(std::memory_order_relaxed) != connections_seen_) [[unlikely]]
     discover();
   if (sleeps_) {
     happened += drain_doorbells();
@@ -101,6 +114,8 @@ unsigned Engine::progress() {
   }
   if (!outbound_.empty() || !shares_.empty()) [[unlikely]]
     happened += advance();
+  if (remote_) [[unlikely]]
+    happened += remote_->poll();
   return happened;
 }
 
@@ -119,17 +134,19 @@ void Engine::progress_for_test() {
 
 unsigned Engine::drain_doorbells() {
   unsigned happened = 0;
-  const auto doorbells = region_.doorbells(rank_);
+  const auto doorbells = region_.doorbells(slot_);
   for (std::size_t word = 0; word < doorbells.size(); ++word) {
     if (doorbells[word].load(std::memory_order_relaxed) == 0) continue;
     std::uint64_t bits = doorbells[word].exchange(0, std::memory_order_acq_rel);
     // A ring may have been announced after `connections` was looked at: the bit was set later than the
     // announcement.
-    if (region_.block(rank_).connections.load(std::memory_order_acquire) != connections_seen_) discover();
+    if (region_.block(slot_).connections.load(std::memory_order_acquire) != connections_seen_) discover();
     while (bits != 0) {
-      const auto id = static_cast<PeerId>(word * 64 + std::countr_zero(bits));
+      const std::size_t slot = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
       bits &= bits - 1;
-      if (id < size_ && peers_[id] && peers_[id]->in.open()) happened += drain(*peers_[id]);
+      if (slot >= job_.members.size()) continue;
+      if (Peer* sender = peers_[job_.members[slot]].get(); sender && sender->in.open())
+        happened += drain(*sender);
     }
   }
   return happened;
@@ -137,7 +154,7 @@ unsigned Engine::drain_doorbells() {
 
 unsigned Engine::drain(Peer& peer) {
   unsigned happened = 0;
-  const wire::RingGeometry& geometry = region_.layout().geometry;
+  const wire::RingGeometry& geometry = region_.geometry();
   // One round of the ring at most: a sender that never stops must not keep this rank from all else.
   while (happened < geometry.cells) {
     const wire::Cell* cell = peer.in.front();
@@ -170,8 +187,8 @@ unsigned Engine::drain(Peer& peer) {
   }
   // There may be more, and its doorbell has been taken.
   if (sleeps_)
-    region_.doorbells(rank_)[peer.id / 64].fetch_or(std::uint64_t{1} << (peer.id % 64),
-                                                    std::memory_order_relaxed);
+    region_.doorbells(slot_)[peer.slot / 64].fetch_or(std::uint64_t{1} << (peer.slot % 64),
+                                                      std::memory_order_relaxed);
   return happened;
 }
 
@@ -220,21 +237,21 @@ unsigned Engine::push_out(Peer& peer) {
   return happened;
 }
 
-void Engine::ring_doorbell(PeerId peer) noexcept {
+void Engine::ring_doorbell(std::uint32_t slot) noexcept {
   // A locked operation, so also the fence between the cell above and the look at `sleeping` in `wake`.
-  region_.doorbells(peer)[rank_ / 64].fetch_or(std::uint64_t{1} << (rank_ % 64), std::memory_order_seq_cst);
-  wake(peer);
+  region_.doorbells(slot)[slot_ / 64].fetch_or(std::uint64_t{1} << (slot_ % 64), std::memory_order_seq_cst);
+  wake(slot);
 }
 
-void Engine::wake(PeerId peer) noexcept {
+void Engine::wake(std::uint32_t slot) noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  std::atomic<std::uint32_t>& sleeping = region_.block(peer).sleeping;
+  std::atomic<std::uint32_t>& sleeping = region_.block(slot).sleeping;
   if (sleeping.load(std::memory_order_seq_cst) != 0 && sleeping.exchange(0, std::memory_order_seq_cst) != 0)
     futex_wake(sleeping);
 }
 
 bool Engine::has_doorbell() const noexcept {
-  return std::ranges::any_of(region_.doorbells(rank_),
+  return std::ranges::any_of(region_.doorbells(slot_),
                              [](const auto& word) { return word.load(std::memory_order_seq_cst) != 0; });
 }
 
@@ -249,7 +266,7 @@ void Engine::finish(Request& request) {
   request.complete = true;
   if (request.orphan) requests_.give_back(&request);
   // Another thread of this rank may sleep until this request is complete.
-  if (sleeps_ && lock_.enabled()) wake(rank_);
+  if (sleeps_ && lock_.enabled()) wake(slot_);
 }
 
 void Engine::complete(Request& request) {
@@ -280,6 +297,7 @@ void Engine::cancel(Request& request) {
 void Engine::close_context(MatchContext& context) {
   while (UnexpectedMessage* message = context.first_unexpected()) {
     context.remove(message);
+    if (message->content == UnexpectedMessage::Content::remote_offer) remote_->decline(message->offer.sender);
     if (message->peer && message->peer->incoming_message == message)
       message->peer->incoming_message = nullptr;
     matcher_.give_back(message);
@@ -290,17 +308,20 @@ void Engine::close_context(MatchContext& context) {
 void Engine::settle() {
   // Receives that were freed unmatched stay unmatched; sends must leave, because peers may wait for them.
   wait_for([this] { return pending_sends_ == 0 && outbound_.empty() && shares_.empty(); });
+  if (remote_) wait_for([this] { return remote_->idle(); });
 }
 
 void Engine::finalize() {
   if (settings_.explain) report();
   settle();
+  if (remote_) remote_->meet_all();
   std::atomic<std::uint32_t>& count = region_.header().finalize_count;
-  if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
-    for (PeerId id = 0; id < size_; ++id)
+  const std::size_t members = job_.members.size();
+  if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
+    for (const PeerId id : job_.members)
       notify(id);
   } else {
-    wait_for([&count, this] { return count.load(std::memory_order_acquire) >= size_; });
+    wait_for([&count, members] { return count.load(std::memory_order_acquire) >= members; });
   }
   region_.roster(rank_).store(wire::RosterState::finalized, std::memory_order_release);
 }

@@ -15,6 +15,7 @@
 #include "p2p/matcher.hpp"
 #include "p2p/message.hpp"
 #include "p2p/peer.hpp"
+#include "p2p/remote.hpp"
 #include "p2p/request.hpp"
 #include "p2p/request_pool.hpp"
 
@@ -36,6 +37,8 @@ class Engine {
   [[nodiscard]] EngineLock& lock() noexcept { return lock_; }
   [[nodiscard]] PeerId rank() const noexcept { return rank_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  /// Whether `id` shares this process's region.
+  [[nodiscard]] bool is_local(PeerId id) noexcept { return peer(id).is_local(); }
   [[nodiscard]] const launch::Job& job() const noexcept { return job_; }
   [[nodiscard]] const wire::RegionView& region() const noexcept { return region_; }
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
@@ -133,8 +136,8 @@ class Engine {
   [[nodiscard]] RequestPool& requests() noexcept { return requests_; }
 
   /// After writing to memory that `peer` waits for in `wait_for`: wakes it if it sleeps.
-  void notify(PeerId peer) noexcept {
-    if (sleeps_) wake(peer);
+  void notify(PeerId id) noexcept {
+    if (sleeps_) wake(peer(id).slot);
   }
 
   // --- direct access to a peer's memory
@@ -162,6 +165,7 @@ class Engine {
 
  private:
   friend class Idle;
+  friend class Remote;
 
   Engine(const launch::Job& job, const Settings& settings);
 
@@ -179,7 +183,7 @@ class Engine {
   void list(Peer& peer);
   unsigned push_out(Peer& peer);
   void after_publish(Peer& peer) noexcept {
-    if (sleeps_) ring_doorbell(peer.id);
+    if (sleeps_) ring_doorbell(peer.slot);
   }
   /// What to do with the first idle moment of a wait.
   void prepare_next_send() noexcept {
@@ -187,8 +191,8 @@ class Engine {
     last_out_->out.prefetch(std::min(last_out_->last_piece, prefetched_bytes));
     last_out_ = nullptr;
   }
-  void ring_doorbell(PeerId peer) noexcept;
-  void wake(PeerId peer) noexcept;
+  void ring_doorbell(std::uint32_t slot) noexcept;
+  void wake(std::uint32_t slot) noexcept;
   [[nodiscard]] bool has_doorbell() const noexcept;
   void malformed(Peer& peer, const std::string& what) const;
   void finish(Request& request);
@@ -206,7 +210,7 @@ class Engine {
                      const std::byte* bytes);
   void receive_more(Peer& peer, const std::byte* bytes, std::uint32_t size);
   void abandon_pieces(Peer& peer);
-  UnexpectedMessage* make_unexpected(Peer& peer, MatchContext& context, const wire::CellHeader& header,
+  UnexpectedMessage* make_unexpected(Peer& peer, MatchContext& context, int source, int tag,
                                      std::uint64_t bytes);
   static void begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes);
   void add_piece(Peer& peer, const std::byte* bytes, std::uint32_t size);
@@ -242,6 +246,7 @@ class Engine {
   Settings settings_;
   wire::RegionView region_;
   const PeerId rank_;
+  const std::uint32_t slot_;
   const std::uint32_t size_;
   const bool sleeps_;
   std::uint32_t eager_limit_;
@@ -250,10 +255,11 @@ class Engine {
   std::vector<std::unique_ptr<Peer>> peers_;
   Matcher matcher_;
   RequestPool requests_;
-  std::vector<Peer*> inbound_;    ///< peers whose ring to this rank is open
-  std::vector<Peer*> outbound_;   ///< peers with something to send
-  std::vector<Request*> shares_;  ///< copies by both sides that wait for the other side
-  Peer* last_out_ = nullptr;      ///< whose byte ring was written last
+  std::vector<Peer*> inbound_;      ///< peers whose ring to this rank is open
+  std::vector<Peer*> outbound_;     ///< peers with something to send
+  std::vector<Request*> shares_;    ///< copies by both sides that wait for the other side
+  Peer* last_out_ = nullptr;        ///< whose byte ring was written last
+  std::unique_ptr<Remote> remote_;  ///< null where all processes of the job share the region
   std::uint32_t connections_seen_ = 0;
   std::uint32_t next_context_ = 1;
   std::uint32_t fruitless_tests_ = 0;

@@ -27,6 +27,7 @@ std::string plan_text(const Peer& peer, bool self) {
     text += fmt::format("      up to {:<9} {:<5} {}\n", size_text(step.up_to), name_of(step.channel),
                         name_of(step.protocol));
   if (self) return text;
+  if (!peer.is_local()) return text + fmt::format("      no shared memory: {}\n", peer.pull.error().text);
   if (!peer.pull)
     text += fmt::format("      refused: reading the peer's memory: {}\n", peer.pull.error().text);
   if (!peer.push)
@@ -82,7 +83,7 @@ std::string Engine::explain() {
     if (const std::string text = traffic_text(found); !text.empty())
       traffic += fmt::format("    traffic with rank {}\n{}", id, text);
   }
-  const wire::PlaceRecord& place = region_.block(rank_).place;
+  const wire::PlaceRecord& place = region_.block(slot_).place;
   std::string text = fmt::format("rank {} (pid {}{})\n", rank_, place.pid,
                                  place.core >= 0 ? fmt::format(", core {}", place.core) : std::string());
   for (const auto& [plan, ids] : plans)

@@ -21,6 +21,9 @@ constexpr std::uint32_t yields_before_sleep = 20;
 /// A sleeper looks up again after this long whatever happens, so that no lost wake-up can become a hang.
 constexpr long sleep_microseconds = 20'000;
 
+/// The same where messages may come over a network too, which wakes nobody.
+constexpr long sleep_microseconds_networked = 100;
+
 }  // namespace
 
 void Idle::pause() {
@@ -47,7 +50,7 @@ void Idle::pause_sharing() {
     ::sched_yield();
     return;
   }
-  std::atomic<std::uint32_t>& sleeping = engine_.region_.block(engine_.rank_).sleeping;
+  std::atomic<std::uint32_t>& sleeping = engine_.region_.block(engine_.slot_).sleeping;
   if (looks_ == yields_before_sleep) {
     // Announced first, then one more look by the caller, then sleep: who missed the announcement had written
     // before that look.
@@ -55,7 +58,8 @@ void Idle::pause_sharing() {
     announced_ = true;
     return;
   }
-  if (!engine_.has_doorbell()) futex_wait(sleeping, 1, sleep_microseconds);
+  if (!engine_.has_doorbell())
+    futex_wait(sleeping, 1, engine_.remote_ ? sleep_microseconds_networked : sleep_microseconds);
   looks_ = yields_before_sleep - 1;
 }
 
@@ -63,7 +67,7 @@ void Idle::withdraw() noexcept {
   announced_ = false;
   // Another thread of this rank may still sleep on the word; a wake-up too many is the lesser cost.
   if (!engine_.lock_.enabled())
-    engine_.region_.block(engine_.rank_).sleeping.store(0, std::memory_order_relaxed);
+    engine_.region_.block(engine_.slot_).sleeping.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace isthmus

@@ -44,6 +44,28 @@ UnexpectedMessage* MatchContext::find(int source, int tag) const noexcept {
   return message;
 }
 
+bool MatchContext::has_process(PeerId process) const noexcept {
+  return processes_.empty() || std::ranges::find(processes_, process) != processes_.end();
+}
+
+std::vector<Request*> MatchContext::lose(PeerId process) {
+  std::vector<Request*> orphans;
+  const auto take_all = [&orphans](RequestQueue& queue) {
+    while (Request* receive = queue.front()) {
+      queue.remove(receive);
+      orphans.push_back(receive);
+    }
+  };
+  any_lost_ = true;
+  take_all(posted_any_);
+  for (std::size_t source = 0; source < sources_.size(); ++source) {
+    const bool is_process = source < processes_.size() && processes_[source] == process;
+    if (is_process) sources_[source].lost = true;
+    if (is_process || together_ || processes_.empty()) take_all(sources_[source].posted);
+  }
+  return orphans;
+}
+
 Matcher::~Matcher() {
   for (auto& [id, context] : contexts_)
     while (UnexpectedMessage* message = context->first_unexpected()) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -17,9 +18,10 @@ class Peer;
 /// A message that arrived before its receive was posted: its envelope, and its bytes or the offer of them.
 struct UnexpectedMessage {
   enum class Content : std::uint8_t {
-    bytes,  ///< in `data`
-    offer,  ///< at the sender: `offer`
-    self,   ///< in the payload of `local_send`, a request of this process
+    bytes,         ///< in `data`
+    offer,         ///< at the sender: `offer`
+    remote_offer,  ///< at a sender on another host: `offer.sender` is the port's name for it
+    self,          ///< in the payload of `local_send`, a request of this process
   };
 
   int source = 0;
@@ -56,6 +58,23 @@ class MatchContext {
   }
   void resize(std::uint32_t sources) { sources_.resize(sources); }
 
+  /// Which process each source is, so that the context learns when one is lost. `processes` must live as long
+  /// as the context. `together`: the loss of one ends all that is received here, because the sources work on
+  /// one thing (collectives).
+  void name_sources(std::span<const PeerId> processes, bool together) noexcept {
+    processes_ = processes;
+    together_ = together;
+  }
+  /// Whether `process` is among the sources; of a context without names it is assumed.
+  [[nodiscard]] bool has_process(PeerId process) const noexcept;
+  /// From now on nothing is to be expected from `process`: takes out the posted receives that only it, or
+  /// with `together` any, could have completed, and those from any source.
+  std::vector<Request*> lose(PeerId process);
+  /// Whether a receive from `source` (or any) that matches nothing now never will.
+  [[nodiscard]] bool is_broken(int source) const noexcept {
+    return any_lost_ && (source == any_source || together_ || sources_[source].lost);
+  }
+
   /// Adds a receive that no unexpected message matches.
   void post(Request* receive) noexcept {
     receive->order = ++order_;
@@ -88,6 +107,7 @@ class MatchContext {
   struct Source {
     RequestQueue posted;
     Queue<UnexpectedMessage, &UnexpectedMessage::by_source> unexpected;
+    bool lost = false;
   };
 
   RequestQueue& queue_of(const Request& receive) noexcept {
@@ -99,6 +119,9 @@ class MatchContext {
   RequestQueue posted_any_;
   Queue<UnexpectedMessage, &UnexpectedMessage::by_arrival> unexpected_;
   std::uint64_t order_ = 0;
+  std::span<const PeerId> processes_;
+  bool together_ = false;
+  bool any_lost_ = false;
 };
 
 /// All matching spaces of one engine. The only owner of matching order.
@@ -119,6 +142,12 @@ class Matcher {
   MatchContext& open(ContextId id, std::uint32_t sources);
   /// Removes the space; the caller has emptied it.
   void close(ContextId id);
+
+  template <class Visit>
+  void for_each(Visit visit) {
+    for (auto& [id, context] : contexts_)
+      visit(*context);
+  }
 
   void set_default_sources(std::uint32_t sources) noexcept { default_sources_ = sources; }
 

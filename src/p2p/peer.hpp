@@ -49,7 +49,11 @@ class Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
+  static constexpr std::uint32_t no_slot = ~std::uint32_t{0};
+
   const PeerId id;
+  std::uint32_t slot = no_slot;  ///< in the region; none where the peer is on another host
+  [[nodiscard]] bool is_local() const noexcept { return slot != no_slot; }
   RingWriter out;  ///< open from the first message to the peer on
   RingReader in;   ///< open once the peer has announced its ring
 
@@ -74,6 +78,10 @@ class Peer {
   Plan plan;  ///< for messages from the peer; its eager part holds for both directions
 
   static_assert(wire::shares_per_ring <= 8 * sizeof shares_held);
+
+  // For peers on other hosts.
+  bool connected = false;  ///< the port knows its address
+  bool lost = false;       ///< it cannot be reached any more
 
   Traffic traffic;
   bool reported = false;  ///< a malformed cell has been reported

@@ -256,7 +256,7 @@ unsigned Engine::stream(Peer& peer) {
   unsigned happened = 0;
   while (Request* send = peer.streaming.front()) {
     const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-        {fragment_bytes, wire::maximum_piece(region_.layout().geometry) / 2, send->limit - send->moved}));
+        {fragment_bytes, wire::maximum_piece(region_.geometry()) / 2, send->limit - send->moved}));
     if (!peer.out.has_cell()) break;
     std::byte* to = peer.out.reserve(bytes);
     if (!to) break;
@@ -301,11 +301,11 @@ void Engine::receive_fragment(Peer& peer, const wire::FragmentHeader& fragment, 
 }
 
 void Engine::probe_reach(Peer& peer) {
-  if (peer.id == rank_) {
+  if (peer.id == rank_ || !peer.is_local()) {
     peer.probed = true;
     return;
   }
-  wire::PlaceRecord& published = region_.block(peer.id).place;
+  wire::PlaceRecord& published = region_.block(peer.slot).place;
   if (std::atomic_ref(published.probe_address).load(std::memory_order_acquire) == 0)
     return;  // it has not come that far in MPI_Init: try again next time
   const auto place = wire::copy_out<wire::PlaceRecord>(&published);

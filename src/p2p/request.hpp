@@ -55,8 +55,9 @@ class Request {
   std::uint32_t chunk = 0;  ///< its chunk size
   wire::Cookie remote = 0;  ///< the peer's cookie
   std::uint64_t remote_address = 0;
-  std::unique_ptr<Cursor> cursor;  ///< position in a payload that is not contiguous
-  Ref<const Datatype> type;        ///< keeps the payload's datatype alive
+  std::unique_ptr<Cursor> cursor;        ///< position in a payload that is not contiguous
+  std::unique_ptr<std::byte[]> staging;  ///< packed bytes of a payload that is not contiguous, on their way
+  Ref<const Datatype> type;              ///< keeps the payload's datatype alive
   /// For the layer above: the communicator, which it keeps alive, or what a compound operation consists of.
   Ref<RefCounted> owner;
 

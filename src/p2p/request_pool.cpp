@@ -23,6 +23,8 @@ void RequestPool::reset(Request& request) noexcept {
   request.status = {};
   if (request.cursor) [[unlikely]]
     request.cursor.reset();
+  if (request.staging) [[unlikely]]
+    request.staging.reset();
   if (request.type) [[unlikely]]
     request.type = {};
   if (request.owner) request.owner = {};

@@ -17,6 +17,8 @@ std::string_view name_of(ChannelId channel) noexcept {
       return "shm";
     case ChannelId::cma:
       return "cma";
+    case ChannelId::network:
+      return "network";
   }
   return "unknown";
 }
@@ -35,6 +37,10 @@ std::string_view name_of(Protocol protocol) noexcept {
       return "rendezvous, receiver reads";
     case Protocol::split:
       return "rendezvous, both sides copy";
+    case Protocol::network_eager:
+      return "eager";
+    case Protocol::network_rendezvous:
+      return "rendezvous, receiver fetches";
   }
   return "unknown";
 }
@@ -42,6 +48,11 @@ std::string_view name_of(Protocol protocol) noexcept {
 Plan::Plan(const PlanInputs& inputs) {
   if (inputs.same_process) {
     add(no_limit, Protocol::local, ChannelId::self);
+    return;
+  }
+  if (inputs.remote) {
+    add(inputs.eager_limit, Protocol::network_eager, ChannelId::network);
+    add(no_limit, Protocol::network_rendezvous, ChannelId::network);
     return;
   }
   add(wire::inline_capacity, Protocol::eager_inline, ChannelId::shm);

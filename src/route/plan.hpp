@@ -19,7 +19,7 @@ struct Reason {
 /// Whether a mechanism works from this process towards a peer: found by doing it once on that pair.
 using Reach = std::expected<void, Reason>;
 
-enum class ChannelId : std::uint8_t { self, shm, cma };
+enum class ChannelId : std::uint8_t { self, shm, cma, network };
 [[nodiscard]] std::string_view name_of(ChannelId channel) noexcept;
 
 /// How the bytes of one message go.
@@ -30,8 +30,10 @@ enum class Protocol : std::uint8_t {
   stream,        ///< rendezvous, then fragments through the ring: both sides copy at the same time
   pull,          ///< rendezvous, then the receiver reads the sender's memory
   split,         ///< rendezvous, then the receiver reads from the front while the sender writes from the back
+  network_eager,       ///< to another host, bytes with the envelope
+  network_rendezvous,  ///< to another host, bytes fetched by the receiver
 };
-inline constexpr std::size_t protocol_count = 6;
+inline constexpr std::size_t protocol_count = 8;
 [[nodiscard]] std::string_view name_of(Protocol protocol) noexcept;
 
 /// One range of message sizes: up to and including `up_to` bytes.
@@ -44,6 +46,7 @@ struct Step {
 /// What a plan follows from.
 struct PlanInputs {
   bool same_process = false;
+  bool remote = false;                                    ///< on another host: `eager_limit` is the network's
   Reach pull = std::unexpected(Reason{"not tried yet"});  ///< this process reads the peer's memory
   Reach push = std::unexpected(Reason{"not tried yet"});  ///< the peer writes to this process's memory
   std::uint64_t eager_limit = 0;

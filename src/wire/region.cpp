@@ -15,6 +15,8 @@ constexpr std::uint64_t page = 4096;
 /// Address space only: pages that nobody touches cost nothing.
 constexpr std::uint64_t heap_base = std::uint64_t{1} << 30;
 constexpr std::uint64_t heap_per_rank = std::uint64_t{64} << 20;
+constexpr std::uint64_t heap_least = page;
+constexpr std::uint64_t heap_most = heap_base + maximum_local_ranks * heap_per_rank;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -38,25 +40,36 @@ bool RingGeometry::valid() const noexcept {
          data_bytes >= 4096 && data_bytes <= (1U << 30);
 }
 
-Result<RegionLayout> RegionLayout::make(std::uint32_t ranks, RingGeometry geometry) {
-  if (ranks == 0 || ranks > maximum_local_ranks)
-    return fail(ErrorClass::arg, std::to_string(ranks) + " ranks on one host; allowed are 1 to " +
+RegionShape RegionShape::of(std::uint32_t slots, std::uint32_t world, RingGeometry geometry) noexcept {
+  return {
+      .slots = slots, .world = world, .geometry = geometry, .heap_bytes = heap_base + slots * heap_per_rank};
+}
+
+Result<RegionLayout> RegionLayout::make(const RegionShape& shape) {
+  const std::uint32_t slots = shape.slots;
+  if (slots == 0 || slots > maximum_local_ranks)
+    return fail(ErrorClass::arg, std::to_string(slots) + " ranks on one host; allowed are 1 to " +
                                      std::to_string(maximum_local_ranks));
-  if (!geometry.valid()) return fail(ErrorClass::arg, "ring geometry out of range or not a power of two");
+  if (shape.world < slots || shape.world > maximum_world)
+    return fail(ErrorClass::arg, std::to_string(shape.world) + " ranks in the job, " + std::to_string(slots) +
+                                     " of them on one host; allowed are up to " +
+                                     std::to_string(maximum_world));
+  if (!shape.geometry.valid())
+    return fail(ErrorClass::arg, "ring geometry out of range or not a power of two");
+  if (shape.heap_bytes < heap_least || shape.heap_bytes > heap_most || shape.heap_bytes % page != 0)
+    return fail(ErrorClass::arg, "heap size out of range or not in pages");
   RegionLayout layout;
-  layout.ranks = ranks;
-  layout.geometry = geometry;
+  layout.shape = shape;
   layout.roster = round_up(sizeof(RegionHeader), cache_line);
-  layout.blocks = round_up(layout.roster + ranks, page);
-  layout.doorbells = layout.blocks + std::uint64_t{ranks} * sizeof(RankBlock);
-  layout.doorbell_words = round_up((ranks + 63) / 64, cache_line / sizeof(std::uint64_t));
-  layout.directory = round_up(layout.doorbells + ranks * layout.doorbell_words * sizeof(std::uint64_t), page);
-  layout.rings = round_up(layout.directory + std::uint64_t{ranks} * ranks * sizeof(std::uint32_t), page);
+  layout.blocks = round_up(layout.roster + shape.world, page);
+  layout.doorbells = layout.blocks + std::uint64_t{slots} * sizeof(RankBlock);
+  layout.doorbell_words = round_up((slots + 63) / 64, cache_line / sizeof(std::uint64_t));
+  layout.directory = round_up(layout.doorbells + slots * layout.doorbell_words * sizeof(std::uint64_t), page);
+  layout.rings = round_up(layout.directory + std::uint64_t{slots} * slots * sizeof(std::uint32_t), page);
   layout.ring_bytes =
-      round_up(sizeof(RingHeader) + geometry.cells * sizeof(Cell) + geometry.data_bytes, page);
-  layout.heap = layout.rings + std::uint64_t{ranks} * (ranks - 1) * layout.ring_bytes;
-  layout.heap_bytes = heap_base + ranks * heap_per_rank;
-  layout.bytes = layout.heap + layout.heap_bytes;
+      round_up(sizeof(RingHeader) + shape.geometry.cells * sizeof(Cell) + shape.geometry.data_bytes, page);
+  layout.heap = layout.rings + std::uint64_t{slots} * (slots - 1) * layout.ring_bytes;
+  layout.bytes = layout.heap + shape.heap_bytes;
   return layout;
 }
 
@@ -66,9 +79,8 @@ RegionView RegionView::format(std::span<std::byte> memory, const RegionLayout& l
   header->header_bytes = sizeof(RegionHeader);
   header->region_bytes = layout.bytes;
   header->key = format.key;
-  header->ranks = layout.ranks;
+  header->shape = layout.shape;
   header->idle = format.idle;
-  header->geometry = layout.geometry;
   header->cores = format.cores;
   header->universe = format.universe;
   copy_name(header->job, format.job);
@@ -87,9 +99,8 @@ Result<RegionView> RegionView::open(std::span<std::byte> memory) {
     return fail(ErrorClass::intern, "shared region has layout version " + std::to_string(header->version) +
                                         ", this library has " + std::to_string(region_version) +
                                         ": launcher and library are of different releases");
-  const std::uint32_t ranks = header->ranks;
-  const RingGeometry geometry = header->geometry;
-  auto layout = RegionLayout::make(ranks, geometry);
+  const RegionShape shape = header->shape;
+  auto layout = RegionLayout::make(shape);
   if (!layout) return fail(ErrorClass::intern, "shared region: " + layout.error().text());
   if (layout->bytes > memory.size())
     return fail(ErrorClass::intern, "shared region has " + std::to_string(memory.size()) +

@@ -14,16 +14,21 @@
 /// by a peer that is broken or hostile: offsets are computed here from validated numbers, never read from the
 /// region after `RegionView::open`.
 ///
-///     RegionHeader | roster: 1 byte a rank | RankBlock per rank | doorbells per rank | ring directory |
-///     rings
+///     RegionHeader | roster: 1 byte a process of the job | RankBlock per slot | doorbells per slot | ring
+///     directory | rings | heap
+///
+/// Each process that shares the region has a slot in it: with a launcher of one host its rank, otherwise its
+/// place among the processes that the roster shows to be here, in order of rank (SR-IOV paper, section
+/// III-B).
 ///
 /// Pages are touched only when used; nothing but address space grows with the square of the ranks.
 namespace isthmus::wire {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
-inline constexpr std::uint32_t region_version = 1;
+inline constexpr std::uint32_t region_version = 2;
 inline constexpr std::uint32_t maximum_local_ranks = 16384;
+inline constexpr std::uint32_t maximum_world = 1U << 24;
 
 using JobKey = std::array<std::uint8_t, 16>;
 
@@ -35,6 +40,20 @@ struct RingGeometry {
   /// Smaller rings the more pairs there may be.
   static RingGeometry for_ranks(std::uint32_t local_ranks) noexcept;
   [[nodiscard]] bool valid() const noexcept;
+};
+
+/// What the layout of a region follows from.
+struct RegionShape {
+  std::uint32_t slots = 0;  ///< processes that can share it
+  std::uint32_t world = 0;  ///< processes of the job, on all hosts: each has a byte in the roster
+  RingGeometry geometry;
+  std::uint64_t heap_bytes = 0;
+
+  /// All processes of a job on one host, in memory that costs only what is touched.
+  static RegionShape of(std::uint32_t ranks, RingGeometry geometry) noexcept {
+    return of(ranks, ranks, geometry);
+  }
+  static RegionShape of(std::uint32_t slots, std::uint32_t world, RingGeometry geometry) noexcept;
 };
 
 /// How waiting ranks behave, the same in the whole job because a sender must know whether its peer may sleep.
@@ -52,9 +71,8 @@ struct alignas(cache_line) RegionHeader {
   std::uint32_t header_bytes;
   std::uint64_t region_bytes;
   JobKey key;
-  std::uint32_t ranks;
+  RegionShape shape;
   IdlePolicy idle;
-  RingGeometry geometry;
   std::uint32_t cores;        ///< cores that the job may use on this host
   std::uint32_t universe;     ///< MPI_UNIVERSE_SIZE
   std::array<char, 64> job;   ///< job name for messages, zero-terminated
@@ -71,12 +89,15 @@ struct alignas(cache_line) RegionHeader {
 
 /// Where a rank runs. The launcher fills in what binding decided, the rank the rest when it joins.
 struct PlaceRecord {
-  std::int32_t pid;  ///< as the rank itself sees it
+  std::uint32_t rank;  ///< in the job
+  std::int32_t pid;    ///< as the rank itself sees it
   std::uint32_t uid;
-  std::int32_t package;                     ///< socket, -1 if not bound to one
-  std::int32_t numa;                        ///< NUMA node, -1 if not bound to one
-  std::int32_t core;                        ///< logical core, -1 if not bound to one
-  std::int32_t appnum;                      ///< MPI_APPNUM: which part of a `:` command line
+  std::int32_t package;  ///< socket, -1 if not bound to one
+  std::int32_t numa;     ///< NUMA node, -1 if not bound to one
+  std::int32_t core;     ///< logical core, -1 if not bound to one
+  std::int32_t appnum;   ///< MPI_APPNUM: which part of a `:` command line
+  std::array<std::uint8_t, 16>
+      boot;  ///< the kernel's boot id: differs between virtual machines that share memory
   std::array<std::uint64_t, 6> namespaces;  ///< inode numbers: ipc, mnt, net, pid, user, uts
   std::uint64_t
       probe_address;  ///< where in the rank's own memory `probe_nonce` stands, for trying process_vm_readv
@@ -91,16 +112,15 @@ struct alignas(cache_line) RankBlock {
 
 /// Offsets in bytes from the region's start, all multiples of a cache line.
 struct RegionLayout {
-  std::uint32_t ranks = 0;
-  RingGeometry geometry;
+  RegionShape shape;
   std::uint64_t roster = 0, blocks = 0, doorbells = 0, directory = 0, rings = 0, heap = 0;
   std::uint64_t doorbell_words = 0;  ///< 64-bit words a rank
   std::uint64_t ring_bytes = 0;
-  std::uint64_t heap_bytes = 0;
   std::uint64_t bytes = 0;
 
-  /// Fails with `ErrorClass::arg` for zero or too many ranks and for a geometry that is not valid.
-  static Result<RegionLayout> make(std::uint32_t ranks, RingGeometry geometry);
+  /// Fails with `ErrorClass::arg` for zero or too many slots, fewer processes than slots, and for a geometry
+  /// or a heap that is not valid.
+  static Result<RegionLayout> make(const RegionShape& shape);
 };
 
 /// A region that has been checked. Cheap to copy; does not own the mapping.
@@ -122,34 +142,36 @@ class RegionView {
   static Result<RegionView> open(std::span<std::byte> memory);
 
   [[nodiscard]] const RegionLayout& layout() const noexcept { return layout_; }
-  [[nodiscard]] std::uint32_t ranks() const noexcept { return layout_.ranks; }
+  [[nodiscard]] std::uint32_t slots() const noexcept { return layout_.shape.slots; }
+  [[nodiscard]] std::uint32_t world() const noexcept { return layout_.shape.world; }
+  [[nodiscard]] const RingGeometry& geometry() const noexcept { return layout_.shape.geometry; }
   [[nodiscard]] RegionHeader& header() const noexcept { return *at<RegionHeader>(0); }
-  /// `rank` below `ranks()`, here and in what follows.
+  /// `rank` in the job, below `world()`.
   [[nodiscard]] std::atomic<RosterState>& roster(std::uint32_t rank) const noexcept {
     return at<std::atomic<RosterState>>(layout_.roster)[rank];
   }
-  [[nodiscard]] RankBlock& block(std::uint32_t rank) const noexcept {
-    return at<RankBlock>(layout_.blocks)[rank];
+  /// `slot` below `slots()`, here and in what follows.
+  [[nodiscard]] RankBlock& block(std::uint32_t slot) const noexcept {
+    return at<RankBlock>(layout_.blocks)[slot];
   }
-  /// One bit per sender that has written to `rank` since it last looked.
-  [[nodiscard]] std::span<std::atomic<std::uint64_t>> doorbells(std::uint32_t rank) const noexcept {
-    return {at<std::atomic<std::uint64_t>>(layout_.doorbells) + rank * layout_.doorbell_words,
+  /// One bit per sending slot that has written to `slot` since it last looked.
+  [[nodiscard]] std::span<std::atomic<std::uint64_t>> doorbells(std::uint32_t slot) const noexcept {
+    return {at<std::atomic<std::uint64_t>>(layout_.doorbells) + slot * layout_.doorbell_words,
             layout_.doorbell_words};
   }
-  /// 1 + number of the ring from each sender to `rank`, 0 where there is none yet.
-  [[nodiscard]] std::span<std::atomic<std::uint32_t>> directory(std::uint32_t rank) const noexcept {
-    return {at<std::atomic<std::uint32_t>>(layout_.directory) + std::uint64_t{rank} * layout_.ranks,
-            layout_.ranks};
+  /// 1 + number of the ring from each slot to `slot`, 0 where there is none yet.
+  [[nodiscard]] std::span<std::atomic<std::uint32_t>> directory(std::uint32_t slot) const noexcept {
+    return {at<std::atomic<std::uint32_t>>(layout_.directory) + std::uint64_t{slot} * slots(), slots()};
   }
   /// Memory of ring `number`, which must be below `ring_capacity()`.
   [[nodiscard]] std::span<std::byte> ring(std::uint32_t number) const noexcept {
     return memory_.subspan(layout_.rings + number * layout_.ring_bytes, layout_.ring_bytes);
   }
   [[nodiscard]] RegionHeap heap() const noexcept {
-    return {header().heap, memory_.subspan(layout_.heap, layout_.heap_bytes)};
+    return {header().heap, memory_.subspan(layout_.heap, layout_.shape.heap_bytes)};
   }
   [[nodiscard]] std::uint64_t ring_capacity() const noexcept {
-    return std::uint64_t{layout_.ranks} * (layout_.ranks - 1);
+    return std::uint64_t{slots()} * (slots() - 1);
   }
 
  private:

@@ -53,12 +53,14 @@ class Session {
   explicit Session(fuzz::Input& input) : input_(input) {
     const unsigned options = input_.below(256);
     const wire::RingGeometry geometry{16, (options & 1U) != 0 ? 16'384U : 4096U};
-    auto region = launch::make_region(
-        2, geometry, {.idle = (options & 2U) != 0 ? wire::IdlePolicy::sleep : wire::IdlePolicy::spin});
+    auto region =
+        launch::make_region(wire::RegionShape::of(2, geometry),
+                            {.idle = (options & 2U) != 0 ? wire::IdlePolicy::sleep : wire::IdlePolicy::spin});
     if (!region) std::abort();
     job_ = std::make_unique<launch::Job>(launch::Job{.rank = 0,
                                                      .size = 2,
                                                      .singleton = false,
+                                                     .members = {0, 1},
                                                      .name = "fuzz",
                                                      .host = "here",
                                                      .region = region->view,
@@ -123,7 +125,7 @@ class Session {
   };
 
   const wire::RegionView& region() { return job_->region; }
-  const wire::RingGeometry& geometry() { return region().layout().geometry; }
+  const wire::RingGeometry& geometry() { return region().geometry(); }
 
   void name_victim() {
     wire::PlaceRecord& place = region().block(1).place;

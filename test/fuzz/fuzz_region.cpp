@@ -26,13 +26,15 @@ void mend(wire::RegionHeader& header, unsigned what) {
     header.header_bytes = sizeof(wire::RegionHeader);
   }
   if ((what & 2U) != 0) {
-    header.ranks = header.ranks % 600 + 1;
-    header.geometry.cells = 16U << header.geometry.cells % 8;
-    header.geometry.data_bytes = 4096U << header.geometry.data_bytes % 6;
+    wire::RegionShape& shape = header.shape;
+    shape.slots = shape.slots % 600 + 1;
+    shape.world = shape.slots + shape.world % 600;
+    shape.geometry.cells = 16U << shape.geometry.cells % 8;
+    shape.geometry.data_bytes = 4096U << shape.geometry.data_bytes % 6;
+    shape.heap_bytes = (shape.heap_bytes % 64 + 1) << 12;
   }
   if ((what & 4U) != 0)
-    if (const auto layout = wire::RegionLayout::make(header.ranks, header.geometry))
-      header.region_bytes = layout->bytes;
+    if (const auto layout = wire::RegionLayout::make(header.shape)) header.region_bytes = layout->bytes;
 }
 
 void touch(volatile const std::byte* address) {
@@ -50,7 +52,7 @@ void touch_all(std::span<T> items, const std::span<std::byte>& memory) {
 }
 
 void use(const wire::RegionView& view, std::span<std::byte> memory, fuzz::Input& input) {
-  for (const std::uint32_t rank : {0U, view.ranks() - 1}) {
+  for (const std::uint32_t rank : {0U, view.slots() - 1}) {
     touch_all(std::span(&view.roster(rank), 1), memory);
     touch_all(std::span(&view.block(rank), 1), memory);
     touch_all(view.doorbells(rank), memory);

@@ -58,7 +58,7 @@ class EngineHostile : public testing::Test {
                                   .kind = kind,
                                   .flag = wire::CellFlag::none,
                                   .reserved = 0};
-    if (wire::has_piece(kind) && size <= wire::maximum_piece(region().layout().geometry)) {
+    if (wire::has_piece(kind) && size <= wire::maximum_piece(region().geometry())) {
       std::byte* to = out.reserve(size);
       ASSERT_TRUE(to);
       std::memset(to, 0x5a, size);
@@ -76,7 +76,7 @@ class EngineHostile : public testing::Test {
   RingReader in() {
     const std::uint32_t entry = region().directory(1)[0].load();
     EXPECT_NE(entry, 0U);
-    return {region().ring(entry - 1), region().layout().geometry};
+    return {region().ring(entry - 1), region().geometry()};
   }
   Request* start_send(std::uint64_t bytes, SendMode mode = SendMode::standard) {
     const auto& data = memory.emplace_back(bytes, std::byte{7});
@@ -369,7 +369,7 @@ TEST_F(EngineHostile, ASharedCopyTakesNoFragmentsAndSurvivesAnyProgress) {
   place().probe_address = reinterpret_cast<std::uint64_t>(probe);
   if (!engine->pull_reach(1)) GTEST_SKIP() << engine->pull_reach(1).error().text;
 
-  RingReader ring(region().ring(0), region().layout().geometry);
+  RingReader ring(region().ring(0), region().geometry());
   wire::Share& share = ring.share(0);
   for (const std::uint64_t claimed :
        {std::uint64_t{0}, std::uint64_t{3} << 32, ~std::uint64_t{0}, std::uint64_t{0xffff'ffff}}) {

@@ -17,8 +17,8 @@ using testing::HasSubstr;
 constexpr wire::RingGeometry geometry{64, 8192};
 
 SharedRegion region_of(std::uint32_t ranks) {
-  auto region =
-      make_region(ranks, geometry, {.idle = wire::IdlePolicy::sleep, .job = "test", .host = "here"});
+  auto region = make_region(wire::RegionShape::of(ranks, geometry),
+                            {.idle = wire::IdlePolicy::sleep, .job = "test", .host = "here"});
   EXPECT_TRUE(region);
   return std::move(*region);
 }
@@ -36,7 +36,7 @@ TEST(SharedRegion, IsTheSameMemoryForWhoeverOpensIt) {
   const SharedRegion region = region_of(3);
   const auto other = open_region(::dup(region.fd.get()));
   ASSERT_TRUE(other);
-  EXPECT_EQ(other->view.ranks(), 3U);
+  EXPECT_EQ(other->view.slots(), 3U);
   EXPECT_NE(other->mapping->memory().data(), region.mapping->memory().data());
   region.view.roster(2).store(wire::RosterState::joined);
   EXPECT_EQ(other->view.roster(2).load(), wire::RosterState::joined);

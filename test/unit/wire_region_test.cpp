@@ -37,7 +37,7 @@ class Memory {
 };
 
 RegionLayout layout_of(std::uint32_t ranks, RingGeometry ring_geometry = geometry) {
-  auto layout = RegionLayout::make(ranks, ring_geometry);
+  auto layout = RegionLayout::make(RegionShape::of(ranks, ring_geometry));
   EXPECT_TRUE(layout);
   return *layout;
 }
@@ -69,12 +69,12 @@ TEST(RegionLayout, TheLargestGeometryDoesNotOverflow) {
 }
 
 TEST(RegionLayout, RefusesRanksAndGeometriesOutOfRange) {
-  EXPECT_FALSE(RegionLayout::make(0, geometry));
-  EXPECT_FALSE(RegionLayout::make(maximum_local_ranks + 1, geometry));
+  EXPECT_FALSE(RegionLayout::make(RegionShape::of(0, geometry)));
+  EXPECT_FALSE(RegionLayout::make(RegionShape::of(maximum_local_ranks + 1, geometry)));
   for (const RingGeometry bad :
        {RingGeometry{0, 4096}, RingGeometry{8, 4096}, RingGeometry{17, 4096}, RingGeometry{131072, 4096},
         RingGeometry{16, 0}, RingGeometry{16, 2048}, RingGeometry{16, 5000}, RingGeometry{16, 1U << 31}}) {
-    const auto layout = RegionLayout::make(2, bad);
+    const auto layout = RegionLayout::make(RegionShape::of(2, bad));
     ASSERT_FALSE(layout) << bad.cells << " cells, " << bad.data_bytes << " bytes";
     EXPECT_EQ(layout.error().error_class(), ErrorClass::arg);
   }
@@ -89,7 +89,7 @@ TEST(RegionView, OpensWhatWasFormatted) {
       {.key = key, .idle = IdlePolicy::sleep, .cores = 7, .universe = 9, .job = "j", .host = "h"});
   const auto view = RegionView::open(memory.span());
   ASSERT_TRUE(view) << view.error().text();
-  EXPECT_EQ(view->ranks(), 3U);
+  EXPECT_EQ(view->slots(), 3U);
   EXPECT_EQ(view->layout().bytes, layout.bytes);
   EXPECT_EQ(view->ring_capacity(), 6U);
   EXPECT_EQ(view->header().key, key);

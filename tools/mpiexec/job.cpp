@@ -98,7 +98,7 @@ std::expected<Job, StartError> Job::plan(const Options& options) {
 std::expected<launch::SharedRegion, StartError> Job::make_region() const {
   auto key = launch::make_job_key();
   if (!key) return std::unexpected(start_error(key.error()));
-  auto region = launch::make_region(ranks, launch::ring_geometry(settings, ranks),
+  auto region = launch::make_region(wire::RegionShape::of(ranks, launch::ring_geometry(settings, ranks)),
                                     {.key = *key,
                                      .idle = idle,
                                      .cores = processors,

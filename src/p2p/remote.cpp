@@ -1,0 +1,272 @@
+#include "p2p/remote.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/log.hpp"
+#include "p2p/engine.hpp"
+
+namespace isthmus {
+namespace {
+
+/// Key under which processes publish their port's address.
+constexpr std::string_view port_key = "port";
+
+constexpr ContextId meeting_context = Engine::internal_context + 1;
+
+std::span<const std::byte> bytes_of(const wire::NetworkHeader& header) {
+  return std::as_bytes(std::span(&header, 1));
+}
+
+wire::NetworkHeader header_of(const Target& target, std::uint64_t bytes) {
+  return {.context = target.context,
+          .source = target.source,
+          .tag = target.tag,
+          .bytes = bytes,
+          .sender = 0,
+          .kind = wire::NetworkKind::message,
+          .flag = wire::CellFlag::none,
+          .reserved16 = 0,
+          .reserved32 = 0};
+}
+
+std::unique_ptr<std::byte[]> pack(const Payload& payload) {
+  auto packed = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
+  Cursor cursor(*payload.type, payload.data, payload.count);
+  cursor.pack({packed.get(), payload.bytes});
+  return packed;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Remote>> Remote::open(Engine& engine) {
+  std::unique_ptr<Remote> remote(new Remote(engine));
+  auto port = network::open(engine.settings(), *remote);
+  if (!port)
+    return fail(port.error().error_class(),
+                "rank " + std::to_string(engine.rank()) +
+                    " shares no memory with some ranks of its job and cannot reach "
+                    "them over a network: " +
+                    port.error().text());
+  remote->port_ = std::move(*port);
+  launch::KeyValues& launcher = *engine.job().launcher;
+  const auto address = remote->port_->address();
+  ISTHMUS_TRY(launcher.put(port_key, {reinterpret_cast<const char*>(address.data()), address.size()}));
+  ISTHMUS_TRY(launcher.fence());
+  return remote;
+}
+
+Result<> Remote::connect(Peer& peer) {
+  if (peer.connected) return {};
+  auto address = engine_.job().launcher->get(peer.id, port_key);
+  if (!address) return std::unexpected(std::move(address).error());
+  ISTHMUS_TRY(port_->connect(peer.id, std::as_bytes(std::span(*address))));
+  peer.connected = true;
+  return {};
+}
+
+Request* Remote::start_send(Peer& peer, const Target& target, const Payload& payload, SendMode mode) {
+  wire::NetworkHeader header = header_of(target, payload.bytes);
+  const Result<> connected = connect(peer);
+  const bool eager = payload.bytes <= port_->eager_limit(peer.id);
+  const bool plain = mode == SendMode::standard && eager && !payload.type;
+  // Standard sends of contiguous data mostly need no request; the token names one only when it exists.
+  Request* send = nullptr;
+  if (!plain || !connected) send = engine_.make_send(target, payload, mode);
+  const auto give_up = [&](const Error& error) {
+    if (!peer.lost) lost(peer.id, error);
+    send->status.error = static_cast<int>(ErrorClass::proc_aborted);
+    engine_.finish(*send);
+    return send;
+  };
+  if (!connected) return give_up(connected.error());
+  peer.traffic.add_sent(eager ? Protocol::network_eager : Protocol::network_rendezvous, payload.bytes);
+  if (!send) send = engine_.make_send(target, payload, mode);
+  send->peer = &peer;
+  const std::byte* data = payload.data;
+  if (payload.type) {
+    send->staging = pack(payload);
+    data = send->staging.get();
+  }
+  send->limit = 1;  // what has to happen before it is complete
+  if (mode == SendMode::synchronous && eager) {
+    header.flag = wire::CellFlag::synchronous;
+    header.sender = send->cookie();
+    send->limit = 2;
+    unacknowledged_.push_back(send);
+  }
+  auto progress = port_->send(peer.id, bytes_of(header), {data, payload.bytes}, send->cookie());
+  if (!progress) {
+    std::erase(unacknowledged_, send);
+    return give_up(progress.error());
+  }
+  if (*progress == network::Port::Progress::pending) return send;
+  if (send->limit > 1) {
+    --send->limit;
+    return send;
+  }
+  engine_.finish(*send);
+  if (mode != SendMode::standard) return send;
+  engine_.requests_.give_back(send);
+  return nullptr;
+}
+
+void Remote::acknowledge(Peer& peer, wire::Cookie sender) {
+  if (!connect(peer)) return;
+  wire::NetworkHeader header = header_of({peer.id, 0, 0, 0}, 0);
+  header.kind = wire::NetworkKind::acknowledge;
+  header.sender = sender;
+  // Where it does not arrive, the peer hears of the loss.
+  static_cast<void>(port_->send(peer.id, bytes_of(header), {}, 0));
+}
+
+void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes,
+                   network::OfferId offer) {
+  receive.matched = true;
+  receive.peer = &peer;
+  receive.limit = std::min(bytes, receive.payload.bytes);
+  receive.status = {.source = source, .tag = tag, .bytes = receive.limit};
+  if (bytes > receive.payload.bytes) receive.status.error = static_cast<int>(ErrorClass::truncate);
+  peer.traffic.add_received(Protocol::network_rendezvous, receive.limit);
+  if (receive.limit == 0) {
+    port_->decline(offer);
+    return engine_.finish(receive);
+  }
+  std::byte* to = receive.payload.data;
+  if (receive.payload.type) {
+    receive.staging = std::make_unique_for_overwrite<std::byte[]>(receive.limit);
+    to = receive.staging.get();
+  }
+  port_->fetch(offer, {to, receive.limit}, receive.cookie());
+}
+
+unsigned Remote::poll() {
+  return port_->poll();
+}
+
+void Remote::meet_all() {
+  MatchContext& context = engine_.open_context(meeting_context, engine_.size());
+  const PeerId rank = engine_.rank();
+  const PeerId size = engine_.size();
+  for (PeerId distance = 1; distance < size; distance *= 2) {
+    const PeerId to = (rank + distance) % size;
+    const PeerId from = (rank + size - distance) % size;
+    const Target target{to, meeting_context, static_cast<int>(rank), 0};
+    engine_.send_receive(target, {}, context, static_cast<int>(from), 0, {});
+  }
+  engine_.wait_for([this] { return idle(); });
+}
+
+void Remote::arrived(PeerId from, std::span<const std::byte> header, std::span<const std::byte> bytes) {
+  Peer& peer = engine_.peer(from);
+  const auto read = wire::read_network_header(header);
+  if (!read) return engine_.malformed(peer, "header of a message from another host");
+  if (read->kind == wire::NetworkKind::acknowledge) return acknowledged(peer, read->sender);
+  if (read->bytes != bytes.size()) return engine_.malformed(peer, "message that is not as long as it says");
+  deliver(peer, *read, bytes);
+}
+
+void Remote::deliver(Peer& peer, const wire::NetworkHeader& header, std::span<const std::byte> bytes) {
+  MatchContext& context = engine_.matcher_.context(header.context);
+  if (!context.is_source(header.source)) return engine_.malformed(peer, "source beyond its group");
+  const bool synchronous = header.flag == wire::CellFlag::synchronous;
+  peer.traffic.add_received(Protocol::network_eager, bytes.size());
+  if (Request* receive = context.match(header.source, header.tag)) {
+    if (synchronous) acknowledge(peer, header.sender);
+    return engine_.deliver(*receive, header.source, header.tag, bytes.data(), bytes.size());
+  }
+  UnexpectedMessage* message =
+      engine_.make_unexpected(peer, context, header.source, header.tag, bytes.size());
+  message->acknowledge = synchronous;
+  message->offer.sender = header.sender;
+  if (!bytes.empty()) std::ranges::copy(bytes, message->data);
+  context.add(message);
+}
+
+void Remote::offered(PeerId from, std::span<const std::byte> header, std::uint64_t bytes,
+                     network::OfferId offer) {
+  Peer& peer = engine_.peer(from);
+  const auto read = wire::read_network_header(header);
+  if (!read || read->kind != wire::NetworkKind::message || read->bytes != bytes) {
+    engine_.malformed(peer, "offer of a message from another host");
+    return port_->decline(offer);
+  }
+  MatchContext& context = engine_.matcher_.context(read->context);
+  if (!context.is_source(read->source)) {
+    engine_.malformed(peer, "source beyond its group");
+    return port_->decline(offer);
+  }
+  if (Request* receive = context.match(read->source, read->tag))
+    return fetch(peer, *receive, read->source, read->tag, bytes, offer);
+  UnexpectedMessage* message = engine_.matcher_.take_message();
+  message->source = read->source;
+  message->tag = read->tag;
+  message->bytes = bytes;
+  message->content = UnexpectedMessage::Content::remote_offer;
+  message->context = &context;
+  message->peer = &peer;
+  message->offer.sender = offer;
+  context.add(message);
+}
+
+void Remote::end_part(Request& send) {
+  if (--send.limit == 0) engine_.finish(send);
+}
+
+void Remote::sent(network::Token token, const Error* error) {
+  Request* send = engine_.requests_.find(token);
+  if (!send || send->complete) return;  // acknowledgements have no request
+  if (error) send->status.error = static_cast<int>(ErrorClass::proc_aborted);
+  end_part(*send);
+}
+
+void Remote::acknowledged(const Peer& peer, wire::Cookie sender) {
+  Request* send = engine_.requests_.find(sender);
+  const auto known = std::ranges::find(unacknowledged_, send);
+  if (!send || known == unacknowledged_.end() || send->peer != &peer)
+    return engine_.malformed(const_cast<Peer&>(peer), "answer to a send that is not pending");
+  unacknowledged_.erase(known);
+  end_part(*send);
+}
+
+void Remote::fetched(network::Token token, const Error* error) {
+  Request* receive = engine_.requests_.find(token);
+  if (!receive || receive->complete) return;
+  if (error) {
+    receive->status.error = static_cast<int>(ErrorClass::proc_aborted);
+  } else if (receive->staging) {
+    Cursor cursor(*receive->payload.type, receive->payload.data, receive->payload.count);
+    cursor.unpack({receive->staging.get(), receive->limit});
+  }
+  engine_.finish(*receive);
+}
+
+void Remote::lost(PeerId id, const Error& why) {
+  Peer& peer = engine_.peer(id);
+  if (std::exchange(peer.lost, true)) return;
+  if (engine_.settings_.warn)
+    warn("rank " + std::to_string(engine_.rank_) + " has lost rank " + std::to_string(id) + ": " +
+         why.text());
+  const auto end_in_error = [this](Request& request) {
+    request.status.error = static_cast<int>(ErrorClass::proc_aborted);
+    engine_.finish(request);
+  };
+  std::vector<Request*> unheard;
+  std::erase_if(unacknowledged_, [&](Request* send) {
+    const bool gone = send->peer == &peer;
+    if (gone) unheard.push_back(send);
+    return gone;
+  });
+  for (Request* send : unheard) {
+    send->status.error = static_cast<int>(ErrorClass::proc_aborted);
+    end_part(*send);
+  }
+  engine_.matcher_.for_each([&](MatchContext& context) {
+    if (!context.has_process(id)) return;
+    for (Request* receive : context.lose(id))
+      end_in_error(*receive);
+  });
+}
+
+}  // namespace isthmus

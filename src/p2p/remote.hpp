@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "channel/network/port.hpp"
+#include "p2p/message.hpp"
+#include "p2p/peer.hpp"
+#include "wire/network.hpp"
+
+namespace isthmus {
+
+class Engine;
+
+/// The part of an engine that carries messages to and from processes of other hosts: envelopes for the
+/// engine's matcher over a `network::Port`. Guarded by the engine's lock.
+class Remote final : private network::Events {
+ public:
+  /// Opens the port and publishes its address through the job's launcher. Collective over the job.
+  static Result<std::unique_ptr<Remote>> open(Engine& engine);
+  Remote(const Remote&) = delete;
+  Remote& operator=(const Remote&) = delete;
+
+  [[nodiscard]] std::uint64_t eager_limit(PeerId peer) const { return port_->eager_limit(peer); }
+  [[nodiscard]] std::string describe(PeerId peer) const { return port_->describe(peer); }
+
+  /// As `Engine::start_send`.
+  Request* start_send(Peer& peer, const Target& target, const Payload& payload, SendMode mode);
+  /// Tells `peer` that its synchronous message has been matched.
+  void acknowledge(Peer& peer, wire::Cookie sender);
+  /// Completes `receive` with the bytes of an offer, sooner or later.
+  void fetch(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes, network::OfferId offer);
+  /// Lets go of a message that nobody will receive.
+  void decline(network::OfferId offer) { port_->decline(offer); }
+
+  unsigned poll();
+  /// Whether everything that was sent has left.
+  [[nodiscard]] bool idle() const { return port_->idle(); }
+  /// A barrier of all processes of the job.
+  void meet_all();
+
+ private:
+  explicit Remote(Engine& engine) : engine_(engine) {}
+
+  void arrived(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> bytes) override;
+  void offered(PeerId peer, std::span<const std::byte> header, std::uint64_t bytes,
+               network::OfferId offer) override;
+  void sent(network::Token token, const Error* error) override;
+  void fetched(network::Token token, const Error* error) override;
+  void lost(PeerId peer, const Error& why) override;
+
+  Result<> connect(Peer& peer);
+  void deliver(Peer& peer, const wire::NetworkHeader& header, std::span<const std::byte> bytes);
+  void acknowledged(const Peer& peer, wire::Cookie sender);
+  void end_part(Request& send);
+
+  Engine& engine_;
+  std::unique_ptr<network::Port> port_;
+  std::vector<Request*> unacknowledged_;  ///< synchronous sends whose match has not been heard of
+};
+
+}  // namespace isthmus

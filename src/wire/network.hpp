@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "wire/ring.hpp"
+
+/// What travels over a network in front of a message.
+namespace isthmus::wire {
+
+enum class NetworkKind : std::uint8_t {
+  message = 1,      ///< an envelope, with its bytes or with the offer of them
+  acknowledge = 2,  ///< a synchronous message has been matched: `sender`
+};
+
+/// The envelope (MPI 5.0, section 3.2.3) between hosts.
+struct NetworkHeader {
+  std::uint64_t context;
+  std::int32_t source;
+  std::int32_t tag;
+  std::uint64_t bytes;  ///< of the message
+  Cookie sender;        ///< with `CellFlag::synchronous` and in an acknowledgement: the send it is about
+  NetworkKind kind;
+  CellFlag flag;
+  std::uint16_t reserved16;
+  std::uint32_t reserved32;
+};
+static_assert(sizeof(NetworkHeader) == 40);
+
+/// A header out of what a peer sent; nothing where it cannot be one.
+[[nodiscard]] std::optional<NetworkHeader> read_network_header(std::span<const std::byte> bytes) noexcept;
+
+}  // namespace isthmus::wire
