@@ -143,18 +143,22 @@ Result<> Runtime::close_world() {
   });
   send_buffer = {};
   world_phase_.store(Phase::finalized, std::memory_order_release);
-  if (open_sessions_ == 0) close();
-  return result;
+  if (open_sessions_ > 0) return result;
+  Result<> closed = close();
+  return result ? std::move(closed) : std::move(result);
 }
 
-void Runtime::close_session() {
+Result<> Runtime::close_session() {
   --open_sessions_;
-  if (open_sessions_ == 0 && world_phase() != Phase::running) close();
+  if (open_sessions_ == 0 && world_phase() != Phase::running) return close();
+  return {};
 }
 
-void Runtime::close() {
+Result<> Runtime::close() {
+  Result<> result;
   if (world_phase() == Phase::finalized) {
     engine->finalize();
+    if (job->launcher) result = job->launcher->finalize();
   } else {
     // Other processes may never open a session, so there is no meeting them; and this one may open another.
     engine->settle();
@@ -163,6 +167,7 @@ void Runtime::close() {
   release_orphans();
   running_.store(false, std::memory_order_release);
   lock_.store(&early_lock_, std::memory_order_relaxed);
+  return result;
 }
 
 void Runtime::release_orphans() {
@@ -187,6 +192,7 @@ void Runtime::abort_job(int code, std::string_view line) noexcept {
       header.abort_code.store(code, std::memory_order_relaxed);
       header.abort_state.compare_exchange_strong(nobody, 1 + job->rank, std::memory_order_release);
     }
+    if (job->launcher) job->launcher->abort(exit_status(code), line);
   }
   ::_exit(exit_status(code));
 }

@@ -63,7 +63,7 @@ class Runtime {
   /// MPI_Finalize. Only in `Phase::running`. Collective.
   Result<> close_world();
   Result<> open_session(int required);
-  void close_session();
+  Result<> close_session();
 
   /// Prints `line`, marks the job aborted with `code` if there is one, and ends this process.
   [[noreturn]] void abort_job(int code, std::string_view line) noexcept;
@@ -115,7 +115,7 @@ class Runtime {
   ~Runtime() = default;
 
   Result<> open(int required);
-  void close();
+  Result<> close();
   Result<> join();
   void define_errhandlers();
   void define_datatypes_and_ops();

@@ -116,8 +116,7 @@ ISTHMUS_ENTRY(int, Session_finalize)(MPI_Session* session) {
     if (!found)
       return std::unexpected(bad_handle(ErrorClass::session, "session", *session, HandleKind::session));
     *session = MPI_SESSION_NULL;
-    runtime.close_session();
-    return {};
+    return runtime.close_session();
   });
 }
 

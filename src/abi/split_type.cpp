@@ -48,14 +48,25 @@ const Resource* find_resource(std::string_view name) {
   return found == resources.end() ? nullptr : &*found;
 }
 
-/// A color for MPI_Comm_split: MPI_UNDEFINED where a process is not bound to one such resource.
-int color_of(Communicator& comm, const Resource& resource, PeerId process) {
-  const std::int32_t number = comm.engine().job().region.block(process).place.*resource.number;
+/// Which host this process is on, as a color: the lowest rank of the job there.
+int host_color(const Communicator& comm) {
+  return static_cast<int>(comm.engine().job().members.front());
+}
+
+bool spans_hosts(const Communicator& comm) {
+  return std::ranges::any_of(comm.group()->members(),
+                             [&](PeerId process) { return !comm.engine().is_local(process); });
+}
+
+/// A color within one host: MPI_UNDEFINED where a process is not bound to one such resource.
+int color_of(const Communicator& comm, const Resource& resource, PeerId process) {
+  const launch::Job& job = comm.engine().job();
+  const std::int32_t number = job.region.block(job.slot_of(process).value()).place.*resource.number;
   return number >= 0 ? number : MPI_UNDEFINED;
 }
 
-/// The largest resource that divides the communicator. The launcher has published where each process runs
-/// before it started the first one, so that all come to the same answer by themselves.
+/// The largest resource that divides a communicator on one host. The launcher has published where each
+/// process runs before it started the first one, so that all come to the same answer by themselves.
 const Resource* dividing_resource(Communicator& comm) {
   for (const Resource& resource : resources) {
     const int mine = color_of(comm, resource, comm.group()->process(0));
@@ -71,7 +82,7 @@ std::optional<int> guided_color(Communicator& comm, const Info* info) {
   if (info == nullptr) return std::nullopt;
   const PeerId me = comm.engine().rank();
   if (const std::string* name = info->find(resource_key)) {
-    if (*name == shared_memory) return 0;
+    if (*name == shared_memory) return host_color(comm);
     const Resource* resource = find_resource(*name);
     return resource != nullptr ? std::optional(color_of(comm, *resource, me)) : std::nullopt;
   }
@@ -79,6 +90,10 @@ std::optional<int> guided_color(Communicator& comm, const Info* info) {
 }
 
 std::optional<int> unguided_color(Communicator& comm, Info* info) {
+  if (spans_hosts(comm)) {
+    if (info != nullptr) info->set(resource_key, shared_memory);
+    return host_color(comm);
+  }
   const Resource* resource = dividing_resource(comm);
   if (resource == nullptr) return std::nullopt;
   if (info != nullptr) info->set(resource_key, uri(*resource));
@@ -95,7 +110,7 @@ Result<> split_by_type(Communicator& comm, int split_type, int key, Info* info, 
   std::optional<int> color;
   switch (split_type) {
     case MPI_COMM_TYPE_SHARED:
-      color = 0;  // a job is on one host
+      color = host_color(comm);
       break;
     case MPI_COMM_TYPE_HW_GUIDED:
       color = guided_color(comm, info);
@@ -114,7 +129,12 @@ Result<> split_by_type(Communicator& comm, int split_type, int key, Info* info, 
                   fmt::format("split_type is {}, which is none of MPI_COMM_TYPE_*", split_type));
   }
   // Processes may differ in MPI_UNDEFINED alone, so that even a null result is made in common.
-  return give(coll::split(comm, color.value_or(MPI_UNDEFINED), key), comm, nullptr, newcomm);
+  if (comm.engine().job().on_one_host())
+    return give(coll::split(comm, color.value_or(MPI_UNDEFINED), key), comm, nullptr, newcomm);
+  // The numbers of sockets and cores begin anew on each host.
+  auto host = coll::split(comm, host_color(comm), key);
+  if (!host) return std::unexpected(std::move(host).error());
+  return give(coll::split(**host, color.value_or(MPI_UNDEFINED), key), comm, nullptr, newcomm);
 }
 
 }  // namespace

@@ -323,6 +323,7 @@ void Engine::finalize() {
   } else {
     wait_for([&count, members] { return count.load(std::memory_order_acquire) >= members; });
   }
+  if (remote_) remote_->close();
   region_.roster(rank_).store(wire::RosterState::finalized, std::memory_order_release);
 }
 

@@ -142,7 +142,7 @@ void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint6
 }
 
 unsigned Remote::poll() {
-  return port_->poll();
+  return port_ ? port_->poll() : 0;
 }
 
 void Remote::meet_all() {
@@ -156,6 +156,7 @@ void Remote::meet_all() {
     engine_.send_receive(target, {}, context, static_cast<int>(from), 0, {});
   }
   engine_.wait_for([this] { return idle(); });
+  ending_ = true;
 }
 
 void Remote::arrived(PeerId from, std::span<const std::byte> header, std::span<const std::byte> bytes) {
@@ -245,7 +246,7 @@ void Remote::fetched(network::Token token, const Error* error) {
 void Remote::lost(PeerId id, const Error& why) {
   Peer& peer = engine_.peer(id);
   if (std::exchange(peer.lost, true)) return;
-  if (engine_.settings_.warn)
+  if (engine_.settings_.warn && !ending_)
     warn("rank " + std::to_string(engine_.rank_) + " has lost rank " + std::to_string(id) + ": " +
          why.text());
   const auto end_in_error = [this](Request& request) {

@@ -39,9 +39,11 @@ class Remote final : private network::Events {
 
   unsigned poll();
   /// Whether everything that was sent has left.
-  [[nodiscard]] bool idle() const { return port_->idle(); }
-  /// A barrier of all processes of the job.
+  [[nodiscard]] bool idle() const { return !port_ || port_->idle(); }
+  /// A barrier of all processes of the job. From then on nothing is said of those that leave.
   void meet_all();
+  /// Lets go of the network; nothing may be sent or received any more.
+  void close() { port_.reset(); }
 
  private:
   explicit Remote(Engine& engine) : engine_(engine) {}
@@ -60,6 +62,7 @@ class Remote final : private network::Events {
 
   Engine& engine_;
   std::unique_ptr<network::Port> port_;
+  bool ending_ = false;
   std::vector<Request*> unacknowledged_;  ///< synchronous sends whose match has not been heard of
 };
 
