@@ -10,6 +10,9 @@ from suite import BUILD, ROOT, Suite
 # A sanitizer makes programs some times slower.
 SLOWER = 4
 
+# How programs are compiled that load a library built with one: it must come first in the process.
+FLAGS = {"asan": "-fsanitize=address,undefined -fno-sanitize-recover=all", "tsan": "-fsanitize=thread"}
+
 
 def run(name, environment, before=()):
     """The suite `name` (asan, tsan): builds the preset of that name and runs what asks for it, each command after `before`."""
@@ -18,7 +21,11 @@ def run(name, environment, before=()):
     if built.returncode != 0:
         suite.fail(f"the {name} build", built.stdout + built.stderr)
         suite.finish()
-    variables = {**environment, "DEV_BUILT": BUILD / name, "DEV_PREFIX": BUILD / f"prefix-{name}", "DEV_SANITIZER": name}
+    variables = {
+        **environment,
+        "DEV_BUILT": BUILD / name, "DEV_PREFIX": BUILD / f"prefix-{name}", "DEV_SANITIZER": name,
+        "ISTHMUS_CC": f"cc {FLAGS[name]}", "ISTHMUS_CXX": f"c++ {FLAGS[name]}",
+    }  # fmt: skip
     for file in test.all_suites():
         if name in file.under:
             rerun(suite, file, variables, before)

@@ -14,7 +14,6 @@ sys.path.insert(0, "tools/dev")
 from suite import BUILT, PREFIX, ROOT, Suite
 
 SANITIZER = os.environ.get("DEV_SANITIZER", "")
-FLAGS = {"asan": "-fsanitize=address,undefined -fno-sanitize-recover=all", "tsan": "-fsanitize=thread"}.get(SANITIZER, "")
 TIMEOUT = 240 if SANITIZER else 60
 DEFAULT_RANKS = (1, 2, 3, 5)
 # Settings that send messages over paths which are not the first choice here.
@@ -50,11 +49,10 @@ def compile_program(source):
     if program.exists() and program.stat().st_mtime > newest:
         return program, None
     wrapper, standard = ("mpicc", "-std=gnu11") if source.suffix == ".c" else ("mpicxx", "-std=c++20")
-    environment = {"ISTHMUS_CC": f"cc {FLAGS}".strip(), "ISTHMUS_CXX": f"c++ {FLAGS}".strip()}
     # g++ 12 takes what only a failing CHECK leaves unset for a fault.
     warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-maybe-uninitialized"]
     command = [PREFIX / "bin" / wrapper, standard, "-O1", "-g", *warnings, "-pthread", source, "-lm", "-o", program]
-    return program, suite.run(command, env=environment, timeout=300)
+    return program, suite.run(command, timeout=300)
 
 
 def run_program(program, ranks, environment):
