@@ -84,7 +84,7 @@ class Rank {
         job_->rank, job_->size, job_->singleton, job_->name.c_str(), job_->host.c_str(), place.appnum,
         place.package, place.numa, place.core,
         header.idle == isthmus::wire::IdlePolicy::spin ? "spin" : "sleep", header.cores, header.universe,
-        header.geometry.cells, header.geometry.data_bytes, place.pid == ::getpid());
+        header.shape.geometry.cells, header.shape.geometry.data_bytes, place.pid == ::getpid());
     std::fflush(stdout);
   }
 

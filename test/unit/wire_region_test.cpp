@@ -51,10 +51,10 @@ TEST(RegionLayout, PartsAreAlignedAndDoNotOverlap) {
     EXPECT_GE(layout.doorbell_words * 64, ranks);
     EXPECT_GE(layout.directory, layout.doorbells + ranks * layout.doorbell_words * 8);
     EXPECT_GE(layout.rings, layout.directory + std::uint64_t{ranks} * ranks * 4);
-    EXPECT_GE(layout.ring_bytes,
-              sizeof(RingHeader) + layout.geometry.cells * sizeof(Cell) + layout.geometry.data_bytes);
+    EXPECT_GE(layout.ring_bytes, sizeof(RingHeader) + layout.shape.geometry.cells * sizeof(Cell) +
+                                     layout.shape.geometry.data_bytes);
     EXPECT_GE(layout.heap, layout.rings + std::uint64_t{ranks} * (ranks - 1) * layout.ring_bytes);
-    EXPECT_EQ(layout.bytes, layout.heap + layout.heap_bytes);
+    EXPECT_EQ(layout.bytes, layout.heap + layout.shape.heap_bytes);
     for (const std::uint64_t offset : {layout.roster, layout.blocks, layout.doorbells, layout.directory,
                                        layout.rings, layout.ring_bytes, layout.heap})
       EXPECT_EQ(offset % cache_line, 0U) << ranks << " ranks";
@@ -126,9 +126,10 @@ TEST(RegionView, EveryBitOfWhatLaterAccessesRelyOnIsChecked) {
   refused(offsetof(RegionHeader, version), 4, "version");
   refused(offsetof(RegionHeader, header_bytes), 4, "header_bytes");
   refused(offsetof(RegionHeader, region_bytes), 8, "region_bytes");
-  refused(offsetof(RegionHeader, ranks), 4, "ranks");
+  refused(offsetof(RegionHeader, shape) + offsetof(RegionShape, slots), 4, "slots");
   refused(offsetof(RegionHeader, idle), 4, "idle");
-  refused(offsetof(RegionHeader, geometry), sizeof(RingGeometry), "geometry");
+  refused(offsetof(RegionHeader, shape) + offsetof(RegionShape, geometry), sizeof(RingGeometry), "geometry");
+  refused(offsetof(RegionHeader, shape) + offsetof(RegionShape, heap_bytes), 8, "heap");
   EXPECT_TRUE(RegionView::open(memory.span()));
 }
 
