@@ -231,6 +231,11 @@ Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
   if (!chosen) return std::unexpected(std::move(chosen).error());
   if (chosen->algorithm == Algorithm::flat) return alltoall_flat(*chosen->team, send, receive);
   if (chosen->algorithm == Algorithm::direct) return alltoall_direct(*chosen->team, send, receive);
+  if (chosen->algorithm == Algorithm::staged) {
+    auto stage = chosen->team->stage(bytes_of(receive.count * comm.size(), *receive.type));
+    if (!stage) return std::unexpected(std::move(stage).error());
+    if (*stage) return alltoall_staged(*chosen->team, send, receive, *stage);
+  }
   if (chosen->algorithm == Algorithm::bruck) {
     // Blocks are copied before any arrives, so that the receive buffer can be read as the send buffer.
     const bool here = send.buffer == in_place;

@@ -21,7 +21,7 @@ Result<> alltoall_direct(Team& team, const In& send, const Out& receive);
 
 /// Everybody reduces everything.
 Result<> allreduce_direct_all(Team& team, const void* send, void* receive, const Reduction& what);
-/// Everybody reduces a share, then fetches those of the others.
+/// Everybody reduces a share, and writes it to all others chunk by chunk.
 Result<> allreduce_direct(Team& team, const void* send, void* receive, const Reduction& what);
 Result<> reduce_direct(Team& team, const void* send, void* receive, const Reduction& what, int root);
 Result<> reduce_scatter_direct(Team& team, const void* send, void* receive, const Integers& counts,

@@ -30,11 +30,13 @@ struct Row {
 /// Where direct copies begin for two ranks with a core each, us, through shared memory / direct:
 ///   bcast 1 KiB 0.42/0.58, 4 KiB 1.15/0.67, 64 KiB 6.5/2.8, both sides copying 16 KiB 1.25, 32 KiB 1.44,
 ///   64 KiB 2.25 (one side: 1.02, 1.73, 2.81); allreduce 4 KiB 1.48/1.35, 16 KiB 4.6/2.2 (each rank
-///   everything) or 3.7 (each one half); 64 KiB 6.9 or 10.5; 256 KiB 32 or 30; 1 MiB 172 or 123; alltoall 4
-///   KiB 1.24/1.18, 16 KiB 3.6/2.0, 64 KiB 8.0/4.6.
+///   everything) or 3.0 (each one half); 64 KiB 5.5 either way; 128 KiB 9.4 or 8.3; 1 MiB 172 or 66; alltoall
+///   4 KiB 1.24/1.18, 16 KiB 3.6/2.0, 64 KiB 8.0/4.6.
 /// More ranks mostly share cores, and then the turns that they wait for decide: one for what goes through
 /// slots, three for a direct copy (4 KiB on 8 ranks and 2 loaded cores, us: bcast 2.1 and 14, allreduce 13
-/// and 240). Flat is quadratic in the ranks, so that above 16 the tree of counters takes over.
+/// and 240). Short blocks for many ranks cost an alltoall a system call each where they are not staged (1 KiB
+/// for 256 ranks on 2 cores: 110 ms direct, 17 staged). Flat is quadratic in the ranks, so that above 16 the
+/// tree of counters takes over.
 constexpr std::array table{
     // clang-format off
     Row{Collective::barrier, Algorithm::flat, Needs::shared, flat_ranks},
@@ -68,6 +70,7 @@ constexpr std::array table{
     Row{Collective::alltoall, Algorithm::flat, Needs::shared, 2, 2 * kib},
     Row{Collective::alltoall, Algorithm::direct, Needs::direct, 2},
     Row{Collective::alltoall, Algorithm::flat, Needs::shared, all, any, slot_bytes},
+    Row{Collective::alltoall, Algorithm::staged, Needs::shared, all, 4 * kib, 256 * kib},
     Row{Collective::alltoall, Algorithm::direct, Needs::direct},
     Row{Collective::alltoall, Algorithm::pairwise, Needs::nothing, 8},
     Row{Collective::alltoall, Algorithm::bruck, Needs::nothing, all, 2 * kib},
@@ -81,7 +84,7 @@ constexpr std::array table{
     Row{Collective::reduce, Algorithm::binomial},
 
     Row{Collective::allreduce, Algorithm::flat, Needs::shared, 2, 2 * kib},
-    Row{Collective::allreduce, Algorithm::direct_all, Needs::direct, 2, 192 * kib},
+    Row{Collective::allreduce, Algorithm::direct_all, Needs::direct, 2, 64 * kib},
     Row{Collective::allreduce, Algorithm::direct, Needs::direct, 2},
     Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
     Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes},
@@ -150,9 +153,9 @@ constexpr std::array<std::string_view, collective_count> collective_names{
     "barrier",  "bcast",  "gather",    "scatter",        "allgather",
     "alltoall", "reduce", "allreduce", "reduce_scatter", "scan"};
 constexpr std::array<std::string_view, static_cast<std::size_t>(Algorithm::by_root) + 1> algorithm_names{
-    "flat",          "counted", "direct",   "direct_both",       "direct_all",
-    "dissemination", "linear",  "binomial", "scatter_allgather", "doubling",
-    "halving",       "ring",    "bruck",    "pairwise",          "by_root"};
+    "flat",     "staged",   "counted",           "direct",   "direct_both", "direct_all", "dissemination",
+    "linear",   "binomial", "scatter_allgather", "doubling", "halving",     "ring",       "bruck",
+    "pairwise", "by_root"};
 constexpr std::array<std::string_view, 5> need_names{"", "shared memory", "direct copies",
                                                      "ranks a power of two", "commutative"};
 

@@ -23,6 +23,7 @@ inline constexpr int collective_count = static_cast<int>(Collective::scan) + 1;
 enum class Algorithm : std::uint8_t {
   // In the memory that all members share (`Team`).
   flat,     ///< everybody writes its part to a line of its own and reads those of the others
+  staged,   ///< the same with memory of its own for what does not fit into a line or slot
   counted,  ///< the last to arrive at a node of a tree works for all
   // Copies straight between the members' buffers (`direct.hpp`).
   direct,       ///< everybody fetches what it needs

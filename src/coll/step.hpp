@@ -46,10 +46,10 @@ class Step {
     else
       pack(payload, room(payload.bytes));
   }
-  /// An address in this process, for `heard_address`.
-  void put_address(const void* address) const noexcept {
+  /// An address in this process, for `heard_address`; up to six of them by `index`.
+  void put_address(const void* address, std::size_t index = 0) const noexcept {
     const auto value = reinterpret_cast<std::uint64_t>(address);
-    std::memcpy(line_.data.data(), &value, sizeof value);
+    std::memcpy(line_.data.data() + index * sizeof value, &value, sizeof value);
   }
 
   /// Says it to whoever listens.
@@ -81,9 +81,9 @@ class Step {
     return bytes <= Line::capacity ? team_.area().line(number_, rank).data.data()
                                    : team_.area().slot(number_, rank);
   }
-  [[nodiscard]] std::uint64_t heard_address(int rank) const noexcept {
+  [[nodiscard]] std::uint64_t heard_address(int rank, std::size_t index = 0) const noexcept {
     std::uint64_t value;
-    std::memcpy(&value, team_.area().line(number_, rank).data.data(), sizeof value);
+    std::memcpy(&value, team_.area().line(number_, rank).data.data() + index * sizeof value, sizeof value);
     return value;
   }
   /// An error if `rank` is in another call. It must have published.

@@ -73,8 +73,32 @@ Team::~Team() {
   if (!area_) return;
   // Members come and go at their own pace: the last of all of them has counted up to the size twice.
   const auto everybody = 2 * static_cast<std::uint32_t>(size_);
-  if (area_->header().members.fetch_add(1, std::memory_order_acq_rel) + 1 == everybody)
+  if (area_->header().members.fetch_add(1, std::memory_order_acq_rel) + 1 == everybody) {
     engine_.region().heap().release(offset_, AreaLayout(size_).bytes());
+    if (stage_bytes_ != 0)
+      engine_.region().heap().release(stage_offset_, stage_bytes_ * static_cast<unsigned>(size_));
+  }
+}
+
+Result<std::byte*> Team::stage(std::uint64_t bytes) {
+  const auto all = [this](std::uint64_t each) { return each * static_cast<unsigned>(size_); };
+  wire::RegionHeap heap = engine_.region().heap();
+  if (stage_step_ > all_finished_) wait_for_readers(stage_step_);
+  if (bytes > stage_bytes_) {
+    Place place;
+    if (rank_ == 0) {
+      if (stage_bytes_ != 0) heap.release(stage_offset_, all(stage_bytes_));
+      if (const auto offset = heap.allocate(all(bytes))) place.offset = *offset;
+    }
+    ISTHMUS_TRY(bcast_flat(*this, Payload::of(&place, sizeof place), 0));
+    stage_bytes_ = place.offset == Place::none ? 0 : bytes;
+    stage_offset_ = place.offset;
+    if (stage_bytes_ == 0) return nullptr;
+  }
+  const std::span<std::byte> memory = heap.at(stage_offset_, all(stage_bytes_));
+  if (memory.empty())
+    return fail(ErrorClass::intern, "rank 0 named memory for collectives outside of the shared region");
+  return memory.data();
 }
 
 Result<bool> Team::direct() {

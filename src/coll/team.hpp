@@ -78,6 +78,12 @@ class Team final : public CollectiveState {
   /// The last one.
   [[nodiscard]] std::uint64_t meeting() const noexcept { return meeting_; }
 
+  /// Memory of the region with `bytes` for each member, one after the other, in which nobody reads any more
+  /// what earlier calls put there; null where the region has no room. Lasts until the next call. Collective,
+  /// with the same `bytes`; the step that reads it is to be named to `staged_in`.
+  Result<std::byte*> stage(std::uint64_t bytes);
+  void staged_in(std::uint64_t step) noexcept { stage_step_ = step; }
+
   /// In step `step`, waits until all others have finished it too.
   void wait_until_all_finished(std::uint64_t step) { wait_for_readers(step); }
 
@@ -100,7 +106,10 @@ class Team final : public CollectiveState {
   std::uint64_t step_ = 0;
   std::uint64_t all_finished_ = 0;  ///< everybody has finished this step, as far as is known here
   std::uint64_t meeting_ = 0;
-  int next_reader_ = 0;  ///< where looking for readers goes on
+  std::uint64_t stage_offset_ = 0;
+  std::uint64_t stage_bytes_ = 0;  ///< of each member; 0: there is none
+  std::uint64_t stage_step_ = 0;   ///< the last that read it
+  int next_reader_ = 0;            ///< where looking for readers goes on
   enum class Direct : std::uint8_t { unknown, no, yes } direct_ = Direct::unknown;
 };
 
