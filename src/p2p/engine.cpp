@@ -112,7 +112,7 @@ unsigned Engine::progress() {
     for (Peer* peer : inbound_)
       happened += drain(*peer);
   }
-  if (!outbound_.empty() || !shares_.empty()) [[unlikely]]
+  if (!outbound_.empty() || !shares_.empty() || !deferred_.empty()) [[unlikely]]
     happened += advance();
   if (remote_) [[unlikely]]
     happened += remote_->poll();

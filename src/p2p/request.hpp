@@ -53,6 +53,7 @@ class Request {
   std::uint64_t limit = 0;  ///< bytes to carry: the smaller of both sides' sizes
   std::uint32_t share = 0;  ///< index of the `wire::Share` of a copy by both sides
   std::uint32_t chunk = 0;  ///< its chunk size
+  bool exhausted = false;   ///< no chunk of it is left for this side
   wire::Cookie remote = 0;  ///< the peer's cookie
   std::uint64_t remote_address = 0;
   std::unique_ptr<Cursor> cursor;        ///< position in a payload that is not contiguous

@@ -19,7 +19,7 @@ void RequestPool::reset(Request& request) noexcept {
   request.kind = Request::Kind::none;
   request.generation = (request.generation + 1) & generation_mask;
   request.complete = request.cancelled = request.matched = request.synchronous = request.orphan =
-      request.unsent = false;
+      request.unsent = request.exhausted = false;
   request.status = {};
   if (request.cursor) [[unlikely]]
     request.cursor.reset();

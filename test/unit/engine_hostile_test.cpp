@@ -386,8 +386,8 @@ TEST_F(EngineHostile, ASharedCopyTakesNoFragmentsAndSurvivesAnyProgress) {
     share.in_use.store(0);
     share.done.store(0xffff'ffff);
     progress();
+    // A peer that claims to have copied what it has not harms its own message alone.
     EXPECT_TRUE(receive->complete);
-    EXPECT_EQ(memory.back(), source);
     engine->free(receive);
   }
   EXPECT_EQ(engine->requests().living(), 0U);
