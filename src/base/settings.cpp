@@ -88,9 +88,12 @@ struct Setting {
   std::string (*print)(const Settings&);
 };
 
+/// In the order of `TransportSetting`.
+constexpr std::array<std::string_view, 4> transport_names{"auto", "rc", "ud", "tcp"};
+
 constexpr std::string_view switch_values = "on or off (also 1, 0, yes, no, true, false)";
 
-constexpr std::array<Setting, 8> table{{
+constexpr std::array<Setting, 10> table{{
     {"ISTHMUS_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the plan of each pair",
      "Largest message that is sent before the receiver has asked for it.",
      [](Settings& s, std::string_view text) {
@@ -142,6 +145,21 @@ constexpr std::array<Setting, 8> table{{
        return assign_power(s.ring_bytes, parse_bytes(text), 4096, 1U << 30);
      },
      [](const Settings& s) { return std::to_string(s.ring_bytes); }},
+    {"ISTHMUS_TRANSPORT", "auto, rc, ud or tcp",
+     "What carries messages between hosts: rc and ud are InfiniBand or RoCE. For the whole job.",
+     [](Settings& s, std::string_view text) {
+       const auto* name = std::ranges::find(transport_names, text);
+       if (name == transport_names.end()) return false;
+       s.transport = static_cast<TransportSetting>(name - transport_names.begin());
+       return true;
+     },
+     [](const Settings& s) { return std::string(transport_names.at(static_cast<std::size_t>(s.transport))); }},
+    {"ISTHMUS_NETWORK_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the network channel",
+     "Largest message that is sent to another host before the receiver has asked for it.",
+     [](Settings& s, std::string_view text) {
+       return assign(s.network_eager_limit, parse_bytes(text), 0, std::uint64_t{1} << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.network_eager_limit); }},
     {"ISTHMUS_EXPLAIN", switch_values,
      "At MPI_Finalize, rank 0 prints which path each pair of ranks took, and why (isthmus explain sets it).",
      [](Settings& s, std::string_view text) { return assign(s.explain, parse_switch(text)); },

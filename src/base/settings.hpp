@@ -23,6 +23,14 @@ enum class CmaSetting : std::uint8_t {
   off,
 };
 
+/// Which transports may carry messages between hosts.
+enum class TransportSetting : std::uint8_t {
+  automatic,  ///< the fastest that the two hosts have in common
+  rc,         ///< InfiniBand or RoCE, reliable connections
+  ud,         ///< InfiniBand or RoCE, unreliable datagrams
+  tcp,
+};
+
 /// Everything that a user can set, read once from `ISTHMUS_*` variables. A variable that is not set, or
 /// empty, leaves the default, and every default is what most jobs want: a setting exists to compare, to find
 /// a fault or to force what cannot be noticed.
@@ -42,6 +50,11 @@ struct Settings {
   /// ISTHMUS_RING_BYTES: bytes for eager payloads in the ring between two ranks; 0 leaves it to the number of
   /// ranks. For the whole job.
   std::uint32_t ring_bytes = 0;
+  /// ISTHMUS_TRANSPORT: for the whole job. A `UCX_TLS` of the user wins over `automatic`.
+  TransportSetting transport = TransportSetting::automatic;
+  /// ISTHMUS_NETWORK_EAGER_LIMIT: largest message in bytes that is sent to another host with its envelope; 0
+  /// leaves it to the network channel.
+  std::uint64_t network_eager_limit = 0;
   /// ISTHMUS_EXPLAIN: at MPI_Finalize, rank 0 prints which path each pair of ranks took, and why.
   bool explain = false;
   /// ISTHMUS_WARN: whether warnings are printed to stderr.

@@ -42,7 +42,7 @@ std::unique_ptr<std::byte[]> pack(const Payload& payload) {
 
 Result<std::unique_ptr<Remote>> Remote::open(Engine& engine) {
   std::unique_ptr<Remote> remote(new Remote(engine));
-  auto port = network::open(engine.settings(), *remote);
+  auto port = network::open(engine.settings(), {engine.rank(), engine.size()}, *remote);
   if (!port)
     return fail(port.error().error_class(),
                 "rank " + std::to_string(engine.rank()) +

@@ -21,6 +21,12 @@ using Token = std::uint64_t;
 /// Names a message whose bytes are still at its sender. 0 is none.
 using OfferId = std::uint64_t;
 
+/// Who a process is in its job.
+struct Identity {
+  PeerId rank;
+  PeerId ranks;  ///< processes of the job
+};
+
 /// What a port tells its owner, from inside of `Port::poll` and `Port::send` alone.
 class Events {
  public:
@@ -33,8 +39,10 @@ class Events {
   virtual void sent(Token token, const Error* error) = 0;
   /// What `fetch` began is complete.
   virtual void fetched(Token token, const Error* error) = 0;
-  /// `peer` cannot be reached any more. Pending operations with it have been reported, or will be before the
-  /// next `poll` returns, with an error; later ones fail at once.
+  /// `peer` cannot be reached any more: its process ended or closed its port, or nothing has come from its host for
+  /// some seconds. Told once, also of a peer that has connected to this process without being connected to. Pending
+  /// operations with it have been reported, or will be before the next `poll` returns, with an error; later ones
+  /// fail at once.
   virtual void lost(PeerId peer, const Error& why) = 0;
 
  protected:
@@ -48,13 +56,14 @@ class Port {
 
   /// How others reach this port; opaque, to be published.
   [[nodiscard]] virtual std::span<const std::byte> address() const = 0;
-  /// Makes `peer` reachable by what its `address()` said. Does not wait for it.
+  /// Makes `peer` reachable by what its `address()` said. Does not wait for it. Messages of a peer arrive without
+  /// it; but what `fetch` began can be ended when the peer's host falls silent only with a peer that is connected.
   virtual Result<> connect(PeerId peer, std::span<const std::byte> address) = 0;
 
   enum class Progress : std::uint8_t { complete, pending };
   /// Largest message that travels with its envelope; longer ones are offered.
   [[nodiscard]] virtual std::uint64_t eager_limit(PeerId peer) const = 0;
-  /// Sends `header` (up to 64 bytes, copied at once) and `bytes`. `complete`: the buffer may be reused, no
+  /// Sends `header` (up to `header_limit` bytes, copied at once) and `bytes`. `complete`: the buffer may be reused, no
   /// event follows; `pending`: `sent(token)` follows. Messages above `eager_limit()` are pending until they are
   /// fetched or declined.
   virtual Result<Progress> send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> bytes,
@@ -74,12 +83,16 @@ class Port {
 
   /// Which transports and devices carry messages to `peer`, for people ("rc_verbs on mlx5_0:1").
   [[nodiscard]] virtual std::string describe(PeerId peer) const = 0;
-  /// Whether everything that was sent has left, so that the port may be destroyed.
-  [[nodiscard]] virtual bool idle() const = 0;
+  /// Whether everything that was sent has left, so that the port may be destroyed without losing it. Asks the
+  /// transports for it, so it becomes true after some `poll`s.
+  [[nodiscard]] virtual bool idle() = 0;
 };
+
+/// Largest header of a message in bytes.
+inline constexpr std::size_t header_limit = 64;
 
 /// Opens this process's port. `settings.transport` says which transports may serve. Fails with a sentence for
 /// the user, where the shared object or the network library is missing too. `events` must outlive the port.
-Result<std::unique_ptr<Port>> open(const Settings& settings, Events& events);
+Result<std::unique_ptr<Port>> open(const Settings& settings, Identity self, Events& events);
 
 }  // namespace isthmus::network

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "channel/network/port.hpp"
+#include "wire/port.hpp"
+
+namespace isthmus::network {
+
+class UcxPort;
+
+/// A send or a fetch that UCX has not completed.
+struct Operation {
+  enum class Kind : std::uint8_t {
+    send,
+    buffered,  ///< a send of which the owner has heard that it is complete
+    fetch,
+  };
+
+  /// Bytes of a message that are copied behind its header. Measured over TCP (bench/raw/network_port): UCX sends a
+  /// header alone in one piece, and a header with separate bytes in two.
+  static constexpr std::size_t inline_limit = 512;
+
+  UcxPort* port = nullptr;
+  PeerId peer = 0;
+  Kind kind = Kind::send;
+  bool given_up = false;  ///< the owner has been told of an error; UCX will still complete it
+  Token token = 0;
+  std::uint64_t bytes = 0;       ///< of a fetch
+  std::size_t index = 0;         ///< in `Operations::pending`
+  std::array<std::byte, sizeof(wire::PortEnvelope) + header_limit + inline_limit> head;  ///< of a send; UCX reads it
+};
+
+/// The operations of a port; they are used again, so that a send allocates nothing once it has run.
+class Operations {
+ public:
+  Operation& take() {
+    if (free_.empty()) {
+      free_.reserve(all_.size() + 1);
+      return all_.emplace_back();
+    }
+    Operation& operation = *free_.back();
+    free_.pop_back();
+    return operation;
+  }
+  void give_back(Operation& operation) { free_.push_back(&operation); }
+
+  void add_pending(Operation& operation) {
+    operation.index = pending_.size();
+    operation.given_up = false;
+    pending_.push_back(&operation);
+  }
+  void remove_pending(Operation& operation) {
+    Operation& last = *pending_.back();
+    pending_[operation.index] = &last;
+    last.index = operation.index;
+    pending_.pop_back();
+  }
+  [[nodiscard]] const std::vector<Operation*>& pending() const { return pending_; }
+
+ private:
+  std::deque<Operation> all_;
+  std::vector<Operation*> free_;
+  std::vector<Operation*> pending_;
+};
+
+}  // namespace isthmus::network

@@ -1,0 +1,159 @@
+#include "channel/network/ucx/port.hpp"
+
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "base/log.hpp"
+#include "channel/network/ucx/active_message.hpp"
+#include "channel/network/ucx/status.hpp"
+
+namespace isthmus::network {
+namespace {
+
+/// One in so many polls looks at the watch: a system call of 0.3 us.
+constexpr unsigned polls_per_look = 256;
+
+}  // namespace
+
+UcxPort::UcxPort(UcxWorker worker, const Settings& settings, Identity self, Events& events)
+    : self_(self),
+      events_(&events),
+      warn_(settings.warn),
+      eager_limit_(settings.network_eager_limit ? settings.network_eager_limit : default_eager_limit),
+      peers_(self.ranks),
+      worker_(std::move(worker)) {}
+
+Result<std::unique_ptr<Port>> UcxPort::open(const Settings& settings, Identity self, Events& events) {
+  auto worker = UcxWorker::open(settings, self);
+  if (!worker) return std::unexpected(std::move(worker).error());
+  std::unique_ptr<UcxPort> port(new UcxPort(std::move(*worker), settings, self, events));
+  ISTHMUS_TRY(port->start());
+  return port;
+}
+
+Result<> UcxPort::start() {
+  if (getrandom(&token_, sizeof token_, 0) != sizeof token_)
+    return fail(ErrorClass::other, std::string("getrandom: ") + std::strerror(errno));
+  wire::PortAddress address{.token = token_, .watch_port = 0, .hosts = {}, .transport = {}};
+  auto transport = worker_.address();
+  if (!transport) return std::unexpected(std::move(transport).error());
+  address.transport = std::move(*transport);
+  auto watch = Watch::open(self_, token_);
+  if (watch) {
+    watch_ = std::move(*watch);
+    watch_->describe(address);
+  } else if (warn_) {
+    warn("a peer whose host falls silent may be noticed late: " + watch.error().text());
+  }
+  address_ = address.write();
+
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+  handler.id = active_message_id;
+  handler.cb = on_message;
+  handler.arg = this;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+  const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_.get(), &handler);
+  if (status != UCS_OK) return std::unexpected(ucx_error(ErrorClass::other, "the network has no messages", status));
+  return make_wake_descriptor();
+}
+
+Result<> UcxPort::make_wake_descriptor() {
+  int worker = -1;
+  const ucs_status_t status = ucp_worker_get_efd(worker_.get(), &worker);
+  if (status != UCS_OK) return std::unexpected(ucx_error(ErrorClass::other, "the network wakes nobody", status));
+  wake_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  for (const int descriptor : {worker, watch_ ? watch_->descriptor() : -1}) {
+    if (descriptor < 0) continue;
+    epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
+    if (!wake_ || epoll_ctl(wake_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0)
+      return fail(ErrorClass::other, std::string("epoll: ") + std::strerror(errno));
+  }
+  return {};
+}
+
+UcxPort::Peer& UcxPort::peer(PeerId rank) {
+  auto& slot = peers_[rank];
+  if (!slot) {
+    slot = std::make_unique<Peer>();
+    slot->rank = rank;
+    slot->port = this;
+  }
+  return *slot;
+}
+
+Result<> UcxPort::connect(PeerId rank, std::span<const std::byte> published) {
+  if (rank >= self_.ranks) return fail(ErrorClass::rank, "there is no rank " + std::to_string(rank));
+  Peer& peer = this->peer(rank);
+  if (peer.lost) return std::unexpected(gone(peer));
+  if (peer.endpoint) return {};
+  auto address = wire::PortAddress::read(published);
+  if (!address)
+    return fail(ErrorClass::other, "rank " + std::to_string(rank) + ": " + address.error().text());
+  peer.token = address->token;
+
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address->transport.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {.cb = on_failure, .arg = &peer};
+  const ucs_status_t status = ucp_ep_create(worker_.get(), &params, &peer.endpoint);
+  if (status != UCS_OK) {
+    peer.endpoint = nullptr;
+    return std::unexpected(ucx_error(ErrorClass::other,
+                                     "no transport reaches rank " + std::to_string(rank) +
+                                         " (UCX_LOG_LEVEL=info tells what was tried)",
+                                     status));
+  }
+  if (watch_) watch_->begin(rank, *address);
+  return {};
+}
+
+unsigned UcxPort::poll() {
+  if (polling_) return 0;
+  polling_ = true;
+  delivered_ = 0;
+  for (void* descriptor : std::exchange(declined_, {}))
+    ucp_am_data_release(worker_.get(), descriptor);
+  for (const Ready& ready : std::exchange(ready_, {})) {
+    ++delivered_;
+    events_->fetched(ready.token, ready.error ? &*ready.error : nullptr);
+  }
+  ucp_worker_progress(worker_.get());
+  if (watch_ && (armed_ || ++polls_ % polls_per_look == 0)) look_at_watch();
+  armed_ = false;
+  if (!doomed_.empty()) bury_the_dead();
+  polling_ = false;
+  return delivered_;
+}
+
+bool UcxPort::arm() {
+  if (!ready_.empty() || !declined_.empty() || !doomed_.empty()) return false;
+  if (ucp_worker_arm(worker_.get()) != UCS_OK) return false;
+  armed_ = true;
+  return true;
+}
+
+std::string UcxPort::describe(PeerId rank) const {
+  if (rank >= self_.ranks || !peers_[rank] || !peers_[rank]->endpoint) return "not connected";
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  std::FILE* stream = open_memstream(&text, &bytes);
+  if (!stream) return "unknown";
+  ucp_ep_print_info(peers_[rank]->endpoint, stream);
+  static_cast<void>(std::fclose(stream));
+  const std::unique_ptr<char, void (*)(void*)> release(text, std::free);
+  return describe_lanes({text, bytes});
+}
+
+}  // namespace isthmus::network

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "channel/network/port.hpp"
+#include "channel/network/sequence.hpp"
+#include "channel/network/ucx/operation.hpp"
+#include "channel/network/ucx/prefix.hpp"
+#include "channel/network/ucx/worker.hpp"
+#include "channel/network/watch.hpp"
+
+namespace isthmus::network {
+
+/// A port over UCX active messages. Short messages travel in the active message's header, up to the eager limit behind
+/// it, longer ones by UCX's rendezvous, begun by `fetch`.
+class UcxPort final : public Port {
+ public:
+  static Result<std::unique_ptr<Port>> open(const Settings& settings, Identity self, Events& events);
+  ~UcxPort() override;
+  UcxPort(const UcxPort&) = delete;
+  UcxPort& operator=(const UcxPort&) = delete;
+
+  [[nodiscard]] std::span<const std::byte> address() const override { return address_; }
+  Result<> connect(PeerId peer, std::span<const std::byte> address) override;
+  [[nodiscard]] std::uint64_t eager_limit(PeerId /*peer*/) const override { return eager_limit_; }
+  Result<Progress> send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> bytes,
+                        Token token) override;
+  void fetch(OfferId offer, std::span<std::byte> to, Token token) override;
+  void decline(OfferId offer) override;
+  unsigned poll() override;
+  [[nodiscard]] int wake_descriptor() const override { return wake_.get(); }
+  bool arm() override;
+  [[nodiscard]] std::string describe(PeerId peer) const override;
+  [[nodiscard]] bool idle() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// A message that came before its turn. With `descriptor`, an offer of `offered` bytes.
+  struct Early {
+    std::vector<std::byte> header;
+    std::vector<std::byte> bytes;
+    void* descriptor = nullptr;
+    std::uint64_t offered = 0;
+  };
+
+  struct Peer {
+    PeerId rank = 0;
+    UcxPort* port = nullptr;
+    ucp_ep_h endpoint = nullptr;
+    std::uint64_t token = 0;   ///< its own
+    std::uint64_t sent = 0;    ///< messages
+    Sequence<Early> sequence;  ///< of what comes from it
+    bool complained = false;   ///< of something malformed
+    bool lost = false;
+    bool dirty = false;        ///< sent to since it was flushed
+    /// When it is taken for lost, once something has gone wrong; and what.
+    std::optional<Clock::time_point> ends;
+    std::string why;
+  };
+
+  struct Offer {
+    PeerId peer;
+    void* descriptor;
+    std::uint64_t bytes;
+  };
+
+  /// The end of a fetch that UCX completed at once, or never began.
+  struct Ready {
+    Token token;
+    std::optional<Error> error;
+  };
+
+  UcxPort(UcxWorker worker, const Settings& settings, Identity self, Events& events);
+  Result<> start();
+  Result<> make_wake_descriptor();
+
+  // Receiving: receive.cpp
+  static ucs_status_t on_message(void* port, const void* header, std::size_t header_bytes, void* data,
+                                 std::size_t bytes, const ucp_am_recv_param_t* param);
+  ucs_status_t receive(std::span<const std::byte> head, void* data, std::size_t bytes, std::uint64_t attributes);
+  void take_early(Peer& peer, std::uint64_t number, Early early);
+  void offer(Peer& peer, std::span<const std::byte> header, std::uint64_t bytes, void* descriptor);
+  void catch_up(Peer& peer);
+  void malformed(Peer* peer, const char* what);
+  static void on_fetched(void* request, ucs_status_t status, std::size_t bytes, void* operation);
+
+  // Sending: send.cpp
+  static void on_sent(void* request, ucs_status_t status, void* operation);
+  static void on_flushed(void* request, ucs_status_t status, void* port);
+  void finish(Operation& operation, ucs_status_t status);
+  void report(Operation& operation, const Error* error);
+
+  // Ends: loss.cpp
+  static void on_failure(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  void doom(Peer& peer, Clock::duration grace, std::string why);
+  void look_at_watch();
+  void bury_the_dead();
+  void lose(Peer& peer);
+  void close_endpoint(Peer& peer);
+  void drop_everything_of(Peer& peer);
+  [[nodiscard]] bool has_pending(PeerId peer) const;
+  [[nodiscard]] Error gone(const Peer& peer) const;
+  void close_all();
+
+  Peer& peer(PeerId rank);
+
+  Identity self_;
+  Events* events_;
+  bool warn_;
+  std::uint64_t eager_limit_;
+  std::uint64_t token_ = 0;
+  std::vector<std::byte> address_;
+  std::optional<Watch> watch_;
+  UniqueFd wake_;  ///< epoll over the worker's and the watch's descriptors
+
+  std::vector<std::unique_ptr<Peer>> peers_;  ///< by rank, null where nothing is known of it
+  std::vector<Peer*> doomed_;
+  Operations operations_;
+  std::size_t buffered_ = 0;  ///< pending operations of kind `buffered`
+  std::unordered_map<OfferId, Offer> offers_;
+  OfferId next_offer_ = 1;
+  std::vector<void*> declined_;  ///< UCX releases no descriptor inside of its callback
+  std::vector<Ready> ready_;
+  std::unordered_map<Operation*, std::unique_ptr<PrefixType>> prefixes_;
+
+  unsigned delivered_ = 0;  ///< events, in this `poll`
+  unsigned polls_ = 0;
+  bool polling_ = false;
+  bool armed_ = false;
+  bool flushing_ = false;
+  bool closing_ = false;
+  bool complained_of_strangers_ = false;
+
+  UcxWorker worker_;  ///< last, so first to go: UCX uses what is above until then
+};
+
+}  // namespace isthmus::network

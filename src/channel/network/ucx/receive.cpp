@@ -1,0 +1,162 @@
+#include <utility>
+
+#include "base/log.hpp"
+#include "channel/network/ucx/port.hpp"
+#include "channel/network/ucx/status.hpp"
+
+namespace isthmus::network {
+namespace {
+
+std::span<const std::byte> bytes_of(const void* data, std::size_t bytes) {
+  return {static_cast<const std::byte*>(data), bytes};
+}
+
+}  // namespace
+
+ucs_status_t UcxPort::on_message(void* port, const void* header, std::size_t header_bytes, void* data,
+                                 std::size_t bytes, const ucp_am_recv_param_t* param) {
+  return static_cast<UcxPort*>(port)->receive(bytes_of(header, header_bytes), data, bytes, param->recv_attr);
+}
+
+ucs_status_t UcxPort::receive(std::span<const std::byte> head, void* data, std::size_t bytes,
+                              std::uint64_t attributes) {
+  const bool offered = (attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+  // What is not delivered: UCX_OK lets it go, and completes an offer at its sender.
+  if (closing_) return UCS_OK;
+  const auto message = wire::read_port_message(head, header_limit);
+  if (!message || message->envelope.token != token_ || message->envelope.sender >= self_.ranks) {
+    malformed(nullptr, "a message that is not of this job");
+    return UCS_OK;
+  }
+  Peer& peer = this->peer(message->envelope.sender);
+  if (peer.lost) return UCS_OK;
+  if (message->envelope.inlined > 0 && (offered || bytes > 0)) {
+    malformed(&peer, "a message of two kinds at once");
+    return UCS_OK;
+  }
+  const auto content = message->envelope.inlined > 0 ? message->inlined
+                       : offered                     ? std::span<const std::byte>{}
+                                                     : bytes_of(data, bytes);
+  using Turn = Sequence<Early>::Turn;
+  switch (peer.sequence.turn(message->envelope.sequence)) {
+    case Turn::wrong:
+      malformed(&peer, "a message with a number that was there before, or is far ahead");
+      return UCS_OK;
+    case Turn::early:
+      take_early(peer, message->envelope.sequence,
+                 {.header = {message->header.begin(), message->header.end()},
+                  .bytes = {content.begin(), content.end()},
+                  .descriptor = offered ? data : nullptr,
+                  .offered = bytes});
+      break;
+    case Turn::now:
+      peer.sequence.advance();
+      if (offered) {
+        offer(peer, message->header, bytes, data);
+      } else {
+        ++delivered_;
+        events_->arrived(peer.rank, message->header, content);
+      }
+      catch_up(peer);
+      break;
+  }
+  return offered ? UCS_INPROGRESS : UCS_OK;
+}
+
+void UcxPort::take_early(Peer& peer, std::uint64_t number, Early early) {
+  peer.sequence.keep(number, std::move(early));
+}
+
+void UcxPort::offer(Peer& peer, std::span<const std::byte> header, std::uint64_t bytes, void* descriptor) {
+  const OfferId id = next_offer_++;
+  offers_.emplace(id, Offer{peer.rank, descriptor, bytes});
+  ++delivered_;
+  events_->offered(peer.rank, header, bytes, id);
+}
+
+void UcxPort::catch_up(Peer& peer) {
+  while (auto early = peer.sequence.take()) {
+    peer.sequence.advance();
+    if (early->descriptor) {
+      offer(peer, early->header, early->offered, early->descriptor);
+    } else {
+      ++delivered_;
+      events_->arrived(peer.rank, early->header, early->bytes);
+    }
+  }
+}
+
+void UcxPort::malformed(Peer* peer, const char* what) {
+  bool& complained = peer ? peer->complained : complained_of_strangers_;
+  if (!warn_ || std::exchange(complained, true)) return;
+  warn(std::string(what) + " has come over the network from " +
+       (peer ? "rank " + std::to_string(peer->rank) : "somebody") + " and is ignored, as all further ones");
+}
+
+void UcxPort::fetch(OfferId id, std::span<std::byte> to, Token token) {
+  const auto found = offers_.find(id);
+  if (found == offers_.end()) {
+    ready_.push_back({token, Error(ErrorClass::intern, "there is no such offer")});
+    return;
+  }
+  const Offer offer = found->second;
+  const Peer& peer = this->peer(offer.peer);
+  if (to.empty() || to.size() > offer.bytes || peer.lost) {
+    decline(id);
+    std::optional<Error> error;
+    if (peer.lost)
+      error = gone(peer);
+    else if (!to.empty())
+      error = Error(ErrorClass::intern, "more is fetched than is offered");
+    ready_.push_back({token, std::move(error)});
+    return;
+  }
+  offers_.erase(found);
+
+  Operation& operation = operations_.take();
+  operation.port = this;
+  operation.peer = offer.peer;
+  operation.kind = Operation::Kind::fetch;
+  operation.token = token;
+  operation.bytes = offer.bytes;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE;
+  param.cb.recv_am = on_fetched;
+  param.user_data = &operation;
+  param.datatype = ucp_dt_make_contig(1);
+  std::unique_ptr<PrefixType> prefix;
+  if (to.size() < offer.bytes) {
+    prefix = PrefixType::make(to, offer.bytes);
+    if (prefix) param.datatype = prefix->get();
+  }
+  ucs_status_ptr_t request = ucp_am_recv_data_nbx(worker_.get(), offer.descriptor, to.data(),
+                                                  prefix ? 1 : to.size(), &param);
+  if (UCS_PTR_IS_PTR(request)) {
+    if (prefix) prefixes_.emplace(&operation, std::move(prefix));
+    operations_.add_pending(operation);
+    return;
+  }
+  operations_.give_back(operation);
+  std::optional<Error> error;
+  if (UCS_PTR_IS_ERR(request))
+    error = ucx_error(ErrorClass::proc_aborted, "rank " + std::to_string(offer.peer) + " is not reached",
+                      UCS_PTR_STATUS(request));
+  ready_.push_back({token, std::move(error)});
+}
+
+void UcxPort::on_fetched(void* request, ucs_status_t status, std::size_t bytes, void* user) {
+  auto& operation = *static_cast<Operation*>(user);
+  ucp_request_free(request);
+  // A peer may send less than it has offered.
+  const bool short_of = status == UCS_OK && bytes < operation.bytes;
+  operation.port->finish(operation, short_of ? UCS_ERR_MESSAGE_TRUNCATED : status);
+}
+
+void UcxPort::decline(OfferId id) {
+  const auto found = offers_.find(id);
+  if (found == offers_.end()) return;
+  declined_.push_back(found->second.descriptor);
+  offers_.erase(found);
+}
+
+}  // namespace isthmus::network

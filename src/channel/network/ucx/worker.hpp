@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/settings.hpp"
+#include "channel/network/port.hpp"
+
+namespace isthmus::network {
+
+/// Owns a UCX context and its only worker.
+class UcxWorker {
+ public:
+  static Result<UcxWorker> open(const Settings& settings, Identity self);
+
+  [[nodiscard]] ucp_worker_h get() const { return worker_.get(); }
+  /// A copy of the worker's address.
+  [[nodiscard]] Result<std::vector<std::byte>> address() const;
+
+ private:
+  struct Cleanup {
+    void operator()(ucp_context_h context) const { ucp_cleanup(context); }
+    void operator()(ucp_worker_h worker) const { ucp_worker_destroy(worker); }
+  };
+  using Context = std::unique_ptr<ucp_context, Cleanup>;
+  using Worker = std::unique_ptr<ucp_worker, Cleanup>;
+
+  UcxWorker(Context context, Worker worker) : context_(std::move(context)), worker_(std::move(worker)) {}
+
+  Context context_;
+  Worker worker_;
+};
+
+}  // namespace isthmus::network

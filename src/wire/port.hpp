@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/error.hpp"
+
+/// What the ports of two processes (`channel/network`) tell each other.
+namespace isthmus::wire {
+
+/// Stands in front of each message's header.
+struct PortEnvelope {
+  std::uint64_t token;     ///< the addressee's, out of its `PortAddress`: strays of other jobs do not know it
+  std::uint64_t sequence;  ///< number of the message among those of this sender to this addressee
+  std::uint32_t sender;    ///< rank in the job
+  std::uint16_t header_bytes;
+  std::uint16_t inlined;  ///< bytes of the message that follow the header
+};
+static_assert(sizeof(PortEnvelope) == 24);
+
+/// An envelope with what follows it.
+struct PortMessage {
+  PortEnvelope envelope;
+  std::span<const std::byte> header;
+  std::span<const std::byte> inlined;
+};
+
+/// Splits what arrived; nothing where the lengths contradict each other. Token, sender and sequence are for the
+/// caller to check.
+[[nodiscard]] std::optional<PortMessage> read_port_message(std::span<const std::byte> bytes,
+                                                           std::size_t header_limit) noexcept;
+
+/// The first and only words on a watch connection (`network::Watch`), the same in both directions: from who connects
+/// and, in answer, from who accepts.
+struct WatchHello {
+  std::uint64_t magic = 0x4853'5457'4854'5349;  ///< "ISTHWTSH"
+  std::uint64_t token = 0;                      ///< of the process that accepts
+  std::uint32_t sender = 0;                     ///< rank in the job
+  std::uint32_t version = 1;
+};
+static_assert(sizeof(WatchHello) == 24);
+
+/// How a port is reached, as it is published.
+struct PortAddress {
+  std::uint64_t token = 0;
+  std::uint16_t watch_port = 0;           ///< TCP port of the watch, in host order; 0 where there is none
+  std::vector<std::uint32_t> hosts;       ///< IPv4 addresses of the watch, in network order
+  std::vector<std::byte> transport;       ///< the network library's own address
+
+  static constexpr std::size_t hosts_limit = 16;
+  static constexpr std::size_t transport_limit = 64U << 10U;
+
+  [[nodiscard]] std::vector<std::byte> write() const;
+  /// An error where `bytes` are not what `write` made: cut short, damaged, of another version.
+  static Result<PortAddress> read(std::span<const std::byte> bytes);
+};
+
+}  // namespace isthmus::wire
