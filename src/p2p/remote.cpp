@@ -146,6 +146,14 @@ unsigned Remote::poll() {
 }
 
 void Remote::meet_all() {
+  barrier();
+  // Who comes out of the second one knows that all have come out of the first, and nobody wonders where it is gone.
+  ending_ = true;
+  barrier();
+  engine_.wait_for([this] { return idle(); });
+}
+
+void Remote::barrier() {
   MatchContext& context = engine_.open_context(meeting_context, engine_.size());
   const PeerId rank = engine_.rank();
   const PeerId size = engine_.size();
@@ -155,8 +163,6 @@ void Remote::meet_all() {
     const Target target{to, meeting_context, static_cast<int>(rank), 0};
     engine_.send_receive(target, {}, context, static_cast<int>(from), 0, {});
   }
-  engine_.wait_for([this] { return idle(); });
-  ending_ = true;
 }
 
 void Remote::arrived(PeerId from, std::span<const std::byte> header, std::span<const std::byte> bytes) {

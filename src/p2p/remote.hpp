@@ -56,6 +56,7 @@ class Remote final : private network::Events {
   void lost(PeerId peer, const Error& why) override;
 
   Result<> connect(Peer& peer);
+  void barrier();
   void deliver(Peer& peer, const wire::NetworkHeader& header, std::span<const std::byte> bytes);
   void acknowledged(const Peer& peer, wire::Cookie sender);
   void end_part(Request& send);

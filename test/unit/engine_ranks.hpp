@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "host_jobs.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
 
@@ -23,6 +24,7 @@ struct Conditions {
   wire::IdlePolicy idle = wire::IdlePolicy::sleep;
   CmaSetting cma = CmaSetting::automatic;
   std::uint64_t eager_limit = 0;
+  std::uint32_t hosts = 1;
 
   friend void PrintTo(const Conditions& conditions, std::ostream* out) { *out << conditions.name; }
 };
@@ -43,6 +45,8 @@ inline const std::vector<Conditions>& all_conditions() {
       {"SpinEagerBeyondTheCells", {16, 1 << 20}, IdlePolicy::spin, CmaSetting::automatic, 200'000},
       {"SleepEagerOfMostOfTheRing", {32, 16 * 1024}, IdlePolicy::sleep, CmaSetting::automatic, 16 * 1024},
       {"SpinNothingEager", usual, IdlePolicy::spin, CmaSetting::automatic, 1},
+      {"SpinTwoHosts", usual, IdlePolicy::spin, CmaSetting::automatic, 0, 2},
+      {"SleepThreeHosts", usual, IdlePolicy::sleep, CmaSetting::automatic, 0, 3},
   };
   return all;
 }
@@ -128,7 +132,8 @@ struct Rank {
 /// Runs `body(rank)` in a thread for each rank of a job, and ends the job as MPI_Finalize does.
 template <class Body>
 void run(std::uint32_t ranks, const Conditions& conditions, const Body& body) {
-  auto jobs = launch::local_jobs(ranks, conditions.geometry, conditions.idle);
+  KeySpace space(ranks);
+  auto jobs = host_jobs(ranks, conditions.hosts, space, conditions.geometry, conditions.idle);
   ASSERT_TRUE(jobs) << jobs.error().text();
   Settings settings;
   settings.cma = conditions.cma;
@@ -149,7 +154,7 @@ void run(std::uint32_t ranks, const Conditions& conditions, const Body& body) {
       });
   }
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
-    EXPECT_EQ(jobs->front().region.roster(rank).load(), wire::RosterState::finalized);
+    EXPECT_EQ((*jobs)[rank].region.roster(rank).load(), wire::RosterState::finalized);
 }
 
 }  // namespace isthmus::testing_ranks

@@ -67,6 +67,7 @@ TEST_P(EngineRequest, AMatchedReceiveAndASendThatHasLeftAreNotCancelled) {
 }
 
 TEST_P(EngineRequest, ASendThatWaitsForRoomCanBeCancelledAndTheOthersArrive) {
+  if (GetParam().hosts > 1) GTEST_SKIP() << "a network has room for all, so that no send waits";
   run(2, GetParam(), [&](const Rank& rank) {
     if (rank.id() == 0) {
       std::vector<std::byte> data = message(3, 16);

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <barrier>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launch/job.hpp"
+#include "launch/key_values.hpp"
+
+namespace isthmus::testing_ranks {
+
+/// A launcher of ranks that are threads of one process.
+class KeySpace {
+ public:
+  explicit KeySpace(std::uint32_t ranks) : ranks_(ranks), barrier_(ranks) {}
+
+  /// What rank `rank` sees of it. Must not outlive the space.
+  std::shared_ptr<launch::KeyValues> view(std::uint32_t rank);
+
+ private:
+  class View;
+  const std::uint32_t ranks_;
+  std::barrier<> barrier_;
+  std::mutex mutex_;
+  std::map<std::pair<std::uint32_t, std::string>, std::string> values_;
+};
+
+class KeySpace::View final : public launch::KeyValues {
+ public:
+  View(KeySpace& space, std::uint32_t rank) : space_(space), rank_(rank) {}
+
+  [[nodiscard]] std::string_view protocol() const noexcept override { return "threads"; }
+  [[nodiscard]] std::uint32_t rank() const noexcept override { return rank_; }
+  [[nodiscard]] std::uint32_t size() const noexcept override { return space_.ranks_; }
+  [[nodiscard]] std::int32_t universe() const noexcept override { return -1; }
+  [[nodiscard]] std::int32_t appnum() const noexcept override { return -1; }
+  [[nodiscard]] std::string_view job() const noexcept override { return "test"; }
+
+  Result<> put(std::string_view key, std::string_view value) override {
+    const std::scoped_lock lock(space_.mutex_);
+    space_.values_[{rank_, std::string(key)}] = value;
+    return {};
+  }
+  Result<> fence() override {
+    space_.barrier_.arrive_and_wait();
+    return {};
+  }
+  Result<std::string> get(std::uint32_t rank, std::string_view key) override {
+    const std::scoped_lock lock(space_.mutex_);
+    const auto found = space_.values_.find({rank, std::string(key)});
+    if (found == space_.values_.end()) return fail(ErrorClass::intern, "no such key");
+    return found->second;
+  }
+  [[noreturn]] void abort(int code, std::string_view) noexcept override { std::_Exit(code); }
+  Result<> finalize() override { return {}; }
+
+ private:
+  KeySpace& space_;
+  const std::uint32_t rank_;
+};
+
+inline std::shared_ptr<launch::KeyValues> KeySpace::view(std::uint32_t rank) {
+  return std::make_shared<View>(*this, rank);
+}
+
+/// Jobs of `ranks` threads of this process, dealt out in turn to so many hosts: with more than one, each host
+/// has a region of its own and the rest is reached over the network.
+inline Result<std::vector<launch::Job>> host_jobs(std::uint32_t ranks, std::uint32_t hosts, KeySpace& space,
+                                                  wire::RingGeometry geometry, wire::IdlePolicy idle) {
+  if (hosts <= 1 || ranks == 1) return launch::local_jobs(ranks, geometry, idle);
+  std::vector<std::vector<std::uint32_t>> members(hosts);
+  std::vector<launch::SharedRegion> regions;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    members[rank % hosts].push_back(rank);
+  for (std::uint32_t host = 0; host < hosts && host < ranks; ++host) {
+    const auto slots = static_cast<std::uint32_t>(members[host].size());
+    auto region = launch::make_region(wire::RegionShape::of(slots, ranks, geometry), {.idle = idle});
+    if (!region) return std::unexpected(std::move(region).error());
+    regions.push_back(std::move(*region));
+  }
+  std::vector<launch::Job> jobs;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const launch::SharedRegion& region = regions[rank % hosts];
+    launch::Job& job = jobs.emplace_back(launch::Job{.rank = rank,
+                                                     .size = ranks,
+                                                     .singleton = false,
+                                                     .in_process = true,
+                                                     .slot = rank / hosts,
+                                                     .members = members[rank % hosts],
+                                                     .name = "test",
+                                                     .host = "host" + std::to_string(rank % hosts),
+                                                     .launcher = space.view(rank),
+                                                     .region = region.view,
+                                                     .mapping = region.mapping,
+                                                     .region_fd = {}});
+    wire::PlaceRecord& place = region.view.block(job.slot).place;
+    place.rank = rank;
+    place.pid = ::getpid();
+    place.package = place.numa = place.core = -1;
+    region.view.roster(rank).store(wire::RosterState::joined);
+  }
+  return jobs;
+}
+
+}  // namespace isthmus::testing_ranks
