@@ -1,7 +1,7 @@
 // network_port: the network channel's port against ucx_perftest (Debian: ucx-utils), the same transport, in
 // turn.
 //
-//   network_port [--repetitions R] [--transport tcp] [--between PID PID ADDRESS] [--sizes]
+//   network_port [--repetitions R] [--transport tcp] [--between PID PID ADDRESS] [--only POINT | --sizes]
 //
 // With --between, the two sides live in the network namespaces of the two processes, and ADDRESS is the first
 // one's; else both live here, on 127.0.0.1. Prints latencies (one way) and bandwidths, and their ratios:
@@ -40,6 +40,7 @@ struct Options {
   std::array<int, 2> hosts{0, 0};  // pids, 0 for this one
   std::string address = "127.0.0.1";
   bool sizes = false;
+  std::string only;
 };
 
 enum class Shape { latency, bandwidth };
@@ -254,6 +255,7 @@ double median(std::vector<double> values) {
 }
 
 void compare(const Options& options, const Settings& settings, const char* name, const Point& point) {
+  if (!std::string_view(name).starts_with(options.only)) return;
   std::vector<double> ours;
   std::vector<double> theirs;
   for (int i = 0; i < options.repetitions; ++i) {
@@ -310,12 +312,14 @@ int main(int argc, char** argv) {
       options.hosts = {std::atoi(argv[i + 1]), std::atoi(argv[i + 2])};
       options.address = argv[i + 3];
       i += 3;
+    } else if (argument == "--only" && i + 1 < argc) {
+      options.only = argv[++i];
     } else if (argument == "--sizes") {
       options.sizes = true;
     } else {
-      std::fprintf(
-          stderr,
-          "usage: network_port [--repetitions R] [--transport tcp] [--between PID PID ADDRESS] [--sizes]\n");
+      std::fprintf(stderr,
+                   "usage: network_port [--repetitions R] [--transport tcp] [--between PID PID ADDRESS] "
+                   "[--only POINT | --sizes]\n");
       return 2;
     }
   }

@@ -32,7 +32,8 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
 }
 
 std::unexpected<Error> garbage(const char* why) {
-  return fail(ErrorClass::other, std::string("what is published as the address of a process is none: ") + why);
+  return fail(ErrorClass::other,
+              std::string("what is published as the address of a process is none: ") + why);
 }
 
 }  // namespace
@@ -44,7 +45,8 @@ std::optional<PortMessage> read_port_message(std::span<const std::byte> bytes,
   std::memcpy(&message.envelope, bytes.data(), sizeof message.envelope);
   const std::size_t header = message.envelope.header_bytes;
   const std::size_t inlined = message.envelope.inlined;
-  if (header > header_limit || bytes.size() != sizeof message.envelope + header + inlined) return std::nullopt;
+  if (header > header_limit || bytes.size() != sizeof message.envelope + header + inlined)
+    return std::nullopt;
   message.header = bytes.subspan(sizeof message.envelope, header);
   message.inlined = bytes.last(inlined);
   return message;
@@ -76,7 +78,8 @@ Result<PortAddress> PortAddress::read(std::span<const std::byte> bytes) {
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != address_magic) return garbage("it does not begin as one");
   if (header.version != address_version) return garbage("it is of another version of Isthmus");
-  if (header.hosts > hosts_limit || header.transport_bytes > transport_limit) return garbage("it is too long");
+  if (header.hosts > hosts_limit || header.transport_bytes > transport_limit)
+    return garbage("it is too long");
   const std::size_t hosts_bytes = header.hosts * sizeof(std::uint32_t);
   if (bytes.size() != sizeof header + hosts_bytes + header.transport_bytes)
     return garbage("it is not as long as it says");

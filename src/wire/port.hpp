@@ -28,13 +28,13 @@ struct PortMessage {
   std::span<const std::byte> inlined;
 };
 
-/// Splits what arrived; nothing where the lengths contradict each other. Token, sender and sequence are for the
-/// caller to check.
+/// Splits what arrived; nothing where the lengths contradict each other. Token, sender and sequence are for
+/// the caller to check.
 [[nodiscard]] std::optional<PortMessage> read_port_message(std::span<const std::byte> bytes,
                                                            std::size_t header_limit) noexcept;
 
-/// The first and only words on a watch connection (`network::Watch`), the same in both directions: from who connects
-/// and, in answer, from who accepts.
+/// The first and only words on a watch connection (`network::Watch`), the same in both directions: from who
+/// connects and, in answer, from who accepts.
 struct WatchHello {
   std::uint64_t magic = 0x4853'5457'4854'5349;  ///< "ISTHWTSH"
   std::uint64_t token = 0;                      ///< of the process that accepts
@@ -46,9 +46,9 @@ static_assert(sizeof(WatchHello) == 24);
 /// How a port is reached, as it is published.
 struct PortAddress {
   std::uint64_t token = 0;
-  std::uint16_t watch_port = 0;           ///< TCP port of the watch, in host order; 0 where there is none
-  std::vector<std::uint32_t> hosts;       ///< IPv4 addresses of the watch, in network order
-  std::vector<std::byte> transport;       ///< the network library's own address
+  std::uint16_t watch_port = 0;      ///< TCP port of the watch, in host order; 0 where there is none
+  std::vector<std::uint32_t> hosts;  ///< IPv4 addresses of the watch, in network order
+  std::vector<std::byte> transport;  ///< the network library's own address
 
   static constexpr std::size_t hosts_limit = 16;
   static constexpr std::size_t transport_limit = 64U << 10U;

@@ -14,7 +14,8 @@ using Turn = Sequence<std::string>::Turn;
 std::vector<std::string> delivered(const std::vector<std::uint64_t>& numbers) {
   Sequence<std::string> sequence;
   std::vector<std::string> out;
-  for (const std::uint64_t number : numbers) switch (sequence.turn(number)) {
+  for (const std::uint64_t number : numbers)
+    switch (sequence.turn(number)) {
       case Turn::now:
         out.push_back(std::to_string(number));
         sequence.advance();

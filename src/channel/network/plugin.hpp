@@ -9,8 +9,9 @@
 namespace isthmus::network {
 
 struct Plugin {
-  /// Of this interface, first in the object for all time. Anything that `Port`, `Events`, `Identity`, `Settings`
-  /// or `Error` mean to both sides is part of it, so the two must be of one build: see `interface_version`.
+  /// Of this interface, first in the object for all time. Anything that `Port`, `Events`, `Identity`,
+  /// `Settings` or `Error` mean to both sides is part of it, so the two must be of one build: see
+  /// `interface_version`.
   std::uint32_t version;
   std::uint32_t settings_bytes;  ///< sizeof(Settings)
   Result<std::unique_ptr<Port>> (*open)(const Settings& settings, Identity self, Events& events);

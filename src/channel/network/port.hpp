@@ -34,15 +34,16 @@ class Events {
   /// sent. Both spans are valid during the call only, and come from a peer: nothing in them is checked.
   virtual void arrived(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> bytes) = 0;
   /// The envelope of a longer message, to be answered by one `fetch` or `decline`, now or later.
-  virtual void offered(PeerId peer, std::span<const std::byte> header, std::uint64_t bytes, OfferId offer) = 0;
+  virtual void offered(PeerId peer, std::span<const std::byte> header, std::uint64_t bytes,
+                       OfferId offer) = 0;
   /// What `send` left pending is complete: the buffer may be reused. `error` is null if all went well.
   virtual void sent(Token token, const Error* error) = 0;
   /// What `fetch` began is complete.
   virtual void fetched(Token token, const Error* error) = 0;
-  /// `peer` cannot be reached any more: its process ended or closed its port, or nothing has come from its host for
-  /// some seconds. Told once, also of a peer that has connected to this process without being connected to. Pending
-  /// operations with it have been reported, or will be before the next `poll` returns, with an error; later ones
-  /// fail at once.
+  /// `peer` cannot be reached any more: its process ended or closed its port, or nothing has come from its
+  /// host for some seconds. Told once, also of a peer that has connected to this process without being
+  /// connected to. Pending operations with it have been reported, or will be before the next `poll` returns,
+  /// with an error; later ones fail at once.
   virtual void lost(PeerId peer, const Error& why) = 0;
 
  protected:
@@ -56,18 +57,19 @@ class Port {
 
   /// How others reach this port; opaque, to be published.
   [[nodiscard]] virtual std::span<const std::byte> address() const = 0;
-  /// Makes `peer` reachable by what its `address()` said. Does not wait for it. Messages of a peer arrive without
-  /// it; but what `fetch` began can be ended when the peer's host falls silent only with a peer that is connected.
+  /// Makes `peer` reachable by what its `address()` said. Does not wait for it. Messages of a peer arrive
+  /// without it; but what `fetch` began can be ended when the peer's host falls silent only with a peer that
+  /// is connected.
   virtual Result<> connect(PeerId peer, std::span<const std::byte> address) = 0;
 
   enum class Progress : std::uint8_t { complete, pending };
-  /// Largest message that travels with its envelope; longer ones are offered.
+  /// Largest message that travels with its envelope; longer ones are offered. Of a peer that is connected.
   [[nodiscard]] virtual std::uint64_t eager_limit(PeerId peer) const = 0;
-  /// Sends `header` (up to `header_limit` bytes, copied at once) and `bytes`. `complete`: the buffer may be reused, no
-  /// event follows; `pending`: `sent(token)` follows. Messages above `eager_limit()` are pending until they are
-  /// fetched or declined.
-  virtual Result<Progress> send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> bytes,
-                                Token token) = 0;
+  /// Sends `header` (up to `header_limit` bytes, copied at once) and `bytes`. `complete`: the buffer may be
+  /// reused, no event follows; `pending`: `sent(token)` follows. Messages above `eager_limit()` are pending
+  /// until they are fetched or declined.
+  virtual Result<Progress> send(PeerId peer, std::span<const std::byte> header,
+                                std::span<const std::byte> bytes, Token token) = 0;
   /// Fetches the first `to.size()` bytes of an offer (at most what it offers) into `to`; `fetched(token)`
   /// follows, at the earliest from the next `poll`. Consumes the offer.
   virtual void fetch(OfferId offer, std::span<std::byte> to, Token token) = 0;

@@ -8,13 +8,13 @@
 
 namespace isthmus::network {
 
-/// Restores the order of one peer's messages, which carry consecutive numbers from 0. The transports below reorder:
-/// a long message begun first may be whole after a short one that was begun later.
+/// Restores the order of one peer's messages, which carry consecutive numbers from 0. The transports below
+/// reorder: a long message begun first may be whole after a short one that was begun later.
 template <class Item>
 class Sequence {
  public:
-  /// How far ahead of its turn a message may come. More is taken for nonsense, so that a broken peer cannot fill this
-  /// process's memory with messages whose turn never comes.
+  /// How far ahead of its turn a message may come. More is taken for nonsense, so that a broken peer cannot
+  /// fill this process's memory with messages whose turn never comes.
   static constexpr std::uint64_t window = 1U << 16U;
 
   enum class Turn : std::uint8_t {

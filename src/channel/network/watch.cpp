@@ -27,7 +27,8 @@ bool set(int socket, int level, int option, int value) {
   return setsockopt(socket, level, option, &value, sizeof value) == 0;
 }
 
-/// Probes every second after two of silence; gives up after `Watch::silence_limit`, in establishing the connection too.
+/// Probes every second after two of silence; gives up after `Watch::silence_limit`, in establishing the
+/// connection too.
 void keep_alive(int socket) {
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 2);
@@ -94,7 +95,8 @@ void Watch::begin(PeerId peer, const wire::PortAddress& address) {
     name.sin_family = AF_INET;
     name.sin_addr.s_addr = host;
     name.sin_port = htons(address.watch_port);
-    if (connect(line.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 && errno != EINPROGRESS)
+    if (connect(line.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 &&
+        errno != EINPROGRESS)
       continue;
     add({std::move(line), State::connecting, peer, address.token}, EPOLLOUT);
   }
@@ -129,7 +131,8 @@ bool Watch::hear(Line& line, int& error) {
   error = bytes < 0 ? errno : 0;
   if (bytes <= 0 || line.state == State::met || bytes != sizeof hello) return false;
   const wire::WatchHello expected;
-  const bool from_expected = line.state == State::accepted ? hello.sender < self_.ranks : hello.sender == line.peer;
+  const bool from_expected =
+      line.state == State::accepted ? hello.sender < self_.ranks : hello.sender == line.peer;
   if (hello.magic != expected.magic || hello.version != expected.version || hello.token != line.token ||
       !from_expected) {
     error = EPROTO;

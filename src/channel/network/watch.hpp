@@ -13,13 +13,13 @@
 
 namespace isthmus::network {
 
-/// Notices within `silence_limit` that a peer is gone, whether it computes, waits or sleeps: a TCP connection to each
-/// peer on which nothing is said after a hello, so that the kernels' keepalive probes run. A process that ends closes
-/// it; a host that falls silent answers no probes.
+/// Notices within `silence_limit` that a peer is gone, whether it computes, waits or sleeps: a TCP connection
+/// to each peer on which nothing is said after a hello, so that the kernels' keepalive probes run. A process
+/// that ends closes it; a host that falls silent answers no probes.
 ///
-/// UCX 1.13 does not do this: on TCP it relies on keepalive of connections that also carry data, and as long as sent
-/// data is not acknowledged the kernel does not probe but retransmits for 15 minutes (tcp_retries2); and a heartbeat
-/// of its own would be answered by processes only that are inside of MPI.
+/// UCX 1.13 does not do this: on TCP it relies on keepalive of connections that also carry data, and as long
+/// as sent data is not acknowledged the kernel does not probe but retransmits for 15 minutes (tcp_retries2);
+/// and a heartbeat of its own would be answered by processes only that are inside of MPI.
 class Watch {
  public:
   /// Seconds of silence after which a peer's host is lost; 10 are allowed in all.
@@ -37,7 +37,8 @@ class Watch {
 
   struct Loss {
     PeerId peer;
-    bool closed;  ///< by the peer's kernel, in good order: what it sent before may still be on its way elsewhere
+    bool closed;  ///< by the peer's kernel, in good order: what it sent before may still be on its way
+                  ///< elsewhere
     std::string why;
   };
   /// What has happened since. Never blocks.

@@ -7,7 +7,8 @@ namespace isthmus::network {
 
 std::string describe_lanes(std::string_view printed) {
   std::vector<std::string> lanes;
-  for (std::size_t at = printed.find("lane["); at != std::string_view::npos; at = printed.find("lane[", at + 1)) {
+  for (std::size_t at = printed.find("lane["); at != std::string_view::npos;
+       at = printed.find("lane[", at + 1)) {
     std::string_view line = printed.substr(at, printed.find('\n', at) - at);
     line.remove_prefix(std::min(line.size(), line.find(']') + 2));
     line.remove_prefix(std::min(line.size(), line.find_first_not_of(' ')));

@@ -11,7 +11,8 @@ using namespace std::chrono_literals;
 
 /// How long a peer that has closed its watch is still listened to: what it sent before may come behind.
 constexpr auto grace = 300ms;
-/// How long UCX gets to complete what it can with a peer that is lost, and with all of them in the destructor.
+/// How long UCX gets to complete what it can with a peer that is lost, and with all of them in the
+/// destructor.
 constexpr auto cancel_limit = 100ms;
 constexpr auto close_limit = 1s;
 
@@ -106,8 +107,7 @@ void UcxPort::close_all() {
     declined_.push_back(offer.descriptor);
   for (auto& peer : peers_)
     if (peer) drop_everything_of(*peer);
-  for (void* descriptor : std::exchange(declined_, {}))
-    ucp_am_data_release(worker_.get(), descriptor);
+  release_declined();
   wait_until(Clock::now() + close_limit, [this] { return idle(); });
   for (auto& peer : peers_)
     if (peer) close_endpoint(*peer);

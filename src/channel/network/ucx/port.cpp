@@ -27,7 +27,7 @@ UcxPort::UcxPort(UcxWorker worker, const Settings& settings, Identity self, Even
     : self_(self),
       events_(&events),
       warn_(settings.warn),
-      eager_limit_(settings.network_eager_limit ? settings.network_eager_limit : default_eager_limit),
+      eager_limit_(settings.network_eager_limit),
       peers_(self.ranks),
       worker_(std::move(worker)) {}
 
@@ -63,14 +63,16 @@ Result<> UcxPort::start() {
   handler.arg = this;
   handler.flags = UCP_AM_FLAG_WHOLE_MSG;
   const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_.get(), &handler);
-  if (status != UCS_OK) return std::unexpected(ucx_error(ErrorClass::other, "the network has no messages", status));
+  if (status != UCS_OK)
+    return std::unexpected(ucx_error(ErrorClass::other, "the network has no messages", status));
   return make_wake_descriptor();
 }
 
 Result<> UcxPort::make_wake_descriptor() {
   int worker = -1;
   const ucs_status_t status = ucp_worker_get_efd(worker_.get(), &worker);
-  if (status != UCS_OK) return std::unexpected(ucx_error(ErrorClass::other, "the network wakes nobody", status));
+  if (status != UCS_OK)
+    return std::unexpected(ucx_error(ErrorClass::other, "the network wakes nobody", status));
   wake_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   for (const int descriptor : {worker, watch_ ? watch_->descriptor() : -1}) {
     if (descriptor < 0) continue;
@@ -110,11 +112,13 @@ Result<> UcxPort::connect(PeerId rank, std::span<const std::byte> published) {
   const ucs_status_t status = ucp_ep_create(worker_.get(), &params, &peer.endpoint);
   if (status != UCS_OK) {
     peer.endpoint = nullptr;
-    return std::unexpected(ucx_error(ErrorClass::other,
-                                     "no transport reaches rank " + std::to_string(rank) +
-                                         " (UCX_LOG_LEVEL=info tells what was tried)",
-                                     status));
+    return std::unexpected(ucx_error(
+        ErrorClass::other,
+        "no transport reaches rank " + std::to_string(rank) + " (UCX_LOG_LEVEL=info tells what was tried)",
+        status));
   }
+  const bool over_tcp = describe(rank).starts_with("tcp");
+  peer.eager_limit = eager_limit_ ? eager_limit_ : over_tcp ? eager_limit_tcp : eager_limit_rdma;
   if (watch_) watch_->begin(rank, *address);
   return {};
 }
@@ -123,18 +127,26 @@ unsigned UcxPort::poll() {
   if (polling_) return 0;
   polling_ = true;
   delivered_ = 0;
-  for (void* descriptor : std::exchange(declined_, {}))
-    ucp_am_data_release(worker_.get(), descriptor);
-  for (const Ready& ready : std::exchange(ready_, {})) {
-    ++delivered_;
-    events_->fetched(ready.token, ready.error ? &*ready.error : nullptr);
-  }
+  if (!declined_.empty()) release_declined();
+  if (!ready_.empty()) tell_ready();
   ucp_worker_progress(worker_.get());
   if (watch_ && (armed_ || ++polls_ % polls_per_look == 0)) look_at_watch();
   armed_ = false;
   if (!doomed_.empty()) bury_the_dead();
   polling_ = false;
   return delivered_;
+}
+
+void UcxPort::release_declined() {
+  for (void* descriptor : std::exchange(declined_, {}))
+    ucp_am_data_release(worker_.get(), descriptor);
+}
+
+void UcxPort::tell_ready() {
+  for (const Ready& ready : std::exchange(ready_, {})) {
+    ++delivered_;
+    events_->fetched(ready.token, ready.error ? &*ready.error : nullptr);
+  }
 }
 
 bool UcxPort::arm() {

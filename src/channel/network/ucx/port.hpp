@@ -19,8 +19,8 @@
 
 namespace isthmus::network {
 
-/// A port over UCX active messages. Short messages travel in the active message's header, up to the eager limit behind
-/// it, longer ones by UCX's rendezvous, begun by `fetch`.
+/// A port over UCX active messages. Short messages travel in the active message's header, up to the eager
+/// limit behind it, longer ones by UCX's rendezvous, begun by `fetch`.
 class UcxPort final : public Port {
  public:
   static Result<std::unique_ptr<Port>> open(const Settings& settings, Identity self, Events& events);
@@ -30,7 +30,9 @@ class UcxPort final : public Port {
 
   [[nodiscard]] std::span<const std::byte> address() const override { return address_; }
   Result<> connect(PeerId peer, std::span<const std::byte> address) override;
-  [[nodiscard]] std::uint64_t eager_limit(PeerId /*peer*/) const override { return eager_limit_; }
+  [[nodiscard]] std::uint64_t eager_limit(PeerId peer) const override {
+    return peer < peers_.size() && peers_[peer] ? peers_[peer]->eager_limit : 0;
+  }
   Result<Progress> send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> bytes,
                         Token token) override;
   void fetch(OfferId offer, std::span<std::byte> to, Token token) override;
@@ -56,12 +58,13 @@ class UcxPort final : public Port {
     PeerId rank = 0;
     UcxPort* port = nullptr;
     ucp_ep_h endpoint = nullptr;
-    std::uint64_t token = 0;   ///< its own
-    std::uint64_t sent = 0;    ///< messages
+    std::uint64_t token = 0;  ///< its own
+    std::uint64_t sent = 0;   ///< messages
+    std::uint64_t eager_limit = 0;
     Sequence<Early> sequence;  ///< of what comes from it
     bool complained = false;   ///< of something malformed
     bool lost = false;
-    bool dirty = false;        ///< sent to since it was flushed
+    bool dirty = false;  ///< sent to since it was flushed
     /// When it is taken for lost, once something has gone wrong; and what.
     std::optional<Clock::time_point> ends;
     std::string why;
@@ -86,12 +89,16 @@ class UcxPort final : public Port {
   // Receiving: receive.cpp
   static ucs_status_t on_message(void* port, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t bytes, const ucp_am_recv_param_t* param);
-  ucs_status_t receive(std::span<const std::byte> head, void* data, std::size_t bytes, std::uint64_t attributes);
+  ucs_status_t receive(std::span<const std::byte> head, void* data, std::size_t bytes,
+                       std::uint64_t attributes);
   void take_early(Peer& peer, std::uint64_t number, Early early);
   void offer(Peer& peer, std::span<const std::byte> header, std::uint64_t bytes, void* descriptor);
   void catch_up(Peer& peer);
   void malformed(Peer* peer, const char* what);
   static void on_fetched(void* request, ucs_status_t status, std::size_t bytes, void* operation);
+
+  void release_declined();
+  void tell_ready();
 
   // Sending: send.cpp
   static void on_sent(void* request, ucs_status_t status, void* operation);
@@ -116,7 +123,7 @@ class UcxPort final : public Port {
   Identity self_;
   Events* events_;
   bool warn_;
-  std::uint64_t eager_limit_;
+  std::uint64_t eager_limit_;  ///< of the settings; 0 leaves it to each peer's transport
   std::uint64_t token_ = 0;
   std::vector<std::byte> address_;
   std::optional<Watch> watch_;

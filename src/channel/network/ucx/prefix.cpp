@@ -6,10 +6,18 @@
 namespace isthmus::network {
 namespace {
 
-void* start_pack(void* context, const void* /*buffer*/, std::size_t /*count*/) { return context; }
-void* start_unpack(void* context, void* /*buffer*/, std::size_t /*count*/) { return context; }
-std::size_t packed_size(void* state) { return static_cast<PrefixType*>(state)->bytes(); }
-std::size_t pack(void* /*state*/, std::size_t /*offset*/, void* /*to*/, std::size_t /*limit*/) { return 0; }
+void* start_pack(void* context, const void* /*buffer*/, std::size_t /*count*/) {
+  return context;
+}
+void* start_unpack(void* context, void* /*buffer*/, std::size_t /*count*/) {
+  return context;
+}
+std::size_t packed_size(void* state) {
+  return static_cast<PrefixType*>(state)->bytes();
+}
+std::size_t pack(void* /*state*/, std::size_t /*offset*/, void* /*to*/, std::size_t /*limit*/) {
+  return 0;
+}
 void finish(void* /*state*/) {}
 
 ucs_status_t unpack(void* state, std::size_t offset, const void* from, std::size_t bytes) {

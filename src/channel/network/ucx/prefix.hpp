@@ -8,8 +8,8 @@
 
 namespace isthmus::network {
 
-/// A UCX datatype of messages of which the first bytes alone are wanted: UCX itself refuses to receive a message into
-/// less room than it has bytes.
+/// A UCX datatype of messages of which the first bytes alone are wanted: UCX itself refuses to receive a
+/// message into less room than it has bytes.
 class PrefixType {
  public:
   /// `bytes`: of the whole message. Null where UCX makes no datatype.

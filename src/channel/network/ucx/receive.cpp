@@ -129,8 +129,8 @@ void UcxPort::fetch(OfferId id, std::span<std::byte> to, Token token) {
     prefix = PrefixType::make(to, offer.bytes);
     if (prefix) param.datatype = prefix->get();
   }
-  ucs_status_ptr_t request = ucp_am_recv_data_nbx(worker_.get(), offer.descriptor, to.data(),
-                                                  prefix ? 1 : to.size(), &param);
+  ucs_status_ptr_t request =
+      ucp_am_recv_data_nbx(worker_.get(), offer.descriptor, to.data(), prefix ? 1 : to.size(), &param);
   if (UCS_PTR_IS_PTR(request)) {
     if (prefix) prefixes_.emplace(&operation, std::move(prefix));
     operations_.add_pending(operation);

@@ -14,15 +14,15 @@ constexpr std::size_t buffered_limit = 1024;
 
 }  // namespace
 
-Result<Port::Progress> UcxPort::send(PeerId rank, std::span<const std::byte> header, std::span<const std::byte> bytes,
-                                     Token token) {
+Result<Port::Progress> UcxPort::send(PeerId rank, std::span<const std::byte> header,
+                                     std::span<const std::byte> bytes, Token token) {
   if (rank >= self_.ranks || !peers_[rank] || (!peers_[rank]->endpoint && !peers_[rank]->lost))
     return fail(ErrorClass::intern, "rank " + std::to_string(rank) + " is not connected");
   Peer& peer = *peers_[rank];
   if (peer.lost) return std::unexpected(gone(peer));
   if (header.size() > header_limit) return fail(ErrorClass::intern, "a header is too long");
 
-  const bool inlined = bytes.size() <= std::min<std::uint64_t>(Operation::inline_limit, eager_limit_);
+  const bool inlined = bytes.size() <= std::min<std::uint64_t>(Operation::inline_limit, peer.eager_limit);
   Operation& operation = operations_.take();
   const wire::PortEnvelope envelope{.token = peer.token,
                                     .sequence = peer.sent++,
@@ -44,10 +44,11 @@ Result<Port::Progress> UcxPort::send(PeerId rank, std::span<const std::byte> hea
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   param.cb.send = on_sent;
   param.user_data = &operation;
-  param.flags = bytes.size() <= eager_limit_ ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
-  ucs_status_ptr_t request = ucp_am_send_nbx(
-      peer.endpoint, active_message_id, operation.head.data(), static_cast<std::size_t>(to - operation.head.data()),
-      inlined ? nullptr : bytes.data(), inlined ? 0 : bytes.size(), &param);
+  param.flags = bytes.size() <= peer.eager_limit ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
+  ucs_status_ptr_t request =
+      ucp_am_send_nbx(peer.endpoint, active_message_id, operation.head.data(),
+                      static_cast<std::size_t>(to - operation.head.data()), inlined ? nullptr : bytes.data(),
+                      inlined ? 0 : bytes.size(), &param);
   peer.dirty = true;
   if (request == nullptr) [[likely]] {
     operations_.give_back(operation);
@@ -80,10 +81,10 @@ void UcxPort::finish(Operation& operation, ucs_status_t status) {
     report(operation, nullptr);
   } else {
     const Peer& peer = this->peer(operation.peer);
-    const Error error =
-        peer.why.empty()
-            ? ucx_error(ErrorClass::proc_aborted, "rank " + std::to_string(operation.peer) + " is not reached", status)
-            : gone(peer);
+    const Error error = peer.why.empty()
+                            ? ucx_error(ErrorClass::proc_aborted,
+                                        "rank " + std::to_string(operation.peer) + " is not reached", status)
+                            : gone(peer);
     report(operation, &error);
   }
   if (operation.kind == Operation::Kind::buffered) --buffered_;

@@ -19,18 +19,20 @@ bool user_sets(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-/// What Isthmus wants of UCX where the user has not said otherwise with `UCX_NAME`.
+/// What Isthmus wants of UCX where the user has not said otherwise with `variable`.
 struct Wish {
-  const char* name;
+  const char* variable;
+  const char* name;  ///< as the interface to set it has it: UCX 1.13 leaves the prefix of a transport out
   const char* value;
 };
 
 /// Options of the whole library, which it has read from the environment when it was loaded.
 void set_globals() {
   // Unreachable peers are told by errors here; UCX would say the same on stdout, into the program's output.
-  static constexpr std::array<Wish, 2> wishes{{{"LOG_LEVEL", "fatal"}, {"WARN_UNUSED_ENV_VARS", "n"}}};
+  static constexpr std::array<Wish, 2> wishes{
+      {{"UCX_LOG_LEVEL", "LOG_LEVEL", "fatal"}, {"UCX_WARN_UNUSED_ENV_VARS", "WARN_UNUSED_ENV_VARS", "n"}}};
   for (const Wish& wish : wishes)
-    if (!user_sets((std::string("UCX_") + wish.name).c_str())) ucs_global_opts_set_value(wish.name, wish.value);
+    if (!user_sets(wish.variable)) ucs_global_opts_set_value(wish.name, wish.value);
   // A program that crashes is not UCX's business: its signals are as the program had them.
   if (!user_sets("UCX_HANDLE_ERRORS"))
     for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE})
@@ -55,13 +57,13 @@ const char* transports(TransportSetting setting) {
 Result<> modify(ucp_config_t& config, const Settings& settings) {
   static constexpr std::array<Wish, 5> wishes{{
       // Between the hosts' kernels, for connections on which no data waits; `Watch` does what these cannot.
-      {"TCP_KEEPIDLE", "3s"},
-      {"TCP_KEEPINTVL", "1s"},
-      {"TCP_KEEPCNT", "4"},
+      {"UCX_TCP_KEEPIDLE", "KEEPIDLE", "3s"},
+      {"UCX_TCP_KEEPINTVL", "KEEPINTVL", "1s"},
+      {"UCX_TCP_KEEPCNT", "KEEPCNT", "4"},
       // Of InfiniBand: an empty write to each peer, which its adapter answers.
-      {"KEEPALIVE_INTERVAL", "3s"},
+      {"UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", "3s"},
       // An unreachable host would else hold the process in connect() for two minutes.
-      {"TCP_CONN_NB", "y"},
+      {"UCX_TCP_CONN_NB", "CONN_NB", "y"},
   }};
   const bool users_choice = settings.transport == TransportSetting::automatic && user_sets("UCX_TLS");
   if (!users_choice) {
@@ -70,7 +72,7 @@ Result<> modify(ucp_config_t& config, const Settings& settings) {
       return std::unexpected(ucx_error(ErrorClass::other, "the network's transports cannot be set", status));
   }
   for (const Wish& wish : wishes)
-    if (!user_sets((std::string("UCX_") + wish.name).c_str()))
+    if (!user_sets(wish.variable))
       static_cast<void>(ucp_config_modify(&config, wish.name, wish.value));  // other versions lack some
   return {};
 }
@@ -87,12 +89,14 @@ Result<UcxWorker> UcxWorker::open(const Settings& settings, Identity self) {
   ISTHMUS_TRY(modify(*config, settings));
 
   ucp_params_t params{};
-  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
+  params.field_mask =
+      UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
   params.estimated_num_eps = self.ranks;
   ucp_context_h context = nullptr;
   status = ucp_init(&params, config, &context);
-  if (status != UCS_OK) return std::unexpected(ucx_error(ErrorClass::other, "the network cannot be used", status));
+  if (status != UCS_OK)
+    return std::unexpected(ucx_error(ErrorClass::other, "the network cannot be used", status));
   Context owned_context(context);
 
   ucp_worker_params_t worker_params{};
@@ -110,7 +114,8 @@ Result<std::vector<std::byte>> UcxWorker::address() const {
   ucp_address_t* address = nullptr;
   std::size_t bytes = 0;
   const ucs_status_t status = ucp_worker_get_address(get(), &address, &bytes);
-  if (status != UCS_OK) return std::unexpected(ucx_error(ErrorClass::other, "the network has no address", status));
+  if (status != UCS_OK)
+    return std::unexpected(ucx_error(ErrorClass::other, "the network has no address", status));
   const auto* from = reinterpret_cast<const std::byte*>(address);
   std::vector<std::byte> copy(from, from + bytes);
   ucp_worker_release_address(get(), address);
