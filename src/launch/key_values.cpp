@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/plugin.hpp"
 #include "base/whole_number.hpp"
 #include "launch/pmi1.hpp"
 #include "launch/pmi_place.hpp"
+#include "launch/pmix/plugin.hpp"
 
 namespace isthmus::launch {
 namespace {
@@ -64,9 +66,29 @@ Result<PmiPlace> pmi_place() {
       .fd = std::move(*fd), .rank = *rank, .size = *size, .job = std::string(variable("PMI_JOBID"))};
 }
 
+constexpr PluginObject pmix_object{.file = "libisthmus_pmix.so",
+                                   .symbol = pmix_plugin_symbol,
+                                   .role = "the library for launchers that speak PMIx",
+                                   .foreign = "PMIx",
+                                   .build_package = "libpmix-dev",
+                                   .run_package = "libpmix2"};
+
+Result<std::unique_ptr<KeyValues>> connect_pmix() {
+  auto symbol = load_plugin(pmix_object);
+  if (!symbol) return std::unexpected(std::move(symbol).error());
+  const auto* plugin = static_cast<const PmixPlugin*>(*symbol);
+  if (plugin->version != pmix_interface_version) return foreign_plugin(pmix_object);
+  return plugin->connect();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<KeyValues>> find_key_values() {
+  if (!variable("PMIX_NAMESPACE").empty() && !variable("PMIX_RANK").empty()) {
+    auto found = connect_pmix();
+    unset_launcher_variables();
+    return found;
+  }
   if (!variable("PMI_FD").empty()) {
     auto place = pmi_place();
     if (!place) return std::unexpected(std::move(place).error());
