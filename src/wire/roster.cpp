@@ -22,6 +22,11 @@ constexpr std::uint64_t presence(std::uint64_t word) {
   return result;
 }
 
+/// How many bits of a `presence` are set.
+constexpr unsigned bytes_in(std::uint64_t presence) {
+  return static_cast<unsigned>(presence * each_byte >> 56);
+}
+
 }  // namespace
 
 static_assert(std::endian::native == std::endian::little);
@@ -46,16 +51,23 @@ std::uint64_t Roster::load(std::size_t word) const noexcept {
 }
 
 void Roster::list_members() {
-  std::size_t count = 0;
+  std::size_t members = 0;
   for (const std::uint64_t word : cache_)
-    count += static_cast<std::size_t>(std::popcount(presence(word)));
-  members_.resize(count);
+    members += bytes_in(presence(word));
+  members_.resize(members);
   std::uint32_t* out = members_.data();
-  for (std::size_t word = 0; word < cache_.size(); ++word) {
-    if (cache_[word] == 0) continue;
-    const auto first = static_cast<std::uint32_t>(word * word_bytes);
-    for (std::uint64_t bits = presence(cache_[word]); bits != 0; bits &= bits - 1)
-      *out++ = first + static_cast<std::uint32_t>(std::countr_zero(bits)) / 8;
+  std::uint32_t first = 0;
+  for (const std::uint64_t word : cache_) {
+    std::uint64_t bits = presence(word);
+    if (bits == each_byte) {
+      for (std::uint32_t i = 0; i < word_bytes; ++i)
+        out[i] = first + i;
+      out += word_bytes;
+    } else {
+      for (; bits != 0; bits &= bits - 1)
+        *out++ = first + static_cast<std::uint32_t>(std::countr_zero(bits)) / 8;
+    }
+    first += word_bytes;
   }
 }
 

@@ -42,6 +42,8 @@ TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_EQ(read("ISTHMUS_CMA=off").cma, CmaSetting::off);
   EXPECT_EQ(read("ISTHMUS_RING_CELLS=64").ring_cells, 64U);
   EXPECT_EQ(read("ISTHMUS_RING_BYTES=0").ring_bytes, 0U);
+  EXPECT_EQ(read("ISTHMUS_LOCALITY=static").locality, LocalitySetting::static_locality);
+  EXPECT_EQ(read("ISTHMUS_RENDEZVOUS_DIR=/a folder").rendezvous_dir, "/a folder");
   EXPECT_TRUE(read("ISTHMUS_EXPLAIN=yes").explain);
   EXPECT_FALSE(read("ISTHMUS_WARN=0").warn);
 }
@@ -53,7 +55,7 @@ TEST(Settings, RefuseNonsenseByNameValueAndWhatIsAllowed) {
         "ISTHMUS_EAGER_LIMIT=99999999999999999999", "ISTHMUS_IDLE=Spin", "ISTHMUS_SPIN_MICROSECONDS=1000001",
         "ISTHMUS_SPIN_MICROSECONDS=1.5", "ISTHMUS_CMA=on", "ISTHMUS_RING_CELLS=100", "ISTHMUS_RING_CELLS=8",
         "ISTHMUS_RING_CELLS=131072", "ISTHMUS_RING_BYTES=2K", "ISTHMUS_RING_BYTES=0x1000",
-        "ISTHMUS_EXPLAIN=maybe", "ISTHMUS_WARN=2"}) {
+        "ISTHMUS_LOCALITY=Static", "ISTHMUS_RENDEZVOUS_DIR=tmp", "ISTHMUS_EXPLAIN=maybe", "ISTHMUS_WARN=2"}) {
     const std::string name = std::string(variable).substr(0, std::string_view(variable).find('='));
     const std::string value = std::string(variable).substr(name.size() + 1);
     EXPECT_THAT(complaint(variable),
