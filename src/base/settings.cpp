@@ -93,7 +93,7 @@ constexpr std::array<std::string_view, 4> transport_names{"auto", "rc", "ud", "t
 
 constexpr std::string_view switch_values = "on or off (also 1, 0, yes, no, true, false)";
 
-constexpr std::array<Setting, 10> table{{
+constexpr std::array<Setting, 12> table{{
     {"ISTHMUS_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the plan of each pair",
      "Largest message that is sent before the receiver has asked for it.",
      [](Settings& s, std::string_view text) {
@@ -153,13 +153,35 @@ constexpr std::array<Setting, 10> table{{
        s.transport = static_cast<TransportSetting>(name - transport_names.begin());
        return true;
      },
-     [](const Settings& s) { return std::string(transport_names.at(static_cast<std::size_t>(s.transport))); }},
-    {"ISTHMUS_NETWORK_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the network channel",
+     [](const Settings& s) {
+       return std::string(transport_names.at(static_cast<std::size_t>(s.transport)));
+     }},
+    {"ISTHMUS_NETWORK_EAGER_LIMIT",
+     "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the network channel",
      "Largest message that is sent to another host before the receiver has asked for it.",
      [](Settings& s, std::string_view text) {
        return assign(s.network_eager_limit, parse_bytes(text), 0, std::uint64_t{1} << 30);
      },
      [](const Settings& s) { return std::to_string(s.network_eager_limit); }},
+    {"ISTHMUS_LOCALITY", "dynamic or static",
+     "Which ranks share memory: dynamic finds out by trying, static takes what the launcher has arranged. "
+     "For the whole job.",
+     [](Settings& s, std::string_view text) {
+       if (text != "dynamic" && text != "static") return false;
+       s.locality = text == "static" ? LocalitySetting::static_locality : LocalitySetting::dynamic_locality;
+       return true;
+     },
+     [](const Settings& s) {
+       return std::string(s.locality == LocalitySetting::static_locality ? "static" : "dynamic");
+     }},
+    {"ISTHMUS_RENDEZVOUS_DIR", "the absolute path of a folder",
+     "A folder through which ranks in containers of one machine meet that share no network namespace.",
+     [](Settings& s, std::string_view text) {
+       if (!text.starts_with('/')) return false;
+       s.rendezvous_dir = text;
+       return true;
+     },
+     [](const Settings& s) { return s.rendezvous_dir; }},
     {"ISTHMUS_EXPLAIN", switch_values,
      "At MPI_Finalize, rank 0 prints which path each pair of ranks took, and why (isthmus explain sets it).",
      [](Settings& s, std::string_view text) { return assign(s.explain, parse_switch(text)); },

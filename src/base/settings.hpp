@@ -31,6 +31,12 @@ enum class TransportSetting : std::uint8_t {
   tcp,
 };
 
+/// How processes of several hosts find out who is on the same one.
+enum class LocalitySetting : std::uint8_t {
+  dynamic_locality,  ///< by meeting: whoever can share memory does (SR-IOV paper, section III-B)
+  static_locality,   ///< as the launcher says: who inherited a region shares it, all else is the network
+};
+
 /// Everything that a user can set, read once from `ISTHMUS_*` variables. A variable that is not set, or
 /// empty, leaves the default, and every default is what most jobs want: a setting exists to compare, to find
 /// a fault or to force what cannot be noticed.
@@ -55,6 +61,11 @@ struct Settings {
   /// ISTHMUS_NETWORK_EAGER_LIMIT: largest message in bytes that is sent to another host with its envelope; 0
   /// leaves it to the network channel.
   std::uint64_t network_eager_limit = 0;
+  /// ISTHMUS_LOCALITY: for the whole job.
+  LocalitySetting locality = LocalitySetting::dynamic_locality;
+  /// ISTHMUS_RENDEZVOUS_DIR: a folder in which processes that share nothing else meet; its name may differ
+  /// between them. Empty: none.
+  std::string rendezvous_dir;
   /// ISTHMUS_EXPLAIN: at MPI_Finalize, rank 0 prints which path each pair of ranks took, and why.
   bool explain = false;
   /// ISTHMUS_WARN: whether warnings are printed to stderr.

@@ -1,7 +1,5 @@
 #include "launch/job.hpp"
 
-#include <sched.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,20 +17,9 @@
 namespace isthmus::launch {
 namespace {
 
-constexpr std::array namespace_files{"/proc/self/ns/ipc", "/proc/self/ns/mnt",  "/proc/self/ns/net",
-                                     "/proc/self/ns/pid", "/proc/self/ns/user", "/proc/self/ns/uts"};
-
-/// Fills in what only the process itself knows; what the launcher has written about binding stays.
-void publish_place(wire::PlaceRecord& place, std::uint32_t rank, const Probe& probe) {
-  place.rank = rank;
-  place.pid = ::getpid();
-  place.uid = ::getuid();
-  for (std::size_t i = 0; i < namespace_files.size(); ++i) {
-    struct stat status{};
-    place.namespaces[i] = ::stat(namespace_files[i], &status) == 0 ? status.st_ino : 0;  // 0: no /proc here
-  }
-  place.probe_address = probe.address;
-  place.probe_nonce = probe.nonce;
+void publish_probe(wire::PlaceRecord& record, const Probe& probe) {
+  record.probe_address = probe.address;
+  record.probe_nonce = probe.nonce;
 }
 
 void unbind_place(wire::PlaceRecord& place) {
@@ -44,21 +31,27 @@ std::string bounded(const std::array<char, N>& text) {
   return {text.data(), ::strnlen(text.data(), N)};
 }
 
-Job make_job(std::uint32_t rank, bool singleton, SharedRegion region) {
+Job make_job(std::uint32_t rank, bool singleton, SharedRegion region, std::vector<std::uint32_t> members) {
   const wire::RegionHeader& header = region.view.header();
-  std::vector<std::uint32_t> everybody(region.view.slots());
-  std::iota(everybody.begin(), everybody.end(), std::uint32_t{0});
+  const auto slot = std::ranges::lower_bound(members, rank) - members.begin();
   return Job{.rank = rank,
              .size = region.view.world(),
              .singleton = singleton,
-             .slot = rank,
-             .members = std::move(everybody),
+             .slot = static_cast<std::uint32_t>(slot),
+             .members = std::move(members),
              .name = bounded(header.job),
              .host = bounded(header.host),
              .launcher = nullptr,
+             .refusals = {},
              .region = region.view,
              .mapping = std::move(region.mapping),
              .region_fd = std::move(region.fd)};
+}
+
+Job make_job(std::uint32_t rank, bool singleton, SharedRegion region) {
+  std::vector<std::uint32_t> everybody(region.view.slots());
+  std::iota(everybody.begin(), everybody.end(), std::uint32_t{0});
+  return make_job(rank, singleton, std::move(region), std::move(everybody));
 }
 
 std::string quoted(const char* variable, const char* value) {
@@ -76,11 +69,13 @@ std::optional<std::uint32_t> parse(std::string_view text) {
 constexpr const char* unset_hint = "; both are set by mpiexec: unset them to run as a job of one rank";
 
 /// Makes the roster byte `joined`, once.
-Result<> enter_roster(const Job& job, const Probe& probe) {
+Result<> enter_roster(const Job& job, const Place& place, const Probe& probe) {
   auto& state = job.region.roster(job.rank);
   auto seen = state.load(std::memory_order_acquire);
   if (seen == wire::RosterState::absent) {
-    publish_place(job.region.block(job.slot).place, job.rank, probe);
+    wire::PlaceRecord& record = job.region.block(job.slot).place;
+    publish(record, place, job.rank);
+    publish_probe(record, probe);
     if (state.compare_exchange_strong(seen, wire::RosterState::joined, std::memory_order_release,
                                       std::memory_order_acquire))
       return {};
@@ -93,7 +88,13 @@ Result<> enter_roster(const Job& job, const Probe& probe) {
                   ": a rank can be one MPI program only; start each under an mpiexec of its own");
 }
 
-Result<Job> join_launched(const char* rank_text, const char* region_text, const Probe& probe) {
+/// What our own mpiexec tells its ranks.
+struct Inheritance {
+  std::uint32_t rank = 0;
+  SharedRegion region;
+};
+
+Result<Inheritance> inherit(const char* rank_text, const char* region_text) {
   if (!rank_text || !region_text) {
     const bool has_rank = rank_text != nullptr;
     return fail(ErrorClass::arg, quoted(has_rank ? launcher_variable::rank : launcher_variable::region,
@@ -114,47 +115,91 @@ Result<Job> join_launched(const char* rank_text, const char* region_text, const 
   if (!region)
     return fail(region.error().error_class(),
                 quoted(launcher_variable::region, region_text) + ": " + region.error().text());
-  if (*rank >= region->view.slots())
+  if (*rank >= region->view.world())
     return fail(ErrorClass::arg, quoted(launcher_variable::rank, rank_text) +
                                      " is not a rank of the job: it has " +
-                                     std::to_string(region->view.slots()) + " ranks, from 0");
-  Job job = make_job(*rank, false, std::move(*region));
-  ISTHMUS_TRY(enter_roster(job, probe));
+                                     std::to_string(region->view.world()) + " ranks, from 0");
+  return Inheritance{*rank, std::move(*region)};
+}
+
+void unset_launcher_variables() {
   ::unsetenv(launcher_variable::rank);
   ::unsetenv(launcher_variable::region);
+}
+
+/// A job of one host: the region is all that it needs.
+Result<Job> join_launched(Inheritance inheritance, const Place& place, const Probe& probe) {
+  Job job = make_job(inheritance.rank, false, std::move(inheritance.region));
+  ISTHMUS_TRY(enter_roster(job, place, probe));
+  unset_launcher_variables();
   return job;
 }
 
-/// Hardware threads that this process may run on.
-std::uint32_t usable_threads() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<std::uint32_t>(CPU_COUNT(&set));
-  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);  // more than CPU_SETSIZE of them
-  return online > 0 ? static_cast<std::uint32_t>(online) : 1;
+/// As the launcher has it, without asking anybody.
+Result<Met> take_static(const KeyValues& launcher, const Settings& settings, const Place& place,
+                        std::optional<SharedRegion> inherited) {
+  if (!inherited) return stay_alone(launcher, settings, place);
+  auto members = inherited_members(inherited->view);
+  if (!members) return std::unexpected(std::move(members).error());
+  if (!std::ranges::binary_search(*members, launcher.rank()))
+    return fail(ErrorClass::arg, "the region that this process has inherited has no place for rank " +
+                                     std::to_string(launcher.rank()));
+  return Met{.region = std::move(*inherited), .members = std::move(*members), .inherited = true};
 }
 
-Result<SharedRegion> make_own_region(std::uint32_t ranks, wire::RingGeometry geometry,
-                                     wire::IdlePolicy idle) {
+/// A job that may be on several hosts.
+Result<Job> join_through(std::unique_ptr<KeyValues> launcher, std::optional<Inheritance> inheritance,
+                         const Settings& settings, Place place, const Probe& probe) {
+  const std::uint32_t rank = launcher->rank();
+  std::optional<SharedRegion> inherited;
+  if (inheritance) {
+    if (inheritance->rank != rank || inheritance->region.view.world() != launcher->size())
+      return fail(ErrorClass::arg,
+                  std::string(launcher_variable::rank) + " and " + launcher_variable::region +
+                      " speak of rank " + std::to_string(inheritance->rank) + " of " +
+                      std::to_string(inheritance->region.view.world()) + ", " +
+                      std::string(launcher->protocol()) + " of rank " + std::to_string(rank) + " of " +
+                      std::to_string(launcher->size()) + unset_hint);
+    inherited = std::move(inheritance->region);
+  }
+  const bool is_static = settings.locality == LocalitySetting::static_locality;
+  auto met = is_static ? take_static(*launcher, settings, place, std::move(inherited))
+                       : meet(*launcher, settings, place, std::move(inherited));
+  if (!met) return std::unexpected(std::move(met).error());
+  Job job = make_job(rank, false, std::move(met->region), std::move(met->members));
+  job.refusals = std::move(met->refusals);
+  job.region_fd.reset();
+  job.launcher = std::move(launcher);
+  if (met->inherited) {
+    ISTHMUS_TRY(enter_roster(job, place, probe));
+  } else {
+    publish_probe(job.region.block(job.slot).place, probe);
+  }
+  unset_launcher_variables();
+  return job;
+}
+
+Result<SharedRegion> make_own_region(std::uint32_t ranks, wire::RingGeometry geometry, wire::IdlePolicy idle,
+                                     const Place& place) {
   auto key = make_job_key();
   if (!key) return std::unexpected(std::move(key).error());
-  const std::string host = host_name();
   const std::string name = std::string(program_invocation_short_name) + "." + std::to_string(::getpid());
-  const std::uint32_t threads = usable_threads();
+  const auto threads = static_cast<std::uint32_t>(std::max<std::size_t>(place.cpus.size(), 1));
   return make_region(wire::RegionShape::of(ranks, geometry), {.key = *key,
                                                               .idle = idle,
                                                               .cores = threads,
                                                               .universe = std::max(ranks, threads),
                                                               .job = name.c_str(),
-                                                              .host = host.c_str()});
+                                                              .host = place.host.c_str()});
 }
 
-Result<Job> join_alone(const Settings& settings, const Probe& probe) {
+Result<Job> join_alone(const Settings& settings, const Place& place, const Probe& probe) {
   const auto idle = settings.idle == IdleSetting::sleep ? wire::IdlePolicy::sleep : wire::IdlePolicy::spin;
-  auto region = make_own_region(1, ring_geometry(settings, 1), idle);
+  auto region = make_own_region(1, ring_geometry(settings, 1), idle, place);
   if (!region) return std::unexpected(std::move(region).error());
   unbind_place(region->view.block(0).place);
   Job job = make_job(0, true, std::move(*region));
-  ISTHMUS_TRY(enter_roster(job, probe));
+  ISTHMUS_TRY(enter_roster(job, place, probe));
   return job;
 }
 
@@ -167,14 +212,39 @@ std::optional<std::uint32_t> Job::slot_of(std::uint32_t other) const noexcept {
   return static_cast<std::uint32_t>(found - members.begin());
 }
 
+std::string Job::why_apart(std::uint32_t other) const {
+  const auto found = std::ranges::find(refusals, other, &Refusal::rank);
+  return found != refusals.end() ? found->text : "it runs on another host";
+}
+
 Result<Job> join(const Settings& settings, const Probe& probe) {
+  auto place = Place::here();
+  if (!place) return std::unexpected(std::move(place).error());
   const char* rank = std::getenv(launcher_variable::rank);
   const char* region = std::getenv(launcher_variable::region);
-  return rank || region ? join_launched(rank, region, probe) : join_alone(settings, probe);
+  std::optional<Inheritance> inheritance;
+  if (rank || region) {
+    auto inherited = inherit(rank, region);
+    if (!inherited) return std::unexpected(std::move(inherited).error());
+    inheritance = std::move(*inherited);
+    if (inheritance->region.view.slots() == inheritance->region.view.world())
+      return join_launched(std::move(*inheritance), *place, probe);
+  }
+  auto launcher = find_key_values();
+  if (!launcher) return std::unexpected(std::move(launcher).error());
+  if (*launcher)
+    return join_through(std::move(*launcher), std::move(inheritance), settings, std::move(*place), probe);
+  if (inheritance)
+    return fail(ErrorClass::arg, quoted(launcher_variable::region, region) +
+                                     " is for the ranks of one host of several, but there is no launcher "
+                                     "(PMI_FD) through which to find the others");
+  return join_alone(settings, *place, probe);
 }
 
 Result<std::vector<Job>> local_jobs(std::uint32_t ranks, wire::RingGeometry geometry, wire::IdlePolicy idle) {
-  auto region = make_own_region(ranks, geometry, idle);
+  auto place = Place::here();
+  if (!place) return std::unexpected(std::move(place).error());
+  auto region = make_own_region(ranks, geometry, idle, *place);
   if (!region) return std::unexpected(std::move(region).error());
   std::vector<Job> jobs;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -182,7 +252,7 @@ Result<std::vector<Job>> local_jobs(std::uint32_t ranks, wire::RingGeometry geom
     UniqueFd fd = rank == 0 ? std::move(region->fd) : UniqueFd{};
     jobs.push_back(make_job(rank, false, SharedRegion{std::move(fd), region->mapping, region->view}));
     jobs.back().in_process = true;
-    ISTHMUS_TRY(enter_roster(jobs.back(), {}));
+    ISTHMUS_TRY(enter_roster(jobs.back(), *place, {}));
   }
   return jobs;
 }

@@ -10,7 +10,9 @@
 #include "base/settings.hpp"
 #include "base/unique_fd.hpp"
 #include "launch/key_values.hpp"
+#include "launch/meeting.hpp"
 #include "launch/shared_region.hpp"
+#include "place/place.hpp"
 #include "wire/region.hpp"
 
 namespace isthmus::launch {
@@ -26,7 +28,8 @@ struct Job {
   std::vector<std::uint32_t> members;
   std::string name;                     ///< the job's, for messages
   std::string host;                     ///< this host, as the launcher saw it
-  std::shared_ptr<KeyValues> launcher;  ///< null where all processes share the region
+  std::shared_ptr<KeyValues> launcher;  ///< null where our own mpiexec needs none: all share the region
+  std::vector<Refusal> refusals;        ///< why processes of the same kernel share no memory with this one
   wire::RegionView region;
   std::shared_ptr<const SharedMapping> mapping;  ///< keeps `region` valid
   UniqueFd region_fd;                            ///< empty but for the first of `local_jobs`
@@ -34,6 +37,8 @@ struct Job {
   [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
   /// Slot of process `rank`; nothing where it does not share the region.
   [[nodiscard]] std::optional<std::uint32_t> slot_of(std::uint32_t rank) const noexcept;
+  /// Why process `rank` does not share the region, in words for people.
+  [[nodiscard]] std::string why_apart(std::uint32_t rank) const;
 };
 
 /// A value in this process that peers read to find out whether process_vm_readv reaches it.
@@ -42,7 +47,9 @@ struct Probe {
   std::uint64_t nonce = 0;
 };
 
-/// Joins the job that the launcher's variables name, or makes a job of one rank where there are none.
+/// Joins the job that the launcher's variables name, or makes a job of one rank where there are none. With a
+/// launcher of several hosts the processes find out who shares memory with whom (launch/meeting.hpp); that is
+/// collective, all else is not.
 /// Publishes this process's `PlaceRecord` with `probe` in it, and then sets its roster byte to `joined`. The
 /// variables and the descriptor are kept from programs that this process will start: they are singletons
 /// again. To be called once a process, before it has other threads that read the environment.

@@ -68,7 +68,7 @@ Peer& Engine::make_peer(PeerId id) {
     peer.slot = *slot;
     peer.plan = Plan({.same_process = id == rank_, .eager_limit = eager_limit_});
   } else {
-    peer.pull = peer.push = std::unexpected(Reason{"it shares no memory with this process"});
+    peer.pull = peer.push = std::unexpected(Reason{job_.why_apart(id)});
     peer.plan = Plan({.remote = true, .eager_limit = remote_->eager_limit(id)});
   }
   return peer;

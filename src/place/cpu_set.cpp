@@ -5,11 +5,28 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <charconv>
+#include <optional>
 #include <system_error>
 
 namespace isthmus {
 
 static_assert(std::endian::native == std::endian::little);
+
+namespace {
+
+constexpr unsigned most_cpus = 1U << 20;
+
+/// Takes a number off the front of `text`.
+std::optional<unsigned> take_number(std::string_view& text) {
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || value >= most_cpus) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+}  // namespace
 
 void CpuSet::insert(unsigned cpu) {
   if (cpu / word_bits >= words_.size()) words_.resize(cpu / word_bits + 1);
@@ -61,8 +78,30 @@ std::string CpuSet::to_string() const {
   return text.empty() ? "none" : text;
 }
 
+Result<CpuSet> CpuSet::parse(std::string_view text) {
+  CpuSet set;
+  if (text == "none") return set;
+  unsigned next = 0;  // ascending, so that long nonsense cannot take long
+  while (true) {
+    const auto first = take_number(text);
+    auto last = first;
+    if (first && text.starts_with('-')) {
+      text.remove_prefix(1);
+      last = take_number(text);
+    }
+    if (!first || !last || *first < next || *last < *first) break;
+    for (unsigned cpu = *first; cpu <= *last; ++cpu)
+      set.insert(cpu);
+    next = *last + 1;
+    if (text.empty()) return set;
+    if (!text.starts_with(',')) break;
+    text.remove_prefix(1);
+  }
+  return fail(ErrorClass::arg, "not a set of hardware threads (0-3,8)");
+}
+
 Result<CpuSet> CpuSet::affinity() {
-  constexpr std::size_t most_words = std::size_t{1} << 14;  // a million hardware threads
+  constexpr std::size_t most_words = most_cpus / word_bits;
   CpuSet set;
   for (std::size_t words = 16; words <= most_words; words *= 2) {
     set.words_.assign(words, 0);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -20,8 +21,10 @@ class CpuSet {
   CpuSet& operator|=(const CpuSet& other);
   CpuSet& operator&=(const CpuSet& other);
 
-  /// As `taskset -c` takes it: "0-3,8".
+  /// As `taskset -c` takes it: "0-3,8"; "none" if it is empty.
   [[nodiscard]] std::string to_string() const;
+  /// What `to_string` has made, of a million hardware threads at most.
+  static Result<CpuSet> parse(std::string_view text);
 
   /// Where this thread may run (sched_getaffinity).
   static Result<CpuSet> affinity();

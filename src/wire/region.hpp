@@ -26,7 +26,7 @@ namespace isthmus::wire {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
-inline constexpr std::uint32_t region_version = 2;
+inline constexpr std::uint32_t region_version = 3;
 inline constexpr std::uint32_t maximum_local_ranks = 16384;
 inline constexpr std::uint32_t maximum_world = 1U << 24;
 
@@ -63,7 +63,12 @@ enum class IdlePolicy : std::uint32_t {
 };
 
 /// Life of a rank, one byte in the roster, written by its owner alone (SR-IOV paper, section III-B).
-enum class RosterState : std::uint8_t { absent = 0, joined = 1, finalized = 2 };
+enum class RosterState : std::uint8_t {
+  absent = 0,
+  joined = 1,
+  finalized = 2,
+  met = 3,  ///< shares the region, but has not taken its slot yet, which depends on who else is here
+};
 
 struct alignas(cache_line) RegionHeader {
   std::uint64_t magic;
@@ -102,6 +107,8 @@ struct PlaceRecord {
   std::uint64_t
       probe_address;  ///< where in the rank's own memory `probe_nonce` stands, for trying process_vm_readv
   std::uint64_t probe_nonce;
+  std::uint64_t
+      nonce;  ///< as in the rank's published `Place`, which proves that it wrote this; 0 without one
 };
 
 struct alignas(cache_line) RankBlock {
@@ -149,6 +156,9 @@ class RegionView {
   /// `rank` in the job, below `world()`.
   [[nodiscard]] std::atomic<RosterState>& roster(std::uint32_t rank) const noexcept {
     return at<std::atomic<RosterState>>(layout_.roster)[rank];
+  }
+  [[nodiscard]] std::span<const std::atomic<RosterState>> roster() const noexcept {
+    return {at<std::atomic<RosterState>>(layout_.roster), world()};
   }
   /// `slot` below `slots()`, here and in what follows.
   [[nodiscard]] RankBlock& block(std::uint32_t slot) const noexcept {

@@ -1,0 +1,171 @@
+#include "launch/broker_socket.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <system_error>
+
+namespace isthmus::launch {
+namespace {
+
+constexpr std::string_view prefix = "isthmus-";
+constexpr std::string_view suffix = ".meet";
+
+std::string reason(int error) {
+  return std::generic_category().message(error);
+}
+
+std::string name_of(std::uint64_t socket) {
+  std::array<char, 24> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(socket));
+  return std::string(prefix) + digits.data();
+}
+
+UniqueFd make_socket(int flags) {
+  return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
+}
+
+constexpr socklen_t size_for(std::size_t characters) {
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + characters);
+}
+
+/// Room for a descriptor beside a packet.
+struct Control {
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
+};
+
+}  // namespace
+
+BrokerAddress BrokerAddress::abstract(std::uint64_t socket) {
+  BrokerAddress result;
+  const std::string name = name_of(socket);
+  result.address_.sun_family = AF_UNIX;
+  std::memcpy(result.address_.sun_path + 1, name.data(), name.size());
+  result.size_ = size_for(1 + name.size());
+  return result;
+}
+
+Result<BrokerAddress> BrokerAddress::in_folder(const std::string& folder, std::uint64_t socket) {
+  BrokerAddress result;
+  const std::string name = "/" + name_of(socket) + std::string(suffix);
+  result.path_ = folder + name;
+  std::string reached = result.path_;
+  if (reached.size() >= sizeof result.address_.sun_path) {
+    result.folder_ = UniqueFd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!result.folder_) return fail(ErrorClass::other, folder + ": " + reason(errno));
+    reached = "/proc/self/fd/" + std::to_string(result.folder_.get()) + name;
+  }
+  result.address_.sun_family = AF_UNIX;
+  std::memcpy(result.address_.sun_path, reached.data(), reached.size());
+  result.size_ = size_for(reached.size() + 1);
+  return result;
+}
+
+Credentials credentials_of(int socket) noexcept {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return {};
+  return {credentials.pid, credentials.uid, credentials.gid};
+}
+
+Result<UniqueFd> listen_at(const BrokerAddress& address) {
+  UniqueFd socket = make_socket(SOCK_NONBLOCK);
+  if (!socket) return fail(ErrorClass::other, "socket: " + reason(errno));
+  if (::bind(socket.get(), address.address(), address.size()) != 0)
+    return fail(ErrorClass::other,
+                (address.path().empty() ? "abstract socket" : address.path()) + ": " + reason(errno));
+  // The key protects, not the file's mode: in containers the same person has several uids.
+  if (!address.path().empty()) ::chmod(address.path().c_str(), 0666);
+  if (::listen(socket.get(), SOMAXCONN) != 0) return fail(ErrorClass::other, "listen: " + reason(errno));
+  return socket;
+}
+
+Result<UniqueFd> connect_to(const BrokerAddress& address, int seconds) {
+  UniqueFd socket = make_socket(0);
+  if (!socket) return fail(ErrorClass::other, "socket: " + reason(errno));
+  const timeval limit{seconds, 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  int connected = 0;
+  do {
+    connected = ::connect(socket.get(), address.address(), address.size());
+  } while (connected != 0 && errno == EINTR);
+  if (connected != 0) return fail(ErrorClass::other, reason(errno));
+  return socket;
+}
+
+void sweep_folder(const std::string& folder) noexcept {
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), &::closedir);
+  if (!entries) return;
+  // A socket is a moment older than its queue: only one that has been there for longer was left behind.
+  constexpr time_t settled_seconds = 30;
+  while (const dirent* entry = ::readdir(entries.get())) {
+    const std::string_view name = entry->d_name;
+    if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
+    struct stat status{};
+    if (::fstatat(::dirfd(entries.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISSOCK(status.st_mode) || status.st_mtime + settled_seconds > ::time(nullptr))
+      continue;
+    sockaddr_un address{};
+    const std::string path = folder + "/" + entry->d_name;
+    if (path.size() >= sizeof address.sun_path) continue;
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    const UniqueFd socket = make_socket(SOCK_NONBLOCK);
+    if (socket &&
+        ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size_for(path.size() + 1)) !=
+            0 &&
+        errno == ECONNREFUSED)
+      ::unlink(path.c_str());
+  }
+}
+
+bool send_packet(int socket, const void* bytes, std::size_t size, int fd) noexcept {
+  iovec piece{const_cast<void*>(bytes), size};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  Control control;
+  if (fd >= 0) {
+    message.msg_control = control.bytes.data();
+    message.msg_controllen = control.bytes.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  }
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(size);
+}
+
+long receive_packet(int socket, void* bytes, std::size_t size, UniqueFd* fd) noexcept {
+  iovec piece{bytes, size};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  Control control;
+  if (fd) {
+    message.msg_control = control.bytes.data();
+    message.msg_controllen = control.bytes.size();
+  }
+  const ssize_t received = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (received < 0) return received;
+  const cmsghdr* header = fd ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+    // Alignment leaves room for a second one that nobody has asked for; it is closed here.
+    for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len; at += sizeof(int)) {
+      int taken = -1;
+      std::memcpy(&taken, reinterpret_cast<const char*>(header) + at, sizeof taken);
+      *fd = UniqueFd(taken);
+    }
+  return (message.msg_flags & MSG_TRUNC) != 0 ? static_cast<long>(size) + 1 : received;
+}
+
+}  // namespace isthmus::launch

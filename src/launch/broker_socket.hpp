@@ -1,0 +1,60 @@
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/unique_fd.hpp"
+
+/// UNIX sockets by which processes of one kernel meet: packets of one piece, close-on-exec, never blocking.
+namespace isthmus::launch {
+
+/// Where a broker listens.
+class BrokerAddress {
+ public:
+  /// A name that has no file: seen by all processes of its network namespace.
+  static BrokerAddress abstract(std::uint64_t socket);
+  /// A file in `folder`, seen by all who see the folder.
+  static Result<BrokerAddress> in_folder(const std::string& folder, std::uint64_t socket);
+
+  [[nodiscard]] const sockaddr* address() const noexcept {
+    return reinterpret_cast<const sockaddr*>(&address_);
+  }
+  [[nodiscard]] socklen_t size() const noexcept { return size_; }
+  /// Empty for an abstract one.
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+  sockaddr_un address_{};
+  socklen_t size_ = 0;
+  std::string path_;
+  UniqueFd folder_;  ///< through which a path that is too long for the address is reached
+};
+
+/// Who the kernel says is at the other end (SO_PEERCRED), in this process's own namespaces; pid 0 where it is
+/// in none of them.
+struct Credentials {
+  std::int32_t pid = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+};
+Credentials credentials_of(int socket) noexcept;
+
+/// Anybody who sees the address may connect, whatever their user.
+Result<UniqueFd> listen_at(const BrokerAddress& address);
+/// Waits while the listener's queue is full, for `seconds` at most.
+Result<UniqueFd> connect_to(const BrokerAddress& address, int seconds);
+
+/// Removes what brokers that were killed have left in `folder`.
+void sweep_folder(const std::string& folder) noexcept;
+
+/// Sends one packet, and `fd` with it if there is one. False where it did not leave at once.
+bool send_packet(int socket, const void* bytes, std::size_t size, int fd = -1) noexcept;
+/// Takes one packet, with one descriptor at most. Its size, `size` + 1 if it is longer, 0 at the end, -1
+/// where there is none.
+long receive_packet(int socket, void* bytes, std::size_t size, UniqueFd* fd = nullptr) noexcept;
+
+}  // namespace isthmus::launch

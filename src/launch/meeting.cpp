@@ -1,0 +1,390 @@
+#include "launch/meeting.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "base/log.hpp"
+#include "launch/broker.hpp"
+#include "wire/roster.hpp"
+
+namespace isthmus::launch {
+namespace {
+
+using Ranks = std::vector<std::uint32_t>;
+
+constexpr std::string_view place_key = "place";
+constexpr std::string_view verdict_key = "met";
+constexpr const char* shm_folder = "/dev/shm";
+
+/// How long members may take from the last fence to their slots. They do nothing else in between.
+constexpr auto settling_time = std::chrono::seconds(60);
+
+std::string list(const Ranks& ranks) {
+  constexpr std::size_t most = 8;
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size() && i < most; ++i)
+    text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
+  if (ranks.size() > most) text += " and " + std::to_string(ranks.size() - most) + " more";
+  return text;
+}
+
+class Meeting {
+ public:
+  Meeting(KeyValues& launcher, const Settings& settings, Place mine, std::optional<SharedRegion> inherited,
+          std::span<const Way> ways)
+      : launcher_(launcher),
+        settings_(settings),
+        ways_(ways),
+        rank_(launcher.rank()),
+        mine_(std::move(mine)),
+        inherited_(std::move(inherited)) {}
+
+  Result<Met> hold();
+
+ private:
+  /// Processes of one kernel.
+  struct Group {
+    Ranks ranks;
+    bool one_region = true;    ///< all have inherited the same one
+    bool some_region = false;  ///< some have inherited one
+    bool one_network = true;   ///< all are known to share a network namespace
+    bool some_folder = false;
+    [[nodiscard]] bool meets() const { return ranks.size() > 1 && !one_region; }
+  };
+
+  Result<> exchange();
+  void form_groups();
+  Result<std::unique_ptr<Broker>> open_broker();
+  Result<SharedRegion> enter_or_found();
+  Result<SharedRegion> enter(std::uint32_t rank);
+  Result<SharedRegion> found(std::uint32_t slots) const;
+  Result<> take_slot(Met& met);
+  Result<> wait_for_members(const Met& met) const;
+  Result<bool> all_content(const Met& met);
+  Result<Met> take_inherited();
+  Result<Met> stay_as_before();
+  void add_refusals(Met& met);
+  [[nodiscard]] std::string explain_distance(const Place& other) const;
+  void warn_of_distance(const Met& met) const;
+
+  KeyValues& launcher_;
+  const Settings& settings_;
+  const std::span<const Way> ways_;
+  const std::uint32_t rank_;
+  Place mine_;
+  std::optional<SharedRegion> inherited_;
+  std::vector<Place> places_;  ///< by rank
+  std::map<std::array<std::uint8_t, 16>, Group> groups_;
+  std::vector<Refusal> tried_;
+};
+
+Result<> Meeting::exchange() {
+  ISTHMUS_TRY(launcher_.put(place_key, mine_.encode()));
+  ISTHMUS_TRY(launcher_.fence());
+  places_.reserve(launcher_.size());
+  for (std::uint32_t rank = 0; rank < launcher_.size(); ++rank) {
+    const auto text = launcher_.get(rank, place_key);
+    if (!text)
+      return fail(text.error().error_class(), "rank " + std::to_string(rank) +
+                                                  " has not published where it runs (is ISTHMUS_LOCALITY the "
+                                                  "same for all ranks?): " +
+                                                  text.error().text());
+    auto place = Place::decode(*text);
+    if (!place)
+      return fail(place.error().error_class(),
+                  "what rank " + std::to_string(rank) +
+                      " has published about where it runs is not understood: " + place.error().text());
+    places_.push_back(std::move(*place));
+  }
+  return {};
+}
+
+void Meeting::form_groups() {
+  for (std::uint32_t rank = 0; rank < places_.size(); ++rank) {
+    const Place& place = places_[rank];
+    Group& group = groups_[place.boot];
+    const Place& first = group.ranks.empty() ? place : places_[group.ranks.front()];
+    group.ranks.push_back(rank);
+    group.one_region = group.one_region && place.has_region() && place.region == first.region;
+    group.some_region = group.some_region || place.has_region();
+    group.one_network = group.one_network && place.shares(Namespace::net, first);
+    group.some_folder = group.some_folder || place.has_folder;
+  }
+}
+
+/// Listens wherever others may look, and leaves no file where nobody needs it. Collective.
+Result<std::unique_ptr<Broker>> Meeting::open_broker() {
+  auto broker = Broker::open(mine_.socket, rank_);
+  if (!broker)
+    return fail(broker.error().error_class(), "cannot meet other processes: " + broker.error().text());
+  return broker;
+}
+
+Result<Met> Meeting::hold() {
+  auto broker = open_broker();
+  if (!broker) return std::unexpected(std::move(broker).error());
+  ISTHMUS_TRY(exchange());
+  form_groups();
+  const Group& group = groups_.at(mine_.boot);
+  // Fences are for all processes of the job, so what all groups need counts, not what this one does.
+  const auto any = [this](auto predicate) {
+    return std::ranges::any_of(groups_, [&](const auto& entry) { return predicate(entry.second); });
+  };
+  if (!any([](const Group& g) { return g.meets(); })) return stay_as_before();
+  if (any([](const Group& g) { return g.meets() && (!g.one_network || g.some_folder); })) {
+    if (group.meets()) {
+      if (!settings_.rendezvous_dir.empty())
+        if (auto opened = (*broker)->open_folder(settings_.rendezvous_dir); !opened)
+          return fail(ErrorClass::arg, "ISTHMUS_RENDEZVOUS_DIR='" + settings_.rendezvous_dir +
+                                           "' is no folder to meet in: " + opened.error().text());
+      static_cast<void>((*broker)->open_folder(shm_folder));  // who looks there in vain tells why
+    }
+    ISTHMUS_TRY(launcher_.fence());
+  }
+  std::optional<Met> met;
+  if (group.meets()) {
+    (*broker)->admit(places_[group.ranks.front()].key);
+    auto region = enter_or_found();
+    if (!region) return std::unexpected(std::move(region).error());
+    (*broker)->offer_region(UniqueFd(::fcntl(region->fd.get(), F_DUPFD_CLOEXEC, 0)));
+    region->view.roster(rank_).store(wire::RosterState::met, std::memory_order_release);
+    met = Met{.region = std::move(*region)};
+  } else {
+    auto stayed = stay_as_before();
+    if (!stayed) return stayed;
+    met = std::move(*stayed);
+  }
+  ISTHMUS_TRY(launcher_.fence());
+  broker->reset();
+  if (group.meets()) {
+    ISTHMUS_TRY(take_slot(*met));
+    add_refusals(*met);
+  }
+  if (any([](const Group& g) { return g.meets() && g.some_region; })) {
+    auto content = all_content(*met);
+    if (!content) return std::unexpected(std::move(content).error());
+    if (!*content) return stay_as_before();
+  }
+  if (group.meets()) warn_of_distance(*met);
+  return std::move(*met);
+}
+
+Result<SharedRegion> Meeting::enter_or_found() {
+  const Ranks& candidates = groups_.at(mine_.boot).ranks;
+  auto next = candidates.begin();
+  for (; *next < rank_; ++next)
+    if (auto region = enter(*next)) return region;
+  return found(static_cast<std::uint32_t>(candidates.end() - next));
+}
+
+Result<SharedRegion> Meeting::enter(std::uint32_t rank) {
+  const wire::JobKey& key = places_[groups_.at(mine_.boot).ranks.front()].key;
+  std::string reasons;
+  for (const Way& way : ways_) {
+    auto region = way.enter({mine_, places_[rank], rank_, key, settings_});
+    if (region && region->view.world() == places_.size()) return region;
+    reasons += (reasons.empty() ? "" : "; ") + std::string(way.name) + ": " +
+               (region ? "a region of a job of another size" : region.error().text());
+  }
+  tried_.push_back({rank, reasons});
+  return fail(ErrorClass::other, std::move(reasons));
+}
+
+/// For this process and those of higher rank.
+Result<SharedRegion> Meeting::found(std::uint32_t slots) const {
+  const auto world = static_cast<std::uint32_t>(places_.size());
+  const std::int32_t universe = launcher_.universe();
+  const std::string job(launcher_.job());
+  auto region = make_region(wire::RegionShape::of(slots, world, ring_geometry(settings_, slots)),
+                            {.key = places_[groups_.at(mine_.boot).ranks.front()].key,
+                             .universe = universe > 0 ? static_cast<std::uint32_t>(universe) : world,
+                             .job = job.c_str(),
+                             .host = mine_.host.c_str()});
+  return region;
+}
+
+/// Reads off the roster who is here and in which order.
+Result<> Meeting::take_slot(Met& met) {
+  const wire::RegionView& region = met.region.view;
+  const wire::Roster roster(region.roster());
+  met.members = roster.members();
+  const auto position = roster.position(rank_);
+  const Ranks& candidates = groups_.at(mine_.boot).ranks;
+  if (!position || met.members.size() > region.slots() || !std::ranges::includes(candidates, met.members))
+    return fail(ErrorClass::intern, "the roster of this host names ranks " + list(met.members) +
+                                        ", which cannot be: something else writes to the shared region");
+  met.slot = *position;
+  wire::PlaceRecord& record = region.block(met.slot).place;
+  record.package = mine_.package;
+  record.numa = mine_.numa;
+  record.core = mine_.core;
+  record.appnum = std::max(launcher_.appnum(), 0);
+  publish(record, mine_, rank_);
+  if (met.slot == 0) {
+    CpuSet cpus;
+    for (const std::uint32_t member : met.members)
+      cpus |= places_[member].cpus;
+    wire::RegionHeader& header = region.header();
+    header.cores = static_cast<std::uint32_t>(std::max<std::size_t>(cpus.size(), 1));
+    const bool sleeps = settings_.idle == IdleSetting::sleep ||
+                        (settings_.idle == IdleSetting::automatic && header.cores < met.members.size());
+    header.idle = sleeps ? wire::IdlePolicy::sleep : wire::IdlePolicy::spin;
+  }
+  region.roster(rank_).store(wire::RosterState::joined, std::memory_order_release);
+  return wait_for_members(met);
+}
+
+/// Until all have written their records. A nonce that is the published one proves that its writer shares this
+/// memory; kernels can have equal boot ids, as clones of a virtual machine do.
+Result<> Meeting::wait_for_members(const Met& met) const {
+  const wire::RegionView& region = met.region.view;
+  const auto deadline = std::chrono::steady_clock::now() + settling_time;
+  for (std::uint32_t slot = 0; slot < met.members.size(); ++slot) {
+    const std::uint32_t member = met.members[slot];
+    while (region.roster(member).load(std::memory_order_acquire) == wire::RosterState::met) {
+      if (std::chrono::steady_clock::now() > deadline)
+        return fail(ErrorClass::other,
+                    "rank " + std::to_string(member) +
+                        " has met this process, but does not take its place: has it ended?");
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    const wire::PlaceRecord& record = region.block(slot).place;
+    if (record.rank != member || record.nonce != places_[member].nonce)
+      return fail(ErrorClass::intern, "what stands in the shared memory for rank " + std::to_string(member) +
+                                          " is not what it has published: it was not that rank who wrote it");
+  }
+  return {};
+}
+
+/// Whether all processes of this kernel are better off than with the regions that they have inherited.
+/// Collective.
+Result<bool> Meeting::all_content(const Met& met) {
+  bool content = true;
+  if (inherited_ && !met.inherited) {
+    auto before = inherited_members(inherited_->view);
+    if (!before) return std::unexpected(std::move(before).error());
+    content = std::ranges::includes(met.members, *before);
+  }
+  ISTHMUS_TRY(launcher_.put(verdict_key, content ? "1" : "0"));
+  ISTHMUS_TRY(launcher_.fence());
+  for (const std::uint32_t rank : groups_.at(mine_.boot).ranks) {
+    const auto verdict = launcher_.get(rank, verdict_key);
+    if (!verdict) return fail(verdict.error().error_class(), verdict.error().text());
+    if (*verdict != "1") return false;
+  }
+  return true;
+}
+
+/// With those who have inherited the same region, or with nobody.
+Result<Met> Meeting::stay_as_before() {
+  if (inherited_) return take_inherited();
+  auto met = stay_alone(launcher_, settings_, mine_);
+  if (met) add_refusals(*met);
+  return met;
+}
+
+Result<Met> Meeting::take_inherited() {
+  auto members = inherited_members(inherited_->view);
+  if (!members) return std::unexpected(std::move(members).error());
+  const auto found = std::ranges::lower_bound(*members, rank_);
+  if (found == members->end() || *found != rank_)
+    return fail(ErrorClass::arg, "the region that this process has inherited is not for rank " +
+                                     std::to_string(rank_) + ", but for ranks " + list(*members));
+  Met met{.region = std::move(*inherited_),
+          .slot = static_cast<std::uint32_t>(found - members->begin()),
+          .members = std::move(*members),
+          .inherited = true};
+  add_refusals(met);
+  return met;
+}
+
+void Meeting::add_refusals(Met& met) {
+  for (const std::uint32_t rank : groups_.at(mine_.boot).ranks) {
+    if (std::ranges::binary_search(met.members, rank)) continue;
+    const auto tried = std::ranges::find(tried_, rank, &Refusal::rank);
+    met.refusals.push_back({rank, tried != tried_.end() ? tried->text : explain_distance(places_[rank])});
+  }
+}
+
+std::string Meeting::explain_distance(const Place& other) const {
+  if (mine_.shares(Namespace::net, other))
+    return "it is in the network namespace of this process, but has met others";
+  if (!mine_.has_folder || !other.has_folder)
+    return "it shares no network namespace with this process, and ISTHMUS_RENDEZVOUS_DIR is not set for both";
+  return "it shares no network namespace with this process, and its ISTHMUS_RENDEZVOUS_DIR is another folder";
+}
+
+/// Once a machine, by its lowest rank.
+void Meeting::warn_of_distance(const Met& met) const {
+  const Group& group = groups_.at(mine_.boot);
+  if (!settings_.warn || rank_ != group.ranks.front() || met.refusals.empty()) return;
+  const bool folders =
+      std::ranges::all_of(group.ranks, [&](std::uint32_t r) { return places_[r].has_folder; });
+  warn("ranks " + list(group.ranks) + " run on the same machine, but " +
+       (group.one_network ? "could not all meet"
+        : folders         ? "see different folders under ISTHMUS_RENDEZVOUS_DIR"
+                          : "share neither a network namespace nor a folder") +
+       (group.one_network ? "" : ": set ISTHMUS_RENDEZVOUS_DIR to a folder that all of them see") +
+       "; messages between those that share no memory take the network (isthmus explain tells more)");
+}
+
+}  // namespace
+
+Result<std::vector<std::uint32_t>> inherited_members(const wire::RegionView& region) {
+  Ranks members(region.slots());
+  for (std::uint32_t slot = 0; slot < region.slots(); ++slot)
+    members[slot] = region.slots() == region.world() ? slot : region.block(slot).place.rank;
+  for (std::uint32_t slot = 0; slot < members.size(); ++slot)
+    if (members[slot] >= region.world() || (slot > 0 && members[slot] <= members[slot - 1]))
+      return fail(ErrorClass::intern, "the inherited region has rank " + std::to_string(members[slot]) +
+                                          " in slot " + std::to_string(slot) +
+                                          ": ranks have to ascend within the job's " +
+                                          std::to_string(region.world()));
+  return members;
+}
+
+Result<Met> meet(KeyValues& launcher, const Settings& settings, Place mine,
+                 std::optional<SharedRegion> inherited, std::span<const Way> ways) {
+  mine.has_folder = !settings.rendezvous_dir.empty();
+  if (inherited) mine.region = inherited->view.header().key;
+  return Meeting(launcher, settings, std::move(mine), std::move(inherited), ways).hold();
+}
+
+Result<Met> stay_alone(const KeyValues& launcher, const Settings& settings, const Place& mine) {
+  const std::int32_t universe = launcher.universe();
+  const std::string job(launcher.job());
+  const bool sleeps = settings.idle == IdleSetting::sleep;
+  auto region =
+      make_region(wire::RegionShape::of(1, launcher.size(), ring_geometry(settings, 1)),
+                  {.key = mine.key,
+                   .idle = sleeps ? wire::IdlePolicy::sleep : wire::IdlePolicy::spin,
+                   .cores = static_cast<std::uint32_t>(std::max<std::size_t>(mine.cpus.size(), 1)),
+                   .universe = universe > 0 ? static_cast<std::uint32_t>(universe) : launcher.size(),
+                   .job = job.c_str(),
+                   .host = mine.host.c_str()});
+  if (!region) return std::unexpected(std::move(region).error());
+  wire::PlaceRecord& record = region->view.block(0).place;
+  record.package = mine.package;
+  record.numa = mine.numa;
+  record.core = mine.core;
+  record.appnum = std::max(launcher.appnum(), 0);
+  publish(record, mine, launcher.rank());
+  region->view.roster(launcher.rank()).store(wire::RosterState::joined, std::memory_order_release);
+  return Met{.region = std::move(*region), .members = {launcher.rank()}};
+}
+
+void publish(wire::PlaceRecord& record, const Place& place, std::uint32_t rank) {
+  record.rank = rank;
+  record.pid = static_cast<std::int32_t>(place.pid);
+  record.uid = place.uid;
+  record.boot = place.boot;
+  record.namespaces = place.namespaces;
+  record.nonce = place.nonce;
+}
+
+}  // namespace isthmus::launch
