@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/settings.hpp"
+#include "container.hpp"
 #include "core_claims.hpp"
 #include "environment.hpp"
 #include "launch/shared_region.hpp"
@@ -13,6 +15,7 @@
 #include "place/binding.hpp"
 #include "place/topology.hpp"
 #include "program.hpp"
+#include "region_server.hpp"
 
 namespace isthmus::mpiexec {
 
@@ -31,11 +34,14 @@ struct Job {
   wire::IdlePolicy idle;
   Settings settings;  ///< for the job as a whole
   std::vector<PartPlan> parts;
+  std::optional<Container> container;
   std::vector<Binding> bindings;      ///< by rank
   CoreClaims claims;                  ///< of the cores that ranks are bound to without having been told
   std::vector<std::string> warnings;  ///< for the user, once
 
-  /// Finds programs, processors and places. Starts nothing and leaves nothing behind.
+  std::optional<RegionServer> region_server;  ///< for containers that can inherit nothing
+
+  /// Finds programs, processors and places. Starts nothing.
   static std::expected<Job, StartError> plan(const Options& options);
 
   /// The region for the job's ranks, with each rank's place as far as the launcher decides it.

@@ -7,11 +7,22 @@
 #include <cerrno>
 #include <cstring>
 
+#include "launch/region_socket.hpp"
+#include "words.hpp"
+
 namespace isthmus::mpiexec {
 namespace {
 
 /// Scripts like to use 3 to 9, bash 10 and 63 and their neighbours.
-constexpr int lowest_region_fd = 40;
+constexpr int lowest_fd_handed_on = 40;
+
+/// The command line of rank `rank`.
+std::vector<std::string> arguments_of(const Program& program, std::uint32_t rank, const std::string& job) {
+  std::vector<std::string> arguments = program.arguments;
+  for (std::size_t i = 0; i < program.own_words; ++i)
+    arguments[i] = replaced(replaced(arguments[i], "{rank}", std::to_string(rank)), "{job}", job);
+  return arguments;
+}
 
 std::vector<const char*> pointers(const std::vector<std::string>& strings) {
   std::vector<const char*> result;
@@ -38,7 +49,9 @@ StartError explain(const ProcessError& error, const Program& program, std::uint3
 std::expected<Process, ProcessError> Launcher::start_rank(const Job::PartPlan& part, int region_fd,
                                                           const Output::RankEnds& ends) {
   const Binding& binding = parts_.job.bindings[rank_];
-  const auto arguments = pointers(part.program.arguments);
+  const auto words = arguments_of(part.program, rank_, parts_.job.name);
+  const auto arguments = pointers(words);
+  const ProcessPlan::HandedOn region{region_fd, parts_.job.container ? container_region_fd : region_fd};
   const auto environment = part.environment.pointers();
   const ProcessPlan plan{
       .path = part.program.path.c_str(),
@@ -47,7 +60,7 @@ std::expected<Process, ProcessError> Launcher::start_rank(const Job::PartPlan& p
       .directory = part.program.directory.empty() ? nullptr : part.program.directory.c_str(),
       .cpus = binding.cpus.empty() || !parts_.job.topology.this_machine ? nullptr : &binding.cpus,
       .standard = {rank_ == 0 ? parts_.input.first() : parts_.input.others(), ends.out.get(), ends.err.get()},
-      .region = region_fd,
+      .handed_on = {&region, parts_.job.region_server ? 0U : 1U},
       .group = parts_.guard.group(),
       .inherited = &parts_.signals.inherited()};
   return start_process(plan);
@@ -55,13 +68,17 @@ std::expected<Process, ProcessError> Launcher::start_rank(const Job::PartPlan& p
 
 std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part, int region_fd) {
   Environment& environment = part.environment;
-  environment.set(launcher_variable::region, std::to_string(region_fd));
+  const auto& server = parts_.job.region_server;
+  const int inherited_as = parts_.job.container ? container_region_fd : region_fd;
+  environment.set(launcher_variable::region, server ? server->socket_path() : std::to_string(inherited_as));
+  if (server) environment.set(launcher_variable::key, launch::key_text(parts_.region.view.header().key));
   for (const char* name : {launcher_variable::world_size, launcher_variable::local_size})
     environment.set(name, std::to_string(parts_.job.ranks));
   for (std::uint32_t i = 0; i < part.ranks; ++i, ++rank_) {
     for (const char* name :
          {launcher_variable::rank, launcher_variable::world_rank, launcher_variable::local_rank})
       environment.set(name, std::to_string(rank_));
+    if (parts_.job.container) parts_.job.container->hand_on(environment);
     const auto ends = parts_.output.open(rank_);
     if (!ends)
       return std::unexpected(
@@ -85,11 +102,13 @@ std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part, int re
 }
 
 std::expected<void, StartError> Launcher::start_all() {
-  const UniqueFd region_fd(::fcntl(parts_.region.fd.get(), F_DUPFD_CLOEXEC, lowest_region_fd));
-  if (!region_fd)
+  region_ = UniqueFd(::fcntl(parts_.region.fd.get(), F_DUPFD_CLOEXEC, lowest_fd_handed_on));
+  if (!region_)
     return std::unexpected(StartError{1, fmt::format("cannot hand the region on: {}", std::strerror(errno))});
+  if (parts_.job.region_server)
+    parts_.job.region_server->serve(region_.get(), parts_.region.view.header().key);
   for (Job::PartPlan& part : parts_.job.parts)
-    if (auto started = start_part(part, region_fd.get()); !started) return started;
+    if (auto started = start_part(part, region_.get()); !started) return started;
   parts_.input.started();
   return {};
 }

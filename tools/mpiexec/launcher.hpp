@@ -31,6 +31,7 @@ class Launcher {
                                                   const Output::RankEnds& ends);
 
   Parts parts_;
+  UniqueFd region_;  ///< under a number that programs leave alone
   std::uint32_t rank_ = 0;
   bool bind_warned_ = false;
 };

@@ -20,6 +20,7 @@
 #include "output.hpp"
 #include "signals.hpp"
 #include "supervisor.hpp"
+#include "words.hpp"
 
 namespace isthmus::mpiexec {
 namespace {
@@ -55,6 +56,15 @@ void report(const Options& options, const Job& job, Output& output) {
   if (options.report_bindings) output.print_error(job.binding_report());
 }
 
+/// What mpiexec would have done at its end. A container may be in the making when its starter is killed.
+std::string cleaning(const Job& job) {
+  std::string command;
+  if (job.region_server) command = "rm -rf " + quoted(job.region_server->folder());
+  const std::string removal = job.container ? job.container->removal() : "";
+  if (!removal.empty()) command += (command.empty() ? "" : "; ") + removal + "; sleep 1; " + removal;
+  return command;
+}
+
 int fail_with(Output& output, const StartError& error) {
   output.message(error.text);
   return error.status;
@@ -68,7 +78,7 @@ int run_job(const Options& options) {
     Output output(OutputMode::direct, 1);
     return fail_with(output, job.error());
   }
-  auto guard = Guard::start();
+  auto guard = Guard::start(cleaning(*job));
   Output output(options.output, job->ranks);
   if (!guard) return fail_with(output, {1, fmt::format("cannot fork: {}", std::strerror(guard.error()))});
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -77,12 +87,16 @@ int run_job(const Options& options) {
   report(options, *job, output);
 
   Input input;
+  std::vector<Attendant*> attendants;
+  if (job->region_server) attendants.push_back(&*job->region_server);
   Supervisor supervisor({.signals = signals,
                          .guard = *guard,
                          .input = input,
                          .output = output,
                          .region = region->view,
                          .host = job->host,
+                         .attendants = attendants,
+                         .removal = job->container ? job->container->removal() : "",
                          .bystanders = bystanders});
   allow_open_files(needed_open_files(job->ranks));
   Launcher launcher({*job, *region, signals, *guard, input, output, supervisor});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <iterator>
 #include <span>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "base/spelling.hpp"
 #include "launch/shared_region.hpp"
 #include "wire/region.hpp"
+#include "words.hpp"
 
 namespace isthmus::mpiexec {
 namespace {
@@ -21,7 +23,7 @@ using Operands = std::span<const std::string>;
 using Complaint = std::optional<std::string>;
 
 enum class Scope : std::uint8_t { part, job };
-enum class Group : std::uint8_t { job, environment, placement, output, help, ignored };
+enum class Group : std::uint8_t { job, environment, placement, container, output, help, ignored };
 
 struct State {
   Options options;
@@ -134,6 +136,14 @@ Complaint note_per_host(State& state, Operands /*operands*/) {
   return std::nullopt;
 }
 
+Complaint set_container(State& state, Operands operands) {
+  auto words = split_words(operands[0]);
+  if (!words) return "a quote in the command is not closed";
+  if (words->empty()) return "allowed: a command such as 'podman run IMAGE' or 'unshare -m'";
+  state.options.container = std::move(*words);
+  return std::nullopt;
+}
+
 std::string help_text();
 
 const std::vector<Option> table{
@@ -204,6 +214,24 @@ const std::vector<Option> table{
                                                                         {"slot", MapBy::core},
                                                                         {"socket", MapBy::package},
                                                                         {"numa", MapBy::numa}}});
+     }},
+    {{"container"},
+     "CMD",
+     Scope::job,
+     Group::container,
+     "Start each rank as CMD PROGRAM ARGUMENTS. {rank} and {job} in CMD stand for the rank and the job. "
+     "podman, "
+     "docker and apptainer (run or exec) are told by themselves to hand on what a rank needs.",
+     set_container},
+    {{"rendezvous"},
+     "DIR",
+     Scope::job,
+     Group::container,
+     "Offer the job's memory on a socket in a new folder below DIR, for a CMD that closes inherited "
+     "descriptors. Default: ISTHMUS_RENDEZVOUS_DIR; without it a descriptor, or for docker /tmp.",
+     [](State& s, Operands o) -> Complaint {
+       s.options.rendezvous = o[0];
+       return o[0].starts_with('/') ? std::nullopt : Complaint("allowed: a folder's path from /");
      }},
     {{"report-bindings"},
      "",
@@ -317,6 +345,7 @@ std::string help_text() {
   text += help_group(Group::job, "The job");
   text += help_group(Group::environment, "Environment (all of mpiexec's own reaches the ranks anyway)");
   text += help_group(Group::placement, "Placement");
+  text += help_group(Group::container, "Containers");
   text += help_group(Group::output, "Output");
   text += help_group(Group::help, "Help");
   text +=
@@ -338,6 +367,7 @@ std::string help_text() {
       "  mpiexec -n 1 ./ocean : -n 3 ./air          two programs in one MPI_COMM_WORLD\n"
       "  mpiexec -n 4 -x OMP_NUM_THREADS=2 --bind-to socket --report-bindings ./solver\n"
       "  mpiexec -n 8 --tag-output --timeout 60 ./test\n"
+      "  mpiexec -n 2 --container 'podman run --volume /home/me:/home/me image' /home/me/solver\n"
       "  isthmus explain mpiexec -n 4 ./solver      which path each pair of ranks takes, and why\n";
   return text;
 }
@@ -440,6 +470,9 @@ Request parse(const std::vector<std::string>& arguments) {
     if (auto complaint = parse_part(state, section)) return UsageError{std::move(*complaint)};
     if (state.print) return PrintAndExit{std::move(*state.print)};
   }
+  if (const char* folder = std::getenv("ISTHMUS_RENDEZVOUS_DIR");
+      folder && *folder == '/' && state.options.rendezvous.empty())
+    state.options.rendezvous = folder;
   if (auto complaint = check_total(state.options.parts)) return UsageError{std::move(*complaint)};
   return std::move(state.options);
 }

@@ -38,6 +38,8 @@ struct Options {
   std::vector<Export> exports;  ///< for all parts
   std::optional<BindTo> bind;  ///< nothing: a core for each rank where there are enough that no other job has
   MapBy map = MapBy::core;
+  std::vector<std::string> container;  ///< words of the command to which a rank's program is appended
+  std::string rendezvous;  ///< folder to offer the region in; empty: as the container's engine needs it
   OutputMode output = OutputMode::automatic;
   std::optional<std::chrono::duration<double>> timeout;
   bool verbose = false;

@@ -28,6 +28,8 @@ class Supervisor {
     Output& output;
     wire::RegionView region;
     std::string host;
+    std::vector<Attendant*> attendants;  ///< looked after in the same loop
+    std::string removal;  ///< a shell command for what ranks that were killed may have left; may be empty
     std::vector<pid_t> bystanders;  ///< children that mpiexec had before it began (a shell's that exec'd it)
   };
   explicit Supervisor(Parts parts) : parts_(std::move(parts)) {}
@@ -61,6 +63,7 @@ class Supervisor {
   void kill_all();
   void send(int signal) const;
   void clean_up();
+  void remove_leftovers();
   [[nodiscard]] std::vector<pid_t> children() const;
   [[nodiscard]] bool failed() const { return failure_ || timed_out_ || given_up_; }
   [[nodiscard]] int exit_status() const;
