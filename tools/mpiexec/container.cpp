@@ -130,8 +130,9 @@ void Container::hand_on(Environment& environment) const {
 std::string Container::removal() const {
   if ((engine_ != Engine::podman && engine_ != Engine::docker) || !runs()) return {};
   const std::string engine = quoted({words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(verb_)});
-  return fmt::format("{0} ps --all --quiet --filter label=isthmus.job={1} | xargs -r {0} rm --force{2} >/dev/null 2>&1",
-                     engine, label_, engine_ == Engine::podman ? " --time 0" : "");
+  return fmt::format(
+      "{0} ps --all --quiet --filter label=isthmus.job={1} | xargs -r {0} rm --force{2} >/dev/null 2>&1",
+      engine, label_, engine_ == Engine::podman ? " --time 0" : "");
 }
 
 std::optional<std::uint32_t> Container::processors() const {

@@ -21,7 +21,15 @@ namespace isthmus::mpiexec {
 
 /// All that is decided before the first rank starts.
 struct Job {
+  /// Of a job on several hosts, the ranks here.
+  struct Share {
+    std::string job;
+    std::uint32_t first_rank = 0;
+    std::uint32_t world = 0;
+    std::string mapping;  ///< which ranks share hosts, as PMI_process_mapping has it
+  };
   struct PartPlan {
+    std::int32_t appnum;
     std::uint32_t ranks;
     Program program;
     Environment environment;  ///< of its ranks, but for what differs between them
@@ -30,7 +38,8 @@ struct Job {
   std::string host;
   Topology topology;
   std::uint32_t processors;  ///< hardware threads' worth of time for this job
-  std::uint32_t ranks;
+  std::uint32_t ranks;       ///< here
+  Share share;
   wire::IdlePolicy idle;
   Settings settings;  ///< for the job as a whole
   std::vector<PartPlan> parts;
@@ -42,7 +51,8 @@ struct Job {
   std::optional<RegionServer> region_server;  ///< for containers that can inherit nothing
 
   /// Finds programs, processors and places. Starts nothing.
-  static std::expected<Job, StartError> plan(const Options& options);
+  static std::expected<Job, StartError> plan(const Options& options,
+                                             const std::optional<Share>& share = std::nullopt);
 
   /// The region for the job's ranks, with each rank's place as far as the launcher decides it.
   [[nodiscard]] std::expected<launch::SharedRegion, StartError> make_region() const;

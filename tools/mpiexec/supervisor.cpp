@@ -105,6 +105,10 @@ void Supervisor::handle(int signal) {
     default:
       break;
   }
+  forward(signal);
+}
+
+void Supervisor::forward(int signal) {
   forwarded_[static_cast<std::size_t>(signal)] = true;
   send(signal);
   if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) send(SIGCONT);  // stopped ranks too
@@ -129,13 +133,31 @@ void Supervisor::reap() {
 }
 
 void Supervisor::rank_ended(std::uint32_t rank, int wait_status) {
-  if (failure_ || timed_out_) return;  // a consequence
-  failure_ = judge(rank, wait_status, pids_, parts_.region);
-  if (!failure_) return;
+  if (failure_ || timed_out_ || ended_) return;  // a consequence
+  if (const auto failure = judge(rank, wait_status, ranks_, parts_.region)) fail(*failure);
+}
+
+void Supervisor::abort(std::uint32_t slot, int code) {
+  if (failure_ || timed_out_ || ended_ || slot >= ranks_.pids.size()) return;
+  fail({.kind = Failure::Kind::abort, .rank = ranks_.first + slot, .pid = ranks_.pids[slot], .value = code});
+}
+
+void Supervisor::end(bool at_leisure) {
+  ended_ = true;
+  if (at_leisure)
+    set(Alarm::terminate, grace_after_finalize);
+  else
+    terminate();
+}
+
+void Supervisor::fail(const Failure& failure) {
+  failure_ = failure;
   const bool last = running_.empty();
   const bool asked_for =
       failure_->kind == Failure::Kind::signal && forwarded_[static_cast<std::size_t>(failure_->value)];
-  if (!asked_for) {
+  if (parts_.overseer) {
+    parts_.overseer->failed(*failure_);
+  } else if (!asked_for) {
     parts_.output.drain();
     parts_.output.message(failure_->describe(parts_.host) +
                           (last || failure_->kind == Failure::Kind::abort ? "" : "; ending the job"));
@@ -157,7 +179,7 @@ void Supervisor::ring(Alarm alarm) {
       return;
     case Alarm::hint:
       parts_.output.message(fmt::format("{} of {} ranks still run; interrupt once more to kill them",
-                                        running_.size(), pids_.size()));
+                                        running_.size(), ranks_.pids.size()));
       return;
     case Alarm::terminate:
       terminate();
