@@ -97,12 +97,14 @@ std::vector<SettingDescription> describe(const Settings& settings, const char* c
 /// the library, the others for scripts.
 namespace launcher_variable {
 inline constexpr const char* rank = "ISTHMUS_RANK";      ///< rank in MPI_COMM_WORLD
-inline constexpr const char* region = "ISTHMUS_REGION";  ///< number of the descriptor of the job's region
+/// The job's region: the number of a descriptor, or the path of a socket that gives it to who shows the key.
+inline constexpr const char* region = "ISTHMUS_REGION";
+inline constexpr const char* key = "ISTHMUS_KEY";  ///< for that socket: 32 hexadecimal digits
 inline constexpr const char* world_rank = "ISTHMUS_WORLD_RANK";  ///< as ISTHMUS_RANK, and left for scripts
 inline constexpr const char* world_size = "ISTHMUS_WORLD_SIZE";  ///< ranks in MPI_COMM_WORLD
 inline constexpr const char* local_rank = "ISTHMUS_LOCAL_RANK";  ///< rank among those of this host
 inline constexpr const char* local_size = "ISTHMUS_LOCAL_SIZE";  ///< ranks on this host
-inline constexpr std::array all{rank, region, world_rank, world_size, local_rank, local_size};
+inline constexpr std::array all{rank, region, key, world_rank, world_size, local_rank, local_size};
 }  // namespace launcher_variable
 
 }  // namespace isthmus

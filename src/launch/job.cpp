@@ -14,6 +14,8 @@
 #include <string_view>
 #include <utility>
 
+#include "launch/region_socket.hpp"
+
 namespace isthmus::launch {
 namespace {
 
@@ -107,7 +109,13 @@ Result<Inheritance> inherit(const char* rank_text, const char* region_text) {
   if (!rank)
     return fail(ErrorClass::arg, quoted(launcher_variable::rank, rank_text) +
                                      " is not a rank (a whole number from 0)" + unset_hint);
-  const auto fd = parse(region_text);
+  UniqueFd fetched;
+  if (std::strchr(region_text, '/')) {
+    auto from_socket = fetch_region(region_text, std::getenv(launcher_variable::key));
+    if (!from_socket) return std::unexpected(std::move(from_socket).error());
+    fetched = std::move(*from_socket);
+  }
+  const auto fd = fetched ? std::optional(static_cast<std::uint32_t>(fetched.get())) : parse(region_text);
   if (!fd || *fd > std::numeric_limits<int>::max())
     return fail(ErrorClass::arg, quoted(launcher_variable::region, region_text) +
                                      " is not the number of a file descriptor" + unset_hint);
@@ -115,6 +123,7 @@ Result<Inheritance> inherit(const char* rank_text, const char* region_text) {
   if (!region)
     return fail(region.error().error_class(),
                 quoted(launcher_variable::region, region_text) + ": " + region.error().text());
+  static_cast<void>(fetched.leak());  // the region's now
   if (*rank >= region->view.world())
     return fail(ErrorClass::arg, quoted(launcher_variable::rank, rank_text) +
                                      " is not a rank of the job: it has " +
@@ -125,6 +134,7 @@ Result<Inheritance> inherit(const char* rank_text, const char* region_text) {
 void unset_launcher_variables() {
   ::unsetenv(launcher_variable::rank);
   ::unsetenv(launcher_variable::region);
+  ::unsetenv(launcher_variable::key);
 }
 
 /// A job of one host: the region is all that it needs.

@@ -38,15 +38,17 @@ std::string Failure::describe(const std::string& host) const {
                      value);  // MPI_Abort or a fatal error: it said which
 }
 
-std::optional<Failure> judge(std::uint32_t rank, int wait_status, const std::vector<pid_t>& pids,
+std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRanks& ranks,
                              const wire::RegionView& region) {
   using Kind = Failure::Kind;
   const wire::RegionHeader& header = region.header();
   const std::uint32_t aborter = header.abort_state.load(std::memory_order_acquire) - 1;
-  if (aborter < pids.size())
-    return Failure{
-        .kind = Kind::abort, .rank = aborter, .pid = pids[aborter], .value = header.abort_code.load()};
-  const pid_t pid = pids[rank];
+  if (aborter >= ranks.first && aborter - ranks.first < ranks.pids.size())
+    return Failure{.kind = Kind::abort,
+                   .rank = aborter,
+                   .pid = ranks.pids[aborter - ranks.first],
+                   .value = header.abort_code.load()};
+  const pid_t pid = ranks.pids[rank - ranks.first];
   if (WIFSIGNALED(wait_status))
     return Failure{.kind = Kind::signal,
                    .rank = rank,

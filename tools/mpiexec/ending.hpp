@@ -26,9 +26,15 @@ struct Failure {
   [[nodiscard]] std::string describe(const std::string& host) const;
 };
 
-/// What has failed, if anything has, when the process `pids[rank]` ends with `wait_status`. The region may
-/// have been overwritten by a faulty rank: every value in it is possible.
-std::optional<Failure> judge(std::uint32_t rank, int wait_status, const std::vector<pid_t>& pids,
+/// The ranks that mpiexec has started on this host: from `first`, in order.
+struct LocalRanks {
+  std::uint32_t first = 0;
+  std::vector<pid_t> pids;
+};
+
+/// What has failed, if anything has, when `rank` ends with `wait_status`. The region may have been
+/// overwritten by a faulty rank: every value in it is possible.
+std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRanks& ranks,
                              const wire::RegionView& region);
 
 }  // namespace isthmus::mpiexec

@@ -34,6 +34,14 @@ std::optional<std::string_view> Environment::get(std::string_view name) const {
   return std::string_view(*found).substr(name.size() + 1);
 }
 
+std::vector<std::string> Environment::names() const {
+  std::vector<std::string> names;
+  names.reserve(entries_.size());
+  for (const std::string& entry : entries_)
+    names.push_back(entry.substr(0, entry.find('=')));
+  return names;
+}
+
 std::vector<const char*> Environment::pointers() const {
   std::vector<const char*> pointers;
   pointers.reserve(entries_.size() + 1);

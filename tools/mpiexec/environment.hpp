@@ -16,6 +16,7 @@ class Environment {
   void set(std::string_view name, std::string_view value);
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
 
+  [[nodiscard]] std::vector<std::string> names() const;
   /// As exec wants it; valid until the next change.
   [[nodiscard]] std::vector<const char*> pointers() const;
 

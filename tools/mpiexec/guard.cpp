@@ -12,8 +12,19 @@
 namespace isthmus::mpiexec {
 namespace {
 
+[[noreturn]] void clean(const char* command) {
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::close(0);
+  for (int fd = 0; fd <= 2; ++fd)
+    ::open("/dev/null", O_RDWR);
+  ::execl("/bin/sh", "sh", "-c", command, nullptr);
+  ::_exit(127);
+}
+
 /// Keeps no file, folder or terminal busy while it waits.
-[[noreturn]] void watch(int lifeline) {
+[[noreturn]] void watch(int lifeline, const char* cleaning) {
   ::prctl(PR_SET_NAME, "isthmus-guard");
   sigset_t all;
   ::sigfillset(&all);
@@ -24,13 +35,16 @@ namespace {
   char byte = 0;
   while (::read(0, &byte, 1) < 0 && errno == EINTR) {
   }
+  const pid_t cleaner = *cleaning ? ::fork() : -1;
+  if (cleaner == 0) clean(cleaning);
+  if (cleaner > 0) ::setpgid(cleaner, cleaner);  // out of the group that is killed now
   ::kill(0, SIGKILL);
   ::_exit(0);
 }
 
 }  // namespace
 
-std::expected<Guard, int> Guard::start() {
+std::expected<Guard, int> Guard::start(const std::string& cleaning) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(errno);
   UniqueFd reader(ends[0]);
@@ -40,7 +54,7 @@ std::expected<Guard, int> Guard::start() {
   if (pid == 0) {
     writer.reset();
     ::setpgid(0, 0);
-    watch(reader.get());
+    watch(reader.get(), cleaning.c_str());
   }
   ::setpgid(pid, pid);  // here too: whoever runs first
   return Guard(pid, std::move(writer));

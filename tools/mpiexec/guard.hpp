@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <expected>
+#include <string>
 #include <utility>
 
 #include "base/unique_fd.hpp"
@@ -14,8 +15,9 @@ namespace isthmus::mpiexec {
 /// (kill -9). It does not react to signals itself.
 class Guard {
  public:
-  /// An errno on failure. To be called before mpiexec grows: it forks.
-  static std::expected<Guard, int> start();
+  /// `cleaning` is a shell command for what the group's end leaves behind, run after a kill -9 of mpiexec;
+  /// it may be empty. An errno on failure. To be called before mpiexec grows: it forks.
+  static std::expected<Guard, int> start(const std::string& cleaning);
   Guard(Guard&& other) noexcept;
   Guard& operator=(Guard&&) = delete;
   ~Guard();  ///< Ends it and reaps it; the group lives on while it has members.

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include "hosts.hpp"
+#include "launch/region_socket.hpp"
+
 namespace isthmus::mpiexec {
 namespace {
 
@@ -58,6 +61,29 @@ std::vector<Binding> bind_to_free_cores(const Topology& topology, std::uint32_t 
   return bindings.empty() ? bind_ranks(topology, ranks, BindTo::none, map) : bindings;
 }
 
+/// The container's command, with the part's program behind it.
+std::expected<Program, StartError> find_wrapped(const Part& part, const Environment& environment,
+                                                const Container& container,
+                                                const std::vector<Export>& exports) {
+  const Container::Command command = container.wrap(part, environment, exports);
+  auto program = find_program(command.part, environment);
+  if (program) program->own_words = command.own_words;
+  return program;
+}
+
+std::expected<void, StartError> plan_container(const Options& options, Job& job) {
+  auto label = launch::make_job_key();
+  if (!label) return std::unexpected(start_error(label.error()));
+  job.container.emplace(options, launch::key_text(*label).substr(0, 16));
+  if (const auto confined = job.container->processors()) job.processors = std::min(job.processors, *confined);
+  if (job.container->rendezvous() == Rendezvous::inherited) return {};
+  auto server = RegionServer::listen(job.container->rendezvous_parent());
+  if (!server) return std::unexpected(StartError{1, server.error()});
+  job.region_server.emplace(std::move(*server));
+  job.container->mount(job.region_server->folder());
+  return {};
+}
+
 std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
   std::set<std::string> unknown;
   for (const Part& part : options.parts) {
@@ -67,10 +93,11 @@ std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
     auto settings = check_settings(environment, unknown);
     if (!settings) return std::unexpected(settings.error());
     if (job.parts.empty()) job.settings = *settings;
-    auto program = find_program(part, environment);
+    auto program = job.container ? find_wrapped(part, environment, *job.container, options.exports)
+                                 : find_program(part, environment);
     if (!program) return std::unexpected(program.error());
     const std::uint32_t ranks = part.ranks.value_or(default_ranks(job));
-    job.parts.push_back({ranks, std::move(*program), std::move(environment)});
+    job.parts.push_back({part.appnum, ranks, std::move(*program), std::move(environment)});
     job.ranks += ranks;
   }
   job.warnings.insert(job.warnings.end(), unknown.begin(), unknown.end());
@@ -79,41 +106,53 @@ std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
 
 }  // namespace
 
-std::expected<Job, StartError> Job::plan(const Options& options) {
+std::expected<Job, StartError> Job::plan(const Options& options, const std::optional<Share>& share) {
   auto topology = Topology::load();
   if (!topology) return std::unexpected(start_error(topology.error()));
   Job job{.host = launch::host_name(), .topology = std::move(*topology)};
   const auto threads = static_cast<std::uint32_t>(job.topology.cpus.size());
   const unsigned quota = processor_quota();
   job.processors = quota == 0 ? threads : std::min(threads, quota);
+  if (!options.container.empty())
+    if (auto planned = plan_container(options, job); !planned) return std::unexpected(planned.error());
   if (auto planned = plan_parts(options, job); !planned) return std::unexpected(planned.error());
   const std::string& first = job.parts.front().program.arguments.front();
   job.name = fmt::format("{:.48}.{}", first.substr(first.rfind('/') + 1), ::getpid());
+  if (share)
+    job.share = *share;
+  else
+    job.share = {.job = job.name, .world = job.ranks, .mapping = process_mapping({job.ranks})};
+  job.name = job.share.job;
   job.idle = choose_idle(job.settings.idle, job.ranks, job.processors);
-  job.bindings = options.bind ? bind_ranks(job.topology, job.ranks, *options.bind, options.map)
-                              : bind_to_free_cores(job.topology, job.ranks, options.map, job.claims);
+  const bool confined =
+      job.container && job.container->processors();  // by its engine, to what we do not know
+  const auto bind = confined ? std::optional(BindTo::none) : options.bind;
+  job.bindings = bind ? bind_ranks(job.topology, job.ranks, *bind, options.map)
+                      : bind_to_free_cores(job.topology, job.ranks, options.map, job.claims);
   return job;
 }
 
 std::expected<launch::SharedRegion, StartError> Job::make_region() const {
   auto key = launch::make_job_key();
   if (!key) return std::unexpected(start_error(key.error()));
-  auto region = launch::make_region(wire::RegionShape::of(ranks, launch::ring_geometry(settings, ranks)),
-                                    {.key = *key,
-                                     .idle = idle,
-                                     .cores = processors,
-                                     .universe = std::max(ranks, processors),
-                                     .job = name.c_str(),
-                                     .host = host.c_str()});
+  auto region =
+      launch::make_region(wire::RegionShape::of(ranks, share.world, launch::ring_geometry(settings, ranks)),
+                          {.key = *key,
+                           .idle = idle,
+                           .cores = processors,
+                           .universe = std::max(share.world, processors),
+                           .job = name.c_str(),
+                           .host = host.c_str()});
   if (!region) return std::unexpected(start_error(region.error()));
-  std::uint32_t rank = 0;
-  for (std::size_t part = 0; part < parts.size(); ++part)
-    for (std::uint32_t i = 0; i < parts[part].ranks; ++i, ++rank) {
-      wire::PlaceRecord& place = region->view.block(rank).place;
-      place.appnum = static_cast<std::int32_t>(part);
-      place.package = bindings[rank].package;
-      place.numa = bindings[rank].numa;
-      place.core = bindings[rank].core;
+  std::uint32_t slot = 0;
+  for (const PartPlan& part : parts)
+    for (std::uint32_t i = 0; i < part.ranks; ++i, ++slot) {
+      wire::PlaceRecord& place = region->view.block(slot).place;
+      place.rank = share.first_rank + slot;
+      place.appnum = part.appnum;
+      place.package = bindings[slot].package;
+      place.numa = bindings[slot].numa;
+      place.core = bindings[slot].core;
     }
   return std::move(*region);
 }
@@ -131,7 +170,7 @@ std::string Job::summary() const {
 std::string Job::binding_report() const {
   std::string text;
   for (std::size_t rank = 0; rank < bindings.size(); ++rank)
-    text += fmt::format("rank {}: {}\n", rank, bindings[rank].to_string());
+    text += fmt::format("rank {}: {}\n", share.first_rank + rank, bindings[rank].to_string());
   if (!topology.this_machine) text += "(a topology that is not this machine's: nothing is bound)\n";
   return text;
 }

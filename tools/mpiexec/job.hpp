@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/settings.hpp"
+#include "container.hpp"
 #include "core_claims.hpp"
 #include "environment.hpp"
 #include "launch/shared_region.hpp"
@@ -13,12 +15,21 @@
 #include "place/binding.hpp"
 #include "place/topology.hpp"
 #include "program.hpp"
+#include "region_server.hpp"
 
 namespace isthmus::mpiexec {
 
 /// All that is decided before the first rank starts.
 struct Job {
+  /// Of a job on several hosts, the ranks here.
+  struct Share {
+    std::string job;
+    std::uint32_t first_rank = 0;
+    std::uint32_t world = 0;
+    std::string mapping;  ///< which ranks share hosts, as PMI_process_mapping has it
+  };
   struct PartPlan {
+    std::int32_t appnum;
     std::uint32_t ranks;
     Program program;
     Environment environment;  ///< of its ranks, but for what differs between them
@@ -27,16 +38,21 @@ struct Job {
   std::string host;
   Topology topology;
   std::uint32_t processors;  ///< hardware threads' worth of time for this job
-  std::uint32_t ranks;
+  std::uint32_t ranks;       ///< here
+  Share share;
   wire::IdlePolicy idle;
   Settings settings;  ///< for the job as a whole
   std::vector<PartPlan> parts;
+  std::optional<Container> container;
   std::vector<Binding> bindings;      ///< by rank
   CoreClaims claims;                  ///< of the cores that ranks are bound to without having been told
   std::vector<std::string> warnings;  ///< for the user, once
 
-  /// Finds programs, processors and places. Starts nothing and leaves nothing behind.
-  static std::expected<Job, StartError> plan(const Options& options);
+  std::optional<RegionServer> region_server;  ///< for containers that can inherit nothing
+
+  /// Finds programs, processors and places. Starts nothing.
+  static std::expected<Job, StartError> plan(const Options& options,
+                                             const std::optional<Share>& share = std::nullopt);
 
   /// The region for the job's ranks, with each rank's place as far as the launcher decides it.
   [[nodiscard]] std::expected<launch::SharedRegion, StartError> make_region() const;

@@ -7,11 +7,22 @@
 #include <cerrno>
 #include <cstring>
 
+#include "launch/region_socket.hpp"
+#include "words.hpp"
+
 namespace isthmus::mpiexec {
 namespace {
 
 /// Scripts like to use 3 to 9, bash 10 and 63 and their neighbours.
-constexpr int lowest_region_fd = 40;
+constexpr int lowest_fd_handed_on = 40;
+
+/// The command line of rank `rank`.
+std::vector<std::string> arguments_of(const Program& program, std::uint32_t rank, const std::string& job) {
+  std::vector<std::string> arguments = program.arguments;
+  for (std::size_t i = 0; i < program.own_words; ++i)
+    arguments[i] = replaced(replaced(arguments[i], "{rank}", std::to_string(rank)), "{job}", job);
+  return arguments;
+}
 
 std::vector<const char*> pointers(const std::vector<std::string>& strings) {
   std::vector<const char*> result;
@@ -36,60 +47,93 @@ StartError explain(const ProcessError& error, const Program& program, std::uint3
 }  // namespace
 
 std::expected<Process, ProcessError> Launcher::start_rank(const Job::PartPlan& part, int region_fd,
-                                                          const Output::RankEnds& ends) {
-  const Binding& binding = parts_.job.bindings[rank_];
-  const auto arguments = pointers(part.program.arguments);
+                                                          int pmi_fd, const Output::RankEnds& ends) {
+  const Job& job = parts_.job;
+  const Binding& binding = job.bindings[slot_];
+  const auto words = arguments_of(part.program, rank(), job.name);
+  const auto arguments = pointers(words);
   const auto environment = part.environment.pointers();
+  std::vector<ProcessPlan::HandedOn> handed_on;
+  if (!job.region_server) handed_on.push_back({region_fd, job.container ? container_region_fd : region_fd});
+  if (pmi_fd >= 0) handed_on.push_back({pmi_fd, pmi_fd});
   const ProcessPlan plan{
       .path = part.program.path.c_str(),
       .arguments = arguments.data(),
       .environment = environment.data(),
       .directory = part.program.directory.empty() ? nullptr : part.program.directory.c_str(),
-      .cpus = binding.cpus.empty() || !parts_.job.topology.this_machine ? nullptr : &binding.cpus,
-      .standard = {rank_ == 0 ? parts_.input.first() : parts_.input.others(), ends.out.get(), ends.err.get()},
-      .region = region_fd,
+      .cpus = binding.cpus.empty() || !job.topology.this_machine ? nullptr : &binding.cpus,
+      .standard = {rank() == 0 ? parts_.input.first() : parts_.input.others(), ends.out.get(),
+                   ends.err.get()},
+      .handed_on = handed_on,
       .group = parts_.guard.group(),
       .inherited = &parts_.signals.inherited()};
   return start_process(plan);
 }
 
+/// What the rank finds in its environment; the end of its socket.
+std::expected<UniqueFd, StartError> Launcher::offer_pmi(const Job::PartPlan& part, Environment& environment) {
+  if (!parts_.pmi) return UniqueFd();
+  const auto end = parts_.pmi->add(part.appnum);
+  UniqueFd fd(end ? ::fcntl(end->get(), F_DUPFD_CLOEXEC, lowest_fd_handed_on) : -1);
+  if (!fd)
+    return std::unexpected(
+        StartError{1, fmt::format("cannot make a socket for rank {}: {}", rank(), std::strerror(errno))});
+  environment.set("PMI_FD", std::to_string(fd.get()));
+  environment.set("PMI_RANK", std::to_string(rank()));
+  environment.set("PMI_SIZE", std::to_string(parts_.job.share.world));
+  return fd;
+}
+
 std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part, int region_fd) {
+  const Job& job = parts_.job;
   Environment& environment = part.environment;
-  environment.set(launcher_variable::region, std::to_string(region_fd));
-  for (const char* name : {launcher_variable::world_size, launcher_variable::local_size})
-    environment.set(name, std::to_string(parts_.job.ranks));
-  for (std::uint32_t i = 0; i < part.ranks; ++i, ++rank_) {
-    for (const char* name :
-         {launcher_variable::rank, launcher_variable::world_rank, launcher_variable::local_rank})
-      environment.set(name, std::to_string(rank_));
-    const auto ends = parts_.output.open(rank_);
+  const int inherited_as = job.container ? container_region_fd : region_fd;
+  environment.set(launcher_variable::region,
+                  job.region_server ? job.region_server->socket_path() : std::to_string(inherited_as));
+  if (job.region_server)
+    environment.set(launcher_variable::key, launch::key_text(parts_.region.view.header().key));
+  environment.set(launcher_variable::world_size, std::to_string(job.share.world));
+  environment.set(launcher_variable::local_size, std::to_string(job.ranks));
+  for (std::uint32_t i = 0; i < part.ranks; ++i, ++slot_) {
+    for (const char* name : {launcher_variable::rank, launcher_variable::world_rank})
+      environment.set(name, std::to_string(rank()));
+    environment.set(launcher_variable::local_rank, std::to_string(slot_));
+    const auto pmi = offer_pmi(part, environment);
+    if (!pmi) return std::unexpected(pmi.error());
+    if (job.container) job.container->hand_on(environment);
+    const auto ends = parts_.output.open(rank());
     if (!ends)
       return std::unexpected(
-          StartError{1, fmt::format("cannot make a pipe for rank {}: {} (--output direct needs none)", rank_,
+          StartError{1, fmt::format("cannot make a pipe for rank {}: {} (--output direct needs none)", rank(),
                                     std::strerror(ends.error()))});
-    auto process = start_rank(part, region_fd, *ends);
+    auto process = start_rank(part, region_fd, pmi->get(), *ends);
     if (!process && process.error().error == ENOEXEC && is_plain_script(part.program)) {
       part.program = through_shell(std::move(part.program));
-      process = start_rank(part, region_fd, *ends);
+      process = start_rank(part, region_fd, pmi->get(), *ends);
     }
-    if (!process) return std::unexpected(explain(process.error(), part.program, rank_));
-    parts_.supervisor.started(process->pid);
-    if (process->bind_error && !bind_warned_) {
-      bind_warned_ = true;
-      parts_.output.message(fmt::format("warning: rank {} cannot be bound to CPU {}: {}", rank_,
-                                        parts_.job.bindings[rank_].cpus.to_string(),
-                                        std::strerror(process->bind_error)));
-    }
+    if (!process) return std::unexpected(explain(process.error(), part.program, rank()));
+    started(*process);
   }
   return {};
 }
 
+void Launcher::started(const Process& process) {
+  parts_.supervisor.started(process.pid);
+  if (!process.bind_error || bind_warned_) return;
+  bind_warned_ = true;
+  parts_.output.message(fmt::format("warning: rank {} cannot be bound to CPU {}: {}", rank(),
+                                    parts_.job.bindings[slot_].cpus.to_string(),
+                                    std::strerror(process.bind_error)));
+}
+
 std::expected<void, StartError> Launcher::start_all() {
-  const UniqueFd region_fd(::fcntl(parts_.region.fd.get(), F_DUPFD_CLOEXEC, lowest_region_fd));
-  if (!region_fd)
+  region_ = UniqueFd(::fcntl(parts_.region.fd.get(), F_DUPFD_CLOEXEC, lowest_fd_handed_on));
+  if (!region_)
     return std::unexpected(StartError{1, fmt::format("cannot hand the region on: {}", std::strerror(errno))});
+  if (parts_.job.region_server)
+    parts_.job.region_server->serve(region_.get(), parts_.region.view.header().key);
   for (Job::PartPlan& part : parts_.job.parts)
-    if (auto started = start_part(part, region_fd.get()); !started) return started;
+    if (auto started = start_part(part, region_.get()); !started) return started;
   parts_.input.started();
   return {};
 }

@@ -4,6 +4,7 @@
 #include "job.hpp"
 #include "launch/shared_region.hpp"
 #include "output.hpp"
+#include "pmi_server.hpp"
 #include "signals.hpp"
 #include "supervisor.hpp"
 
@@ -20,6 +21,7 @@ class Launcher {
     Input& input;
     Output& output;
     Supervisor& supervisor;
+    PmiServer* pmi;  ///< null: not offered
   };
   explicit Launcher(const Parts& parts) : parts_(parts) {}
 
@@ -27,11 +29,16 @@ class Launcher {
 
  private:
   std::expected<void, StartError> start_part(Job::PartPlan& part, int region_fd);
-  std::expected<Process, ProcessError> start_rank(const Job::PartPlan& part, int region_fd,
+  std::expected<Process, ProcessError> start_rank(const Job::PartPlan& part, int region_fd, int pmi_fd,
                                                   const Output::RankEnds& ends);
+  [[nodiscard]] std::uint32_t rank() const { return parts_.job.share.first_rank + slot_; }
+  std::expected<UniqueFd, StartError> offer_pmi(const Job::PartPlan& part, Environment& environment);
+
+  void started(const Process& process);
 
   Parts parts_;
-  std::uint32_t rank_ = 0;
+  UniqueFd region_;  ///< under a number that programs leave alone
+  std::uint32_t slot_ = 0;
   bool bind_warned_ = false;
 };
 

@@ -1,25 +1,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <exception>
-#include <fstream>
-#include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
-#include "guard.hpp"
-#include "input.hpp"
-#include "job.hpp"
-#include "launcher.hpp"
+#include "agent.hpp"
+#include "head.hpp"
 #include "options.hpp"
-#include "output.hpp"
-#include "signals.hpp"
-#include "supervisor.hpp"
+#include "run_job.hpp"
 
 namespace isthmus::mpiexec {
 namespace {
@@ -32,66 +24,11 @@ void open_standard_descriptors() {
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
 }
 
-/// Children that a shell had before it became mpiexec by exec.
-std::vector<pid_t> present_children() {
-  std::ifstream file("/proc/thread-self/children");
-  std::vector<pid_t> result;
-  for (pid_t pid = 0; file >> pid;)
-    result.push_back(pid);
-  return result;
-}
-
-/// stdin, stdout, stderr, the region and some of our own, and two pipes' reading ends for each rank.
-rlim_t needed_open_files(std::uint32_t ranks) {
-  return 64 + 2 * rlim_t{ranks};
-}
-
-void report(const Options& options, const Job& job, Output& output) {
-  for (const std::string& note : options.notes)
-    output.message("note: " + note);
-  for (const std::string& warning : job.warnings)
-    output.message("warning: " + warning);
-  if (options.verbose) output.message(job.summary().substr(0, job.summary().size() - 1));
-  if (options.report_bindings) output.print_error(job.binding_report());
-}
-
-int fail_with(Output& output, const StartError& error) {
-  output.message(error.text);
-  return error.status;
-}
-
-int run_job(const Options& options) {
+int run(const Options& options) {
+  if (!options.hosts.empty()) return run_head(options);
   const std::vector<pid_t> bystanders = present_children();
   const Signals signals;
-  auto job = Job::plan(options);
-  if (!job) {
-    Output output(OutputMode::direct, 1);
-    return fail_with(output, job.error());
-  }
-  auto guard = Guard::start();
-  Output output(options.output, job->ranks);
-  if (!guard) return fail_with(output, {1, fmt::format("cannot fork: {}", std::strerror(guard.error()))});
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  auto region = job->make_region();
-  if (!region) return fail_with(output, region.error());
-  report(options, *job, output);
-
-  Input input;
-  Supervisor supervisor({.signals = signals,
-                         .guard = *guard,
-                         .input = input,
-                         .output = output,
-                         .region = region->view,
-                         .host = job->host,
-                         .bystanders = bystanders});
-  allow_open_files(needed_open_files(job->ranks));
-  Launcher launcher({*job, *region, signals, *guard, input, output, supervisor});
-  if (options.timeout) supervisor.end_after(*options.timeout);
-  if (auto started = launcher.start_all(); !started) {
-    supervisor.abandon();
-    return fail_with(output, started.error());
-  }
-  return supervisor.run();
+  return run_job(options, signals, bystanders, nullptr);
 }
 
 int print(const PrintAndExit& request) {
@@ -105,13 +42,15 @@ int print(const PrintAndExit& request) {
 int main(int count, char** arguments) try {
   using namespace isthmus::mpiexec;
   open_standard_descriptors();
+  if (count > 1 && std::string_view(arguments[1]) == agent_word)
+    return run_agent({arguments + 2, arguments + count});
   const Request request = parse({arguments + 1, arguments + count});
   if (const auto* text = std::get_if<PrintAndExit>(&request)) return print(*text);
   if (const auto* error = std::get_if<UsageError>(&request)) {
     fmt::print(stderr, "mpiexec: {}\n", error->text);
     return status_usage;
   }
-  return run_job(std::get<Options>(request));
+  return run(std::get<Options>(request));
 } catch (const std::exception& error) {
   std::fprintf(stderr, "mpiexec: %s\n", error.what());  // ranks that run die with mpiexec
   return 1;

@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <iterator>
 #include <span>
 #include <string_view>
 
 #include "base/spelling.hpp"
-#include "launch/shared_region.hpp"
+#include "hosts.hpp"
 #include "wire/region.hpp"
+#include "words.hpp"
 
 namespace isthmus::mpiexec {
 namespace {
@@ -21,7 +23,7 @@ using Operands = std::span<const std::string>;
 using Complaint = std::optional<std::string>;
 
 enum class Scope : std::uint8_t { part, job };
-enum class Group : std::uint8_t { job, environment, placement, output, help, ignored };
+enum class Group : std::uint8_t { job, environment, placement, hosts, container, output, help, ignored };
 
 struct State {
   Options options;
@@ -107,16 +109,18 @@ Complaint set_timeout(State& state, Operands operands) {
   return std::nullopt;
 }
 
-Complaint check_host(State& /*state*/, Operands operands) {
-  const std::string host = operands[0].substr(0, operands[0].find(':'));  // "name:slots"
-  const std::string here = launch::host_name();
-  if (host == "localhost" || host == "127.0.0.1" || host == here || host == here.substr(0, here.find('.')))
-    return std::nullopt;
-  return "ranks can be started on this host (" + here + ") only";
+Complaint take_hosts(State& state, std::expected<std::vector<HostSlots>, std::string> hosts) {
+  if (!hosts) return hosts.error();
+  state.options.hosts.insert(state.options.hosts.end(), hosts->begin(), hosts->end());
+  return std::nullopt;
 }
 
-Complaint refuse_hosts(State& /*state*/, Operands /*operands*/) {
-  return "ranks can be started on this host only: leave it away";
+Complaint set_words(std::vector<std::string>& target, const std::string& text, std::string_view example) {
+  auto words = split_words(text);
+  if (!words) return "a quote in the command is not closed";
+  if (words->empty()) return fmt::format("allowed: a command such as {}", example);
+  target = std::move(*words);
+  return std::nullopt;
 }
 
 Complaint accept(State& /*state*/, Operands /*operands*/) {
@@ -158,8 +162,38 @@ const std::vector<Option> table{
      Group::job,
      "End the job after that time, with exit status 124.",
      set_timeout},
-    {{"host", "hosts", "H"}, "NAME", Scope::part, Group::ignored, "", check_host},
-    {{"hostfile", "machinefile", "f"}, "FILE", Scope::part, Group::ignored, "", refuse_hosts},
+    {{"hosts", "host", "H"},
+     "A[:N],B[:N]...",
+     Scope::job,
+     Group::hosts,
+     "Start ranks on these hosts, in blocks: N on each (1 if no host says more), and in that proportion "
+     "where there are more ranks. "
+     "Isthmus must be installed there in the same folder.",
+     [](State& s, Operands o) { return take_hosts(s, parse_hosts(o[0])); }},
+    {{"hostfile", "machinefile", "f"},
+     "FILE",
+     Scope::job,
+     Group::hosts,
+     "The same from a file, a host a line: NAME, NAME:N or NAME slots=N.",
+     [](State& s, Operands o) { return take_hosts(s, read_hostfile(o[0])); }},
+    {{"launcher"},
+     "CMD",
+     Scope::job,
+     Group::hosts,
+     "Reach a host by CMD NAME 'COMMAND LINE'. Default: ssh, without passwords.",
+     [](State& s, Operands o) {
+       s.options.launcher.clear();
+       return o[0] == "ssh" ? std::nullopt : set_words(s.options.launcher, o[0], "ssh or 'ssh -p 2222'");
+     }},
+    {{"head-address"},
+     "ADDRESS",
+     Scope::job,
+     Group::hosts,
+     "Have the hosts connect to this address of this host. Default: all that it has are tried.",
+     [](State& s, Operands o) -> Complaint {
+       s.options.head_address = o[0];
+       return o[0].empty() ? Complaint("allowed: an IPv4 or IPv6 address or a name") : std::nullopt;
+     }},
     {{"x"},
      "NAME[=VALUE]",
      Scope::part,
@@ -204,6 +238,26 @@ const std::vector<Option> table{
                                                                         {"slot", MapBy::core},
                                                                         {"socket", MapBy::package},
                                                                         {"numa", MapBy::numa}}});
+     }},
+    {{"container"},
+     "CMD",
+     Scope::job,
+     Group::container,
+     "Start each rank as CMD PROGRAM ARGUMENTS. {rank} and {job} in CMD stand for the rank and the job. "
+     "podman, "
+     "docker and apptainer (run or exec) are told by themselves to hand on what a rank needs.",
+     [](State& s, Operands o) {
+       return set_words(s.options.container, o[0], "'podman run IMAGE' or 'unshare -m'");
+     }},
+    {{"rendezvous"},
+     "DIR",
+     Scope::job,
+     Group::container,
+     "Offer the job's memory on a socket in a new folder below DIR, for a CMD that closes inherited "
+     "descriptors. Default: ISTHMUS_RENDEZVOUS_DIR; without it a descriptor, or for docker /tmp.",
+     [](State& s, Operands o) -> Complaint {
+       s.options.rendezvous = o[0];
+       return o[0].starts_with('/') ? std::nullopt : Complaint("allowed: a folder's path from /");
      }},
     {{"report-bindings"},
      "",
@@ -311,12 +365,14 @@ std::string help_group(Group group, std::string_view title) {
 
 std::string help_text() {
   std::string text =
-      "mpiexec starts the ranks of an MPI program on this host and waits for their end.\n\n"
+      "mpiexec starts the ranks of an MPI program, here or on several hosts, and waits for their end.\n\n"
       "  mpiexec [-n N] [options] program [arguments]\n"
       "  mpiexec -n N [options] program [arguments] : -n M [options] program2 [arguments] ...\n";
   text += help_group(Group::job, "The job");
   text += help_group(Group::environment, "Environment (all of mpiexec's own reaches the ranks anyway)");
   text += help_group(Group::placement, "Placement");
+  text += help_group(Group::hosts, "Several hosts");
+  text += help_group(Group::container, "Containers");
   text += help_group(Group::output, "Output");
   text += help_group(Group::help, "Help");
   text +=
@@ -338,6 +394,8 @@ std::string help_text() {
       "  mpiexec -n 1 ./ocean : -n 3 ./air          two programs in one MPI_COMM_WORLD\n"
       "  mpiexec -n 4 -x OMP_NUM_THREADS=2 --bind-to socket --report-bindings ./solver\n"
       "  mpiexec -n 8 --tag-output --timeout 60 ./test\n"
+      "  mpiexec -n 8 --hosts node1:4,node2:4 ./solver\n"
+      "  mpiexec -n 2 --container 'podman run --volume /home/me:/home/me image' /home/me/solver\n"
       "  isthmus explain mpiexec -n 4 ./solver      which path each pair of ranks takes, and why\n";
   return text;
 }
@@ -420,6 +478,22 @@ std::vector<std::vector<std::string>> split(const std::vector<std::string>& argu
   return sections;
 }
 
+/// Hosts that are all this one need nothing; otherwise -n may be left away.
+void settle_hosts(Options& options) {
+  const auto& hosts = options.hosts;
+  if (options.launcher.empty() &&
+      std::ranges::all_of(hosts, [](const HostSlots& h) { return is_here(h.name); }))
+    options.hosts.clear();
+  if (!options.hosts.empty() && options.parts.size() == 1 && !options.parts.front().ranks) {
+    std::uint32_t slots = 0;
+    for (const HostSlots& host : hosts)
+      slots += host.slots;
+    options.parts.front().ranks = slots;
+  }
+  for (std::size_t i = 0; i < options.parts.size(); ++i)
+    options.parts[i].appnum = static_cast<std::int32_t>(i);
+}
+
 Complaint check_total(const std::vector<Part>& parts) {
   std::uint64_t total = 0;
   for (const Part& part : parts) {
@@ -440,6 +514,10 @@ Request parse(const std::vector<std::string>& arguments) {
     if (auto complaint = parse_part(state, section)) return UsageError{std::move(*complaint)};
     if (state.print) return PrintAndExit{std::move(*state.print)};
   }
+  if (const char* folder = std::getenv("ISTHMUS_RENDEZVOUS_DIR");
+      folder && *folder == '/' && state.options.rendezvous.empty())
+    state.options.rendezvous = folder;
+  settle_hosts(state.options);
   if (auto complaint = check_total(state.options.parts)) return UsageError{std::move(*complaint)};
   return std::move(state.options);
 }

@@ -31,6 +31,12 @@ struct Part {
   std::optional<std::string> directory;
   std::vector<Export> exports;
   std::vector<std::string> command;  ///< the program and its arguments
+  std::int32_t appnum = 0;           ///< which of the job's parts it is
+};
+
+struct HostSlots {
+  std::string name;
+  std::uint32_t slots;  ///< ranks that it gets before any host gets more than its own
 };
 
 struct Options {
@@ -38,6 +44,11 @@ struct Options {
   std::vector<Export> exports;  ///< for all parts
   std::optional<BindTo> bind;  ///< nothing: a core for each rank where there are enough that no other job has
   MapBy map = MapBy::core;
+  std::vector<HostSlots> hosts;        ///< none: this one
+  std::vector<std::string> launcher;   ///< words before a host's name and a command line; none: ssh
+  std::string head_address;            ///< by which the hosts reach this one; empty: found out
+  std::vector<std::string> container;  ///< words of the command to which a rank's program is appended
+  std::string rendezvous;  ///< folder to offer the region in; empty: as the container's engine needs it
   OutputMode output = OutputMode::automatic;
   std::optional<std::chrono::duration<double>> timeout;
   bool verbose = false;

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <poll.h>
-
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <expected>
 #include <memory>
@@ -12,12 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "attendant.hpp"
 #include "base/unique_fd.hpp"
 #include "options.hpp"
 
 namespace isthmus::mpiexec {
-
-using Clock = std::chrono::steady_clock;
 
 /// Where lines end up: mpiexec's own stdout or stderr. Never blocks, so that mpiexec can answer signals while
 /// a reader is slow (`| less`), and leaves the descriptor's flags alone, which it shares with other

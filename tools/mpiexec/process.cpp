@@ -39,7 +39,9 @@ std::optional<ProcessError> become_rank(Handover& handover) {
   for (int target = 0; target < 3; ++target)
     if (plan.standard[target] >= 0 && ::dup2(plan.standard[target], target) < 0)
       return failed(Step::standard);
-  if (::fcntl(plan.region, F_SETFD, 0) != 0) return failed(Step::region);
+  for (const ProcessPlan::HandedOn& entry : plan.handed_on)
+    if (entry.fd == entry.as ? ::fcntl(entry.fd, F_SETFD, 0) != 0 : ::dup2(entry.fd, entry.as) < 0)
+      return failed(Step::handing_on);
   ::setrlimit(RLIMIT_NOFILE, &plan.inherited->open_files);
   ::sigaction(SIGPIPE, &plan.inherited->broken_pipe, nullptr);
   ::sigaction(SIGCHLD, &plan.inherited->child_ended, nullptr);

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <csignal>
 #include <expected>
+#include <span>
 
 #include "place/cpu_set.hpp"
 
@@ -25,14 +26,18 @@ struct ProcessPlan {
   const char* directory;  ///< nullptr: where mpiexec is
   const CpuSet* cpus;     ///< nullptr: anywhere
   int standard[3];        ///< for stdin, stdout, stderr
-  int region;             ///< close-on-exec here, open in the process
-  pid_t group;            ///< process group to join
+  /// Descriptors to hand on, close-on-exec here: `fd` becomes `as` there. No `as` is another's `fd`.
+  struct HandedOn {
+    int fd, as;
+  };
+  std::span<const HandedOn> handed_on;
+  pid_t group;  ///< process group to join
   const Inherited* inherited;
 };
 
 /// Step that failed, with its errno.
 struct ProcessError {
-  enum class Step { clone, group, directory, region, standard, exec } step;
+  enum class Step { clone, group, directory, handing_on, standard, exec } step;
   int error;
 };
 

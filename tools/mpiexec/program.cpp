@@ -110,6 +110,7 @@ Program through_shell(Program program) {
   program.arguments.front() = program.path;
   program.arguments.insert(program.arguments.begin(), "/bin/sh");
   program.path = "/bin/sh";
+  if (program.own_words) ++program.own_words;
   return program;
 }
 

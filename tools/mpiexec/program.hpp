@@ -21,6 +21,7 @@ struct Program {
   std::string path;                    ///< for execve, relative to `directory`
   std::vector<std::string> arguments;  ///< from argv[0]
   std::string directory;               ///< where to start it; empty: where mpiexec is
+  std::size_t own_words = 0;           ///< leading arguments in which {rank} stands for the rank
 };
 
 /// Looks the part's program up as a shell would: along PATH of `environment` unless its name has a '/'.

@@ -24,6 +24,8 @@ constexpr auto grace_after_finalize = milliseconds(1000);
 constexpr auto patience = milliseconds(2000);
 /// From SIGKILL to giving up on processes that the kernel does not let go of (uninterruptible sleep).
 constexpr auto kernel_patience = milliseconds(5000);
+/// For an engine to remove its containers; half a second each, one after the other.
+constexpr auto removal_patience = milliseconds(60000);
 
 }  // namespace
 
@@ -55,6 +57,8 @@ void Supervisor::abandon() {
 
 int Supervisor::milliseconds_to_wait() const {
   std::optional<Clock::time_point> next = parts_.output.deadline();
+  for (const Attendant* attendant : parts_.attendants)
+    if (const auto due = attendant->deadline(); due && (!next || *due < *next)) next = due;
   for (const auto& alarm : alarms_)
     if (alarm && (!next || *alarm < *next)) next = alarm;
   if (!next) return -1;
@@ -67,9 +71,13 @@ void Supervisor::step() {
   std::vector<pollfd> waited_for{{.fd = parts_.signals.fd(), .events = POLLIN, .revents = 0}};
   parts_.output.prepare(waited_for);
   parts_.input.prepare(waited_for);
+  for (const Attendant* attendant : parts_.attendants)
+    attendant->prepare(waited_for);
   ::poll(waited_for.data(), waited_for.size(), milliseconds_to_wait());
   parts_.output.react();
   parts_.input.react();
+  for (Attendant* attendant : parts_.attendants)
+    attendant->react();
   while (const auto signal = parts_.signals.next())
     handle(*signal);
   for (std::size_t i = 0; i < alarm_count; ++i)
@@ -97,6 +105,10 @@ void Supervisor::handle(int signal) {
     default:
       break;
   }
+  forward(signal);
+}
+
+void Supervisor::forward(int signal) {
   forwarded_[static_cast<std::size_t>(signal)] = true;
   send(signal);
   if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) send(SIGCONT);  // stopped ranks too
@@ -121,13 +133,31 @@ void Supervisor::reap() {
 }
 
 void Supervisor::rank_ended(std::uint32_t rank, int wait_status) {
-  if (failure_ || timed_out_) return;  // a consequence
-  failure_ = judge(rank, wait_status, pids_, parts_.region);
-  if (!failure_) return;
+  if (failure_ || timed_out_ || ended_) return;  // a consequence
+  if (const auto failure = judge(rank, wait_status, ranks_, parts_.region)) fail(*failure);
+}
+
+void Supervisor::abort(std::uint32_t slot, int code) {
+  if (failure_ || timed_out_ || ended_ || slot >= ranks_.pids.size()) return;
+  fail({.kind = Failure::Kind::abort, .rank = ranks_.first + slot, .pid = ranks_.pids[slot], .value = code});
+}
+
+void Supervisor::end(bool at_leisure) {
+  ended_ = true;
+  if (at_leisure)
+    set(Alarm::terminate, grace_after_finalize);
+  else
+    terminate();
+}
+
+void Supervisor::fail(const Failure& failure) {
+  failure_ = failure;
   const bool last = running_.empty();
   const bool asked_for =
       failure_->kind == Failure::Kind::signal && forwarded_[static_cast<std::size_t>(failure_->value)];
-  if (!asked_for) {
+  if (parts_.overseer) {
+    parts_.overseer->failed(*failure_);
+  } else if (!asked_for) {
     parts_.output.drain();
     parts_.output.message(failure_->describe(parts_.host) +
                           (last || failure_->kind == Failure::Kind::abort ? "" : "; ending the job"));
@@ -149,7 +179,7 @@ void Supervisor::ring(Alarm alarm) {
       return;
     case Alarm::hint:
       parts_.output.message(fmt::format("{} of {} ranks still run; interrupt once more to kill them",
-                                        running_.size(), pids_.size()));
+                                        running_.size(), ranks_.pids.size()));
       return;
     case Alarm::terminate:
       terminate();
@@ -207,6 +237,7 @@ void Supervisor::clean_up() {
     reap_until(Clock::now() + grace, group_is_empty);
   }
   send(SIGKILL);  // children of living leftovers too, and the guard
+  if (failed()) remove_leftovers();
   if (failed())
     reap_until(Clock::now() + kernel_patience, [&] {
       const auto left = children();
@@ -222,6 +253,28 @@ void Supervisor::clean_up() {
     parts_.output.react();
     while (const auto signal = parts_.signals.next())
       if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return;  // nobody waits for the rest
+  }
+}
+
+/// Containers outlive the client that has started them. Before their processes are killed: the engine waits
+/// in vain for one that it does not see end.
+void Supervisor::remove_leftovers() {
+  if (parts_.removal.empty()) return;
+  const pid_t pid = ::vfork();
+  if (pid == 0) {
+    ::setpgid(0, 0);
+    ::sigprocmask(SIG_SETMASK, &parts_.signals.inherited().signal_mask, nullptr);
+    ::execl("/bin/sh", "sh", "-c", parts_.removal.c_str(), nullptr);
+    ::_exit(127);
+  }
+  const auto end = Clock::now() + removal_patience;
+  while (pid > 0 && ::waitpid(pid, nullptr, WNOHANG) == 0) {
+    if (Clock::now() >= end) {
+      ::kill(-pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+      break;
+    }
+    ::poll(nullptr, 0, 2);
   }
 }
 

@@ -17,6 +17,13 @@
 
 namespace isthmus::mpiexec {
 
+/// Who hears of a failing rank in place of the user: the head of a job of several hosts.
+class Overseer {
+ public:
+  virtual ~Overseer() = default;
+  virtual void failed(const Failure& failure) = 0;
+};
+
 /// Watches over the running ranks until none is left: passes input, output and signals on, and ends the job
 /// when a rank fails or time is up.
 class Supervisor {
@@ -28,19 +35,30 @@ class Supervisor {
     Output& output;
     wire::RegionView region;
     std::string host;
+    std::uint32_t first_rank;            ///< of those here
+    Overseer* overseer;                  ///< null: the user
+    std::vector<Attendant*> attendants;  ///< looked after in the same loop
+    std::string removal;  ///< a shell command for what ranks that were killed may have left; may be empty
     std::vector<pid_t> bystanders;  ///< children that mpiexec had before it began (a shell's that exec'd it)
   };
-  explicit Supervisor(Parts parts) : parts_(std::move(parts)) {}
+  explicit Supervisor(Parts parts) : parts_(std::move(parts)) { ranks_.first = parts_.first_rank; }
 
   /// Rank `ranks started so far` runs as `pid`.
   void started(pid_t pid) {
-    running_.emplace(pid, static_cast<std::uint32_t>(pids_.size()));
-    pids_.push_back(pid);
+    running_.emplace(pid, ranks_.first + static_cast<std::uint32_t>(ranks_.pids.size()));
+    ranks_.pids.push_back(pid);
   }
   void end_after(std::chrono::duration<double> timeout);
 
   /// mpiexec's exit status.
   int run();
+  /// Passes a signal on to the ranks.
+  void forward(int signal);
+  /// Ends the job, as if a rank elsewhere had failed; after MPI_Finalize, `at_leisure`.
+  void end(bool at_leisure);
+  void kill_all();
+  /// The rank in `slot` has called MPI_Abort in a way that left no trace in the region.
+  void abort(std::uint32_t slot, int code);
   /// Kills what runs and waits for it, without a word: the job could not be started whole.
   void abandon();
 
@@ -57,21 +75,23 @@ class Supervisor {
   void rank_ended(std::uint32_t rank, int wait_status);
   void ring(Alarm alarm);
   void set(Alarm alarm, Clock::duration from_now);
+  void fail(const Failure& failure);
   void terminate();
-  void kill_all();
   void send(int signal) const;
   void clean_up();
+  void remove_leftovers();
   [[nodiscard]] std::vector<pid_t> children() const;
-  [[nodiscard]] bool failed() const { return failure_ || timed_out_ || given_up_; }
+  [[nodiscard]] bool failed() const { return failure_ || timed_out_ || given_up_ || ended_; }
   [[nodiscard]] int exit_status() const;
 
   Parts parts_;
-  std::vector<pid_t> pids_;                           ///< by rank; stays when the process has ended
+  LocalRanks ranks_;                                  ///< stay when their processes have ended
   std::unordered_map<pid_t, std::uint32_t> running_;  ///< to their ranks
   std::array<bool, NSIG> forwarded_{};
   std::optional<Failure> failure_;
   bool timed_out_ = false;
   bool given_up_ = false;
+  bool ended_ = false;  ///< from outside
   std::array<std::optional<Clock::time_point>, alarm_count> alarms_{};
 };
 

@@ -1,0 +1,268 @@
+# title: ranks in containers: unshare, podman, and a socket in place of a descriptor
+# timeout: 180
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, "tools/dev")
+from suite import PREFIX, Skip, Suite
+
+suite = Suite("containers")
+MPIEXEC = PREFIX / "bin/mpiexec"
+# Every namespace private, with a /dev/shm of its own: both ranks are process 1.
+ALONE = "unshare -Urmpuinf --mount-proc sh -c 'mount -t tmpfs shm /dev/shm; exec \"$@\"' sh"
+EXPLAIN = {"ISTHMUS_EXPLAIN": "1"}
+program = suite.tmp / "exchange"
+engine = suite.tmp / "engine"  # podman's images and containers of this run
+os.chmod(suite.tmp, 0o755)
+
+
+def job(container, *arguments, options=(), env=None, timeout=30, stdin=""):
+    command = [MPIEXEC, "-n", 2, *options, "--container", container, program, *arguments]
+    return suite.run(command, env=env, timeout=timeout, stdin=stdin)
+
+
+@contextlib.contextmanager
+def running(container, *arguments, options=()):
+    """A job whose ranks sleep; its output goes to a file. Killed at the end if it still runs."""
+    with open(suite.tmp / "running", "w+") as out:
+        command = [MPIEXEC, "-n", 2, *options, "--container", container, program, *arguments]
+        process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        try:
+            end = time.monotonic() + 20
+            while Path(out.name).read_text().count("is process") < 2:
+                assert time.monotonic() < end and process.poll() is None, Path(out.name).read_text()
+                time.sleep(0.02)
+            yield process, Path(out.name)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def folders():
+    return sorted(suite.tmp.glob("isthmus.*"))
+
+
+def vanishes(what, seconds=5.0):
+    end = time.monotonic() + seconds
+    while what() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not what(), what()
+
+
+with suite.case("the program is compiled"):
+    suite.expect(suite.run([PREFIX / "bin/mpicc", "-O1", "test/launch/exchange.c", "-o", program]))
+
+# --- namespaces ------------------------------------------------------------------------------------------------------------------
+
+can_unshare = suite.run(["sh", "-c", ALONE + " true"]).status == 0
+
+
+def need_unshare():
+    if not can_unshare:
+        raise Skip("namespaces cannot be made here")
+
+
+with suite.case("two ranks, both process 1, all namespaces private: verified data, and CMA refused for the right reason"):
+    need_unshare()
+    result = job(ALONE, env=EXPLAIN)
+    suite.expect(result, out=r"2 ranks, 0 failures", err=r"refused: reading the peer's memory: .*pid")
+    suite.expect(result, err=r"rendezvous, pipelined through the ring +sent [1-9]")
+    assert result.out.count("is process 1\n") == 2, result.out
+
+with suite.case("the same over a socket, in one namespace of its own each"):
+    need_unshare()
+    suite.expect(job(ALONE, options=["--rendezvous", suite.tmp]), out=r"2 ranks, 0 failures")
+    assert not folders(), folders()
+
+with suite.case("ISTHMUS_RENDEZVOUS_DIR says the same, without a warning"):
+    need_unshare()
+    strace = job(ALONE, env={"ISTHMUS_RENDEZVOUS_DIR": suite.tmp})
+    suite.expect(strace, out=r"2 ranks, 0 failures")
+    assert not folders(), folders()
+
+with suite.case("the exit status of a rank comes through, and the job ends with it"):
+    need_unshare()
+    suite.expect(job(ALONE, "exit"), status=7, err=r"rank 1 \(pid \d+\) on host \S+ exited with code 7; ending the job")
+
+with suite.case("a rank that is killed in its container ends the job within two seconds"):
+    need_unshare()
+    with running(ALONE, "sleep") as (process, out):
+        ranks = suite.run(["pgrep", "-x", "-P", str(process.pid), "unshare"]).out.split()
+        inner = suite.run(["pgrep", "-P", ranks[-1]]).out.split()
+        begin = time.monotonic()
+        os.kill(int(inner[0]), signal.SIGKILL)
+        status = process.wait(10)
+        assert time.monotonic() - begin < 2, time.monotonic() - begin
+        assert status in (1, 137), status  # 1 from unshare of util-linux 2.38: it fails to pass the signal on
+        assert "; ending the job" in out.read_text(), out.read_text()
+
+with suite.case("{rank} and {job} in the command, quotes, and the program's own braces left alone"):
+    result = suite.run(
+        [MPIEXEC, "-n", 2, "--container", "env 'A=rank {rank}' B={job} sh -c 'echo \"$A\" \"$B\" \"$@\"' sh", "x", "{rank}"]
+    )
+    suite.expect(result, out=r"^rank 1 env\.\d+ x \{rank\}$" if "env." in result.out else r"^rank 1 x\.\d+ x \{rank\}$")
+
+with suite.case("a command without an end of its quote, and one that does not exist, are said so"):
+    suite.expect(suite.run([MPIEXEC, "-n", 1, "--container", "sh 'x", "true"]), status=2, err=r"--container .*quote")
+    suite.expect(suite.run([MPIEXEC, "-n", 1, "--container", "no-such-engine run", "true"]), status=127, err=r"no-such-engine")
+
+# --- the socket ------------------------------------------------------------------------------------------------------------------
+
+with suite.case("the socket gives nothing to a wrong key, to garbage, and to who is silent, and serves the ranks meanwhile"):
+    need_unshare()
+    with running("env", "sleep", options=["--rendezvous", suite.tmp]) as (process, out):
+        path = str(folders()[0] / "region")
+        answers = []
+        silent = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+        for each in silent:
+            each.connect(path)
+        for shown in (b"\0" * 16, b"GET / HTTP/1.1\r\n\r\n" * 10):
+            with socket.socket(socket.AF_UNIX) as stranger:
+                stranger.settimeout(5)
+                stranger.connect(path)
+                stranger.sendall(shown)
+                with contextlib.suppress(ConnectionResetError):
+                    data, descriptors, _, _ = socket.recv_fds(stranger, 16, 4)
+                    answers.append((data, descriptors))
+        assert all(not data and not descriptors for data, descriptors in answers), answers
+        key = None
+        for pid in suite.run(["pgrep", "-P", str(process.pid), "-x", "exchange"]).out.split():
+            for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                if entry.startswith(b"ISTHMUS_KEY="):
+                    key = bytes.fromhex(entry.split(b"=")[1].decode())
+        with socket.socket(socket.AF_UNIX) as rank:
+            rank.settimeout(5)
+            rank.connect(path)
+            rank.sendall(key)
+            data, descriptors, _, _ = socket.recv_fds(rank, 16, 4)
+            assert len(descriptors) == 1, (data, descriptors)
+            os.close(descriptors[0])
+        for each in silent:
+            each.close()
+        process.send_signal(signal.SIGTERM)
+        process.wait(10)
+    vanishes(folders)
+
+with suite.case("a rank whose key is wrong says so"):
+    with running("env", "sleep", options=["--rendezvous", suite.tmp]) as (process, out):
+        env = {"ISTHMUS_RANK": "0", "ISTHMUS_REGION": folders()[0] / "region"}
+        suite.expect(suite.run([program], env=env | {"ISTHMUS_KEY": "0" * 32}), status=None, err=r"has not accepted ISTHMUS_KEY")
+        suite.expect(suite.run([program], env=env), status=None, err=r"ISTHMUS_KEY is not set")
+        suite.expect(suite.run([program], env=env | {"ISTHMUS_KEY": "k"}), status=None, err=r"ISTHMUS_KEY is not 32 hexadecimal")
+        process.kill()
+        process.wait()
+    vanishes(folders)
+
+# --- podman ----------------------------------------------------------------------------------------------------------------------
+
+PODMAN = f"podman --root {engine}/store --runroot {engine}/run"
+IMAGE = "isthmus-test"
+
+
+def make_image():
+    """A shell and what our programs need of this host's libraries: half a second, where a whole system takes a minute."""
+    root = suite.tmp / "image"
+    for folder in ("bin", "lib64", "proc", "sys", "dev", "tmp", "etc"):
+        (root / folder).mkdir(parents=True)
+    files = {"/bin/sh": "bin/sh"}
+    needed = suite.run(["ldd", "/bin/sh", program, PREFIX / "lib/libmpi_abi.so.1"]).out
+    for word in needed.split():
+        if word.startswith("/lib"):
+            files[word] = word[1:]
+    for source, target in files.items():
+        (root / target).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(os.path.realpath(source), root / target)
+    suite.expect(suite.run(["tar", "-C", root, "-cf", suite.tmp / "image.tar", "."]))
+    return suite.run([*PODMAN.split(), "import", suite.tmp / "image.tar", IMAGE])
+
+
+why_not = None
+if not shutil.which("podman") or not shutil.which("runc"):
+    why_not = "podman and runc are not installed"
+elif os.geteuid() != 0:
+    why_not = "needs root"
+else:
+    (suite.tmp / "containers.conf").write_text(
+        '[containers]\ndefault_ulimits=["nofile=1024:1024","nproc=1024:1024"]\n'
+        '[engine]\nruntime="runc"\ncgroup_manager="cgroupfs"\nevents_logger="file"\n'
+    )
+    os.environ["CONTAINERS_CONF"] = str(suite.tmp / "containers.conf")
+    made = make_image()
+    trial = suite.run([*PODMAN.split(), "run", "--rm", IMAGE, "sh", "-c", "exit 5"])
+    if made.status != 0 or trial.status != 5:
+        why_not = "podman does not work here: " + (made.err + trial.err).strip().replace("\n", " ")[-200:]
+
+RUN = f"{PODMAN} run --name r{{rank}}-{{job}} --network none --volume {suite.tmp}:{suite.tmp} {IMAGE}"
+
+
+def containers():
+    return suite.run([*PODMAN.split(), "ps", "--all", "--quiet"]).out.split()
+
+
+@contextlib.contextmanager
+def podman_case(name):
+    with suite.case(name):
+        if why_not:
+            raise Skip(why_not)
+        yield
+        vanishes(containers)
+
+
+with podman_case("podman: verified data between two containers; CMA refused, and why"):
+    result = job(RUN, env=EXPLAIN)
+    suite.expect(result, out=r"2 ranks, 0 failures", err=r"refused: reading the peer's memory")
+
+with podman_case("podman: standard input, variables, and the exit status"):
+    suite.expect(job(RUN, "input", stdin="to rank 0\n"), out=r"^to rank 0$")
+    result = suite.run([MPIEXEC, "-n", 2, "-x", "WHO=me and you", "--container", RUN, "sh", "-c", 'echo "$WHO"; exit 7'])
+    suite.expect(result, status=7, out=r"^me and you$", err=r"rank [01] \(pid \d+\) on host \S+ exited with code 7")
+
+with podman_case("podman: the region over a socket in a mounted folder, as docker gets it"):
+    suite.expect(job(RUN, options=["--rendezvous", suite.tmp]), out=r"2 ranks, 0 failures")
+    assert not folders(), folders()
+
+with podman_case("podman: a cpuset of one core for both makes them take turns"):
+    suite.expect(job(RUN.replace(" run ", " run --cpuset-cpus 0 "), env=EXPLAIN), out="0 failures", err=r"idle policy: yield, then sleep")
+
+with podman_case("podman: a container that is killed ends the job within two seconds"):
+    with running(RUN, "sleep") as (process, out):
+        begin = time.monotonic()
+        suite.run([*PODMAN.split(), "kill", containers()[0]])
+        status = process.wait(10)
+        assert status == 137 and time.monotonic() - begin < 2.5, (status, time.monotonic() - begin)
+        assert "exited with code 137" in out.read_text(), out.read_text()
+
+with podman_case("podman: Ctrl-C, a second one, and kill -9 of mpiexec leave no container"):
+    with running(RUN, "sleep") as (process, out):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == -signal.SIGINT, process.returncode
+    assert not containers(), containers()
+    with running(RUN, "sleep") as (process, out):
+        process.kill()
+        process.wait()
+
+with suite.case("docker is told to mount the folder, and apptainer to bind the prefix"):
+    fake = suite.tmp / "fake"
+    fake.mkdir()
+    for name in ("docker", "apptainer"):
+        (fake / name).write_text('#!/bin/sh\n[ "$1" = ps ] && exit; printf "%s " "$0" "$@"; echo "$ISTHMUS_REGION"\n')
+        (fake / name).chmod(0o755)
+    result = suite.run([MPIEXEC, "-n", 1, "--container", f"{fake}/docker run img", "prog"])
+    suite.expect(result, out=r"run --interactive .*--env ISTHMUS_KEY .*--rm .*--volume (/tmp/isthmus\.\w+):\1 img prog \1/region$")
+    suite.expect(result, out=rf"--volume {PREFIX}:{PREFIX}:ro")
+    result = suite.run([MPIEXEC, "-n", 1, "--wdir", "/w", "--container", f"{fake}/apptainer exec img", "prog"])
+    suite.expect(result, out=rf"exec --bind {PREFIX}:{PREFIX}:ro --pwd /w img prog 3$")
+
+if why_not is None:
+    suite.run([*PODMAN.split(), "system", "reset", "--force"])
+suite.finish()

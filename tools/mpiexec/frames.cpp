@@ -1,0 +1,101 @@
+#include "frames.hpp"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace isthmus::mpiexec {
+namespace {
+
+constexpr auto beat_every = std::chrono::seconds(1);
+constexpr std::size_t read_at_once = std::size_t{1} << 16;
+
+}  // namespace
+
+Link::Link(UniqueFd socket, std::size_t longest) : socket_(std::move(socket)), longest_(longest) {
+  ::fcntl(socket_.get(), F_SETFL, O_NONBLOCK);
+  const int yes = 1;
+  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+void Link::send(FrameKind kind, std::string_view body) {
+  const auto length = static_cast<std::uint32_t>(body.size() + 1);
+  unsent_.append(reinterpret_cast<const char*>(&length), sizeof length);
+  unsent_ += static_cast<char>(kind);
+  unsent_ += body;
+  write();
+}
+
+void Link::pump() {
+  if (closed_) return;
+  read();
+  if (Clock::now() >= next_beat_) {
+    send(FrameKind::beat);
+    next_beat_ = Clock::now() + beat_every;
+  }
+  write();
+}
+
+void Link::listen() {
+  if (!closed_) read();
+}
+
+void Link::read() {
+  std::array<char, read_at_once> buffer;
+  while (!closed_ && received_.size() <= longest_) {
+    const ssize_t count = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) {
+      closed_ = true;
+      return;
+    }
+    received_.append(buffer.data(), static_cast<std::size_t>(count));
+    heard_ = Clock::now();
+  }
+}
+
+void Link::write() {
+  std::size_t done = 0;
+  while (done < unsent_.size() && !closed_) {
+    const ssize_t count = ::send(socket_.get(), unsent_.data() + done, unsent_.size() - done, MSG_NOSIGNAL);
+    if (count > 0)
+      done += static_cast<std::size_t>(count);
+    else if (errno == EAGAIN)
+      break;
+    else if (errno != EINTR)
+      closed_ = true;
+  }
+  unsent_.erase(0, done);
+}
+
+std::optional<Frame> Link::next() {
+  while (true) {
+    std::uint32_t length = 0;
+    if (received_.size() <= sizeof length) return std::nullopt;
+    std::memcpy(&length, received_.data(), sizeof length);
+    if (length == 0 || length > longest_) {
+      closed_ = true;
+      received_.clear();
+      return std::nullopt;
+    }
+    if (received_.size() < sizeof length + length) return std::nullopt;
+    Frame frame{static_cast<FrameKind>(received_[sizeof length]),
+                received_.substr(sizeof length + 1, length - 1)};
+    received_.erase(0, sizeof length + length);
+    if (frame.kind != FrameKind::beat) return frame;
+  }
+}
+
+void Link::prepare(std::vector<pollfd>& waited_for) const {
+  if (closed_) return;
+  const auto events = static_cast<short>(unsent_.empty() ? POLLIN : POLLIN | POLLOUT);
+  waited_for.push_back({.fd = socket_.get(), .events = events, .revents = 0});
+}
+
+}  // namespace isthmus::mpiexec

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "attendant.hpp"
+#include "base/unique_fd.hpp"
+
+namespace isthmus::mpiexec {
+
+/// What the head of a job and its agents, one on each host, tell each other. A frame is its length without
+/// itself (4 bytes), its kind (1 byte) and its body, packed.
+enum class FrameKind : std::uint8_t {
+  hello = 1,     ///< agent: Hello
+  order = 2,     ///< head: Order
+  refusal = 3,   ///< agent: exit status, sentence: it cannot start its ranks
+  started = 4,   ///< agent: all its ranks run
+  beat = 5,      ///< both, once a second
+  barrier = 6,   ///< agent: all its ranks are in a barrier; keys and values that they have put since the last
+  released = 7,  ///< head: all ranks are; keys and values of all
+  signal = 8,    ///< head: number of a signal for the ranks
+  failure = 9,   ///< agent: Failure: the first of its ranks
+  end = 10,      ///< head: 1 if at leisure (a rank failed after MPI_Finalize): end the ranks
+  kill = 11,     ///< head
+  finished = 12  ///< agent: no rank is left
+};
+
+struct Frame {
+  FrameKind kind;
+  std::string body;
+};
+
+/// A side that has not been heard of for so long is given up.
+inline constexpr auto longest_silence = std::chrono::seconds(7);
+
+/// A TCP connection that carries frames. Never blocks.
+class Link {
+ public:
+  /// Frames longer than `longest` end the connection.
+  Link(UniqueFd socket, std::size_t longest);
+
+  void send(FrameKind kind, std::string_view body = {});
+  /// Reads and writes what can be now, with a beat where one is due.
+  void pump();
+  /// Reads only: nothing goes to a stranger.
+  void listen();
+  /// This process has not listened for a while.
+  void forgive_silence() { heard_ = Clock::now(); }
+  /// The next frame that has arrived whole; beats are not shown.
+  std::optional<Frame> next();
+  void allow(std::size_t longest) { longest_ = longest; }
+
+  /// The other side has ended the connection, or has broken its rules.
+  [[nodiscard]] bool closed() const noexcept { return closed_; }
+  [[nodiscard]] bool silent() const { return Clock::now() - heard_ > longest_silence; }
+  /// Whether all that was sent has left this process.
+  [[nodiscard]] bool flushed() const noexcept { return closed_ || unsent_.empty(); }
+
+  void prepare(std::vector<pollfd>& waited_for) const;
+  [[nodiscard]] Clock::time_point deadline() const { return next_beat_; }
+
+ private:
+  void read();
+  void write();
+
+  UniqueFd socket_;
+  std::size_t longest_;
+  std::string received_, unsent_;
+  Clock::time_point heard_ = Clock::now();
+  Clock::time_point next_beat_ = Clock::now();
+  bool closed_ = false;
+};
+
+}  // namespace isthmus::mpiexec

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <expected>
+#include <list>
+#include <string>
+
+#include "attendant.hpp"
+#include "base/unique_fd.hpp"
+#include "wire/region.hpp"
+
+namespace isthmus::mpiexec {
+
+/// Gives the region's descriptor to ranks in containers that ask for it on a socket and show the job's key
+/// (`launch/region_socket.hpp`). The socket lies in a folder of its own, which goes with this object.
+class RegionServer final : public Attendant {
+ public:
+  /// Makes the folder below `parent` and listens in it. A sentence on failure.
+  static std::expected<RegionServer, std::string> listen(const std::string& parent);
+  RegionServer(RegionServer&& other) noexcept;
+  RegionServer& operator=(RegionServer&&) = delete;
+  ~RegionServer() override;
+
+  [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
+  [[nodiscard]] std::string socket_path() const { return folder_ + "/region"; }
+  /// From now on it answers. `region` stays the caller's.
+  void serve(int region, const wire::JobKey& key);
+
+  void prepare(std::vector<pollfd>& waited_for) const override;
+  void react() override;
+  [[nodiscard]] std::optional<Clock::time_point> deadline() const override;
+
+ private:
+  struct Connection {
+    UniqueFd socket;
+    Clock::time_point end;  ///< of our patience
+    std::string shown;      ///< of the key so far
+  };
+  explicit RegionServer(std::string folder) : folder_(std::move(folder)) {}
+  [[nodiscard]] bool is_done(Connection& connection) const;
+
+  std::string folder_;
+  UniqueFd listener_;
+  int region_ = -1;
+  wire::JobKey key_{};
+  std::list<Connection> connections_;
+};
+
+}  // namespace isthmus::mpiexec
