@@ -133,6 +133,9 @@ void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint6
     port_->decline(offer);
     return engine_.finish(receive);
   }
+  // A fetch from a host that falls silent ends only where the port knows the way there; without one it may still
+  // succeed.
+  static_cast<void>(connect(peer));
   std::byte* to = receive.payload.data;
   if (receive.payload.type) {
     receive.staging = std::make_unique_for_overwrite<std::byte[]>(receive.limit);
