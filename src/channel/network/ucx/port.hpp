@@ -108,7 +108,7 @@ class UcxPort final : public Port {
 
   // Ends: loss.cpp
   static void on_failure(void* user, ucp_ep_h endpoint, ucs_status_t status);
-  void doom(Peer& peer, Clock::duration grace, std::string why);
+  void doom(Peer& peer, Clock::duration grace_time, std::string why);
   void look_at_watch();
   void bury_the_dead();
   void lose(Peer& peer);
