@@ -164,8 +164,10 @@ class NetworkCut : public testing::Test {
   }
   /// UCX uses interfaces only when the kernel has noticed that the cable is in.
   static bool running(const std::string& pid, const std::string& device) {
+    std::string line = "nsenter -t ";
+    line.append(pid).append(" -n ip link show ").append(device).append(" | grep -q 'state UP'");
     for (int i = 0; i < 50; ++i) {
-      if (command("nsenter -t " + pid + " -n ip link show " + device + " | grep -q 'state UP'")) return true;
+      if (command(line)) return true;
       usleep(50'000);
     }
     return false;

@@ -37,13 +37,31 @@ TEST_F(NetworkPorts, DeliverWhatAPeerSentBeforeItClosed) {
   EXPECT_EQ(events[0].messages.size(), 100U);
 }
 
+TEST_F(NetworkPorts, TellThatAPeerHasClosedToWhoNeverConnectedToIt) {
+  for (PeerId rank = 0; rank < ranks; ++rank) {
+    ports[rank].reset();
+    auto port = open({}, {rank, ranks}, events[rank]);
+    ASSERT_TRUE(port);
+    ports[rank] = std::move(*port);
+  }
+  events[0].losses.clear();
+  ASSERT_TRUE(ports[1]->connect(0, ports[0]->address()));
+  ASSERT_TRUE(ports[1]->send(0, header_of(0), {}, 0));
+  ASSERT_TRUE(wait([&] { return !events[0].messages.empty(); }));
+  for (int i = 0; i < 5000; ++i)
+    poll();  // the watch says hello
+  ports[1].reset();
+  ASSERT_TRUE(wait([&] { return !events[0].losses.empty(); }));
+  EXPECT_EQ(events[0].losses[0].first, 1U);
+}
+
 /// A job of two whose second rank is a process of its own, to be killed.
 class NetworkKill : public testing::Test {
  protected:
   /// Runs `body` as rank 1, connected to rank 0, until it is killed.
   template <class Body>
   void start(Body body) {
-    // Before UCX is loaded here: it does not live on in a forked child.
+    // Before this process has a port: it would not live on in a forked child.
     int up[2];
     int down[2];
     ASSERT_EQ(pipe(up), 0);

@@ -87,9 +87,10 @@ void UcxPort::lose(Peer& peer) {
   while (has_pending(peer.rank) && Clock::now() < until)
     ucp_worker_progress(worker_.get());
   const Error error = gone(peer);
-  // By index: an owner may begin something new when it hears of an end.
-  for (std::size_t i = 0; i < operations_.pending().size(); ++i) {
-    Operation& operation = *operations_.pending()[i];
+  // A copy: an owner may begin something new when it hears of an end.
+  const std::vector<Operation*> pending = operations_.pending();
+  for (Operation* each : pending) {
+    Operation& operation = *each;
     if (operation.peer != peer.rank || operation.given_up) continue;
     report(operation, &error);
     operation.given_up = true;

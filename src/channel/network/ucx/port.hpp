@@ -29,18 +29,18 @@ class UcxPort final : public Port {
   UcxPort& operator=(const UcxPort&) = delete;
 
   [[nodiscard]] std::span<const std::byte> address() const override { return address_; }
-  Result<> connect(PeerId peer, std::span<const std::byte> address) override;
+  Result<> connect(PeerId rank, std::span<const std::byte> published) override;
   [[nodiscard]] std::uint64_t eager_limit(PeerId peer) const override {
     return peer < peers_.size() && peers_[peer] ? peers_[peer]->eager_limit : 0;
   }
-  Result<Progress> send(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> bytes,
+  Result<Progress> send(PeerId rank, std::span<const std::byte> header, std::span<const std::byte> bytes,
                         Token token) override;
-  void fetch(OfferId offer, std::span<std::byte> to, Token token) override;
-  void decline(OfferId offer) override;
+  void fetch(OfferId id, std::span<std::byte> to, Token token) override;
+  void decline(OfferId id) override;
   unsigned poll() override;
   [[nodiscard]] int wake_descriptor() const override { return wake_.get(); }
   bool arm() override;
-  [[nodiscard]] std::string describe(PeerId peer) const override;
+  [[nodiscard]] std::string describe(PeerId rank) const override;
   [[nodiscard]] bool idle() override;
 
  private:
@@ -95,26 +95,26 @@ class UcxPort final : public Port {
   void offer(Peer& peer, std::span<const std::byte> header, std::uint64_t bytes, void* descriptor);
   void catch_up(Peer& peer);
   void malformed(Peer* peer, const char* what);
-  static void on_fetched(void* request, ucs_status_t status, std::size_t bytes, void* operation);
+  static void on_fetched(void* request, ucs_status_t status, std::size_t bytes, void* user);
 
   void release_declined();
   void tell_ready();
 
   // Sending: send.cpp
-  static void on_sent(void* request, ucs_status_t status, void* operation);
+  static void on_sent(void* request, ucs_status_t status, void* user);
   static void on_flushed(void* request, ucs_status_t status, void* port);
   void finish(Operation& operation, ucs_status_t status);
   void report(Operation& operation, const Error* error);
 
   // Ends: loss.cpp
-  static void on_failure(void* peer, ucp_ep_h endpoint, ucs_status_t status);
-  void doom(Peer& peer, Clock::duration grace, std::string why);
+  static void on_failure(void* user, ucp_ep_h endpoint, ucs_status_t status);
+  void doom(Peer& peer, Clock::duration grace_time, std::string why);
   void look_at_watch();
   void bury_the_dead();
   void lose(Peer& peer);
   void close_endpoint(Peer& peer);
   void drop_everything_of(Peer& peer);
-  [[nodiscard]] bool has_pending(PeerId peer) const;
+  [[nodiscard]] bool has_pending(PeerId rank) const;
   [[nodiscard]] Error gone(const Peer& peer) const;
   void close_all();
 

@@ -1,7 +1,8 @@
-// network_port: the network channel's port against ucx_perftest (Debian: ucx-utils), the same transport, in
-// turn.
+// measure_network_port: the network channel's port against ucx_perftest (Debian: ucx-utils), the same
+// transport, in turn.
 //
-//   network_port [--repetitions R] [--transport tcp] [--between PID PID ADDRESS] [--only POINT | --sizes]
+//   measure_network_port [--repetitions R] [--transport tcp] [--between PID PID ADDRESS] [--only POINT |
+//   --sizes]
 //
 // With --between, the two sides live in the network namespaces of the two processes, and ADDRESS is the first
 // one's; else both live here, on 127.0.0.1. Prints latencies (one way) and bandwidths, and their ratios:
@@ -317,9 +318,10 @@ int main(int argc, char** argv) {
     } else if (argument == "--sizes") {
       options.sizes = true;
     } else {
-      std::fprintf(stderr,
-                   "usage: network_port [--repetitions R] [--transport tcp] [--between PID PID ADDRESS] "
-                   "[--only POINT | --sizes]\n");
+      std::fprintf(
+          stderr,
+          "usage: measure_network_port [--repetitions R] [--transport tcp] [--between PID PID ADDRESS] "
+          "[--only POINT | --sizes]\n");
       return 2;
     }
   }
