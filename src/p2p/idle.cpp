@@ -14,6 +14,9 @@ constexpr std::uint32_t looks_before_yield = 4000;
 
 constexpr std::uint32_t looks_before_yield_threaded = 16;
 
+/// A look at a network is a system call.
+constexpr std::uint32_t looks_before_yield_networked = 50;
+
 /// Yields before sleeping when ranks share cores. A sleep and a wake-up cost about 5 us, a turn of 8 ranks on
 /// 2 cores about 4 us.
 constexpr std::uint32_t yields_before_sleep = 20;
@@ -37,11 +40,14 @@ void Idle::pause() {
 void Idle::pause_spinning() {
   const bool threaded = engine_.lock_.enabled();
   if (looks_ == 1) engine_.prepare_next_send();
-  if (looks_ < looks_before_yield && !threaded) return;
+  const std::uint32_t looks = threaded          ? looks_before_yield_threaded
+                              : engine_.remote_ ? looks_before_yield_networked
+                                                : looks_before_yield;
+  if (looks_ < looks && !threaded) return;
   EngineLock::Released released(engine_.lock_);
   // With several threads in MPI, letting go of a mutex does not let another thread have it unless it gets to
   // run.
-  if (looks_ >= (threaded ? looks_before_yield_threaded : looks_before_yield)) ::sched_yield();
+  if (looks_ >= looks) ::sched_yield();
 }
 
 void Idle::pause_sharing() {

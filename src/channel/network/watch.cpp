@@ -148,7 +148,8 @@ bool Watch::hear(Line& line, int& error) {
 
 bool Watch::has_other_line(PeerId peer, int socket) const {
   for (const auto& [other, line] : lines_)
-    if (other != socket && line.state != State::accepted && line.peer == peer) return true;
+    if (other != socket && (line.state == State::met || line.state == State::asked) && line.peer == peer)
+      return true;
   return false;
 }
 
@@ -179,9 +180,10 @@ void Watch::on_event(int socket, std::vector<Loss>& losses) {
       return;
     }
   }
-  // A line that has not answered may lead to another host of the same address.
-  const bool counts = line.state == State::met ||
-                      (line.state == State::asked && error != EPROTO && !has_other_line(line.peer, socket));
+  // A line that has not answered may lead to another host of the same address, and of several lines to the
+  // same process, over several addresses or from both sides, who has made them closes all but one.
+  const bool known = line.state == State::met || (line.state == State::asked && error != EPROTO);
+  const bool counts = known && !has_other_line(line.peer, socket);
   if (counts) {
     const bool closed = error == 0 || error == ECONNRESET || error == EPIPE;
     losses.push_back({line.peer, closed,
