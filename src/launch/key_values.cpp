@@ -11,6 +11,7 @@
 #include "base/plugin.hpp"
 #include "base/whole_number.hpp"
 #include "launch/pmi1.hpp"
+#include "launch/pmi2.hpp"
 #include "launch/pmi_place.hpp"
 #include "launch/pmix/plugin.hpp"
 
@@ -53,6 +54,12 @@ Result<UniqueFd> launcher_descriptor() {
   return UniqueFd(*fd);
 }
 
+/// Whether PMI_FD is that of Slurm's plugin pmi2, which names the step in PMI_JOBID. Hydra may run below it
+/// (its proxies are started by srun), hands the variable on, and sets one of its own.
+bool is_slurm() {
+  return !variable("PMI_JOBID").empty() && variable("MPI_LOCALNRANKS").empty();
+}
+
 Result<PmiPlace> pmi_place() {
   const auto rank = whole_number<std::uint32_t>(variable("PMI_RANK"));
   if (!rank) return bad_variable("PMI_RANK", "is not a rank (a whole number from 0)");
@@ -90,10 +97,11 @@ Result<std::unique_ptr<KeyValues>> find_key_values() {
     return found;
   }
   if (!variable("PMI_FD").empty()) {
+    const bool speaks_pmi2 = is_slurm();
     auto place = pmi_place();
     if (!place) return std::unexpected(std::move(place).error());
     unset_launcher_variables();
-    return Pmi1::connect(std::move(*place));
+    return speaks_pmi2 ? Pmi2::connect(std::move(*place)) : Pmi1::connect(std::move(*place));
   }
   return nullptr;
 }
