@@ -54,10 +54,24 @@ Result<UniqueFd> launcher_descriptor() {
   return UniqueFd(*fd);
 }
 
-/// Whether PMI_FD is that of Slurm's plugin pmi2, which names the step in PMI_JOBID. Hydra may run below it
-/// (its proxies are started by srun), hands the variable on, and sets one of its own.
+bool is_socket(int fd) {
+  struct stat status{};
+  return ::fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+/// Hydra may run below srun, whose variables it hands on to its ranks: its own descriptor then comes first.
+bool is_hydra() {
+  const auto fd = whole_number<int>(variable("PMI_FD"));
+  return fd && is_socket(*fd) && !variable("MPI_LOCALNRANKS").empty();
+}
+
+/// Whether PMI_FD is that of Slurm's plugin pmi2, which names the step in PMI_JOBID.
 bool is_slurm() {
-  return !variable("PMI_JOBID").empty() && variable("MPI_LOCALNRANKS").empty();
+  return !variable("PMI_JOBID").empty() && !is_hydra();
+}
+
+bool is_pmix() {
+  return !variable("PMIX_NAMESPACE").empty() && !variable("PMIX_RANK").empty() && !is_hydra();
 }
 
 Result<PmiPlace> pmi_place() {
@@ -91,7 +105,7 @@ Result<std::unique_ptr<KeyValues>> connect_pmix() {
 }  // namespace
 
 Result<std::unique_ptr<KeyValues>> find_key_values() {
-  if (!variable("PMIX_NAMESPACE").empty() && !variable("PMIX_RANK").empty()) {
+  if (is_pmix()) {
     auto found = connect_pmix();
     unset_launcher_variables();
     return found;
