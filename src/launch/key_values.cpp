@@ -11,6 +11,7 @@
 #include "base/plugin.hpp"
 #include "base/whole_number.hpp"
 #include "launch/pmi1.hpp"
+#include "launch/pmi2.hpp"
 #include "launch/pmi_place.hpp"
 #include "launch/pmix/plugin.hpp"
 
@@ -53,6 +54,26 @@ Result<UniqueFd> launcher_descriptor() {
   return UniqueFd(*fd);
 }
 
+bool is_socket(int fd) {
+  struct stat status{};
+  return ::fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+/// Hydra may run below srun, whose variables it hands on to its ranks: its own descriptor then comes first.
+bool is_hydra() {
+  const auto fd = whole_number<int>(variable("PMI_FD"));
+  return fd && is_socket(*fd) && !variable("MPI_LOCALNRANKS").empty();
+}
+
+/// Whether PMI_FD is that of Slurm's plugin pmi2, which names the step in PMI_JOBID.
+bool is_slurm() {
+  return !variable("PMI_JOBID").empty() && !is_hydra();
+}
+
+bool is_pmix() {
+  return !variable("PMIX_NAMESPACE").empty() && !variable("PMIX_RANK").empty() && !is_hydra();
+}
+
 Result<PmiPlace> pmi_place() {
   const auto rank = whole_number<std::uint32_t>(variable("PMI_RANK"));
   if (!rank) return bad_variable("PMI_RANK", "is not a rank (a whole number from 0)");
@@ -84,16 +105,17 @@ Result<std::unique_ptr<KeyValues>> connect_pmix() {
 }  // namespace
 
 Result<std::unique_ptr<KeyValues>> find_key_values() {
-  if (!variable("PMIX_NAMESPACE").empty() && !variable("PMIX_RANK").empty()) {
+  if (is_pmix()) {
     auto found = connect_pmix();
     unset_launcher_variables();
     return found;
   }
   if (!variable("PMI_FD").empty()) {
+    const bool speaks_pmi2 = is_slurm();
     auto place = pmi_place();
     if (!place) return std::unexpected(std::move(place).error());
     unset_launcher_variables();
-    return Pmi1::connect(std::move(*place));
+    return speaks_pmi2 ? Pmi2::connect(std::move(*place)) : Pmi1::connect(std::move(*place));
   }
   return nullptr;
 }

@@ -4,43 +4,25 @@
 #include <optional>
 
 #include "base/whole_number.hpp"
+#include "launch/pmi_words.hpp"
 #include "launch/value_parts.hpp"
 
 namespace isthmus::launch {
 namespace {
 
-/// The value of `name` in a line of `name=value` words.
+/// The value of `name` in a line.
 std::optional<std::string_view> word(std::string_view line, std::string_view name) {
-  while (!line.empty()) {
-    const std::size_t end = std::min(line.find(' '), line.size());
-    const std::string_view one = line.substr(0, end);
-    if (one.size() > name.size() && one.starts_with(name) && one[name.size()] == '=')
-      return one.substr(name.size() + 1);
-    line.remove_prefix(std::min(end + 1, line.size()));
-  }
-  return std::nullopt;
-}
-
-/// Of an answer that does not serve, what there is room for in a sentence.
-std::string shown(std::string_view line) {
-  std::string text(line.substr(0, 80));
-  std::ranges::replace_if(text, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
-  return "'" + text + "'";
+  return pmi_word(line, ' ', name);
 }
 
 std::unexpected<Error> not_an_answer(std::string_view line, std::string_view expected) {
-  return fail(ErrorClass::other, "what the launcher says on PMI_FD is not PMI-1: " + shown(line) +
+  return fail(ErrorClass::other, "what the launcher says on PMI_FD is not PMI-1: " + pmi_shown(line) +
                                      " instead of cmd=" + std::string(expected));
-}
-
-std::string key_of(std::uint32_t rank, std::string_view key, std::size_t part) {
-  return std::to_string(rank) + "-" + std::string(key) + "-" + std::to_string(part);
 }
 
 /// Of numbers that a job can do without: -1 where there is none.
 std::int32_t number_or_none(const Result<std::string>& line, std::string_view name) {
-  if (!line) return -1;
-  return whole_number<std::int32_t>(word(*line, name).value_or("")).value_or(-1);
+  return line ? pmi_number(*line, ' ', name) : -1;
 }
 
 constexpr std::size_t shortest_limit = 32;  // of values, below which a launcher is not one
@@ -78,14 +60,14 @@ Result<std::string> Pmi1::ask(const std::string& request, std::string_view answe
   if (!line) return line;
   if (word(*line, "cmd") != answer) return not_an_answer(*line, answer);
   if (word(*line, "rc").value_or("0") != "0")
-    return fail(ErrorClass::other, "the launcher refuses '" + request + "': " + shown(*line));
+    return fail(ErrorClass::other, "the launcher refuses '" + request + "': " + pmi_shown(*line));
   return line;
 }
 
 Result<> Pmi1::put(std::string_view key, std::string_view value) {
   const auto parts = to_parts(value, longest_value_);
   for (std::size_t i = 0; i < parts.size(); ++i)
-    ISTHMUS_TRY(ask("cmd=put kvsname=" + space_ + " key=" + key_of(rank_, key, i) + " value=" + parts[i],
+    ISTHMUS_TRY(ask("cmd=put kvsname=" + space_ + " key=" + pmi_key(rank_, key, i) + " value=" + parts[i],
                     "put_result"));
   return {};
 }
@@ -97,7 +79,7 @@ Result<> Pmi1::fence() {
 
 Result<std::string> Pmi1::get(std::uint32_t rank, std::string_view key) {
   return from_parts([&](std::size_t part) -> Result<std::string> {
-    auto line = ask("cmd=get kvsname=" + space_ + " key=" + key_of(rank, key, part), "get_result");
+    auto line = ask("cmd=get kvsname=" + space_ + " key=" + pmi_key(rank, key, part), "get_result");
     if (!line) return line;
     return std::string(word(*line, "value").value_or(""));
   });

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "launch/key_values.hpp"
+#include "launch/launcher_socket.hpp"
+#include "launch/pmi_place.hpp"
+
+namespace isthmus::launch {
+
+/// PMI-2, as Slurm speaks it (`srun --mpi=pmi2`): after a first line, messages of `name=value;` behind their
+/// length in six characters, one answer to each. Source: the MPICH wiki's "PMI v2 Wire Protocol", and what
+/// Slurm 22.05 says.
+class Pmi2 final : public KeyValues {
+ public:
+  static Result<std::unique_ptr<KeyValues>> connect(PmiPlace place);
+
+  [[nodiscard]] std::string_view protocol() const noexcept override { return "PMI-2"; }
+  [[nodiscard]] std::uint32_t rank() const noexcept override { return place_.rank; }
+  [[nodiscard]] std::uint32_t size() const noexcept override { return place_.size; }
+  [[nodiscard]] std::int32_t universe() const noexcept override { return universe_; }
+  [[nodiscard]] std::int32_t appnum() const noexcept override { return appnum_; }
+  [[nodiscard]] std::string_view job() const noexcept override { return place_.job; }
+
+  Result<> put(std::string_view key, std::string_view value) override;
+  Result<> fence() override;
+  Result<std::string> get(std::uint32_t rank, std::string_view key) override;
+  [[noreturn]] void abort(int code, std::string_view line) noexcept override;
+  Result<> finalize() override;
+
+ private:
+  explicit Pmi2(PmiPlace place) noexcept : socket_(std::move(place.fd)), place_(std::move(place)) {}
+
+  Result<> introduce();
+  /// The answer to command `name` with `words` ("name=value;"...); an answer that tells an error is one.
+  Result<std::string> ask(std::string_view name, const std::string& words = {},
+                          LauncherSocket::Milliseconds within = LauncherSocket::patience);
+
+  LauncherSocket socket_;
+  PmiPlace place_;  ///< without its descriptor
+  std::int32_t universe_ = -1;
+  std::int32_t appnum_ = -1;
+};
+
+}  // namespace isthmus::launch
