@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view mark = "isth";
 constexpr std::uint8_t version = 1;
-constexpr std::size_t longest_text = 4096;
+constexpr std::size_t longest_text = 65536;
 
 constexpr std::array namespace_files{"/proc/self/ns/ipc", "/proc/self/ns/mnt",  "/proc/self/ns/net",
                                      "/proc/self/ns/pid", "/proc/self/ns/user", "/proc/self/ns/uts"};
