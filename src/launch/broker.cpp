@@ -99,6 +99,14 @@ void Broker::offer_region(UniqueFd region) {
   wake();
 }
 
+void Broker::offer_nothing() {
+  {
+    const std::lock_guard lock(mutex_);
+    has_nothing_ = true;
+  }
+  wake();
+}
+
 std::vector<Broker::Visitor> Broker::visitors() const {
   const std::lock_guard lock(mutex_);
   return visitors_;
@@ -193,6 +201,7 @@ void Broker::serve(Guest& guest) {
     guest.admitted = true;
     visitors_.push_back({guest.request->rank, credentials_of(guest.socket.get())});
   }
+  if (has_nothing_) guest.leaves = true;
   if (!region_) return;
   wire::VisitAnswer answer;
   answer.rank = rank_;

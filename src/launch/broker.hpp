@@ -50,6 +50,8 @@ class Broker {
   void admit(const wire::JobKey& key);
   /// From now on guests that ask for the job's region get `region`; before, they wait.
   void offer_region(UniqueFd region);
+  /// From now on they are sent away: the region has no descriptor.
+  void offer_nothing();
   [[nodiscard]] std::vector<Visitor> visitors() const;
 
  private:
@@ -84,6 +86,7 @@ class Broker {
   bool closing_ = false;
   std::optional<wire::JobKey> key_;
   UniqueFd region_;
+  bool has_nothing_ = false;
   std::vector<UniqueFd> listeners_;
   std::vector<std::string> paths_;
   std::vector<Visitor> visitors_;

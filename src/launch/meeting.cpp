@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <map>
 #include <thread>
@@ -19,6 +20,7 @@ using Ranks = std::vector<std::uint32_t>;
 
 constexpr std::string_view place_key = "place";
 constexpr std::string_view verdict_key = "met";
+constexpr std::string_view segment_key = "segment";
 constexpr const char* shm_folder = "/dev/shm";
 
 /// How long members may take from the last fence to their slots. They do nothing else in between.
@@ -41,6 +43,7 @@ class Meeting {
         settings_(settings),
         ways_(ways),
         rank_(launcher.rank()),
+        job_(launcher.job()),
         mine_(std::move(mine)),
         inherited_(std::move(inherited)) {}
 
@@ -62,7 +65,11 @@ class Meeting {
   Result<std::unique_ptr<Broker>> open_broker();
   Result<SharedRegion> enter_or_found();
   Result<SharedRegion> enter(std::uint32_t rank);
-  Result<SharedRegion> found(std::uint32_t slots) const;
+  [[nodiscard]] wire::RegionShape shape() const;
+  [[nodiscard]] wire::RegionView::Format format() const;
+  [[nodiscard]] bool needs_segment() const;
+  Result<> make_segment();
+  void leave_segment();
   Result<> take_slot(Met& met);
   Result<> wait_for_members(const Met& met) const;
   Result<bool> all_content(const Met& met);
@@ -76,11 +83,13 @@ class Meeting {
   const Settings& settings_;
   const std::span<const Way> ways_;
   const std::uint32_t rank_;
+  const std::string job_;
   Place mine_;
   std::optional<SharedRegion> inherited_;
   std::vector<Place> places_;  ///< by rank
   std::map<std::array<std::uint8_t, 16>, Group> groups_;
   std::vector<Refusal> tried_;
+  std::optional<SharedRegion> segment_;  ///< made before the meeting, for the case that it is founded here
 };
 
 Result<> Meeting::exchange() {
@@ -143,6 +152,7 @@ Result<Met> Meeting::hold() {
           return fail(ErrorClass::arg, "ISTHMUS_RENDEZVOUS_DIR='" + settings_.rendezvous_dir +
                                            "' is no folder to meet in: " + opened.error().text());
       static_cast<void>((*broker)->open_folder(shm_folder));  // who looks there in vain tells why
+      ISTHMUS_TRY(make_segment());
     }
     ISTHMUS_TRY(launcher_.fence());
   }
@@ -151,7 +161,10 @@ Result<Met> Meeting::hold() {
     (*broker)->admit(places_[group.ranks.front()].key);
     auto region = enter_or_found();
     if (!region) return std::unexpected(std::move(region).error());
-    (*broker)->offer_region(UniqueFd(::fcntl(region->fd.get(), F_DUPFD_CLOEXEC, 0)));
+    if (region->fd)
+      (*broker)->offer_region(UniqueFd(::fcntl(region->fd.get(), F_DUPFD_CLOEXEC, 0)));
+    else
+      (*broker)->offer_nothing();
     region->view.roster(rank_).store(wire::RosterState::met, std::memory_order_release);
     met = Met{.region = std::move(*region)};
   } else {
@@ -176,17 +189,24 @@ Result<Met> Meeting::hold() {
 
 Result<SharedRegion> Meeting::enter_or_found() {
   const Ranks& candidates = groups_.at(mine_.boot).ranks;
-  auto next = candidates.begin();
-  for (; *next < rank_; ++next)
-    if (auto region = enter(*next)) return region;
-  return found(static_cast<std::uint32_t>(candidates.end() - next));
+  for (auto next = candidates.begin(); *next < rank_; ++next)
+    if (auto region = enter(*next)) {
+      leave_segment();
+      return region;
+    }
+  if (segment_) return std::move(*segment_);
+  return make_region(shape(), format());
 }
 
 Result<SharedRegion> Meeting::enter(std::uint32_t rank) {
   const wire::JobKey& key = places_[groups_.at(mine_.boot).ranks.front()].key;
+  int segment = -1;
+  if (mine_.shares(Namespace::ipc, places_[rank]) && !mine_.shares(Namespace::net, places_[rank]))
+    if (const auto text = launcher_.get(rank, segment_key))
+      std::from_chars(text->data(), text->data() + text->size(), segment);
   std::string reasons;
   for (const Way& way : ways_) {
-    auto region = way.enter({mine_, places_[rank], rank_, key, settings_});
+    auto region = way.enter({mine_, places_[rank], rank_, key, settings_, rank, segment});
     if (region && region->view.world() == places_.size()) return region;
     reasons += (reasons.empty() ? "" : "; ") + std::string(way.name) + ": " +
                (region ? "a region of a job of another size" : region.error().text());
@@ -195,17 +215,55 @@ Result<SharedRegion> Meeting::enter(std::uint32_t rank) {
   return fail(ErrorClass::other, std::move(reasons));
 }
 
-/// For this process and those of higher rank.
-Result<SharedRegion> Meeting::found(std::uint32_t slots) const {
-  const auto world = static_cast<std::uint32_t>(places_.size());
+/// Whether a System V segment may be the only memory that this process can have in common with others: it has
+/// no descriptor that could be handed over, so whoever comes through a socket would come in vain.
+bool Meeting::needs_segment() const {
+  bool wanted = false;
+  for (const std::uint32_t rank : groups_.at(mine_.boot).ranks) {
+    const Place& other = places_[rank];
+    const bool ipc = mine_.shares(Namespace::ipc, other);
+    if (rank == rank_) continue;
+    if (mine_.shares(Namespace::net, other) || (mine_.has_folder && other.has_folder) ||
+        (mine_.shm != 0 && mine_.shm == other.shm) || (ipc && rank < rank_))
+      return false;
+    wanted = wanted || ipc;
+  }
+  return wanted;
+}
+
+/// Publishes the segment's id: that it has none, too, because a launcher may wait for a key that nobody puts.
+Result<> Meeting::make_segment() {
+  int id = -1;
+  if (needs_segment())
+    if (auto made = make_segment_region(shape(), format())) {
+      id = made->segment;
+      segment_ = std::move(made->region);
+    }
+  return launcher_.put(segment_key, std::to_string(id));
+}
+
+void Meeting::leave_segment() {
+  if (!segment_) return;
+  segment_->view.roster(rank_).store(wire::RosterState::finalized, std::memory_order_release);
+  segment_.reset();
+}
+
+/// Slots for this process and the candidates of higher rank.
+wire::RegionShape Meeting::shape() const {
+  const Ranks& candidates = groups_.at(mine_.boot).ranks;
+  const auto slots =
+      static_cast<std::uint32_t>(candidates.end() - std::ranges::lower_bound(candidates, rank_));
+  return wire::RegionShape::of(slots, static_cast<std::uint32_t>(places_.size()),
+                               ring_geometry(settings_, slots));
+}
+
+wire::RegionView::Format Meeting::format() const {
   const std::int32_t universe = launcher_.universe();
-  const std::string job(launcher_.job());
-  auto region = make_region(wire::RegionShape::of(slots, world, ring_geometry(settings_, slots)),
-                            {.key = places_[groups_.at(mine_.boot).ranks.front()].key,
-                             .universe = universe > 0 ? static_cast<std::uint32_t>(universe) : world,
-                             .job = job.c_str(),
-                             .host = mine_.host.c_str()});
-  return region;
+  return {.key = places_[groups_.at(mine_.boot).ranks.front()].key,
+          .universe = universe > 0 ? static_cast<std::uint32_t>(universe)
+                                   : static_cast<std::uint32_t>(places_.size()),
+          .job = job_.c_str(),
+          .host = mine_.host.c_str()};
 }
 
 /// Reads off the roster who is here and in which order.

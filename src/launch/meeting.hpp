@@ -36,6 +36,8 @@ struct Approach {
   std::uint32_t rank;  ///< of this process
   const wire::JobKey& key;
   const Settings& settings;
+  std::uint32_t their_rank = 0;
+  int their_segment = -1;  ///< System V segment that they may found their region in, -1 for none
 };
 
 /// One way to come into another's region; waits until it has one. The reason of a failure is a part of a

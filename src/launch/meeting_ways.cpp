@@ -1,4 +1,7 @@
 #include <array>
+#include <chrono>
+#include <string>
+#include <thread>
 
 #include "launch/broker.hpp"
 #include "launch/meeting.hpp"
@@ -28,7 +31,27 @@ Result<SharedRegion> ask_in(const Approach& approach, const std::string& folder)
   return ask(approach, *address);
 }
 
-constexpr std::array<Way, 3> ways{{
+/// Waits until its maker has decided where it is: in the segment, or with others.
+Result<SharedRegion> enter_segment(const Approach& approach) {
+  if (!approach.mine.shares(Namespace::ipc, approach.theirs)) return fail(ErrorClass::other, "not shared");
+  if (approach.their_segment < 0) return fail(ErrorClass::other, "it has no segment");
+  auto region = open_segment_region(approach.their_segment);
+  if (!region) return region;
+  if (region->view.header().key != approach.key || approach.their_rank >= region->view.world())
+    return fail(ErrorClass::intern, "the segment is of another job");
+  const auto& theirs = region->view.roster(approach.their_rank);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(answer_seconds);
+  while (theirs.load(std::memory_order_acquire) == wire::RosterState::absent) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return fail(ErrorClass::other, "it does not answer within " + std::to_string(answer_seconds) + " s");
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  if (theirs.load(std::memory_order_acquire) == wire::RosterState::finalized)
+    return fail(ErrorClass::other, "it has met others");
+  return region;
+}
+
+constexpr std::array<Way, 4> ways{{
     {"abstract socket",
      [](const Approach& approach) { return ask(approach, BrokerAddress::abstract(approach.theirs.socket)); }},
     {"ISTHMUS_RENDEZVOUS_DIR",
@@ -38,6 +61,7 @@ constexpr std::array<Way, 3> ways{{
      }},
     // A socket in it, not a file: memory in it is limited, 64 MB in most containers, a memfd is not.
     {"/dev/shm", [](const Approach& approach) { return ask_in(approach, "/dev/shm"); }},
+    {"IPC namespace", enter_segment},
 }};
 
 }  // namespace

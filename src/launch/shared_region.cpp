@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,6 +66,36 @@ Result<SharedMapping> SharedMapping::map(int fd, std::uint64_t bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (address == MAP_FAILED) return cannot_make("mmap", bytes, " (is `ulimit -v` too low?)");
   return SharedMapping({static_cast<std::byte*>(address), bytes});
+}
+
+Result<SharedMapping> SharedMapping::attach(int segment) {
+  shmid_ds status{};
+  if (::shmctl(segment, IPC_STAT, &status) != 0) return fail(ErrorClass::other, "shmctl: " + reason(errno));
+  void* address = ::shmat(segment, nullptr, 0);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): what shmat returns
+  if (address == reinterpret_cast<void*>(-1)) return fail(ErrorClass::other, "shmat: " + reason(errno));
+  return SharedMapping({static_cast<std::byte*>(address), status.shm_segsz});  // munmap detaches
+}
+
+Result<SegmentRegion> make_segment_region(const wire::RegionShape& shape,
+                                          const wire::RegionView::Format& format) {
+  auto layout = wire::RegionLayout::make(shape);
+  if (!layout) return std::unexpected(std::move(layout).error());
+  const int segment = ::shmget(IPC_PRIVATE, layout->bytes, IPC_CREAT | SHM_NORESERVE | 0600);
+  if (segment < 0) return cannot_make("shmget", layout->bytes);
+  auto mapping = SharedMapping::attach(segment);
+  ::shmctl(segment, IPC_RMID, nullptr);
+  if (!mapping) return std::unexpected(std::move(mapping).error());
+  const auto view = wire::RegionView::format(mapping->memory(), *layout, format);
+  return SegmentRegion{segment, {{}, std::make_shared<const SharedMapping>(std::move(*mapping)), view}};
+}
+
+Result<SharedRegion> open_segment_region(int segment) {
+  auto mapping = SharedMapping::attach(segment);
+  if (!mapping) return std::unexpected(std::move(mapping).error());
+  const auto view = wire::RegionView::open(mapping->memory());
+  if (!view) return fail(view.error().error_class(), view.error().text());
+  return SharedRegion{{}, std::make_shared<const SharedMapping>(std::move(*mapping)), *view};
 }
 
 Result<SharedRegion> make_region(const wire::RegionShape& shape, const wire::RegionView::Format& format) {

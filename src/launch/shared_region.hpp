@@ -27,6 +27,8 @@ class SharedMapping {
 
   /// Maps the first `bytes` of `fd`. Reserves address space only: pages come into being when touched.
   static Result<SharedMapping> map(int fd, std::uint64_t bytes);
+  /// Maps all of a System V segment.
+  static Result<SharedMapping> attach(int segment);
 
   [[nodiscard]] std::span<std::byte> memory() const noexcept { return memory_; }
 
@@ -37,7 +39,7 @@ class SharedMapping {
 
 /// A job's region: the memfd, its mapping and the view of it.
 struct SharedRegion {
-  UniqueFd fd;  ///< close-on-exec
+  UniqueFd fd;  ///< close-on-exec; empty for a System V segment
   std::shared_ptr<const SharedMapping> mapping;
   wire::RegionView view;
 };
@@ -49,6 +51,18 @@ Result<SharedRegion> make_region(const wire::RegionShape& shape, const wire::Reg
 /// Takes over a region that another process made, and `fd` with it, which becomes close-on-exec. Refuses what
 /// is not a memfd of sealed size with a valid header, and leaves such a descriptor alone.
 Result<SharedRegion> open_region(int fd);
+
+/// A region in a System V segment, for processes that have an IPC namespace in common and nothing else, and
+/// the segment's id. It is marked for removal at once: it goes with its last process, and Linux lets others
+/// of the same user attach until then.
+struct SegmentRegion {
+  int segment;
+  SharedRegion region;
+};
+Result<SegmentRegion> make_segment_region(const wire::RegionShape& shape,
+                                          const wire::RegionView::Format& format);
+/// Refuses what is no region of Isthmus.
+Result<SharedRegion> open_segment_region(int segment);
 
 /// The geometry for `ranks`, with what the user has set in place of the defaults.
 wire::RingGeometry ring_geometry(const Settings& settings, std::uint32_t ranks);

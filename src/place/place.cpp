@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view mark = "isth";
 constexpr std::uint8_t version = 1;
-constexpr std::size_t longest_text = 4096;
+constexpr std::size_t longest_text = 65536;
 
 constexpr std::array namespace_files{"/proc/self/ns/ipc", "/proc/self/ns/mnt",  "/proc/self/ns/net",
                                      "/proc/self/ns/pid", "/proc/self/ns/user", "/proc/self/ns/uts"};
@@ -135,6 +135,8 @@ Result<Place> Place::here() {
     struct stat status{};
     if (::stat(namespace_files[i], &status) == 0) place.namespaces[i] = status.st_ino;
   }
+  struct stat shm{};
+  if (::stat("/dev/shm", &shm) == 0) place.shm = shm.st_dev;
   place.pid = static_cast<std::uint32_t>(::getpid());
   place.uid = ::getuid();
   auto cpus = CpuSet::affinity();
@@ -169,6 +171,7 @@ std::string Place::encode() const {
   out.number(socket);
   out.bytes(key);
   out.bytes(region);
+  out.number(shm);
   out.byte(has_folder ? 1 : 0);
   for (const std::int32_t index : {package, numa, core})
     out.number(static_cast<std::uint64_t>(std::max(index, -1) + std::int64_t{1}));
@@ -194,6 +197,7 @@ Result<Place> Place::decode(std::string_view bytes) {
   place.socket = in.number();
   in.bytes(place.key);
   in.bytes(place.region);
+  place.shm = in.number();
   place.has_folder = in.byte() != 0;
   for (std::int32_t* index : {&place.package, &place.numa, &place.core})
     *index = in.index();

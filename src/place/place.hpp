@@ -32,6 +32,7 @@ struct Place {
   std::uint64_t socket = 0;  ///< names its broker's sockets
   Secret key{};              ///< what its broker asks for, if it is the first of its kernel
   Secret region{};           ///< key of the region that it inherited, zeros if none
+  std::uint64_t shm = 0;     ///< which file system /dev/shm is, 0 if there is none
   bool has_folder = false;   ///< ISTHMUS_RENDEZVOUS_DIR is set
   std::int32_t package = -1, numa = -1, core = -1;  ///< what it is bound to, -1 if not to one
   std::string device;                               ///< of the ivshmem device that it may use, empty if none

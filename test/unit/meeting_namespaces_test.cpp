@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -254,6 +255,19 @@ TEST_F(MeetingBehindWalls, NeedsASharedDevShmAlone) {
   EXPECT_THAT(meet_behind({.ipc = true, .net = true, .pid = true, .uts = true}), ElementsAre(3, 3, 3));
   EXPECT_THAT(meet_behind({.ipc = true, .net = true, .pid = true, .user = true, .uts = true}),
               ElementsAre(3, 3, 3));
+}
+
+TEST_F(MeetingBehindWalls, NeedsASharedIpcNamespaceAloneAndLeavesNoSegment) {
+  const auto segments = [] {
+    shm_info info{};
+    ::shmctl(0, SHM_INFO, reinterpret_cast<shmid_ds*>(&info));
+    return info.used_ids;
+  };
+  const int before = segments();
+  EXPECT_THAT(meet_behind({.shm = true, .net = true, .pid = true, .uts = true}), ElementsAre(3, 3, 3));
+  EXPECT_THAT(meet_behind({.shm = true, .net = true, .pid = true, .user = true, .uts = true}),
+              ElementsAre(3, 3, 3));
+  EXPECT_EQ(segments(), before);
 }
 
 TEST_F(MeetingBehindWalls, NeedsASharedFolderAlone) {
