@@ -197,6 +197,17 @@ with suite.case("a launcher that fails, is missing, or finds no mpiexec is said 
     suite.expect(local("-n", 1, "--hosts", "a", "true", launcher=bare), status=1, err=rf"host a: .*is Isthmus installed there as here, in {PREFIX}\?")
     suite.expect(local("-n", 1, "--hosts", "a", "--head-address", "127.0.0.2:x", "true"), status=1, err=r"cannot connect to port \d+ .*--head-address")
 
+with suite.case("ssh is asked without a password, for another host only"):
+    (suite.tmp / "path").mkdir()
+    shutil.move(script("ssh", f'echo "$@" > {suite.tmp}/asked; for last; do :; done; exec sh -c "$last"\n'), suite.tmp / "path")
+    env = {"PATH": f"{suite.tmp}/path:{os.environ['PATH']}"}
+    expect_lines(suite.run([MPIEXEC, "-n", 2, "--hosts", "localhost,n.example", "echo", "x"], env=env, timeout=20), ["x", "x"])
+    asked = (suite.tmp / "asked").read_text()
+    assert re.match(rf"-x -o BatchMode=yes -o ConnectTimeout=10 n\.example exec {MPIEXEC} --agent 1 \d+ ", asked), asked
+    (suite.tmp / "asked").unlink()
+    expect_lines(suite.run([MPIEXEC, "-n", 2, "--hosts", "localhost:2", "echo", "x"], env=env), ["x", "x"])
+    assert not (suite.tmp / "asked").exists()
+
 FAKE = """import re, socket, struct, sys, time
 host, port = re.search(r"--agent (\\d+) (\\d+)", sys.argv[2]).groups()
 key = sys.stdin.readline().strip()
@@ -286,8 +297,9 @@ with contextlib.ExitStack() as stack:
     with hosts_case("programs of MPICH run on two hosts, two ranks each"):
         need_mpich()
         # UCX, below MPICH, takes processes of equal number for one where the hosts' boot ids are equal, as those of namespaces are.
+        # Ended by MPI_Abort: in MPI_Finalize, one in ten runs of MPICH 4.0.2 waits for ever for answers of peers that have stopped to look.
         suite.run([*hosts.on("h2"), "sh", "-c", "for i in $(seq 100); do /bin/true; done"])
-        suite.expect(suite.run(over("h1,h2", "-n", 4, MPICH), env={"UCX_TLS": "tcp,self"}, timeout=60), out="4 ranks, 0 failures")
+        suite.expect(suite.run(over("h1,h2", "-n", 4, MPICH, "abort"), env={"UCX_TLS": "tcp,self"}, timeout=60), status=9, out="4 ranks, 0 failures")
 
     with hosts_case("containers on hosts"):
         inside = "unshare -Urmpuinf --mount-proc sh -c 'echo $$ \"$@\"' sh"
