@@ -77,7 +77,7 @@ class Rank {
 
   void report() const {
     const auto& header = job_->region.header();
-    const auto& place = job_->region.block(job_->rank).place;
+    const auto& place = job_->region.block(job_->slot).place;
     std::printf(
         "rank=%u size=%u singleton=%d job=%s host=%s appnum=%d package=%d numa=%d core=%d idle=%s cores=%u "
         "universe=%u cells=%u bytes=%u pid_is_mine=%d\n",

@@ -87,10 +87,11 @@ class Hosts:
         self._run([*self.head, "ip", "link", "set", self._port(name), "up"])
 
     def netem(self, name, rules):
-        """Worsens what the host is sent, as `tc netem` has it ("delay 50ms loss 5%"); empty: as it was."""
-        subprocess.run([*self.head, "tc", "qdisc", "del", "dev", self._port(name), "root"], stderr=subprocess.DEVNULL)
-        if rules:
-            self._run([*self.head, "tc", "qdisc", "add", "dev", self._port(name), "root", "netem", *rules.split()])
+        """Worsens what the host is sent, as `tc netem` has it ("delay 50ms loss 5%"); empty: as it was. Whether this kernel can."""
+        qdisc = [*self.head, "tc", "qdisc"]
+        subprocess.run([*qdisc, "del", "dev", self._port(name), "root"], stderr=subprocess.DEVNULL)
+        words = ["add", "dev", self._port(name), "root", "netem", *rules.split()]
+        return not rules or subprocess.run([*qdisc, *words], stderr=subprocess.DEVNULL).returncode == 0
 
     def _port(self, name):
         return "v" + name[1:]

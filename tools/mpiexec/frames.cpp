@@ -77,7 +77,7 @@ void Link::write() {
 std::optional<Frame> Link::next() {
   while (true) {
     std::uint32_t length = 0;
-    if (received_.size() <= sizeof length) return std::nullopt;
+    if (received_.size() < sizeof length) return std::nullopt;
     std::memcpy(&length, received_.data(), sizeof length);
     if (length == 0 || length > longest_) {
       closed_ = true;

@@ -157,7 +157,7 @@ void Head::attend(Host& host) {
       host.closed_at = Clock::now();
     }
   }
-  if (host.finished && !host.over() && Clock::now() >= host.finished_at + launcher_patience)
+  if (host.finished && host.launcher_runs() && Clock::now() >= host.finished_at + launcher_patience)
     ::kill(host.launcher, SIGKILL);
   if (host.launcher_ended && !host.finished && Clock::now() >= *host.launcher_ended + last_words)
     explain_launcher(host);
@@ -264,7 +264,7 @@ void Head::ring(Alarm alarm) {
 
 void Head::fail(Host& host, const std::string& line) {
   host.lost = true;
-  if (!host.over()) ::kill(host.launcher, SIGKILL);
+  if (host.launcher_runs()) ::kill(host.launcher, SIGKILL);
   fail(fmt::format("host {}: {}", host.name, line), 1);
 }
 
@@ -275,7 +275,7 @@ void Head::fail(const std::string& line, int status, bool at_leisure) {
   if (!line.empty()) output_.message(line);
   tell_all(FrameKind::end, Packer().number(at_leisure).take());
   for (const Host& host : hosts_)
-    if (!host.link && !host.over()) ::kill(host.launcher, SIGTERM);
+    if (!host.link && host.launcher_runs()) ::kill(host.launcher, SIGTERM);
   set(Alarm::kill, grace);
 }
 
@@ -309,7 +309,7 @@ void Head::kill_all() {
   forwarded_[SIGKILL] = true;
   tell_all(FrameKind::kill);
   for (const Host& host : hosts_)
-    if ((!host.link || host.lost || host.finished) && !host.over()) ::kill(host.launcher, SIGKILL);
+    if ((!host.link || host.lost || host.finished) && host.launcher_runs()) ::kill(host.launcher, SIGKILL);
   set(Alarm::give_up, kill_patience);
 }
 
@@ -317,7 +317,7 @@ void Head::kill_all() {
 void Head::clean_up() {
   ::kill(-guard_.group(), SIGKILL);
   for (Host& host : hosts_)
-    if (!host.over()) ::waitpid(host.launcher, nullptr, 0);
+    if (host.launcher_runs()) ::waitpid(host.launcher, nullptr, 0);
   output_.drain();
   while (output_.has_pending()) {
     std::vector<pollfd> waited_for{{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};

@@ -44,7 +44,9 @@ class Head {
     Clock::time_point finished_at{};
     bool lost = false;
 
-    [[nodiscard]] bool over() const { return launcher < 0 || launcher_ended; }
+    [[nodiscard]] bool launcher_runs() const { return launcher >= 0 && !launcher_ended; }
+    /// Its last words may still be on their way when its launcher has ended.
+    [[nodiscard]] bool over() const { return !launcher_runs() && (launcher < 0 || finished || lost); }
   };
   enum class Alarm : std::uint8_t { timeout, connect, hint, kill, give_up };
   static constexpr std::size_t alarm_count = 5;

@@ -1,0 +1,331 @@
+# title: ranks on several hosts, through a launcher, with PMI-1
+# timeout: 240
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, "tools/dev")
+from namespaces import Hosts, why_not
+from suite import BUILT, PREFIX, Skip, Suite
+
+suite = Suite("hosts")
+MPIEXEC = PREFIX / "bin/mpiexec"
+PROBE = BUILT / "test/launch/launch_probe"
+no_hosts = why_not()
+
+
+def script(name, text):
+    path = suite.tmp / name
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+# A launcher whose hosts are all this one; the words of each call are kept in files.
+HERE = script("here", f'echo "$2" > {suite.tmp}/call.$1; exec sh -c "$2"\n')
+
+
+def expect_lines(result, lines, **options):
+    suite.expect(result, **options)
+    assert sorted(result.out.splitlines()) == sorted(lines), result
+
+
+@contextlib.contextmanager
+def running(command, ranks, seconds=10):
+    """A job whose ranks each say "up" and a number of theirs; its output goes to a file. Killed at the end if it still runs."""
+    with open(suite.tmp / "running", "w+") as out:
+        process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        try:
+            end = time.monotonic() + seconds
+            while Path(out.name).read_text().count("up ") < ranks:
+                assert time.monotonic() < end and process.poll() is None, Path(out.name).read_text()
+                time.sleep(0.02)
+            yield process, Path(out.name)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def vanish(command, seconds=5.0):
+    """Waits until `command` (a pgrep) finds nothing."""
+    end = time.monotonic() + seconds
+    while (found := suite.run(command).out) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not found, found
+
+
+def marked(seconds):
+    """A program that says "up" and sleeps, and how to find it: no other sleeps that long."""
+    return ["sh", "-c", f"echo up $$; exec sleep {seconds}"], ["pgrep", "-f", f"^sleep {seconds}$"]
+
+
+# --- without hosts -------------------------------------------------------------------------------------------------------------------
+
+
+def local(*words, launcher=HERE, timeout=20, **options):
+    return suite.run([MPIEXEC, "--launcher", launcher, *words], timeout=timeout, **options)
+
+
+with suite.case("ranks go in blocks by the hosts' slots, several programs too"):
+    show = ["sh", "-c", "echo $0 $ISTHMUS_WORLD_RANK/$ISTHMUS_WORLD_SIZE $ISTHMUS_LOCAL_RANK/$ISTHMUS_LOCAL_SIZE"]
+    expect_lines(local("-n", 3, "--hosts", "a,b:2", *show, "x"), ["x 0/3 0/1", "x 1/3 0/2", "x 2/3 1/2"])
+    expect_lines(local("-n", 4, "--hosts", "a,b", *show, "x"), ["x 0/4 0/2", "x 1/4 1/2", "x 2/4 0/2", "x 3/4 1/2"])
+    expect_lines(local("--hosts", "a,b:2", *show, "x"), ["x 0/3 0/1", "x 1/3 0/2", "x 2/3 1/2"])
+    expect_lines(local("-n", 1, "--hosts", "a:3,b", *show, "x"), ["x 0/1 0/1"])
+    result = local("--hosts", "a:2,b:2", "-n", 1, *show, "x", ":", "-n", 3, *show, "y")
+    expect_lines(result, ["x 0/4 0/2", "y 1/4 1/2", "y 2/4 0/2", "y 3/4 1/2"])
+
+with suite.case("the same from a host file"):
+    (suite.tmp / "hosts").write_text("# ours\n\na slots=2 # two\nb:1\n")
+    show = ["sh", "-c", "echo $ISTHMUS_WORLD_RANK $ISTHMUS_LOCAL_SIZE"]
+    expect_lines(local("--hostfile", suite.tmp / "hosts", *show), ["0 2", "1 2", "2 1"])
+
+with suite.case("names, slots, files and commands that make no sense are refused"):
+    for words, text in (
+        (["--hosts", "a,,b"], "not the name of a host"),
+        (["--hosts", "a:0"], "slots are a whole number"),
+        (["--hosts", "a:x"], "slots are a whole number"),
+        (["--hosts", "-oProxyCommand=x"], "not the name of a host"),
+        (["--hostfile", "/nowhere"], "No such file"),
+        (["--launcher", "x '"], "not closed"),
+    ):
+        suite.expect(suite.run([MPIEXEC, *words, "true"]), status=2, err=text)
+    suite.expect(suite.run([MPIEXEC, "--agent", "0"]), status=1, err="see --hosts")
+
+with suite.case("arguments, variables and the folder arrive as they are"):
+    words = ["a b", "'", '"$HOME"', "*", "", "\\n;&|"]
+    result = local("-n", 2, "--hosts", "a,b", "-x", "ODD=it's $x", "sh", "-c", 'printf "<%s>" "$@" "$ODD" "$PWD"; echo', "sh", *words)
+    expect_lines(result, ["".join(f"<{w}>" for w in [*words, "it's $x", os.getcwd()])] * 2)
+    folder = suite.tmp / "it's a folder"
+    folder.mkdir()
+    expect_lines(local("-n", 1, "--hosts", "a", "pwd", cwd=folder), [str(folder)])
+
+with suite.case("the key is on no command line"):
+    for call in suite.tmp.glob("call.*"):
+        assert not re.search(r"[0-9a-f]{32}", call.read_text()), call.read_text()
+
+with suite.case("rank 0 gets the standard input, all of it, the others none"):
+    text = "".join(f"line {i}\n" for i in range(30000))
+    result = local("-n", 2, "--hosts", "a,b", "sh", "-c", "cat | cksum", stdin=text)
+    empty = suite.run(["cksum"]).out
+    expect_lines(result, [suite.run(["cksum"], stdin=text).out.strip(), empty.strip()])
+
+with suite.case("much output arrives whole, with tags where they are wanted"):
+    result = local("-n", 4, "--hosts", "a:2,b:2", "--tag-output", PROBE, "flood=300000")
+    suite.expect(result)
+    lines = result.out.splitlines()
+    assert len(lines) >= 4 * 3000 and all(re.fullmatch(r"\[(\d)\] ([a-d])\2* rank 10\1", line) for line in lines), lines[:5]
+
+with suite.case("ranks find their places in regions of their own"):
+    result = local("-n", 4, "--hosts", "a:2,b:2", PROBE, "join", "report", "finalize")
+    suite.expect(result)
+    for rank in range(4):
+        suite.expect(result, out=rf"^rank={rank} size=4 singleton=0 .*appnum=0 .*pid_is_mine=1$")
+
+with suite.case("exit statuses are those of one host, with the host that has failed in the line"):
+    def fails(status, err, action, *, options=()):
+        result = local("-n", 4, *options, "--hosts", "a:2,b:2", PROBE, "join", f"2:{action}", "sleep=30", timeout=10)
+        suite.expect(result, status=status, err=err, within=5)
+        assert result.err.count("mpiexec:") == 1, result
+
+    fails(3, r"^mpiexec: rank 2 \(pid \d+\) on host b exited with code 3; ending the job$", "exit=3")
+    fails(139, r"^mpiexec: rank 2 \(pid \d+\) on host b killed by signal 11 \(Segmentation fault", "signal=11")
+    fails(1, r"^mpiexec: rank 2 \(pid \d+\) on host b exited without MPI_Finalize; ending the job$", "exit=0")
+    fails(7, r"^mpiexec: rank 2 \(pid \d+\) on host b aborted the job with code 7$", "abort=7")
+    suite.expect(local("-n", 2, "--hosts", "a,b", "no-such-program"), status=127, err=r"^mpiexec: host [ab]: no-such-program: command not found$")
+    suite.expect(local("-n", 2, "--hosts", "a,b", "--wdir", "/nowhere", "true"), status=1, err=r"host [ab]: --wdir /nowhere: No such file")
+
+with suite.case("--timeout, signals and two Ctrl-C end all ranks"):
+    program, find = marked(1701)
+    begin = time.monotonic()
+    suite.expect(local("-n", 2, "--hosts", "a,b", "--timeout", 0.5, *program), status=124, err="--timeout", within=5)
+    vanish(find)
+    for signals, status in (([signal.SIGTERM], 143), ([signal.SIGINT], -signal.SIGINT)):
+        with running([MPIEXEC, "--launcher", HERE, "--hosts", "a,b", *program], 2) as (process, out):
+            for each in signals:
+                process.send_signal(each)
+            assert process.wait(5) == status, (process.returncode, out.read_text())
+        vanish(find)
+    stubborn = ["sh", "-c", "trap '' INT; echo up $$; sleep 1702 & wait"]
+    with running([MPIEXEC, "--launcher", HERE, "--hosts", "a,b", *stubborn], 2) as (process, out):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == -signal.SIGINT, (process.returncode, out.read_text())
+    vanish(["pgrep", "-f", "^sleep 1702$"])
+
+with suite.case("kill -9 of mpiexec leaves no agent and no rank"):
+    program, find = marked(1703)
+    with running([MPIEXEC, "--launcher", HERE, "--hosts", "a,b", *program], 2) as (process, out):
+        process.kill()
+        process.wait()
+    vanish(find)
+
+with suite.case("an agent that is killed ends the job, with its host's name"):
+    program, find = marked(1704)
+    with running([MPIEXEC, "--launcher", HERE, "--hosts", "a,b", *program], 2) as (process, out):
+        agent = suite.run(["pgrep", "-P", process.pid, "-f", "mpiexec --agent 1 "]).out.split()
+        begin = time.monotonic()
+        os.kill(int(agent[0]), signal.SIGKILL)
+        assert process.wait(10) == 1, process.returncode
+        assert time.monotonic() - begin < 5, time.monotonic() - begin
+        assert re.search(r"^mpiexec: host b: .*killed by signal 9|^mpiexec: host b: .*lost", out.read_text(), re.M), out.read_text()
+    vanish(find)
+
+with suite.case("an agent that is stopped ends the job within 10 s"):
+    program, find = marked(1705)
+    with running([MPIEXEC, "--launcher", HERE, "--hosts", "a,b", *program], 2) as (process, out):
+        agent = int(suite.run(["pgrep", "-P", process.pid, "-f", "mpiexec --agent 1 "]).out.split()[0])
+        os.kill(agent, signal.SIGSTOP)
+        assert process.wait(10) == 1, process.returncode
+        assert re.search(r"^mpiexec: host b: not heard of for 7 s", out.read_text(), re.M), out.read_text()
+    vanish(find)
+
+with suite.case("a launcher that fails, is missing, or finds no mpiexec is said so, with the host's name"):
+    suite.expect(local("-n", 2, "--hosts", "a,b", "true", launcher="sh -c 'exit 255'"), status=1, err=r"host [ab]: the launcher sh ended with status 255 before")
+    suite.expect(local("-n", 1, "--hosts", "a", "true", launcher="no-such-launcher"), status=127, err=r"no-such-launcher: command not found")
+    bare = script("bare", "echo not here >&2; exit 127\n")
+    suite.expect(local("-n", 1, "--hosts", "a", "true", launcher=bare), status=1, err=rf"host a: .*is Isthmus installed there as here, in {PREFIX}\?")
+    suite.expect(local("-n", 1, "--hosts", "a", "--head-address", "127.0.0.2:x", "true"), status=1, err=r"cannot connect to port \d+ .*--head-address")
+
+with suite.case("ssh is asked without a password, for another host only"):
+    (suite.tmp / "path").mkdir()
+    shutil.move(script("ssh", f'echo "$@" > {suite.tmp}/asked; for last; do :; done; exec sh -c "$last"\n'), suite.tmp / "path")
+    env = {"PATH": f"{suite.tmp}/path:{os.environ['PATH']}"}
+    expect_lines(suite.run([MPIEXEC, "-n", 2, "--hosts", "localhost,n.example", "echo", "x"], env=env, timeout=20), ["x", "x"])
+    asked = (suite.tmp / "asked").read_text()
+    assert re.match(rf"-x -o BatchMode=yes -o ConnectTimeout=10 n\.example exec {MPIEXEC} --agent 1 \d+ ", asked), asked
+    (suite.tmp / "asked").unlink()
+    expect_lines(suite.run([MPIEXEC, "-n", 2, "--hosts", "localhost:2", "echo", "x"], env=env), ["x", "x"])
+    assert not (suite.tmp / "asked").exists()
+
+FAKE = """import re, socket, struct, sys, time
+host, port = re.search(r"--agent (\\d+) (\\d+)", sys.argv[2]).groups()
+key = sys.stdin.readline().strip()
+text = lambda s: struct.pack("I", len(s)) + s.encode()
+def hello(key, version, protocol=1):
+    body = b"\\1" + text("isthmus agent") + struct.pack("I", protocol) + text(key) + struct.pack("I", int(host)) + text(version)
+    return struct.pack("I", len(body)) + body
+s = socket.create_connection(("127.0.0.1", int(port)))
+"""
+
+
+def impostor(name, lines):
+    path = suite.tmp / f"{name}.py"
+    path.write_text(FAKE + lines)
+    return f"{sys.executable} {path}"
+
+
+with suite.case("an agent of another version is refused by name; one with a wrong key, garbage or a cut frame gets no answer"):
+    fake = impostor("version", 's.sendall(hello(key, "99.1")); time.sleep(20)\n')
+    suite.expect(local("-n", 1, "--hosts", "a", "true", launcher=fake), status=1, err=r"host a: there is mpiexec \(Isthmus\) 99\.1, here \d", within=10)
+    for name, bytes_sent in (
+        ("key", 'hello("0" * 32, "1")'),
+        ("garbage", 'b"GET / HTTP/1.1\\r\\n\\r\\n" * 500'),
+        ("huge", 'struct.pack("I", 2**32 - 1)'),
+    ):
+        fake = impostor(name, f"s.sendall({bytes_sent})\ns.settimeout(5)\nsys.exit(17 if not s.recv(100) else 18)\n")
+        result = local("-n", 1, "--hosts", "a", "true", launcher=fake)
+        suite.expect(result, status=1, err=r"somebody without the job's key has connected")
+        suite.expect(result, status=1, err=r"host a: the launcher \S+ ended with status 17")
+    fake = impostor("cut", "s.sendall(hello(key, '1')[:20])\n")
+    suite.expect(local("-n", 1, "--hosts", "a", "true", launcher=fake), status=1, err="ended with status 0 before")
+
+with suite.case("strangers at the port, loud or silent, do not disturb a job"):
+    slow = script("slow", f'echo "$2" > {suite.tmp}/call.$1; sleep 0.7; exec sh -c "$2"\n')
+    call = suite.tmp / "call.s"
+    process = subprocess.Popen(
+        list(map(str, [MPIEXEC, "--launcher", slow, "--hosts", "s", "echo", "fine"])), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    end = time.monotonic() + 5
+    while not (call.exists() and call.read_text()) and time.monotonic() < end:
+        time.sleep(0.01)
+    port = int(call.read_text().split()[4])
+    strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+    for each in strangers[:10]:
+        each.sendall(os.urandom(3000))
+    assert process.communicate(timeout=10)[0] == "fine\n" and process.returncode == 0, process.returncode
+    for each in strangers:
+        each.close()
+
+# --- hosts -------------------------------------------------------------------------------------------------------------------------
+
+MPICH = suite.tmp / "exchange-mpich"
+if shutil.which("mpicc.mpich"):
+    suite.expect(suite.run(["mpicc.mpich", "-O1", "test/launch/exchange.c", "-o", MPICH]))
+
+
+def need_mpich():
+    if not MPICH.exists():
+        raise Skip("MPICH's compiler is not installed")
+
+
+with suite.case("programs of MPICH run on this host, by PMI-1"):
+    need_mpich()
+    suite.expect(suite.run([MPIEXEC, "-n", 2, MPICH], timeout=60), out="2 ranks, 0 failures")
+    suite.expect(suite.run([MPIEXEC, "-n", 2, MPICH, "abort"], timeout=60), status=9, err=r"rank 1 .*aborted the job with code 9")
+
+
+@contextlib.contextmanager
+def hosts_case(name):
+    with suite.case(name):
+        if no_hosts:
+            raise Skip(no_hosts)
+        yield
+
+
+with contextlib.ExitStack() as stack:
+    hosts = None if no_hosts else stack.enter_context(Hosts(4))
+
+    def over(names, *words):
+        return [*hosts.head, MPIEXEC, "--hosts", names, "--launcher", hosts.launcher, *words]
+
+    with hosts_case("four hosts: each rank is where it should be, and found the head by itself"):
+        result = suite.run(over("h1,h2,h3,h4", "-n", 8, "sh", "-c", "echo $(hostname) $ISTHMUS_WORLD_RANK"), timeout=20)
+        expect_lines(result, [f"h{rank // 2 + 1} {rank}" for rank in range(8)])
+
+    with hosts_case("programs of MPICH run on two hosts, two ranks each"):
+        need_mpich()
+        # UCX, below MPICH, takes processes of equal number for one where the hosts' boot ids are equal, as those of namespaces are.
+        # Ended by MPI_Abort: in MPI_Finalize, one in ten runs of MPICH 4.0.2 waits for ever for answers of peers that have stopped to look.
+        suite.run([*hosts.on("h2"), "sh", "-c", "for i in $(seq 100); do /bin/true; done"])
+        suite.expect(suite.run(over("h1,h2", "-n", 4, MPICH, "abort"), env={"UCX_TLS": "tcp,self"}, timeout=60), status=9, out="4 ranks, 0 failures")
+
+    with hosts_case("containers on hosts"):
+        inside = "unshare -Urmpuinf --mount-proc sh -c 'echo $$ \"$@\"' sh"
+        expect_lines(suite.run(over("h1,h2", "-n", 2, "--container", inside, "x"), timeout=20), ["1 x"] * 2)
+
+    with hosts_case("a slow network that loses packets carries the job"):
+        if not hosts.netem("h2", "delay 50ms loss 5%"):
+            raise Skip("this kernel has no netem")
+        result = suite.run(over("h1,h2", "-n", 2, PROBE, "flood=100000", "exit=0"), timeout=40)
+        hosts.netem("h2", "")
+        suite.expect(result)
+        assert len(result.out.splitlines()) >= 2000, len(result.out.splitlines())
+
+    with hosts_case("a host that is not there is named"):
+        suite.expect(suite.run(over("h1,h9", "-n", 2, "sleep", "1706"), timeout=20), status=1, err=r"host h9: the launcher .* ended with status 255", within=8)
+
+    with hosts_case("a cut network ends the job within 10 s, on both sides"):
+        program, find = marked(1707)
+        with running(over("h1,h2", "-n", 2, *program), 2) as (process, out):
+            begin = time.monotonic()
+            hosts.cut("h2")
+            assert process.wait(12) == 1 and time.monotonic() - begin < 10, (process.returncode, time.monotonic() - begin)
+            assert re.search(r"^mpiexec: host h2: not heard of for 7 s: the connection is lost", out.read_text(), re.M), out.read_text()
+            assert out.read_text().count("mpiexec:") == 1, out.read_text()
+        vanish([*hosts.on("h1"), *find])
+        vanish([*hosts.on("h2"), *find], seconds=10)
+        hosts.mend("h2")
+
+suite.finish()
