@@ -6,35 +6,50 @@
 #include "coll/algorithms.hpp"
 #include "coll/direct.hpp"
 #include "coll/flat.hpp"
+#include "coll/footing.hpp"
+#include "coll/hosts.hpp"
 #include "coll/inter.hpp"
 #include "coll/local.hpp"
+#include "coll/messages.hpp"
 #include "coll/operands.hpp"
 #include "coll/select.hpp"
-#include "coll/team.hpp"
 
 namespace isthmus::coll {
 namespace {
 
-/// The chosen algorithm and, where that works in one, the team.
+/// The chosen algorithm and, where that works in one, the team or the hosts.
 struct Plan {
   Algorithm algorithm;
   Team* team;
+  const Hierarchy* hierarchy;
+
+  [[nodiscard]] Spread spread(Communicator& comm) const { return {comm, *hierarchy}; }
 };
+
+bool reduces(Collective collective) {
+  return collective >= Collective::reduce;
+}
 
 /// `stageable`: all members know that the data may go through the shared area, or from buffer to buffer.
 Result<Plan> plan(Communicator& comm, Question question, bool stageable = true) {
-  auto team = Team::of(comm);
-  if (!team) [[unlikely]]
-    return std::unexpected(std::move(team).error());
+  auto footing = Footing::of(comm);
+  if (!footing) [[unlikely]]
+    return std::unexpected(std::move(footing).error());
+  Team* const team = (*footing)->team();
+  const Hierarchy* const hierarchy = (*footing)->hierarchy();
   question.ranks = comm.size();
-  question.shared = *team && stageable;
+  question.shared = team && stageable;
+  if (hierarchy) {
+    question.hosts = !reduces(question.collective) || question.commutative || hierarchy->in_order();
+    question.even_hosts = question.hosts && hierarchy->is_even();
+  }
   if (question.shared && asks_for_direct(question)) {
-    auto direct = (*team)->direct();
+    auto direct = team->direct();
     if (!direct) [[unlikely]]
       return std::unexpected(std::move(direct).error());
     question.direct = *direct;
   }
-  return Plan{select(question), *team};
+  return Plan{select(question), team, hierarchy};
 }
 
 std::uint64_t bytes_of(std::int64_t count, const Datatype& type) {
@@ -77,15 +92,13 @@ Result<> run_allgather(const In& send, const Receive& receive, std::uint64_t byt
   if (chosen->algorithm == Algorithm::direct) return allgather_direct(*chosen->team, send, receive);
   const Ranks ranks(comm, Tag::allgather);
   if (send.buffer != in_place) copy(whole(send), block(receive, comm.rank()));
-  if (chosen->algorithm == Algorithm::ring) return allgather_ring(ranks, receive);
-  if constexpr (std::is_same_v<Receive, Out>)
-    if (chosen->algorithm == Algorithm::doubling) return allgather_doubling(ranks, receive);
-  return allgather_bruck(ranks, receive);
+  if (chosen->algorithm == Algorithm::leaders) return allgather_leaders(chosen->spread(comm), receive);
+  if (chosen->algorithm == Algorithm::slices) return allgather_slices(chosen->spread(comm), receive);
+  return allgather_by(chosen->algorithm, ranks, receive);
 }
 
 Result<> run_allreduce(const Plan& plan, Communicator& comm, const void* send, void* receive,
                        const Reduction& what) {
-  const Ranks ranks(comm, Tag::allreduce);
   switch (plan.algorithm) {
     case Algorithm::flat:
       return allreduce_flat(*plan.team, send, receive, what);
@@ -95,12 +108,12 @@ Result<> run_allreduce(const Plan& plan, Communicator& comm, const void* send, v
       return allreduce_direct_all(*plan.team, send, receive, what);
     case Algorithm::direct:
       return allreduce_direct(*plan.team, send, receive, what);
-    case Algorithm::halving:
-      return allreduce_halving(ranks, send, receive, what);
-    case Algorithm::ring:
-      return allreduce_ring(ranks, send, receive, what);
+    case Algorithm::leaders:
+      return allreduce_leaders(plan.spread(comm), send, receive, what);
+    case Algorithm::slices:
+      return allreduce_slices(plan.spread(comm), send, receive, what);
     default:
-      return allreduce_doubling(ranks, send, receive, what);
+      return allreduce_by(plan.algorithm, Ranks(comm, Tag::allreduce), send, receive, what);
   }
 }
 
@@ -137,6 +150,7 @@ Result<> barrier(Communicator& comm) {
   if (!chosen) return std::unexpected(std::move(chosen).error());
   if (chosen->algorithm == Algorithm::flat) return barrier_flat(*chosen->team);
   if (chosen->algorithm == Algorithm::counted) return barrier_counted(*chosen->team);
+  if (chosen->algorithm == Algorithm::leaders) return barrier_leaders(chosen->spread(comm));
   return barrier_dissemination(Ranks(comm, Tag::barrier));
 }
 
@@ -156,10 +170,12 @@ Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root,
       return bcast_direct(*chosen->team, data, root);
     case Algorithm::direct_both:
       return bcast_direct_both(*chosen->team, data, root);
-    case Algorithm::scatter_allgather:
-      return bcast_scatter_allgather(Ranks(comm, Tag::bcast), data, root);
+    case Algorithm::leaders:
+      return bcast_leaders(chosen->spread(comm), {buffer, count, &type}, root);
+    case Algorithm::segments:
+      return bcast_segments(chosen->spread(comm), {buffer, count, &type}, root);
     default:
-      return bcast_binomial(Ranks(comm, Tag::bcast), data, root);
+      return bcast_by(chosen->algorithm, Ranks(comm, Tag::bcast), data, root);
   }
 }
 
@@ -173,6 +189,8 @@ Result<> gather(const In& send, const Out& receive, int root, Communicator& comm
   auto chosen = plan(comm, {.collective = Collective::gather, .bytes = bytes});
   if (!chosen) return std::unexpected(std::move(chosen).error());
   if (chosen->algorithm == Algorithm::flat) return gather_flat(*chosen->team, send, receive, root);
+  if (chosen->algorithm == Algorithm::leaders)
+    return gather_leaders(chosen->spread(comm), send, receive, root);
   if (chosen->algorithm == Algorithm::binomial) return gather_binomial(ranks, send, receive, root);
   return gather_linear(ranks, send, receive, root);
 }
@@ -192,6 +210,8 @@ Result<> scatter(const In& send, const Out& receive, int root, Communicator& com
   auto chosen = plan(comm, {.collective = Collective::scatter, .bytes = bytes});
   if (!chosen) return std::unexpected(std::move(chosen).error());
   if (chosen->algorithm == Algorithm::flat) return scatter_flat(*chosen->team, send, receive, root);
+  if (chosen->algorithm == Algorithm::leaders)
+    return scatter_leaders(chosen->spread(comm), send, receive, root);
   if (chosen->algorithm == Algorithm::binomial) return scatter_binomial(ranks, send, receive, root);
   return scatter_linear(ranks, send, receive, root);
 }
@@ -236,11 +256,10 @@ Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
     if (!stage) return std::unexpected(std::move(stage).error());
     if (*stage) return alltoall_staged(*chosen->team, send, receive, *stage);
   }
-  if (chosen->algorithm == Algorithm::bruck) {
-    // Blocks are copied before any arrives, so that the receive buffer can be read as the send buffer.
-    const bool here = send.buffer == in_place;
-    return alltoall_bruck(ranks, here ? In{receive.buffer, receive.count, receive.type} : send, receive);
-  }
+  // These copy all blocks before any arrives, so that the receive buffer can be read as the send buffer.
+  const In source = send.buffer == in_place ? In{receive.buffer, receive.count, receive.type} : send;
+  if (chosen->algorithm == Algorithm::leaders) return alltoall_leaders(chosen->spread(comm), source, receive);
+  if (chosen->algorithm == Algorithm::bruck) return alltoall_bruck(ranks, source, receive);
   if (send.buffer == in_place) return alltoall_in_place(ranks, receive);
   return alltoall_pairwise(ranks, send, receive);
 }
@@ -263,7 +282,6 @@ Result<> reduce(const void* send, void* receive, const Reduction& what, int root
   auto chosen = plan_reduction(comm, Collective::reduce, what.count, what);
   if (!chosen) return std::unexpected(std::move(chosen).error());
   const void* mine = operand(send, receive);
-  const Ranks ranks(comm, Tag::reduce);
   switch (chosen->algorithm) {
     case Algorithm::flat:
       return reduce_flat(*chosen->team, mine, receive, what, root);
@@ -271,10 +289,10 @@ Result<> reduce(const void* send, void* receive, const Reduction& what, int root
       return reduce_counted(*chosen->team, mine, receive, what, root);
     case Algorithm::direct:
       return reduce_direct(*chosen->team, mine, receive, what, root);
-    case Algorithm::ring:
-      return reduce_ring(ranks, mine, receive, what, root);
+    case Algorithm::leaders:
+      return reduce_leaders(chosen->spread(comm), mine, receive, what, root);
     default:
-      return reduce_binomial(ranks, mine, receive, what, root);
+      return reduce_by(chosen->algorithm, Ranks(comm, Tag::reduce), mine, receive, what, root);
   }
 }
 

@@ -24,7 +24,7 @@ Result<> check_receive(std::uint64_t expected, const Status& status) {
 
 Target Ranks::target(int rank) const noexcept {
   if (!own_group_) [[likely]]
-    return comm_.collective_target(rank, tag_);
+    return comm_.collective_target(source(rank), tag_);
   return {comm_.group()->process(static_cast<std::uint32_t>(rank)), comm_.context_id() + 1, comm_.rank(),
           tag_};
 }
@@ -35,12 +35,12 @@ Result<> Ranks::send(int to, const Payload& payload) const {
 
 Result<> Ranks::receive(int from, const Payload& payload) const {
   return check_receive(payload.bytes,
-                       comm_.engine().receive(comm_.collective_context(), from, tag_, payload));
+                       comm_.engine().receive(comm_.collective_context(), source(from), tag_, payload));
 }
 
 Result<> Ranks::exchange(int to, const Payload& out, int from, const Payload& in) const {
-  return check_receive(
-      in.bytes, comm_.engine().send_receive(target(to), out, comm_.collective_context(), from, tag_, in));
+  return check_receive(in.bytes, comm_.engine().send_receive(target(to), out, comm_.collective_context(),
+                                                             source(from), tag_, in));
 }
 
 void Batch::send(int to, const Payload& payload) {
@@ -49,8 +49,8 @@ void Batch::send(int to, const Payload& payload) {
 }
 
 void Batch::receive(int from, const Payload& payload) {
-  Request* request =
-      ranks_.comm_.engine().start_receive(ranks_.comm_.collective_context(), from, ranks_.tag_, payload);
+  Request* request = ranks_.comm_.engine().start_receive(ranks_.comm_.collective_context(),
+                                                         ranks_.source(from), ranks_.tag_, payload);
   pending_.push_back({request, payload.bytes, true});
 }
 

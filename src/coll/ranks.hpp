@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/error.hpp"
@@ -26,8 +27,8 @@ enum class Tag : int {
 };
 
 /// The processes among which an algorithm runs, by rank, and the messages between them: all of an
-/// intracommunicator, or of an intercommunicator either the own group or, from rank to rank of the other one,
-/// the remote group. Cheap to make, for one call.
+/// intracommunicator or some of them, or of an intercommunicator either the own group or, from rank to rank
+/// of the other one, the remote group. Cheap to make, for one call.
 class Ranks {
  public:
   /// The group that messages of `comm` go to.
@@ -43,7 +44,17 @@ class Ranks {
     return ranks;
   }
 
-  [[nodiscard]] int rank() const noexcept { return comm_.rank(); }
+  /// Some members of an intracommunicator, whose ranks here are their positions in `members`; the caller is
+  /// at `position`. `members` must outlive what is made.
+  static Ranks among(Communicator& comm, Tag tag, std::span<const int> members, int position) noexcept {
+    Ranks ranks(comm, tag);
+    ranks.members_ = members.data();
+    ranks.size_ = static_cast<int>(members.size());
+    ranks.position_ = position;
+    return ranks;
+  }
+
+  [[nodiscard]] int rank() const noexcept { return members_ ? position_ : comm_.rank(); }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] Communicator& comm() const noexcept { return comm_; }
 
@@ -58,8 +69,11 @@ class Ranks {
   static constexpr int own_group_tags = 64;
 
   [[nodiscard]] Target target(int rank) const noexcept;
+  [[nodiscard]] int source(int rank) const noexcept { return members_ ? members_[rank] : rank; }
 
   Communicator& comm_;
+  const int* members_ = nullptr;  ///< null: all
+  int position_ = 0;
   int size_;
   int tag_;
   bool own_group_ = false;

@@ -10,7 +10,7 @@
 namespace isthmus::coll {
 namespace {
 
-enum class Needs : std::uint8_t { nothing, shared, direct, power_of_two, commutative };
+enum class Needs : std::uint8_t { nothing, shared, direct, power_of_two, commutative, hosts, even_hosts };
 
 constexpr std::uint64_t any = std::numeric_limits<std::uint64_t>::max();
 constexpr int all = std::numeric_limits<int>::max();
@@ -41,21 +41,26 @@ constexpr std::array table{
     // clang-format off
     Row{Collective::barrier, Algorithm::flat, Needs::shared, flat_ranks},
     Row{Collective::barrier, Algorithm::counted, Needs::shared},
+    Row{Collective::barrier, Algorithm::leaders, Needs::hosts},
     Row{Collective::barrier, Algorithm::dissemination},
 
     Row{Collective::bcast, Algorithm::flat, Needs::shared, 2, 2 * kib},
     Row{Collective::bcast, Algorithm::direct_both, Needs::direct, 2},
     Row{Collective::bcast, Algorithm::flat, Needs::shared, all, slot_bytes},
     Row{Collective::bcast, Algorithm::direct, Needs::direct},
+    Row{Collective::bcast, Algorithm::leaders, Needs::hosts, all, 128 * kib},
+    Row{Collective::bcast, Algorithm::segments, Needs::hosts},
     Row{Collective::bcast, Algorithm::binomial, Needs::nothing, 4},
     Row{Collective::bcast, Algorithm::binomial, Needs::nothing, all, 32 * kib},
     Row{Collective::bcast, Algorithm::scatter_allgather},
 
     Row{Collective::gather, Algorithm::flat, Needs::shared, all, 2 * kib},
+    Row{Collective::gather, Algorithm::leaders, Needs::hosts, all, 2 * kib},
     Row{Collective::gather, Algorithm::binomial, Needs::nothing, all, 2 * kib},
     Row{Collective::gather, Algorithm::linear},
 
     Row{Collective::scatter, Algorithm::flat, Needs::shared, all, any, slot_bytes},
+    Row{Collective::scatter, Algorithm::leaders, Needs::hosts, all, 2 * kib},
     Row{Collective::scatter, Algorithm::binomial, Needs::nothing, all, 2 * kib},
     Row{Collective::scatter, Algorithm::linear},
 
@@ -63,6 +68,9 @@ constexpr std::array table{
     Row{Collective::allgather, Algorithm::direct, Needs::direct, 2},
     Row{Collective::allgather, Algorithm::flat, Needs::shared, all, slot_bytes, 256 * kib},
     Row{Collective::allgather, Algorithm::direct, Needs::direct},
+    Row{Collective::allgather, Algorithm::leaders, Needs::hosts, all, any, 64 * kib},
+    Row{Collective::allgather, Algorithm::slices, Needs::even_hosts},
+    Row{Collective::allgather, Algorithm::leaders, Needs::hosts},
     Row{Collective::allgather, Algorithm::doubling, Needs::power_of_two, all, any, 64 * kib},
     Row{Collective::allgather, Algorithm::bruck, Needs::nothing, all, any, 64 * kib},
     Row{Collective::allgather, Algorithm::ring},
@@ -72,6 +80,7 @@ constexpr std::array table{
     Row{Collective::alltoall, Algorithm::flat, Needs::shared, all, any, slot_bytes},
     Row{Collective::alltoall, Algorithm::staged, Needs::shared, all, 4 * kib, 256 * kib},
     Row{Collective::alltoall, Algorithm::direct, Needs::direct},
+    Row{Collective::alltoall, Algorithm::leaders, Needs::hosts, all, 1 * kib},
     Row{Collective::alltoall, Algorithm::pairwise, Needs::nothing, 8},
     Row{Collective::alltoall, Algorithm::bruck, Needs::nothing, all, 2 * kib},
     Row{Collective::alltoall, Algorithm::pairwise},
@@ -79,6 +88,7 @@ constexpr std::array table{
     Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
     Row{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes},
     Row{Collective::reduce, Algorithm::direct, Needs::direct},
+    Row{Collective::reduce, Algorithm::leaders, Needs::hosts},
     Row{Collective::reduce, Algorithm::binomial, Needs::nothing, all, 64 * kib},
     Row{Collective::reduce, Algorithm::ring, Needs::commutative},
     Row{Collective::reduce, Algorithm::binomial},
@@ -89,6 +99,9 @@ constexpr std::array table{
     Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
     Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes},
     Row{Collective::allreduce, Algorithm::direct, Needs::direct},
+    Row{Collective::allreduce, Algorithm::leaders, Needs::hosts, all, 32 * kib},
+    Row{Collective::allreduce, Algorithm::slices, Needs::even_hosts},
+    Row{Collective::allreduce, Algorithm::leaders, Needs::hosts},
     Row{Collective::allreduce, Algorithm::doubling, Needs::nothing, all, 16 * kib},
     Row{Collective::allreduce, Algorithm::halving, Needs::commutative, all, 256 * kib},
     Row{Collective::allreduce, Algorithm::ring, Needs::commutative},
@@ -145,6 +158,10 @@ bool satisfied(Needs needs, const Question& question) noexcept {
       return (question.ranks & (question.ranks - 1)) == 0;
     case Needs::commutative:
       return question.commutative;
+    case Needs::hosts:
+      return question.hosts;
+    case Needs::even_hosts:
+      return question.even_hosts;
   }
   return false;
 }
@@ -152,12 +169,13 @@ bool satisfied(Needs needs, const Question& question) noexcept {
 constexpr std::array<std::string_view, collective_count> collective_names{
     "barrier",  "bcast",  "gather",    "scatter",        "allgather",
     "alltoall", "reduce", "allreduce", "reduce_scatter", "scan"};
-constexpr std::array<std::string_view, static_cast<std::size_t>(Algorithm::by_root) + 1> algorithm_names{
+constexpr std::array<std::string_view, static_cast<std::size_t>(Algorithm::slices) + 1> algorithm_names{
     "flat",     "staged",   "counted",           "direct",   "direct_both", "direct_all", "dissemination",
     "linear",   "binomial", "scatter_allgather", "doubling", "halving",     "ring",       "bruck",
-    "pairwise", "by_root"};
-constexpr std::array<std::string_view, 5> need_names{"", "shared memory", "direct copies",
-                                                     "ranks a power of two", "commutative"};
+    "pairwise", "by_root",  "leaders",           "segments", "slices"};
+constexpr std::array<std::string_view, 7> need_names{
+    "",          "shared memory", "direct copies", "ranks a power of two", "commutative", "several hosts",
+    "even hosts"};
 
 }  // namespace
 

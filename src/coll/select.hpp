@@ -40,6 +40,10 @@ enum class Algorithm : std::uint8_t {
   bruck,
   pairwise,
   by_root,
+  // Between hosts by messages, on each host as if it were alone (`hosts.hpp`).
+  leaders,   ///< one member of each host speaks for it
+  segments,  ///< the same, for a part of the data at a time
+  slices,    ///< every member has a share in what goes between hosts
 };
 
 /// What the choice may depend on: nothing but what all members know alike.
@@ -52,6 +56,9 @@ struct Question {
   bool shared = false;       ///< all members share memory, and the data may be staged there
   bool direct = false;       ///< all members read each other's memory
   bool commutative = false;  ///< reductions
+  bool hosts = false;        ///< members are on several hosts, on some of them several; for reductions only
+                             ///< where the order of operands can be kept
+  bool even_hosts = false;   ///< and each host has as many members as any other
 };
 
 [[nodiscard]] Algorithm select(const Question& question) noexcept;

@@ -21,21 +21,13 @@ struct Place {
   std::uint64_t offset = none;
 };
 
-bool all_in_region(const Communicator& comm) {
-  Engine& engine = comm.engine();
-  if (engine.job().on_one_host()) return true;
-  for (int rank = 0; rank < comm.size(); ++rank)
-    if (!engine.is_local(comm.peer(rank))) return false;
-  return true;
-}
-
 }  // namespace
 
-Result<Team*> Team::make(Communicator& comm) {
+Result<std::unique_ptr<Team>> Team::make(Communicator& comm) {
   const AreaLayout layout(comm.size());
   wire::RegionHeap heap = comm.engine().region().heap();
   Place place;
-  if (comm.rank() == 0 && all_in_region(comm)) {
+  if (comm.rank() == 0) {
     // Without room the collectives go over messages: slower, and as right.
     if (const auto offset = heap.allocate(layout.bytes())) {
       place.offset = *offset;
@@ -45,21 +37,17 @@ Result<Team*> Team::make(Communicator& comm) {
   const Ranks ranks(comm, Tag::set_up);
   ISTHMUS_TRY(bcast_binomial(ranks, Payload::of(&place, sizeof place), 0));
 
-  std::optional<Area> area;
-  if (place.offset != Place::none) {
-    const std::span<std::byte> memory = heap.at(place.offset, layout.bytes());
-    if (memory.empty() || reinterpret_cast<std::uintptr_t>(memory.data()) % wire::cache_line != 0)
-      return fail(ErrorClass::intern, "rank 0 named memory for collectives outside of the shared region");
-    area.emplace(layout, memory.data());
-    area->header().members.fetch_add(1, std::memory_order_acq_rel);
-  }
-  std::unique_ptr<Team> team(new Team(comm, area, place.offset));
-  Team* made = team.get();
-  comm.collective_state = std::move(team);
-  return made->area_ ? made : nullptr;
+  if (place.offset == Place::none) return nullptr;
+
+  const std::span<std::byte> memory = heap.at(place.offset, layout.bytes());
+  if (memory.empty() || reinterpret_cast<std::uintptr_t>(memory.data()) % wire::cache_line != 0)
+    return fail(ErrorClass::intern, "rank 0 named memory for collectives outside of the shared region");
+  const Area area(layout, memory.data());
+  area.header().members.fetch_add(1, std::memory_order_acq_rel);
+  return std::unique_ptr<Team>(new Team(comm, area, place.offset));
 }
 
-Team::Team(Communicator& comm, std::optional<Area> area, std::uint64_t offset)
+Team::Team(Communicator& comm, const Area& area, std::uint64_t offset)
     : comm_(comm),
       engine_(comm.engine()),
       area_(area),
@@ -70,10 +58,9 @@ Team::Team(Communicator& comm, std::optional<Area> area, std::uint64_t offset)
       looks_(sleeps_ ? looks_on_shared_core : looks_with_own_core) {}
 
 Team::~Team() {
-  if (!area_) return;
   // Members come and go at their own pace: the last of all of them has counted up to the size twice.
   const auto everybody = 2 * static_cast<std::uint32_t>(size_);
-  if (area_->header().members.fetch_add(1, std::memory_order_acq_rel) + 1 == everybody) {
+  if (area_.header().members.fetch_add(1, std::memory_order_acq_rel) + 1 == everybody) {
     engine_.region().heap().release(offset_, AreaLayout(size_).bytes());
     if (stage_bytes_ != 0)
       engine_.region().heap().release(stage_offset_, stage_bytes_ * static_cast<unsigned>(size_));
@@ -116,7 +103,7 @@ Result<bool> Team::direct() {
 
 bool Team::look_for_readers(std::uint64_t step) noexcept {
   for (; next_reader_ < size_; ++next_reader_)
-    if (area_->finished(next_reader_).sequence.load(std::memory_order_acquire) < step) return false;
+    if (area_.finished(next_reader_).sequence.load(std::memory_order_acquire) < step) return false;
   return true;
 }
 
@@ -124,7 +111,7 @@ void Team::wait_for_readers(std::uint64_t step) {
   next_reader_ = 0;
   if (!look_for_readers(step)) {
     // Announced before the look that decides to sleep: see `wake_writers`.
-    std::atomic<std::uint32_t>& waiting = area_->header().waiting_writers;
+    std::atomic<std::uint32_t>& waiting = area_.header().waiting_writers;
     if (sleeps_) waiting.fetch_add(1, std::memory_order_seq_cst);
     wait([&] { return look_for_readers(step); });
     if (sleeps_) waiting.fetch_sub(1, std::memory_order_relaxed);
@@ -139,7 +126,7 @@ void Team::wake_all() noexcept {
 
 void Team::wake_writers() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (area_->header().waiting_writers.load(std::memory_order_seq_cst) != 0) wake_all();
+  if (area_.header().waiting_writers.load(std::memory_order_seq_cst) != 0) wake_all();
 }
 
 }  // namespace isthmus::coll

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 
 #include "base/error.hpp"
 #include "coll/team_area.hpp"
@@ -19,22 +19,19 @@ namespace isthmus::coll {
 /// Collectives are sequences of steps, the same on all members. In a step each member may say something to
 /// all (its line, with its slot) and finishes when it reads nothing more of that step. A member may run ahead
 /// of the others by `depth` steps, no more: so nothing is overwritten that somebody still reads.
-class Team final : public CollectiveState {
+class Team {
  public:
-  /// The team of an intracommunicator; null where its members share no area, which all of them know then.
-  static Result<Team*> of(Communicator& comm) {
-    if (auto* state = static_cast<Team*>(comm.collective_state.get())) [[likely]]
-      return state->area_ ? state : nullptr;
-    return make(comm);
-  }
-  ~Team() override;
+  /// Of the members of an intracommunicator, who share a region; null where it has no room for their area,
+  /// which all of them know then. Collective, over messages.
+  static Result<std::unique_ptr<Team>> make(Communicator& comm);
+  ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] Engine& engine() const noexcept { return engine_; }
-  [[nodiscard]] const Area& area() const noexcept { return *area_; }
+  [[nodiscard]] const Area& area() const noexcept { return area_; }
   [[nodiscard]] PeerId peer(int rank) const noexcept { return comm_.peer(rank); }
 
   /// Whether every member can read and write the memory of every other one. Found out at the first call, by
@@ -67,7 +64,7 @@ class Team final : public CollectiveState {
     return step;
   }
   void finish_step(std::uint64_t step) noexcept {
-    area_->finished(rank_).sequence.store(step, std::memory_order_release);
+    area_.finished(rank_).sequence.store(step, std::memory_order_release);
     if (sleeps_) wake_writers();
   }
   /// Everybody has been seen to have begun `step`, so to have finished the one before.
@@ -88,8 +85,7 @@ class Team final : public CollectiveState {
   void wait_until_all_finished(std::uint64_t step) { wait_for_readers(step); }
 
  private:
-  Team(Communicator& comm, std::optional<Area> area, std::uint64_t offset);
-  static Result<Team*> make(Communicator& comm);
+  Team(Communicator& comm, const Area& area, std::uint64_t offset);
   void wait_for_readers(std::uint64_t step);
   [[nodiscard]] bool look_for_readers(std::uint64_t step) noexcept;
   void wake_all() noexcept;
@@ -97,7 +93,7 @@ class Team final : public CollectiveState {
 
   Communicator& comm_;
   Engine& engine_;
-  const std::optional<Area> area_;
+  const Area area_;
   const std::uint64_t offset_;
   const int rank_;
   const int size_;

@@ -1,0 +1,34 @@
+#include "coll/footing.hpp"
+
+namespace isthmus::coll {
+namespace {
+
+/// True for one member exactly if it is for all.
+bool on_one_host(const Communicator& comm) {
+  const launch::Job& job = comm.engine().job();
+  if (job.on_one_host()) return true;
+  for (int rank = 0; rank < comm.size(); ++rank)
+    if (!job.slot_of(comm.peer(rank))) return false;
+  return true;
+}
+
+}  // namespace
+
+Result<Footing*> Footing::make(Communicator& comm) {
+  std::unique_ptr<Team> team;
+  std::unique_ptr<Hierarchy> hierarchy;
+  if (on_one_host(comm)) {
+    auto made = Team::make(comm);
+    if (!made) return std::unexpected(std::move(made).error());
+    team = std::move(*made);
+  } else {
+    auto made = Hierarchy::make(comm);
+    if (!made) return std::unexpected(std::move(made).error());
+    hierarchy = std::move(*made);
+  }
+  auto* footing = new Footing(std::move(team), std::move(hierarchy));
+  comm.collective_state.reset(footing);
+  return footing;
+}
+
+}  // namespace isthmus::coll

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+
+#include "base/error.hpp"
+#include "coll/hierarchy.hpp"
+#include "coll/team.hpp"
+#include "comm/communicator.hpp"
+
+namespace isthmus::coll {
+
+/// On what footing the members of an intracommunicator work together; found out at its first collective. All
+/// members know the same.
+class Footing final : public CollectiveState {
+ public:
+  static Result<Footing*> of(Communicator& comm) {
+    if (comm.collective_state) [[likely]]
+      return static_cast<Footing*>(comm.collective_state.get());
+    return make(comm);
+  }
+
+  /// Where all members share memory; null where they do not, or there was no room.
+  [[nodiscard]] Team* team() const noexcept { return team_.get(); }
+  /// Where they are on several hosts, and on some of them several.
+  [[nodiscard]] const Hierarchy* hierarchy() const noexcept { return hierarchy_.get(); }
+
+ private:
+  Footing(std::unique_ptr<Team> team, std::unique_ptr<Hierarchy> hierarchy)
+      : team_(std::move(team)), hierarchy_(std::move(hierarchy)) {}
+  static Result<Footing*> make(Communicator& comm);
+
+  std::unique_ptr<Team> team_;
+  std::unique_ptr<Hierarchy> hierarchy_;
+};
+
+}  // namespace isthmus::coll

@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "coll/hosts.hpp"
+#include "coll/local.hpp"
+#include "coll/messages.hpp"
+
+namespace isthmus::coll {
+
+namespace {
+
+/// Where blocks of any size lie when they are packed host by host.
+struct HostBlocks {
+  std::vector<std::int64_t> counts, begins;            ///< by position in `Hierarchy::order()`
+  std::vector<std::int64_t> host_counts, host_begins;  ///< by host
+  std::int64_t total = 0;
+  std::uint64_t largest = 0;  ///< of a host
+
+  template <class Receive>
+  HostBlocks(const Hierarchy& hosts, const Receive& receive) {
+    for (int host = 0; host < hosts.hosts(); ++host) {
+      host_begins.push_back(total);
+      for (const int rank : hosts.ranks_of(host)) {
+        begins.push_back(total);
+        counts.push_back(static_cast<std::int64_t>(block(receive, rank).bytes));
+        total += counts.back();
+      }
+      host_counts.push_back(total - host_begins.back());
+      largest = std::max(largest, static_cast<std::uint64_t>(host_counts.back()));
+    }
+  }
+};
+
+/// `receive` itself where it is the packed form, else null.
+std::byte* packed_form(const Hierarchy& hosts, const Out& receive) {
+  const Payload all =
+      Payload::of(receive.buffer, receive.count * static_cast<int>(hosts.order().size()), *receive.type);
+  return hosts.in_order() && all.type == nullptr ? all.data : nullptr;
+}
+std::byte* packed_form(const Hierarchy&, const OutV&) {
+  return nullptr;
+}
+
+template <class Receive>
+Result<> allgather_over_leaders(const Spread& all, const Receive& receive) {
+  const Hierarchy& hosts = all.hosts;
+  Communicator& local = hosts.local();
+  const HostBlocks layout(hosts, receive);
+  std::byte* const form = packed_form(hosts, receive);
+  Bytes memory(form ? 0 : static_cast<std::uint64_t>(layout.total));
+  std::byte* packed = form ? form : memory.data();
+
+  const auto host = static_cast<std::size_t>(hosts.own_host());
+  const auto first = static_cast<std::size_t>(hosts.begin(hosts.own_host()));
+  const PackedIn mine(block(receive, all.comm.rank()));
+  const std::int64_t count = layout.counts[first + static_cast<std::size_t>(local.rank())];
+  std::byte* own = packed + layout.host_begins[host];
+  const In in{all.leads() && form ? in_place : mine.data(), count, &byte_type()};
+  if constexpr (std::is_same_v<Receive, Out>) {
+    ISTHMUS_TRY(gather(in, Out{own, count, &byte_type()}, 0, local));
+  } else {
+    ISTHMUS_TRY(
+        gatherv(in, OutV{packed, &layout.counts[first], &layout.begins[first], &byte_type()}, 0, local));
+  }
+  if (all.leads()) {
+    const Question question{
+        .collective = Collective::allgather, .ranks = hosts.hosts(), .bytes = layout.largest};
+    const OutV place{packed, layout.host_counts.data(), layout.host_begins.data(), &byte_type()};
+    ISTHMUS_TRY(allgather_by(select(question), all.between(Tag::allgather, hosts.leaders()), place));
+  }
+  ISTHMUS_TRY(bcast(packed, layout.total, byte_type(), 0, local));
+  if (form) return {};
+  for (int i = 0; i < all.comm.size(); ++i) {
+    const int rank = hosts.order()[static_cast<std::size_t>(i)];
+    if (rank != all.comm.rank())
+      unpack(packed + layout.begins[static_cast<std::size_t>(i)], block(receive, rank));
+  }
+  return {};
+}
+
+/// The part of a result that lies with the members of one host.
+class Row {
+ public:
+  Row(const Out& receive, std::span<const int> ranks) : buffer_(receive.buffer), type_(receive.type) {
+    for (const int rank : ranks) {
+      counts_.push_back(receive.count);
+      begins_.push_back(rank * receive.count);
+    }
+  }
+  Row(const OutV& receive, std::span<const int> ranks) : buffer_(receive.buffer), type_(receive.type) {
+    for (const int rank : ranks) {
+      counts_.push_back(receive.counts[rank]);
+      begins_.push_back(receive.displacements[rank]);
+    }
+  }
+  [[nodiscard]] OutV out() const { return {buffer_, counts_.data(), begins_.data(), type_}; }
+
+ private:
+  void* buffer_;
+  const Datatype* type_;
+  std::vector<std::int64_t> counts_, begins_;
+};
+
+template <class Receive>
+Result<> allgather_over_slices(const Spread& all, const Receive& receive) {
+  const Hierarchy& hosts = all.hosts;
+  const std::span<const int> slice = hosts.slice();
+  const Ranks ranks = all.between(Tag::allgather, slice);
+  const int n = ranks.size();
+  Result<> result;
+  for (int step = 0; step < n && result; ++step) {
+    const int held = (ranks.rank() - step + n) % n;
+    const int next = (held - 1 + n) % n;
+    Batch moving(ranks);
+    if (step + 1 < n) {
+      moving.receive((ranks.rank() - 1 + n) % n, block(receive, slice[static_cast<std::size_t>(next)]));
+      moving.send((ranks.rank() + 1) % n, block(receive, slice[static_cast<std::size_t>(held)]));
+    }
+    const Row row(receive, hosts.ranks_of(held));
+    result = allgatherv({in_place, 0, &byte_type()}, row.out(), hosts.local());
+    Result<> moved = moving.wait();
+    if (result) result = std::move(moved);
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<> allgather_leaders(const Spread& all, const Out& receive) {
+  return allgather_over_leaders(all, receive);
+}
+Result<> allgather_leaders(const Spread& all, const OutV& receive) {
+  return allgather_over_leaders(all, receive);
+}
+Result<> allgather_slices(const Spread& all, const Out& receive) {
+  return allgather_over_slices(all, receive);
+}
+Result<> allgather_slices(const Spread& all, const OutV& receive) {
+  return allgather_over_slices(all, receive);
+}
+
+}  // namespace isthmus::coll

@@ -1,0 +1,68 @@
+#include <cstring>
+#include <vector>
+
+#include "coll/algorithms.hpp"
+#include "coll/host_major.hpp"
+#include "coll/hosts.hpp"
+#include "coll/local.hpp"
+
+namespace isthmus::coll {
+
+namespace {
+
+/// What a leader does in an alltoall: `from_members` holds, for each member of its host, the blocks for all
+/// ranks, host by host; `to_members` gets the blocks from all ranks in the same order.
+Result<> swap_bundles(const Spread& all, std::uint64_t bytes, const std::byte* from_members,
+                      std::byte* to_members) {
+  const Hierarchy& hosts = all.hosts;
+  const int n = all.comm.size();
+  const int members = hosts.local().size();
+  const auto times = [bytes](int blocks) { return bytes * static_cast<std::uint64_t>(blocks); };
+  std::vector<std::int64_t> counts, begins;
+  for (int host = 0; host < hosts.hosts(); ++host) {
+    begins.push_back(static_cast<std::int64_t>(times(members * hosts.begin(host))));
+    counts.push_back(static_cast<std::int64_t>(times(members * hosts.members(host))));
+  }
+  Bytes leaving(times(members * n));
+  Bytes arriving(times(members * n));
+  // A bundle holds the blocks of each member of the host it comes from, one member after the other.
+  for (int host = 0; host < hosts.hosts(); ++host) {
+    const std::uint64_t run = times(hosts.members(host));
+    for (int i = 0; i < members && run != 0; ++i)
+      std::memcpy(leaving.data() + times(members * hosts.begin(host)) + run * static_cast<unsigned>(i),
+                  from_members + times(i * n + hosts.begin(host)), run);
+  }
+  ISTHMUS_TRY(alltoall_pairwise(all.between(Tag::alltoall, hosts.leaders()),
+                                InV{leaving.data(), counts.data(), begins.data(), &byte_type()},
+                                OutV{arriving.data(), counts.data(), begins.data(), &byte_type()}));
+  for (int from = 0; from < n && bytes != 0; ++from)
+    for (int i = 0; i < members; ++i)
+      std::memcpy(to_members + times(i * n + from), arriving.data() + times(from * members + i), bytes);
+  return {};
+}
+
+}  // namespace
+
+Result<> alltoall_leaders(const Spread& all, const In& send, const Out& receive) {
+  const Hierarchy& hosts = all.hosts;
+  Communicator& local = hosts.local();
+  const std::uint64_t bytes = block(receive, 0).bytes;
+  HostMajor mine(hosts, bytes);
+  for (int i = 0; i < all.comm.size(); ++i)
+    pack(block(send, hosts.order()[static_cast<std::size_t>(i)]), mine.at(i));
+
+  const auto row = bytes * static_cast<std::uint64_t>(all.comm.size());
+  const auto count = static_cast<std::int64_t>(row);
+  const std::uint64_t space = all.leads() ? row * static_cast<std::uint64_t>(local.size()) : 0;
+  Bytes from_members(space);
+  Bytes to_members(space);
+  ISTHMUS_TRY(
+      gather({mine.at(0), count, &byte_type()}, {from_members.data(), count, &byte_type()}, 0, local));
+  if (all.leads()) ISTHMUS_TRY(swap_bundles(all, bytes, from_members.data(), to_members.data()));
+  ISTHMUS_TRY(scatter({to_members.data(), count, &byte_type()}, {mine.at(0), count, &byte_type()}, 0, local));
+  for (int i = 0; i < all.comm.size(); ++i)
+    unpack(mine.at(i), block(receive, hosts.order()[static_cast<std::size_t>(i)]));
+  return {};
+}
+
+}  // namespace isthmus::coll
