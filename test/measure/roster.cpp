@@ -1,5 +1,5 @@
-// bench_roster: what the roster of 2^10, 2^16 and 2^20 ranks takes: bytes, and the time to write all that are
-// here, to read it the first time (which lists them), and to read it again. One JSON line a point.
+// measure_roster: what the roster of 2^10, 2^16 and 2^20 ranks takes: bytes, and the time to write all that
+// are here, to read it the first time (which lists them), and to read it again. One JSON line a point.
 #include "wire/roster.hpp"
 
 #include <atomic>
