@@ -100,6 +100,41 @@ class Exchange {
   Pages in_;
 };
 
+// Every rank has a block for all others.
+class Collection {
+ public:
+  Collection(const Job& job, std::size_t bytes)
+      : job_(job), block_(bytes), mine_(bytes), all_(bytes * static_cast<std::size_t>(job.ranks())) {}
+
+  void collect() {
+    MPI_Allgather(mine_.data(), static_cast<int>(block_), MPI_BYTE, all_.data(), static_cast<int>(block_),
+                  MPI_BYTE, MPI_COMM_WORLD);
+  }
+  void check(std::string_view point, unsigned round) {
+    mine_.fill(static_cast<unsigned>(job_.rank()), round);
+    all_.clear();
+    collect();
+    std::string fault;
+    for (int from = 0; from < job_.ranks() && fault.empty(); ++from) {
+      const Pages expected = [&] {
+        Pages pages(block_);
+        pages.fill(static_cast<unsigned>(from), round);
+        return pages;
+      }();
+      const std::uint8_t* got = all_.data() + static_cast<std::size_t>(from) * block_;
+      if (!std::equal(got, got + block_, expected.data()))
+        fault = "the block of rank " + std::to_string(from) + " is wrong";
+    }
+    job_.demand(point, fault);
+  }
+
+ private:
+  const Job& job_;
+  std::size_t block_;
+  Pages mine_;
+  Pages all_;
+};
+
 }  // namespace
 
 void barrier(const Job& job, std::string_view point, std::size_t) {
@@ -129,6 +164,13 @@ void bcast_fixed_root(const Job& job, std::string_view point, std::size_t bytes)
   check_broadcast(job, point, buffer, 0, 1);
   job.measure(point, time_of_one, [&buffer] { broadcast(buffer, 0); });
   check_broadcast(job, point, buffer, 0, 2);
+}
+
+void allgather(const Job& job, std::string_view point, std::size_t bytes) {
+  Collection collection(job, bytes);
+  collection.check(point, 1);
+  job.measure(point, time_of_one, [&collection] { collection.collect(); });
+  collection.check(point, 2);
 }
 
 void alltoall(const Job& job, std::string_view point, std::size_t bytes) {

@@ -18,6 +18,8 @@ void bcast(const Job& job, std::string_view point, std::size_t bytes);
 // Always from rank 0, back to back: consecutive broadcasts may overlap, the time is the inverse of the
 // throughput.
 void bcast_fixed_root(const Job& job, std::string_view point, std::size_t bytes);
+// `bytes` from each rank to all.
+void allgather(const Job& job, std::string_view point, std::size_t bytes);
 // `bytes` from each rank to each.
 void alltoall(const Job& job, std::string_view point, std::size_t bytes);
 

@@ -32,6 +32,7 @@ constexpr Family families[] = {
     {"allreduce", true, 0, allreduce},
     {"bcast", true, 0, bcast},
     {"bcast-fixed-root", true, 0, bcast_fixed_root},
+    {"allgather", true, 0, allgather},
     {"alltoall", true, 0, alltoall},
 };
 

@@ -29,7 +29,10 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def run(command: list[str], environment: dict[str, str], folder: Path, limit: float) -> Finished:
+def run(
+    command: list[str], environment: dict[str, str], folder: Path, limit: float, spared: frozenset[int] = frozenset()
+) -> Finished:
+    """`spared`: children of this process that are to live on."""
     # Files, not pipes: a process that outlives the launcher with its output open must not hold us up.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.monotonic()
@@ -47,7 +50,7 @@ def run(command: list[str], environment: dict[str, str], folder: Path, limit: fl
             if process.poll() is None:
                 process.kill()
             process.wait()
-            _end_orphans()
+            _end_orphans(spared)
         return Finished(process.returncode, seconds, not ended, _text(output), _text(errors))
 
 
@@ -67,11 +70,11 @@ def _text(file) -> str:
     return file.read().decode(errors="replace")
 
 
-def _end_orphans() -> None:
+def _end_orphans(spared: frozenset[int]) -> None:
     """Kills and reaps every process that has become our child; their children become ours in turn."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        children = _children()
+        children = [pid for pid in _children() if pid not in spared]
         if not children:
             return
         for pid in children:

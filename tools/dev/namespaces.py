@@ -66,6 +66,11 @@ class Hosts:
             self._folder = None
 
     @property
+    def keepers(self):
+        """Our children that keep the namespaces."""
+        return [sleeper.pid for sleeper in self._sleepers]
+
+    @property
     def head(self):
         """What to put before a command that shall run on the head."""
         return ["nsenter", f"--net=/proc/{self._pids['head']}/ns/net", "--"]
