@@ -47,9 +47,9 @@ int fail_with(Output& output, const StartError& error, WiderJob* wider) {
   return error.status;
 }
 
-/// A container's engine hands on one descriptor, the region's.
+/// An engine that hands on no region hands on no socket either.
 bool can_offer_pmi(const Job& job) {
-  return !job.container;
+  return !job.container || job.container->rendezvous() == Rendezvous::inherited;
 }
 
 }  // namespace
