@@ -301,6 +301,15 @@ with contextlib.ExitStack() as stack:
         suite.run([*hosts.on("h2"), "sh", "-c", "for i in $(seq 100); do /bin/true; done"])
         suite.expect(suite.run(over("h1,h2", "-n", 4, MPICH, "abort"), env={"UCX_TLS": "tcp,self"}, timeout=60), status=9, out="4 ranks, 0 failures")
 
+    with hosts_case("an MPI program on two hosts: shared memory within each, the network between them, verified data"):
+        if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+            raise Skip("the network library was not built")
+        program = suite.tmp / "exchange"
+        suite.expect(suite.run([PREFIX / "bin/mpicc", "-O1", "test/launch/exchange.c", "-o", program]))
+        result = suite.run(over("h1,h2", "-n", 4, "-x", "ISTHMUS_EXPLAIN=1", program), timeout=40)
+        suite.expect(result, out="4 ranks, 0 failures", err="network rendezvous")
+        suite.expect(suite.run(over("h1,h2", "-n", 4, program, "exit"), timeout=20), status=7, err=r"rank 1 \(pid \d+\) on host h1 exited with code 7; ending")
+
     with hosts_case("containers on hosts"):
         inside = "unshare -Urmpuinf --mount-proc sh -c 'echo $$ \"$@\"' sh"
         expect_lines(suite.run(over("h1,h2", "-n", 2, "--container", inside, "x"), timeout=20), ["1 x"] * 2)
