@@ -100,6 +100,7 @@ int run_job(const Options& options, const Signals& signals, const std::vector<pi
                          .first_rank = job->share.first_rank,
                          .overseer = wider,
                          .attendants = attendants,
+                         .left_open = [&](std::uint32_t slot) { return pmi.left_open(slot); },
                          .removal = job->container ? job->container->removal() : "",
                          .bystanders = bystanders});
   running = &supervisor;
