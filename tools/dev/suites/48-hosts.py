@@ -64,7 +64,8 @@ def vanish(command, seconds=5.0):
 
 
 def marked(seconds):
-    """A program that says "up" and sleeps, and how to find it: no other sleeps that long."""
+    """A program that says "up" and sleeps, and how to find it: nobody else sleeps that long, another run of this suite neither."""
+    seconds = f"{seconds}.{os.getpid()}"
     return ["sh", "-c", f"echo up $$; exec sleep {seconds}"], ["pgrep", "-f", f"^sleep {seconds}$"]
 
 
@@ -155,13 +156,13 @@ with suite.case("--timeout, signals and two Ctrl-C end all ranks"):
                 process.send_signal(each)
             assert process.wait(5) == status, (process.returncode, out.read_text())
         vanish(find)
-    stubborn = ["sh", "-c", "trap '' INT; echo up $$; sleep 1702 & wait"]
+    stubborn = ["sh", "-c", f"trap '' INT; echo up $$; sleep 1702.{os.getpid()} & wait"]
     with running([MPIEXEC, "--launcher", HERE, "--hosts", "a,b", *stubborn], 2) as (process, out):
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         assert process.wait(5) == -signal.SIGINT, (process.returncode, out.read_text())
-    vanish(["pgrep", "-f", "^sleep 1702$"])
+    vanish(["pgrep", "-f", f"^sleep 1702.{os.getpid()}$"])
 
 with suite.case("kill -9 of mpiexec leaves no agent and no rank"):
     program, find = marked(1703)
