@@ -142,6 +142,7 @@ Result<Job> join_launched(Inheritance inheritance, const Place& place, const Pro
   Job job = make_job(inheritance.rank, false, std::move(inheritance.region));
   ISTHMUS_TRY(enter_roster(job, place, probe));
   unset_launcher_variables();
+  forget_key_values();  // mpiexec offers PMI to every program
   return job;
 }
 

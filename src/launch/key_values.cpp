@@ -120,4 +120,10 @@ Result<std::unique_ptr<KeyValues>> find_key_values() {
   return nullptr;
 }
 
+void forget_key_values() {
+  const auto fd = whole_number<int>(variable("PMI_FD"));
+  if (fd && *fd > STDERR_FILENO) ::fcntl(*fd, F_SETFD, FD_CLOEXEC);
+  unset_launcher_variables();
+}
+
 }  // namespace isthmus::launch

@@ -1,6 +1,6 @@
-// Two or more ranks that exchange messages of 0 B to 32 MiB with their neighbours and check every byte. With an
-// argument, rank 1 then does what it says: `exit`, `sleep` (and all others with it), `abort`; `input` has rank 0
-// print its standard input.
+// Two or more ranks that exchange messages of 0 B to 32 MiB with their neighbours and check every byte. With
+// an argument, rank 1 then does what it says: `exit`, `sleep` (and all others with it), `abort`; `input` has
+// rank 0 print its standard input.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -89,6 +89,7 @@ class Rank {
   }
 
   void abort(const std::string& code) const {
+    if (job_->launcher) job_->launcher->abort(std::atoi(code.c_str()), {});
     auto& header = job_->region.header();
     header.abort_code.store(std::atoi(code.c_str()));
     std::uint32_t none = 0;
@@ -119,6 +120,7 @@ class Rank {
         {"finalize",
          [](Rank& rank, const std::string&) {
            rank.job_->region.roster(rank.job_->rank).store(isthmus::wire::RosterState::finalized);
+           if (rank.job_->launcher && !rank.job_->launcher->finalize()) fail_with(6, "finalize");
          }},
         {"abort", [](Rank& rank, const std::string& code) { rank.abort(code); }},
         {"scribble", [](Rank& rank, const std::string& byte) { rank.scribble(byte); }},

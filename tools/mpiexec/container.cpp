@@ -28,6 +28,7 @@ std::string installation() {
 std::set<std::string> exported(const Environment& environment, const Part& part,
                                const std::vector<Export>& exports) {
   std::set<std::string> names(launcher_variable::all.begin(), launcher_variable::all.end());
+  names.insert({"PMI_FD", "PMI_RANK", "PMI_SIZE"});
   for (const std::string& name : environment.names())
     if (name.starts_with("ISTHMUS_")) names.insert(name);
   for (const auto* list : {&exports, &part.exports})
@@ -102,7 +103,7 @@ Container::Command Container::wrap(const Part& part, const Environment& environm
     }
   }
   if (engine_ == Engine::podman && rendezvous_ == Rendezvous::inherited)
-    added.emplace_back("--preserve-fds=1");
+    added.emplace_back("--preserve-fds=2");
   add_mounts(added);
   Part wrapped = part;
   if (wrapped.directory && engine_ != Engine::other) {
@@ -122,7 +123,7 @@ Container::Command Container::wrap(const Part& part, const Environment& environm
 void Container::hand_on(Environment& environment) const {
   if (engine_ != Engine::apptainer) return;
   for (const std::string& name : environment.names())
-    if (name.starts_with("ISTHMUS_"))
+    if (name.starts_with("ISTHMUS_") || name.starts_with("PMI_"))
       for (const char* prefix : {"APPTAINERENV_", "SINGULARITYENV_"})
         environment.set(prefix + name, *environment.get(name));
 }

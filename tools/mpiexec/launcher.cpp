@@ -55,7 +55,7 @@ std::expected<Process, ProcessError> Launcher::start_rank(const Job::PartPlan& p
   const auto environment = part.environment.pointers();
   std::vector<ProcessPlan::HandedOn> handed_on;
   if (!job.region_server) handed_on.push_back({region_fd, job.container ? container_region_fd : region_fd});
-  if (pmi_fd >= 0) handed_on.push_back({pmi_fd, pmi_fd});
+  if (pmi_fd >= 0) handed_on.push_back({pmi_fd, job.container ? container_pmi_fd : pmi_fd});
   const ProcessPlan plan{
       .path = part.program.path.c_str(),
       .arguments = arguments.data(),
@@ -78,7 +78,7 @@ std::expected<UniqueFd, StartError> Launcher::offer_pmi(const Job::PartPlan& par
   if (!fd)
     return std::unexpected(
         StartError{1, fmt::format("cannot make a socket for rank {}: {}", rank(), std::strerror(errno))});
-  environment.set("PMI_FD", std::to_string(fd.get()));
+  environment.set("PMI_FD", std::to_string(parts_.job.container ? container_pmi_fd : fd.get()));
   environment.set("PMI_RANK", std::to_string(rank()));
   environment.set("PMI_SIZE", std::to_string(parts_.job.share.world));
   return fd;

@@ -32,6 +32,12 @@ std::expected<UniqueFd, int> PmiServer::add(std::int32_t appnum) {
   return UniqueFd(ends[1]);
 }
 
+bool PmiServer::left_open(std::uint32_t slot) {
+  if (slot >= clients_.size()) return false;
+  if (clients_[slot].socket) read(slot);  // its last words
+  return clients_[slot].open;
+}
+
 void PmiServer::prepare(std::vector<pollfd>& waited_for) const {
   for (const Client& client : clients_)
     if (client.socket)
@@ -80,6 +86,7 @@ void PmiServer::answer(std::uint32_t slot, std::string_view line) {
   Client& client = clients_[slot];
   const std::string_view command = field(line, "cmd");
   if (command == "init") {
+    client.open = true;
     reply(client, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
   } else if (command == "get_maxes") {
     reply(client, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024");
@@ -104,6 +111,7 @@ void PmiServer::answer(std::uint32_t slot, std::string_view line) {
   } else if (command == "barrier_in") {
     enter_barrier(client);
   } else if (command == "finalize") {
+    client.open = false;
     reply(client, "cmd=finalize_ack");
   } else if (command == "abort") {
     int code = 1;

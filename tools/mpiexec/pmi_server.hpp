@@ -30,6 +30,8 @@ class PmiServer final : public Attendant {
 
   /// The end for the next rank, close-on-exec; an errno on failure.
   std::expected<UniqueFd, int> add(std::int32_t appnum);
+  /// Whether the rank has come and not said goodbye.
+  [[nodiscard]] bool left_open(std::uint32_t slot);
   /// All ranks of the job are in the barrier.
   void release(const Pairs& pairs);
 
@@ -43,6 +45,7 @@ class PmiServer final : public Attendant {
     std::string received{};
     std::string unsent{};
     bool in_barrier = false;
+    bool open = false;
   };
   void read(std::uint32_t slot);
   void answer(std::uint32_t slot, std::string_view line);

@@ -47,9 +47,9 @@ int fail_with(Output& output, const StartError& error, WiderJob* wider) {
   return error.status;
 }
 
-/// A container's engine hands on one descriptor, the region's.
+/// An engine that hands on no region hands on no socket either.
 bool can_offer_pmi(const Job& job) {
-  return !job.container;
+  return !job.container || job.container->rendezvous() == Rendezvous::inherited;
 }
 
 }  // namespace
@@ -100,6 +100,7 @@ int run_job(const Options& options, const Signals& signals, const std::vector<pi
                          .first_rank = job->share.first_rank,
                          .overseer = wider,
                          .attendants = attendants,
+                         .left_open = [&](std::uint32_t slot) { return pmi.left_open(slot); },
                          .removal = job->container ? job->container->removal() : "",
                          .bystanders = bystanders});
   running = &supervisor;

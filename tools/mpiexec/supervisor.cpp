@@ -134,7 +134,11 @@ void Supervisor::reap() {
 
 void Supervisor::rank_ended(std::uint32_t rank, int wait_status) {
   if (failure_ || timed_out_ || ended_) return;  // a consequence
-  if (const auto failure = judge(rank, wait_status, ranks_, parts_.region)) fail(*failure);
+  const std::uint32_t slot = rank - ranks_.first;
+  if (const auto failure = judge(rank, wait_status, ranks_, parts_.region))
+    fail(*failure);
+  else if (parts_.left_open(slot))  // a rank that found peers elsewhere is not in our region's roster
+    fail({.kind = Failure::Kind::no_finalize, .rank = rank, .pid = ranks_.pids[slot], .value = 0});
 }
 
 void Supervisor::abort(std::uint32_t slot, int code) {

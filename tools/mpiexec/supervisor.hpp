@@ -3,6 +3,7 @@
 #include <array>
 #include <csignal>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -35,9 +36,10 @@ class Supervisor {
     Output& output;
     wire::RegionView region;
     std::string host;
-    std::uint32_t first_rank;            ///< of those here
-    Overseer* overseer;                  ///< null: the user
-    std::vector<Attendant*> attendants;  ///< looked after in the same loop
+    std::uint32_t first_rank;                           ///< of those here
+    Overseer* overseer;                                 ///< null: the user
+    std::vector<Attendant*> attendants;                 ///< looked after in the same loop
+    std::function<bool(std::uint32_t slot)> left_open;  ///< whether PMI has seen the rank come and not go
     std::string removal;  ///< a shell command for what ranks that were killed may have left; may be empty
     std::vector<pid_t> bystanders;  ///< children that mpiexec had before it began (a shell's that exec'd it)
   };

@@ -64,7 +64,8 @@ def vanish(command, seconds=5.0):
 
 
 def marked(seconds):
-    """A program that says "up" and sleeps, and how to find it: no other sleeps that long."""
+    """A program that says "up" and sleeps, and how to find it: nobody else sleeps that long, another run of this suite neither."""
+    seconds = f"{seconds}.{os.getpid()}"
     return ["sh", "-c", f"echo up $$; exec sleep {seconds}"], ["pgrep", "-f", f"^sleep {seconds}$"]
 
 
@@ -155,13 +156,13 @@ with suite.case("--timeout, signals and two Ctrl-C end all ranks"):
                 process.send_signal(each)
             assert process.wait(5) == status, (process.returncode, out.read_text())
         vanish(find)
-    stubborn = ["sh", "-c", "trap '' INT; echo up $$; sleep 1702 & wait"]
+    stubborn = ["sh", "-c", f"trap '' INT; echo up $$; sleep 1702.{os.getpid()} & wait"]
     with running([MPIEXEC, "--launcher", HERE, "--hosts", "a,b", *stubborn], 2) as (process, out):
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         assert process.wait(5) == -signal.SIGINT, (process.returncode, out.read_text())
-    vanish(["pgrep", "-f", "^sleep 1702$"])
+    vanish(["pgrep", "-f", f"^sleep 1702.{os.getpid()}$"])
 
 with suite.case("kill -9 of mpiexec leaves no agent and no rank"):
     program, find = marked(1703)
@@ -300,6 +301,15 @@ with contextlib.ExitStack() as stack:
         # Ended by MPI_Abort: in MPI_Finalize, one in ten runs of MPICH 4.0.2 waits for ever for answers of peers that have stopped to look.
         suite.run([*hosts.on("h2"), "sh", "-c", "for i in $(seq 100); do /bin/true; done"])
         suite.expect(suite.run(over("h1,h2", "-n", 4, MPICH, "abort"), env={"UCX_TLS": "tcp,self"}, timeout=60), status=9, out="4 ranks, 0 failures")
+
+    with hosts_case("an MPI program on two hosts: shared memory within each, the network between them, verified data"):
+        if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+            raise Skip("the network library was not built")
+        program = suite.tmp / "exchange"
+        suite.expect(suite.run([PREFIX / "bin/mpicc", "-O1", "test/launch/exchange.c", "-o", program]))
+        result = suite.run(over("h1,h2", "-n", 4, "-x", "ISTHMUS_EXPLAIN=1", program), timeout=40)
+        suite.expect(result, out="4 ranks, 0 failures", err="network rendezvous")
+        suite.expect(suite.run(over("h1,h2", "-n", 4, program, "exit"), timeout=20), status=7, err=r"rank 1 \(pid \d+\) on host h1 exited with code 7; ending")
 
     with hosts_case("containers on hosts"):
         inside = "unshare -Urmpuinf --mount-proc sh -c 'echo $$ \"$@\"' sh"
