@@ -9,8 +9,8 @@
 
 namespace isthmus::launch {
 
-/// What a launcher of several hosts gives a process: its rank, and a space of keys and values through which the
-/// processes of the job find each other. PMI-1, PMI-2 and PMIx are behind it. One thread at a time.
+/// What a launcher of several hosts gives a process: its rank, and a space of keys and values through which
+/// the processes of the job find each other. PMI-1, PMI-2 and PMIx are behind it. One thread at a time.
 class KeyValues {
  public:
   virtual ~KeyValues() = default;
@@ -25,8 +25,8 @@ class KeyValues {
   /// The same text in all processes of this job, and in those of no other job that runs now.
   [[nodiscard]] virtual std::string_view job() const noexcept = 0;
 
-  /// Publishes `value` (any bytes, any length) as `key` of this process (letters, digits and '-', at most 32),
-  /// for others to `get` after the next `fence`.
+  /// Publishes `value` (any bytes, any length) as `key` of this process (letters, digits and '-', at most
+  /// 32), for others to `get` after the next `fence`.
   virtual Result<> put(std::string_view key, std::string_view value) = 0;
   /// Waits until all processes have come here. Collective.
   virtual Result<> fence() = 0;
@@ -44,5 +44,8 @@ class KeyValues {
 /// An environment that names one which cannot be reached is an error with a sentence for the user. The
 /// variables and descriptors are kept from programs that this process will start.
 Result<std::unique_ptr<KeyValues>> find_key_values();
+
+/// Whether environment variable `name` is one by which a launcher reaches its ranks through PMI or PMIx.
+bool is_key_values_variable(std::string_view name) noexcept;
 
 }  // namespace isthmus::launch
