@@ -23,8 +23,8 @@ void unset_launcher_variables() {
   std::vector<std::string> names;
   for (char** entry = environ; entry && *entry; ++entry) {
     const std::string_view variable(*entry);
-    if (variable.starts_with("PMI_") || variable.starts_with("PMIX_"))
-      names.emplace_back(variable.substr(0, variable.find('=')));
+    const std::string_view name = variable.substr(0, variable.find('='));
+    if (is_key_values_variable(name)) names.emplace_back(name);
   }
   for (const std::string& name : names)
     ::unsetenv(name.c_str());
@@ -103,6 +103,10 @@ Result<std::unique_ptr<KeyValues>> connect_pmix() {
 }
 
 }  // namespace
+
+bool is_key_values_variable(std::string_view name) noexcept {
+  return name.starts_with("PMI_") || name.starts_with("PMIX_");
+}
 
 Result<std::unique_ptr<KeyValues>> find_key_values() {
   if (is_pmix()) {

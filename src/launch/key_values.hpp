@@ -48,4 +48,7 @@ Result<std::unique_ptr<KeyValues>> find_key_values();
 /// Keeps the variables and descriptors from programs that this process will start, without using them.
 void forget_key_values();
 
+/// Whether environment variable `name` is one by which a launcher reaches its ranks through PMI or PMIx.
+bool is_key_values_variable(std::string_view name) noexcept;
+
 }  // namespace isthmus::launch

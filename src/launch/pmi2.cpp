@@ -52,8 +52,9 @@ Result<> Pmi2::introduce() {
   ISTHMUS_TRY(socket_.send("cmd=init pmi_version=2 pmi_subversion=0\n"));
   auto line = socket_.read_line(LauncherSocket::patience);
   if (!line) return std::unexpected(std::move(line).error());
-  if (pmi_word(*line, ' ', "cmd") != "response_to_init" || pmi_word(*line, ' ', "rc") != "0")
-    return not_pmi2(*line, "cmd=response_to_init");
+  if (pmi_word(*line, ' ', "cmd") != "response_to_init" || pmi_word(*line, ' ', "rc") != "0" ||
+      pmi_word(*line, ' ', "pmi_version") != "2")
+    return not_pmi2(*line, "cmd=response_to_init pmi_version=2");
   auto hello = ask("fullinit",
                    "pmijobid=" + place_.job + ";pmirank=" + std::to_string(place_.rank) + ";threaded=FALSE;");
   if (!hello) return std::unexpected(std::move(hello).error());

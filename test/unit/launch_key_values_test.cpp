@@ -112,6 +112,7 @@ TEST_F(FindKeyValues, SpeaksPmi2WithSlurmAndPmi1WithHydraAlsoBelowSlurm) {
     }
     EXPECT_FALSE(find_key_values());
     clear();
+    launcher.server.wait();
     return launcher.text;
   };
   EXPECT_EQ(first_line(false, false), "cmd=init pmi_version=1 pmi_subversion=1\n");

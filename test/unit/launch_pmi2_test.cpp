@@ -136,6 +136,15 @@ TEST(Pmi2, WhatIsNoPmiIsAnError) {
   }
 }
 
+TEST(Pmi2, ALauncherThatAnswersWithAnotherVersionIsAnErrorAtOnce) {
+  PmiServer server(a_message, [](const std::string&) {
+    return std::string("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
+  });
+  const auto space = Pmi2::connect(server.place());
+  ASSERT_FALSE(space);
+  EXPECT_THAT(space.error().text(), HasSubstr("is not PMI-2"));
+}
+
 TEST(Pmi2DeathTest, AbortNamesTheWholeJobAndEndsTheProcess) {
   EXPECT_EXIT(
       {

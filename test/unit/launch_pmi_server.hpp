@@ -35,6 +35,9 @@ class PmiServer {
     return {.fd = std::move(client_), .rank = rank, .size = size, .job = "the-step"};
   }
 
+  /// Until the connection is closed.
+  void wait() { thread_.join(); }
+
  private:
   static void serve(int fd, const Framing& framing, const Answer& answer) {
     std::string received;

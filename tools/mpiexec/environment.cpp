@@ -4,12 +4,22 @@
 
 #include <algorithm>
 
+#include "launch/key_values.hpp"
+
 namespace isthmus::mpiexec {
 
 Environment Environment::inherited() {
   Environment environment;
   for (char** entry = environ; entry && *entry; ++entry)
     environment.entries_.emplace_back(*entry);
+  return environment;
+}
+
+Environment Environment::inherited_by_ranks() {
+  Environment environment = inherited();
+  std::erase_if(environment.entries_, [](std::string_view entry) {
+    return launch::is_key_values_variable(entry.substr(0, entry.find('=')));
+  });
   return environment;
 }
 

@@ -12,6 +12,8 @@ class Environment {
  public:
   /// mpiexec's own.
   static Environment inherited();
+  /// mpiexec's own without what another launcher, as whose rank mpiexec may run, has meant for mpiexec alone.
+  static Environment inherited_by_ranks();
 
   void set(std::string_view name, std::string_view value);
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;

@@ -87,7 +87,7 @@ std::expected<void, StartError> plan_container(const Options& options, Job& job)
 std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
   std::set<std::string> unknown;
   for (const Part& part : options.parts) {
-    Environment environment = Environment::inherited();
+    Environment environment = Environment::inherited_by_ranks();
     apply(options.exports, environment, job.warnings);
     apply(part.exports, environment, job.warnings);
     auto settings = check_settings(environment, unknown);

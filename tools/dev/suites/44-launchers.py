@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, "tools/dev")
 import slurm
-from suite import BUILT, Skip, Suite
+from suite import BUILT, PREFIX, Skip, Suite
 
 PROBE = Path(os.environ.get("LAUNCHERS_PROBE") or BUILT / "test/kvs_probe")
 PMIX_PLUGIN = BUILT / "lib/isthmus/libisthmus_pmix.so"
@@ -124,12 +124,18 @@ def test_slurm():
             suite.expect(Launcher("", ["salloc", "-Q"], "", environment=cluster.environment).run(1, PROBE), out="^singleton$")
 
         for plugin in ("pmi2", "pmix"):
+            with suite.case(f"mpiexec as a task of srun --mpi={plugin}: its ranks are mpiexec's"):
+                task = Launcher("", srun(f"--mpi={plugin}"), "", environment=cluster.environment)
+                result = suite.expect(task.run(1, PREFIX / "bin/mpiexec", "-n", "2", PROBE), status=0)
+                assert all(re.match(r"rank \d of 2, PMI-1,", line) for line in lines_of(result)), str(result)
+
             with suite.case(f"Hydra whose proxies are started by srun --mpi={plugin}: its ranks are Hydra's"):
                 inside = Launcher("", ["salloc", "-Q"], "", environment={**cluster.environment, "SLURM_MPI_TYPE": plugin})
                 result = inside.run(2, *HYDRA, "-launcher", "slurm", "-n", "2", PROBE)
                 suite.expect(result, status=0, out=r"^rank 1 of 2, PMI-1,")
 
 
+test_launcher(Launcher("mpiexec", [PREFIX / "bin/mpiexec"], "PMI-1"))
 test_launcher(Launcher("mpiexec.hydra", HYDRA, "PMI-1"))
 test_launcher(Launcher("orterun", ORTERUN, "PMIx"))
 test_without_server()
