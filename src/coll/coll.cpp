@@ -94,6 +94,7 @@ Result<> run_allgather(const In& send, const Receive& receive, std::uint64_t byt
   if (send.buffer != in_place) copy(whole(send), block(receive, comm.rank()));
   if (chosen->algorithm == Algorithm::leaders) return allgather_leaders(chosen->spread(comm), receive);
   if (chosen->algorithm == Algorithm::slices) return allgather_slices(chosen->spread(comm), receive);
+  if (chosen->algorithm == Algorithm::along) return allgather_along(chosen->spread(comm), receive);
   return allgather_by(chosen->algorithm, ranks, receive);
 }
 
@@ -189,8 +190,6 @@ Result<> gather(const In& send, const Out& receive, int root, Communicator& comm
   auto chosen = plan(comm, {.collective = Collective::gather, .bytes = bytes});
   if (!chosen) return std::unexpected(std::move(chosen).error());
   if (chosen->algorithm == Algorithm::flat) return gather_flat(*chosen->team, send, receive, root);
-  if (chosen->algorithm == Algorithm::leaders)
-    return gather_leaders(chosen->spread(comm), send, receive, root);
   if (chosen->algorithm == Algorithm::binomial) return gather_binomial(ranks, send, receive, root);
   return gather_linear(ranks, send, receive, root);
 }
@@ -210,8 +209,6 @@ Result<> scatter(const In& send, const Out& receive, int root, Communicator& com
   auto chosen = plan(comm, {.collective = Collective::scatter, .bytes = bytes});
   if (!chosen) return std::unexpected(std::move(chosen).error());
   if (chosen->algorithm == Algorithm::flat) return scatter_flat(*chosen->team, send, receive, root);
-  if (chosen->algorithm == Algorithm::leaders)
-    return scatter_leaders(chosen->spread(comm), send, receive, root);
   if (chosen->algorithm == Algorithm::binomial) return scatter_binomial(ranks, send, receive, root);
   return scatter_linear(ranks, send, receive, root);
 }
@@ -291,6 +288,8 @@ Result<> reduce(const void* send, void* receive, const Reduction& what, int root
       return reduce_direct(*chosen->team, mine, receive, what, root);
     case Algorithm::leaders:
       return reduce_leaders(chosen->spread(comm), mine, receive, what, root);
+    case Algorithm::along:
+      return reduce_along(chosen->spread(comm), mine, receive, what, root);
     default:
       return reduce_by(chosen->algorithm, Ranks(comm, Tag::reduce), mine, receive, what, root);
   }

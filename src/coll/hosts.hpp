@@ -26,6 +26,10 @@ struct Spread {
   [[nodiscard]] Ranks between(Tag tag, std::span<const int> speakers) const {
     return Ranks::among(comm, tag, speakers, hosts.own_host());
   }
+  /// All members, host by host.
+  [[nodiscard]] Ranks along(Tag tag) const {
+    return Ranks::among(comm, tag, hosts.order(), hosts.begin(hosts.own_host()) + hosts.local().rank());
+  }
 };
 
 /// What goes through a broadcast between hosts at a time.
@@ -42,22 +46,22 @@ Result<> bcast_leaders(const Spread& all, const Out& data, int root);
 /// In segments, so that the hosts and the network work at the same time.
 Result<> bcast_segments(const Spread& all, const Out& data, int root);
 
-/// `send.buffer` may be `in_place` at the root.
-Result<> gather_leaders(const Spread& all, const In& send, const Out& receive, int root);
-/// `receive.buffer` may be `in_place` at the root.
-Result<> scatter_leaders(const Spread& all, const In& send, const Out& receive, int root);
-
 /// Own blocks have been put in their place before.
 Result<> allgather_leaders(const Spread& all, const Out& receive);
 Result<> allgather_leaders(const Spread& all, const OutV& receive);
 /// Each block crosses to each other host once, and is handed on while the next one is on its way.
 Result<> allgather_slices(const Spread& all, const Out& receive);
 Result<> allgather_slices(const Spread& all, const OutV& receive);
+/// A ring of all members, one host after the other: each block crosses to each other host once.
+Result<> allgather_along(const Spread& all, const Out& receive);
+Result<> allgather_along(const Spread& all, const OutV& receive);
 
 /// One message from each host to each other one. `send` and `receive` may be the same memory.
 Result<> alltoall_leaders(const Spread& all, const In& send, const Out& receive);
 
 Result<> reduce_leaders(const Spread& all, const void* send, void* receive, const Reduction& what, int root);
+/// For commutative operations: pieces are reduced in a ring of all members, one host after the other.
+Result<> reduce_along(const Spread& all, const void* send, void* receive, const Reduction& what, int root);
 Result<> allreduce_leaders(const Spread& all, const void* send, void* receive, const Reduction& what);
 Result<> allreduce_slices(const Spread& all, const void* send, void* receive, const Reduction& what);
 

@@ -5,6 +5,7 @@
 #include "coll/hosts.hpp"
 #include "coll/local.hpp"
 #include "coll/messages.hpp"
+#include "coll/ring.hpp"
 
 namespace isthmus::coll {
 
@@ -125,8 +126,21 @@ Result<> allgather_over_slices(const Spread& all, const Receive& receive) {
   return result;
 }
 
+template <class Receive>
+Result<> allgather_in_ring(const Spread& all, const Receive& receive) {
+  const std::span<const int> order = all.hosts.order();
+  return ring(all.along(Tag::allgather), 0,
+              [&](int i) { return block(receive, order[static_cast<std::size_t>(i)]); });
+}
+
 }  // namespace
 
+Result<> allgather_along(const Spread& all, const Out& receive) {
+  return allgather_in_ring(all, receive);
+}
+Result<> allgather_along(const Spread& all, const OutV& receive) {
+  return allgather_in_ring(all, receive);
+}
 Result<> allgather_leaders(const Spread& all, const Out& receive) {
   return allgather_over_leaders(all, receive);
 }

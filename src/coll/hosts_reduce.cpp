@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "coll/algorithms.hpp"
 #include "coll/hosts.hpp"
 #include "coll/messages.hpp"
 #include "coll/operands.hpp"
@@ -33,6 +34,11 @@ Result<> reduce_leaders(const Spread& all, const void* send, void* receive, cons
   if (!speaks) return {};
   return reduce_by(select(between(hosts, Collective::reduce, what)), all.between(Tag::reduce, speakers),
                    operand, receive, what, hosts.host_of(root));
+}
+
+Result<> reduce_along(const Spread& all, const void* send, void* receive, const Reduction& what, int root) {
+  const int place = all.hosts.begin(all.hosts.host_of(root)) + all.hosts.index_of(root);
+  return reduce_ring(all.along(Tag::reduce), send, receive, what, place);
 }
 
 Result<> allreduce_leaders(const Spread& all, const void* send, void* receive, const Reduction& what) {

@@ -10,7 +10,16 @@
 namespace isthmus::coll {
 namespace {
 
-enum class Needs : std::uint8_t { nothing, shared, direct, power_of_two, commutative, hosts, even_hosts };
+enum class Needs : std::uint8_t {
+  nothing,
+  shared,
+  direct,
+  power_of_two,
+  commutative,
+  hosts,
+  even_hosts,
+  commutative_hosts
+};
 
 constexpr std::uint64_t any = std::numeric_limits<std::uint64_t>::max();
 constexpr int all = std::numeric_limits<int>::max();
@@ -37,6 +46,13 @@ struct Row {
 /// and 240). Short blocks for many ranks cost an alltoall a system call each where they are not staged (1 KiB
 /// for 256 ranks on 2 cores: 110 ms direct, 17 staged). Flat is quadratic in the ranks, so that above 16 the
 /// tree of counters takes over.
+///
+/// Hosts were four containers of two ranks on two cores, joined by virtual Ethernet and TCP, so that the work
+/// of all hosts adds up, us, as if there were no hosts / by leaders / in slices: bcast 64 KiB 239/142, 256
+/// KiB 735/345, 1 MiB 2054/1323; allreduce 16 KiB 158/79/167, 64 KiB 342/371/342, 256 KiB 966/1024/774, 1 MiB
+/// 2935/2795/1708; allgather 64 KiB 1326/940/514, 256 KiB 2404/3513/1872, 1 MiB 11708/12880/16593; alltoall
+/// 8 B 110/42, 1 KiB 120/70, 16 KiB 267/1543; reduce 16 KiB 65/36, 1 MiB 2073/4343. Leaders gain nothing for
+/// gather and scatter, whose trees send few messages as it is.
 constexpr std::array table{
     // clang-format off
     Row{Collective::barrier, Algorithm::flat, Needs::shared, flat_ranks},
@@ -48,19 +64,17 @@ constexpr std::array table{
     Row{Collective::bcast, Algorithm::direct_both, Needs::direct, 2},
     Row{Collective::bcast, Algorithm::flat, Needs::shared, all, slot_bytes},
     Row{Collective::bcast, Algorithm::direct, Needs::direct},
-    Row{Collective::bcast, Algorithm::leaders, Needs::hosts, all, 128 * kib},
+    Row{Collective::bcast, Algorithm::leaders, Needs::hosts, all, 256 * kib},
     Row{Collective::bcast, Algorithm::segments, Needs::hosts},
     Row{Collective::bcast, Algorithm::binomial, Needs::nothing, 4},
     Row{Collective::bcast, Algorithm::binomial, Needs::nothing, all, 32 * kib},
     Row{Collective::bcast, Algorithm::scatter_allgather},
 
     Row{Collective::gather, Algorithm::flat, Needs::shared, all, 2 * kib},
-    Row{Collective::gather, Algorithm::leaders, Needs::hosts, all, 2 * kib},
     Row{Collective::gather, Algorithm::binomial, Needs::nothing, all, 2 * kib},
     Row{Collective::gather, Algorithm::linear},
 
     Row{Collective::scatter, Algorithm::flat, Needs::shared, all, any, slot_bytes},
-    Row{Collective::scatter, Algorithm::leaders, Needs::hosts, all, 2 * kib},
     Row{Collective::scatter, Algorithm::binomial, Needs::nothing, all, 2 * kib},
     Row{Collective::scatter, Algorithm::linear},
 
@@ -69,8 +83,8 @@ constexpr std::array table{
     Row{Collective::allgather, Algorithm::flat, Needs::shared, all, slot_bytes, 256 * kib},
     Row{Collective::allgather, Algorithm::direct, Needs::direct},
     Row{Collective::allgather, Algorithm::leaders, Needs::hosts, all, any, 64 * kib},
-    Row{Collective::allgather, Algorithm::slices, Needs::even_hosts},
-    Row{Collective::allgather, Algorithm::leaders, Needs::hosts},
+    Row{Collective::allgather, Algorithm::slices, Needs::even_hosts, all, 512 * kib},
+    Row{Collective::allgather, Algorithm::along, Needs::hosts},
     Row{Collective::allgather, Algorithm::doubling, Needs::power_of_two, all, any, 64 * kib},
     Row{Collective::allgather, Algorithm::bruck, Needs::nothing, all, any, 64 * kib},
     Row{Collective::allgather, Algorithm::ring},
@@ -88,6 +102,8 @@ constexpr std::array table{
     Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
     Row{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes},
     Row{Collective::reduce, Algorithm::direct, Needs::direct},
+    Row{Collective::reduce, Algorithm::leaders, Needs::hosts, all, 64 * kib},
+    Row{Collective::reduce, Algorithm::along, Needs::commutative_hosts},
     Row{Collective::reduce, Algorithm::leaders, Needs::hosts},
     Row{Collective::reduce, Algorithm::binomial, Needs::nothing, all, 64 * kib},
     Row{Collective::reduce, Algorithm::ring, Needs::commutative},
@@ -99,7 +115,7 @@ constexpr std::array table{
     Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
     Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes},
     Row{Collective::allreduce, Algorithm::direct, Needs::direct},
-    Row{Collective::allreduce, Algorithm::leaders, Needs::hosts, all, 32 * kib},
+    Row{Collective::allreduce, Algorithm::leaders, Needs::hosts, all, 64 * kib},
     Row{Collective::allreduce, Algorithm::slices, Needs::even_hosts},
     Row{Collective::allreduce, Algorithm::leaders, Needs::hosts},
     Row{Collective::allreduce, Algorithm::doubling, Needs::nothing, all, 16 * kib},
@@ -162,6 +178,8 @@ bool satisfied(Needs needs, const Question& question) noexcept {
       return question.hosts;
     case Needs::even_hosts:
       return question.even_hosts;
+    case Needs::commutative_hosts:
+      return question.hosts && question.commutative;
   }
   return false;
 }
@@ -169,13 +187,18 @@ bool satisfied(Needs needs, const Question& question) noexcept {
 constexpr std::array<std::string_view, collective_count> collective_names{
     "barrier",  "bcast",  "gather",    "scatter",        "allgather",
     "alltoall", "reduce", "allreduce", "reduce_scatter", "scan"};
-constexpr std::array<std::string_view, static_cast<std::size_t>(Algorithm::slices) + 1> algorithm_names{
+constexpr std::array<std::string_view, static_cast<std::size_t>(Algorithm::along) + 1> algorithm_names{
     "flat",     "staged",   "counted",           "direct",   "direct_both", "direct_all", "dissemination",
     "linear",   "binomial", "scatter_allgather", "doubling", "halving",     "ring",       "bruck",
-    "pairwise", "by_root",  "leaders",           "segments", "slices"};
-constexpr std::array<std::string_view, 7> need_names{
-    "",          "shared memory", "direct copies", "ranks a power of two", "commutative", "several hosts",
-    "even hosts"};
+    "pairwise", "by_root",  "leaders",           "segments", "slices",      "along"};
+constexpr std::array<std::string_view, 8> need_names{"",
+                                                     "shared memory",
+                                                     "direct copies",
+                                                     "ranks a power of two",
+                                                     "commutative",
+                                                     "several hosts",
+                                                     "even hosts",
+                                                     "several hosts and commutative"};
 
 }  // namespace
 

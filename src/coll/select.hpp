@@ -44,6 +44,7 @@ enum class Algorithm : std::uint8_t {
   leaders,   ///< one member of each host speaks for it
   segments,  ///< the same, for a part of the data at a time
   slices,    ///< every member has a share in what goes between hosts
+  along,     ///< a ring of all members, one host after the other
 };
 
 /// What the choice may depend on: nothing but what all members know alike.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <map>
@@ -75,6 +76,7 @@ class Meeting {
   Result<bool> all_content(const Met& met);
   Result<Met> take_inherited();
   Result<Met> stay_as_before();
+  [[nodiscard]] bool crowded() const;
   void add_refusals(Met& met);
   [[nodiscard]] std::string explain_distance(const Place& other) const;
   void warn_of_distance(const Met& met) const;
@@ -289,8 +291,9 @@ Result<> Meeting::take_slot(Met& met) {
       cpus |= places_[member].cpus;
     wire::RegionHeader& header = region.header();
     header.cores = static_cast<std::uint32_t>(std::max<std::size_t>(cpus.size(), 1));
-    const bool sleeps = settings_.idle == IdleSetting::sleep ||
-                        (settings_.idle == IdleSetting::automatic && header.cores < met.members.size());
+    const bool sleeps =
+        settings_.idle == IdleSetting::sleep ||
+        (settings_.idle == IdleSetting::automatic && (header.cores < met.members.size() || crowded()));
     header.idle = sleeps ? wire::IdlePolicy::sleep : wire::IdlePolicy::spin;
   }
   region.roster(rank_).store(wire::RosterState::joined, std::memory_order_release);
@@ -340,10 +343,23 @@ Result<bool> Meeting::all_content(const Met& met) {
 
 /// With those who have inherited the same region, or with nobody.
 Result<Met> Meeting::stay_as_before() {
-  if (inherited_) return take_inherited();
-  auto met = stay_alone(launcher_, settings_, mine_);
-  if (met) add_refusals(*met);
+  Result<Met> met = inherited_ ? take_inherited() : stay_alone(launcher_, settings_, mine_);
+  if (!met) return met;
+  // Whoever made the region may have seen only some of those who work on its cores. All members say the same.
+  if (settings_.idle == IdleSetting::automatic && crowded())
+    std::atomic_ref(met->region.view.header().idle).store(wire::IdlePolicy::sleep);
+  if (!met->inherited) add_refusals(*met);
   return met;
+}
+
+/// Whether the job's processes on this kernel, in whatever region or container, are more than the cores that
+/// they may use.
+bool Meeting::crowded() const {
+  const Ranks& here = groups_.at(mine_.boot).ranks;
+  CpuSet cpus;
+  for (const std::uint32_t rank : here)
+    cpus |= places_[rank].cpus;
+  return cpus.size() < here.size();
 }
 
 Result<Met> Meeting::take_inherited() {

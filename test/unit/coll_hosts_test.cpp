@@ -217,7 +217,6 @@ TEST_P(EveryShape, LongBcastsGoInSegmentsFromAndToGaps) {
 
 TEST_P(EveryShape, GatherAndScatterKeepRankOrder) {
   run_layouts(GetParam(), [](Communicator& comm) {
-    const Hierarchy* hosts = hosts_of(comm);
     const int n = comm.size();
     for (int root = 0; root < n; ++root) {
       for (const std::int64_t count : {0, 1, 2, 256, 3000}) {
@@ -225,22 +224,17 @@ TEST_P(EveryShape, GatherAndScatterKeepRankOrder) {
         const Ints mine = data(comm.rank(), 1, count);
         const Ints all = from_all(n, 1, count);
         for (const bool here : {false, true}) {
-          for (const bool forced : {false, true}) {
-            if (forced && !hosts) continue;
-            Ints gathered(at_root ? all.size() : 0, -1);
-            if (at_root && here) std::ranges::copy(mine, gathered.begin() + root * count);
-            const In in{at_root && here ? in_place : mine.data(), count, &int_type()};
-            const Out out{gathered.data(), count, &int_type()};
-            expect_done(forced ? gather_leaders({comm, *hosts}, in, out, root) : gather(in, out, root, comm));
-            if (at_root) EXPECT_EQ(gathered, all);
+          Ints gathered(at_root ? all.size() : 0, -1);
+          if (at_root && here) std::ranges::copy(mine, gathered.begin() + root * count);
+          const In in{at_root && here ? in_place : mine.data(), count, &int_type()};
+          expect_done(gather(in, {gathered.data(), count, &int_type()}, root, comm));
+          if (at_root) EXPECT_EQ(gathered, all);
 
-            Ints back(mine.size(), -1);
-            const In spread{at_root ? all.data() : nullptr, count, &int_type()};
-            const Out piece{at_root && here ? in_place : back.data(), count, &int_type()};
-            expect_done(forced ? scatter_leaders({comm, *hosts}, spread, piece, root)
-                               : scatter(spread, piece, root, comm));
-            if (!(at_root && here)) EXPECT_EQ(back, mine);
-          }
+          Ints back(mine.size(), -1);
+          const In spread{at_root ? all.data() : nullptr, count, &int_type()};
+          expect_done(
+              scatter(spread, {at_root && here ? in_place : back.data(), count, &int_type()}, root, comm));
+          if (!(at_root && here)) EXPECT_EQ(back, mine);
         }
       }
     }
@@ -268,6 +262,9 @@ TEST_P(EveryShape, AllgatherPutsEveryBlockInItsPlace) {
       if (!hosts) continue;
       all = start();
       expect_done(allgather_leaders({comm, *hosts}, Out{all.data(), count, &int_type()}));
+      EXPECT_EQ(all, wanted);
+      all = start();
+      expect_done(allgather_along({comm, *hosts}, Out{all.data(), count, &int_type()}));
       EXPECT_EQ(all, wanted);
       if (!hosts->is_even()) continue;
       all = start();
@@ -305,6 +302,10 @@ TEST_P(EveryShape, AllgathervOfBlocksOfAllSizesInAnyOrder) {
         std::ranges::fill(all, -1);
         std::ranges::copy(mine, all.begin() + places[static_cast<std::size_t>(comm.rank())]);
         expect_done(slices ? allgather_slices({comm, *hosts}, out) : allgather_leaders({comm, *hosts}, out));
+        EXPECT_EQ(all, wanted);
+        std::ranges::fill(all, -1);
+        std::ranges::copy(mine, all.begin() + places[static_cast<std::size_t>(comm.rank())]);
+        expect_done(allgather_along({comm, *hosts}, out));
         EXPECT_EQ(all, wanted);
       }
     }
@@ -474,6 +475,11 @@ TEST_P(EveryShape, ReduceAtEveryRoot) {
           result = mine;
           expect_done(reduce_leaders({comm, *hosts}, at_root ? result.data() : mine.data(),
                                      at_root ? result.data() : nullptr, what, root));
+          if (at_root) EXPECT_EQ(result, wanted);
+          if (!kind.op.commutative()) continue;
+          result = mine;
+          expect_done(reduce_along({comm, *hosts}, at_root ? result.data() : mine.data(),
+                                   at_root ? result.data() : nullptr, what, root));
           if (at_root) EXPECT_EQ(result, wanted);
         }
       }

@@ -58,6 +58,33 @@ TEST(Select, OperationsThatDoNotCommuteKeepTheirOrder) {
   }
 }
 
+bool works_in_hosts(Algorithm algorithm) {
+  return algorithm >= Algorithm::leaders;
+}
+
+TEST(Select, HostsAreKnownOnlyWhereACommunicatorSpansThem) {
+  for (int c = 0; c < collective_count; ++c) {
+    for (std::uint64_t bytes = 0; bytes < (1U << 26); bytes = bytes * 3 + 1) {
+      Question question{
+          .collective = static_cast<Collective>(c), .ranks = 8, .bytes = bytes, .commutative = true};
+      EXPECT_FALSE(works_in_hosts(select(question))) << name(question.collective) << ' ' << bytes;
+      question.hosts = true;
+      EXPECT_NE(select(question), Algorithm::slices) << name(question.collective) << ' ' << bytes;
+    }
+  }
+  for (const Collective collective : {Collective::barrier, Collective::bcast, Collective::allgather,
+                                      Collective::alltoall, Collective::reduce, Collective::allreduce})
+    EXPECT_EQ(select({.collective = collective, .ranks = 8, .bytes = 8, .hosts = true}), Algorithm::leaders);
+}
+
+TEST(Select, ARingAlongTheHostsIsForOperationsThatCommute) {
+  const Question question{.collective = Collective::reduce, .ranks = 8, .bytes = 1 << 20, .hosts = true};
+  EXPECT_EQ(select(question), Algorithm::leaders);
+  Question commutes = question;
+  commutes.commutative = true;
+  EXPECT_EQ(select(commutes), Algorithm::along);
+}
+
 TEST(Select, RecursiveDoublingOfBlocksOnlyForPowersOfTwo) {
   EXPECT_EQ(select({.collective = Collective::allgather, .ranks = 8, .bytes = 64}), Algorithm::doubling);
   EXPECT_EQ(select({.collective = Collective::allgather, .ranks = 7, .bytes = 64}), Algorithm::bruck);
