@@ -356,11 +356,11 @@ const Reach& Engine::push_reach(PeerId id) {
 }
 
 Result<> Engine::push(PeerId id, std::uint64_t address, const void* from, std::uint64_t bytes) {
-  return cma::write(peer(id).pid, address, from, bytes);
+  return after_copy(cma::write(peer(id).pid, address, from, bytes));
 }
 
 Result<> Engine::pull(PeerId id, std::uint64_t address, void* to, std::uint64_t bytes) {
-  return cma::read(peer(id).pid, address, to, bytes);
+  return after_copy(cma::read(peer(id).pid, address, to, bytes));
 }
 
 }  // namespace isthmus

@@ -232,6 +232,7 @@ class Engine {
   unsigned advance_shares();
   bool finish_share(Peer& peer, Request& request);
   unsigned stream(Peer& peer);
+  Result<> after_copy(Result<> copied) const;
   void receive_fragment(Peer& peer, const wire::FragmentHeader& fragment, const std::byte* bytes,
                         std::uint32_t size);
   void send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes);

@@ -133,8 +133,8 @@ void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint6
     port_->decline(offer);
     return engine_.finish(receive);
   }
-  // A fetch from a host that falls silent ends only where the port knows the way there; without one it may still
-  // succeed.
+  // A fetch from a host that falls silent ends only where the port knows the way there; without one it may
+  // still succeed.
   static_cast<void>(connect(peer));
   std::byte* to = receive.payload.data;
   if (receive.payload.type) {
@@ -150,7 +150,8 @@ unsigned Remote::poll() {
 
 void Remote::meet_all() {
   barrier();
-  // Who comes out of the second one knows that all have come out of the first, and nobody wonders where it is gone.
+  // Who comes out of the second one knows that all have come out of the first, and nobody wonders where it is
+  // gone.
   ending_ = true;
   barrier();
   engine_.wait_for([this] { return idle(); });

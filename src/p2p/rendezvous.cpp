@@ -213,6 +213,15 @@ void Engine::join_split(Peer& peer, Request& send, const wire::SplitOffer& offer
   shares_.push_back(&send);
 }
 
+/// Where the peer's process is no more, the launcher ends the job and says which rank was killed by what: it
+/// is given the time to, before this rank complains about what is but a consequence.
+Result<> Engine::after_copy(Result<> copied) const {
+  constexpr useconds_t patience = 500'000;
+  if (!copied && copied.error().error_class() == ErrorClass::proc_aborted && !job_.singleton)
+    ::usleep(patience);
+  return copied;
+}
+
 wire::Share& Engine::share_of(const Request& request) noexcept {
   Peer& peer = *request.peer;
   return request.kind == Request::Kind::receive ? peer.in.share(request.share)
@@ -235,9 +244,9 @@ bool Engine::copy_chunk(Request& request) {
   const std::uint64_t offset = index * request.chunk;
   const std::uint64_t bytes = std::min<std::uint64_t>(request.chunk, request.limit - offset);
   const pid_t pid = request.peer->pid;
-  const Result<> copied =
+  const Result<> copied = after_copy(
       front ? cma::read(pid, request.remote_address + offset, request.payload.data + offset, bytes)
-            : cma::write(pid, request.remote_address + offset, request.payload.data + offset, bytes);
+            : cma::write(pid, request.remote_address + offset, request.payload.data + offset, bytes));
   if (!copied) share.failed.store(1, std::memory_order_relaxed);
   share.done.fetch_add(1, std::memory_order_release);
   return true;

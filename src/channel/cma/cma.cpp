@@ -14,7 +14,10 @@ namespace {
 constexpr std::size_t pieces_per_call = 1024;
 
 std::unexpected<Error> refused(const char* call, pid_t pid, int error) {
-  return fail(error == EFAULT ? ErrorClass::buffer : ErrorClass::other,
+  const ErrorClass error_class = error == EFAULT  ? ErrorClass::buffer
+                                 : error == ESRCH ? ErrorClass::proc_aborted
+                                                  : ErrorClass::other;
+  return fail(error_class,
               std::string(call) + " of process " + std::to_string(pid) + ": " + std::strerror(error));
 }
 
