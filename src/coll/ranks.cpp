@@ -15,6 +15,8 @@ Result<> check_receive(std::uint64_t expected, const Status& status) {
   if (status.error == 0 && status.bytes == expected) [[likely]]
     return {};
   const auto error_class = status.error != 0 ? static_cast<ErrorClass>(status.error) : ErrorClass::other;
+  if (error_class != ErrorClass::truncate && error_class != ErrorClass::other)
+    return fail(error_class, "the message of rank " + std::to_string(status.source) + " did not arrive");
   return fail(error_class, "rank " + std::to_string(status.source) + " sent " + std::to_string(status.bytes) +
                                " bytes where " + std::to_string(expected) +
                                " were expected: counts or datatypes do not match between ranks");
