@@ -14,6 +14,7 @@
 
 #include "abi/info.hpp"
 #include "base/log.hpp"
+#include "route/tuning.hpp"
 #include "wire/region.hpp"
 
 namespace isthmus::abi {
@@ -89,10 +90,14 @@ Result<> Runtime::join() {
   Result<Settings> read = Settings::read(environ);
   if (!read) return std::unexpected(std::move(read).error());
   settings = *read;
+  const std::string tuning_refused = tuning::apply(settings);
   const std::vector<std::string> unknown = Settings::unknown_variables(environ);
   Result<launch::Job> joined = launch::join(settings);
   if (!joined) return std::unexpected(std::move(joined).error());
   job.emplace(std::move(*joined));
+  // Our mpiexec has warned of it; another launcher has not, and one rank is enough.
+  const bool speaks = job->singleton || (job->launcher && job->rank == 0);
+  if (settings.warn && speaks && !tuning_refused.empty()) warn(tuning_refused);
   if (settings.warn && job->singleton)  // mpiexec has warned its ranks' user already
     for (const std::string& sentence : unknown)
       warn(sentence);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "base/spelling.hpp"
 
@@ -93,13 +94,32 @@ constexpr std::array<std::string_view, 4> transport_names{"auto", "rc", "ud", "t
 
 constexpr std::string_view switch_values = "on or off (also 1, 0, yes, no, true, false)";
 
-constexpr std::array<Setting, 12> table{{
+constexpr auto table = std::to_array<Setting>({
     {"ISTHMUS_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the plan of each pair",
      "Largest message that is sent before the receiver has asked for it.",
      [](Settings& s, std::string_view text) {
        return assign(s.eager_limit, parse_bytes(text), 0, std::uint64_t{1} << 30);
      },
      [](const Settings& s) { return std::to_string(s.eager_limit); }},
+    {"ISTHMUS_BANDWIDTH_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0 makes no difference",
+     "The same towards a rank to which most sends are nonblocking.",
+     [](Settings& s, std::string_view text) {
+       return assign(s.bandwidth_eager_limit, parse_bytes(text), 0, std::uint64_t{1} << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.bandwidth_eager_limit); }},
+    {"ISTHMUS_SPLIT_FROM", "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the plan of each pair",
+     "Size from which on sender and receiver both copy.",
+     [](Settings& s, std::string_view text) {
+       return assign(s.split_from, parse_bytes(text), 0, std::uint64_t{1} << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.split_from); }},
+    {"ISTHMUS_FRAGMENT", "a number of bytes from 1K to 1G; 0 leaves it to the library",
+     "Pieces in which a long message goes through the ring where the kernel refuses direct copies.",
+     [](Settings& s, std::string_view text) {
+       const auto bytes = parse_bytes(text);
+       return assign(s.fragment, bytes, bytes && *bytes != 0 ? 1024 : 0, 1U << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.fragment); }},
     {"ISTHMUS_IDLE", "auto, spin or sleep",
      "How a rank waits: auto spins when every rank has a hardware thread of its own and sleeps when not. For "
      "the whole job.",
@@ -182,14 +202,39 @@ constexpr std::array<Setting, 12> table{{
        return true;
      },
      [](const Settings& s) { return s.rendezvous_dir; }},
-    {"ISTHMUS_EXPLAIN", switch_values,
+    {"ISTHMUS_TUNING", "the absolute path of a table that isthmus tune has written, or off",
+     "Measured values to use instead of the defaults; without it, those of the user's own table, if there is "
+     "one.",
+     [](Settings& s, std::string_view text) {
+       if (!text.starts_with('/') && text != "off") return false;
+       s.tuning = text;
+       return true;
+     },
+     [](const Settings& s) { return s.tuning; }},
+    {"ISTHMUS_EXPLAIN", "on, off or json (also 1, 0, yes, no, true, false)",
      "At MPI_Finalize, rank 0 prints which path each pair of ranks took, and why (isthmus explain sets it).",
-     [](Settings& s, std::string_view text) { return assign(s.explain, parse_switch(text)); },
-     [](const Settings& s) { return std::string(s.explain ? "on" : "off"); }},
+     [](Settings& s, std::string_view text) {
+       bool on = false;
+       const bool json = text == "json";
+       if (!json && !assign(on, parse_switch(text))) return false;
+       s.explain = json ? ExplainSetting::json : on ? ExplainSetting::text : ExplainSetting::off;
+       return true;
+     },
+     [](const Settings& s) {
+       return std::string(s.explain == ExplainSetting::json   ? "json"
+                          : s.explain == ExplainSetting::text ? "on"
+                                                              : "off");
+     }},
     {"ISTHMUS_WARN", switch_values, "Whether warnings are printed to stderr.",
      [](Settings& s, std::string_view text) { return assign(s.warn, parse_switch(text)); },
      [](const Settings& s) { return std::string(s.warn ? "on" : "off"); }},
-}};
+});
+
+/// Position of `variable` in the table; its size where it is no setting.
+std::size_t position_of(std::string_view variable) noexcept {
+  const auto* found = std::ranges::find(table, variable, &Setting::variable);
+  return static_cast<std::size_t>(found - table.begin());
+}
 
 /// The setting that a mistyped `name` probably meant.
 std::string_view nearest_setting(std::string_view name) {
@@ -200,15 +245,38 @@ std::string_view nearest_setting(std::string_view name) {
 
 }  // namespace
 
+std::string_view name_of(Origin origin) noexcept {
+  return origin == Origin::standard ? "default" : origin == Origin::tuned ? "tuned" : "environment";
+}
+
 Result<Settings> Settings::read(const char* const* environment) {
+  static_assert(table.size() == count);
   Settings settings;
   for (const Setting& setting : table) {
     const auto text = look_up(environment, setting.variable);
-    if (text && !setting.parse(settings, *text))
+    if (!text) continue;
+    settings.origins_[position_of(setting.variable)] = Origin::environment;
+    if (!setting.parse(settings, *text))
       return fail(ErrorClass::arg, std::string(setting.variable) + "='" + std::string(*text) +
                                        "' is not understood; allowed: " + std::string(setting.allowed));
   }
   return settings;
+}
+
+bool Settings::tune(std::string_view variable, std::string_view text) {
+  const std::size_t position = position_of(variable);
+  if (position == count) return false;
+  Settings tried = *this;
+  if (!table[position].parse(tried, text)) return false;
+  if (origins_[position] == Origin::environment) return true;
+  *this = std::move(tried);
+  origins_[position] = Origin::tuned;
+  return true;
+}
+
+Origin Settings::origin(std::string_view variable) const noexcept {
+  const std::size_t position = position_of(variable);
+  return position < count ? origins_[position] : Origin::standard;
 }
 
 std::vector<std::string> Settings::unknown_variables(const char* const* environment) {
@@ -229,13 +297,12 @@ std::vector<std::string> Settings::unknown_variables(const char* const* environm
   return warnings;
 }
 
-std::vector<SettingDescription> describe(const Settings& settings, const char* const* environment) {
+std::vector<SettingDescription> describe(const Settings& settings) {
   std::vector<SettingDescription> descriptions;
   descriptions.reserve(table.size());
   for (const Setting& setting : table)
     descriptions.push_back({setting.variable, setting.print(settings), setting.print(Settings{}),
-                            look_up(environment, setting.variable).has_value(), setting.allowed,
-                            setting.documentation});
+                            settings.origin(setting.variable), setting.allowed, setting.documentation});
   return descriptions;
 }
 

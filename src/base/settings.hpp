@@ -37,6 +37,13 @@ enum class LocalitySetting : std::uint8_t {
   static_locality,   ///< as the launcher says: who inherited a region shares it, all else is the network
 };
 
+/// What a job says at its end of the ways that its messages took.
+enum class ExplainSetting : std::uint8_t { off, text, json };
+
+/// Where the value of a setting came from; the later wins.
+enum class Origin : std::uint8_t { standard, tuned, environment };
+[[nodiscard]] std::string_view name_of(Origin origin) noexcept;
+
 /// Everything that a user can set, read once from `ISTHMUS_*` variables. A variable that is not set, or
 /// empty, leaves the default, and every default is what most jobs want: a setting exists to compare, to find
 /// a fault or to force what cannot be noticed.
@@ -44,6 +51,13 @@ struct Settings {
   /// ISTHMUS_EAGER_LIMIT: largest message in bytes that is sent before the receiver has asked for it; 0
   /// leaves it to the plan of each pair of ranks.
   std::uint64_t eager_limit = 0;
+  /// ISTHMUS_BANDWIDTH_EAGER_LIMIT: the same towards a rank to which most sends are nonblocking; 0: no
+  /// difference.
+  std::uint64_t bandwidth_eager_limit = 0;
+  /// ISTHMUS_SPLIT_FROM: from this size on both sides copy, in bytes; 0 leaves it to the plan.
+  std::uint64_t split_from = 0;
+  /// ISTHMUS_FRAGMENT: bytes of one fragment of a long message through the ring; 0 leaves it to the engine.
+  std::uint32_t fragment = 0;
   /// ISTHMUS_IDLE: one policy for the whole job, so it must be set where mpiexec sees it.
   IdleSetting idle = IdleSetting::automatic;
   /// ISTHMUS_SPIN_MICROSECONDS: with IDLE=sleep, how long a waiting rank polls and yields before it sleeps.
@@ -66,8 +80,11 @@ struct Settings {
   /// ISTHMUS_RENDEZVOUS_DIR: a folder in which processes that share nothing else meet; its name may differ
   /// between them. Empty: none.
   std::string rendezvous_dir;
+  /// ISTHMUS_TUNING: the table of `isthmus tune` to load, or "off". Empty: the user's own, where there is
+  /// one.
+  std::string tuning;
   /// ISTHMUS_EXPLAIN: at MPI_Finalize, rank 0 prints which path each pair of ranks took, and why.
-  bool explain = false;
+  ExplainSetting explain = ExplainSetting::off;
   /// ISTHMUS_WARN: whether warnings are printed to stderr.
   bool warn = true;
 
@@ -75,31 +92,41 @@ struct Settings {
   /// allowed is `ErrorClass::arg`, in a sentence that names the variable, the value and what is allowed.
   static Result<Settings> read(const char* const* environment);
 
+  /// Takes `text` for the setting of `variable` from a table of measured values, unless the environment has
+  /// set it. False where it is no setting or the value is not allowed.
+  [[nodiscard]] bool tune(std::string_view variable, std::string_view text);
+  /// Where the value of `variable` came from; `standard` for what is no setting.
+  [[nodiscard]] Origin origin(std::string_view variable) const noexcept;
+
   /// One sentence for each `ISTHMUS_*` variable in `environment` that is neither a setting nor one of the
   /// launcher's own, with the nearest known name.
   static std::vector<std::string> unknown_variables(const char* const* environment);
+
+ private:
+  static constexpr std::size_t count = 16;
+  std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 
 /// A setting as `isthmus info --settings` shows it.
 struct SettingDescription {
   std::string_view variable;
   std::string value;          ///< in force
-  std::string default_value;  ///< without the variable
-  bool from_environment;      ///< the variable is set and not empty
+  std::string default_value;  ///< without variable and table
+  Origin origin;
   std::string_view allowed;
   std::string_view documentation;
 };
 
 /// All settings, in the order of `Settings`.
-std::vector<SettingDescription> describe(const Settings& settings, const char* const* environment);
+std::vector<SettingDescription> describe(const Settings& settings);
 
 /// Variables that the launcher sets for its ranks. No settings: `ISTHMUS_RANK` and `ISTHMUS_REGION` are for
 /// the library, the others for scripts.
 namespace launcher_variable {
-inline constexpr const char* rank = "ISTHMUS_RANK";      ///< rank in MPI_COMM_WORLD
+inline constexpr const char* rank = "ISTHMUS_RANK";  ///< rank in MPI_COMM_WORLD
 /// The job's region: the number of a descriptor, or the path of a socket that gives it to who shows the key.
 inline constexpr const char* region = "ISTHMUS_REGION";
-inline constexpr const char* key = "ISTHMUS_KEY";  ///< for that socket: 32 hexadecimal digits
+inline constexpr const char* key = "ISTHMUS_KEY";                ///< for that socket: 32 hexadecimal digits
 inline constexpr const char* world_rank = "ISTHMUS_WORLD_RANK";  ///< as ISTHMUS_RANK, and left for scripts
 inline constexpr const char* world_size = "ISTHMUS_WORLD_SIZE";  ///< ranks in MPI_COMM_WORLD
 inline constexpr const char* local_rank = "ISTHMUS_LOCAL_RANK";  ///< rank among those of this host

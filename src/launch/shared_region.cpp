@@ -133,8 +133,15 @@ Result<SharedRegion> open_region(int fd) {
 
 wire::RingGeometry ring_geometry(const Settings& settings, std::uint32_t ranks) {
   wire::RingGeometry geometry = wire::RingGeometry::for_ranks(ranks);
-  if (settings.ring_cells) geometry.cells = settings.ring_cells;
-  if (settings.ring_bytes) geometry.data_bytes = settings.ring_bytes;
+  // Tuned rings were measured with two ranks: what many of them would take was not.
+  const auto holds = [&](std::string_view variable) {
+    return settings.origin(variable) != Origin::tuned ||
+           geometry.data_bytes == wire::RingGeometry::for_ranks(2).data_bytes;
+  };
+  const bool cells = settings.ring_cells && holds("ISTHMUS_RING_CELLS");
+  const bool bytes = settings.ring_bytes && holds("ISTHMUS_RING_BYTES");
+  if (cells) geometry.cells = settings.ring_cells;
+  if (bytes) geometry.data_bytes = settings.ring_bytes;
   return geometry;
 }
 

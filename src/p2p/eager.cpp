@@ -77,6 +77,7 @@ Request* Engine::start_send(const Target& target, const Payload& payload, SendMo
 
 Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode) {
   if (!peer.is_local()) return remote_->start_send(peer, target, payload, mode);
+  if (payload.bytes > wire::inline_capacity) trace_send(peer);
   if (!peer.out.open()) connect(peer);
   if (!peer.out.open()) {
     Request* send = make_send(target, payload, mode);
@@ -84,7 +85,7 @@ Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload
     finish(*send);
     return send;
   }
-  if (payload.bytes <= eager_limit_ && mode == SendMode::standard && peer.waiting.empty() &&
+  if (payload.bytes <= peer.eager_limit && mode == SendMode::standard && peer.waiting.empty() &&
       emit_eager(peer, target, payload, nullptr)) {
     after_publish(peer);
     return nullptr;
@@ -99,6 +100,11 @@ Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload
   peer.waiting.push_back(send);
   list(peer);
   return send;
+}
+
+void Engine::trace_send(Peer& peer) noexcept {
+  if (!peer.workload.started()) return;
+  peer.eager_limit = peer.workload.workload() == Workload::bandwidth ? bandwidth_eager_limit_ : eager_limit_;
 }
 
 Request* Engine::make_send(const Target& target, const Payload& payload, SendMode mode) {
@@ -116,7 +122,7 @@ Request* Engine::make_send(const Target& target, const Payload& payload, SendMod
 /// Writes the envelope of a send, and its bytes where they go with it. False if the ring has no room.
 bool Engine::emit(Peer& peer, Request& send) {
   const Target target = target_of(send);
-  if (send.payload.bytes <= eager_limit_) {
+  if (send.payload.bytes <= peer.eager_limit) {
     if (!emit_eager(peer, target, send.payload, send.synchronous ? &send : nullptr)) return false;
     send.unsent = false;
     if (!send.synchronous) finish(send);
@@ -185,6 +191,7 @@ bool Engine::emit_pieces(Peer& peer, wire::CellHeader header, const wire::EagerH
 }
 
 int Engine::send(const Target& target, const Payload& payload, SendMode mode) {
+  if (payload.bytes > wire::inline_capacity) peer(target.peer).workload.blocking();
   Request* request = start_send(target, payload, mode);
   if (!request) [[likely]]
     return 0;
@@ -229,6 +236,7 @@ Status Engine::receive(MatchContext& context, int source, int tag, const Payload
 Status Engine::send_receive(const Target& target, const Payload& out, MatchContext& context, int source,
                             int tag, const Payload& in) {
   Request* receive = start_receive(context, source, tag, in);
+  if (out.bytes > wire::inline_capacity) peer(target.peer).workload.blocking();
   Request* send = start_send(target, out);
   wait(*receive);
   const Status status = receive->status;

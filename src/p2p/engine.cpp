@@ -17,8 +17,10 @@ namespace {
 /// Largest eager message. Above it, one copy by the kernel is faster than two through the ring.
 constexpr std::uint32_t default_eager_limit = 16 * 1024;
 
-std::uint32_t choose_eager_limit(const Settings& settings, const wire::RingGeometry& geometry) {
-  const std::uint64_t wanted = settings.eager_limit != 0 ? settings.eager_limit : default_eager_limit;
+/// `wanted`, 0 for `otherwise`, within what the ring can carry.
+std::uint32_t choose_eager_limit(std::uint64_t wanted, std::uint32_t otherwise,
+                                 const wire::RingGeometry& geometry) {
+  if (wanted == 0) wanted = otherwise;
   // What fits into the cell of its envelope needs no further one.
   return static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(wanted, wire::inline_capacity, wire::maximum_piece(geometry)));
@@ -53,7 +55,9 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       slot_(job.slot),
       size_(job.size),
       sleeps_(job.region.header().idle == wire::IdlePolicy::sleep),
-      eager_limit_(choose_eager_limit(settings, job.region.geometry())),
+      eager_limit_(choose_eager_limit(settings.eager_limit, default_eager_limit, job.region.geometry())),
+      bandwidth_eager_limit_(
+          choose_eager_limit(settings.bandwidth_eager_limit, eager_limit_, job.region.geometry())),
       peers_(job.size) {
   matcher_.set_default_sources(size_);
 }
@@ -66,6 +70,7 @@ Peer& Engine::make_peer(PeerId id) {
   const auto slot = job_.slot_of(id);
   if (slot) {
     peer.slot = *slot;
+    peer.eager_limit = eager_limit_;
     peer.plan = Plan({.same_process = id == rank_, .eager_limit = eager_limit_});
   } else {
     peer.pull = peer.push = std::unexpected(Reason{job_.why_apart(id)});
@@ -312,7 +317,7 @@ void Engine::settle() {
 }
 
 void Engine::finalize() {
-  if (settings_.explain) report();
+  if (settings_.explain != ExplainSetting::off) report();
   settle();
   if (remote_) remote_->meet_all();
   std::atomic<std::uint32_t>& count = region_.header().finalize_count;

@@ -162,6 +162,8 @@ class Engine {
   /// For this rank: per peer, paths by size, refusals with reasons, and traffic so far; for `isthmus
   /// explain`.
   [[nodiscard]] std::string explain();
+  /// The same as one JSON object.
+  [[nodiscard]] std::string explain_json();
 
  private:
   friend class Idle;
@@ -200,6 +202,8 @@ class Engine {
   // eager.cpp
   Request* start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode);
   Request* make_send(const Target& target, const Payload& payload, SendMode mode);
+  /// Counts a send of more bytes than an envelope takes along; the peer's plan changes with its workload.
+  void trace_send(Peer& peer) noexcept;
   bool emit(Peer& peer, Request& send);
   bool emit_eager(Peer& peer, const Target& target, const Payload& payload, const Request* synchronous);
   Request* send_to_self(const Target& target, const Payload& payload, SendMode mode);
@@ -238,8 +242,10 @@ class Engine {
   void send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes);
   void probe_reach(Peer& peer);
 
-  // explain.cpp
+  // explain.cpp, explain_json.cpp
   void report();
+  [[nodiscard]] std::string report_head() const;
+  [[nodiscard]] std::string report_head_json() const;
 
   /// More lines than a core has in flight anyway would delay the look for the answer.
   static constexpr std::uint32_t prefetched_bytes = 32 * 1024;
@@ -251,7 +257,8 @@ class Engine {
   const std::uint32_t slot_;
   const std::uint32_t size_;
   const bool sleeps_;
-  std::uint32_t eager_limit_;
+  std::uint32_t eager_limit_;            ///< towards a peer whose workload is latency
+  std::uint32_t bandwidth_eager_limit_;  ///< and bandwidth
   EngineLock lock_;
   // Unexpected messages point to their peers, and requests own what may close a context when it goes.
   std::vector<std::unique_ptr<Peer>> peers_;

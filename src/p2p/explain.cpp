@@ -21,13 +21,16 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-std::string plan_text(const Peer& peer, bool self) {
+/// `transport`: of a peer on another host.
+std::string plan_text(const Peer& peer, bool self, const std::string& transport) {
   std::string text;
   for (const Step& step : peer.plan.steps())
     text += fmt::format("      up to {:<9} {:<5} {}\n", size_text(step.up_to), name_of(step.channel),
                         name_of(step.protocol));
   if (self) return text;
-  if (!peer.is_local()) return text + fmt::format("      no shared memory: {}\n", peer.pull.error().text);
+  if (!peer.is_local())
+    return text + fmt::format("      transport: {}\n      no shared memory: {}\n", transport,
+                              peer.pull.error().text);
   if (!peer.pull)
     text += fmt::format("      refused: reading the peer's memory: {}\n", peer.pull.error().text);
   if (!peer.push)
@@ -37,6 +40,9 @@ std::string plan_text(const Peer& peer, bool self) {
 
 std::string traffic_text(const Peer& peer) {
   std::string text;
+  if (const std::string workload = peer.workload.text(); !workload.empty())
+    text += fmt::format("      workload of the sends: {}; so eager to {}\n", workload,
+                        size_text(peer.eager_limit));
   for (std::size_t i = 0; i < protocol_count; ++i) {
     const auto& sent = peer.traffic.sent[i];
     const auto& received = peer.traffic.received[i];
@@ -79,7 +85,8 @@ std::string Engine::explain() {
   for (PeerId id = 0; id < size_; ++id) {
     Peer& found = peer(id);
     if (!found.probed) probe_reach(found);
-    plans[plan_text(found, id == rank_)].push_back(id);
+    const bool remote = !found.is_local();
+    plans[plan_text(found, id == rank_, remote ? remote_->describe(id) : "")].push_back(id);
     if (const std::string text = traffic_text(found); !text.empty())
       traffic += fmt::format("    traffic with rank {}\n{}", id, text);
   }
@@ -91,27 +98,40 @@ std::string Engine::explain() {
   return text + traffic;
 }
 
+/// What the plans of all ranks follow from, with the origin of each value.
+std::string Engine::report_head() const {
+  std::string text =
+      fmt::format("isthmus explain: {} ranks on {} ({} cores), idle policy: {}\n", size_, job_.host,
+                  region_.header().cores,
+                  sleeps_ ? "yield, then sleep (more ranks than cores)" : "spin (every rank has a core)");
+  for (const SettingDescription& setting : describe(settings_))
+    if (setting.origin != Origin::standard)
+      text +=
+          fmt::format("    setting {} = {} ({})\n", setting.variable, setting.value, name_of(setting.origin));
+  return text + "    all other settings: default (isthmus info --settings lists them)\n";
+}
+
 /// Every rank tells rank 0, which prints, over messages as any others.
 void Engine::report() {
   MatchContext& context = open_context(internal_context, size_);
-  const std::string mine = explain();
+  const bool json = settings_.explain == ExplainSetting::json;
+  const std::string mine = json ? explain_json() : explain();
   if (rank_ != 0) {
     send({.peer = 0, .context = internal_context, .source = static_cast<int>(rank_), .tag = 0},
          Payload::of(mine.data(), mine.size()));
     return;
   }
-  const wire::RegionHeader& header = region_.header();
-  print(fmt::format("isthmus explain: {} ranks on {} ({} cores), idle policy: {}\n", size_, job_.host,
-                    header.cores,
-                    sleeps_ ? "yield, then sleep (more ranks than cores)" : "spin (every rank has a core)"));
-  print(mine);
+  std::string whole = json ? report_head_json() : report_head();
+  whole += mine;
   for (PeerId id = 1; id < size_; ++id) {
     const UnexpectedMessage* message = nullptr;
     wait_for([&] { return (message = context.find(static_cast<int>(id), 0)) != nullptr; });
     std::string text(std::min(message->bytes, longest_report), '\0');
     receive(context, static_cast<int>(id), 0, Payload::of(text.data(), text.size()));
-    print(text);
+    if (json) whole += ",";
+    whole += text;
   }
+  print(json ? whole + "]}\n" : whole);
 }
 
 }  // namespace isthmus

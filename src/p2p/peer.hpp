@@ -10,6 +10,7 @@
 #include "p2p/queue.hpp"
 #include "p2p/request.hpp"
 #include "route/plan.hpp"
+#include "route/workload.hpp"
 
 namespace isthmus {
 
@@ -76,6 +77,9 @@ class Peer {
   Reach pull = std::unexpected(Reason{"not tried yet"});
   Reach push = std::unexpected(Reason{"not tried yet"});
   Plan plan;  ///< for messages from the peer; its eager part holds for both directions
+
+  WorkloadTrace workload;         ///< of the sends to the peer
+  std::uint32_t eager_limit = 0;  ///< of sends to the peer, from the column of its workload
 
   static_assert(wire::shares_per_ring <= 8 * sizeof shares_held);
 

@@ -13,9 +13,9 @@
 namespace isthmus {
 namespace {
 
-/// Bytes of one fragment of a stream: small enough that both sides copy at the same time through cache, large
+/// Bytes of one fragment of a stream unless a setting says otherwise: small enough that both sides copy at the same time through cache, large
 /// enough to hide the cell.
-constexpr std::uint32_t fragment_bytes = 16 * 1024;
+constexpr std::uint32_t default_fragment = 16 * 1024;
 
 /// Chunk of a copy by both sides, in pages, because the kernel pins page by page. Large, because each costs a
 /// system call of 0.5 us: with 256 KiB instead of 32 KiB, 512 KiB take 9.6 us instead of 12.4. Half of
@@ -282,6 +282,7 @@ unsigned Engine::advance_shares() {
 
 unsigned Engine::stream(Peer& peer) {
   unsigned happened = 0;
+  const std::uint32_t fragment_bytes = settings_.fragment != 0 ? settings_.fragment : default_fragment;
   while (Request* send = peer.streaming.front()) {
     const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
         {fragment_bytes, wire::maximum_piece(region_.geometry()) / 2, send->limit - send->moved}));
@@ -354,8 +355,10 @@ void Engine::probe_reach(Peer& peer) {
     peer.pull = to_reach(cma::try_read(place.pid, place.probe_address, place.probe_nonce));
     peer.push = to_reach(cma::try_write(place.pid, place.probe_address, place.probe_nonce));
   }
-  peer.plan = Plan(
-      {.pull = peer.pull, .push = peer.push, .eager_limit = eager_limit_, .split_from = default_split_from});
+  peer.plan = Plan({.pull = peer.pull,
+                    .push = peer.push,
+                    .eager_limit = eager_limit_,
+                    .split_from = settings_.split_from != 0 ? settings_.split_from : default_split_from});
 }
 
 }  // namespace isthmus

@@ -47,19 +47,41 @@ TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_EQ(read("ISTHMUS_NETWORK_EAGER_LIMIT=64K").network_eager_limit, 65536U);
   EXPECT_EQ(read("ISTHMUS_LOCALITY=static").locality, LocalitySetting::static_locality);
   EXPECT_EQ(read("ISTHMUS_RENDEZVOUS_DIR=/a folder").rendezvous_dir, "/a folder");
-  EXPECT_TRUE(read("ISTHMUS_EXPLAIN=yes").explain);
+  EXPECT_EQ(read("ISTHMUS_EXPLAIN=yes").explain, ExplainSetting::text);
+  EXPECT_EQ(read("ISTHMUS_EXPLAIN=json").explain, ExplainSetting::json);
+  EXPECT_EQ(read("ISTHMUS_BANDWIDTH_EAGER_LIMIT=64K").bandwidth_eager_limit, 65536U);
+  EXPECT_EQ(read("ISTHMUS_SPLIT_FROM=128K").split_from, 131072U);
+  EXPECT_EQ(read("ISTHMUS_FRAGMENT=8K").fragment, 8192U);
+  EXPECT_EQ(read("ISTHMUS_TUNING=/a/table.json").tuning, "/a/table.json");
   EXPECT_FALSE(read("ISTHMUS_WARN=0").warn);
 }
 
 TEST(Settings, RefuseNonsenseByNameValueAndWhatIsAllowed) {
-  for (const char* variable :
-       {"ISTHMUS_EAGER_LIMIT=-1", "ISTHMUS_EAGER_LIMIT=4 K", "ISTHMUS_EAGER_LIMIT=K",
-        "ISTHMUS_EAGER_LIMIT=2G", "ISTHMUS_EAGER_LIMIT=17179869184G",
-        "ISTHMUS_EAGER_LIMIT=99999999999999999999", "ISTHMUS_IDLE=Spin", "ISTHMUS_SPIN_MICROSECONDS=1000001",
-        "ISTHMUS_SPIN_MICROSECONDS=1.5", "ISTHMUS_CMA=on", "ISTHMUS_RING_CELLS=100", "ISTHMUS_RING_CELLS=8",
-        "ISTHMUS_RING_CELLS=131072", "ISTHMUS_RING_BYTES=2K", "ISTHMUS_RING_BYTES=0x1000",
-        "ISTHMUS_LOCALITY=Static", "ISTHMUS_RENDEZVOUS_DIR=tmp", "ISTHMUS_TRANSPORT=TCP",
-        "ISTHMUS_NETWORK_EAGER_LIMIT=2G", "ISTHMUS_EXPLAIN=maybe", "ISTHMUS_WARN=2"}) {
+  for (const char* variable : {"ISTHMUS_EAGER_LIMIT=-1",
+                               "ISTHMUS_EAGER_LIMIT=4 K",
+                               "ISTHMUS_EAGER_LIMIT=K",
+                               "ISTHMUS_EAGER_LIMIT=2G",
+                               "ISTHMUS_EAGER_LIMIT=17179869184G",
+                               "ISTHMUS_EAGER_LIMIT=99999999999999999999",
+                               "ISTHMUS_IDLE=Spin",
+                               "ISTHMUS_SPIN_MICROSECONDS=1000001",
+                               "ISTHMUS_SPIN_MICROSECONDS=1.5",
+                               "ISTHMUS_CMA=on",
+                               "ISTHMUS_RING_CELLS=100",
+                               "ISTHMUS_RING_CELLS=8",
+                               "ISTHMUS_RING_CELLS=131072",
+                               "ISTHMUS_RING_BYTES=2K",
+                               "ISTHMUS_RING_BYTES=0x1000",
+                               "ISTHMUS_LOCALITY=Static",
+                               "ISTHMUS_RENDEZVOUS_DIR=tmp",
+                               "ISTHMUS_TRANSPORT=TCP",
+                               "ISTHMUS_NETWORK_EAGER_LIMIT=2G",
+                               "ISTHMUS_EXPLAIN=maybe",
+                               "ISTHMUS_BANDWIDTH_EAGER_LIMIT=2G",
+                               "ISTHMUS_SPLIT_FROM=half",
+                               "ISTHMUS_FRAGMENT=512",
+                               "ISTHMUS_TUNING=table.json",
+                               "ISTHMUS_WARN=2"}) {
     const std::string name = std::string(variable).substr(0, std::string_view(variable).find('='));
     const std::string value = std::string(variable).substr(name.size() + 1);
     EXPECT_THAT(complaint(variable),
@@ -78,15 +100,29 @@ TEST(Settings, NameUnknownVariablesWithTheNearestKnown) {
 
 TEST(Settings, DescribeEachWithValueAndOrigin) {
   const std::array<const char*, 2> environment{"ISTHMUS_RING_CELLS=64", nullptr};
-  const auto descriptions = describe(read(environment[0]), environment.data());
+  const auto descriptions = describe(read(environment[0]));
   for (const SettingDescription& setting : descriptions) {
     const bool set = setting.variable == "ISTHMUS_RING_CELLS";
-    EXPECT_EQ(setting.from_environment, set) << setting.variable;
+    EXPECT_EQ(setting.origin, set ? Origin::environment : Origin::standard) << setting.variable;
     EXPECT_EQ(setting.value, set ? "64" : setting.default_value) << setting.variable;
     EXPECT_THAT(setting.documentation, testing::Not(IsEmpty()));
     EXPECT_THAT(setting.allowed, testing::Not(IsEmpty()));
   }
   EXPECT_LT(descriptions.size(), 25U);
+}
+
+TEST(Settings, TakeTunedValuesWhereTheEnvironmentSaysNothing) {
+  Settings settings = read("ISTHMUS_RING_CELLS=64");
+  EXPECT_TRUE(settings.tune("ISTHMUS_RING_CELLS", "1024"));
+  EXPECT_TRUE(settings.tune("ISTHMUS_EAGER_LIMIT", "32768"));
+  EXPECT_FALSE(settings.tune("ISTHMUS_RING_BYTES", "100"));
+  EXPECT_FALSE(settings.tune("ISTHMUS_RING_SHAPE", "100"));
+  EXPECT_EQ(settings.ring_cells, 64U);
+  EXPECT_EQ(settings.eager_limit, 32768U);
+  EXPECT_EQ(settings.ring_bytes, 0U);
+  EXPECT_EQ(settings.origin("ISTHMUS_RING_CELLS"), Origin::environment);
+  EXPECT_EQ(settings.origin("ISTHMUS_EAGER_LIMIT"), Origin::tuned);
+  EXPECT_EQ(settings.origin("ISTHMUS_RING_BYTES"), Origin::standard);
 }
 
 TEST(Spelling, PrefersTheFewestEditsAndCompletions) {

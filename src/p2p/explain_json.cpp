@@ -1,0 +1,104 @@
+// The report behind `isthmus explain --json`: one object for the job, in it one for each rank, in it one for
+// each peer that the rank knows.
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "p2p/engine.hpp"
+
+namespace isthmus {
+namespace {
+
+/// `text` as a JSON string. What is no UTF-8 has no business in names and reasons: it becomes '?'.
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      result += fmt::format("\\{}", c);
+    else if (byte < 0x20)
+      result += fmt::format("\\u{:04x}", byte);
+    else
+      result += byte < 0x7f ? c : '?';
+  }
+  return result + "\"";
+}
+
+/// The values of `all`, each printed by `print`, as a JSON array.
+template <class All, class Print>
+std::string array(const All& all, const Print& print) {
+  std::string result = "[";
+  for (const auto& each : all) {
+    const std::string text = print(each);
+    if (text.empty()) continue;
+    if (result.size() > 1) result += ",";
+    result += text;
+  }
+  return result + "]";
+}
+
+std::string refusal(const Reach& reach) {
+  return reach ? "null" : quoted(reach.error().text);
+}
+
+std::string step_json(const Step& step) {
+  const bool ends = step.up_to != UINT64_MAX;
+  return fmt::format(R"({{"up_to":{},"channel":{},"protocol":{}}})",
+                     ends ? std::to_string(step.up_to) : "null", quoted(name_of(step.channel)),
+                     quoted(name_of(step.protocol)));
+}
+
+std::string traffic_json(const Traffic& traffic) {
+  std::string result = "[";
+  for (std::size_t i = 0; i < protocol_count; ++i) {
+    const auto& sent = traffic.sent[i];
+    const auto& received = traffic.received[i];
+    if (sent.messages + received.messages == 0) continue;
+    result += fmt::format(
+        R"({}{{"protocol":{},"sent":{{"messages":{},"bytes":{}}},"received":{{"messages":{},"bytes":{}}}}})",
+        result.size() > 1 ? "," : "", quoted(name_of(static_cast<Protocol>(i))), sent.messages, sent.bytes,
+        received.messages, received.bytes);
+  }
+  return result + "]";
+}
+
+std::string workload_json(const Peer& peer) {
+  const WorkloadTrace& trace = peer.workload;
+  return fmt::format(R"({{"kind":{},"nonblocking_per_cent":{},"since_message":{},"eager_limit":{}}})",
+                     quoted(name_of(trace.workload())), trace.nonblocking(), trace.since(), peer.eager_limit);
+}
+
+}  // namespace
+
+std::string Engine::explain_json() {
+  std::string peers = "[";
+  for (PeerId id = 0; id < size_; ++id) {
+    Peer& found = peer(id);
+    if (!found.probed) probe_reach(found);
+    peers += fmt::format(R"({}{{"rank":{},"steps":{})", id > 0 ? "," : "", id,
+                         array(found.plan.steps(), step_json));
+    if (!found.is_local())
+      peers += fmt::format(R"(,"transport":{},"no_shared_memory":{})", quoted(remote_->describe(id)),
+                           refusal(found.pull));
+    else if (id != rank_)
+      peers += fmt::format(R"(,"pull_refused":{},"push_refused":{},"workload":{})", refusal(found.pull),
+                           refusal(found.push), workload_json(found));
+    peers += fmt::format(R"(,"traffic":{}}})", traffic_json(found.traffic));
+  }
+  const wire::PlaceRecord& place = region_.block(slot_).place;
+  return fmt::format(R"({{"rank":{},"pid":{},"core":{},"peers":{}]}})", rank_, place.pid, place.core, peers);
+}
+
+std::string Engine::report_head_json() const {
+  const auto setting_json = [](const SettingDescription& setting) {
+    return fmt::format(R"({{"variable":{},"value":{},"origin":{}}})", quoted(setting.variable),
+                       quoted(setting.value), quoted(name_of(setting.origin)));
+  };
+  return fmt::format(
+      R"({{"isthmus_explain":1,"host":{},"size":{},"cores":{},"idle":{},"settings":{},"ranks":[)",
+      quoted(job_.host), size_, region_.header().cores, sleeps_ ? R"("sleep")" : R"("spin")",
+      array(describe(settings_), setting_json));
+}
+
+}  // namespace isthmus

@@ -1,0 +1,133 @@
+#include "route/tuning.hpp"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace isthmus::tuning {
+namespace {
+
+using Json = nlohmann::json;
+
+/// More than any table has; a longer file is none.
+constexpr std::streamsize longest_table = 1 << 20;
+
+/// A member of `object`, null where it has none.
+Json member(const Json& object, const char* name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return found != object.end() ? *found : Json();
+}
+
+std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(longest_table + 1, '\0');
+  file.read(text.data(), longest_table + 1);
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  return text;
+}
+
+std::unexpected<Error> wrong(const std::string& what) {
+  return fail(ErrorClass::arg, what);
+}
+
+Result<Value> parse_value(const std::string& variable, const Json& entry) {
+  if (std::ranges::find(variables, variable) == variables.end())
+    return wrong("has a value for " + variable + ", which no table has");
+  const Json value = member(entry, "value");
+  const std::string origin = text_of(member(entry, "origin"));
+  if (!value.is_number_unsigned() || (origin != "tuned" && origin != "default"))
+    return wrong("is damaged: " + variable + " has no value with an origin");
+  Value result{.variable = variable,
+               .value = value.get<std::uint64_t>(),
+               .why = text_of(member(entry, "why")),
+               .tuned = origin == "tuned"};
+  Settings tried;
+  if (!tried.tune(variable, std::to_string(result.value)))
+    return wrong("is damaged: " + variable + " cannot be " + std::to_string(result.value));
+  return result;
+}
+
+}  // namespace
+
+Machine Machine::here() {
+  Machine machine;
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; machine.processor.empty() && std::getline(file, line) && !line.empty();)
+    if (line.starts_with("model name"))
+      if (const std::size_t colon = line.find(": "); colon != std::string::npos)
+        machine.processor = line.substr(colon + 2);
+  machine.processors = ::sysconf(_SC_NPROCESSORS_CONF);
+  utsname system{};
+  ::uname(&system);
+  machine.kernel = system.release;
+  return machine;
+}
+
+std::string Machine::text() const {
+  return processor + ", " + std::to_string(processors) + " hardware threads, kernel " + kernel;
+}
+
+std::string default_path() {
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  if (config && config[0] == '/') return std::string(config) + "/isthmus/tuning.json";
+  const char* home = std::getenv("HOME");
+  return home && home[0] == '/' ? std::string(home) + "/.config/isthmus/tuning.json" : std::string();
+}
+
+Result<std::vector<Value>> parse(std::string_view json, const Machine& machine) {
+  const Json table = Json::parse(json, nullptr, false);
+  const Json found_version = member(table, "isthmus_tuning");
+  if (!found_version.is_number_unsigned()) return wrong("is damaged, or no table of isthmus tune");
+  if (const auto number = found_version.get<std::uint64_t>(); number != version)
+    return wrong("has version " + std::to_string(number) + " of the format, and this Isthmus knows version " +
+                 std::to_string(version));
+  const Json place = member(table, "machine");
+  const Json processors = member(place, "processors");
+  const Machine measured{.processor = text_of(member(place, "processor")),
+                         .processors = processors.is_number_integer() ? processors.get<long>() : 0,
+                         .kernel = text_of(member(place, "kernel"))};
+  if (measured != machine)
+    return wrong("was measured on another machine (" + measured.text() + "; this is " + machine.text() + ")");
+  const Json values = member(table, "values");
+  if (!values.is_object()) return wrong("is damaged: it has no values");
+  std::vector<Value> result;
+  for (const auto& [variable, entry] : values.items()) {
+    auto value = parse_value(variable, entry);
+    if (!value) return std::unexpected(std::move(value).error());
+    result.push_back(std::move(*value));
+  }
+  return result;
+}
+
+std::string apply(Settings& settings) {
+  if (settings.tuning == "off") return {};
+  const bool named = !settings.tuning.empty();
+  const std::string path = named ? settings.tuning : default_path();
+  if (path.empty()) return {};
+  if (::access(path.c_str(), R_OK) != 0) {
+    if (!named && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) return {};
+    return "the tuning table " + path + " cannot be read (" + std::strerror(errno) +
+           "); the defaults are used instead";
+  }
+  const auto values = parse(read_file(path), Machine::here());
+  if (!values)
+    return "the tuning table " + path + ' ' + values.error().text() +
+           "; the defaults are used instead (isthmus tune makes a new one, ISTHMUS_TUNING=off does without)";
+  for (const Value& value : *values)
+    if (value.tuned && !settings.tune(value.variable, std::to_string(value.value)))
+      return "the tuning table " + path + " does not fit";
+  return {};
+}
+
+}  // namespace isthmus::tuning

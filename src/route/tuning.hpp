@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/settings.hpp"
+
+/// The table of measured values that `isthmus tune` writes and every job of the user loads.
+namespace isthmus::tuning {
+
+/// What the values hold for: they were measured there.
+struct Machine {
+  std::string processor;  ///< the model's name, as the kernel prints it
+  long processors = 0;    ///< hardware threads
+  std::string kernel;     ///< release
+
+  static Machine here();
+  [[nodiscard]] std::string text() const;
+  friend bool operator==(const Machine&, const Machine&) = default;
+};
+
+/// A measured value. `variable` is that of the setting which it stands in for.
+struct Value {
+  std::string variable;
+  std::uint64_t value = 0;
+  std::string why;     ///< for people: the measurement that decided
+  bool tuned = false;  ///< else the measurement left the default
+};
+
+/// The variables that a table may have values for.
+inline constexpr std::array<std::string_view, 7> variables{
+    "ISTHMUS_EAGER_LIMIT",        "ISTHMUS_BANDWIDTH_EAGER_LIMIT",
+    "ISTHMUS_SPLIT_FROM",         "ISTHMUS_FRAGMENT",
+    "ISTHMUS_RING_CELLS",         "ISTHMUS_RING_BYTES",
+    "ISTHMUS_NETWORK_EAGER_LIMIT"};
+
+inline constexpr std::uint64_t version = 1;
+
+/// Where the table of the user is: `$XDG_CONFIG_HOME/isthmus/tuning.json`, else below `$HOME/.config`; empty
+/// where there is neither.
+[[nodiscard]] std::string default_path();
+
+/// Reads the JSON text of a table that was measured on `machine`. Errors are what is wrong with it, as the
+/// end of a sentence that begins with the file's name.
+[[nodiscard]] Result<std::vector<Value>> parse(std::string_view json, const Machine& machine);
+
+/// Gives `settings` the values of the table that they name, or of the user's own if there is one, where the
+/// environment says nothing. A table that cannot be used changes nothing; the result is then a sentence that
+/// says why and what is used instead, else empty.
+[[nodiscard]] std::string apply(Settings& settings);
+
+}  // namespace isthmus::tuning

@@ -1,0 +1,100 @@
+#include "route/tuning.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "route/switch_point.hpp"
+
+namespace isthmus::tuning {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const Machine machine{.processor = "Abacus 9", .processors = 4, .kernel = "6.1.0"};
+
+std::string table(const std::string& values, int format = 1, const std::string& kernel = "6.1.0") {
+  return R"({"isthmus_tuning": )" + std::to_string(format) +
+         R"(, "machine": {"processor": "Abacus 9", "processors": 4, "kernel": ")" + kernel +
+         R"("}, "values": {)" + values + "}}";
+}
+
+std::string complaint(const std::string& json) {
+  const auto values = parse(json, machine);
+  return values ? "" : values.error().text();
+}
+
+TEST(Tuning, GivesTheValuesOfATableOfThisMachine) {
+  const auto values = parse(table(R"("ISTHMUS_EAGER_LIMIT": {"value": 32768, "origin": "tuned", "why": "w"},
+                                     "ISTHMUS_FRAGMENT": {"value": 16384, "origin": "default"})"),
+                            machine);
+  ASSERT_TRUE(values) << values.error().text();
+  ASSERT_EQ(values->size(), 2U);
+  EXPECT_EQ((*values)[0].variable, "ISTHMUS_EAGER_LIMIT");
+  EXPECT_EQ((*values)[0].value, 32768U);
+  EXPECT_TRUE((*values)[0].tuned);
+  EXPECT_EQ((*values)[0].why, "w");
+  EXPECT_FALSE((*values)[1].tuned);
+}
+
+TEST(Tuning, SaysWhatIsWrongWithATable) {
+  for (const char* damaged : {"", "{", "[]", "7", "null", "{}", R"({"isthmus_tuning": "1"})", "\xff\xfe"})
+    EXPECT_THAT(complaint(damaged), HasSubstr("damaged")) << damaged;
+  EXPECT_THAT(complaint(table("", 2)), HasSubstr("version 2 of the format"));
+  EXPECT_THAT(complaint(table("", 1, "5.4")),
+              HasSubstr("another machine (Abacus 9, 4 hardware threads, kernel 5.4"));
+  EXPECT_THAT(complaint(table(R"("ISTHMUS_WARN": {"value": 0, "origin": "tuned"})")),
+              HasSubstr("ISTHMUS_WARN"));
+  for (const char* entry :
+       {"1", "{}", R"({"value": -1, "origin": "tuned"})", R"({"value": 1.5, "origin": "tuned"})",
+        R"({"value": 4096})", R"({"value": 4096, "origin": 3})"})
+    EXPECT_THAT(complaint(table(std::string(R"("ISTHMUS_EAGER_LIMIT": )") + entry)),
+                HasSubstr("damaged: ISTHMUS_EAGER_LIMIT has no value"))
+        << entry;
+  EXPECT_THAT(complaint(table(R"("ISTHMUS_RING_CELLS": {"value": 100, "origin": "tuned"})")),
+              HasSubstr("ISTHMUS_RING_CELLS cannot be 100"));
+}
+
+TEST(Tuning, ADamagedTableChangesNothingAndIsNamed) {
+  std::string path = "/tmp/isthmus-tuning-XXXXXX";
+  const int fd = ::mkstemp(path.data());
+  ASSERT_GE(fd, 0);
+  ::close(fd);
+  std::ofstream(path) << "not a table";
+  Settings settings;
+  settings.tuning = path;
+  EXPECT_THAT(apply(settings), testing::AllOf(HasSubstr(path), HasSubstr("the defaults are used instead")));
+  EXPECT_EQ(settings.eager_limit, 0U);
+  std::remove(path.c_str());
+  EXPECT_THAT(apply(settings), testing::AllOf(HasSubstr(path), HasSubstr("No such file")));
+  settings.tuning = "off";
+  EXPECT_THAT(apply(settings), IsEmpty());
+}
+
+TEST(SwitchPoint, MovesAsLongAsTheOtherWayIsClearlyFaster) {
+  const std::array<double, 5> rising{1, 2, 3, 4, 5}, flat{2.5, 2.5, 2.5, 2.5, 2.5};
+  for (std::size_t usual = 0; usual <= 5; ++usual)
+    EXPECT_EQ(switch_point(rising, flat, usual), 2U) << usual;
+  EXPECT_EQ(switch_point(flat, flat, 3), 3U);
+  EXPECT_EQ(switch_point(std::array<double, 5>{1, 2, 2.4, 2.4, 2.4}, flat, 2), 2U) << "within the noise";
+  EXPECT_EQ(switch_point(rising, flat, 9), 2U);
+}
+
+TEST(SwitchPoint, TheBestCandidateHasToBeWorthIt) {
+  const std::array<double, 2> usual{10, 100}, little{9.8, 97}, better{8, 90}, mixed{5, 160};
+  const std::array<std::span<const double>, 4> all{usual, little, better, mixed};
+  EXPECT_EQ(best_of(all, 0), 2U);
+  EXPECT_EQ(best_of(std::span(all).first(2), 0), 0U);
+}
+
+}  // namespace
+}  // namespace isthmus::tuning
