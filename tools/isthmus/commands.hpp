@@ -13,7 +13,15 @@ int print_settings();
 /// `isthmus info --coverage [CHAPTER]`: what of MPI 5.0 is implemented; with the names of those that are not,
 /// of the chapters whose name contains `wanted`, or of all chapters for "all".
 int print_coverage(const std::string& wanted);
-/// `isthmus explain COMMAND...`: becomes the command. Returns only where that fails.
-int explain(const std::vector<std::string>& command);
+/// `isthmus explain [--json] COMMAND...`: becomes the command. Returns only where that fails.
+int explain(const std::vector<std::string>& command, bool json);
+
+struct TuneOptions {
+  bool quick = false;
+  std::string output;  ///< file of the table; empty: where jobs look for it
+  std::string plot;    ///< prefix of the names of the drawings; empty: none
+};
+/// `isthmus tune`
+int tune(const TuneOptions& options);
 
 }  // namespace isthmus::tool

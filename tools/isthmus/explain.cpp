@@ -26,8 +26,8 @@ std::string program_for(const std::string& name) {
 
 }  // namespace
 
-int explain(const std::vector<std::string>& command) {
-  ::setenv("ISTHMUS_EXPLAIN", "1", 1);
+int explain(const std::vector<std::string>& command, bool json) {
+  ::setenv("ISTHMUS_EXPLAIN", json ? "json" : "1", 1);
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
   for (const std::string& argument : command)

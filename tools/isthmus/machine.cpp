@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "commands.hpp"
+#include "devices.hpp"
 #include "launch/job.hpp"
 #include "launch/shared_region.hpp"
 #include "memory_access.hpp"
@@ -125,6 +126,14 @@ std::string yama() {
   return fmt::format("ptrace_scope {}: {}", scope, meaning);
 }
 
+void print_devices() {
+  fmt::print("\nDevices\n");
+  for (const auto& rows : {network_devices(), loadable_parts(), shared_devices()})
+    for (const auto& [name, meaning] : rows)
+      row(name, meaning);
+  row("GPUs", "not looked for yet");
+}
+
 /// A region as a job of two ranks would have, made and thrown away.
 std::string shared_region() {
   const auto jobs = launch::local_jobs(2, wire::RingGeometry::for_ranks(2));
@@ -138,6 +147,8 @@ void print_channels() {
   const bool reads = access.read_refusal.empty();
   const bool writes = access.write_refusal.empty();
   row("memfd, sealed", region);
+  const auto [folder, room] = shared_memory_folder();
+  row(folder, room);
   row("Yama", yama());
   row("process_vm_readv", reads ? "works between two processes of one parent (tried)" : access.read_refusal);
   row("process_vm_writev",
@@ -148,9 +159,6 @@ void print_channels() {
   row("cma", reads && writes ? "yes: large messages are copied by both sides, half each"
              : reads         ? "in one direction: large messages are copied by the receiver"
                      : "no: large messages go through the rings, copied twice; see process_vm_readv above");
-  fmt::print(
-      "\nWhat a job really takes is tried by each pair of its ranks: isthmus explain mpiexec -n 2 "
-      "./program\n");
 }
 
 }  // namespace
@@ -165,6 +173,10 @@ int print_machine() {
   print_limits();
   std::fflush(stdout);  // not to be printed again by the processes that are forked now
   print_channels();
+  print_devices();
+  fmt::print(
+      "\nWhat a job really takes is tried by each pair of its ranks: isthmus explain mpiexec -n 2 "
+      "./program\n");
   return 0;
 }
 

@@ -15,12 +15,14 @@ int version() {
   return 0;
 }
 
-/// The command after `isthmus explain`, whose options are its own; nothing where it is not that, or asks for
-/// help.
-std::vector<std::string> command_to_explain(int count, char** arguments) {
+/// The command after `isthmus explain [--json]`, whose options are its own; nothing where it is not that, or
+/// asks for help.
+std::vector<std::string> command_to_explain(int count, char** arguments, bool& json) {
   std::vector<std::string> words(arguments + 1, arguments + count);
   if (words.empty() || words[0] != "explain") return {};
   words.erase(words.begin());
+  json = !words.empty() && words[0] == "--json";
+  if (json) words.erase(words.begin());
   if (!words.empty() && words[0] == "--") words.erase(words.begin());
   if (!words.empty() && words[0].starts_with('-')) return {};
   return words;
@@ -29,8 +31,9 @@ std::vector<std::string> command_to_explain(int count, char** arguments) {
 }  // namespace
 
 int main(int count, char** arguments) try {
-  if (const auto command = command_to_explain(count, arguments); !command.empty())
-    return isthmus::tool::explain(command);
+  bool json = false;
+  if (const auto command = command_to_explain(count, arguments, json); !command.empty())
+    return isthmus::tool::explain(command, json);
   CLI::App app{"Tells what Isthmus finds here, and why it does what it does."};
   app.name("isthmus");
   app.require_subcommand(1);
@@ -39,7 +42,8 @@ int main(int count, char** arguments) try {
       "Examples:\n"
       "  isthmus info                            this machine, and which ways messages can take on it\n"
       "  isthmus info --coverage                 what of MPI 5.0 there is, chapter by chapter\n"
-      "  isthmus explain mpiexec -n 4 ./solver   which way each pair of ranks took, and why not another");
+      "  isthmus explain mpiexec -n 4 ./solver   which way each pair of ranks took, and why not another\n"
+      "  isthmus tune                            measure this machine, for all your later jobs");
 
   CLI::App* info = app.add_subcommand("info", "Show this machine, the settings, or what of MPI there is");
   bool settings = false;
@@ -59,6 +63,17 @@ int main(int count, char** arguments) try {
                                          "Run a command; its MPI jobs tell at their end which way messages "
                                          "took between each pair of ranks, and why");
   explain->footer("The command follows, with all its options: isthmus explain mpiexec -n 4 ./solver");
+  explain->add_flag("--json", json, "One JSON object instead of text, as one line on stderr");
+  CLI::App* tune = app.add_subcommand(
+      "tune", "Measure this machine with two ranks, and write a table of what suits it best");
+  isthmus::tool::TuneOptions tune_options;
+  tune->add_flag("--quick", tune_options.quick,
+                 "Few repetitions: seconds instead of minutes, and more noise");
+  tune->add_option("--output", tune_options.output,
+                   "The table's file; without it, the one that your later jobs load by themselves")
+      ->type_name("FILE");
+  tune->add_option("--plot", tune_options.plot, "Also draw the curves: PREFIX.png and PREFIX.svg")
+      ->type_name("PREFIX");
   CLI::App* version_command = app.add_subcommand("version", "Show the version");
 
   try {
@@ -67,6 +82,7 @@ int main(int count, char** arguments) try {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (*version_command) return version();
+  if (*tune) return isthmus::tool::tune(tune_options);
   if (*explain) {
     fmt::print(stderr, "isthmus: explain needs a command, such as: isthmus explain mpiexec -n 4 ./solver\n");
     return 2;

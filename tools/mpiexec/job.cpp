@@ -8,6 +8,7 @@
 
 #include "hosts.hpp"
 #include "launch/region_socket.hpp"
+#include "route/tuning.hpp"
 
 namespace isthmus::mpiexec {
 namespace {
@@ -32,6 +33,8 @@ std::expected<Settings, StartError> check_settings(const Environment& environmen
   const auto pointers = environment.pointers();
   auto settings = Settings::read(pointers.data());
   if (!settings) return std::unexpected(StartError{2, settings.error().text()});
+  if (std::string refused = tuning::apply(*settings); settings->warn && !refused.empty())
+    warnings.insert(std::move(refused));
   if (settings->warn)
     for (std::string& warning : Settings::unknown_variables(pointers.data()))
       warnings.insert(std::move(warning));

@@ -1,0 +1,85 @@
+// What `isthmus tune` starts as two ranks: the time of one message at each size, in a line "SIZE
+// MICROSECONDS".
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace {
+
+constexpr int window = 64;  ///< messages under way in the bandwidth mode
+
+struct Pair {
+  int rank;
+  int batches;
+  std::vector<char> out, in;
+
+  /// One way, half a round trip.
+  double latency(int bytes, int trips) {
+    const double begin = MPI_Wtime();
+    for (int i = 0; i < trips; ++i) {
+      if (rank == 0) MPI_Send(out.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+      MPI_Recv(in.data(), bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      if (rank == 1) MPI_Send(out.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+    }
+    return (MPI_Wtime() - begin) / trips / 2;
+  }
+
+  /// Of each of many messages under way at once, all from rank 0.
+  double bandwidth(int bytes) {
+    MPI_Request requests[window];
+    const double begin = MPI_Wtime();
+    for (int i = 0; i < window; ++i) {
+      if (rank == 0)
+        MPI_Isend(out.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &requests[i]);
+      else
+        MPI_Irecv(in.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &requests[i]);
+    }
+    MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
+    if (rank == 0)
+      MPI_Recv(nullptr, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else
+      MPI_Send(nullptr, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+    return (MPI_Wtime() - begin) / window;
+  }
+
+  double measure(bool many, int bytes) {
+    const int trips = std::clamp((1 << 18) / std::max(bytes, 1), 2, 50);
+    std::vector<double> times;
+    for (int batch = -2; batch < batches; ++batch) {  // the first two warm up
+      const double time = many ? bandwidth(bytes) : latency(bytes, trips);
+      if (batch >= 0) times.push_back(time);
+    }
+    std::ranges::nth_element(times, times.begin() + batches / 2);
+    return times[static_cast<std::size_t>(batches) / 2];
+  }
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  MPI_Init(&count, &arguments);
+  int rank, size;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const int batches = count > 3 ? std::atoi(arguments[2]) : 0;
+  if (size != 2 || batches < 1) {
+    if (rank == 0) std::fputs("measure_pair: isthmus tune starts it: MODE BATCHES SIZE...\n", stderr);
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+  const bool many = std::strcmp(arguments[1], "bandwidth") == 0;
+  std::vector<int> sizes;
+  for (int i = 3; i < count; ++i)
+    sizes.push_back(std::max(std::atoi(arguments[i]), 0));
+  const auto room = static_cast<std::size_t>(std::ranges::max(sizes));
+  Pair pair{rank, batches, std::vector<char>(room, 'o'), std::vector<char>(room, 'i')};
+  for (const int bytes : sizes) {
+    const double time = pair.measure(many, bytes);
+    if (rank == 0) std::printf("%d %.6f\n", bytes, time * 1e6);
+  }
+  MPI_Finalize();
+  return 0;
+}
