@@ -115,7 +115,7 @@ with suite.case("an interrupted tune leaves nothing half-written"):
     target = suite.tmp / "interrupted.json"
     environment = {**os.environ, "XDG_CONFIG_HOME": str(CONFIG["XDG_CONFIG_HOME"])}
     process = subprocess.Popen(
-        [ISTHMUS, "tune", "--quick", "--output", target],
+        [ISTHMUS, "tune", "--output", target],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
