@@ -3,13 +3,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <expected>
 #include <span>
 
 #include "base/settings.hpp"
 #include "commands.hpp"
 #include "pair_runs.hpp"
-#include "route/plan.hpp"
 #include "route/switch_point.hpp"
 #include "route/tuning.hpp"
 #include "tuning_table.hpp"
@@ -18,7 +19,6 @@ namespace isthmus::tool {
 namespace {
 
 constexpr std::uint64_t KiB = 1024;
-constexpr std::uint64_t default_eager_limit = 16 * KiB;  ///< the engine's
 
 std::string size_text(std::uint64_t bytes) {
   return bytes % (KiB * KiB) == 0 && bytes > 0 ? fmt::format("{} MiB", bytes / KiB / KiB)
@@ -62,22 +62,28 @@ Question candidates(const std::string& variable, const std::string& what, bool m
   return question;
 }
 
-std::vector<Question> questions() {
+Question split_question() {
+  Question question = crossing("ISTHMUS_SPLIT_FROM", "receiver reads, or both sides copy", false,
+                               {8 * KiB, 16 * KiB, 32 * KiB, 64 * KiB, 128 * KiB, 256 * KiB},
+                               {{"receiver reads", {"ISTHMUS_EAGER_LIMIT=2K", "ISTHMUS_SPLIT_FROM=1G"}},
+                                {"both copy", {"ISTHMUS_EAGER_LIMIT=2K", "ISTHMUS_SPLIT_FROM=1"}}},
+                               2);
+  question.first_above = true;
+  return question;
+}
+
+/// Those whose curves depend on where both sides begin to copy.
+std::vector<Question> further_questions(std::uint64_t split_from) {
+  const std::string split = fmt::format("ISTHMUS_SPLIT_FROM={}", split_from);
   const std::vector<Way> eager_or_not{
-      {"eager", {"ISTHMUS_EAGER_LIMIT=192K", "ISTHMUS_BANDWIDTH_EAGER_LIMIT=192K"}},
-      {"rendezvous", {"ISTHMUS_EAGER_LIMIT=2K", "ISTHMUS_BANDWIDTH_EAGER_LIMIT=2K"}}};
+      {"eager", {"ISTHMUS_EAGER_LIMIT=192K", "ISTHMUS_BANDWIDTH_EAGER_LIMIT=192K", split}},
+      {"rendezvous", {"ISTHMUS_EAGER_LIMIT=2K", "ISTHMUS_BANDWIDTH_EAGER_LIMIT=2K", split}}};
   const std::vector<std::uint64_t> around_eager{4 * KiB, 8 * KiB, 16 * KiB, 32 * KiB, 64 * KiB, 128 * KiB};
   std::vector<Question> all;
   all.push_back(crossing("ISTHMUS_EAGER_LIMIT", "eager limit, one message at a time", false, around_eager,
                          eager_or_not, 3));
   all.push_back(crossing("ISTHMUS_BANDWIDTH_EAGER_LIMIT", "eager limit, 64 messages under way", true,
                          around_eager, eager_or_not, 3));
-  all.push_back(crossing("ISTHMUS_SPLIT_FROM", "receiver reads, or both sides copy", false,
-                         {8 * KiB, 16 * KiB, 32 * KiB, 64 * KiB, 128 * KiB, 256 * KiB},
-                         {{"receiver reads", {"ISTHMUS_EAGER_LIMIT=2K", "ISTHMUS_SPLIT_FROM=1G"}},
-                          {"both copy", {"ISTHMUS_EAGER_LIMIT=2K", "ISTHMUS_SPLIT_FROM=1"}}},
-                         2));
-  all.back().first_above = true;
   all.push_back(candidates("ISTHMUS_FRAGMENT", "fragment through the ring, without direct copies", false,
                            {128 * KiB, 1024 * KiB}, {4 * KiB, 8 * KiB, 16 * KiB, 32 * KiB, 64 * KiB}, 2,
                            {"ISTHMUS_CMA=off"}));
@@ -129,6 +135,33 @@ void print(const Curve& curve) {
   }
 }
 
+struct Findings {
+  std::vector<tuning::Value> values;
+  std::vector<Curve> curves;
+};
+
+/// Measures, prints and keeps the answers.
+std::expected<void, std::string> answer(std::vector<Question>& questions, const Effort& effort,
+                                        Findings& findings) {
+  std::vector<Curve> curves;
+  curves.reserve(questions.size());
+  for (Question& question : questions)
+    curves.push_back(std::move(question.curve));
+  if (auto measured = measure(curves, effort); !measured) return measured;
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    const Question& question = questions[i];
+    const tuning::Value value = question.candidates.empty() ? answer_crossing(question, curves[i])
+                                                            : answer_candidates(question, curves[i]);
+    print(curves[i]);
+    fmt::print("  -> {} = {} ({}): {}\n", value.variable, value.value, value.tuned ? "tuned" : "the default",
+               value.why);
+    std::fflush(stdout);
+    findings.values.push_back(value);
+    findings.curves.push_back(std::move(curves[i]));
+  }
+  return {};
+}
+
 /// The user's settings would decide what is measured.
 void forget_settings() {
   for (const SettingDescription& setting : describe(Settings{}))
@@ -159,25 +192,20 @@ int tune(const TuneOptions& options) {
     return 2;
   }
   forget_settings();
-  std::vector<Question> asked = questions();
-  std::vector<Curve> curves;
-  for (Question& question : asked)
-    curves.push_back(std::move(question.curve));
   const Effort effort = options.quick ? Effort{.runs = 1, .batches = 11} : Effort{.runs = 7, .batches = 101};
-  if (const auto measured = measure(curves, effort); !measured) {
-    fmt::print(stderr, "isthmus: {}; no table is written\n", measured.error());
+  Findings findings;
+  std::vector<Question> split{split_question()};
+  auto answered = answer(split, effort, findings);
+  if (answered) {
+    std::vector<Question> further = further_questions(findings.values.front().value);
+    answered = answer(further, effort, findings);
+  }
+  if (!answered) {
+    fmt::print(stderr, "isthmus: {}; no table is written\n", answered.error());
     return 1;
   }
-  std::vector<tuning::Value> values;
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    const bool crosses = asked[i].candidates.empty();
-    values.push_back(crosses ? answer_crossing(asked[i], curves[i]) : answer_candidates(asked[i], curves[i]));
-    print(curves[i]);
-    fmt::print("  -> {} = {} ({}): {}\n", values.back().variable, values.back().value,
-               values.back().tuned ? "tuned" : "the default", values.back().why);
-  }
   fmt::print("\nISTHMUS_NETWORK_EAGER_LIMIT is not measured: that takes a second host.\n");
-  if (const auto written = write_whole(path, table_text(values, curves)); !written) {
+  if (const auto written = write_whole(path, table_text(findings.values, findings.curves)); !written) {
     fmt::print(stderr, "isthmus: {}\n", written.error());
     return 1;
   }

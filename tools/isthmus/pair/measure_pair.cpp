@@ -12,6 +12,13 @@ namespace {
 
 constexpr int window = 64;  ///< messages under way in the bandwidth mode
 
+/// Data that its program has just made, as what programs send mostly is: a copy of what both processors have
+/// in their caches already would let direct reading look twice as fast as it is.
+void renew(char* data, int bytes) {
+  for (int i = 0; i < bytes; i += 64)
+    ++data[i];
+}
+
 struct Pair {
   int rank;
   int batches;
@@ -19,24 +26,28 @@ struct Pair {
 
   /// One way, half a round trip.
   double latency(int bytes, int trips) {
-    const double begin = MPI_Wtime();
+    double time = 0;
     for (int i = 0; i < trips; ++i) {
+      renew(out.data(), bytes);
+      const double begin = MPI_Wtime();
       if (rank == 0) MPI_Send(out.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
       MPI_Recv(in.data(), bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       if (rank == 1) MPI_Send(out.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+      time += MPI_Wtime() - begin;
     }
-    return (MPI_Wtime() - begin) / trips / 2;
+    return time / trips / 2;
   }
 
   /// Of each of many messages under way at once, all from rank 0.
   double bandwidth(int bytes) {
     MPI_Request requests[window];
+    if (rank == 0) renew(out.data(), bytes * window);
     const double begin = MPI_Wtime();
     for (int i = 0; i < window; ++i) {
       if (rank == 0)
-        MPI_Isend(out.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &requests[i]);
+        MPI_Isend(out.data() + i * bytes, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &requests[i]);
       else
-        MPI_Irecv(in.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &requests[i]);
+        MPI_Irecv(in.data() + i * bytes, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &requests[i]);
     }
     MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
     if (rank == 0)
@@ -74,7 +85,7 @@ int main(int count, char** arguments) {
   std::vector<int> sizes;
   for (int i = 3; i < count; ++i)
     sizes.push_back(std::max(std::atoi(arguments[i]), 0));
-  const auto room = static_cast<std::size_t>(std::ranges::max(sizes));
+  const auto room = static_cast<std::size_t>(std::ranges::max(sizes)) * (many ? window : 1);
   Pair pair{rank, batches, std::vector<char>(room, 'o'), std::vector<char>(room, 'i')};
   for (const int bytes : sizes) {
     const double time = pair.measure(many, bytes);
