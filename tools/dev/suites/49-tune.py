@@ -22,7 +22,8 @@ def job(*variables, mode="latency", size=64, env=None):
     """Two ranks that measure one size, and the report of their ways as an object."""
     words = [word for variable in variables for word in ("-x", variable)]
     pair = [PAIR, mode, 3, size]
-    result = suite.run([ISTHMUS, "explain", "--json", "mpiexec", "-n", 2, *words, *pair], env={**CONFIG, **(env or {})}, timeout=60)
+    command = [ISTHMUS, "explain", "--json", "mpiexec", "-n", 2, *words, *pair]
+    result = suite.run(command, env={**CONFIG, **(env or {})}, timeout=60)
     suite.expect(result, status=0, out=rf"^{size} ")
     return result, json.loads(result.err.splitlines()[-1])
 
