@@ -13,8 +13,8 @@
 namespace isthmus {
 namespace {
 
-/// Bytes of one fragment of a stream unless a setting says otherwise: small enough that both sides copy at the same time through cache, large
-/// enough to hide the cell.
+/// Bytes of one fragment of a stream unless a setting says otherwise: small enough that both sides copy at
+/// the same time through cache, large enough to hide the cell.
 constexpr std::uint32_t default_fragment = 16 * 1024;
 
 /// Chunk of a copy by both sides, in pages, because the kernel pins page by page. Large, because each costs a
