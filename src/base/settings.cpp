@@ -93,7 +93,7 @@ constexpr std::array<std::string_view, 4> transport_names{"auto", "rc", "ud", "t
 
 constexpr std::string_view switch_values = "on or off (also 1, 0, yes, no, true, false)";
 
-constexpr std::array<Setting, 12> table{{
+constexpr std::array<Setting, 13> table{{
     {"ISTHMUS_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the plan of each pair",
      "Largest message that is sent before the receiver has asked for it.",
      [](Settings& s, std::string_view text) {
@@ -182,6 +182,18 @@ constexpr std::array<Setting, 12> table{{
        return true;
      },
      [](const Settings& s) { return s.rendezvous_dir; }},
+    {"ISTHMUS_IVSHMEM", "auto, off, a PCI address (0000:00:03.0) or the absolute path of a file",
+     "The ivshmem device through which ranks in virtual machines of one host share memory; auto takes the "
+     "first "
+     "that can be used.",
+     [](Settings& s, std::string_view text) {
+       const bool address =
+           text.find(':') != std::string_view::npos && text.find('/') == std::string_view::npos;
+       if (text != "auto" && text != "off" && !address && !text.starts_with('/')) return false;
+       s.ivshmem = text;
+       return true;
+     },
+     [](const Settings& s) { return s.ivshmem; }},
     {"ISTHMUS_EXPLAIN", switch_values,
      "At MPI_Finalize, rank 0 prints which path each pair of ranks took, and why (isthmus explain sets it).",
      [](Settings& s, std::string_view text) { return assign(s.explain, parse_switch(text)); },

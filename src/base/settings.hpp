@@ -66,6 +66,9 @@ struct Settings {
   /// ISTHMUS_RENDEZVOUS_DIR: a folder in which processes that share nothing else meet; its name may differ
   /// between them. Empty: none.
   std::string rendezvous_dir;
+  /// ISTHMUS_IVSHMEM: memory shared with other virtual machines: `auto` for the first ivshmem device that can
+  /// be used, `off`, a PCI address, or the path of a file that stands in for one.
+  std::string ivshmem = "auto";
   /// ISTHMUS_EXPLAIN: at MPI_Finalize, rank 0 prints which path each pair of ranks took, and why.
   bool explain = false;
   /// ISTHMUS_WARN: whether warnings are printed to stderr.

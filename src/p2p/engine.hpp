@@ -237,6 +237,10 @@ class Engine {
                         std::uint32_t size);
   void send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes);
   void probe_reach(Peer& peer);
+  /// Whether the process in that slot of the region is one of this kernel.
+  [[nodiscard]] bool same_machine(std::uint32_t slot) const noexcept {
+    return region_.block(slot).place.boot == region_.block(slot_).place.boot;
+  }
 
   // explain.cpp
   void report();
@@ -251,6 +255,8 @@ class Engine {
   const std::uint32_t slot_;
   const std::uint32_t size_;
   const bool sleeps_;
+  const bool naps_;
+  bool shares_cores_ = false;  ///< with `naps_`: more ranks than cores in this virtual machine
   std::uint32_t eager_limit_;
   EngineLock lock_;
   // Unexpected messages point to their peers, and requests own what may close a context when it goes.

@@ -21,13 +21,15 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-std::string plan_text(const Peer& peer, bool self) {
+/// `device`: the ivshmem device through which the two share memory, empty for none.
+std::string plan_text(const Peer& peer, bool self, const std::string& device) {
   std::string text;
   for (const Step& step : peer.plan.steps())
     text += fmt::format("      up to {:<9} {:<5} {}\n", size_text(step.up_to), name_of(step.channel),
                         name_of(step.protocol));
   if (self) return text;
   if (!peer.is_local()) return text + fmt::format("      no shared memory: {}\n", peer.pull.error().text);
+  if (!device.empty()) text += fmt::format("      shared memory: ivshmem device {}\n", device);
   if (!peer.pull)
     text += fmt::format("      refused: reading the peer's memory: {}\n", peer.pull.error().text);
   if (!peer.push)
@@ -79,7 +81,8 @@ std::string Engine::explain() {
   for (PeerId id = 0; id < size_; ++id) {
     Peer& found = peer(id);
     if (!found.probed) probe_reach(found);
-    plans[plan_text(found, id == rank_)].push_back(id);
+    const bool far = found.is_local() && id != rank_ && !same_machine(found.slot);
+    plans[plan_text(found, id == rank_, far ? job_.device : std::string())].push_back(id);
     if (const std::string text = traffic_text(found); !text.empty())
       traffic += fmt::format("    traffic with rank {}\n{}", id, text);
   }
@@ -103,7 +106,9 @@ void Engine::report() {
   const wire::RegionHeader& header = region_.header();
   print(fmt::format("isthmus explain: {} ranks on {} ({} cores), idle policy: {}\n", size_, job_.host,
                     header.cores,
-                    sleeps_ ? "yield, then sleep (more ranks than cores)" : "spin (every rank has a core)"));
+                    naps_     ? "spin, then nap (ranks in several virtual machines)"
+                    : sleeps_ ? "yield, then sleep (more ranks than cores)"
+                              : "spin (every rank has a core)"));
   print(mine);
   for (PeerId id = 1; id < size_; ++id) {
     const UnexpectedMessage* message = nullptr;
