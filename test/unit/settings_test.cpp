@@ -47,19 +47,34 @@ TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_EQ(read("ISTHMUS_NETWORK_EAGER_LIMIT=64K").network_eager_limit, 65536U);
   EXPECT_EQ(read("ISTHMUS_LOCALITY=static").locality, LocalitySetting::static_locality);
   EXPECT_EQ(read("ISTHMUS_RENDEZVOUS_DIR=/a folder").rendezvous_dir, "/a folder");
+  EXPECT_EQ(read("ISTHMUS_IVSHMEM=0000:00:03.0").ivshmem, "0000:00:03.0");
   EXPECT_TRUE(read("ISTHMUS_EXPLAIN=yes").explain);
   EXPECT_FALSE(read("ISTHMUS_WARN=0").warn);
 }
 
 TEST(Settings, RefuseNonsenseByNameValueAndWhatIsAllowed) {
-  for (const char* variable :
-       {"ISTHMUS_EAGER_LIMIT=-1", "ISTHMUS_EAGER_LIMIT=4 K", "ISTHMUS_EAGER_LIMIT=K",
-        "ISTHMUS_EAGER_LIMIT=2G", "ISTHMUS_EAGER_LIMIT=17179869184G",
-        "ISTHMUS_EAGER_LIMIT=99999999999999999999", "ISTHMUS_IDLE=Spin", "ISTHMUS_SPIN_MICROSECONDS=1000001",
-        "ISTHMUS_SPIN_MICROSECONDS=1.5", "ISTHMUS_CMA=on", "ISTHMUS_RING_CELLS=100", "ISTHMUS_RING_CELLS=8",
-        "ISTHMUS_RING_CELLS=131072", "ISTHMUS_RING_BYTES=2K", "ISTHMUS_RING_BYTES=0x1000",
-        "ISTHMUS_LOCALITY=Static", "ISTHMUS_RENDEZVOUS_DIR=tmp", "ISTHMUS_TRANSPORT=TCP",
-        "ISTHMUS_NETWORK_EAGER_LIMIT=2G", "ISTHMUS_EXPLAIN=maybe", "ISTHMUS_WARN=2"}) {
+  for (const char* variable : {"ISTHMUS_EAGER_LIMIT=-1",
+                               "ISTHMUS_EAGER_LIMIT=4 K",
+                               "ISTHMUS_EAGER_LIMIT=K",
+                               "ISTHMUS_EAGER_LIMIT=2G",
+                               "ISTHMUS_EAGER_LIMIT=17179869184G",
+                               "ISTHMUS_EAGER_LIMIT=99999999999999999999",
+                               "ISTHMUS_IDLE=Spin",
+                               "ISTHMUS_SPIN_MICROSECONDS=1000001",
+                               "ISTHMUS_SPIN_MICROSECONDS=1.5",
+                               "ISTHMUS_CMA=on",
+                               "ISTHMUS_RING_CELLS=100",
+                               "ISTHMUS_RING_CELLS=8",
+                               "ISTHMUS_RING_CELLS=131072",
+                               "ISTHMUS_RING_BYTES=2K",
+                               "ISTHMUS_RING_BYTES=0x1000",
+                               "ISTHMUS_LOCALITY=Static",
+                               "ISTHMUS_RENDEZVOUS_DIR=tmp",
+                               "ISTHMUS_IVSHMEM=on",
+                               "ISTHMUS_TRANSPORT=TCP",
+                               "ISTHMUS_NETWORK_EAGER_LIMIT=2G",
+                               "ISTHMUS_EXPLAIN=maybe",
+                               "ISTHMUS_WARN=2"}) {
     const std::string name = std::string(variable).substr(0, std::string_view(variable).find('='));
     const std::string value = std::string(variable).substr(name.size() + 1);
     EXPECT_THAT(complaint(variable),
