@@ -211,6 +211,18 @@ constexpr auto table = std::to_array<Setting>({
        return true;
      },
      [](const Settings& s) { return s.tuning; }},
+    {"ISTHMUS_IVSHMEM", "auto, off, a PCI address (0000:00:03.0) or the absolute path of a file",
+     "The ivshmem device through which ranks in virtual machines of one host share memory; auto takes the "
+     "first "
+     "that can be used.",
+     [](Settings& s, std::string_view text) {
+       const bool address =
+           text.find(':') != std::string_view::npos && text.find('/') == std::string_view::npos;
+       if (text != "auto" && text != "off" && !address && !text.starts_with('/')) return false;
+       s.ivshmem = text;
+       return true;
+     },
+     [](const Settings& s) { return s.ivshmem; }},
     {"ISTHMUS_EXPLAIN", "on, off or json (also 1, 0, yes, no, true, false)",
      "At MPI_Finalize, rank 0 prints which path each pair of ranks took, and why (isthmus explain sets it).",
      [](Settings& s, std::string_view text) {

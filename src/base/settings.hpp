@@ -83,6 +83,9 @@ struct Settings {
   /// ISTHMUS_TUNING: the table of `isthmus tune` to load, or "off". Empty: the user's own, where there is
   /// one.
   std::string tuning;
+  /// ISTHMUS_IVSHMEM: memory shared with other virtual machines: `auto` for the first ivshmem device that can
+  /// be used, `off`, a PCI address, or the path of a file that stands in for one.
+  std::string ivshmem = "auto";
   /// ISTHMUS_EXPLAIN: at MPI_Finalize, rank 0 prints which path each pair of ranks took, and why.
   ExplainSetting explain = ExplainSetting::off;
   /// ISTHMUS_WARN: whether warnings are printed to stderr.
@@ -103,7 +106,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 16;
+  static constexpr std::size_t count = 17;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 

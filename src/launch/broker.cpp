@@ -5,31 +5,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <system_error>
 #include <utility>
+
+#include "launch/blocked_signals.hpp"
 
 namespace isthmus::launch {
 namespace {
 
 /// What the broker waits for when it cannot take another guest for want of descriptors.
 constexpr int retry_milliseconds = 50;
-
-/// Signals are for the program's own threads.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
 
 /// In time that does not depend on where they differ.
 bool same(const wire::JobKey& a, const wire::JobKey& b) {

@@ -47,6 +47,7 @@ Job make_job(std::uint32_t rank, bool singleton, SharedRegion region, std::vecto
              .refusals = {},
              .region = region.view,
              .mapping = std::move(region.mapping),
+             .device = std::move(region.device),
              .region_fd = std::move(region.fd)};
 }
 

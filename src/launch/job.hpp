@@ -32,6 +32,7 @@ struct Job {
   std::vector<Refusal> refusals;        ///< why processes of the same kernel share no memory with this one
   wire::RegionView region;
   std::shared_ptr<const SharedMapping> mapping;  ///< keeps `region` valid
+  std::string device;                            ///< the ivshmem device that `region` lies in, empty for none
   UniqueFd region_fd;                            ///< empty but for the first of `local_jobs`
 
   [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }

@@ -7,11 +7,13 @@
 #include <charconv>
 #include <chrono>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "base/log.hpp"
 #include "launch/broker.hpp"
+#include "launch/device.hpp"
 #include "wire/roster.hpp"
 
 namespace isthmus::launch {
@@ -22,6 +24,8 @@ using Ranks = std::vector<std::uint32_t>;
 constexpr std::string_view place_key = "place";
 constexpr std::string_view verdict_key = "met";
 constexpr std::string_view segment_key = "segment";
+constexpr std::string_view device_key = "device";
+constexpr std::string_view founded = "founded";
 constexpr const char* shm_folder = "/dev/shm";
 
 /// How long members may take from the last fence to their slots. They do nothing else in between.
@@ -38,22 +42,24 @@ std::string list(const Ranks& ranks) {
 
 class Meeting {
  public:
-  Meeting(KeyValues& launcher, const Settings& settings, Place mine, std::optional<SharedRegion> inherited,
-          std::span<const Way> ways)
+  Meeting(KeyValues& launcher, const Settings& settings, Place mine, std::shared_ptr<Device> device,
+          std::optional<SharedRegion> inherited, std::span<const Way> ways)
       : launcher_(launcher),
         settings_(settings),
         ways_(ways),
         rank_(launcher.rank()),
         job_(launcher.job()),
         mine_(std::move(mine)),
+        device_(std::move(device)),
         inherited_(std::move(inherited)) {}
 
   Result<Met> hold();
 
  private:
-  /// Processes of one kernel.
+  /// Processes of one kernel, or of several that have one device.
   struct Group {
     Ranks ranks;
+    bool in_device = false;    ///< they meet in the region that the first of them has founded there
     bool one_region = true;    ///< all have inherited the same one
     bool some_region = false;  ///< some have inherited one
     bool one_network = true;   ///< all are known to share a network namespace
@@ -62,12 +68,18 @@ class Meeting {
   };
 
   Result<> exchange();
+  Result<> found_in_devices();
+  [[nodiscard]] std::string group_of(const Place& place) const;
+  [[nodiscard]] const Group& group() const { return groups_.at(group_of(mine_)); }
+  [[nodiscard]] wire::JobKey key() const { return places_[group().ranks.front()].key; }
   void form_groups();
   Result<std::unique_ptr<Broker>> open_broker();
   Result<SharedRegion> enter_or_found();
   Result<SharedRegion> enter(std::uint32_t rank);
+  Result<SharedRegion> enter_device();
   [[nodiscard]] wire::RegionShape shape() const;
-  [[nodiscard]] wire::RegionView::Format format() const;
+  [[nodiscard]] wire::RegionView::Format format(const wire::JobKey& key) const;
+  void describe_machines(const Met& met) const;
   [[nodiscard]] bool needs_segment() const;
   Result<> make_segment();
   void leave_segment();
@@ -87,10 +99,14 @@ class Meeting {
   const std::uint32_t rank_;
   const std::string job_;
   Place mine_;
+  const std::shared_ptr<Device> device_;
   std::optional<SharedRegion> inherited_;
   std::vector<Place> places_;  ///< by rank
-  std::map<std::array<std::uint8_t, 16>, Group> groups_;
+  std::map<std::string, Group> groups_;
+  std::set<std::string> devices_;                      ///< in which a region has been founded
+  std::map<std::string, std::string> failed_devices_;  ///< in which none could be, and why
   std::vector<Refusal> tried_;
+  std::optional<SharedRegion> founded_;  ///< in the device
   std::optional<SharedRegion> segment_;  ///< made before the meeting, for the case that it is founded here
 };
 
@@ -115,10 +131,52 @@ Result<> Meeting::exchange() {
   return {};
 }
 
+/// Where several kernels have one device, the lowest of its ranks founds a region in it. Collective.
+Result<> Meeting::found_in_devices() {
+  std::map<std::string, Ranks> users;
+  for (std::uint32_t rank = 0; rank < places_.size(); ++rank)
+    if (!places_[rank].device.empty()) users[places_[rank].device].push_back(rank);
+  std::erase_if(users, [this](const auto& entry) {
+    return std::ranges::all_of(entry.second,
+                               [&](auto r) { return places_[r].boot == places_[entry.second.front()].boot; });
+  });
+  if (users.empty()) return {};
+  for (const auto& [device, ranks] : users) {
+    if (ranks.front() != rank_) continue;
+    const auto slots = static_cast<std::uint32_t>(ranks.size());
+    auto region = device_->found(slots, static_cast<std::uint32_t>(places_.size()),
+                                 ring_geometry(settings_, slots), format(mine_.key));
+    ISTHMUS_TRY(launcher_.put(device_key, region ? std::string(founded) : region.error().text()));
+    if (region) founded_ = std::move(*region);
+  }
+  ISTHMUS_TRY(launcher_.fence());
+  for (const auto& [device, ranks] : users) {
+    const auto verdict = launcher_.get(ranks.front(), device_key);
+    if (!verdict) return fail(verdict.error().error_class(), verdict.error().text());
+    if (*verdict == founded) {
+      devices_.insert(device);
+      continue;
+    }
+    failed_devices_.emplace(device, *verdict);
+    if (ranks.front() == rank_ && settings_.warn)
+      warn("ranks " + list(ranks) + " run in virtual machines with the same ivshmem device, " +
+           device_->name() + ", but cannot meet in it: " + *verdict +
+           "; messages between the machines take "
+           "the network");
+  }
+  return {};
+}
+
+std::string Meeting::group_of(const Place& place) const {
+  if (devices_.contains(place.device)) return place.device;
+  return {reinterpret_cast<const char*>(place.boot.data()), place.boot.size()};
+}
+
 void Meeting::form_groups() {
   for (std::uint32_t rank = 0; rank < places_.size(); ++rank) {
     const Place& place = places_[rank];
-    Group& group = groups_[place.boot];
+    Group& group = groups_[group_of(place)];
+    group.in_device = devices_.contains(place.device);
     const Place& first = group.ranks.empty() ? place : places_[group.ranks.front()];
     group.ranks.push_back(rank);
     group.one_region = group.one_region && place.has_region() && place.region == first.region;
@@ -140,15 +198,16 @@ Result<Met> Meeting::hold() {
   auto broker = open_broker();
   if (!broker) return std::unexpected(std::move(broker).error());
   ISTHMUS_TRY(exchange());
+  ISTHMUS_TRY(found_in_devices());
   form_groups();
-  const Group& group = groups_.at(mine_.boot);
+  const Group& group = this->group();
   // Fences are for all processes of the job, so what all groups need counts, not what this one does.
   const auto any = [this](auto predicate) {
     return std::ranges::any_of(groups_, [&](const auto& entry) { return predicate(entry.second); });
   };
   if (!any([](const Group& g) { return g.meets(); })) return stay_as_before();
-  if (any([](const Group& g) { return g.meets() && (!g.one_network || g.some_folder); })) {
-    if (group.meets()) {
+  if (any([](const Group& g) { return g.meets() && !g.in_device && (!g.one_network || g.some_folder); })) {
+    if (group.meets() && !group.in_device) {
       if (!settings_.rendezvous_dir.empty())
         if (auto opened = (*broker)->open_folder(settings_.rendezvous_dir); !opened)
           return fail(ErrorClass::arg, "ISTHMUS_RENDEZVOUS_DIR='" + settings_.rendezvous_dir +
@@ -160,7 +219,7 @@ Result<Met> Meeting::hold() {
   }
   std::optional<Met> met;
   if (group.meets()) {
-    (*broker)->admit(places_[group.ranks.front()].key);
+    (*broker)->admit(key());
     auto region = enter_or_found();
     if (!region) return std::unexpected(std::move(region).error());
     if (region->fd)
@@ -190,18 +249,32 @@ Result<Met> Meeting::hold() {
 }
 
 Result<SharedRegion> Meeting::enter_or_found() {
-  const Ranks& candidates = groups_.at(mine_.boot).ranks;
+  if (group().in_device) return enter_device();
+  const Ranks& candidates = group().ranks;
   for (auto next = candidates.begin(); *next < rank_; ++next)
     if (auto region = enter(*next)) {
       leave_segment();
       return region;
     }
   if (segment_) return std::move(*segment_);
-  return make_region(shape(), format());
+  return make_region(shape(), format(key()));
+}
+
+/// The memory, or a region of its own for a process that finds another job's memory there, or none: its
+/// machine may be a copy of another.
+Result<SharedRegion> Meeting::enter_device() {
+  if (founded_) return std::move(*founded_);
+  auto region = device_->enter(key());
+  if (region && region->view.world() == places_.size() && region->view.slots() >= group().ranks.size())
+    return region;
+  tried_.push_back(
+      {group().ranks.front(), "ivshmem device " + device_->name() + ": " +
+                                  (region ? "a region of a job of another size" : region.error().text())});
+  return make_region(shape(), format(key()));
 }
 
 Result<SharedRegion> Meeting::enter(std::uint32_t rank) {
-  const wire::JobKey& key = places_[groups_.at(mine_.boot).ranks.front()].key;
+  const wire::JobKey key = this->key();
   int segment = -1;
   if (mine_.shares(Namespace::ipc, places_[rank]) && !mine_.shares(Namespace::net, places_[rank]))
     if (const auto text = launcher_.get(rank, segment_key))
@@ -221,7 +294,7 @@ Result<SharedRegion> Meeting::enter(std::uint32_t rank) {
 /// no descriptor that could be handed over, so whoever comes through a socket would come in vain.
 bool Meeting::needs_segment() const {
   bool wanted = false;
-  for (const std::uint32_t rank : groups_.at(mine_.boot).ranks) {
+  for (const std::uint32_t rank : group().ranks) {
     const Place& other = places_[rank];
     const bool ipc = mine_.shares(Namespace::ipc, other);
     if (rank == rank_) continue;
@@ -237,7 +310,7 @@ bool Meeting::needs_segment() const {
 Result<> Meeting::make_segment() {
   int id = -1;
   if (needs_segment())
-    if (auto made = make_segment_region(shape(), format())) {
+    if (auto made = make_segment_region(shape(), format(key()))) {
       id = made->segment;
       segment_ = std::move(made->region);
     }
@@ -252,16 +325,16 @@ void Meeting::leave_segment() {
 
 /// Slots for this process and the candidates of higher rank.
 wire::RegionShape Meeting::shape() const {
-  const Ranks& candidates = groups_.at(mine_.boot).ranks;
+  const Ranks& candidates = group().ranks;
   const auto slots =
       static_cast<std::uint32_t>(candidates.end() - std::ranges::lower_bound(candidates, rank_));
   return wire::RegionShape::of(slots, static_cast<std::uint32_t>(places_.size()),
                                ring_geometry(settings_, slots));
 }
 
-wire::RegionView::Format Meeting::format() const {
+wire::RegionView::Format Meeting::format(const wire::JobKey& key) const {
   const std::int32_t universe = launcher_.universe();
-  return {.key = places_[groups_.at(mine_.boot).ranks.front()].key,
+  return {.key = key,
           .universe = universe > 0 ? static_cast<std::uint32_t>(universe)
                                    : static_cast<std::uint32_t>(places_.size()),
           .job = job_.c_str(),
@@ -274,7 +347,7 @@ Result<> Meeting::take_slot(Met& met) {
   const wire::Roster roster(region.roster());
   met.members = roster.members();
   const auto position = roster.position(rank_);
-  const Ranks& candidates = groups_.at(mine_.boot).ranks;
+  const Ranks& candidates = group().ranks;
   if (!position || met.members.size() > region.slots() || !std::ranges::includes(candidates, met.members))
     return fail(ErrorClass::intern, "the roster of this host names ranks " + list(met.members) +
                                         ", which cannot be: something else writes to the shared region");
@@ -285,19 +358,27 @@ Result<> Meeting::take_slot(Met& met) {
   record.core = mine_.core;
   record.appnum = std::max(launcher_.appnum(), 0);
   publish(record, mine_, rank_);
-  if (met.slot == 0) {
-    CpuSet cpus;
-    for (const std::uint32_t member : met.members)
-      cpus |= places_[member].cpus;
-    wire::RegionHeader& header = region.header();
-    header.cores = static_cast<std::uint32_t>(std::max<std::size_t>(cpus.size(), 1));
-    const bool sleeps =
-        settings_.idle == IdleSetting::sleep ||
-        (settings_.idle == IdleSetting::automatic && (header.cores < met.members.size() || crowded()));
-    header.idle = sleeps ? wire::IdlePolicy::sleep : wire::IdlePolicy::spin;
-  }
+  if (met.slot == 0) describe_machines(met);
   region.roster(rank_).store(wire::RosterState::joined, std::memory_order_release);
   return wait_for_members(met);
+}
+
+/// How many cores the members have together, and how they are to wait.
+void Meeting::describe_machines(const Met& met) const {
+  std::map<std::array<std::uint8_t, 16>, CpuSet> machines;
+  for (const std::uint32_t member : met.members)
+    machines[places_[member].boot] |= places_[member].cpus;
+  std::size_t cores = 0;
+  for (const auto& [boot, cpus] : machines)
+    cores += cpus.size();
+  wire::RegionHeader& header = met.region.view.header();
+  header.cores = static_cast<std::uint32_t>(std::max<std::size_t>(cores, 1));
+  const bool sleeps =
+      settings_.idle == IdleSetting::sleep ||
+      (settings_.idle == IdleSetting::automatic && (header.cores < met.members.size() || crowded()));
+  header.idle = !met.region.device.empty() ? wire::IdlePolicy::nap
+                : sleeps                   ? wire::IdlePolicy::sleep
+                                           : wire::IdlePolicy::spin;
 }
 
 /// Until all have written their records. A nonce that is the published one proves that its writer shares this
@@ -333,7 +414,7 @@ Result<bool> Meeting::all_content(const Met& met) {
   }
   ISTHMUS_TRY(launcher_.put(verdict_key, content ? "1" : "0"));
   ISTHMUS_TRY(launcher_.fence());
-  for (const std::uint32_t rank : groups_.at(mine_.boot).ranks) {
+  for (const std::uint32_t rank : group().ranks) {
     const auto verdict = launcher_.get(rank, verdict_key);
     if (!verdict) return fail(verdict.error().error_class(), verdict.error().text());
     if (*verdict != "1") return false;
@@ -355,11 +436,14 @@ Result<Met> Meeting::stay_as_before() {
 /// Whether the job's processes on this kernel, in whatever region or container, are more than the cores that
 /// they may use.
 bool Meeting::crowded() const {
-  const Ranks& here = groups_.at(mine_.boot).ranks;
   CpuSet cpus;
-  for (const std::uint32_t rank : here)
-    cpus |= places_[rank].cpus;
-  return cpus.size() < here.size();
+  std::size_t here = 0;
+  for (const Place& place : places_)
+    if (place.boot == mine_.boot) {
+      cpus |= place.cpus;
+      ++here;
+    }
+  return cpus.size() < here;
 }
 
 Result<Met> Meeting::take_inherited() {
@@ -378,14 +462,23 @@ Result<Met> Meeting::take_inherited() {
 }
 
 void Meeting::add_refusals(Met& met) {
-  for (const std::uint32_t rank : groups_.at(mine_.boot).ranks) {
+  for (const std::uint32_t rank : group().ranks) {
     if (std::ranges::binary_search(met.members, rank)) continue;
     const auto tried = std::ranges::find(tried_, rank, &Refusal::rank);
     met.refusals.push_back({rank, tried != tried_.end() ? tried->text : explain_distance(places_[rank])});
   }
+  const auto failed = failed_devices_.find(mine_.device);
+  if (failed == failed_devices_.end()) return;
+  for (std::uint32_t rank = 0; rank < places_.size(); ++rank)
+    if (places_[rank].device == mine_.device && places_[rank].boot != mine_.boot)
+      met.refusals.push_back(
+          {rank, "it is in another virtual machine, and the ivshmem device that both have is of no use: " +
+                     failed->second});
 }
 
 std::string Meeting::explain_distance(const Place& other) const {
+  if (group().in_device)
+    return "it is in another virtual machine, and has not met this process in their ivshmem device";
   if (mine_.shares(Namespace::net, other))
     return "it is in the network namespace of this process, but has met others";
   if (!mine_.has_folder || !other.has_folder)
@@ -395,8 +488,16 @@ std::string Meeting::explain_distance(const Place& other) const {
 
 /// Once a machine, by its lowest rank.
 void Meeting::warn_of_distance(const Met& met) const {
-  const Group& group = groups_.at(mine_.boot);
+  const Group& group = this->group();
   if (!settings_.warn || rank_ != group.ranks.front() || met.refusals.empty()) return;
+  if (group.in_device) {
+    warn(
+        "ranks " + list(group.ranks) +
+        " run in virtual machines with the same ivshmem device, but could not "
+        "all meet in it; messages between those that share no memory take the network (isthmus explain tells "
+        "more)");
+    return;
+  }
   const bool folders =
       std::ranges::all_of(group.ranks, [&](std::uint32_t r) { return places_[r].has_folder; });
   warn("ranks " + list(group.ranks) + " run on the same machine, but " +
@@ -426,7 +527,11 @@ Result<Met> meet(KeyValues& launcher, const Settings& settings, Place mine,
                  std::optional<SharedRegion> inherited, std::span<const Way> ways) {
   mine.has_folder = !settings.rendezvous_dir.empty();
   if (inherited) mine.region = inherited->view.header().key;
-  return Meeting(launcher, settings, std::move(mine), std::move(inherited), ways).hold();
+  auto device = Device::find(settings);
+  if (!device)
+    return fail(ErrorClass::arg, "ISTHMUS_IVSHMEM='" + settings.ivshmem + "': " + device.error().text());
+  if (*device) mine.device = (*device)->id();
+  return Meeting(launcher, settings, std::move(mine), std::move(*device), std::move(inherited), ways).hold();
 }
 
 Result<Met> stay_alone(const KeyValues& launcher, const Settings& settings, const Place& mine) {

@@ -39,9 +39,10 @@ class SharedMapping {
 
 /// A job's region: the memfd, its mapping and the view of it.
 struct SharedRegion {
-  UniqueFd fd;  ///< close-on-exec; empty for a System V segment
-  std::shared_ptr<const SharedMapping> mapping;
+  UniqueFd fd;  ///< close-on-exec; empty for a System V segment and in a device
+  std::shared_ptr<const SharedMapping> mapping;  ///< in a device, of all of it
   wire::RegionView view;
+  std::string device = {};  ///< name of the ivshmem device that it lies in, empty for none
 };
 
 /// Makes and formats a region in a memfd whose size is sealed, so that no peer can turn another's access into

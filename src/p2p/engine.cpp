@@ -10,6 +10,7 @@
 
 #include "base/futex.hpp"
 #include "base/log.hpp"
+#include "place/cpu_set.hpp"
 
 namespace isthmus {
 namespace {
@@ -39,6 +40,13 @@ Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Setti
   place.probe_nonce = engine->probe_.nonce;
   std::atomic_ref(place.probe_address)
       .store(reinterpret_cast<std::uint64_t>(&engine->probe_), std::memory_order_release);
+  if (engine->naps_) {
+    std::size_t here = 0;
+    for (std::uint32_t slot = 0; slot < job.members.size(); ++slot)
+      here += engine->same_machine(slot) ? 1 : 0;
+    const auto cpus = CpuSet::affinity();
+    engine->shares_cores_ = cpus && cpus->size() < here;
+  }
   if (!job.on_one_host()) {
     auto remote = Remote::open(*engine);
     if (!remote) return std::unexpected(std::move(remote).error());
@@ -55,6 +63,7 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       slot_(job.slot),
       size_(job.size),
       sleeps_(job.region.header().idle == wire::IdlePolicy::sleep),
+      naps_(job.region.header().idle == wire::IdlePolicy::nap),
       eager_limit_(choose_eager_limit(settings.eager_limit, default_eager_limit, job.region.geometry())),
       bandwidth_eager_limit_(
           choose_eager_limit(settings.bandwidth_eager_limit, eager_limit_, job.region.geometry())),

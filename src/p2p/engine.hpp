@@ -241,6 +241,10 @@ class Engine {
                         std::uint32_t size);
   void send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes);
   void probe_reach(Peer& peer);
+  /// Whether the process in that slot of the region is one of this kernel.
+  [[nodiscard]] bool same_machine(std::uint32_t slot) const noexcept {
+    return region_.block(slot).place.boot == region_.block(slot_).place.boot;
+  }
 
   // explain.cpp, explain_json.cpp
   void report();
@@ -257,6 +261,8 @@ class Engine {
   const std::uint32_t slot_;
   const std::uint32_t size_;
   const bool sleeps_;
+  const bool naps_;
+  bool shares_cores_ = false;            ///< with `naps_`: more ranks than cores in this virtual machine
   std::uint32_t eager_limit_;            ///< towards a peer whose workload is latency
   std::uint32_t bandwidth_eager_limit_;  ///< and bandwidth
   EngineLock lock_;

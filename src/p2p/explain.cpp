@@ -21,8 +21,9 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
-/// `transport`: of a peer on another host.
-std::string plan_text(const Peer& peer, bool self, const std::string& transport) {
+/// `transport`: of a peer on another host. `device`: the ivshmem device through which the two share memory,
+/// empty for none.
+std::string plan_text(const Peer& peer, bool self, const std::string& transport, const std::string& device) {
   std::string text;
   for (const Step& step : peer.plan.steps())
     text += fmt::format("      up to {:<9} {:<5} {}\n", size_text(step.up_to), name_of(step.channel),
@@ -31,6 +32,7 @@ std::string plan_text(const Peer& peer, bool self, const std::string& transport)
   if (!peer.is_local())
     return text + fmt::format("      transport: {}\n      no shared memory: {}\n", transport,
                               peer.pull.error().text);
+  if (!device.empty()) text += fmt::format("      shared memory: ivshmem device {}\n", device);
   if (!peer.pull)
     text += fmt::format("      refused: reading the peer's memory: {}\n", peer.pull.error().text);
   if (!peer.push)
@@ -86,7 +88,9 @@ std::string Engine::explain() {
     Peer& found = peer(id);
     if (!found.probed) probe_reach(found);
     const bool remote = !found.is_local();
-    plans[plan_text(found, id == rank_, remote ? remote_->describe(id) : "")].push_back(id);
+    const bool far = !remote && id != rank_ && !same_machine(found.slot);
+    plans[plan_text(found, id == rank_, remote ? remote_->describe(id) : "", far ? job_.device : "")]
+        .push_back(id);
     if (const std::string text = traffic_text(found); !text.empty())
       traffic += fmt::format("    traffic with rank {}\n{}", id, text);
   }
@@ -100,10 +104,11 @@ std::string Engine::explain() {
 
 /// What the plans of all ranks follow from, with the origin of each value.
 std::string Engine::report_head() const {
-  std::string text =
-      fmt::format("isthmus explain: {} ranks on {} ({} cores), idle policy: {}\n", size_, job_.host,
-                  region_.header().cores,
-                  sleeps_ ? "yield, then sleep (more ranks than cores)" : "spin (every rank has a core)");
+  std::string text = fmt::format("isthmus explain: {} ranks on {} ({} cores), idle policy: {}\n", size_,
+                                 job_.host, region_.header().cores,
+                                 naps_     ? "spin, then nap (ranks in several virtual machines)"
+                                 : sleeps_ ? "yield, then sleep (more ranks than cores)"
+                                           : "spin (every rank has a core)");
   for (const SettingDescription& setting : describe(settings_))
     if (setting.origin != Origin::standard)
       text +=

@@ -97,7 +97,10 @@ std::string Engine::report_head_json() const {
   };
   return fmt::format(
       R"({{"isthmus_explain":1,"host":{},"size":{},"cores":{},"idle":{},"settings":{},"ranks":[)",
-      quoted(job_.host), size_, region_.header().cores, sleeps_ ? R"("sleep")" : R"("spin")",
+      quoted(job_.host), size_, region_.header().cores,
+      naps_     ? R"("nap")"
+      : sleeps_ ? R"("sleep")"
+                : R"("spin")",
       array(describe(settings_), setting_json));
 }
 

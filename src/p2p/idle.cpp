@@ -1,6 +1,9 @@
 #include "p2p/idle.hpp"
 
 #include <sched.h>
+#include <time.h>
+
+#include <algorithm>
 
 #include "base/futex.hpp"
 #include "p2p/engine.hpp"
@@ -32,12 +35,20 @@ constexpr long sleep_microseconds = 20'000;
 /// The same where messages may come over a network too, which wakes nobody.
 constexpr long sleep_microseconds_networked = 100;
 
+/// Looks and yields between virtual machines before the first nap, about 1 ms on a core of one's own, and how
+/// long naps get: a message that comes after a silence waits no longer for its receiver.
+constexpr std::uint32_t looks_before_nap = 8000;
+constexpr long shortest_nap_nanoseconds = 20'000;
+constexpr long longest_nap_nanoseconds = 200'000;
+
 }  // namespace
 
 void Idle::pause() {
   ++looks_;
   if (engine_.sleeps_)
     pause_sharing();
+  else if (engine_.naps_)
+    pause_napping();
   else
     pause_spinning();
 }
@@ -53,6 +64,21 @@ void Idle::pause_spinning() {
   // With several threads in MPI, letting go of a mutex does not let another thread have it unless it gets to
   // run.
   if (looks_ >= looks) ::sched_yield();
+}
+
+/// Nobody in another virtual machine can wake this rank.
+void Idle::pause_napping() {
+  const bool sharing = engine_.shares_cores_;
+  const std::uint32_t last_look = sharing ? yields_before_sleep : looks_before_nap;
+  if (looks_ < last_look && !sharing) return pause_spinning();
+  EngineLock::Released released(engine_.lock_);
+  if (looks_ < last_look) {
+    ::sched_yield();
+    return;
+  }
+  const long longer = static_cast<long>(std::min(looks_ - last_look, std::uint32_t{9}));
+  const timespec nap{0, std::min(shortest_nap_nanoseconds * (1 + longer), longest_nap_nanoseconds)};
+  ::nanosleep(&nap, nullptr);
 }
 
 void Idle::pause_sharing() {

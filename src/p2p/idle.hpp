@@ -27,6 +27,7 @@ class Idle {
  private:
   void pause_spinning();
   void pause_sharing();
+  void pause_napping();
 
   void withdraw() noexcept;
 

@@ -345,6 +345,8 @@ void Engine::probe_reach(Peer& peer) {
   };
   if (settings_.cma == CmaSetting::off) {
     peer.pull = peer.push = std::unexpected(Reason{"switched off by ISTHMUS_CMA=off"});
+  } else if (!same_machine(peer.slot)) {
+    peer.pull = peer.push = std::unexpected(Reason{"it is in another virtual machine"});
   } else if (place.pid == ::getpid() && !job_.in_process) {
     // Containers often have the same pid inside. And a peer that names this process as its own, with a nonce
     // that it knows to be here, would have it write wherever the peer likes.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "wire/ring.hpp"
 
@@ -17,6 +18,9 @@ constexpr std::uint64_t heap_base = std::uint64_t{1} << 30;
 constexpr std::uint64_t heap_per_rank = std::uint64_t{64} << 20;
 constexpr std::uint64_t heap_least = page;
 constexpr std::uint64_t heap_most = heap_base + maximum_local_ranks * heap_per_rank;
+
+constexpr std::uint32_t least_cells = 16;
+constexpr std::uint32_t least_data_bytes = 4096;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -36,13 +40,36 @@ RingGeometry RingGeometry::for_ranks(std::uint32_t local_ranks) noexcept {
 }
 
 bool RingGeometry::valid() const noexcept {
-  return std::has_single_bit(cells) && cells >= 16 && cells <= 65536 && std::has_single_bit(data_bytes) &&
-         data_bytes >= 4096 && data_bytes <= (1U << 30);
+  return std::has_single_bit(cells) && cells >= least_cells && cells <= 65536 &&
+         std::has_single_bit(data_bytes) && data_bytes >= least_data_bytes && data_bytes <= (1U << 30);
 }
 
 RegionShape RegionShape::of(std::uint32_t slots, std::uint32_t world, RingGeometry geometry) noexcept {
   return {
       .slots = slots, .world = world, .geometry = geometry, .heap_bytes = heap_base + slots * heap_per_rank};
+}
+
+Result<RegionShape> RegionShape::fitting(std::uint32_t slots, std::uint32_t world, RingGeometry preferred,
+                                         std::uint64_t bytes) {
+  const std::uint64_t heap = std::min(bytes / 4 / page * page, heap_base + slots * heap_per_rank);
+  RegionShape shape{
+      .slots = slots, .world = world, .geometry = preferred, .heap_bytes = std::max(heap, page)};
+  while (true) {
+    auto layout = RegionLayout::make(shape);
+    if (!layout) return std::unexpected(std::move(layout).error());
+    if (layout->bytes <= bytes) return shape;
+    RingGeometry& rings = shape.geometry;
+    if (rings.data_bytes > least_data_bytes && rings.data_bytes >= rings.cells * sizeof(Cell))
+      rings.data_bytes /= 2;
+    else if (rings.cells > least_cells)
+      rings.cells /= 2;
+    else if (rings.data_bytes > least_data_bytes)
+      rings.data_bytes /= 2;
+    else
+      return fail(ErrorClass::no_mem, std::to_string(slots) + " ranks need " +
+                                          std::to_string((layout->bytes + 1023) >> 10) + " KiB, there are " +
+                                          std::to_string(bytes >> 10) + " for a job");
+  }
 }
 
 Result<RegionLayout> RegionLayout::make(const RegionShape& shape) {
@@ -108,7 +135,7 @@ Result<RegionView> RegionView::open(std::span<std::byte> memory) {
   if (header->region_bytes != layout->bytes)
     return fail(ErrorClass::intern, "shared region: its header contradicts itself about its size");
   const IdlePolicy idle = header->idle;
-  if (idle != IdlePolicy::spin && idle != IdlePolicy::sleep)
+  if (idle != IdlePolicy::spin && idle != IdlePolicy::sleep && idle != IdlePolicy::nap)
     return fail(ErrorClass::intern, "shared region: unknown idle policy");
   return RegionView(memory, *layout);
 }

@@ -9,10 +9,10 @@
 #include "base/error.hpp"
 #include "wire/heap.hpp"
 
-/// The memory that the ranks of one host share, as it lies in a region (a memfd, later also `/dev/shm` or an
-/// ivshmem device). The launcher makes and formats it, ranks inherit it, and everything in it may be written
-/// by a peer that is broken or hostile: offsets are computed here from validated numbers, never read from the
-/// region after `RegionView::open`.
+/// The memory that the ranks of one host share, as it lies in a region (a memfd, a System V segment or a
+/// piece of an ivshmem device). The launcher makes and formats it, ranks inherit it, and everything in it may
+/// be written by a peer that is broken or hostile: offsets are computed here from validated numbers, never
+/// read from the region after `RegionView::open`.
 ///
 ///     RegionHeader | roster: 1 byte a process of the job | RankBlock per slot | doorbells per slot | ring
 ///     directory | rings | heap
@@ -54,12 +54,17 @@ struct RegionShape {
     return of(ranks, ranks, geometry);
   }
   static RegionShape of(std::uint32_t slots, std::uint32_t world, RingGeometry geometry) noexcept;
+  /// In memory that costs all of it, `bytes` and no more: with `preferred` rings, or the largest smaller ones
+  /// that leave a quarter for the heap. `ErrorClass::no_mem` where not even the smallest fit.
+  static Result<RegionShape> fitting(std::uint32_t slots, std::uint32_t world, RingGeometry preferred,
+                                     std::uint64_t bytes);
 };
 
 /// How waiting ranks behave, the same in the whole job because a sender must know whether its peer may sleep.
 enum class IdlePolicy : std::uint32_t {
   spin = 1,   ///< every rank has a core of its own: poll, then yield
   sleep = 2,  ///< more ranks than cores: yield, then sleep on a futex; senders ring a doorbell
+  nap = 3,    ///< ranks are in several virtual machines, which cannot wake each other: poll, yield, then nap
 };
 
 /// Life of a rank, one byte in the roster, written by its owner alone (SR-IOV paper, section III-B).

@@ -53,6 +53,7 @@ TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_EQ(read("ISTHMUS_SPLIT_FROM=128K").split_from, 131072U);
   EXPECT_EQ(read("ISTHMUS_FRAGMENT=8K").fragment, 8192U);
   EXPECT_EQ(read("ISTHMUS_TUNING=/a/table.json").tuning, "/a/table.json");
+  EXPECT_EQ(read("ISTHMUS_IVSHMEM=0000:00:03.0").ivshmem, "0000:00:03.0");
   EXPECT_FALSE(read("ISTHMUS_WARN=0").warn);
 }
 
@@ -81,6 +82,7 @@ TEST(Settings, RefuseNonsenseByNameValueAndWhatIsAllowed) {
                                "ISTHMUS_SPLIT_FROM=half",
                                "ISTHMUS_FRAGMENT=512",
                                "ISTHMUS_TUNING=table.json",
+                               "ISTHMUS_IVSHMEM=on",
                                "ISTHMUS_WARN=2"}) {
     const std::string name = std::string(variable).substr(0, std::string_view(variable).find('='));
     const std::string value = std::string(variable).substr(name.size() + 1);
