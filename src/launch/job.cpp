@@ -161,7 +161,7 @@ Result<Met> take_static(const KeyValues& launcher, const Settings& settings, con
 
 /// A job that may be on several hosts.
 Result<Job> join_through(std::unique_ptr<KeyValues> launcher, std::optional<Inheritance> inheritance,
-                         const Settings& settings, Place place, const Probe& probe) {
+                         const Settings& settings, const Place& place, const Probe& probe) {
   const std::uint32_t rank = launcher->rank();
   std::optional<SharedRegion> inherited;
   if (inheritance) {
@@ -244,8 +244,7 @@ Result<Job> join(const Settings& settings, const Probe& probe) {
   }
   auto launcher = find_key_values();
   if (!launcher) return std::unexpected(std::move(launcher).error());
-  if (*launcher)
-    return join_through(std::move(*launcher), std::move(inheritance), settings, std::move(*place), probe);
+  if (*launcher) return join_through(std::move(*launcher), std::move(inheritance), settings, *place, probe);
   if (inheritance)
     return fail(ErrorClass::arg, quoted(launcher_variable::region, region) +
                                      " is for the ranks of one host of several, but there is no launcher "

@@ -36,10 +36,10 @@ struct Job {
   UniqueFd region_fd;                            ///< empty but for the first of `local_jobs`
 
   [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
-  /// Slot of process `rank`; nothing where it does not share the region.
-  [[nodiscard]] std::optional<std::uint32_t> slot_of(std::uint32_t rank) const noexcept;
+  /// Slot of process `other`; nothing where it does not share the region.
+  [[nodiscard]] std::optional<std::uint32_t> slot_of(std::uint32_t other) const noexcept;
   /// Why process `rank` does not share the region, in words for people.
-  [[nodiscard]] std::string why_apart(std::uint32_t rank) const;
+  [[nodiscard]] std::string why_apart(std::uint32_t other) const;
 };
 
 /// A value in this process that peers read to find out whether process_vm_readv reaches it.

@@ -73,7 +73,7 @@ class Meeting {
   [[nodiscard]] const Group& group() const { return groups_.at(group_of(mine_)); }
   [[nodiscard]] wire::JobKey key() const { return places_[group().ranks.front()].key; }
   void form_groups();
-  Result<std::unique_ptr<Broker>> open_broker();
+  [[nodiscard]] Result<std::unique_ptr<Broker>> open_broker() const;
   Result<SharedRegion> enter_or_found();
   Result<SharedRegion> enter(std::uint32_t rank);
   Result<SharedRegion> enter_device();
@@ -187,7 +187,7 @@ void Meeting::form_groups() {
 }
 
 /// Listens wherever others may look, and leaves no file where nobody needs it. Collective.
-Result<std::unique_ptr<Broker>> Meeting::open_broker() {
+Result<std::unique_ptr<Broker>> Meeting::open_broker() const {
   auto broker = Broker::open(mine_.socket, rank_);
   if (!broker)
     return fail(broker.error().error_class(), "cannot meet other processes: " + broker.error().text());
@@ -212,7 +212,7 @@ Result<Met> Meeting::hold() {
         if (auto opened = (*broker)->open_folder(settings_.rendezvous_dir); !opened)
           return fail(ErrorClass::arg, "ISTHMUS_RENDEZVOUS_DIR='" + settings_.rendezvous_dir +
                                            "' is no folder to meet in: " + opened.error().text());
-      static_cast<void>((*broker)->open_folder(shm_folder));  // who looks there in vain tells why
+      [[maybe_unused]] const auto opened = (*broker)->open_folder(shm_folder);  // who looks in vain tells why
       ISTHMUS_TRY(make_segment());
     }
     ISTHMUS_TRY(launcher_.fence());

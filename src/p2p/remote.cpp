@@ -118,7 +118,7 @@ void Remote::acknowledge(Peer& peer, wire::Cookie sender) {
   header.kind = wire::NetworkKind::acknowledge;
   header.sender = sender;
   // Where it does not arrive, the peer hears of the loss.
-  static_cast<void>(port_->send(peer.id, bytes_of(header), {}, 0));
+  [[maybe_unused]] const auto progress = port_->send(peer.id, bytes_of(header), {}, 0);
 }
 
 void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes,
@@ -135,7 +135,7 @@ void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint6
   }
   // A fetch from a host that falls silent ends only where the port knows the way there; without one it may
   // still succeed.
-  static_cast<void>(connect(peer));
+  [[maybe_unused]] const auto connected = connect(peer);
   std::byte* to = receive.payload.data;
   if (receive.payload.type) {
     receive.staging = std::make_unique_for_overwrite<std::byte[]>(receive.limit);

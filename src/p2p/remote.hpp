@@ -48,12 +48,12 @@ class Remote final : private network::Events {
  private:
   explicit Remote(Engine& engine) : engine_(engine) {}
 
-  void arrived(PeerId peer, std::span<const std::byte> header, std::span<const std::byte> bytes) override;
-  void offered(PeerId peer, std::span<const std::byte> header, std::uint64_t bytes,
+  void arrived(PeerId from, std::span<const std::byte> header, std::span<const std::byte> bytes) override;
+  void offered(PeerId from, std::span<const std::byte> header, std::uint64_t bytes,
                network::OfferId offer) override;
   void sent(network::Token token, const Error* error) override;
   void fetched(network::Token token, const Error* error) override;
-  void lost(PeerId peer, const Error& why) override;
+  void lost(PeerId id, const Error& why) override;
 
   Result<> connect(Peer& peer);
   void barrier();

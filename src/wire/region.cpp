@@ -59,12 +59,11 @@ Result<RegionShape> RegionShape::fitting(std::uint32_t slots, std::uint32_t worl
     if (!layout) return std::unexpected(std::move(layout).error());
     if (layout->bytes <= bytes) return shape;
     RingGeometry& rings = shape.geometry;
-    if (rings.data_bytes > least_data_bytes && rings.data_bytes >= rings.cells * sizeof(Cell))
+    const bool data_is_larger = rings.data_bytes >= rings.cells * sizeof(Cell);
+    if (rings.data_bytes > least_data_bytes && (data_is_larger || rings.cells <= least_cells))
       rings.data_bytes /= 2;
     else if (rings.cells > least_cells)
       rings.cells /= 2;
-    else if (rings.data_bytes > least_data_bytes)
-      rings.data_bytes /= 2;
     else
       return fail(ErrorClass::no_mem, std::to_string(slots) + " ranks need " +
                                           std::to_string((layout->bytes + 1023) >> 10) + " KiB, there are " +

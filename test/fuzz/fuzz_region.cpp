@@ -61,7 +61,7 @@ void use(const wire::RegionView& view, std::span<std::byte> memory, fuzz::Input&
   if (view.ring_capacity() != 0)
     for (const std::uint64_t number : {std::uint64_t{0}, view.ring_capacity() - 1})
       touch_all(view.ring(static_cast<std::uint32_t>(number)), memory);
-  const auto space = memory.subspan(view.layout().heap, view.layout().heap_bytes);
+  const auto space = memory.subspan(view.layout().heap, view.layout().shape.heap_bytes);
   wire::RegionHeap heap(view.header().heap, space, std::chrono::milliseconds(0));
   for (int i = 0; i < 20 && !input.empty(); ++i) {
     const auto bytes = input.take<std::uint64_t>() >> input.below(64);

@@ -48,7 +48,7 @@ std::vector<Outcome> hold(std::vector<Guest>& guests, std::span<const Way> ways 
   FakeSpace space(static_cast<std::uint32_t>(guests.size()));
   std::vector<Outcome> outcomes;
   for (std::size_t rank = 0; rank < guests.size(); ++rank)
-    outcomes.push_back(fail(ErrorClass::other, "nothing yet"));
+    outcomes.emplace_back(fail(ErrorClass::other, "nothing yet"));
   {
     std::vector<std::jthread> threads;
     for (std::uint32_t rank = 0; rank < guests.size(); ++rank)

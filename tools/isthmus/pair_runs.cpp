@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <sstream>
 #include <system_error>
@@ -25,7 +26,7 @@ class Bar {
  public:
   explicit Bar(std::size_t steps) : steps_(steps), shown_(::isatty(STDERR_FILENO) != 0) {}
   ~Bar() {
-    if (shown_) fmt::print(stderr, "\r{:78}\r", "");
+    if (shown_) std::fprintf(stderr, "\r%78s\r", "");
   }
   Bar(const Bar&) = delete;
   Bar& operator=(const Bar&) = delete;
@@ -51,8 +52,8 @@ std::vector<std::string> command_for(const Curve& curve, const Way& way, int bat
     words.insert(words.end(), {"-x", variable});
   words.insert(words.end(), {root + "/libexec/isthmus/measure_pair", curve.many ? "bandwidth" : "latency",
                              std::to_string(batches)});
-  for (const std::uint64_t size : curve.sizes)
-    words.push_back(std::to_string(size));
+  std::ranges::transform(curve.sizes, std::back_inserter(words),
+                         [](std::uint64_t size) { return std::to_string(size); });
   return words;
 }
 
@@ -63,6 +64,7 @@ std::expected<std::string, std::string> output_of(const std::vector<std::string>
   const UniqueFd reader(ends[0]);
   UniqueFd writer(ends[1]);
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& word : words)
     arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

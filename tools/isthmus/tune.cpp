@@ -18,11 +18,11 @@
 namespace isthmus::tool {
 namespace {
 
-constexpr std::uint64_t KiB = 1024;
+constexpr std::uint64_t kib = 1024;
 
 std::string size_text(std::uint64_t bytes) {
-  return bytes % (KiB * KiB) == 0 && bytes > 0 ? fmt::format("{} MiB", bytes / KiB / KiB)
-         : bytes % KiB == 0 && bytes > 0       ? fmt::format("{} KiB", bytes / KiB)
+  return bytes % (kib * kib) == 0 && bytes > 0 ? fmt::format("{} MiB", bytes / kib / kib)
+         : bytes % kib == 0 && bytes > 0       ? fmt::format("{} KiB", bytes / kib)
                                                : fmt::format("{} B", bytes);
 }
 
@@ -64,7 +64,7 @@ Question candidates(const std::string& variable, const std::string& what, bool m
 
 Question split_question() {
   Question question = crossing("ISTHMUS_SPLIT_FROM", "receiver reads, or both sides copy", false,
-                               {8 * KiB, 16 * KiB, 32 * KiB, 64 * KiB, 128 * KiB, 256 * KiB},
+                               {8 * kib, 16 * kib, 32 * kib, 64 * kib, 128 * kib, 256 * kib},
                                {{"receiver reads", {"ISTHMUS_EAGER_LIMIT=2K", "ISTHMUS_SPLIT_FROM=1G"}},
                                 {"both copy", {"ISTHMUS_EAGER_LIMIT=2K", "ISTHMUS_SPLIT_FROM=1"}}},
                                2);
@@ -78,19 +78,19 @@ std::vector<Question> further_questions(std::uint64_t split_from) {
   const std::vector<Way> eager_or_not{
       {"eager", {"ISTHMUS_EAGER_LIMIT=192K", "ISTHMUS_BANDWIDTH_EAGER_LIMIT=192K", split}},
       {"rendezvous", {"ISTHMUS_EAGER_LIMIT=2K", "ISTHMUS_BANDWIDTH_EAGER_LIMIT=2K", split}}};
-  const std::vector<std::uint64_t> around_eager{4 * KiB, 8 * KiB, 16 * KiB, 32 * KiB, 64 * KiB, 128 * KiB};
+  const std::vector<std::uint64_t> around_eager{4 * kib, 8 * kib, 16 * kib, 32 * kib, 64 * kib, 128 * kib};
   std::vector<Question> all;
   all.push_back(crossing("ISTHMUS_EAGER_LIMIT", "eager limit, one message at a time", false, around_eager,
                          eager_or_not, 3));
   all.push_back(crossing("ISTHMUS_BANDWIDTH_EAGER_LIMIT", "eager limit, 64 messages under way", true,
                          around_eager, eager_or_not, 3));
   all.push_back(candidates("ISTHMUS_FRAGMENT", "fragment through the ring, without direct copies", false,
-                           {128 * KiB, 1024 * KiB}, {4 * KiB, 8 * KiB, 16 * KiB, 32 * KiB, 64 * KiB}, 2,
+                           {128 * kib, 1024 * kib}, {4 * kib, 8 * kib, 16 * kib, 32 * kib, 64 * kib}, 2,
                            {"ISTHMUS_CMA=off"}));
-  all.push_back(candidates("ISTHMUS_RING_CELLS", "cells in a ring", true, {8, 1 * KiB},
+  all.push_back(candidates("ISTHMUS_RING_CELLS", "cells in a ring", true, {8, 1 * kib},
                            {128, 256, 512, 1024, 2048}, 2));
-  all.push_back(candidates("ISTHMUS_RING_BYTES", "bytes in a ring", true, {4 * KiB, 16 * KiB},
-                           {256 * KiB, 512 * KiB, 1024 * KiB, 2048 * KiB}, 1));
+  all.push_back(candidates("ISTHMUS_RING_BYTES", "bytes in a ring", true, {4 * kib, 16 * kib},
+                           {256 * kib, 512 * kib, 1024 * kib, 2048 * kib}, 1));
   return all;
 }
 
@@ -101,7 +101,7 @@ tuning::Value answer_crossing(const Question& question, const Curve& curve) {
   if (question.first_above)
     value.value = end ? curve.sizes.back() * 2 : curve.sizes[point];
   else
-    value.value = point == 0 ? 2 * KiB : curve.sizes[point - 1];
+    value.value = point == 0 ? 2 * kib : curve.sizes[point - 1];
   const std::size_t at =
       value.tuned && point > question.usual ? point - 1 : std::min(point, curve.sizes.size() - 1);
   value.why = fmt::format("at {}: {:.2f} us ({}), {:.2f} us ({}){}", size_text(curve.sizes[at]),

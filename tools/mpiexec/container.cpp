@@ -41,7 +41,7 @@ std::set<std::string> exported(const Environment& environment, const Part& part,
 std::optional<std::uint32_t> count_cpus(std::string_view list) {
   std::uint32_t count = 0;
   while (!list.empty()) {
-    const std::string_view range = list.substr(0, list.find(','));
+    const std::string range(list.substr(0, list.find(',')));
     list.remove_prefix(std::min(range.size() + 1, list.size()));
     std::uint32_t first = 0;
     const char* const end = range.data() + range.size();

@@ -52,8 +52,8 @@ class Head {
   static constexpr std::size_t alarm_count = 5;
 
   std::optional<StartError> start_agents();
-  std::expected<Program, StartError> command_for(std::size_t host) const;
-  std::optional<StartError> start_agent(std::size_t host);
+  std::expected<Program, StartError> command_for(std::size_t index) const;
+  std::optional<StartError> start_agent(std::size_t index);
   [[nodiscard]] Order order_for(const Host& host) const;
 
   void step();

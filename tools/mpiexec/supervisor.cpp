@@ -264,7 +264,7 @@ void Supervisor::clean_up() {
 /// in vain for one that it does not see end.
 void Supervisor::remove_leftovers() {
   if (parts_.removal.empty()) return;
-  const pid_t pid = ::vfork();
+  const pid_t pid = ::fork();
   if (pid == 0) {
     ::setpgid(0, 0);
     ::sigprocmask(SIG_SETMASK, &parts_.signals.inherited().signal_mask, nullptr);

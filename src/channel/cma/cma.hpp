@@ -14,7 +14,8 @@
 namespace isthmus::cma {
 
 /// Reads `local` bytes from `address` in process `pid`. All or an error with errno in words:
-/// `ErrorClass::proc_aborted` where no such process is left, `ErrorClass::buffer` where it has no such memory.
+/// `ErrorClass::proc_aborted` where no such process is left, `ErrorClass::buffer` where it has no such
+/// memory.
 Result<> read(pid_t pid, std::uint64_t address, std::span<const iovec> local);
 Result<> read(pid_t pid, std::uint64_t address, void* local, std::size_t bytes);
 /// Writes `bytes` from `local` to `address` in process `pid`.
