@@ -92,6 +92,9 @@ struct Setting {
 /// In the order of `TransportSetting`.
 constexpr std::array<std::string_view, 4> transport_names{"auto", "rc", "ud", "tcp"};
 
+/// Of the compiler wrappers, `mpicc` and `mpicxx`; users may have set them for good.
+constexpr std::array<std::string_view, 2> wrapper_variables{"ISTHMUS_CC", "ISTHMUS_CXX"};
+
 constexpr std::string_view switch_values = "on or off (also 1, 0, yes, no, true, false)";
 
 constexpr auto table = std::to_array<Setting>({
@@ -299,9 +302,10 @@ std::vector<std::string> Settings::unknown_variables(const char* const* environm
     const std::string_view name = entry.substr(0, entry.find('='));
     const auto is_name = [&](const Setting& setting) { return setting.variable == name; };
     if (std::any_of(table.begin(), table.end(), is_name)) continue;
-    if (std::find(launcher_variable::all.begin(), launcher_variable::all.end(), name) !=
-        launcher_variable::all.end())
-      continue;
+    const auto is_one_of = [name](const auto& names) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    if (is_one_of(launcher_variable::all) || is_one_of(wrapper_variables)) continue;
     warnings.push_back("the variable " + std::string(name) +
                        " means nothing to Isthmus and is ignored; the nearest setting is " +
                        std::string(nearest_setting(name)) + " (isthmus info --settings lists all)");

@@ -8,7 +8,7 @@ import sanitized
 sanitized.run(
     "asan",
     {
-        "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1:allocator_may_return_null=1",
+        "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1",
         "UBSAN_OPTIONS": "print_stacktrace=1",
     },
 )
