@@ -132,6 +132,7 @@ struct Rank {
 /// Runs `body(rank)` in a thread for each rank of a job, and ends the job as MPI_Finalize does.
 template <class Body>
 void run(std::uint32_t ranks, const Conditions& conditions, const Body& body) {
+  if (conditions.hosts > 1 && !why_no_network().empty()) GTEST_SKIP() << why_no_network();
   KeySpace space(ranks);
   auto jobs = host_jobs(ranks, conditions.hosts, space, conditions.geometry, conditions.idle);
   ASSERT_TRUE(jobs) << jobs.error().text();

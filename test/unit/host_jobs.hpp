@@ -5,10 +5,12 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "channel/network/port.hpp"
 #include "launch/job.hpp"
 #include "launch/key_values.hpp"
 
@@ -66,6 +68,24 @@ class KeySpace::View final : public launch::KeyValues {
 
 inline std::shared_ptr<launch::KeyValues> KeySpace::view(std::uint32_t rank) {
   return std::make_shared<View>(*this, rank);
+}
+
+/// Why hosts cannot reach each other in this build (UCX is not there, or not under this sanitizer); empty
+/// where they can.
+inline const std::string& why_no_network() {
+  class Deaf final : public network::Events {
+    void arrived(network::PeerId, std::span<const std::byte>, std::span<const std::byte>) override {}
+    void offered(network::PeerId, std::span<const std::byte>, std::uint64_t, network::OfferId) override {}
+    void sent(network::Token, const Error*) override {}
+    void fetched(network::Token, const Error*) override {}
+    void lost(network::PeerId, const Error&) override {}
+  };
+  static const std::string why = []() -> std::string {
+    Deaf deaf;
+    const auto port = network::open({}, {0, 1}, deaf);
+    return port || port.error().error_class() != ErrorClass::unsupported_operation ? "" : port.error().text();
+  }();
+  return why;
 }
 
 /// Jobs of `ranks` threads of this process, dealt out in turn to so many hosts: with more than one, each host
