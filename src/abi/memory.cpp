@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstdlib>
 
 #include "abi/call.hpp"
 #include "abi/entry.hpp"
+#include "base/whole_number.hpp"
 
 namespace isthmus::abi {
 namespace {
@@ -22,11 +22,8 @@ std::size_t alignment_for(const Info* info) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::string* wanted = info ? info->find("mpi_minimum_memory_alignment") : nullptr;
   if (!wanted) return page;
-  std::size_t alignment = 0;
-  const auto [end, error] = std::from_chars(wanted->data(), wanted->data() + wanted->size(), alignment);
-  if (error != std::errc{} || end != wanted->data() + wanted->size() || !std::has_single_bit(alignment))
-    return page;
-  return std::max(alignment, page);
+  const auto alignment = whole_number<std::size_t>(*wanted);
+  return alignment && std::has_single_bit(*alignment) ? std::max(*alignment, page) : page;
 }
 
 }  // namespace

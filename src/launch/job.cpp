@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/whole_number.hpp"
 #include "launch/region_socket.hpp"
 
 namespace isthmus::launch {
@@ -61,14 +61,6 @@ std::string quoted(const char* variable, const char* value) {
   return std::string(variable) + "='" + value + "'";
 }
 
-/// A whole number from 0, without sign or space.
-std::optional<std::uint32_t> parse(std::string_view text) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 constexpr const char* unset_hint = "; both are set by mpiexec: unset them to run as a job of one rank";
 
 /// Makes the roster byte `joined`, once.
@@ -106,7 +98,7 @@ Result<Inheritance> inherit(const char* rank_text, const char* region_text) {
                                      (has_rank ? launcher_variable::region : launcher_variable::rank) +
                                      " is not" + unset_hint);
   }
-  const auto rank = parse(rank_text);
+  const auto rank = whole_number<std::uint32_t>(rank_text);
   if (!rank)
     return fail(ErrorClass::arg, quoted(launcher_variable::rank, rank_text) +
                                      " is not a rank (a whole number from 0)" + unset_hint);
@@ -116,7 +108,8 @@ Result<Inheritance> inherit(const char* rank_text, const char* region_text) {
     if (!from_socket) return std::unexpected(std::move(from_socket).error());
     fetched = std::move(*from_socket);
   }
-  const auto fd = fetched ? std::optional(static_cast<std::uint32_t>(fetched.get())) : parse(region_text);
+  const auto fd = fetched ? std::optional(static_cast<std::uint32_t>(fetched.get()))
+                          : whole_number<std::uint32_t>(region_text);
   if (!fd || *fd > std::numeric_limits<int>::max())
     return fail(ErrorClass::arg, quoted(launcher_variable::region, region_text) +
                                      " is not the number of a file descriptor" + unset_hint);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <map>
 #include <set>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/whole_number.hpp"
 #include "launch/broker.hpp"
 #include "launch/device.hpp"
 #include "wire/roster.hpp"
@@ -277,8 +277,7 @@ Result<SharedRegion> Meeting::enter(std::uint32_t rank) {
   const wire::JobKey key = this->key();
   int segment = -1;
   if (mine_.shares(Namespace::ipc, places_[rank]) && !mine_.shares(Namespace::net, places_[rank]))
-    if (const auto text = launcher_.get(rank, segment_key))
-      std::from_chars(text->data(), text->data() + text->size(), segment);
+    if (const auto text = launcher_.get(rank, segment_key)) segment = whole_number<int>(*text).value_or(-1);
   std::string reasons;
   for (const Way& way : ways_) {
     auto region = way.enter({mine_, places_[rank], rank_, key, settings_, rank, segment});

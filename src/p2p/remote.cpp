@@ -67,23 +67,18 @@ Result<> Remote::connect(Peer& peer) {
 }
 
 Request* Remote::start_send(Peer& peer, const Target& target, const Payload& payload, SendMode mode) {
-  wire::NetworkHeader header = header_of(target, payload.bytes);
-  const Result<> connected = connect(peer);
-  const bool eager = payload.bytes <= port_->eager_limit(peer.id);
-  const bool plain = mode == SendMode::standard && eager && !payload.type;
-  // Standard sends of contiguous data mostly need no request; the token names one only when it exists.
-  Request* send = nullptr;
-  if (!plain || !connected) send = engine_.make_send(target, payload, mode);
+  Request* send = engine_.make_send(target, payload, mode);
+  send->peer = &peer;
   const auto give_up = [&](const Error& error) {
     if (!peer.lost) lost(peer.id, error);
     send->status.error = static_cast<int>(ErrorClass::proc_aborted);
     engine_.finish(*send);
     return send;
   };
-  if (!connected) return give_up(connected.error());
+  if (const Result<> connected = connect(peer); !connected) return give_up(connected.error());
+  wire::NetworkHeader header = header_of(target, payload.bytes);
+  const bool eager = payload.bytes <= port_->eager_limit(peer.id);
   peer.traffic.add_sent(eager ? Protocol::network_eager : Protocol::network_rendezvous, payload.bytes);
-  if (!send) send = engine_.make_send(target, payload, mode);
-  send->peer = &peer;
   const std::byte* data = payload.data;
   if (payload.type) {
     send->staging = pack(payload);

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 
 #include "addresses.hpp"
+#include "base/whole_number.hpp"
 #include "frames.hpp"
 #include "pack.hpp"
 #include "run_job.hpp"
@@ -138,20 +138,13 @@ void adopt(const std::vector<std::string>& environment) {
   }
 }
 
-template <class T>
-std::optional<T> parse_number(const std::string& text) {
-  T value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 }  // namespace
 
 int run_agent(const std::vector<std::string>& words) {
   const std::vector<pid_t> bystanders = present_children();
   const Signals signals;
-  const auto host = words.size() > 2 ? parse_number<std::uint32_t>(words[0]) : std::nullopt;
-  const auto port = words.size() > 2 ? parse_number<std::uint16_t>(words[1]) : std::nullopt;
+  const auto host = words.size() > 2 ? whole_number<std::uint32_t>(words[0]) : std::nullopt;
+  const auto port = words.size() > 2 ? whole_number<std::uint16_t>(words[1]) : std::nullopt;
   if (!host || !port) return complain(fmt::format("{} is for mpiexec itself, see --hosts", agent_word));
   const std::string key = read_key();
   auto socket = connect_to_any({words.begin() + 2, words.end()}, *port);

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <set>
 #include <system_error>
 
 #include "base/settings.hpp"
+#include "place/cpu_set.hpp"
 #include "words.hpp"
 
 namespace isthmus::mpiexec {
@@ -39,20 +39,8 @@ std::set<std::string> exported(const Environment& environment, const Part& part,
 
 /// How many hardware threads a list such as "0-3,8" names; nothing if it is not one.
 std::optional<std::uint32_t> count_cpus(std::string_view list) {
-  std::uint32_t count = 0;
-  while (!list.empty()) {
-    const std::string range(list.substr(0, list.find(',')));
-    list.remove_prefix(std::min(range.size() + 1, list.size()));
-    std::uint32_t first = 0;
-    const char* const end = range.data() + range.size();
-    auto parsed = std::from_chars(range.data(), end, first);
-    if (parsed.ec != std::errc{}) return std::nullopt;
-    std::uint32_t last = first;
-    if (parsed.ptr != end && *parsed.ptr == '-') parsed = std::from_chars(parsed.ptr + 1, end, last);
-    if (parsed.ec != std::errc{} || parsed.ptr != end || last < first) return std::nullopt;
-    count += last - first + 1;
-  }
-  return count ? std::optional(count) : std::nullopt;
+  const auto cpus = CpuSet::parse(list);
+  return cpus && cpus->size() > 0 ? std::optional(static_cast<std::uint32_t>(cpus->size())) : std::nullopt;
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 
+#include "base/whole_number.hpp"
 #include "launch/shared_region.hpp"
 #include "wire/region.hpp"
 #include "words.hpp"
@@ -26,10 +26,8 @@ std::expected<HostSlots, std::string> parse_host(std::string_view text) {
   if (host.name.empty() || host.name.starts_with('-'))
     return std::unexpected(fmt::format("'{}' is not the name of a host", text));
   if (!has_slots) return host;
-  const std::string_view number = text.substr(colon + 1);
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), host.slots);
-  if (error != std::errc{} || end != number.data() + number.size() || host.slots == 0 ||
-      host.slots > wire::maximum_local_ranks)
+  host.slots = whole_number<std::uint32_t>(text.substr(colon + 1)).value_or(0);
+  if (host.slots == 0 || host.slots > wire::maximum_local_ranks)
     return std::unexpected(
         fmt::format("'{}': slots are a whole number from 1 to {}", text, wire::maximum_local_ranks));
   return host;

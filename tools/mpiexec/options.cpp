@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/spelling.hpp"
+#include "base/whole_number.hpp"
 #include "hosts.hpp"
 #include "wire/region.hpp"
 #include "words.hpp"
@@ -65,11 +66,8 @@ Complaint choose(Value& target, const std::string& text,
 }
 
 Complaint set_ranks(State& state, Operands operands) {
-  const std::string& text = operands[0];
-  std::uint32_t ranks = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
-  if (error != std::errc{} || end != text.data() + text.size() || ranks == 0 ||
-      ranks > wire::maximum_local_ranks)
+  const std::uint32_t ranks = whole_number<std::uint32_t>(operands[0]).value_or(0);
+  if (ranks == 0 || ranks > wire::maximum_local_ranks)
     return fmt::format("allowed: a whole number from 1 to {}", wire::maximum_local_ranks);
   state.part.ranks = ranks;
   return std::nullopt;
