@@ -40,7 +40,7 @@ std::set<std::string> exported(const Environment& environment, const Part& part,
 /// How many hardware threads a list such as "0-3,8" names; nothing if it is not one.
 std::optional<std::uint32_t> count_cpus(std::string_view list) {
   const auto cpus = CpuSet::parse(list);
-  return cpus && cpus->size() > 0 ? std::optional(static_cast<std::uint32_t>(cpus->size())) : std::nullopt;
+  return cpus && !cpus->empty() ? std::optional(static_cast<std::uint32_t>(cpus->size())) : std::nullopt;
 }
 
 }  // namespace
