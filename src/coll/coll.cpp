@@ -5,9 +5,9 @@
 
 #include "coll/algorithms.hpp"
 #include "coll/direct.hpp"
+#include "coll/domains.hpp"
 #include "coll/flat.hpp"
 #include "coll/footing.hpp"
-#include "coll/hosts.hpp"
 #include "coll/inter.hpp"
 #include "coll/local.hpp"
 #include "coll/messages.hpp"
@@ -39,10 +39,11 @@ Result<Plan> plan(Communicator& comm, Question question, bool stageable = true) 
   const Hierarchy* const hierarchy = (*footing)->hierarchy();
   question.ranks = comm.size();
   question.shared = team && stageable;
-  if (hierarchy) {
-    question.hosts = !reduces(question.collective) || question.commutative || hierarchy->in_order();
-    question.even_hosts = question.hosts && hierarchy->is_even();
-  }
+  const bool any_order = !reduces(question.collective) || question.commutative;
+  if (team && !any_order && !team->in_order()) question.shared = false;
+  if (hierarchy && (any_order || hierarchy->in_order()))
+    question.domains = team ? Domains::sockets : Domains::hosts;
+  question.even = hierarchy && hierarchy->is_even();
   if (question.shared && asks_for_direct(question)) {
     auto direct = team->direct();
     if (!direct) [[unlikely]]

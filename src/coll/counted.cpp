@@ -20,12 +20,13 @@ Result<> reduce_counted(Team& team, const void* send, void* receive, const Reduc
   Result<> result;
   const bool met = meet(team, [&](const Meeting& meeting) {
     const auto contribution = [&](int i) -> const std::byte* {
-      return meeting.of_ranks ? step.heard(i, mine.bytes) : team.area().node_slot(meeting.number, i);
+      return meeting.of_seats ? step.heard(team.rank_at(i), mine.bytes)
+                              : team.area().node_slot(meeting.number, i);
     };
     std::byte* value = team.area().node_slot(meeting.number, meeting.node);
     copy_bytes(value, contribution(meeting.last - 1), mine.bytes);
     for (int i = meeting.last - 1; i >= meeting.first && result; --i) {
-      if (meeting.of_ranks && i != team.rank()) result = step.check(i);
+      if (meeting.of_seats && i != team.seat()) result = step.check(team.rank_at(i));
       if (result && i < meeting.last - 1)
         result = what.op->reduce(contribution(i), value, what.count, *what.type);
     }

@@ -10,12 +10,12 @@
 
 namespace isthmus::coll {
 
-/// A meeting at one node of a team's tree, as its last child finds it: the children are the ranks or the
-/// lower nodes from `first` to `last`, all of which have arrived.
+/// A meeting at one node of a team's tree, as its last child finds it: the children are the seats
+/// or the lower nodes from `first` to `last`, all of which have arrived.
 struct Meeting {
   std::uint64_t number;
   int node;
-  bool of_ranks;
+  bool of_seats;
   int first;
   int last;
 };
@@ -31,9 +31,9 @@ bool meet(Team& team, Combine combine) {
   int level = team.size();
   int first_node = 0;  // of the level of parents
   int first_child = 0;
-  int index = team.rank();
+  int index = team.seat();
   bool failed = false;
-  for (bool of_ranks = true;; of_ranks = false) {
+  for (bool of_seats = true;; of_seats = false) {
     const int nodes = (level + arity - 1) / arity;
     const int begin = index / arity * arity;
     const int children = std::min(arity, level - begin);
@@ -41,7 +41,7 @@ bool meet(Team& team, Combine combine) {
     Node& node = area.node(node_index);
     const std::uint64_t arrived = node.arrived[number % 2].fetch_add(1, std::memory_order_acq_rel) + 1;
     if (arrived != times * static_cast<unsigned>(children)) break;
-    if (!combine(Meeting{number, node_index, of_ranks, first_child + begin, first_child + begin + children}))
+    if (!combine(Meeting{number, node_index, of_seats, first_child + begin, first_child + begin + children}))
       failed = true;
     if (failed) area.node(area.nodes() - 1).failed.store(number, std::memory_order_relaxed);
     if (nodes == 1) {

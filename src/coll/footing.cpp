@@ -21,8 +21,14 @@ Result<Footing*> Footing::make(Communicator& comm) {
     auto made = Team::make(comm);
     if (!made) return std::unexpected(std::move(made).error());
     team = std::move(*made);
+    if (team) {
+      auto sockets = Hierarchy::of_sockets(comm, *team);
+      if (!sockets) return std::unexpected(std::move(sockets).error());
+      hierarchy = std::move(*sockets);
+      if (hierarchy) team->take_seats(hierarchy->order());
+    }
   } else {
-    auto made = Hierarchy::make(comm);
+    auto made = Hierarchy::of_hosts(comm);
     if (!made) return std::unexpected(std::move(made).error());
     hierarchy = std::move(*made);
   }

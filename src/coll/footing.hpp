@@ -21,7 +21,8 @@ class Footing final : public CollectiveState {
 
   /// Where all members share memory; null where they do not, or there was no room.
   [[nodiscard]] Team* team() const noexcept { return team_.get(); }
-  /// Where they are on several hosts, and on some of them several.
+  /// Where they are on several hosts, and on some of them several; with a team, on several sockets, and on
+  /// some of them several.
   [[nodiscard]] const Hierarchy* hierarchy() const noexcept { return hierarchy_.get(); }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "coll/circle.hpp"
+#include "coll/flat.hpp"
 #include "comm/split.hpp"
 
 namespace isthmus::coll {
@@ -26,62 +27,98 @@ Result<> check(const Communicator& comm, std::span<const Whereabouts> all) {
   return {};
 }
 
+/// The socket of each member; false where the members are not on several, or one on each.
+bool read_sockets(const Communicator& comm, std::span<std::uint32_t> sockets) {
+  const launch::Job& job = comm.engine().job();
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const std::int32_t socket = job.region.block(*job.slot_of(comm.peer(rank))).place.package;
+    if (socket < 0) return false;
+    sockets[static_cast<std::size_t>(rank)] = static_cast<std::uint32_t>(socket);
+  }
+  std::vector<std::uint32_t> different(sockets.begin(), sockets.end());
+  std::ranges::sort(different);
+  const auto count = static_cast<std::size_t>(std::ranges::unique(different).begin() - different.begin());
+  return count > 1 && count < sockets.size();
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Hierarchy>> Hierarchy::make(Communicator& comm) {
+Result<std::unique_ptr<Hierarchy>> Hierarchy::of_hosts(Communicator& comm) {
   Engine& engine = comm.engine();
   const Whereabouts mine{engine.new_context_id(), engine.job().members.front(), 0};
   auto all = Circle::of_local_group(comm).gather_all(mine);
   if (!all) return std::unexpected(std::move(all).error());
   ISTHMUS_TRY(check(comm, *all));
 
-  std::vector<PeerId> places;
+  std::vector<std::uint32_t> places;
   std::ranges::transform(*all, std::back_inserter(places), &Whereabouts::place);
-  std::unique_ptr<Hierarchy> made(new Hierarchy);
-  made->number(places);
-  if (made->hosts() == comm.size()) return nullptr;
-  made->own_host_ = made->host_of(comm.rank());
-  const std::span<const int> here = made->ranks_of(made->own_host_);
-  made->local_ = Communicator::make(engine, select(*comm.group(), {here.begin(), here.end()}),
-                                    (*all)[static_cast<std::size_t>(here.front())].context);
-  if (made->even_)
-    for (int host = 0; host < made->hosts(); ++host)
-      made->slice_.push_back(made->ranks_of(host)[static_cast<std::size_t>(made->index_of(comm.rank()))]);
+  std::unique_ptr<Hierarchy> made(new Hierarchy(comm, places));
+  if (made->count() == comm.size()) return nullptr;
+  const int leader = made->leaders()[static_cast<std::size_t>(made->own_domain())];
+  made->join(comm, (*all)[static_cast<std::size_t>(leader)].context);
   return made;
 }
 
-void Hierarchy::number(std::span<const PeerId> places) {
+Result<std::unique_ptr<Hierarchy>> Hierarchy::of_sockets(Communicator& comm, Team& team) {
+  // What rank 0 reads decides for all: records are in memory that others may write.
+  struct Found {
+    ContextId context = 0;
+    bool several = false;
+  } found;
+  std::vector<std::uint32_t> sockets(static_cast<std::size_t>(comm.size()));
+  if (comm.rank() == 0 && sockets.size() * sizeof(sockets[0]) <= slot_bytes && read_sockets(comm, sockets)) {
+    found.context = comm.engine().new_context_id();
+    found.several = true;
+  }
+  ISTHMUS_TRY(bcast_flat(team, Payload::of(&found, sizeof found), 0));
+  if (!found.several) return nullptr;
+  ISTHMUS_TRY(bcast_flat(team, Payload::of(sockets.data(), sockets.size() * sizeof(sockets[0])), 0));
+  std::unique_ptr<Hierarchy> made(new Hierarchy(comm, sockets));
+  made->join(comm, found.context);
+  return made;
+}
+
+void Hierarchy::join(Communicator& comm, ContextId context) {
+  const std::span<const int> here = ranks_of(own_domain());
+  local_ = Communicator::make(comm.engine(), select(*comm.group(), {here.begin(), here.end()}), context);
+}
+
+Hierarchy::Hierarchy(Communicator& comm, std::span<const std::uint32_t> places) {
   const int size = static_cast<int>(places.size());
-  std::vector<std::pair<PeerId, int>> known;  // ascending, with the number of the host
+  std::vector<std::pair<std::uint32_t, int>> known;  // ascending, with the number of the domain
   for (int rank = 0; rank < size; ++rank) {
-    const PeerId place = places[static_cast<std::size_t>(rank)];
-    auto host = std::ranges::lower_bound(known, place, {}, &std::pair<PeerId, int>::first);
-    if (host == known.end() || host->first != place) {
-      host = known.insert(host, {place, hosts()});
+    const std::uint32_t place = places[static_cast<std::size_t>(rank)];
+    auto domain = std::ranges::lower_bound(known, place, {}, &std::pair<std::uint32_t, int>::first);
+    if (domain == known.end() || domain->first != place) {
+      domain = known.insert(domain, {place, count()});
       leaders_.push_back(rank);
     }
-    host_of_.push_back(host->second);
+    domain_of_.push_back(domain->second);
   }
   begin_.assign(leaders_.size() + 1, 0);
-  for (const int host : host_of_)
-    ++begin_[static_cast<std::size_t>(host) + 1];
-  for (int host = 0; host < hosts(); ++host)
-    begin_[static_cast<std::size_t>(host) + 1] += begin(host);
+  for (const int domain : domain_of_)
+    ++begin_[static_cast<std::size_t>(domain) + 1];
+  for (int domain = 0; domain < count(); ++domain)
+    begin_[static_cast<std::size_t>(domain) + 1] += begin(domain);
   std::vector<int> next = begin_;
   order_.resize(places.size());
   for (int rank = 0; rank < size; ++rank) {
-    const int at = next[static_cast<std::size_t>(host_of(rank))]++;
+    const int at = next[static_cast<std::size_t>(domain_of(rank))]++;
     order_[static_cast<std::size_t>(at)] = rank;
-    index_of_.push_back(at - begin(host_of(rank)));
+    index_of_.push_back(at - begin(domain_of(rank)));
   }
   in_order_ = std::ranges::is_sorted(order_);
-  for (int host = 0; host < hosts(); ++host)
-    even_ = even_ && members(host) == members(0);
+  for (int domain = 0; domain < count(); ++domain)
+    even_ = even_ && members(domain) == members(0);
+  own_domain_ = domain_of(comm.rank());
+  if (!even_) return;
+  for (int domain = 0; domain < count(); ++domain)
+    slice_.push_back(ranks_of(domain)[static_cast<std::size_t>(index_of(comm.rank()))]);
 }
 
 std::vector<int> Hierarchy::speakers(int root) const {
   std::vector<int> speakers = leaders_;
-  speakers[static_cast<std::size_t>(host_of(root))] = root;
+  speakers[static_cast<std::size_t>(domain_of(root))] = root;
   return speakers;
 }
 

@@ -1,60 +1,67 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/ref.hpp"
+#include "coll/team.hpp"
 #include "comm/communicator.hpp"
 
 namespace isthmus::coll {
 
-/// How the members of an intracommunicator are spread over hosts. Processes are on one host if they share a
-/// region. Hosts are numbered in order of their first members, members of a host in order of their ranks; the
-/// first one leads.
+/// How the members of an intracommunicator are spread over domains: hosts, or the sockets of one host.
+/// Processes are on one host if they share a region. Domains are numbered in order of their first members,
+/// members of a domain in order of their ranks; the first one leads.
 ///
 /// The same on all members, but for what says "own".
 class Hierarchy {
  public:
-  /// Collective, over messages; null where no two members are on one host, which all of them know then.
-  static Result<std::unique_ptr<Hierarchy>> make(Communicator& comm);
+  /// By host. Collective, over messages; null where no two members are on one, which all of them know then.
+  static Result<std::unique_ptr<Hierarchy>> of_hosts(Communicator& comm);
+  /// By the sockets that members of a communicator on one host are bound to. Collective; null where one of
+  /// them is bound to none, no two are on one, or all are, which all of them know then.
+  static Result<std::unique_ptr<Hierarchy>> of_sockets(Communicator& comm, Team& team);
 
-  [[nodiscard]] int hosts() const noexcept { return static_cast<int>(leaders_.size()); }
-  [[nodiscard]] int host_of(int rank) const noexcept { return host_of_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int count() const noexcept { return static_cast<int>(leaders_.size()); }
+  [[nodiscard]] int domain_of(int rank) const noexcept { return domain_of_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int index_of(int rank) const noexcept { return index_of_[static_cast<std::size_t>(rank)]; }
-  /// All ranks, host by host.
+  /// All ranks, domain by domain.
   [[nodiscard]] std::span<const int> order() const noexcept { return order_; }
-  /// Where the members of `host` begin in `order()`; for `hosts()`, its end.
-  [[nodiscard]] int begin(int host) const noexcept { return begin_[static_cast<std::size_t>(host)]; }
-  [[nodiscard]] int members(int host) const noexcept { return begin(host + 1) - begin(host); }
-  [[nodiscard]] std::span<const int> ranks_of(int host) const noexcept {
-    return order().subspan(static_cast<std::size_t>(begin(host)), static_cast<std::size_t>(members(host)));
+  /// Where the members of `domain` begin in `order()`; for `count()`, its end.
+  [[nodiscard]] int begin(int domain) const noexcept { return begin_[static_cast<std::size_t>(domain)]; }
+  [[nodiscard]] int members(int domain) const noexcept { return begin(domain + 1) - begin(domain); }
+  [[nodiscard]] std::span<const int> ranks_of(int domain) const noexcept {
+    return order().subspan(static_cast<std::size_t>(begin(domain)),
+                           static_cast<std::size_t>(members(domain)));
   }
 
-  /// Each host has as many members as any other.
+  /// Each domain has as many members as any other.
   [[nodiscard]] bool is_even() const noexcept { return even_; }
   /// `order()` is the order of ranks.
   [[nodiscard]] bool in_order() const noexcept { return in_order_; }
 
-  /// The first member of each host.
+  /// The first member of each domain.
   [[nodiscard]] std::span<const int> leaders() const noexcept { return leaders_; }
-  /// The same, but that `root` speaks for its host.
+  /// The same, but that `root` speaks for its domain.
   [[nodiscard]] std::vector<int> speakers(int root) const;
 
-  [[nodiscard]] int own_host() const noexcept { return own_host_; }
-  /// The members of the own host, who share memory.
+  [[nodiscard]] int own_domain() const noexcept { return own_domain_; }
+  /// The members of the own domain, who share memory.
   [[nodiscard]] Communicator& local() const noexcept { return *local_; }
-  /// The members of all hosts that have the own rank's index. Only where `is_even()`.
+  /// The members of all domains that have the own rank's index. Only where `is_even()`.
   [[nodiscard]] std::span<const int> slice() const noexcept { return slice_; }
 
  private:
-  Hierarchy() = default;
-  void number(std::span<const PeerId> places);
+  /// By `places` of the members, equal for those of one domain.
+  Hierarchy(Communicator& comm, std::span<const std::uint32_t> places);
+  void join(Communicator& comm, ContextId context);
 
-  std::vector<int> order_, begin_, host_of_, index_of_, leaders_, slice_;
-  int own_host_ = 0;
+  std::vector<int> order_, begin_, domain_of_, index_of_, leaders_, slice_;
+  int own_domain_ = 0;
   bool even_ = true;
   bool in_order_ = true;
   Ref<Communicator> local_;

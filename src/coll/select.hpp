@@ -40,12 +40,15 @@ enum class Algorithm : std::uint8_t {
   bruck,
   pairwise,
   by_root,
-  // Between hosts by messages, on each host as if it were alone (`hosts.hpp`).
-  leaders,   ///< one member of each host speaks for it
+  // Between domains by messages, in each domain as if it were alone (`domains.hpp`).
+  leaders,   ///< one member of each domain speaks for it
   segments,  ///< the same, for a part of the data at a time
-  slices,    ///< every member has a share in what goes between hosts
-  along,     ///< a ring of all members, one host after the other
+  slices,    ///< every member has a share in what goes between domains
+  along,     ///< a ring of all members, one domain after the other
 };
+
+/// What members are spread over, so that there are several, and several members in some of them.
+enum class Domains : std::uint8_t { none, sockets, hosts };
 
 /// What the choice may depend on: nothing but what all members know alike.
 struct Question {
@@ -54,12 +57,11 @@ struct Question {
   /// What one rank contributes: the whole vector of a bcast or reduction, one rank's block of a gather or
   /// allgather (for allgatherv the largest one), the block for one peer of a scatter or alltoall.
   std::uint64_t bytes = 0;
-  bool shared = false;       ///< all members share memory, and the data may be staged there
-  bool direct = false;       ///< all members read each other's memory
-  bool commutative = false;  ///< reductions
-  bool hosts = false;        ///< members are on several hosts, on some of them several; for reductions only
-                             ///< where the order of operands can be kept
-  bool even_hosts = false;   ///< and each host has as many members as any other
+  bool shared = false;              ///< all members share memory, and the data may be staged there
+  bool direct = false;              ///< all members read each other's memory
+  bool commutative = false;         ///< reductions
+  Domains domains = Domains::none;  ///< for reductions only where the order of operands can be kept
+  bool even = false;                ///< each domain has as many members as any other
 };
 
 [[nodiscard]] Algorithm select(const Question& question) noexcept;

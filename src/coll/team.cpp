@@ -1,5 +1,6 @@
 #include "coll/team.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -54,6 +55,7 @@ Team::Team(Communicator& comm, const Area& area, std::uint64_t offset)
       offset_(offset),
       rank_(comm.rank()),
       size_(comm.size()),
+      seat_(rank_),
       sleeps_(engine_.peers_sleep()),
       looks_(sleeps_ ? looks_on_shared_core : looks_with_own_core) {}
 
@@ -65,6 +67,12 @@ Team::~Team() {
     if (stage_bytes_ != 0)
       engine_.region().heap().release(stage_offset_, stage_bytes_ * static_cast<unsigned>(size_));
   }
+}
+
+void Team::take_seats(std::span<const int> order) {
+  if (std::ranges::is_sorted(order)) return;
+  seats_.assign(order.begin(), order.end());
+  seat_ = static_cast<int>(std::ranges::find(seats_, rank_) - seats_.begin());
 }
 
 Result<std::byte*> Team::stage(std::uint64_t bytes) {

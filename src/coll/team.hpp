@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "base/error.hpp"
 #include "coll/team_area.hpp"
@@ -30,6 +32,15 @@ class Team {
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
+  /// In which order members meet at the nodes of the tree: neighbours in `order`, which lists all ranks,
+  /// share a node. Collective; before the first meeting. Without it, the order of ranks.
+  void take_seats(std::span<const int> order);
+  [[nodiscard]] int seat() const noexcept { return seat_; }
+  [[nodiscard]] int rank_at(int seat) const noexcept {
+    return seats_.empty() ? seat : seats_[static_cast<std::size_t>(seat)];
+  }
+  /// Neighbours in rank are neighbours in the tree, as operations that do not commute need it.
+  [[nodiscard]] bool in_order() const noexcept { return seats_.empty(); }
   [[nodiscard]] Engine& engine() const noexcept { return engine_; }
   [[nodiscard]] const Area& area() const noexcept { return area_; }
   [[nodiscard]] PeerId peer(int rank) const noexcept { return comm_.peer(rank); }
@@ -97,6 +108,8 @@ class Team {
   const std::uint64_t offset_;
   const int rank_;
   const int size_;
+  int seat_;
+  std::vector<int> seats_;  ///< the rank of each; empty: its own
   const bool sleeps_;
   const unsigned looks_;
   std::uint64_t step_ = 0;

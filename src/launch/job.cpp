@@ -15,6 +15,7 @@
 
 #include "base/whole_number.hpp"
 #include "launch/region_socket.hpp"
+#include "place/spot.hpp"
 
 namespace isthmus::launch {
 namespace {
@@ -237,7 +238,12 @@ Result<Job> join(const Settings& settings, const Probe& probe) {
   }
   auto launcher = find_key_values();
   if (!launcher) return std::unexpected(std::move(launcher).error());
-  if (*launcher) return join_through(std::move(*launcher), std::move(inheritance), settings, *place, probe);
+  if (*launcher) {
+    const Spot spot = find_spot(place->cpus);
+    place->package = spot.package;
+    place->numa = spot.numa;
+    return join_through(std::move(*launcher), std::move(inheritance), settings, *place, probe);
+  }
   if (inheritance)
     return fail(ErrorClass::arg, quoted(launcher_variable::region, region) +
                                      " is for the ranks of one host of several, but there is no launcher "

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cerrno>
 #include <charconv>
-#include <optional>
 #include <system_error>
 
 namespace isthmus {
@@ -46,6 +45,13 @@ std::size_t CpuSet::size() const noexcept {
   for (const std::uint64_t word : words_)
     count += static_cast<std::size_t>(std::popcount(word));
   return count;
+}
+
+std::optional<unsigned> CpuSet::first() const noexcept {
+  for (std::size_t i = 0; i < words_.size(); ++i)
+    if (words_[i] != 0)
+      return static_cast<unsigned>(i * word_bits + static_cast<unsigned>(std::countr_zero(words_[i])));
+  return std::nullopt;
 }
 
 CpuSet& CpuSet::operator|=(const CpuSet& other) {

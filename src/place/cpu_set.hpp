@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@ class CpuSet {
   [[nodiscard]] bool contains(unsigned cpu) const noexcept;
   [[nodiscard]] bool empty() const noexcept;
   [[nodiscard]] std::size_t size() const noexcept;
+
+  /// The one with the lowest number.
+  [[nodiscard]] std::optional<unsigned> first() const noexcept;
 
   CpuSet& operator|=(const CpuSet& other);
   CpuSet& operator&=(const CpuSet& other);

@@ -11,12 +11,15 @@
 
 #include "coll/algorithms.hpp"
 #include "coll/coll.hpp"
+#include "coll_data.hpp"
 #include "comm/communicator.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus::coll {
 namespace {
+
+using namespace testing_data;
 
 /// Runs `body` as every rank of a communicator of `n`, and expects that all succeed.
 void run_ranks(int n, const std::function<void(Communicator&)>& body) {
@@ -39,37 +42,6 @@ void run_ranks(int n, const std::function<void(Communicator&)>& body) {
   }
   for (std::thread& thread : threads)
     thread.join();
-}
-
-void expect_done(const Result<>& result) {
-  EXPECT_TRUE(result.has_value()) << result.error().text();
-}
-
-std::int32_t datum(int from, int to, std::int64_t i) {
-  return static_cast<std::int32_t>(from * 10007 + to * 101 + i);
-}
-
-using Ints = std::vector<std::int32_t>;
-
-Ints data(int from, int to, std::int64_t count) {
-  Ints ints(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i)
-    ints[static_cast<std::size_t>(i)] = datum(from, to, i);
-  return ints;
-}
-
-/// The blocks of all ranks, one behind the other.
-Ints from_all(int n, int to, std::int64_t count) {
-  Ints all;
-  for (int i = 0; i < n; ++i) {
-    const Ints block = data(i, to, count);
-    all.insert(all.end(), block.begin(), block.end());
-  }
-  return all;
-}
-
-const Datatype& int_type() {
-  return Datatype::basic(Basic::int32);
 }
 
 class EveryRankCount : public testing::TestWithParam<int> {

@@ -58,7 +58,7 @@ TEST(Select, OperationsThatDoNotCommuteKeepTheirOrder) {
   }
 }
 
-bool works_in_hosts(Algorithm algorithm) {
+bool works_in_domains(Algorithm algorithm) {
   return algorithm >= Algorithm::leaders;
 }
 
@@ -67,18 +67,41 @@ TEST(Select, HostsAreKnownOnlyWhereACommunicatorSpansThem) {
     for (std::uint64_t bytes = 0; bytes < (1U << 26); bytes = bytes * 3 + 1) {
       Question question{
           .collective = static_cast<Collective>(c), .ranks = 8, .bytes = bytes, .commutative = true};
-      EXPECT_FALSE(works_in_hosts(select(question))) << name(question.collective) << ' ' << bytes;
-      question.hosts = true;
+      EXPECT_FALSE(works_in_domains(select(question))) << name(question.collective) << ' ' << bytes;
+      question.domains = Domains::hosts;
       EXPECT_NE(select(question), Algorithm::slices) << name(question.collective) << ' ' << bytes;
     }
   }
   for (const Collective collective : {Collective::barrier, Collective::bcast, Collective::allgather,
                                       Collective::alltoall, Collective::reduce, Collective::allreduce})
-    EXPECT_EQ(select({.collective = collective, .ranks = 8, .bytes = 8, .hosts = true}), Algorithm::leaders);
+    EXPECT_EQ(select({.collective = collective, .ranks = 8, .bytes = 8, .domains = Domains::hosts}),
+              Algorithm::leaders);
+}
+
+TEST(Select, SocketsMatterFromWhereCopyingOutweighsTurns) {
+  const auto by_sockets = [](Collective collective, std::uint64_t bytes, bool even) {
+    return select({.collective = collective,
+                   .ranks = 8,
+                   .bytes = bytes,
+                   .shared = true,
+                   .direct = true,
+                   .commutative = true,
+                   .domains = Domains::sockets,
+                   .even = even});
+  };
+  for (int c = 0; c < collective_count; ++c)
+    EXPECT_FALSE(works_in_domains(by_sockets(static_cast<Collective>(c), 8, true)));
+  EXPECT_EQ(by_sockets(Collective::bcast, 1 << 20, false), Algorithm::segments);
+  EXPECT_EQ(by_sockets(Collective::reduce, 1 << 20, false), Algorithm::leaders);
+  EXPECT_EQ(by_sockets(Collective::allreduce, 1 << 20, true), Algorithm::slices);
+  EXPECT_EQ(by_sockets(Collective::allreduce, 1 << 20, false), Algorithm::direct);
+  EXPECT_EQ(by_sockets(Collective::allgather, 1 << 20, true), Algorithm::slices);
+  EXPECT_EQ(by_sockets(Collective::alltoall, 1 << 20, true), Algorithm::direct);
 }
 
 TEST(Select, ARingAlongTheHostsIsForOperationsThatCommute) {
-  const Question question{.collective = Collective::reduce, .ranks = 8, .bytes = 1 << 20, .hosts = true};
+  const Question question{
+      .collective = Collective::reduce, .ranks = 8, .bytes = 1 << 20, .domains = Domains::hosts};
   EXPECT_EQ(select(question), Algorithm::leaders);
   Question commutes = question;
   commutes.commutative = true;

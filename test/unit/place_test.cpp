@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <random>
+
+#include "place/spot.hpp"
 
 namespace isthmus {
 namespace {
@@ -102,6 +106,62 @@ TEST(CpuSet, ComesBackFromItsText) {
   }
   for (const char* text : {"", "-", "3-", "3-1", "0,", "5,1", "1048576", "0-99999999999", "0 1", "none,1"})
     EXPECT_FALSE(CpuSet::parse(text)) << text;
+}
+
+TEST(CpuSet, KnowsItsFirst) {
+  EXPECT_EQ(CpuSet::parse("none")->first(), std::nullopt);
+  EXPECT_EQ(CpuSet::parse("130-140")->first(), 130U);
+}
+
+/// A machine of two sockets with two NUMA nodes each, of two hardware threads each, as a folder.
+class SpotOfAFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (int cpu = 0; cpu < 8; ++cpu) {
+      const std::filesystem::path thread = folder("cpu/cpu" + std::to_string(cpu));
+      write(thread / "topology/physical_package_id", std::to_string(cpu / 4));
+      write(thread / "topology/core_siblings_list", cpu < 4 ? "0-3" : "4-7");
+      std::filesystem::create_directories(thread / ("node" + std::to_string(cpu / 2)));
+    }
+    for (int node = 0; node < 4; ++node)
+      write(folder("node/node" + std::to_string(node)) / "cpulist",
+            std::to_string(2 * node) + "-" + std::to_string(2 * node + 1));
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  [[nodiscard]] std::filesystem::path folder(const std::string& name) const {
+    return root_ / "devices/system" / name;
+  }
+  static void write(const std::filesystem::path& path, const std::string& text) {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text << '\n';
+  }
+  void expect(const char* cpus, std::int32_t package, std::int32_t numa) const {
+    const Spot spot = find_spot(*CpuSet::parse(cpus), root_);
+    EXPECT_EQ(spot.package, package) << cpus;
+    EXPECT_EQ(spot.numa, numa) << cpus;
+  }
+
+  const std::filesystem::path root_ =
+      std::filesystem::temp_directory_path() / ("isthmus-spot." + std::to_string(::getpid()));
+};
+
+TEST_F(SpotOfAFolder, IsKnownWhereAllThreadsLieInOne) {
+  expect("5", 1, 2);
+  expect("6-7", 1, 3);
+  expect("0-3", 0, -1);
+  expect("3-4", -1, -1);
+  expect("0-7", -1, -1);
+  expect("none", -1, -1);
+  expect("99", -1, -1);
+}
+
+TEST_F(SpotOfAFolder, IsUnknownWhereTheKernelTellsNonsense) {
+  write(folder("cpu/cpu0/topology/physical_package_id"), "-1");
+  write(folder("cpu/cpu2/topology/core_siblings_list"), "all of them");
+  write(folder("node/node0/cpulist"), "");
+  expect("0", -1, -1);
+  expect("2", -1, 1);
 }
 
 }  // namespace

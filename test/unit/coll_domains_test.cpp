@@ -1,6 +1,6 @@
-// Collectives of communicators that span hosts: several hosts are regions of this process, ranks are threads,
-// and what goes between the hosts goes over a real network port. Each result is compared with what it has to
-// be by definition.
+// Collectives of communicators that span domains. Ranks are threads. Several hosts are regions of this
+// process, and what goes between them goes over a real network port; sockets are what the ranks' records say.
+// Each result is compared with what it has to be by definition.
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,10 @@
 
 #include "coll/algorithms.hpp"
 #include "coll/coll.hpp"
+#include "coll/domains.hpp"
 #include "coll/footing.hpp"
-#include "coll/hosts.hpp"
+#include "coll/select.hpp"
+#include "coll_data.hpp"
 #include "datatype/construct.hpp"
 #include "engine_ranks.hpp"
 
@@ -25,39 +27,38 @@ namespace {
 
 using testing_ranks::Conditions;
 using testing_ranks::Rank;
-using Ints = std::vector<std::int32_t>;
+using namespace testing_data;
 
 struct Shape {
-  std::uint32_t hosts;
-  std::uint32_t each;  ///< ranks of a host
+  Domains kind;
+  std::uint32_t domains;
+  std::uint32_t each;  ///< ranks of a domain
 
-  friend void PrintTo(const Shape& shape, std::ostream* out) {
-    *out << shape.hosts << " hosts of " << shape.each;
+  [[nodiscard]] std::string name() const {
+    return (kind == Domains::hosts ? "Hosts" : "Sockets") + std::to_string(domains) + "x" +
+           std::to_string(each);
   }
+  friend void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name(); }
 };
 
-/// The job's ranks are dealt out to the hosts in turn; which of them are in a communicator, and in which
+/// The job's ranks are dealt out to the domains in turn; which of them are in a communicator, and in which
 /// order, makes the other layouts.
 enum class Dealing : std::uint8_t { in_turn, in_blocks, uneven, backwards };
 constexpr Dealing every_dealing[]{Dealing::in_turn, Dealing::in_blocks, Dealing::uneven, Dealing::backwards};
 
-/// Those of `shape` in the order that `dealing` wants. Uneven: host h has 1 + h % each members.
+/// Those of `shape` in the order that `dealing` wants. Uneven: domain h has 1 + h % each members.
 std::vector<PeerId> members_of(const Shape& shape, Dealing dealing) {
   std::vector<PeerId> members;
   if (dealing == Dealing::in_turn || dealing == Dealing::backwards)
-    for (PeerId rank = 0; rank < shape.hosts * shape.each; ++rank)
+    for (PeerId rank = 0; rank < shape.domains * shape.each; ++rank)
       members.push_back(rank);
   else
-    for (PeerId host = 0; host < shape.hosts; ++host)
-      for (PeerId index = 0; index < (dealing == Dealing::uneven ? 1 + host % shape.each : shape.each);
+    for (PeerId domain = 0; domain < shape.domains; ++domain)
+      for (PeerId index = 0; index < (dealing == Dealing::uneven ? 1 + domain % shape.each : shape.each);
            ++index)
-        members.push_back(index * shape.hosts + host);
+        members.push_back(index * shape.domains + domain);
   if (dealing == Dealing::backwards) std::ranges::reverse(members);
   return members;
-}
-
-void expect_done(const Result<>& result) {
-  EXPECT_TRUE(result.has_value()) << result.error().text();
 }
 
 /// Far from what the engine hands out.
@@ -65,9 +66,19 @@ constexpr ContextId first_context = ContextId{1} << 60;
 
 /// Runs `body(comm)` on every member of a communicator of each layout.
 void run_layouts(const Shape& shape, const std::function<void(Communicator&)>& body) {
-  const Conditions conditions{"Hosts", {64, 64 * 1024}, wire::IdlePolicy::sleep, CmaSetting::automatic,
-                              0,       shape.hosts};
-  testing_ranks::run(shape.hosts * shape.each, conditions, [&](const Rank& rank) {
+  const Conditions conditions{"Domains",
+                              {64, 64 * 1024},
+                              wire::IdlePolicy::sleep,
+                              CmaSetting::automatic,
+                              0,
+                              shape.kind == Domains::hosts ? shape.domains : 1};
+  testing_ranks::run(shape.domains * shape.each, conditions, [&](const Rank& rank) {
+    if (shape.kind == Domains::sockets) {
+      const launch::Job& job = rank.engine.job();
+      job.region.block(job.slot).place.package =
+          static_cast<std::int32_t>(rank.engine.rank() % shape.domains);
+    }
+    rank.meet();
     ContextId context = first_context;
     std::vector<PeerId> everybody(rank.engine.size());
     std::iota(everybody.begin(), everybody.end(), 0U);
@@ -85,31 +96,11 @@ void run_layouts(const Shape& shape, const std::function<void(Communicator&)>& b
   });
 }
 
-/// The communicator's hosts; null where the algorithms of hosts do not apply.
-const Hierarchy* hosts_of(Communicator& comm) {
+/// The communicator's domains; null where their algorithms do not apply.
+const Hierarchy* domains_of(Communicator& comm) {
   const auto footing = Footing::of(comm);
   EXPECT_TRUE(footing.has_value()) << footing.error().text();
   return footing ? (*footing)->hierarchy() : nullptr;
-}
-
-Ints data(int from, int to, std::int64_t count) {
-  Ints ints(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i)
-    ints[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(from * 10007 + to * 101 + i);
-  return ints;
-}
-
-Ints from_all(int n, int to, std::int64_t count) {
-  Ints all;
-  for (int i = 0; i < n; ++i) {
-    const Ints block = data(i, to, count);
-    all.insert(all.end(), block.begin(), block.end());
-  }
-  return all;
-}
-
-const Datatype& int_type() {
-  return Datatype::basic(Basic::int32);
 }
 
 /// Elements of two ints with a gap between them.
@@ -128,25 +119,35 @@ constexpr std::int64_t mebibyte = 256 * 1024;
 
 class EveryShape : public testing::TestWithParam<Shape> {};
 
-INSTANTIATE_TEST_SUITE_P(Hosts, EveryShape,
-                         testing::Values(Shape{2, 1}, Shape{2, 2}, Shape{2, 3}, Shape{3, 1}, Shape{3, 2},
-                                         Shape{3, 3}, Shape{4, 1}, Shape{4, 2}, Shape{4, 3}),
-                         [](const auto& info) {
-                           return std::to_string(info.param.hosts) + "x" + std::to_string(info.param.each);
-                         });
+std::vector<Shape> every_shape() {
+  std::vector<Shape> shapes;
+  for (const std::uint32_t domains : {2U, 3U, 4U})
+    for (const std::uint32_t each : {1U, 2U, 3U})
+      shapes.push_back({Domains::hosts, domains, each});
+  // The last one has more members than look at each other's lines.
+  for (const auto& [domains, each] : {std::pair{2U, 1U}, {2U, 2U}, {2U, 3U}, {3U, 2U}, {2U, 9U}})
+    shapes.push_back({Domains::sockets, domains, each});
+  return shapes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Domains, EveryShape, testing::ValuesIn(every_shape()),
+                         [](const auto& info) { return info.param.name(); });
 
 TEST_P(EveryShape, AllMembersKnowTheSameHosts) {
   run_layouts(GetParam(), [&](Communicator& comm) {
-    const Hierarchy* hosts = hosts_of(comm);
-    ASSERT_EQ(hosts != nullptr, GetParam().each > 1);
-    if (!hosts) return;
-    EXPECT_EQ(hosts->hosts(), static_cast<int>(GetParam().hosts));
+    const Hierarchy* domains = domains_of(comm);
+    ASSERT_EQ(domains != nullptr, GetParam().each > 1);
+    if (!domains) return;
+    EXPECT_EQ(domains->count(), static_cast<int>(GetParam().domains));
     for (int rank = 0; rank < comm.size(); ++rank) {
-      EXPECT_EQ(hosts->host_of(rank) == hosts->own_host(), comm.engine().is_local(comm.peer(rank)));
-      EXPECT_EQ(hosts->ranks_of(hosts->host_of(rank))[static_cast<std::size_t>(hosts->index_of(rank))], rank);
+      const PeerId apart = comm.peer(rank) - comm.peer(comm.rank());
+      const int domain = domains->domain_of(rank);
+      EXPECT_EQ(domain == domains->own_domain(),
+                static_cast<std::int32_t>(apart) % static_cast<std::int32_t>(GetParam().domains) == 0);
+      EXPECT_EQ(domains->ranks_of(domain)[static_cast<std::size_t>(domains->index_of(rank))], rank);
     }
-    EXPECT_TRUE(std::ranges::is_sorted(hosts->leaders()));
-    EXPECT_EQ(hosts->local().size(), hosts->members(hosts->own_host()));
+    EXPECT_TRUE(std::ranges::is_sorted(domains->leaders()));
+    EXPECT_EQ(domains->local().size(), domains->members(domains->own_domain()));
   });
 }
 
@@ -170,7 +171,7 @@ TEST_P(EveryShape, BarrierHoldsUntilTheLastHasCome) {
 
 TEST_P(EveryShape, BcastReachesAllFromEveryRoot) {
   run_layouts(GetParam(), [](Communicator& comm) {
-    const Hierarchy* hosts = hosts_of(comm);
+    const Hierarchy* domains = domains_of(comm);
     for (int root = 0; root < comm.size(); ++root) {
       for (const std::int64_t count : counts) {
         const Ints wanted = data(root, 0, count);
@@ -178,12 +179,12 @@ TEST_P(EveryShape, BcastReachesAllFromEveryRoot) {
         Ints buffer = start();
         expect_done(bcast(buffer.data(), count, int_type(), root, comm));
         EXPECT_EQ(buffer, wanted);
-        if (!hosts) continue;
+        if (!domains) continue;
         buffer = start();
-        expect_done(bcast_leaders({comm, *hosts}, {buffer.data(), count, &int_type()}, root));
+        expect_done(bcast_leaders({comm, *domains}, {buffer.data(), count, &int_type()}, root));
         EXPECT_EQ(buffer, wanted);
         buffer = start();
-        expect_done(bcast_segments({comm, *hosts}, {buffer.data(), count, &int_type()}, root));
+        expect_done(bcast_segments({comm, *domains}, {buffer.data(), count, &int_type()}, root));
         EXPECT_EQ(buffer, wanted);
       }
     }
@@ -243,7 +244,7 @@ TEST_P(EveryShape, GatherAndScatterKeepRankOrder) {
 
 TEST_P(EveryShape, AllgatherPutsEveryBlockInItsPlace) {
   run_layouts(GetParam(), [](Communicator& comm) {
-    const Hierarchy* hosts = hosts_of(comm);
+    const Hierarchy* domains = domains_of(comm);
     const int n = comm.size();
     for (const std::int64_t count : counts) {
       const Ints wanted = from_all(n, 2, count);
@@ -259,16 +260,16 @@ TEST_P(EveryShape, AllgatherPutsEveryBlockInItsPlace) {
       all = start();
       expect_done(allgather({in_place, 0, nullptr}, {all.data(), count, &int_type()}, comm));
       EXPECT_EQ(all, wanted);
-      if (!hosts) continue;
+      if (!domains) continue;
       all = start();
-      expect_done(allgather_leaders({comm, *hosts}, Out{all.data(), count, &int_type()}));
+      expect_done(allgather_leaders({comm, *domains}, Out{all.data(), count, &int_type()}));
       EXPECT_EQ(all, wanted);
       all = start();
-      expect_done(allgather_along({comm, *hosts}, Out{all.data(), count, &int_type()}));
+      expect_done(allgather_along({comm, *domains}, Out{all.data(), count, &int_type()}));
       EXPECT_EQ(all, wanted);
-      if (!hosts->is_even()) continue;
+      if (!domains->is_even()) continue;
       all = start();
-      expect_done(allgather_slices({comm, *hosts}, Out{all.data(), count, &int_type()}));
+      expect_done(allgather_slices({comm, *domains}, Out{all.data(), count, &int_type()}));
       EXPECT_EQ(all, wanted);
     }
   });
@@ -276,7 +277,7 @@ TEST_P(EveryShape, AllgatherPutsEveryBlockInItsPlace) {
 
 TEST_P(EveryShape, AllgathervOfBlocksOfAllSizesInAnyOrder) {
   run_layouts(GetParam(), [](Communicator& comm) {
-    const Hierarchy* hosts = hosts_of(comm);
+    const Hierarchy* domains = domains_of(comm);
     const int n = comm.size();
     for (const int scale : {1, 3000}) {
       std::vector<int> sizes, places;
@@ -298,14 +299,15 @@ TEST_P(EveryShape, AllgathervOfBlocksOfAllSizesInAnyOrder) {
       expect_done(allgatherv(in, out, comm));
       EXPECT_EQ(all, wanted);
       for (const bool slices : {false, true}) {
-        if (!hosts || (slices && !hosts->is_even())) continue;
+        if (!domains || (slices && !domains->is_even())) continue;
         std::ranges::fill(all, -1);
         std::ranges::copy(mine, all.begin() + places[static_cast<std::size_t>(comm.rank())]);
-        expect_done(slices ? allgather_slices({comm, *hosts}, out) : allgather_leaders({comm, *hosts}, out));
+        expect_done(slices ? allgather_slices({comm, *domains}, out)
+                           : allgather_leaders({comm, *domains}, out));
         EXPECT_EQ(all, wanted);
         std::ranges::fill(all, -1);
         std::ranges::copy(mine, all.begin() + places[static_cast<std::size_t>(comm.rank())]);
-        expect_done(allgather_along({comm, *hosts}, out));
+        expect_done(allgather_along({comm, *domains}, out));
         EXPECT_EQ(all, wanted);
       }
     }
@@ -314,7 +316,7 @@ TEST_P(EveryShape, AllgathervOfBlocksOfAllSizesInAnyOrder) {
 
 TEST_P(EveryShape, AlltoallTransposes) {
   run_layouts(GetParam(), [](Communicator& comm) {
-    const Hierarchy* hosts = hosts_of(comm);
+    const Hierarchy* domains = domains_of(comm);
     const int n = comm.size();
     for (const std::int64_t count : {0, 1, 2, 256, 5000}) {
       Ints leaving;
@@ -331,12 +333,12 @@ TEST_P(EveryShape, AlltoallTransposes) {
       arriving = leaving;
       expect_done(alltoall({in_place, 0, nullptr}, out, comm));
       EXPECT_EQ(arriving, wanted);
-      if (!hosts) continue;
+      if (!domains) continue;
       std::ranges::fill(arriving, -1);
-      expect_done(alltoall_leaders({comm, *hosts}, in, out));
+      expect_done(alltoall_leaders({comm, *domains}, in, out));
       EXPECT_EQ(arriving, wanted);
       arriving = leaving;
-      expect_done(alltoall_leaders({comm, *hosts}, {arriving.data(), count, &int_type()}, out));
+      expect_done(alltoall_leaders({comm, *domains}, {arriving.data(), count, &int_type()}, out));
       EXPECT_EQ(arriving, wanted);
     }
   });
@@ -425,13 +427,13 @@ std::vector<Kind> every_kind() {
           {Datatype::basic(Basic::int64), composition(), 2}};
 }
 
-bool applies(const Hierarchy* hosts, const Op& op) {
-  return hosts && (op.commutative() || hosts->in_order());
+bool applies(const Hierarchy* domains, const Op& op) {
+  return domains && (op.commutative() || domains->in_order());
 }
 
 TEST_P(EveryShape, AllreduceCombinesInOrder) {
   run_layouts(GetParam(), [](Communicator& comm) {
-    const Hierarchy* hosts = hosts_of(comm);
+    const Hierarchy* domains = domains_of(comm);
     for (const Kind& kind : every_kind()) {
       for (const std::int64_t count : counts) {
         const Reduction what{count, &kind.type, &kind.op};
@@ -443,14 +445,14 @@ TEST_P(EveryShape, AllreduceCombinesInOrder) {
         result = mine;
         expect_done(allreduce(in_place, result.data(), what, comm));
         EXPECT_EQ(result, wanted);
-        if (!applies(hosts, kind.op)) continue;
+        if (!applies(domains, kind.op)) continue;
         for (const auto algorithm : {allreduce_leaders, allreduce_slices}) {
-          if (algorithm == allreduce_slices && !hosts->is_even()) continue;
+          if (algorithm == allreduce_slices && !domains->is_even()) continue;
           std::ranges::fill(result, -1);
-          expect_done(algorithm({comm, *hosts}, mine.data(), result.data(), what));
+          expect_done(algorithm({comm, *domains}, mine.data(), result.data(), what));
           EXPECT_EQ(result, wanted);
           result = mine;
-          expect_done(algorithm({comm, *hosts}, result.data(), result.data(), what));
+          expect_done(algorithm({comm, *domains}, result.data(), result.data(), what));
           EXPECT_EQ(result, wanted);
         }
       }
@@ -460,7 +462,7 @@ TEST_P(EveryShape, AllreduceCombinesInOrder) {
 
 TEST_P(EveryShape, ReduceAtEveryRoot) {
   run_layouts(GetParam(), [](Communicator& comm) {
-    const Hierarchy* hosts = hosts_of(comm);
+    const Hierarchy* domains = domains_of(comm);
     for (const Kind& kind : every_kind()) {
       for (const std::int64_t count : {0, 1, 256, 20'000}) {
         const Reduction what{count, &kind.type, &kind.op};
@@ -471,14 +473,14 @@ TEST_P(EveryShape, ReduceAtEveryRoot) {
           Ints result(mine.size(), -1);
           expect_done(reduce(mine.data(), at_root ? result.data() : nullptr, what, root, comm));
           if (at_root) EXPECT_EQ(result, wanted);
-          if (!applies(hosts, kind.op)) continue;
+          if (!applies(domains, kind.op)) continue;
           result = mine;
-          expect_done(reduce_leaders({comm, *hosts}, at_root ? result.data() : mine.data(),
+          expect_done(reduce_leaders({comm, *domains}, at_root ? result.data() : mine.data(),
                                      at_root ? result.data() : nullptr, what, root));
           if (at_root) EXPECT_EQ(result, wanted);
           if (!kind.op.commutative()) continue;
           result = mine;
-          expect_done(reduce_along({comm, *hosts}, at_root ? result.data() : mine.data(),
+          expect_done(reduce_along({comm, *domains}, at_root ? result.data() : mine.data(),
                                    at_root ? result.data() : nullptr, what, root));
           if (at_root) EXPECT_EQ(result, wanted);
         }

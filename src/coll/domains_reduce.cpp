@@ -1,7 +1,7 @@
 #include <vector>
 
 #include "coll/algorithms.hpp"
-#include "coll/hosts.hpp"
+#include "coll/domains.hpp"
 #include "coll/messages.hpp"
 #include "coll/operands.hpp"
 
@@ -9,9 +9,9 @@ namespace isthmus::coll {
 
 namespace {
 
-Question between(const Hierarchy& hosts, Collective collective, const Reduction& what) {
+Question between(const Hierarchy& domains, Collective collective, const Reduction& what) {
   return {.collective = collective,
-          .ranks = hosts.hosts(),
+          .ranks = domains.count(),
           .bytes = static_cast<std::uint64_t>(what.count * what.type->size()),
           .commutative = what.op->commutative()};
 }
@@ -19,45 +19,45 @@ Question between(const Hierarchy& hosts, Collective collective, const Reduction&
 }  // namespace
 
 Result<> reduce_leaders(const Spread& all, const void* send, void* receive, const Reduction& what, int root) {
-  const Hierarchy& hosts = all.hosts;
-  Communicator& local = hosts.local();
-  const std::vector<int> speakers = hosts.speakers(root);
-  const int speaker = speakers[static_cast<std::size_t>(hosts.own_host())];
+  const Hierarchy& domains = all.domains;
+  Communicator& local = domains.local();
+  const std::vector<int> speakers = domains.speakers(root);
+  const int speaker = speakers[static_cast<std::size_t>(domains.own_domain())];
   const bool speaks = all.comm.rank() == speaker;
   Elements space(speaks && speaker != root && local.size() > 1 ? what.count : 0, *what.type);
   void* sum = speaker == root ? receive : space.buffer();
   const void* operand = send;
   if (local.size() > 1) {
-    ISTHMUS_TRY(reduce(send, sum, what, hosts.index_of(speaker), local));
+    ISTHMUS_TRY(reduce(send, sum, what, domains.index_of(speaker), local));
     operand = sum;
   }
   if (!speaks) return {};
-  return reduce_by(select(between(hosts, Collective::reduce, what)), all.between(Tag::reduce, speakers),
-                   operand, receive, what, hosts.host_of(root));
+  return reduce_by(select(between(domains, Collective::reduce, what)), all.between(Tag::reduce, speakers),
+                   operand, receive, what, domains.domain_of(root));
 }
 
 Result<> reduce_along(const Spread& all, const void* send, void* receive, const Reduction& what, int root) {
-  const int place = all.hosts.begin(all.hosts.host_of(root)) + all.hosts.index_of(root);
+  const int place = all.domains.begin(all.domains.domain_of(root)) + all.domains.index_of(root);
   return reduce_ring(all.along(Tag::reduce), send, receive, what, place);
 }
 
 Result<> allreduce_leaders(const Spread& all, const void* send, void* receive, const Reduction& what) {
-  const Hierarchy& hosts = all.hosts;
-  Communicator& local = hosts.local();
+  const Hierarchy& domains = all.domains;
+  Communicator& local = domains.local();
   const void* operand = send;
   if (local.size() > 1) {
     ISTHMUS_TRY(reduce(send, receive, what, 0, local));
     operand = receive;
   }
   if (all.leads())
-    ISTHMUS_TRY(allreduce_by(select(between(hosts, Collective::allreduce, what)),
-                             all.between(Tag::allreduce, hosts.leaders()), operand, receive, what));
+    ISTHMUS_TRY(allreduce_by(select(between(domains, Collective::allreduce, what)),
+                             all.between(Tag::allreduce, domains.leaders()), operand, receive, what));
   return bcast(receive, what.count, *what.type, 0, local);
 }
 
 Result<> allreduce_slices(const Spread& all, const void* send, void* receive, const Reduction& what) {
-  const Hierarchy& hosts = all.hosts;
-  Communicator& local = hosts.local();
+  const Hierarchy& domains = all.domains;
+  Communicator& local = domains.local();
   const Shares shares(what.count, local.size());
   std::vector<std::int64_t> counts, begins;
   for (int i = 0; i < local.size(); ++i) {
@@ -69,8 +69,8 @@ Result<> allreduce_slices(const Spread& all, const void* send, void* receive, co
   // In the place where it belongs, the share may overwrite the own operand: nobody else wants that part of
   // it.
   ISTHMUS_TRY(reduce_scatter(send, place, counts.data(), what, local));
-  ISTHMUS_TRY(allreduce_by(select(between(hosts, Collective::allreduce, share)),
-                           all.between(Tag::allreduce, hosts.slice()), place, place, share));
+  ISTHMUS_TRY(allreduce_by(select(between(domains, Collective::allreduce, share)),
+                           all.between(Tag::allreduce, domains.slice()), place, place, share));
   return allgatherv({in_place, 0, what.type}, {receive, counts.data(), begins.data(), what.type}, local);
 }
 

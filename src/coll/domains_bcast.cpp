@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "coll/domains.hpp"
+#include "coll/local.hpp"
+#include "coll/messages.hpp"
+
+namespace isthmus::coll {
+
+Result<> bcast_leaders(const Spread& all, const Out& data, int root) {
+  const Hierarchy& domains = all.domains;
+  const std::vector<int> speakers = domains.speakers(root);
+  const int speaker = speakers[static_cast<std::size_t>(domains.own_domain())];
+  if (all.comm.rank() == speaker) {
+    const Payload payload = whole(data);
+    const Question question{
+        .collective = Collective::bcast, .ranks = domains.count(), .bytes = payload.bytes};
+    ISTHMUS_TRY(
+        bcast_by(select(question), all.between(Tag::bcast, speakers), payload, domains.domain_of(root)));
+  }
+  return bcast(data.buffer, data.count, *data.type, domains.index_of(speaker), domains.local());
+}
+
+namespace {
+
+/// The way of segments from domain to domain. A chain sends each of them once from each domain, but the last
+/// domain waits for one segment's time for each domain before it; a binomial tree has short ways, and its
+/// root sends everything several times.
+class Way {
+ public:
+  Way(int domains, int own, int top, int segments)
+      : domains_(domains),
+        top_(top),
+        position_((own - top + domains) % domains),
+        chain_(segments + domains - 2 <=
+               segments * static_cast<int>(std::bit_width(static_cast<unsigned>(domains - 1)))) {}
+
+  [[nodiscard]] bool at_top() const { return position_ == 0; }
+  [[nodiscard]] int parent() const { return domain(chain_ ? position_ - 1 : position_ & (position_ - 1)); }
+  template <class Visit>
+  void for_children(Visit visit) const {
+    if (chain_) {
+      if (position_ + 1 < domains_) visit(domain(position_ + 1));
+      return;
+    }
+    const int reach =
+        at_top() ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(domains_))) : position_ & -position_;
+    for (int distance = reach / 2; distance > 0; distance /= 2)
+      if (position_ + distance < domains_) visit(domain(position_ + distance));
+  }
+
+ private:
+  [[nodiscard]] int domain(int position) const { return (position + top_) % domains_; }
+
+  int domains_, top_, position_;
+  bool chain_;
+};
+
+}  // namespace
+
+Result<> bcast_segments(const Spread& all, const Out& data, int root) {
+  const Hierarchy& domains = all.domains;
+  const std::vector<int> speakers = domains.speakers(root);
+  const int speaker = speakers[static_cast<std::size_t>(domains.own_domain())];
+  const Payload payload = whole(data);
+  const PackedOut packed(payload, all.comm.rank() == root);
+  const auto segments = static_cast<int>((payload.bytes + bcast_segment - 1) / bcast_segment);
+  const auto segment = [&](int i) {
+    const std::uint64_t begin = static_cast<std::uint64_t>(i) * bcast_segment;
+    return Payload::of(packed.data() + begin, std::min(bcast_segment, payload.bytes - begin));
+  };
+
+  const Way way(domains.count(), domains.own_domain(), domains.domain_of(root), segments);
+  const bool speaks = all.comm.rank() == speaker;
+  const bool hears = speaks && !way.at_top();
+  const Ranks ranks = all.between(Tag::bcast, speakers);
+  Batch arriving(ranks);
+  Batch leaving(ranks);
+  Result<> result;
+  if (hears && segments > 0) arriving.receive(way.parent(), segment(0));
+  for (int i = 0; i < segments && result; ++i) {
+    if (hears) result = arriving.wait();
+    if (!result) break;
+    if (hears && i + 1 < segments) arriving.receive(way.parent(), segment(i + 1));
+    if (speaks) way.for_children([&](int domain) { leaving.send(domain, segment(i)); });
+    result = bcast(segment(i).data, static_cast<std::int64_t>(segment(i).bytes), byte_type(),
+                   domains.index_of(speaker), domains.local());
+  }
+  Result<> arrived = arriving.wait();
+  Result<> left = leaving.wait();
+  if (all.comm.rank() != root) packed.finish();
+  if (!result) return result;
+  if (!arrived) return arrived;
+  return left;
+}
+
+}  // namespace isthmus::coll

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/error.hpp"
+#include "datatype/datatype.hpp"
+
+/// Contents that the tests of collectives send: each element tells where it comes from and where it goes.
+namespace isthmus::coll::testing_data {
+
+using Ints = std::vector<std::int32_t>;
+
+inline std::int32_t datum(int from, int to, std::int64_t i) {
+  return static_cast<std::int32_t>(from * 10007 + to * 101 + i);
+}
+
+inline Ints data(int from, int to, std::int64_t count) {
+  Ints ints(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i)
+    ints[static_cast<std::size_t>(i)] = datum(from, to, i);
+  return ints;
+}
+
+/// The blocks of all ranks, one behind the other.
+inline Ints from_all(int n, int to, std::int64_t count) {
+  Ints all;
+  for (int i = 0; i < n; ++i) {
+    const Ints block = data(i, to, count);
+    all.insert(all.end(), block.begin(), block.end());
+  }
+  return all;
+}
+
+inline const Datatype& int_type() {
+  return Datatype::basic(Basic::int32);
+}
+
+inline void expect_done(const Result<>& result) {
+  EXPECT_TRUE(result.has_value()) << result.error().text();
+}
+
+}  // namespace isthmus::coll::testing_data
