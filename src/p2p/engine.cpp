@@ -10,6 +10,7 @@
 
 #include "base/futex.hpp"
 #include "base/log.hpp"
+#include "channel/shm/placement.hpp"
 #include "place/cpu_set.hpp"
 
 namespace isthmus {
@@ -94,6 +95,9 @@ void Engine::connect(Peer& peer) {
     malformed(peer, "ring counter beyond the number of pairs");
     return;
   }
+  // Its reader looks at it more often than its writer.
+  const std::int32_t node = region_.block(peer.slot).place.numa;
+  if (node != region_.block(slot_).place.numa) prefer_node(region_.ring(number), node);
   peer.out = RingWriter(region_.ring(number), region_.geometry());
   region_.directory(peer.slot)[slot_].store(number + 1, std::memory_order_release);
   region_.block(peer.slot).connections.fetch_add(1, std::memory_order_release);

@@ -23,6 +23,8 @@ VARIANTS = {
     ", everything by rendezvous": {"ISTHMUS_EAGER_LIMIT": "1"},
     ", sleeping": {"ISTHMUS_IDLE": "sleep"},
 }
+# Two sockets over the two first hardware threads, as far as anybody can tell.
+TWO_SOCKETS = {"HWLOC_SYNTHETIC": "package:2 numa:1 core:1 pu:1", "HWLOC_THISSYSTEM": "1"}
 
 suite = Suite("mpi")
 FOLDER = BUILT / "test-mpi"
@@ -55,8 +57,8 @@ def compile_program(source):
     return program, suite.run(command, timeout=300)
 
 
-def run_program(program, ranks, environment):
-    return suite.run([PREFIX / "bin/mpiexec", "-n", ranks, program], env=environment, timeout=TIMEOUT)
+def run_program(program, ranks, environment, *options):
+    return suite.run([PREFIX / "bin/mpiexec", *options, "-n", ranks, program], env=environment, timeout=TIMEOUT)
 
 
 def quiet(result):
@@ -79,4 +81,8 @@ for program, result in built:
                 continue
             with suite.case(f"{program.name} at {ranks}{name}"):
                 quiet(run_program(program, ranks, environment))
+    of_any_size = ranks_of(source) is DEFAULT_RANKS
+    if program.name.startswith("coll") and of_any_size and len(os.sched_getaffinity(0)) >= 2:
+        with suite.case(f"{program.name} at 8 on two sockets"):
+            quiet(run_program(program, 8, TWO_SOCKETS, "--bind-to", "socket", "--map-by", "socket"))
 suite.finish()
