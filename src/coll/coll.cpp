@@ -13,6 +13,7 @@
 #include "coll/messages.hpp"
 #include "coll/operands.hpp"
 #include "coll/select.hpp"
+#include "coll/staged.hpp"
 
 namespace isthmus::coll {
 namespace {
@@ -39,6 +40,7 @@ Result<Plan> plan(Communicator& comm, Question question, bool stageable = true) 
   const Hierarchy* const hierarchy = (*footing)->hierarchy();
   question.ranks = comm.size();
   question.shared = team && stageable;
+  question.own_cores = !comm.engine().peers_sleep();
   const bool any_order = !reduces(question.collective) || question.commutative;
   if (team && !any_order && !team->in_order()) question.shared = false;
   if (hierarchy && (any_order || hierarchy->in_order()))
@@ -71,6 +73,15 @@ const void* operand(const void* send, const void* receive) {
   return send == in_place ? receive : send;
 }
 
+/// By `reduce_staged`; false where the region has no room, which all members know.
+Result<bool> reduced_staged(Team& team, const void* send, void* receive, const Reduction& what, int root) {
+  auto stage = team.stage(reduce_stage_bytes(what));
+  if (!stage) return std::unexpected(std::move(stage).error());
+  if (!*stage) return false;
+  ISTHMUS_TRY(reduce_staged(team, send, receive, what, root, *stage));
+  return true;
+}
+
 /// For one rank: the result is the operand.
 Result<> take(const void* send, void* receive, const Reduction& what) {
   copy(elements(operand(send, receive), what), elements(receive, what));
@@ -101,6 +112,11 @@ Result<> run_allgather(const In& send, const Receive& receive, std::uint64_t byt
 
 Result<> run_allreduce(const Plan& plan, Communicator& comm, const void* send, void* receive,
                        const Reduction& what) {
+  if (plan.algorithm == Algorithm::staged) {
+    auto done = reduced_staged(*plan.team, send, receive, what, everybody);
+    if (!done) return std::unexpected(std::move(done).error());
+    if (*done) return {};
+  }
   switch (plan.algorithm) {
     case Algorithm::flat:
       return allreduce_flat(*plan.team, send, receive, what);
@@ -168,6 +184,8 @@ Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root,
   switch (chosen->algorithm) {
     case Algorithm::flat:
       return bcast_flat(*chosen->team, data, root);
+    case Algorithm::staged:
+      return bcast_staged(*chosen->team, data, root);
     case Algorithm::direct:
       return bcast_direct(*chosen->team, data, root);
     case Algorithm::direct_both:
@@ -280,6 +298,11 @@ Result<> reduce(const void* send, void* receive, const Reduction& what, int root
   auto chosen = plan_reduction(comm, Collective::reduce, what.count, what);
   if (!chosen) return std::unexpected(std::move(chosen).error());
   const void* mine = operand(send, receive);
+  if (chosen->algorithm == Algorithm::staged) {
+    auto done = reduced_staged(*chosen->team, mine, receive, what, root);
+    if (!done) return std::unexpected(std::move(done).error());
+    if (*done) return {};
+  }
   switch (chosen->algorithm) {
     case Algorithm::flat:
       return reduce_flat(*chosen->team, mine, receive, what, root);

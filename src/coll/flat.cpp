@@ -117,20 +117,6 @@ Result<> alltoall_flat(Team& team, const In& send, const Out& receive) {
   return {};
 }
 
-Result<> alltoall_staged(Team& team, const In& send, const Out& receive, std::byte* stage) {
-  const In source = send.buffer == in_place ? In{receive.buffer, receive.count, receive.type} : send;
-  const auto n = static_cast<unsigned>(team.size());
-  const std::uint64_t bytes = block(source, 0).bytes;
-  const auto from = [&](int rank) { return stage + bytes * n * static_cast<unsigned>(rank); };
-  const Step step(team, Collective::alltoall, 0, bytes);
-  team.staged_in(step.number());
-  pack(Payload::of(source.buffer, source.count * team.size(), *source.type), from(team.rank()));
-  ISTHMUS_TRY(step.exchange());
-  for (int i = 0; i < team.size(); ++i)
-    unpack(from(i) + bytes * static_cast<unsigned>(team.rank()), block(receive, i));
-  return {};
-}
-
 namespace {
 
 /// Combines the contributions of the ranks from `first` to `last` into `result`, from the last one down: so

@@ -20,8 +20,6 @@ Result<> scatter_flat(Team& team, const In& send, const Out& receive, int root);
 Result<> allgather_flat(Team& team, const In& send, const Out& receive);
 Result<> allgather_flat(Team& team, const In& send, const OutV& receive);
 Result<> alltoall_flat(Team& team, const In& send, const Out& receive);
-/// The same through `stage`, which has room for what each member sends (`Team::stage`).
-Result<> alltoall_staged(Team& team, const In& send, const Out& receive, std::byte* stage);
 
 Result<> reduce_flat(Team& team, const void* send, void* receive, const Reduction& what, int root);
 Result<> allreduce_flat(Team& team, const void* send, void* receive, const Reduction& what);

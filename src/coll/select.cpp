@@ -13,6 +13,7 @@ namespace {
 enum class Needs : std::uint8_t {
   nothing,
   shared,
+  own_cores,
   direct,
   power_of_two,
   commutative,
@@ -71,8 +72,10 @@ constexpr std::array table{
     Row{Collective::bcast, Algorithm::flat, Needs::shared, 2, 2 * kib},
     Row{Collective::bcast, Algorithm::direct_both, Needs::direct, 2},
     Row{Collective::bcast, Algorithm::flat, Needs::shared, all, slot_bytes},
+    Row{Collective::bcast, Algorithm::staged, Needs::own_cores, all, 64 * kib},
     Row{Collective::bcast, Algorithm::direct, Needs::direct, all, 64 * kib},
     Row{Collective::bcast, Algorithm::segments, Needs::sockets},
+    Row{Collective::bcast, Algorithm::staged, Needs::own_cores},
     Row{Collective::bcast, Algorithm::direct, Needs::direct},
     Row{Collective::bcast, Algorithm::leaders, Needs::hosts, all, 256 * kib},
     Row{Collective::bcast, Algorithm::segments, Needs::hosts},
@@ -110,10 +113,14 @@ constexpr std::array table{
     Row{Collective::alltoall, Algorithm::bruck, Needs::nothing, all, 2 * kib},
     Row{Collective::alltoall, Algorithm::pairwise},
 
+    Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes, 64 * kib},
+    Row{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes, 64 * kib},
+    Row{Collective::reduce, Algorithm::staged, Needs::own_cores, all, 64 * kib},
     Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
     Row{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes},
     Row{Collective::reduce, Algorithm::direct, Needs::direct, all, 256 * kib},
     Row{Collective::reduce, Algorithm::leaders, Needs::sockets},
+    Row{Collective::reduce, Algorithm::staged, Needs::own_cores},
     Row{Collective::reduce, Algorithm::direct, Needs::direct},
     Row{Collective::reduce, Algorithm::leaders, Needs::hosts, all, 64 * kib},
     Row{Collective::reduce, Algorithm::along, Needs::commutative_hosts},
@@ -125,10 +132,14 @@ constexpr std::array table{
     Row{Collective::allreduce, Algorithm::flat, Needs::shared, 2, 2 * kib},
     Row{Collective::allreduce, Algorithm::direct_all, Needs::direct, 2, 64 * kib},
     Row{Collective::allreduce, Algorithm::direct, Needs::direct, 2},
+    Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes, 64 * kib},
+    Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes, 64 * kib},
+    Row{Collective::allreduce, Algorithm::staged, Needs::own_cores, all, 64 * kib},
     Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
     Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes},
     Row{Collective::allreduce, Algorithm::direct, Needs::direct, all, 64 * kib},
     Row{Collective::allreduce, Algorithm::slices, Needs::even_sockets},
+    Row{Collective::allreduce, Algorithm::staged, Needs::own_cores},
     Row{Collective::allreduce, Algorithm::direct, Needs::direct},
     Row{Collective::allreduce, Algorithm::leaders, Needs::hosts, all, 64 * kib},
     Row{Collective::allreduce, Algorithm::slices, Needs::even_hosts},
@@ -183,6 +194,8 @@ bool satisfied(Needs needs, const Question& question) noexcept {
       return true;
     case Needs::shared:
       return question.shared;
+    case Needs::own_cores:
+      return question.shared && question.own_cores;
     case Needs::direct:
       return question.direct;
     case Needs::power_of_two:
@@ -210,8 +223,9 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Algorithm::along
     "flat",     "staged",   "counted",           "direct",   "direct_both", "direct_all", "dissemination",
     "linear",   "binomial", "scatter_allgather", "doubling", "halving",     "ring",       "bruck",
     "pairwise", "by_root",  "leaders",           "segments", "slices",      "along"};
-constexpr std::array<std::string_view, 10> need_names{"",
+constexpr std::array<std::string_view, 11> need_names{"",
                                                       "shared memory",
+                                                      "shared memory and cores of their own",
                                                       "direct copies",
                                                       "ranks a power of two",
                                                       "commutative",

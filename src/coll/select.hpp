@@ -23,7 +23,7 @@ inline constexpr int collective_count = static_cast<int>(Collective::scan) + 1;
 enum class Algorithm : std::uint8_t {
   // In the memory that all members share (`Team`).
   flat,     ///< everybody writes its part to a line of its own and reads those of the others
-  staged,   ///< the same with memory of its own for what does not fit into a line or slot
+  staged,   ///< the same for what does not fit into a line or slot
   counted,  ///< the last to arrive at a node of a tree works for all
   // Copies straight between the members' buffers (`direct.hpp`).
   direct,       ///< everybody fetches what it needs
@@ -58,6 +58,7 @@ struct Question {
   /// allgather (for allgatherv the largest one), the block for one peer of a scatter or alltoall.
   std::uint64_t bytes = 0;
   bool shared = false;              ///< all members share memory, and the data may be staged there
+  bool own_cores = false;           ///< where `shared`: each has a core of its own, and nobody sleeps
   bool direct = false;              ///< all members read each other's memory
   bool commutative = false;         ///< reductions
   Domains domains = Domains::none;  ///< for reductions only where the order of operands can be kept

@@ -110,13 +110,17 @@ Result<bool> Team::direct() {
 }
 
 bool Team::look_for_readers(std::uint64_t step) noexcept {
-  for (; next_reader_ < size_; ++next_reader_)
-    if (area_.finished(next_reader_).sequence.load(std::memory_order_acquire) < step) return false;
+  for (; next_reader_ < size_; ++next_reader_) {
+    const std::uint64_t finished = area_.finished(next_reader_).sequence.load(std::memory_order_acquire);
+    if (finished < step) return false;
+    least_finished_ = std::min(least_finished_, finished);
+  }
   return true;
 }
 
 void Team::wait_for_readers(std::uint64_t step) {
   next_reader_ = 0;
+  least_finished_ = step_;
   if (!look_for_readers(step)) {
     // Announced before the look that decides to sleep: see `wake_writers`.
     std::atomic<std::uint32_t>& waiting = area_.header().waiting_writers;
@@ -124,7 +128,7 @@ void Team::wait_for_readers(std::uint64_t step) {
     wait([&] { return look_for_readers(step); });
     if (sleeps_) waiting.fetch_sub(1, std::memory_order_relaxed);
   }
-  all_finished_ = step;
+  all_finished_ = least_finished_;
 }
 
 void Team::wake_all() noexcept {

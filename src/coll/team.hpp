@@ -116,9 +116,10 @@ class Team {
   std::uint64_t all_finished_ = 0;  ///< everybody has finished this step, as far as is known here
   std::uint64_t meeting_ = 0;
   std::uint64_t stage_offset_ = 0;
-  std::uint64_t stage_bytes_ = 0;  ///< of each member; 0: there is none
-  std::uint64_t stage_step_ = 0;   ///< the last that read it
-  int next_reader_ = 0;            ///< where looking for readers goes on
+  std::uint64_t stage_bytes_ = 0;     ///< of each member; 0: there is none
+  std::uint64_t stage_step_ = 0;      ///< the last that read it
+  int next_reader_ = 0;               ///< where looking for readers goes on
+  std::uint64_t least_finished_ = 0;  ///< of those that have been looked at
   enum class Direct : std::uint8_t { unknown, no, yes } direct_ = Direct::unknown;
 };
 
