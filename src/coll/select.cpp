@@ -50,6 +50,12 @@ struct Row {
 /// for 256 ranks on 2 cores: 110 ms direct, 17 staged). Flat is quadratic in the ranks, so that above 16 the
 /// tree of counters takes over.
 ///
+/// Where many ranks have a core each (16, of a virtual machine on Sapphire Rapids; us; flat or direct /
+/// staged): bcast, 4 ranks 64 KiB 20/12, 1 MiB 288/173; 16 ranks 64 KiB 86/14, 1 MiB 1880/213, because the
+/// kernel lets readers of one buffer wait for each other. Allreduce, 4 ranks 16 KiB 12.6/14.9, 64 KiB 24/30,
+/// 1 MiB 254/415; 8 ranks 16 KiB 26/12, 64 KiB 50/32, 256 KiB 110/121; 16 ranks 16 KiB 53/16, 64 KiB 108/44,
+/// 256 KiB 177/208.
+///
 /// Sockets are not measured: no machine with two was at hand. Where every member copies from every other
 /// one's memory, each byte crosses from socket to socket as many times as there are members on the other
 /// side; by sockets it crosses once, for two more turns of waiting. So that pays where copying outweighs
@@ -113,15 +119,17 @@ constexpr std::array table{
     Row{Collective::alltoall, Algorithm::bruck, Needs::nothing, all, 2 * kib},
     Row{Collective::alltoall, Algorithm::pairwise},
 
-    Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes, 64 * kib},
-    Row{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes, 64 * kib},
-    Row{Collective::reduce, Algorithm::staged, Needs::own_cores, all, 64 * kib},
+    Row{Collective::reduce, Algorithm::flat, Needs::shared, 4, slot_bytes},
+    Row{Collective::reduce, Algorithm::direct, Needs::direct, 4},
+    Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes, 16 * kib},
+    Row{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes, 16 * kib},
+    Row{Collective::reduce, Algorithm::staged, Needs::own_cores, all, 128 * kib},
     Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
     Row{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes},
     Row{Collective::reduce, Algorithm::direct, Needs::direct, all, 256 * kib},
     Row{Collective::reduce, Algorithm::leaders, Needs::sockets},
-    Row{Collective::reduce, Algorithm::staged, Needs::own_cores},
     Row{Collective::reduce, Algorithm::direct, Needs::direct},
+    Row{Collective::reduce, Algorithm::staged, Needs::own_cores},
     Row{Collective::reduce, Algorithm::leaders, Needs::hosts, all, 64 * kib},
     Row{Collective::reduce, Algorithm::along, Needs::commutative_hosts},
     Row{Collective::reduce, Algorithm::leaders, Needs::hosts},
@@ -132,15 +140,17 @@ constexpr std::array table{
     Row{Collective::allreduce, Algorithm::flat, Needs::shared, 2, 2 * kib},
     Row{Collective::allreduce, Algorithm::direct_all, Needs::direct, 2, 64 * kib},
     Row{Collective::allreduce, Algorithm::direct, Needs::direct, 2},
-    Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes, 64 * kib},
-    Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes, 64 * kib},
-    Row{Collective::allreduce, Algorithm::staged, Needs::own_cores, all, 64 * kib},
+    Row{Collective::allreduce, Algorithm::flat, Needs::shared, 4, slot_bytes},
+    Row{Collective::allreduce, Algorithm::direct, Needs::direct, 4},
+    Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes, 16 * kib},
+    Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes, 16 * kib},
+    Row{Collective::allreduce, Algorithm::staged, Needs::own_cores, all, 128 * kib},
     Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
     Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes},
     Row{Collective::allreduce, Algorithm::direct, Needs::direct, all, 64 * kib},
     Row{Collective::allreduce, Algorithm::slices, Needs::even_sockets},
-    Row{Collective::allreduce, Algorithm::staged, Needs::own_cores},
     Row{Collective::allreduce, Algorithm::direct, Needs::direct},
+    Row{Collective::allreduce, Algorithm::staged, Needs::own_cores},
     Row{Collective::allreduce, Algorithm::leaders, Needs::hosts, all, 64 * kib},
     Row{Collective::allreduce, Algorithm::slices, Needs::even_hosts},
     Row{Collective::allreduce, Algorithm::leaders, Needs::hosts},
