@@ -54,7 +54,8 @@ struct Row {
 /// staged): bcast, 4 ranks 64 KiB 20/12, 1 MiB 288/173; 16 ranks 64 KiB 86/14, 1 MiB 1880/213, because the
 /// kernel lets readers of one buffer wait for each other. Allreduce, 4 ranks 16 KiB 12.6/14.9, 64 KiB 24/30,
 /// 1 MiB 254/415; 8 ranks 16 KiB 26/12, 64 KiB 50/32, 256 KiB 110/121; 16 ranks 16 KiB 53/16, 64 KiB 108/44,
-/// 256 KiB 177/208.
+/// 256 KiB 177/208; 16 ranks on 32 cores 2 KiB 9.9/4.3, 4 KiB 17.5/5.3; 32 ranks (counted, above 16 KiB
+/// direct) 1 KiB 6.9/10.6, 4 KiB 14.7/13.1, 16 KiB 47/29, 64 KiB 177/59.
 ///
 /// Sockets are not measured: no machine with two was at hand. Where every member copies from every other
 /// one's memory, each byte crosses from socket to socket as many times as there are members on the other
