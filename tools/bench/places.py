@@ -70,8 +70,11 @@ def on_hosts(library: Library, hosts: Hosts, ranks: int) -> list[str]:
         return [mpiexec, "--hosts", slots, "--launcher", str(hosts.launcher), "-n", str(ranks)]
     if library.key.startswith("openmpi"):
         slots = ",".join(f"{name}:{each}" for name in hosts.names)
-        network = ["--mca", "btl_tcp_if_include", "10.77.0.0/24", "--mca", "oob_tcp_if_include", "10.77.0.0/24"]
-        return [mpiexec, "--mca", "plm_rsh_agent", str(hosts.launcher), *network, "--host", slots, "--bind-to", "none", "-n", str(ranks)]
+        # It cannot know that these hosts share cores; told so, it is a thousand times as fast.
+        parameters = {"plm_rsh_agent": str(hosts.launcher), "btl_tcp_if_include": "10.77.0.0/24", "oob_tcp_if_include": "10.77.0.0/24",
+                      "mpi_yield_when_idle": "1"}  # fmt: skip
+        words = [word for name, value in parameters.items() for word in ("--mca", name, value)]
+        return [mpiexec, *words, "--host", slots, "--bind-to", "none", "-n", str(ranks)]
     return [mpiexec, "-launcher", "rsh", "-launcher-exec", str(hosts.launcher), "-hosts", names, "-ppn", str(each), "-n", str(ranks)]
 
 
