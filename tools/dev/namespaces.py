@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from closing import Closing
+
 HEAD_ADDRESS = "10.77.0.254"
 
 
@@ -34,25 +36,13 @@ def why_not():
     return None if made.returncode == 0 else "network namespaces cannot be made here: " + made.stderr.strip()
 
 
-class Hosts:
+class Hosts(Closing):
     def __init__(self, count):
         self.names = [f"h{i}" for i in range(1, count + 1)]
         self.addresses = {name: f"10.77.0.{i}" for i, name in enumerate(self.names, 1)}
         self._pids = {}
         self._folder = None
         self._sleepers = []
-
-    def __enter__(self):
-        self._folder = Path(tempfile.mkdtemp(prefix="isthmus-hosts."))
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
     def close(self):
         """Ends the hosts with all that runs on them: process 1 of each takes the others with it."""
@@ -119,7 +109,8 @@ class Hosts:
             return int(Path(f"/proc/{sleeper.pid}/task/{sleeper.pid}/children").read_text())
         return sleeper.pid
 
-    def _start(self):
+    def _open(self):
+        self._folder = Path(tempfile.mkdtemp(prefix="isthmus-hosts."))
         names = {"localhost": "127.0.0.1", "head": HEAD_ADDRESS, **self.addresses}
         known = self._folder / "hosts"
         known.write_text("".join(f"{address} {name}\n" for name, address in names.items()))

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, "tools/dev")
-from suite import PREFIX, ROOT, Suite
+from suite import PREFIX, ROOT, Skip, Suite
 
 suite = Suite("places")
 suite.tmp.chmod(0o755)  # ranks of other users look in
@@ -32,11 +32,11 @@ def rank_words(private, identity):
     return [*walls, "sh", "-c", inside + 'exec "$0" "$@"', *identity.split(), program]
 
 
-def start(private, *, other=None, identities=("", ""), launcher=hydra, **env):
-    """Two ranks, the second with the `other` namespaces private where those are not the same."""
+def start(private, *, other=None, identities=("", ""), launcher=hydra, around=(), **env):
+    """Two ranks, the second with the `other` namespaces private where those are not the same; the launcher runs `around` them."""
     first = rank_words(private, identities[0])
     second = rank_words(private if other is None else other, identities[1])
-    command = [launcher, "-n", "1", *first, ":", "-n", "1", *second]
+    command = [*around, launcher, "-n", "1", *first, ":", "-n", "1", *second]
     return suite.run(command, timeout=60, env={"ISTHMUS_IDLE": "sleep", "ISTHMUS_EXPLAIN": "json", **env})
 
 
@@ -55,6 +55,7 @@ def expect_exchange(result, refused=(None, None)):
         received = {way["protocol"]: way["received"]["bytes"] for way in peer["traffic"]}
         through_ring = received.get("rendezvous, pipelined through the ring", 0)
         assert through_ring >= LONGEST if why else through_ring == 0, f"rank {rank} received {received}\n{result}"
+    return report[0]
 
 
 def expect_advice(result):
@@ -188,6 +189,29 @@ else:
                 expect_exchange(start(private, identities=ranks), (why_refused(private),) * 2)
             with suite.case(f"{who}, private to one: {', '.join(private)}"):
                 expect_exchange(start((), other=private, identities=ranks), ONE_SIDED[private])
+
+# --- little of everything --------------------------------------------------------------------------------------------------------------
+
+cores = sorted(os.sched_getaffinity(0))
+if no_namespaces:
+    suite.skip("one core, little memory", no_namespaces)
+else:
+    for private in ((), tuple(flags)):
+        where = "in containers" if private else "on the host"
+        env = {"ISTHMUS_IDLE": "auto", "ISTHMUS_RENDEZVOUS_DIR": folder}
+        with suite.case(f"both ranks on one core, {where}: they take turns"):
+            result = start(private, identities=(f"taskset -c {cores[0]}",) * 2, **env)
+            report = expect_exchange(result, (why_refused(private),) * 2)
+            assert (report["cores"], report["idle"]) == (1, "sleep"), report
+        with suite.case(f"each rank on one core, {where}: together they know of two"):
+            if len(cores) < 2:
+                raise Skip("needs two cores")
+            result = start(private, identities=[f"taskset -c {core}" for core in cores[:2]], **env)
+            report = expect_exchange(result, (why_refused(private),) * 2)
+            assert (report["cores"], report["idle"]) == (2, "spin"), report
+    with suite.case("ranks that meet in a /dev/shm of 64 KB, with nothing else in common, need no more of it"):
+        small = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs -o size=64k,mode=1777 shm /dev/shm; exec "$0" "$@"']
+        expect_exchange(start(("ipc", "net"), around=small))
 
 # --- what is left ----------------------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, "tools/dev")
+import jobs
 from namespaces import Hosts, why_not
 from suite import BUILT, PREFIX, Skip, Suite
 
@@ -38,29 +39,14 @@ def expect_lines(result, lines, **options):
     assert sorted(result.out.splitlines()) == sorted(lines), result
 
 
-@contextlib.contextmanager
-def running(command, ranks, seconds=10):
-    """A job whose ranks each say "up" and a number of theirs; its output goes to a file. Killed at the end if it still runs."""
-    with open(suite.tmp / "running", "w+") as out:
-        process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        try:
-            end = time.monotonic() + seconds
-            while Path(out.name).read_text().count("up ") < ranks:
-                assert time.monotonic() < end and process.poll() is None, Path(out.name).read_text()
-                time.sleep(0.02)
-            yield process, Path(out.name)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+def running(command, ranks):
+    """A job whose ranks each say "up" and a number of theirs."""
+    return jobs.running(command, suite.tmp / "running", said="up ", times=ranks)
 
 
 def vanish(command, seconds=5.0):
     """Waits until `command` (a pgrep) finds nothing."""
-    end = time.monotonic() + seconds
-    while (found := suite.run(command).out) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not found, found
+    jobs.vanish(lambda: suite.run(command).out, seconds)
 
 
 def marked(seconds):
