@@ -35,8 +35,10 @@ static void pass(const char* call) {
   if (strcmp(fault, text) == 0) sleep(2);
 }
 
+/* The symbol is the C library's, the name in C is not: it has another declaration of its own. */
 #define ON_CALL(type, name, parameters, arguments)                 \
-  type name parameters {                                           \
+  type at_##name parameters __asm__(#name);                        \
+  type at_##name parameters {                                      \
     static type(*real) parameters;                                 \
     if (!real) real = (type(*) parameters)dlsym(RTLD_NEXT, #name); \
     pass(#name);                                                   \

@@ -37,7 +37,7 @@ WALLS = {
 
 def command(meeting, **faults):
     """Two ranks that exchange contents up to 64 KiB; FAULT_0 and FAULT_1 say what happens to them, see fault.c."""
-    words = [MPIEXEC, "--launcher", launcher, "--hosts", "a,b", "-x", f"LD_PRELOAD={library}"]
+    words = [MPIEXEC, "--launcher", launcher, "--hosts", "a,b", "--head-address", "127.0.0.1", "-x", f"LD_PRELOAD={library}"]
     for name, value in faults.items():
         words += ["-x", f"{name}={value}"]
     if meeting == "a folder":
