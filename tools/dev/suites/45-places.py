@@ -81,6 +81,8 @@ def why_refused(private):
 def why_no_namespaces():
     if not hydra:
         return "mpiexec.hydra is missing"
+    if os.geteuid() != 0:
+        return "needs root"
     if subprocess.run(["unshare", "-mpfuinUr", "--mount-proc", "true"], capture_output=True, check=False).returncode != 0:
         return "this user may not make namespaces"
     return None
@@ -90,8 +92,8 @@ def why_one_user():
     """Why ranks cannot be given other users and capabilities here, or None."""
     if why_no_namespaces():
         return why_no_namespaces()
-    if os.geteuid() != 0 or not shutil.which("setpriv"):
-        return "needs root and setpriv"
+    if not shutil.which("setpriv"):
+        return "setpriv is missing"
     effective = int(re.search(r"CapEff:\s*(\w+)", Path("/proc/self/status").read_text())[1], 16)
     if not effective >> 19 & 1:
         return "root has no CAP_SYS_PTRACE here"
