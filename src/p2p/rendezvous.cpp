@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 
+#include "channel/cma/refusal.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus {
@@ -339,9 +340,9 @@ void Engine::probe_reach(Peer& peer) {
     return;  // it has not come that far in MPI_Init: try again next time
   const auto place = wire::copy_out<wire::PlaceRecord>(&published);
   peer.probed = true;
-  const auto to_reach = [](Result<> result) -> Reach {
+  const auto to_reach = [&](Result<> result) -> Reach {
     if (result) return {};
-    return std::unexpected(Reason{result.error().text()});
+    return std::unexpected(Reason{cma::explain_refusal(result.error(), region_.block(slot_).place, place)});
   };
   if (settings_.cma == CmaSetting::off) {
     peer.pull = peer.push = std::unexpected(Reason{"switched off by ISTHMUS_CMA=off"});

@@ -1,5 +1,6 @@
 #include "route/tuning.hpp"
 
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -120,6 +121,10 @@ std::string apply(Settings& settings) {
     return "the tuning table " + path + " cannot be read (" + std::strerror(errno) +
            "); the defaults are used instead";
   }
+  // Whoever opens a pipe waits for its other end.
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
+    return "the tuning table " + path + " is not a file; the defaults are used instead";
   const auto values = parse(read_file(path), Machine::here());
   if (!values)
     return "the tuning table " + path + ' ' + values.error().text() +

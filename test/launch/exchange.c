@@ -1,6 +1,6 @@
 // Two or more ranks that exchange messages of 0 B to 32 MiB with their neighbours and check every byte. With
-// an argument, rank 1 then does what it says: `exit`, `sleep` (and all others with it), `abort`; `input` has
-// rank 0 print its standard input.
+// an argument, rank 1 then does what it says: `exit`, `sleep` or `transfer`, which is to exchange long
+// messages for ever (and all others with it), `abort`; `input` has rank 0 print its standard input.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,10 @@
 
 enum { most = 32 << 20, minute = 60 };
 
+// No two pieces of a message are alike, so that one in another's place is noticed.
 static unsigned char expected(size_t at, int from, size_t bytes) {
-  return (unsigned char)(at * 31 + (size_t)from * 7 + bytes);
+  const unsigned word = ((unsigned)at + (unsigned)from * 40503u + (unsigned)bytes) * 2654435761u;
+  return (unsigned char)(word >> 24 ^ word >> 11);
 }
 
 static int wrong(const unsigned char* data, int from, size_t bytes) {
@@ -60,6 +62,8 @@ int main(int count, char** arguments) {
   printf("rank %d is process %d\n", rank, (int)getpid());
   fflush(stdout);
   if (count > 1) misbehave(arguments[1], rank);
+  while (count > 1 && strcmp(arguments[1], "transfer") == 0)
+    exchange(out, in, most, rank, size);
   free(out);
   free(in);
   MPI_Finalize();

@@ -1,35 +1,46 @@
-/* Each rank sends 0 B to 32 MiB to the next and checks every byte of what it gets; then says with how many it
- * shares a host. */
+/* Each rank sends 0 B to 32 MiB, or to as many bytes as the argument says, to the next and checks every byte
+ * of what it gets; then says with how many it shares a host. With HIDDEN in its environment no other process
+ * may look into it but those that may look into all. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
+/* No two pieces of a message are alike, so that one in another's place is noticed. */
 static unsigned char expected(int rank, size_t size, size_t i) {
-  return (unsigned char)(i * 7 + (size_t)rank * 31 + size);
+  const unsigned word = ((unsigned)i + (unsigned)rank * 40503u + (unsigned)size) * 2654435761u;
+  return (unsigned char)(word >> 24 ^ word >> 11);
+}
+
+static int exchange(int rank, int ranks, size_t size) {
+  const int next = (rank + 1) % ranks;
+  const int previous = (rank + ranks - 1) % ranks;
+  int wrong = 0;
+  unsigned char* out = malloc(size + 1);
+  unsigned char* in = calloc(size + 1, 1);
+  for (size_t i = 0; i < size; ++i)
+    out[i] = expected(rank, size, i);
+  MPI_Sendrecv(out, (int)size, MPI_BYTE, next, 1, in, (int)size, MPI_BYTE, previous, 1, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+  for (size_t i = 0; i < size; ++i)
+    wrong += in[i] != expected(previous, size, i);
+  free(out);
+  free(in);
+  return wrong;
 }
 
 int main(int argc, char** argv) {
+  const size_t most = argc > 1 ? strtoul(argv[1], NULL, 10) : (size_t)32 << 20;
   int rank = 0;
   int ranks = 0;
-  int wrong = 0;
+  if (getenv("HIDDEN")) prctl(PR_SET_DUMPABLE, 0);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const int next = (rank + 1) % ranks;
-  const int previous = (rank + ranks - 1) % ranks;
-  for (size_t size = 0; size <= (size_t)32 << 20; size = size ? size * 8 : 1) {
-    unsigned char* out = malloc(size + 1);
-    unsigned char* in = calloc(size + 1, 1);
-    for (size_t i = 0; i < size; ++i)
-      out[i] = expected(rank, size, i);
-    MPI_Sendrecv(out, (int)size, MPI_BYTE, next, 1, in, (int)size, MPI_BYTE, previous, 1, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
-    for (size_t i = 0; i < size; ++i)
-      wrong += in[i] != expected(previous, size, i);
-    free(out);
-    free(in);
-  }
+  int wrong = exchange(rank, ranks, 0) + exchange(rank, ranks, 1);
+  for (size_t size = 2; size <= most; size *= 8)
+    wrong += exchange(rank, ranks, size);
   MPI_Comm host;
   int members = 0;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);

@@ -3,7 +3,8 @@
     from namespaces import Hosts
     with Hosts(2) as hosts:                                     # h1 and h2, 10.77.0.1 and 10.77.0.2
         run([*hosts.head, mpiexec, "--hosts", "h1,h2", "--launcher", hosts.launcher, program])
-        hosts.netem("h1", "delay 50ms loss 5%")
+        with hosts.bad_cable("h1", delay=0.05, loss=0.05):
+            ...
         hosts.cut("h2")
 
 The head, 10.77.0.254, is a network namespace with the bridge in it and this host's everything else. Needs root.
@@ -17,6 +18,9 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+
+from cable import Cable
+from closing import Closing
 
 HEAD_ADDRESS = "10.77.0.254"
 
@@ -34,25 +38,13 @@ def why_not():
     return None if made.returncode == 0 else "network namespaces cannot be made here: " + made.stderr.strip()
 
 
-class Hosts:
+class Hosts(Closing):
     def __init__(self, count):
         self.names = [f"h{i}" for i in range(1, count + 1)]
         self.addresses = {name: f"10.77.0.{i}" for i, name in enumerate(self.names, 1)}
         self._pids = {}
         self._folder = None
         self._sleepers = []
-
-    def __enter__(self):
-        self._folder = Path(tempfile.mkdtemp(prefix="isthmus-hosts."))
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
     def close(self):
         """Ends the hosts with all that runs on them: process 1 of each takes the others with it."""
@@ -73,7 +65,7 @@ class Hosts:
     @property
     def head(self):
         """What to put before a command that shall run on the head."""
-        return ["nsenter", f"--net=/proc/{self._pids['head']}/ns/net", "--"]
+        return ["nsenter", f"--net={self._network('head')}", "--"]
 
     def on(self, name):
         """What to put before a command that shall run on a host."""
@@ -91,12 +83,32 @@ class Hosts:
     def mend(self, name):
         self._run([*self.head, "ip", "link", "set", self._port(name), "up"])
 
-    def netem(self, name, rules):
-        """Worsens what the host is sent, as `tc netem` has it ("delay 50ms loss 5%"); empty: as it was. Whether this kernel can."""
-        qdisc = [*self.head, "tc", "qdisc"]
-        subprocess.run([*qdisc, "del", "dev", self._port(name), "root"], stderr=subprocess.DEVNULL)
-        words = ["add", "dev", self._port(name), "root", "netem", *rules.split()]
-        return not rules or subprocess.run([*qdisc, *words], stderr=subprocess.DEVNULL).returncode == 0
+    @contextlib.contextmanager
+    def bad_cable(self, name, **faults):
+        """Meanwhile the host hangs on a `Cable` with these faults. Raises CableRefused."""
+        self._run([*self.head, "ip", "link", "del", self._port(name)])
+        try:
+            with Cable(self._network("head"), self._port(name), self._network(name), "eth0", **faults):
+                self._bring_up(name)
+                yield
+        finally:
+            self._plug_in(name)
+
+    def _network(self, name):
+        return f"/proc/{self._pids[name]}/ns/net"
+
+    def _plug_in(self, name):
+        peer = ["peer", "name", "eth0", "netns", str(self._pids[name])]
+        self._run([*self.head, "ip", "link", "add", self._port(name), "type", "veth", *peer])
+        self._bring_up(name)
+
+    def _bring_up(self, name):
+        """Both ends of the host's cable; its Ethernet address stays, and the bridge's too, or others would talk to the old ones."""
+        address = self.addresses[name]
+        self._run([*self.head, "ip", "link", "set", self._port(name), "master", "br0", "up"])
+        self._run([*self.on(name), "ip", "link", "set", "eth0", "address", f"02:77:00:00:00:{int(address.split('.')[-1]):02x}"])
+        self._run([*self.on(name), "ip", "addr", "add", f"{address}/24", "dev", "eth0"])
+        self._run([*self.on(name), "ip", "link", "set", "eth0", "up"])
 
     def _port(self, name):
         return "v" + name[1:]
@@ -119,24 +131,21 @@ class Hosts:
             return int(Path(f"/proc/{sleeper.pid}/task/{sleeper.pid}/children").read_text())
         return sleeper.pid
 
-    def _start(self):
+    def _open(self):
+        self._folder = Path(tempfile.mkdtemp(prefix="isthmus-hosts."))
         names = {"localhost": "127.0.0.1", "head": HEAD_ADDRESS, **self.addresses}
         known = self._folder / "hosts"
         known.write_text("".join(f"{address} {name}\n" for name, address in names.items()))
-        bridge = f"ip link set lo up; ip link add br0 type bridge; ip addr add {HEAD_ADDRESS}/24 dev br0; ip link set br0 up"
+        bridge = f"ip link set lo up; ip link add br0 address 02:77:00:00:00:fe type bridge; ip addr add {HEAD_ADDRESS}/24 dev br0; ip link set br0 up"
         self._pids["head"] = self._sleep_in("head", ["-n"], bridge)
-        for name, address in self.addresses.items():
+        for name in self.names:
             script = (
                 f"hostname {name}; mount --bind {known} /etc/hosts; mount -t tmpfs -o mode=1777 shm /dev/shm\n"
                 "ip link set lo up"
             )
             flags = ["-m", "-u", "-i", "-n", "-p", "--fork", "--mount-proc", "--kill-child"]
-            pid = self._pids[name] = self._sleep_in(name, flags, script)
-            port = self._port(name)
-            self._run([*self.head, "ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid)])
-            self._run([*self.head, "ip", "link", "set", port, "master", "br0", "up"])
-            self._run([*self.on(name), "ip", "addr", "add", f"{address}/24", "dev", "eth0"])
-            self._run([*self.on(name), "ip", "link", "set", "eth0", "up"])
+            self._pids[name] = self._sleep_in(name, flags, script)
+            self._plug_in(name)
         cases = "".join(f"{name}) pid={self._pids[name]} ;;\n" for name in self.names)
         self.launcher.write_text(
             f'#!/bin/sh\ncase $1 in\n{cases}*) echo "unknown host $1" >&2; exit 255 ;;\nesac\nshift\n'

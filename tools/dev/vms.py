@@ -16,6 +16,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from closing import Closing
+
 # In an order in which each finds what it needs; those that a kernel has built in are not there.
 MODULES = (
     "virtio_ring virtio virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci failover net_failover virtio_net 9pnet 9pnet_virtio "
@@ -138,7 +140,7 @@ def prepare(cache):
     return image, cache / "initrd"
 
 
-class Machines:
+class Machines(Closing):
     addresses = ["10.77.0.1", "10.77.0.2"]
     launcher = "/mnt/launcher"
 
@@ -148,26 +150,19 @@ class Machines:
         self._bytes = memory_bytes
         self._processes = []
 
-    def __enter__(self):
+    def _open(self):
         kernel, files = prepare(self._cache)
         self._folder.mkdir(exist_ok=True)
         (self._folder / "serve").write_text(SERVE)
         (self._folder / "launcher").write_text(LAUNCHER)
         (self._folder / "launcher").chmod(0o755)
-        try:
-            for number in (1, 2):
-                self._boot(number, kernel, files)
-            self._wait(lambda: all(self._file(f"vm{i}.up").exists() for i in (1, 2)), 90, "boot")
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.close()
+        for number in (1, 2):
+            self._boot(number, kernel, files)
+        self._wait(lambda: all(self._file(f"vm{i}.up").exists() for i in (1, 2)), 90, "boot")
 
     def close(self):
-        self._file("end").touch()
+        if self._processes:
+            self._file("end").touch()
         end = time.monotonic() + 10
         for process in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -18,7 +18,7 @@ namespace isthmus::mpiexec {
 namespace {
 
 constexpr std::size_t longest_frame = std::size_t{64} << 20;
-/// For the head's order, and for its reading our last words.
+/// For the head's order, and for its parting after our last words.
 constexpr auto patience = std::chrono::seconds(10);
 
 /// Not a byte more than the line: what follows is rank 0's.
@@ -57,18 +57,19 @@ class Agent final : public WiderJob {
   void refuse(const StartError& error) override {
     link_.send(FrameKind::refusal,
                Packer().number(static_cast<std::uint32_t>(error.status)).text(error.text).take());
-    flush();
+    wait_for_parting();
   }
   void started(Supervisor& supervisor, PmiServer& pmi) override {
     supervisor_ = &supervisor;
     pmi_ = &pmi;
     link_.send(FrameKind::started);
+    react();  // what has come together with the order
   }
   void barrier(const Pairs& put) override { link_.send(FrameKind::barrier, pack(put)); }
   void failed(const Failure& failure) override { link_.send(FrameKind::failure, pack(failure)); }
   void ended() override {
     link_.send(FrameKind::finished);
-    flush();
+    wait_for_parting();
   }
 
   void prepare(std::vector<pollfd>& waited_for) const override { link_.prepare(waited_for); }
@@ -89,8 +90,8 @@ class Agent final : public WiderJob {
   }
 
  private:
-  void flush() {
-    wait_until(link_, [&] { return link_.flushed(); });
+  void wait_for_parting() {
+    if (!lost_) wait_until(link_, [] { return false; });
   }
 
   void obey(const Frame& frame) {

@@ -45,6 +45,11 @@ void Link::listen() {
   if (!closed_) read();
 }
 
+void Link::part() {
+  parted_ = true;
+  ::shutdown(socket_.get(), SHUT_WR);
+}
+
 void Link::read() {
   std::array<char, read_at_once> buffer;
   while (!closed_ && received_.size() <= longest_) {
@@ -61,6 +66,7 @@ void Link::read() {
 }
 
 void Link::write() {
+  if (parted_) unsent_.clear();
   std::size_t done = 0;
   while (done < unsent_.size() && !closed_) {
     const ssize_t count = ::send(socket_.get(), unsent_.data() + done, unsent_.size() - done, MSG_NOSIGNAL);

@@ -23,7 +23,7 @@ enum class FrameKind : std::uint8_t {
   failure = 9,   ///< agent: Failure: the first of its ranks
   end = 10,      ///< head: 1 if at leisure (a rank failed after MPI_Finalize): end the ranks
   kill = 11,     ///< head
-  finished = 12  ///< agent: no rank is left
+  finished = 12  ///< agent: no rank is left; it waits for the head to part
 };
 
 struct Frame {
@@ -45,6 +45,9 @@ class Link {
   void pump();
   /// Reads only: nothing goes to a stranger.
   void listen();
+  /// Says that nothing more will come. The side that has the last word waits for the other's parting: were it
+  /// to go with something unread, its kernel would take back what the line has lost so far.
+  void part();
   /// This process has not listened for a while.
   void forgive_silence() { heard_ = Clock::now(); }
   /// The next frame that has arrived whole; beats are not shown.
@@ -54,8 +57,6 @@ class Link {
   /// The other side has ended the connection, or has broken its rules.
   [[nodiscard]] bool closed() const noexcept { return closed_; }
   [[nodiscard]] bool silent() const { return Clock::now() - heard_ > longest_silence; }
-  /// Whether all that was sent has left this process.
-  [[nodiscard]] bool flushed() const noexcept { return closed_ || unsent_.empty(); }
 
   void prepare(std::vector<pollfd>& waited_for) const;
   [[nodiscard]] Clock::time_point deadline() const { return next_beat_; }
@@ -70,6 +71,7 @@ class Link {
   Clock::time_point heard_ = Clock::now();
   Clock::time_point next_beat_ = Clock::now();
   bool closed_ = false;
+  bool parted_ = false;
 };
 
 }  // namespace isthmus::mpiexec

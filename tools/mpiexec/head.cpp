@@ -168,8 +168,7 @@ void Head::take(Host& host, const Frame& frame) {
     case FrameKind::refusal: {
       Unpacker unpacker(frame.body);
       const auto status = static_cast<int>(unpacker.number());
-      host.finished = true;
-      host.finished_at = Clock::now();
+      finish(host);
       fail(fmt::format("host {}: {}", host.name, unpacker.text()), status);
       return;
     }
@@ -180,12 +179,17 @@ void Head::take(Host& host, const Frame& frame) {
       if (const auto failure = unpack_failure(frame.body)) rank_failed(host, *failure);
       return;
     case FrameKind::finished:
-      host.finished = true;
-      host.finished_at = Clock::now();
+      finish(host);
       return;
     default:
       return;
   }
+}
+
+void Head::finish(Host& host) {
+  host.finished = true;
+  host.finished_at = Clock::now();
+  host.link->part();
 }
 
 void Head::enter_barrier(Host& host, const Pairs& put) {

@@ -62,6 +62,7 @@ class Head {
   void meet_stranger(Link& link, bool& done);
   void attend(Host& host);
   void take(Host& host, const Frame& frame);
+  void finish(Host& host);
   void enter_barrier(Host& host, const Pairs& put);
   void handle(int signal);
   void reap();

@@ -90,7 +90,7 @@ Result<> try_read(pid_t pid, std::uint64_t probe_address, std::uint64_t nonce) {
   std::uint64_t found = 0;
   ISTHMUS_TRY(read(pid, probe_address + offsetof(Probe, nonce), &found, sizeof found));
   if (found != nonce)
-    return fail(ErrorClass::other, "pid " + std::to_string(pid) + " names another process here");
+    return fail(ErrorClass::proc_aborted, "pid " + std::to_string(pid) + " names another process here");
   return {};
 }
 

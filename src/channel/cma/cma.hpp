@@ -28,7 +28,8 @@ struct Probe {
   std::uint64_t scratch;  ///< anybody may write `nonce` here
 };
 
-/// Tries to read the nonce of a peer: nothing, or why not.
+/// Tries to read the nonce of a peer: nothing, or why not; `ErrorClass::proc_aborted` where the pid is not
+/// the peer's.
 Result<> try_read(pid_t pid, std::uint64_t probe_address, std::uint64_t nonce);
 /// Tries to write to the peer's scratch word.
 Result<> try_write(pid_t pid, std::uint64_t probe_address, std::uint64_t nonce);

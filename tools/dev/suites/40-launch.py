@@ -15,6 +15,7 @@ import uuid
 from pathlib import Path
 
 sys.path.insert(0, "tools/dev")
+import jobs
 from suite import BUILT, PREFIX, Skip, Suite
 
 MPIEXEC = Path(os.environ.get("LAUNCH_MPIEXEC") or PREFIX / "bin/mpiexec")
@@ -31,18 +32,7 @@ suite = Suite("launch")
 
 def marked_processes():
     """Processes that this suite has started, directly or not, and that still run: {pid: command line}."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            if MARK.encode() in (entry / "environ").read_bytes().split(b"\0"):
-                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return found
-
-
-def shared_files():
-    return {path for path in Path("/dev/shm").iterdir() if "isthmus" in path.name} if Path("/dev/shm").exists() else set()
+    return jobs.marked_processes(MARK)
 
 
 def wait_until(condition, seconds=10.0):
@@ -63,7 +53,7 @@ def case(name):
             wait_until(lambda: not marked_processes(), 3.0)
             left = marked_processes()
             assert not left, f"processes are left: {left}"
-            assert not shared_files(), f"files are left in /dev/shm: {shared_files()}"
+            assert not jobs.shared_files(), f"files are left in /dev/shm: {jobs.shared_files()}"
         finally:
             for pid in marked_processes():
                 with contextlib.suppress(ProcessLookupError):

@@ -5,12 +5,13 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, "tools/dev")
+import jobs
+from jobs import vanish
 from suite import PREFIX, Skip, Suite
 
 suite = Suite("containers")
@@ -28,33 +29,14 @@ def job(container, *arguments, options=(), env=None, timeout=30, stdin=""):
     return suite.run(command, env=env, timeout=timeout, stdin=stdin)
 
 
-@contextlib.contextmanager
 def running(container, *arguments, options=()):
-    """A job whose ranks sleep; its output goes to a file. Killed at the end if it still runs."""
-    with open(suite.tmp / "running", "w+") as out:
-        command = [MPIEXEC, "-n", 2, *options, "--container", container, program, *arguments]
-        process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        try:
-            end = time.monotonic() + 20
-            while Path(out.name).read_text().count("is process") < 2:
-                assert time.monotonic() < end and process.poll() is None, Path(out.name).read_text()
-                time.sleep(0.02)
-            yield process, Path(out.name)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+    """A job whose ranks have exchanged all messages and go on with what `arguments` say."""
+    command = [MPIEXEC, "-n", 2, *options, "--container", container, program, *arguments]
+    return jobs.running(command, suite.tmp / "running", said="is process", times=2)
 
 
 def folders():
     return sorted(suite.tmp.glob("isthmus.*"))
-
-
-def vanishes(what, seconds=5.0):
-    end = time.monotonic() + seconds
-    while what() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not what(), what()
 
 
 with suite.case("the program is compiled"):
@@ -104,6 +86,23 @@ with suite.case("a rank that is killed in its container ends the job within two 
         assert status in (1, 137), status  # 1 from unshare of util-linux 2.38: it fails to pass the signal on
         assert "; ending the job" in out.read_text(), out.read_text()
 
+# The ranks read each other's memory in the first, and send long messages through their ring in the second.
+for walls in ("unshare -m --propagation private env", ALONE):
+    with suite.case(f"kill -9 in mid-transfer, {walls.split(' --')[0]}: the peer ends within two seconds, and nothing is left"):
+        need_unshare()
+        segments = jobs.segments()
+        with running(walls, "transfer") as (process, out):
+            inside = suite.run(["pgrep", "-f", f"^{program} transfer"]).out.split()
+            assert len(inside) == 2, inside
+            begin = time.monotonic()
+            os.kill(int(inside[1]), signal.SIGKILL)
+            status = process.wait(10)
+            assert time.monotonic() - begin < 2, time.monotonic() - begin
+            assert status in (1, 137) and out.read_text().count("; ending the job") == 1, (status, out.read_text())
+            assert "is wrong" not in out.read_text(), out.read_text()
+        vanish(lambda: suite.run(["pgrep", "-f", f"^{program} transfer"]).out)
+        assert jobs.segments() <= segments and not jobs.shared_files(), (jobs.segments(), jobs.shared_files())
+
 with suite.case("{rank} and {job} in the command, quotes, and the program's own braces left alone"):
     result = suite.run(
         [MPIEXEC, "-n", 2, "--container", "env 'A=rank {rank}' B={job} sh -c 'echo \"$A\" \"$B\" \"$@\"' sh", "x", "{rank}"]
@@ -149,7 +148,7 @@ with suite.case("the socket gives nothing to a wrong key, to garbage, and to who
             each.close()
         process.send_signal(signal.SIGTERM)
         process.wait(10)
-    vanishes(folders)
+    vanish(folders)
 
 with suite.case("a rank whose key is wrong says so"):
     with running("env", "sleep", options=["--rendezvous", suite.tmp]) as (process, out):
@@ -159,7 +158,7 @@ with suite.case("a rank whose key is wrong says so"):
         suite.expect(suite.run([program], env=env | {"ISTHMUS_KEY": "k"}), status=None, err=r"ISTHMUS_KEY is not 32 hexadecimal")
         process.kill()
         process.wait()
-    vanishes(folders)
+    vanish(folders)
 
 # --- podman ----------------------------------------------------------------------------------------------------------------------
 
@@ -213,7 +212,7 @@ def podman_case(name):
         if why_not:
             raise Skip(why_not)
         yield
-        vanishes(containers)
+        vanish(containers)
 
 
 with podman_case("podman: verified data between two containers; CMA refused, and why"):
@@ -239,6 +238,14 @@ with podman_case("podman: a container that is killed ends the job within two sec
         status = process.wait(10)
         assert status == 137 and time.monotonic() - begin < 2.5, (status, time.monotonic() - begin)
         assert "exited with code 137" in out.read_text(), out.read_text()
+
+with podman_case("podman: a container that is killed in mid-transfer ends the job within two seconds"):
+    with running(RUN, "transfer") as (process, out):
+        begin = time.monotonic()
+        suite.run([*PODMAN.split(), "kill", containers()[0]])
+        status = process.wait(10)
+        assert status == 137 and time.monotonic() - begin < 2.5, (status, time.monotonic() - begin)
+        assert "exited with code 137" in out.read_text() and "is wrong" not in out.read_text(), out.read_text()
 
 with podman_case("podman: Ctrl-C, a second one, and kill -9 of mpiexec leave no container"):
     with running(RUN, "sleep") as (process, out):

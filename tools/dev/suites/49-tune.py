@@ -82,6 +82,14 @@ for name, table, said in (
         assert result.err.count("tuning table") == 1, result
         assert all(one["origin"] != "tuned" for one in report["settings"]), report
 
+with suite.case("a pipe, a folder and rubbish in place of a table are one warning each, and nobody waits for them"):
+    pipe, rubbish = suite.tmp / "pipe", suite.tmp / "rubbish"
+    os.mkfifo(pipe)
+    rubbish.write_bytes(os.urandom(100_000) + b"[" * 900_000)
+    for path, said in ((pipe, "is not a file"), (suite.tmp, "is not a file"), (rubbish, "is damaged")):
+        result, _ = job(env={"ISTHMUS_TUNING": path})
+        assert result.err.count(f"{path} {said}") == 1 and result.err.count("tuning table") == 1, result
+
 with suite.case("a table that is not there is one warning"):
     result, _ = job(env={"ISTHMUS_TUNING": suite.tmp / "nowhere"})
     assert result.err.count("nowhere cannot be read (No such file") == 1, result

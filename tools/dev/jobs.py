@@ -1,0 +1,63 @@
+"""Jobs that run on while a test does something to them, and what is left of them.
+
+    with running([mpiexec, ...], suite.tmp / "out", said="up ", times=2) as (process, out):
+        process.kill()
+    vanish(lambda: marked_processes("MARK=1"))
+"""
+
+import contextlib
+import os
+import subprocess
+import time
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def running(command, output, *, said, times, seconds=20.0, env=None):
+    """The process of a job, as soon as it has `said` something so many `times`, and the file `output` to which all goes that it
+    says. Killed at the end if it still runs. `env` adds to the environment."""
+    out = Path(output)
+    with open(out, "w") as file:
+        variables = {**os.environ, **{name: str(value) for name, value in (env or {}).items()}}
+        process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=variables)
+    try:
+        end = time.monotonic() + seconds
+        while out.read_text().count(said) < times:
+            assert time.monotonic() < end and process.poll() is None, out.read_text()
+            time.sleep(0.02)
+        yield process, out
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def vanish(find, seconds=5.0):
+    """Waits until `find()` finds nothing."""
+    end = time.monotonic() + seconds
+    while (found := find()) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not found, found
+
+
+def marked_processes(mark):
+    """Processes with `mark` ("NAME=VALUE") in their environment that still run: {pid: command line}."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def shared_files():
+    """Files of ours in /dev/shm."""
+    return {path for path in Path("/dev/shm").iterdir() if "isthmus" in path.name} if Path("/dev/shm").exists() else set()
+
+
+def segments():
+    """The ids of the System V segments of this IPC namespace."""
+    table = Path("/proc/sysvipc/shm")
+    return {line.split()[1] for line in table.read_text().splitlines()[1:]} if table.exists() else set()
