@@ -18,8 +18,11 @@ int explain(const std::vector<std::string>& command, bool json);
 
 struct TuneOptions {
   bool quick = false;
-  std::string output;  ///< file of the table; empty: where jobs look for it
-  std::string plot;    ///< prefix of the names of the drawings; empty: none
+  std::string output;    ///< file of the table; empty: where jobs look for it
+  std::string plot;      ///< prefix of the names of the drawings; empty: none
+  std::string from;      ///< a table to draw instead of measuring; empty: measure
+  std::string hosts;     ///< "a,b": the network is measured between these; empty: within this machine
+  std::string launcher;  ///< as mpiexec's
 };
 /// `isthmus tune`
 int tune(const TuneOptions& options);

@@ -1,14 +1,17 @@
 # title: the tuning table, the settings, and what explain tells machines
 # timeout: 300
+import contextlib
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, "tools/dev")
-from suite import PREFIX, Suite
+from suite import PREFIX, VENV, Skip, Suite
 
 suite = Suite("tune")
 ISTHMUS = PREFIX / "bin/isthmus"
@@ -43,9 +46,96 @@ with suite.case("tune --quick writes a table of this machine, with a reason for 
     result = suite.run([ISTHMUS, "tune", "--quick", "--output", TABLE], env=CONFIG, timeout=150)
     suite.expect(result, status=0, out=r"-> ISTHMUS_EAGER_LIMIT = \d+ \((tuned|the default)\): ")
     good = json.loads(TABLE.read_text())
-    assert good["isthmus_tuning"] == 1 and len(good["values"]) == 6, good
+    assert good["isthmus_tuning"] == 1 and len(good["values"]) == len(good["curves"]) in (6, 7), good
     assert all(value["why"] and value["origin"] in ("tuned", "default") for value in good["values"].values()), good
     assert list(TABLE.parent.glob("tuning.json.*")) == []
+    assert "\033" not in result.err and "left" not in result.err, result
+
+with suite.case("the network's eager limit is measured over the network, on one machine or between two hosts"):
+    if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+        assert "ISTHMUS_NETWORK_EAGER_LIMIT is not measured: " in result.out, result
+        raise Skip("this build has no network")
+    network = good["curves"][-1]
+    assert network["decides"] == "ISTHMUS_NETWORK_EAGER_LIMIT" and "within this machine: " in network["name"], network
+    assert good["values"]["ISTHMUS_NETWORK_EAGER_LIMIT"]["value"] >= 16384, "a machine alone lowers nothing"
+    launcher = suite.tmp / "launcher"
+    launcher.write_text(f'#!/bin/sh\necho "$1" >> {suite.tmp}/called\nexec sh -c "$2"\n')
+    launcher.chmod(0o755)
+    between = suite.tmp / "between.json"
+    command = [ISTHMUS, "tune", "--quick", "--output", between, "--hosts", "oak,elm", "--launcher", launcher]
+    suite.expect(suite.run(command, env=CONFIG, timeout=150), status=0, out="network's eager limit, between oak,elm: ")
+    assert set((suite.tmp / "called").read_text().split()) == {"oak", "elm"}
+    between.unlink()
+    command[-1] = "false"
+    suite.expect(suite.run(command, env=CONFIG, timeout=60), status=1, err=r"no two ranks on oak,elm: .*\w")
+    assert not between.exists()
+    suite.expect(suite.run([ISTHMUS, "tune", "--hosts", "oak"], env=CONFIG), status=2, err="is not two hosts")
+
+DRAWING = {**CONFIG, "PATH": f"{VENV}/bin:{os.environ['PATH']}"}
+
+with suite.case("a table is drawn as PNG and as SVG, with each curve's name"):
+    prefix = suite.tmp / "curves"
+    drawn = suite.run([ISTHMUS, "tune", "--from", TABLE, "--plot", prefix], env=DRAWING, timeout=60)
+    suite.expect(drawn, status=0, out=rf"^Drawn: {prefix}\.png and {prefix}\.svg$")
+    png, svg = prefix.with_suffix(".png").read_bytes(), prefix.with_suffix(".svg").read_text()
+    assert png.startswith(b"\x89PNG\r\n\x1a\n") and len(png) > 50_000, png[:16]
+    assert svg.startswith("<?xml") and svg.rstrip().endswith("</svg>"), svg[:80]
+    for curve in good["curves"]:
+        assert curve["name"] in re.sub(r"&#x27;|&apos;", "'", svg), curve["name"]
+        origin = good["values"][curve["decides"]]["origin"]
+        assert f"({'tuned' if origin == 'tuned' else 'the default'})" in svg, curve
+    assert good["machine"]["processor"] in svg and good["made"] in svg
+
+with suite.case("what cannot be drawn is one sentence"):
+    (suite.tmp / "other.json").write_text('{"values": {}}')
+    other = suite.run([ISTHMUS, "tune", "--from", suite.tmp / "other.json", "--plot", prefix], env=DRAWING, timeout=60)
+    suite.expect(other, status=1, err=r"^isthmus: nothing is drawn: \S+other.json is no table")
+    nowhere = suite.run([ISTHMUS, "tune", "--from", TABLE, "--plot", suite.tmp / "no/folder"], env=DRAWING, timeout=60)
+    suite.expect(nowhere, status=1, err=r"^isthmus: nothing is drawn: No such file or directory: ")
+    assert "Traceback" not in other.err + nowhere.err, (other, nowhere)
+    suite.expect(suite.run([ISTHMUS, "tune", "--from", TABLE], env=CONFIG), status=2, err="--plot")
+
+with suite.case("without matplotlib the table is written, and the remedy named before and after"):
+    broken = suite.tmp / "broken"
+    broken.mkdir()
+    (broken / "matplotlib.py").write_text("raise ImportError('not here')")
+    table = suite.tmp / "undrawn.json"
+    command = [ISTHMUS, "tune", "--quick", "--output", table, "--plot", suite.tmp / "undrawn"]
+    result = suite.run(command, env={**CONFIG, "PYTHONPATH": broken}, timeout=150)
+    suite.expect(result, status=1, out="^Written: ", err=r"no matplotlib, .*python3-matplotlib.*\n.*tune --from TABLE --plot PREFIX")
+    assert result.err.count("python3-matplotlib") == 2 and json.loads(table.read_text())["values"], result
+    assert not list(suite.tmp.glob("undrawn.[ps]*"))
+
+
+def on_a_terminal(command, seconds):
+    """What a command shows on a terminal of 60 columns within that time; it is interrupted then."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update({name: str(value) for name, value in CONFIG.items()})
+        subprocess.run(["stty", "cols", "60"], check=True)
+        os.execv(command[0], list(map(str, command)))
+    shown = b""
+    end = time.monotonic() + seconds
+    with open(terminal, "rb", buffering=0) as screen:
+        while time.monotonic() < end and b" left" not in shown:
+            try:
+                shown += screen.read(4096)
+            except OSError:
+                break
+        os.kill(pid, signal.SIGINT)
+        with contextlib.suppress(OSError):
+            while screen.read(4096):
+                pass
+    os.waitpid(pid, 0)
+    return shown.decode()
+
+
+with suite.case("on a terminal a bar tells which curve, how far and how long; it fits"):
+    shown = on_a_terminal([ISTHMUS, "tune", "--output", suite.tmp / "seen.json"], 60)
+    lines = re.findall(r"\r\x1b\[K([^\r]*)", shown)
+    assert re.match(r"\[#* *\] 1 of \d+: receiver reads, or both", lines[0]), shown
+    assert any(re.match(r"\[#* *\] \d+ of \d+, about \d+ (s|min) left: r", line) for line in lines), shown
+    assert max(map(len, lines)) < 60, lines
 
 good["values"]["ISTHMUS_EAGER_LIMIT"] = {"value": 32768, "origin": "tuned", "why": "a test"}
 good["values"]["ISTHMUS_FRAGMENT"] = {"value": 8192, "origin": "default", "why": "a test"}
