@@ -7,7 +7,8 @@
 namespace isthmus::tool {
 
 /// `isthmus info`: this machine, and what it means for each way to carry a message.
-int print_machine();
+/// With `json` as one object.
+int print_machine(bool json);
 /// `isthmus info --settings`
 int print_settings();
 /// `isthmus info --coverage [CHAPTER]`: what of MPI 5.0 is implemented; with the names of those that are not,

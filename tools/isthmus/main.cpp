@@ -97,6 +97,10 @@ int main(int count, char** arguments) try {
           ->expected(0, 1)
           ->excludes(settings_flag);
 
+  info->add_flag("--json", json, "This machine as one JSON object")
+      ->excludes(settings_flag)
+      ->excludes(coverage_option);
+
   CLI::App* explain = app.add_subcommand("explain",
                                          "Run a command; its MPI jobs tell at their end which way messages "
                                          "took between each pair of ranks, and why");
@@ -118,7 +122,7 @@ int main(int count, char** arguments) try {
     return 2;
   }
   if (*coverage_option) return isthmus::tool::print_coverage(chapter);
-  return settings ? isthmus::tool::print_settings() : isthmus::tool::print_machine();
+  return settings ? isthmus::tool::print_settings() : isthmus::tool::print_machine(json);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "isthmus: %s\n", error.what());
   return 1;

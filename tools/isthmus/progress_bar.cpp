@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace isthmus::tool {
@@ -19,7 +20,7 @@ std::size_t terminal_columns() {
 }
 
 std::string duration_text(std::chrono::duration<double> time) {
-  const auto seconds = static_cast<long>(time.count() + 0.5);
+  const auto seconds = std::lround(time.count());
   return seconds >= 90 ? fmt::format("{} min", (seconds + 30) / 60) : fmt::format("{} s", seconds);
 }
 
@@ -50,9 +51,9 @@ void ProgressBar::begin_job(const std::string& what) {
   shown_ = true;
 }
 
-void ProgressBar::hide() {
+void ProgressBar::hide() noexcept {
   if (!shown_) return;
-  fmt::print(stderr, "\r\033[K");
+  std::fputs("\r\033[K", stderr);
   std::fflush(stderr);
   shown_ = false;
 }

@@ -18,7 +18,7 @@ class ProgressBar {
   /// The next job begins.
   void begin_job(const std::string& what);
   /// Takes the bar away, so that something else can be printed; the next job shows it again.
-  void hide();
+  void hide() noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;

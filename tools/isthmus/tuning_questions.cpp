@@ -118,7 +118,7 @@ std::vector<Question> further_questions(std::uint64_t split_from) {
 }
 
 Question network_question(const NetworkPair& pair) {
-  const std::vector<std::uint64_t> sizes{8 * kib,   16 * kib,  32 * kib,  64 * kib,
+  const std::vector<std::uint64_t> sizes{8 * kib,   16 * kib,  32 * kib, 64 * kib,
                                          128 * kib, 256 * kib, 512 * kib};
   const auto usual = std::ranges::upper_bound(sizes, pair.eager_limit) - sizes.begin();
   Question question = crossing(
