@@ -202,6 +202,43 @@ with suite.case("a pair that plays ping-pong stays in the latency column"):
     assert one["workload"]["kind"] != "bandwidth" and one["workload"]["eager_limit"] == 4096, one
     assert "eager" not in [way["protocol"] for way in one["traffic"]], one
 
+# Says at its end how often it has let others run, beyond what starting and ending take.
+YIELDS = r"""
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+static long yields;
+int sched_yield(void) { ++yields; return 0; }
+int main(int argc, char** argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1) {
+    usleep(200000);
+    MPI_Send(&rank, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+  } else {
+    const long before = yields;
+    MPI_Recv(&rank, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    printf("%ld yields\n", yields - before);
+  }
+  MPI_Finalize();
+}
+"""
+
+with suite.case("a waiting rank polls for ISTHMUS_SPIN_MICROSECONDS before it lets others run"):
+    source = suite.tmp / "yields.c"
+    source.write_text(YIELDS)
+    program = suite.tmp / "yields"
+    suite.expect(suite.run([PREFIX / "bin/mpicc", "-rdynamic", source, "-o", program], timeout=60))
+    counts = {}
+    for microseconds in (0, 50, 1_000_000):
+        variables = ["-x", "ISTHMUS_IDLE=spin", "-x", f"ISTHMUS_SPIN_MICROSECONDS={microseconds}"]
+        result = suite.expect(suite.run([MPIEXEC, "-n", 2, *variables, program], env=CONFIG, timeout=30), out=r"^\d+ yields$")
+        counts[microseconds] = int(result.out.split()[0])
+    assert counts[0] > 1000 and counts[50] > 1000 and counts[1_000_000] == 0, counts
+
 with suite.case("an interrupted tune leaves nothing half-written"):
     target = suite.tmp / "interrupted.json"
     environment = {**os.environ, "XDG_CONFIG_HOME": str(CONFIG["XDG_CONFIG_HOME"])}
