@@ -11,6 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, "tools/dev")
+from namespaces import Hosts, why_not
 from suite import PREFIX, VENV, Skip, Suite
 
 suite = Suite("tune")
@@ -18,6 +19,7 @@ ISTHMUS = PREFIX / "bin/isthmus"
 MPIEXEC = PREFIX / "bin/mpiexec"
 PAIR = PREFIX / "libexec/isthmus/measure_pair"
 TABLE = suite.tmp / "tuning.json"
+no_hosts = why_not()
 CONFIG = {"XDG_CONFIG_HOME": suite.tmp / "config"}
 
 
@@ -70,6 +72,24 @@ with suite.case("the network's eager limit is measured over the network, on one 
     suite.expect(suite.run(command, env=CONFIG, timeout=60), status=1, err=r"no two ranks on oak,elm: .*\w")
     assert not between.exists()
     suite.expect(suite.run([ISTHMUS, "tune", "--hosts", "oak"], env=CONFIG), status=2, err="is not two hosts")
+
+with suite.case("between two hosts that are joined by a cable, their device is measured"):
+    if no_hosts or not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+        raise Skip(no_hosts or "this build has no network")
+    with Hosts(2) as hosts:
+        command = [*hosts.head, ISTHMUS, "tune", "--quick", "--output", suite.tmp / "cable.json"]
+        command += ["--hosts", "h1,h2", "--launcher", hosts.launcher]
+        suite.expect(suite.run(command, env=CONFIG, timeout=150), status=0, out="between h1,h2: tcp on eth0")
+
+with suite.case("explain tells the limit of messages to another host that go eagerly, which the network has chosen"):
+    if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+        raise Skip("this build has no network")
+    here = ["--hosts", "a,b", "--launcher", launcher, "-x", "ISTHMUS_LOCALITY=static", "-x", "UCX_TLS=tcp"]
+    for variables, limit in (([], 131072), (["-x", "ISTHMUS_NETWORK_EAGER_LIMIT=32K"], 32768)):
+        command = [ISTHMUS, "explain", "--json", "mpiexec", "-n", 2, *here, *variables, PAIR, "latency", 3, 8]
+        result = suite.expect(suite.run(command, env=CONFIG, timeout=60), status=0)
+        steps = json.loads(result.err.splitlines()[-1])["ranks"][0]["peers"][1]["steps"]
+        assert [step["up_to"] for step in steps] == [limit, None], steps
 
 DRAWING = {**CONFIG, "PATH": f"{VENV}/bin:{os.environ['PATH']}"}
 
