@@ -89,7 +89,9 @@ Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload
   if (payload.bytes <= peer.eager_limit && mode == SendMode::standard && peer.waiting.empty() &&
       emit_eager(peer, target, payload, nullptr)) {
     after_publish(peer);
-    if (traced) trace_send(peer, start);  // not before: the receiver would wait for it
+    // Not before: the receiver would wait for it. 1 KiB one way, the least of 31 runs: 461 ns counted before,
+    // 446 after, 443 not counted.
+    if (traced) trace_send(peer, start);
     return nullptr;
   }
   Request* send = make_send(target, payload, mode);

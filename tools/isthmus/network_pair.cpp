@@ -24,10 +24,16 @@ Json report_in(const std::string& text) {
   return {};
 }
 
-/// The first line of what a failed job has said.
+/// What a failed job has said: the first line that is MPI's or mpiexec's own, since hosts may greet; else the
+/// first.
 std::string complaint(const std::string& text) {
-  const std::string line = text.substr(0, text.find('\n'));
-  return line.empty() ? "the job has failed without a word" : line;
+  std::istringstream lines(text);
+  std::string first;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.contains("MPI_") || line.contains("mpiexec: ")) return line;
+    if (first.empty()) first = line;
+  }
+  return first.empty() ? "the job has failed without a word" : first;
 }
 
 }  // namespace

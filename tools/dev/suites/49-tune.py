@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ suite = Suite("tune")
 ISTHMUS = PREFIX / "bin/isthmus"
 MPIEXEC = PREFIX / "bin/mpiexec"
 PAIR = PREFIX / "libexec/isthmus/measure_pair"
+NETWORK = PREFIX / "lib/isthmus/libisthmus_network.so"
 TABLE = suite.tmp / "tuning.json"
 no_hosts = why_not()
 CONFIG = {"XDG_CONFIG_HOME": suite.tmp / "config"}
@@ -53,36 +55,37 @@ with suite.case("tune --quick writes a table of this machine, with a reason for 
     assert list(TABLE.parent.glob("tuning.json.*")) == []
     assert "\033" not in result.err and "left" not in result.err, result
 
-with suite.case("the network's eager limit is measured over the network, on one machine or between two hosts"):
-    if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
-        assert "ISTHMUS_NETWORK_EAGER_LIMIT is not measured: " in result.out, result
+# A launcher whose hosts are all this machine.
+launcher = suite.tmp / "launcher"
+launcher.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+launcher.chmod(0o755)
+
+with suite.case("the network's eager limit is measured over the network, on one machine"):
+    if not NETWORK.exists():
         raise Skip("this build has no network")
     network = good["curves"][-1]
     assert network["decides"] == "ISTHMUS_NETWORK_EAGER_LIMIT" and "within this machine: " in network["name"], network
     assert good["values"]["ISTHMUS_NETWORK_EAGER_LIMIT"]["value"] >= 16384, "a machine alone lowers nothing"
-    launcher = suite.tmp / "launcher"
-    launcher.write_text(f'#!/bin/sh\necho "$1" >> {suite.tmp}/called\nexec sh -c "$2"\n')
-    launcher.chmod(0o755)
-    between = suite.tmp / "between.json"
-    command = [ISTHMUS, "tune", "--quick", "--output", between, "--hosts", "oak,elm", "--launcher", launcher]
-    suite.expect(suite.run(command, env=CONFIG, timeout=150), status=0, out="network's eager limit, between oak,elm: ")
-    assert set((suite.tmp / "called").read_text().split()) == {"oak", "elm"}
-    between.unlink()
-    command[-1] = "false"
-    suite.expect(suite.run(command, env=CONFIG, timeout=60), status=1, err=r"no two ranks on oak,elm: .*\w")
-    assert not between.exists()
+
+with suite.case("and between two hosts, by a launcher"):
+    if not NETWORK.exists():
+        raise Skip("this build has no network")
+    table = suite.tmp / "between.json"
+    with contextlib.ExitStack() as stack:
+        before, names, reach, device = [], "oak,elm", launcher, ""
+        if not no_hosts:
+            hosts = stack.enter_context(Hosts(2))
+            before, names, reach, device = hosts.head, "h1,h2", hosts.launcher, "tcp on eth0"
+        command = [*before, ISTHMUS, "tune", "--quick", "--output", table, "--hosts", names, "--launcher"]
+        suite.expect(suite.run([*command, reach], env=CONFIG, timeout=150), status=0, out=f"between {names}: {device}")
+        assert "ISTHMUS_NETWORK_EAGER_LIMIT" in json.loads(table.read_text())["values"]
+        table.unlink()
+        suite.expect(suite.run([*command, "false"], env=CONFIG, timeout=60), status=1, err=rf"no two ranks on {names}: .*\w")
+        assert not table.exists()
     suite.expect(suite.run([ISTHMUS, "tune", "--hosts", "oak"], env=CONFIG), status=2, err="is not two hosts")
 
-with suite.case("between two hosts that are joined by a cable, their device is measured"):
-    if no_hosts or not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
-        raise Skip(no_hosts or "this build has no network")
-    with Hosts(2) as hosts:
-        command = [*hosts.head, ISTHMUS, "tune", "--quick", "--output", suite.tmp / "cable.json"]
-        command += ["--hosts", "h1,h2", "--launcher", hosts.launcher]
-        suite.expect(suite.run(command, env=CONFIG, timeout=150), status=0, out="between h1,h2: tcp on eth0")
-
 with suite.case("explain tells the limit of messages to another host that go eagerly, which the network has chosen"):
-    if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+    if not NETWORK.exists():
         raise Skip("this build has no network")
     here = ["--hosts", "a,b", "--launcher", launcher, "-x", "ISTHMUS_LOCALITY=static", "-x", "UCX_TLS=tcp"]
     for variables, limit in (([], 131072), (["-x", "ISTHMUS_NETWORK_EAGER_LIMIT=32K"], 32768)):
@@ -115,16 +118,28 @@ with suite.case("what cannot be drawn is one sentence"):
     assert "Traceback" not in other.err + nowhere.err, (other, nowhere)
     suite.expect(suite.run([ISTHMUS, "tune", "--from", TABLE], env=CONFIG), status=2, err="--plot")
 
+# An installation and a machine that lack both.
+alone = suite.tmp / "alone"
+shutil.copytree(PREFIX, alone, symlinks=True)
+(alone / NETWORK.relative_to(PREFIX)).unlink(missing_ok=True)
+(alone / "matplotlib.py").write_text("raise ImportError('not here')")
+undrawn = suite.tmp / "undrawn.json"
+ALONE = [alone / "bin/isthmus", "tune", "--quick", "--output", undrawn]
+
 with suite.case("without matplotlib the table is written, and the remedy named before and after"):
-    broken = suite.tmp / "broken"
-    broken.mkdir()
-    (broken / "matplotlib.py").write_text("raise ImportError('not here')")
-    table = suite.tmp / "undrawn.json"
-    command = [ISTHMUS, "tune", "--quick", "--output", table, "--plot", suite.tmp / "undrawn"]
-    result = suite.run(command, env={**CONFIG, "PYTHONPATH": broken}, timeout=150)
+    command = [*ALONE, "--plot", suite.tmp / "undrawn"]
+    result = suite.run(command, env={**CONFIG, "PYTHONPATH": alone}, timeout=150)
     suite.expect(result, status=1, out="^Written: ", err=r"no matplotlib, .*python3-matplotlib.*\n.*tune --from TABLE --plot PREFIX")
-    assert result.err.count("python3-matplotlib") == 2 and json.loads(table.read_text())["values"], result
+    assert result.err.count("python3-matplotlib") == 2 and json.loads(undrawn.read_text())["values"], result
     assert not list(suite.tmp.glob("undrawn.[ps]*"))
+
+with suite.case("without the network's library everything else is measured, and the reason told; --hosts is refused"):
+    suite.expect(result, status=None, out=r"^ISTHMUS_NETWORK_EAGER_LIMIT is not measured: .*libucx-dev")
+    assert "ISTHMUS_NETWORK_EAGER_LIMIT" not in json.loads(undrawn.read_text())["values"]
+    undrawn.unlink()
+    result = suite.run([*ALONE, "--hosts", "a,b", "--launcher", launcher], env=CONFIG, timeout=60)
+    suite.expect(result, status=1, err="^isthmus: no two ranks on a,b: .*libucx-dev")
+    assert not undrawn.exists()
 
 
 def on_a_terminal(command, seconds):
