@@ -143,7 +143,9 @@ constexpr auto table = std::to_array<Setting>({
                                                            : "sleep");
      }},
     {"ISTHMUS_SPIN_MICROSECONDS", "0 to 1000000",
-     "How long a rank that may sleep polls and yields before it does.",
+     "How long a waiting rank polls before it lets others run between its looks. Ranks that share cores do "
+     "at "
+     "once.",
      [](Settings& s, std::string_view text) {
        return assign(s.spin_microseconds, parse_number(text), 0, 1'000'000);
      },

@@ -60,7 +60,7 @@ struct Settings {
   std::uint32_t fragment = 0;
   /// ISTHMUS_IDLE: one policy for the whole job, so it must be set where mpiexec sees it.
   IdleSetting idle = IdleSetting::automatic;
-  /// ISTHMUS_SPIN_MICROSECONDS: with IDLE=sleep, how long a waiting rank polls and yields before it sleeps.
+  /// ISTHMUS_SPIN_MICROSECONDS: how long a waiting rank that has a core polls before it yields between looks.
   std::uint32_t spin_microseconds = 50;
   /// ISTHMUS_CMA
   CmaSetting cma = CmaSetting::automatic;

@@ -55,7 +55,7 @@ Target target_of(const Request& send) {
 
 }  // namespace
 
-Request* Engine::start_send(const Target& target, const Payload& payload, SendMode mode) {
+Request* Engine::start_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
   if (target.peer == rank_) return send_to_self(target, payload, mode);
   Peer& peer = this->peer(target.peer);
   if (payload.bytes <= wire::inline_capacity && mode == SendMode::standard && peer.out.open() &&
@@ -72,12 +72,12 @@ Request* Engine::start_send(const Target& target, const Payload& payload, SendMo
     after_publish(peer);
     return nullptr;
   }
-  return start_send_slow(peer, target, payload, mode);
+  return start_send_slow(peer, target, payload, mode, start);
 }
 
-Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode) {
+Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode,
+                                 Start start) {
   if (!peer.is_local()) return remote_->start_send(peer, target, payload, mode);
-  if (payload.bytes > wire::inline_capacity) trace_send(peer);
   if (!peer.out.open()) connect(peer);
   if (!peer.out.open()) {
     Request* send = make_send(target, payload, mode);
@@ -85,25 +85,30 @@ Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload
     finish(*send);
     return send;
   }
+  const bool traced = payload.bytes > wire::inline_capacity;
   if (payload.bytes <= peer.eager_limit && mode == SendMode::standard && peer.waiting.empty() &&
       emit_eager(peer, target, payload, nullptr)) {
     after_publish(peer);
+    // Not before: the receiver would wait for it. 1 KiB one way, the least of 31 runs: 461 ns counted before,
+    // 446 after, 443 not counted.
+    if (traced) trace_send(peer, start);
     return nullptr;
   }
   Request* send = make_send(target, payload, mode);
   send->peer = &peer;
   if (peer.waiting.empty() && emit(peer, *send)) {
     after_publish(peer);
-    return send;
+  } else {
+    send->unsent = true;
+    peer.waiting.push_back(send);
+    list(peer);
   }
-  send->unsent = true;
-  peer.waiting.push_back(send);
-  list(peer);
+  if (traced) trace_send(peer, start);
   return send;
 }
 
-void Engine::trace_send(Peer& peer) noexcept {
-  if (!peer.workload.started()) return;
+void Engine::trace_send(Peer& peer, Start start) noexcept {
+  if (!peer.workload.started(start)) return;
   peer.eager_limit = peer.workload.workload() == Workload::bandwidth ? bandwidth_eager_limit_ : eager_limit_;
 }
 
@@ -191,8 +196,7 @@ bool Engine::emit_pieces(Peer& peer, wire::CellHeader header, const wire::EagerH
 }
 
 int Engine::send(const Target& target, const Payload& payload, SendMode mode) {
-  if (payload.bytes > wire::inline_capacity) peer(target.peer).workload.blocking();
-  Request* request = start_send(target, payload, mode);
+  Request* request = start_send(target, payload, mode, Start::blocking);
   if (!request) [[likely]]
     return 0;
   wait(*request);
@@ -236,8 +240,7 @@ Status Engine::receive(MatchContext& context, int source, int tag, const Payload
 Status Engine::send_receive(const Target& target, const Payload& out, MatchContext& context, int source,
                             int tag, const Payload& in) {
   Request* receive = start_receive(context, source, tag, in);
-  if (out.bytes > wire::inline_capacity) peer(target.peer).workload.blocking();
-  Request* send = start_send(target, out);
+  Request* send = start_send(target, out, SendMode::standard, Start::blocking);
   wait(*receive);
   const Status status = receive->status;
   requests_.give_back(receive);

@@ -69,7 +69,8 @@ class Engine {
 
   /// Starts a send. Returns null if it is already complete and the buffer may be reused, which is the rule
   /// for small messages; otherwise a request that the caller gives back with `free`.
-  Request* start_send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard);
+  Request* start_send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard,
+                      Start start = Start::nonblocking);
   /// Sends and returns when the buffer may be reused. The result is the error of the request.
   int send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard);
 
@@ -200,10 +201,11 @@ class Engine {
   void finish(Request& request);
 
   // eager.cpp
-  Request* start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode);
+  Request* start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode,
+                           Start start);
   Request* make_send(const Target& target, const Payload& payload, SendMode mode);
   /// Counts a send of more bytes than an envelope takes along; the peer's plan changes with its workload.
-  void trace_send(Peer& peer) noexcept;
+  void trace_send(Peer& peer, Start start) noexcept;
   bool emit(Peer& peer, Request& send);
   bool emit_eager(Peer& peer, const Target& target, const Payload& payload, const Request* synchronous);
   Request* send_to_self(const Target& target, const Payload& payload, SendMode mode);

@@ -56,10 +56,16 @@ class Peer {
   std::uint32_t slot = no_slot;  ///< in the region; none where the peer is on another host
   [[nodiscard]] bool is_local() const noexcept { return slot != no_slot; }
   RingWriter out;  ///< open from the first message to the peer on
-  RingReader in;   ///< open once the peer has announced its ring
+
+  // What each send looks at, side by side.
+  Queue<Request, &Request::queued> waiting;  ///< sends whose envelope has not left, in order
+  std::uint32_t eager_limit = 0;             ///< of sends to the peer, from the column of its workload
+  std::uint32_t last_piece = 0;  ///< bytes last written to the byte ring, the guess for the next message
+  WorkloadTrace workload;        ///< of the sends to the peer
+
+  RingReader in;  ///< open once the peer has announced its ring
 
   std::deque<ControlCell> control;             ///< first to go when there is room
-  Queue<Request, &Request::queued> waiting;    ///< sends whose envelope has not left, in order
   Queue<Request, &Request::queued> streaming;  ///< sends whose fragments are leaving
   bool listed = false;                         ///< in the engine's list of peers with something to send
 
@@ -67,7 +73,6 @@ class Peer {
   Request* incoming_receive = nullptr;
   UnexpectedMessage* incoming_message = nullptr;
   std::uint64_t incoming_left = 0;
-  std::uint32_t last_piece = 0;  ///< bytes last written to the byte ring, the guess for the next message
 
   std::uint8_t shares_held = 0;  ///< one bit for each `wire::Share` of `in` that a receive still looks at
 
@@ -77,9 +82,6 @@ class Peer {
   Reach pull = std::unexpected(Reason{"not tried yet"});
   Reach push = std::unexpected(Reason{"not tried yet"});
   Plan plan;  ///< for messages from the peer; its eager part holds for both directions
-
-  WorkloadTrace workload;         ///< of the sends to the peer
-  std::uint32_t eager_limit = 0;  ///< of sends to the peer, from the column of its workload
 
   static_assert(wire::shares_per_ring <= 8 * sizeof shares_held);
 

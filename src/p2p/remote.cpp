@@ -63,6 +63,7 @@ Result<> Remote::connect(Peer& peer) {
   if (!address) return std::unexpected(std::move(address).error());
   ISTHMUS_TRY(port_->connect(peer.id, std::as_bytes(std::span(*address))));
   peer.connected = true;
+  peer.plan = Plan({.remote = true, .eager_limit = port_->eager_limit(peer.id)});  // known only now
   return {};
 }
 

@@ -6,6 +6,9 @@
 
 namespace isthmus {
 
+/// How MPI was called for a message.
+enum class Start : std::uint8_t { nonblocking, blocking };
+
 /// What a rank's sends to a peer wait for.
 enum class Workload : std::uint8_t {
   unknown,    ///< too few messages so far
@@ -25,10 +28,11 @@ class WorkloadTrace {
   static constexpr std::uint32_t bandwidth_from = 60;  ///< per cent nonblocking
   static constexpr std::uint32_t latency_to = 40;
 
-  /// The next message is blocking; before its `started`.
-  void blocking() noexcept { ++blocking_; }
-  /// A message is sent. True if the workload is another one from it on.
-  bool started() noexcept { return ++started_ % window == 0 && decide(); }
+  /// A message was sent. True if the workload is another one from the next on.
+  bool started(Start start) noexcept {
+    blocking_ += static_cast<std::uint32_t>(start);
+    return ++started_ % window == 0 && decide();
+  }
 
   [[nodiscard]] Workload workload() const noexcept { return workload_; }
   /// Messages before the workload became what it is.

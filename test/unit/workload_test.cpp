@@ -9,8 +9,7 @@ namespace {
 int window(WorkloadTrace& trace, std::uint32_t blocking) {
   int changes = 0;
   for (std::uint32_t i = 0; i < WorkloadTrace::window; ++i) {
-    if (i < blocking) trace.blocking();
-    changes += trace.started();
+    changes += trace.started(i < blocking ? Start::blocking : Start::nonblocking);
   }
   return changes;
 }
@@ -22,7 +21,7 @@ constexpr std::uint32_t per_cent(std::uint32_t share) {
 TEST(Workload, IsUnknownForTheFirstMessages) {
   WorkloadTrace trace;
   for (std::uint32_t i = 1; i < WorkloadTrace::window; ++i)
-    EXPECT_FALSE(trace.started());
+    EXPECT_FALSE(trace.started(Start::blocking));
   EXPECT_EQ(trace.workload(), Workload::unknown);
   EXPECT_EQ(trace.text(), "");
 }

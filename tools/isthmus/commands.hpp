@@ -7,7 +7,8 @@
 namespace isthmus::tool {
 
 /// `isthmus info`: this machine, and what it means for each way to carry a message.
-int print_machine();
+/// With `json` as one object.
+int print_machine(bool json);
 /// `isthmus info --settings`
 int print_settings();
 /// `isthmus info --coverage [CHAPTER]`: what of MPI 5.0 is implemented; with the names of those that are not,
@@ -18,8 +19,11 @@ int explain(const std::vector<std::string>& command, bool json);
 
 struct TuneOptions {
   bool quick = false;
-  std::string output;  ///< file of the table; empty: where jobs look for it
-  std::string plot;    ///< prefix of the names of the drawings; empty: none
+  std::string output;    ///< file of the table; empty: where jobs look for it
+  std::string plot;      ///< prefix of the names of the drawings; empty: none
+  std::string from;      ///< a table to draw instead of measuring; empty: measure
+  std::string hosts;     ///< "a,b": the network is measured between these; empty: within this machine
+  std::string launcher;  ///< as mpiexec's
 };
 /// `isthmus tune`
 int tune(const TuneOptions& options);

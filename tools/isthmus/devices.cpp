@@ -1,17 +1,14 @@
-#include "devices.hpp"
-
 #include <fmt/format.h>
-#include <sys/statvfs.h>
+#include <net/if.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
-#include "base/plugin.hpp"
-#include "channel/network/plugin.hpp"
+#include "gpus.hpp"
+#include "machine_facts.hpp"
 
 namespace isthmus::tool {
 namespace {
@@ -27,80 +24,116 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return found;
 }
 
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  return std::getline(file, line) ? line : "";
+std::string joined(const std::vector<std::string>& texts, const std::string& none) {
+  return texts.empty() ? none : fmt::format("{}", fmt::join(texts, "; "));
 }
 
-std::string bytes_text(std::uint64_t bytes) {
-  return bytes >= (1U << 30)   ? fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1U << 30))
-         : bytes >= (1U << 20) ? fmt::format("{} MiB", bytes >> 20)
-                               : fmt::format("{} KiB", bytes >> 10);
+void add_gpus(Section& section) {
+  const Gpus gpus = find_gpus();
+  Json list = Json::array();
+  std::vector<std::string> texts;
+  for (const Gpu& gpu : gpus.all) {
+    list.push_back({{"name", gpu.name},
+                    {"uuid", gpu.uuid},
+                    {"bus", gpu.bus},
+                    {"bytes", gpu.bytes == 0 ? Json() : Json(gpu.bytes)},
+                    {"driver", gpus.driver}});
+    texts.push_back(
+        fmt::format("{} at {}{}", gpu.name, gpu.bus, gpu.bytes ? ", " + bytes_text(gpu.bytes) : ""));
+  }
+  if (!texts.empty()) texts.push_back("driver " + gpus.driver + "; MPI calls do not take GPU memory yet");
+  section.add("gpus", "GPUs", list, joined(texts, "none found"));
+}
+
+/// Memory that virtual machines of one host share: an ivshmem-plain device.
+void add_shared_memory_devices(Section& section) {
+  Json list = Json::array();
+  std::vector<std::string> texts;
+  for (const fs::path& device : entries("/sys/bus/pci/devices")) {
+    if (first_line(device / "vendor") != "0x1af4" || first_line(device / "device") != "0x1110") continue;
+    std::error_code error;
+    const fs::path memory = device / "resource2";
+    const std::uint64_t bytes = fs::file_size(memory, error);
+    const bool usable = !error && ::access(memory.c_str(), R_OK | W_OK) == 0;
+    const std::string address = device.filename();
+    list.push_back({{"address", address}, {"bytes", error ? Json() : Json(bytes)}, {"usable", usable}});
+    texts.push_back(
+        fmt::format("{}: {}", address,
+                    error    ? "its memory cannot be seen: " + error.message()
+                    : usable ? bytes_text(bytes) + " in common with other virtual machines"
+                             : bytes_text(bytes) + ", but this user may not write to " + memory.string()));
+  }
+  section.add("ivshmem", list, joined(texts, "none found: virtual machines share no memory with this one"));
+}
+
+/// Of each port of each InfiniBand or RoCE device.
+void add_infiniband(Section& section) {
+  Json list = Json::array();
+  std::vector<std::string> texts;
+  for (const fs::path& device : entries("/sys/class/infiniband"))
+    for (const fs::path& port : entries(device / "ports")) {
+      const std::string name = fmt::format("{}:{}", device.filename().string(), port.filename().string());
+      const std::string layer = first_line(port / "link_layer");
+      const std::string state = first_line(port / "state");  // "4: ACTIVE"
+      const std::string rate = first_line(port / "rate");
+      const bool active = state.ends_with("ACTIVE");
+      list.push_back(
+          {{"port", name}, {"link_layer", layer}, {"state", state}, {"rate", rate}, {"active", active}});
+      texts.push_back(fmt::format("{} ({}, {}, {}){}", name, layer == "Ethernet" ? "RoCE" : layer,
+                                  state.substr(std::min(state.size(), state.find(' ') + 1)), rate,
+                                  active ? "" : ": carries nothing"));
+    }
+  if (!texts.empty() && !fs::exists("/dev/infiniband"))
+    texts.emplace_back("but /dev/infiniband is not here, as in containers that were not given it");
+  section.add("infiniband", "InfiniBand, RoCE", list,
+              joined(texts, "none found: transports rc and ud are not to be had"));
+}
+
+void add_interface(Section& section, Json& list, const fs::path& device) {
+  const std::string name = device.filename();
+  const std::string state = first_line(device / "operstate");
+  const std::string speed_text = first_line(device / "speed");
+  const std::string mtu_text = first_line(device / "mtu");
+  int speed = 0;  // Mbit/s; the kernel says -1 or an error where it does not know
+  std::from_chars(speed_text.data(), speed_text.data() + speed_text.size(), speed);
+  int mtu = 0;
+  std::from_chars(mtu_text.data(), mtu_text.data() + mtu_text.size(), mtu);
+  unsigned flags = 0;
+  const std::string flags_text = first_line(device / "flags");  // "0x1003"
+  if (flags_text.starts_with("0x"))
+    std::from_chars(flags_text.data() + 2, flags_text.data() + flags_text.size(), flags, 16);
+  const bool loopback = (flags & IFF_LOOPBACK) != 0;
+  list.push_back({{"name", name},
+                  {"state", state},
+                  {"megabits_per_second", speed > 0 ? Json(speed) : Json()},
+                  {"mtu", mtu},
+                  {"loopback", loopback}});
+  std::string text = loopback                ? "loopback: reaches this network namespace alone"
+                     : (flags & IFF_UP) != 0 ? "up: transport tcp"
+                                             : "down: carries nothing";
+  if (speed > 0) text += fmt::format(", {:g} Gbit/s", speed / 1000.0);
+  if (mtu > 0) text += fmt::format(", MTU {}", mtu);
+  section.add("interface_" + name, name, list.back(), text);
+}
+
+void add_interfaces(Section& section) {
+  Json list = Json::array();
+  for (const fs::path& device : entries("/sys/class/net")) {
+    std::error_code error;
+    if (fs::is_directory(device, error)) add_interface(section, list, device);  // not bonding_masters
+  }
+  if (list.empty()) section.add("interfaces", "network", list, "no interface: no messages to other hosts");
 }
 
 }  // namespace
 
-Row shared_memory_folder() {
-  struct statvfs status{};
-  if (::statvfs("/dev/shm", &status) != 0)
-    return {"/dev/shm", fmt::format("{}; jobs of mpiexec do not need it", std::strerror(errno))};
-  const std::uint64_t unit = status.f_frsize;
-  return {"/dev/shm", fmt::format("{} of {} free; jobs keep no memory in it, their regions are memfds",
-                                  bytes_text(status.f_bavail * unit), bytes_text(status.f_blocks * unit))};
-}
-
-std::vector<Row> network_devices() {
-  std::vector<Row> rows;
-  for (const fs::path& device : entries("/sys/class/infiniband"))
-    rows.emplace_back(device.filename(), "InfiniBand or RoCE: transports rc and ud");
-  for (const fs::path& device : entries("/sys/class/net")) {
-    std::error_code error;
-    if (!fs::is_directory(device, error)) continue;  // such as bonding_masters
-    const bool loopback = device.filename() == "lo";
-    const std::string state = first_line(device / "operstate");
-    rows.emplace_back(device.filename(), loopback ? "loopback: reaches this network namespace alone"
-                                                  : fmt::format("{}: transport tcp", state));
-  }
-  if (rows.empty()) rows.emplace_back("none", "no messages to other hosts");
-  return rows;
-}
-
-std::vector<Row> loadable_parts() {
-  constexpr PluginObject network{.file = "libisthmus_network.so",
-                                 .symbol = network::plugin_symbol,
-                                 .role = "the network library",
-                                 .foreign = "UCX",
-                                 .build_package = "libucx-dev",
-                                 .run_package = "libucx0"};
-  constexpr PluginObject pmix{.file = "libisthmus_pmix.so",
-                              .symbol = "isthmus_pmix_plugin",
-                              .role = "the library for launchers that speak PMIx",
-                              .foreign = "PMIx",
-                              .build_package = "libpmix-dev",
-                              .run_package = "libpmix2"};
-  const auto ucx = load_plugin(network);
-  const auto ranks = load_plugin(pmix);
-  return {{"network (UCX)",
-           ucx ? "loads: jobs on several hosts; which transport a pair takes, isthmus explain tells"
-               : "no jobs on several hosts: " + ucx.error().text()},
-          {"PMIx", ranks ? "loads: ranks of srun --mpi=pmix and of orterun"
-                         : "no ranks of srun --mpi=pmix and of orterun: " + ranks.error().text()}};
-}
-
-std::vector<Row> shared_devices() {
-  std::vector<Row> rows;
-  for (const fs::path& device : entries("/sys/bus/pci/devices")) {
-    if (first_line(device / "vendor") != "0x1af4" || first_line(device / "device") != "0x1110") continue;
-    std::error_code error;
-    const std::uint64_t bytes = fs::file_size(device / "resource2", error);
-    rows.emplace_back(device.filename(), error ? "ivshmem; its memory cannot be seen: " + error.message()
-                                               : "ivshmem, " + bytes_text(bytes) +
-                                                     ": memory in common with other virtual machines");
-  }
-  if (rows.empty())
-    rows.emplace_back("ivshmem", "no such device: virtual machines share no memory with this one");
-  return rows;
+Section device_facts() {
+  Section section{.key = "devices", .title = "Devices", .facts = {}};
+  add_gpus(section);
+  add_shared_memory_devices(section);
+  add_infiniband(section);
+  add_interfaces(section);
+  return section;
 }
 
 }  // namespace isthmus::tool

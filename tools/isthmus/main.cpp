@@ -28,6 +28,44 @@ std::vector<std::string> command_to_explain(int count, char** arguments, bool& j
   return words;
 }
 
+/// "a,b": two hosts, as mpiexec takes them.
+std::string two_hosts(const std::string& text) {
+  const std::size_t comma = text.find(',');
+  const bool two = comma != std::string::npos && comma > 0 && comma + 1 < text.size() &&
+                   text.find(',', comma + 1) == std::string::npos;
+  return two ? "" : "'" + text + "' is not two hosts: A,B";
+}
+
+CLI::App* add_tune(CLI::App& app, isthmus::tool::TuneOptions& options) {
+  CLI::App* tune = app.add_subcommand(
+      "tune", "Measure this machine with two ranks, and write a table of what suits it best");
+  CLI::Option* quick =
+      tune->add_flag("--quick", options.quick, "Few repetitions: seconds instead of minutes, and more noise");
+  CLI::Option* output =
+      tune->add_option("--output", options.output,
+                       "The table's file; without it, the one that your later jobs load by themselves")
+          ->type_name("FILE");
+  CLI::Option* hosts =
+      tune->add_option("--hosts", options.hosts,
+                       "Measure the network between these two hosts, as in mpiexec --hosts; without it, "
+                       "between two processes of this machine")
+          ->type_name("A,B")
+          ->check(CLI::Validator(two_hosts, "", "two hosts"));
+  tune->add_option("--launcher", options.launcher, "How to reach them, as in mpiexec --launcher")
+      ->type_name("CMD")
+      ->needs(hosts);
+  CLI::Option* plot =
+      tune->add_option("--plot", options.plot, "Also draw the curves: PREFIX.png and PREFIX.svg")
+          ->type_name("PREFIX");
+  tune->add_option("--from", options.from, "Measure nothing, draw the curves of this table (--plot)")
+      ->type_name("TABLE")
+      ->needs(plot)
+      ->excludes(quick)
+      ->excludes(output)
+      ->excludes(hosts);
+  return tune;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) try {
@@ -59,21 +97,17 @@ int main(int count, char** arguments) try {
           ->expected(0, 1)
           ->excludes(settings_flag);
 
+  info->add_flag("--json", json, "This machine as one JSON object")
+      ->excludes(settings_flag)
+      ->excludes(coverage_option);
+
   CLI::App* explain = app.add_subcommand("explain",
                                          "Run a command; its MPI jobs tell at their end which way messages "
                                          "took between each pair of ranks, and why");
   explain->footer("The command follows, with all its options: isthmus explain mpiexec -n 4 ./solver");
   explain->add_flag("--json", json, "One JSON object instead of text, as one line on stderr");
-  CLI::App* tune = app.add_subcommand(
-      "tune", "Measure this machine with two ranks, and write a table of what suits it best");
   isthmus::tool::TuneOptions tune_options;
-  tune->add_flag("--quick", tune_options.quick,
-                 "Few repetitions: seconds instead of minutes, and more noise");
-  tune->add_option("--output", tune_options.output,
-                   "The table's file; without it, the one that your later jobs load by themselves")
-      ->type_name("FILE");
-  tune->add_option("--plot", tune_options.plot, "Also draw the curves: PREFIX.png and PREFIX.svg")
-      ->type_name("PREFIX");
+  CLI::App* tune = add_tune(app, tune_options);
   CLI::App* version_command = app.add_subcommand("version", "Show the version");
 
   try {
@@ -88,7 +122,7 @@ int main(int count, char** arguments) try {
     return 2;
   }
   if (*coverage_option) return isthmus::tool::print_coverage(chapter);
-  return settings ? isthmus::tool::print_settings() : isthmus::tool::print_machine();
+  return settings ? isthmus::tool::print_settings() : isthmus::tool::print_machine(json);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "isthmus: %s\n", error.what());
   return 1;

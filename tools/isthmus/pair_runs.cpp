@@ -2,13 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -21,72 +21,12 @@
 namespace isthmus::tool {
 namespace {
 
-/// A bar on stderr, where that is a terminal.
-class Bar {
- public:
-  explicit Bar(std::size_t steps) : steps_(steps), shown_(::isatty(STDERR_FILENO) != 0) {}
-  ~Bar() {
-    if (shown_) std::fprintf(stderr, "\r%78s\r", "");
-  }
-  Bar(const Bar&) = delete;
-  Bar& operator=(const Bar&) = delete;
-
-  void step(const std::string& what) {
-    if (!shown_) return;
-    constexpr std::size_t width = 30;
-    const std::size_t full = width * done_++ / steps_;
-    fmt::print(stderr, "\r[{:#<{}}{:{}}] {:>3} of {}  {:<34.34}", "", full, "", width - full, done_, steps_,
-               what);
-  }
-
- private:
-  std::size_t steps_;
-  std::size_t done_ = 0;
-  bool shown_;
-};
-
-std::vector<std::string> command_for(const Curve& curve, const Way& way, int batches) {
-  const std::string root = installation();
-  std::vector<std::string> words{root + "/bin/mpiexec", "-n", "2", "--timeout", "120"};
-  for (const std::string& variable : way.variables)
-    words.insert(words.end(), {"-x", variable});
-  words.insert(words.end(), {root + "/libexec/isthmus/measure_pair", curve.many ? "bandwidth" : "latency",
-                             std::to_string(batches)});
-  std::ranges::transform(curve.sizes, std::back_inserter(words),
-                         [](std::uint64_t size) { return std::to_string(size); });
-  return words;
-}
-
-/// What the command prints. stderr stays the user's.
-std::expected<std::string, std::string> output_of(const std::vector<std::string>& words) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(std::string("no pipe: ") + std::strerror(errno));
-  const UniqueFd reader(ends[0]);
-  UniqueFd writer(ends[1]);
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (const std::string& word : words)
-    arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  const pid_t pid = ::fork();
-  if (pid < 0) return std::unexpected(std::string("no process: ") + std::strerror(errno));
-  if (pid == 0) {
-    ::dup2(writer.get(), STDOUT_FILENO);
-    ::execv(arguments[0], arguments.data());
-    ::_exit(127);
-  }
-  writer.reset();
+std::string read_all(int fd) {
   std::string text;
   std::array<char, 4096> buffer;
-  for (ssize_t count; (count = ::read(reader.get(), buffer.data(), buffer.size())) > 0;)
+  for (ssize_t count; (count = ::read(fd, buffer.data(), buffer.size())) > 0;)
     text.append(buffer.data(), static_cast<std::size_t>(count));
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
-  return std::unexpected(WIFEXITED(status) && WEXITSTATUS(status) == 127
-                             ? words[0] + " cannot be started"
-                             : "the two ranks that measure have failed");
+  return text;
 }
 
 std::expected<std::vector<double>, std::string> times_in(const std::string& text, const Curve& curve) {
@@ -109,25 +49,76 @@ std::string installation() {
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().parent_path();
 }
 
-std::expected<void, std::string> measure(std::vector<Curve>& curves, const Effort& effort) {
-  std::size_t jobs = 0;
-  for (Curve& curve : curves) {
-    jobs += curve.ways.size() * static_cast<std::size_t>(effort.runs);
-    curve.times.assign(curve.ways.size(),
-                       std::vector<double>(curve.sizes.size(), std::numeric_limits<double>::infinity()));
+std::vector<std::string> command_for(const Curve& curve, const Way& way, int batches) {
+  const std::string root = installation();
+  std::vector<std::string> words{root + "/bin/mpiexec", "-n", "2", "--timeout", "120"};
+  words.insert(words.end(), curve.launch.begin(), curve.launch.end());
+  for (const std::string& variable : way.variables)
+    words.insert(words.end(), {"-x", variable});
+  words.insert(words.end(), {root + "/libexec/isthmus/measure_pair", curve.many ? "bandwidth" : "latency",
+                             std::to_string(batches)});
+  std::ranges::transform(curve.sizes, std::back_inserter(words),
+                         [](std::uint64_t size) { return std::to_string(size); });
+  return words;
+}
+
+Output run(const std::vector<std::string>& words, Output::Errors errors) {
+  const auto failed = [](const char* what) {
+    return Output{.errors = std::string(what) + std::strerror(errno)};
+  };
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return failed("no pipe: ");
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  UniqueFd kept;
+  if (errors == Output::Errors::kept) {
+    kept = UniqueFd(::memfd_create("isthmus-errors", MFD_CLOEXEC));
+    if (!kept) return failed("no memory for what a command says: ");
   }
-  Bar bar(jobs);
-  for (Curve& curve : curves)
-    for (int run = 0; run < effort.runs; ++run)
-      for (std::size_t way = 0; way < curve.ways.size(); ++way) {
-        bar.step(curve.name);
-        const auto text = output_of(command_for(curve, curve.ways[way], effort.batches));
-        if (!text) return std::unexpected(text.error());
-        const auto times = times_in(*text, curve);
-        if (!times) return std::unexpected(times.error());
-        for (std::size_t i = 0; i < times->size(); ++i)
-          curve.times[way][i] = std::min(curve.times[way][i], (*times)[i]);
-      }
+  std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
+  for (const std::string& word : words)
+    arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t pid = ::fork();
+  if (pid < 0) return failed("no process: ");
+  if (pid == 0) {
+    ::dup2(writer.get(), STDOUT_FILENO);
+    if (kept) ::dup2(kept.get(), STDERR_FILENO);
+    ::execvp(arguments[0], arguments.data());
+    ::_exit(127);
+  }
+  writer.reset();
+  Output output{.text = read_all(reader.get())};
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (kept && ::lseek(kept.get(), 0, SEEK_SET) == 0) output.errors = read_all(kept.get());
+  output.succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127 && output.errors.empty())
+    output.errors = words[0] + " cannot be started";
+  return output;
+}
+
+std::size_t jobs_for(const Curve& curve, const Effort& effort) {
+  return curve.ways.size() * static_cast<std::size_t>(effort.runs);
+}
+
+std::expected<void, std::string> measure(Curve& curve, const Effort& effort, ProgressBar& bar) {
+  curve.times.assign(curve.ways.size(),
+                     std::vector<double>(curve.sizes.size(), std::numeric_limits<double>::infinity()));
+  for (int run_number = 0; run_number < effort.runs; ++run_number)
+    for (std::size_t way = 0; way < curve.ways.size(); ++way) {
+      bar.begin_job(curve.name);
+      const Output output = run(command_for(curve, curve.ways[way], effort.batches), Output::Errors::shown);
+      if (!output.succeeded)
+        return std::unexpected(output.errors.empty() ? "the two ranks that measure have failed"
+                                                     : output.errors);
+      const auto times = times_in(output.text, curve);
+      if (!times) return std::unexpected(times.error());
+      for (std::size_t i = 0; i < times->size(); ++i)
+        curve.times[way][i] = std::min(curve.times[way][i], (*times)[i]);
+    }
   return {};
 }
 

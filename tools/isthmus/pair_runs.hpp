@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "progress_bar.hpp"
+
 /// Runs two ranks of `measure_pair` again and again.
 namespace isthmus::tool {
 
@@ -19,6 +21,7 @@ struct Curve {
   bool many = false;  ///< 64 messages under way at once; else ping-pong
   std::vector<std::uint64_t> sizes;
   std::vector<Way> ways;
+  std::vector<std::string> launch;         ///< further options of mpiexec
   std::vector<std::vector<double>> times;  ///< microseconds a message, by way and size; filled by `measure`
 };
 
@@ -28,10 +31,25 @@ struct Effort {
   int batches;
 };
 
-/// Measures all curves, way after way and then again, so that what the machine does in between hits all
-/// alike. A point is the least of its runs' medians, because other programs only add to it. Shows a bar on a
-/// terminal. The error is a sentence.
-std::expected<void, std::string> measure(std::vector<Curve>& curves, const Effort& effort);
+/// Jobs that measure a curve.
+std::size_t jobs_for(const Curve& curve, const Effort& effort);
+
+/// Measures a curve, way after way and then again, so that what the machine does in between hits all alike. A
+/// point is the least of its runs' medians, because other programs only add to it. The error is a sentence.
+std::expected<void, std::string> measure(Curve& curve, const Effort& effort, ProgressBar& bar);
+
+/// mpiexec with the two ranks.
+std::vector<std::string> command_for(const Curve& curve, const Way& way, int batches);
+
+/// What became of a command.
+struct Output {
+  enum class Errors : std::uint8_t { shown, kept };
+
+  bool succeeded = false;
+  std::string text;
+  std::string errors;  ///< what it wrote to stderr, if that is kept; why it was not started
+};
+Output run(const std::vector<std::string>& words, Output::Errors errors);
 
 /// The folder above that of this program, and of what was installed with it.
 std::string installation();

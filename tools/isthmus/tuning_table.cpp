@@ -25,16 +25,23 @@ std::string now() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-Json curve_json(const Curve& curve) {
+Json curve_json(const Question& question) {
+  const Curve& curve = question.curve;
   Json series = Json::array();
   for (std::size_t way = 0; way < curve.ways.size(); ++way)
     series.push_back({{"label", curve.ways[way].label},
                       {"variables", curve.ways[way].variables},
                       {"microseconds", curve.times[way]}});
-  return {{"name", curve.name},
-          {"messages_under_way", curve.many ? 64 : 1},
-          {"sizes", curve.sizes},
-          {"series", series}};
+  Json result{{"name", curve.name},
+              {"decides", question.variable},
+              {"messages_under_way", curve.many ? 64 : 1},
+              {"sizes", curve.sizes},
+              {"series", series}};
+  if (question.candidates.empty())
+    result["value_is"] = question.first_above ? "first size of the second" : "last size of the first";
+  else
+    result["candidates"] = question.candidates;
+  return result;
 }
 
 /// Holds back the signals that end a program at the keyboard.
@@ -57,7 +64,7 @@ class SignalsHeld {
 
 }  // namespace
 
-std::string table_text(const std::vector<tuning::Value>& values, const std::vector<Curve>& curves) {
+std::string table_text(const std::vector<Answered>& answers) {
   const auto machine = tuning::Machine::here();
   Json table{
       {"isthmus_tuning", tuning::version},
@@ -65,12 +72,12 @@ std::string table_text(const std::vector<tuning::Value>& values, const std::vect
       {"machine",
        {{"processor", machine.processor}, {"processors", machine.processors}, {"kernel", machine.kernel}}}};
   table["values"] = Json::object();
-  for (const tuning::Value& value : values)
+  table["curves"] = Json::array();
+  for (const auto& [question, value] : answers) {
     table["values"][value.variable] = {
         {"value", value.value}, {"origin", value.tuned ? "tuned" : "default"}, {"why", value.why}};
-  table["curves"] = Json::array();
-  for (const Curve& curve : curves)
-    table["curves"].push_back(curve_json(curve));
+    table["curves"].push_back(curve_json(question));
+  }
   return table.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

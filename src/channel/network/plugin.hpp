@@ -15,10 +15,11 @@ struct Plugin {
   std::uint32_t version;
   std::uint32_t settings_bytes;  ///< sizeof(Settings)
   Result<std::unique_ptr<Port>> (*open)(const Settings& settings, Identity self, Events& events);
+  Result<Inventory> (*inventory)(const Settings& settings);
 };
 
 /// To be raised with every change of `Plugin` and of what `port.hpp` declares.
-inline constexpr std::uint32_t interface_version = 1;
+inline constexpr std::uint32_t interface_version = 2;
 
 inline constexpr const char* plugin_symbol = "isthmus_network_plugin";
 

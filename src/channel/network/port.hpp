@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/settings.hpp"
@@ -96,5 +97,18 @@ inline constexpr std::size_t header_limit = 64;
 /// Opens this process's port. `settings.transport` says which transports may serve. Fails with a sentence for
 /// the user, where the shared object or the network library is missing too. `events` must outlive the port.
 Result<std::unique_ptr<Port>> open(const Settings& settings, Identity self, Events& events);
+
+/// What the network library finds on this machine.
+struct Inventory {
+  struct Transport {
+    std::string name;    ///< "rc_verbs"
+    std::string device;  ///< "mlx5_0:1"
+  };
+  std::string library;  ///< with its version
+  std::vector<Transport> transports;
+};
+
+/// Lists what a job with these `settings` could choose from. Opens no port. Fails as `open`.
+Result<Inventory> inventory(const Settings& settings);
 
 }  // namespace isthmus::network

@@ -1,20 +1,27 @@
 # title: the tuning table, the settings, and what explain tells machines
 # timeout: 300
+import contextlib
 import json
 import os
+import pty
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, "tools/dev")
-from suite import PREFIX, Suite
+from namespaces import Hosts, why_not
+from suite import PREFIX, VENV, Skip, Suite
 
 suite = Suite("tune")
 ISTHMUS = PREFIX / "bin/isthmus"
 MPIEXEC = PREFIX / "bin/mpiexec"
 PAIR = PREFIX / "libexec/isthmus/measure_pair"
+NETWORK = PREFIX / "lib/isthmus/libisthmus_network.so"
 TABLE = suite.tmp / "tuning.json"
+no_hosts = why_not()
 CONFIG = {"XDG_CONFIG_HOME": suite.tmp / "config"}
 
 
@@ -43,9 +50,127 @@ with suite.case("tune --quick writes a table of this machine, with a reason for 
     result = suite.run([ISTHMUS, "tune", "--quick", "--output", TABLE], env=CONFIG, timeout=150)
     suite.expect(result, status=0, out=r"-> ISTHMUS_EAGER_LIMIT = \d+ \((tuned|the default)\): ")
     good = json.loads(TABLE.read_text())
-    assert good["isthmus_tuning"] == 1 and len(good["values"]) == 6, good
+    assert good["isthmus_tuning"] == 1 and len(good["values"]) == len(good["curves"]) in (6, 7), good
     assert all(value["why"] and value["origin"] in ("tuned", "default") for value in good["values"].values()), good
     assert list(TABLE.parent.glob("tuning.json.*")) == []
+    assert "\033" not in result.err and "left" not in result.err, result
+
+# A launcher whose hosts are all this machine.
+launcher = suite.tmp / "launcher"
+launcher.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+launcher.chmod(0o755)
+
+with suite.case("the network's eager limit is measured over the network, on one machine"):
+    if not NETWORK.exists():
+        raise Skip("this build has no network")
+    network = good["curves"][-1]
+    assert network["decides"] == "ISTHMUS_NETWORK_EAGER_LIMIT" and "within this machine: " in network["name"], network
+    assert good["values"]["ISTHMUS_NETWORK_EAGER_LIMIT"]["value"] >= 16384, "a machine alone lowers nothing"
+
+with suite.case("and between two hosts, by a launcher"):
+    if not NETWORK.exists():
+        raise Skip("this build has no network")
+    table = suite.tmp / "between.json"
+    with contextlib.ExitStack() as stack:
+        before, names, reach, device = [], "oak,elm", launcher, ""
+        if not no_hosts:
+            hosts = stack.enter_context(Hosts(2))
+            before, names, reach, device = hosts.head, "h1,h2", hosts.launcher, "tcp on eth0"
+        command = [*before, ISTHMUS, "tune", "--quick", "--output", table, "--hosts", names, "--launcher"]
+        suite.expect(suite.run([*command, reach], env=CONFIG, timeout=150), status=0, out=f"between {names}: {device}")
+        assert "ISTHMUS_NETWORK_EAGER_LIMIT" in json.loads(table.read_text())["values"]
+        table.unlink()
+        suite.expect(suite.run([*command, "false"], env=CONFIG, timeout=60), status=1, err=rf"no two ranks on {names}: .*\w")
+        assert not table.exists()
+    suite.expect(suite.run([ISTHMUS, "tune", "--hosts", "oak"], env=CONFIG), status=2, err="is not two hosts")
+
+with suite.case("explain tells the limit of messages to another host that go eagerly, which the network has chosen"):
+    if not NETWORK.exists():
+        raise Skip("this build has no network")
+    here = ["--hosts", "a,b", "--launcher", launcher, "-x", "ISTHMUS_LOCALITY=static", "-x", "UCX_TLS=tcp"]
+    for variables, limit in (([], 131072), (["-x", "ISTHMUS_NETWORK_EAGER_LIMIT=32K"], 32768)):
+        command = [ISTHMUS, "explain", "--json", "mpiexec", "-n", 2, *here, *variables, PAIR, "latency", 3, 8]
+        result = suite.expect(suite.run(command, env=CONFIG, timeout=60), status=0)
+        steps = json.loads(result.err.splitlines()[-1])["ranks"][0]["peers"][1]["steps"]
+        assert [step["up_to"] for step in steps] == [limit, None], steps
+
+DRAWING = {**CONFIG, "PATH": f"{VENV}/bin:{os.environ['PATH']}"}
+
+with suite.case("a table is drawn as PNG and as SVG, with each curve's name"):
+    prefix = suite.tmp / "curves"
+    drawn = suite.run([ISTHMUS, "tune", "--from", TABLE, "--plot", prefix], env=DRAWING, timeout=60)
+    suite.expect(drawn, status=0, out=rf"^Drawn: {prefix}\.png and {prefix}\.svg$")
+    png, svg = prefix.with_suffix(".png").read_bytes(), prefix.with_suffix(".svg").read_text()
+    assert png.startswith(b"\x89PNG\r\n\x1a\n") and len(png) > 50_000, png[:16]
+    assert svg.startswith("<?xml") and svg.rstrip().endswith("</svg>"), svg[:80]
+    for curve in good["curves"]:
+        assert curve["name"] in re.sub(r"&#x27;|&apos;", "'", svg), curve["name"]
+        origin = good["values"][curve["decides"]]["origin"]
+        assert f"({'tuned' if origin == 'tuned' else 'the default'})" in svg, curve
+    assert good["machine"]["processor"] in svg and good["made"] in svg
+
+with suite.case("what cannot be drawn is one sentence"):
+    (suite.tmp / "other.json").write_text('{"values": {}}')
+    other = suite.run([ISTHMUS, "tune", "--from", suite.tmp / "other.json", "--plot", prefix], env=DRAWING, timeout=60)
+    suite.expect(other, status=1, err=r"^isthmus: nothing is drawn: \S+other.json is no table")
+    nowhere = suite.run([ISTHMUS, "tune", "--from", TABLE, "--plot", suite.tmp / "no/folder"], env=DRAWING, timeout=60)
+    suite.expect(nowhere, status=1, err=r"^isthmus: nothing is drawn: No such file or directory: ")
+    assert "Traceback" not in other.err + nowhere.err, (other, nowhere)
+    suite.expect(suite.run([ISTHMUS, "tune", "--from", TABLE], env=CONFIG), status=2, err="--plot")
+
+# An installation and a machine that lack both.
+alone = suite.tmp / "alone"
+shutil.copytree(PREFIX, alone, symlinks=True)
+(alone / NETWORK.relative_to(PREFIX)).unlink(missing_ok=True)
+(alone / "matplotlib.py").write_text("raise ImportError('not here')")
+undrawn = suite.tmp / "undrawn.json"
+ALONE = [alone / "bin/isthmus", "tune", "--quick", "--output", undrawn]
+
+with suite.case("without matplotlib the table is written, and the remedy named before and after"):
+    command = [*ALONE, "--plot", suite.tmp / "undrawn"]
+    result = suite.run(command, env={**CONFIG, "PYTHONPATH": alone}, timeout=150)
+    suite.expect(result, status=1, out="^Written: ", err=r"no matplotlib, .*python3-matplotlib.*\n.*tune --from TABLE --plot PREFIX")
+    assert result.err.count("python3-matplotlib") == 2 and json.loads(undrawn.read_text())["values"], result
+    assert not list(suite.tmp.glob("undrawn.[ps]*"))
+
+with suite.case("without the network's library everything else is measured, and the reason told; --hosts is refused"):
+    suite.expect(result, status=None, out=r"^ISTHMUS_NETWORK_EAGER_LIMIT is not measured: .*libucx-dev")
+    assert "ISTHMUS_NETWORK_EAGER_LIMIT" not in json.loads(undrawn.read_text())["values"]
+    undrawn.unlink()
+    result = suite.run([*ALONE, "--hosts", "a,b", "--launcher", launcher], env=CONFIG, timeout=60)
+    suite.expect(result, status=1, err="^isthmus: no two ranks on a,b: .*libucx-dev")
+    assert not undrawn.exists()
+
+
+def on_a_terminal(command, seconds):
+    """What a command shows on a terminal of 60 columns within that time; it is interrupted then."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update({name: str(value) for name, value in CONFIG.items()})
+        subprocess.run(["stty", "cols", "60"], check=True)
+        os.execv(command[0], list(map(str, command)))
+    shown = b""
+    end = time.monotonic() + seconds
+    with open(terminal, "rb", buffering=0) as screen:
+        while time.monotonic() < end and b" left" not in shown:
+            try:
+                shown += screen.read(4096)
+            except OSError:
+                break
+        os.kill(pid, signal.SIGINT)
+        with contextlib.suppress(OSError):
+            while screen.read(4096):
+                pass
+    os.waitpid(pid, 0)
+    return shown.decode()
+
+
+with suite.case("on a terminal a bar tells which curve, how far and how long; it fits"):
+    shown = on_a_terminal([ISTHMUS, "tune", "--output", suite.tmp / "seen.json"], 60)
+    lines = re.findall(r"\r\x1b\[K([^\r]*)", shown)
+    assert re.match(r"\[#* *\] 1 of \d+: receiver reads, or both", lines[0]), shown
+    assert any(re.match(r"\[#* *\] \d+ of \d+, about \d+ (s|min) left: r", line) for line in lines), shown
+    assert max(map(len, lines)) < 60, lines
 
 good["values"]["ISTHMUS_EAGER_LIMIT"] = {"value": 32768, "origin": "tuned", "why": "a test"}
 good["values"]["ISTHMUS_FRAGMENT"] = {"value": 8192, "origin": "default", "why": "a test"}
@@ -119,6 +244,43 @@ with suite.case("a pair that plays ping-pong stays in the latency column"):
     one = report["ranks"][0]["peers"][1]
     assert one["workload"]["kind"] != "bandwidth" and one["workload"]["eager_limit"] == 4096, one
     assert "eager" not in [way["protocol"] for way in one["traffic"]], one
+
+# Says at its end how often it has let others run, beyond what starting and ending take.
+YIELDS = r"""
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+static long yields;
+int sched_yield(void) { ++yields; return 0; }
+int main(int argc, char** argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1) {
+    usleep(200000);
+    MPI_Send(&rank, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+  } else {
+    const long before = yields;
+    MPI_Recv(&rank, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    printf("%ld yields\n", yields - before);
+  }
+  MPI_Finalize();
+}
+"""
+
+with suite.case("a waiting rank polls for ISTHMUS_SPIN_MICROSECONDS before it lets others run"):
+    source = suite.tmp / "yields.c"
+    source.write_text(YIELDS)
+    program = suite.tmp / "yields"
+    suite.expect(suite.run([PREFIX / "bin/mpicc", "-rdynamic", source, "-o", program], timeout=60))
+    counts = {}
+    for microseconds in (0, 50, 1_000_000):
+        variables = ["-x", "ISTHMUS_IDLE=spin", "-x", f"ISTHMUS_SPIN_MICROSECONDS={microseconds}"]
+        result = suite.expect(suite.run([MPIEXEC, "-n", 2, *variables, program], env=CONFIG, timeout=30), out=r"^\d+ yields$")
+        counts[microseconds] = int(result.out.split()[0])
+    assert counts[0] > 1000 and counts[50] > 1000 and counts[1_000_000] == 0, counts
 
 with suite.case("an interrupted tune leaves nothing half-written"):
     target = suite.tmp / "interrupted.json"

@@ -1,5 +1,6 @@
 #include "channel/network/plugin.hpp"
 
+#include "channel/network/ucx/inventory.hpp"
 #include "channel/network/ucx/port.hpp"
 
 // The one symbol of this object, under the name `isthmus::network::plugin_symbol`.
@@ -7,4 +8,5 @@ extern "C" __attribute__((visibility("default"))) const isthmus::network::Plugin
     .version = isthmus::network::interface_version,
     .settings_bytes = sizeof(isthmus::Settings),
     .open = isthmus::network::UcxPort::open,
+    .inventory = isthmus::network::inventory_of_ucx,
 };

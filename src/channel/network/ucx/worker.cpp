@@ -5,6 +5,7 @@
 
 #include <array>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -79,7 +80,7 @@ Result<> modify(ucp_config_t& config, const Settings& settings) {
 
 }  // namespace
 
-Result<UcxWorker> UcxWorker::open(const Settings& settings, Identity self) {
+Result<UcxWorker::Context> UcxWorker::open_context(const Settings& settings, PeerId ranks) {
   set_globals();
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
@@ -92,22 +93,40 @@ Result<UcxWorker> UcxWorker::open(const Settings& settings, Identity self) {
   params.field_mask =
       UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
-  params.estimated_num_eps = self.ranks;
+  params.estimated_num_eps = ranks;
   ucp_context_h context = nullptr;
   status = ucp_init(&params, config, &context);
   if (status != UCS_OK)
     return std::unexpected(ucx_error(ErrorClass::other, "the network cannot be used", status));
-  Context owned_context(context);
+  return Context(context);
+}
+
+Result<std::string> UcxWorker::printed_transports(const Settings& settings) {
+  auto context = open_context(settings, 2);
+  if (!context) return std::unexpected(std::move(context).error());
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  std::FILE* stream = open_memstream(&text, &bytes);
+  if (!stream) return fail(ErrorClass::no_mem, "no memory for a list of transports");
+  ucp_context_print_info(context->get(), stream);
+  static_cast<void>(std::fclose(stream));
+  const std::unique_ptr<char, void (*)(void*)> release(text, std::free);
+  return std::string(text, bytes);
+}
+
+Result<UcxWorker> UcxWorker::open(const Settings& settings, Identity self) {
+  auto context = open_context(settings, self.ranks);
+  if (!context) return std::unexpected(std::move(context).error());
 
   ucp_worker_params_t worker_params{};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
   worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   worker_params.flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK;  // of peers that have died
   ucp_worker_h worker = nullptr;
-  status = ucp_worker_create(context, &worker_params, &worker);
+  const ucs_status_t status = ucp_worker_create(context->get(), &worker_params, &worker);
   if (status != UCS_OK)
     return std::unexpected(ucx_error(ErrorClass::other, "no transport of the network can be used", status));
-  return UcxWorker(std::move(owned_context), Worker(worker));
+  return UcxWorker(std::move(*context), Worker(worker));
 }
 
 Result<std::vector<std::byte>> UcxWorker::address() const {

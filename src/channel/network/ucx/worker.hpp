@@ -3,6 +3,7 @@
 #include <ucp/api/ucp.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/error.hpp"
@@ -16,6 +17,9 @@ class UcxWorker {
  public:
   static Result<UcxWorker> open(const Settings& settings, Identity self);
 
+  /// What UCX prints of the transports and devices that it would choose from with `settings`.
+  static Result<std::string> printed_transports(const Settings& settings);
+
   [[nodiscard]] ucp_worker_h get() const { return worker_.get(); }
   /// A copy of the worker's address.
   [[nodiscard]] Result<std::vector<std::byte>> address() const;
@@ -27,6 +31,8 @@ class UcxWorker {
   };
   using Context = std::unique_ptr<ucp_context, Cleanup>;
   using Worker = std::unique_ptr<ucp_worker, Cleanup>;
+
+  static Result<Context> open_context(const Settings& settings, PeerId ranks);
 
   UcxWorker(Context context, Worker worker) : context_(std::move(context)), worker_(std::move(worker)) {}
 
