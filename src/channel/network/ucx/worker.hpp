@@ -28,6 +28,9 @@ class UcxWorker {
   using Context = std::unique_ptr<ucp_context, Cleanup>;
   using Worker = std::unique_ptr<ucp_worker, Cleanup>;
 
+  static Result<Context> open_context(const Settings& settings, PeerId ranks);
+  static Error not_there(const Settings& settings, PeerId ranks);
+
   UcxWorker(Context context, Worker worker) : context_(std::move(context)), worker_(std::move(worker)) {}
 
   Context context_;
