@@ -135,8 +135,8 @@ try:
         expect_right(job(1, verified, apart, "--transport rc"), "transport: rc_verbs on rxe0:1, ud_verbs on rxe0:1\n", "up to 16 KiB +network eager")
     with suite.case("ranks exchange verified data over ud, which a variable asks for"):
         expect_right(job(1, verified, {**apart, "ISTHMUS_TRANSPORT": "ud"}), "transport: ud_verbs on rxe0:1\n")
-    with suite.case("unasked they take the fastest that both have"):
-        expect_right(job(1, few, apart), "transport: rc_verbs on rxe0:1")
+    with suite.case("unasked they take the fastest that both have, and four ranks that share two cores sleep on it"):
+        expect_right(job(2, few, apart), "transport: rc_verbs on rxe0:1", "idle policy: yield, then sleep")
     with suite.case("with the device's memory in common, the transport makes no difference"):
         for transport in ("rc", "ud"):
             text = expect_right(job(1, few, {"ISTHMUS_EXPLAIN": 1}, f"--transport {transport}"), "shared memory: ivshmem device 0000:")
