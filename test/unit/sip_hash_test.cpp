@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <vector>
 
 namespace isthmus {
@@ -10,8 +11,7 @@ namespace {
 // The paper's appendix A, and its authors' table for other lengths (key 00 01 .. 0f, input 00 01 ..).
 TEST(SipHash, GivesWhatItsAuthorsPublish) {
   std::array<std::uint8_t, 16> key{};
-  for (std::uint8_t i = 0; i < key.size(); ++i)
-    key[i] = i;
+  std::iota(key.begin(), key.end(), std::uint8_t{0});
   std::vector<std::byte> input;
   const auto of_length = [&](std::size_t length) {
     input.clear();
