@@ -51,8 +51,6 @@ class KeyValues {
 
  protected:
   explicit KeyValues(JobFacts facts) noexcept : facts_(std::move(facts)) {}
-  KeyValues(const KeyValues&) = delete;
-  KeyValues& operator=(const KeyValues&) = delete;
   /// For what a launcher tells only when it is asked.
   [[nodiscard]] JobFacts& facts() noexcept { return facts_; }
 
