@@ -173,14 +173,11 @@ constexpr auto table = std::to_array<Setting>({
     {"ISTHMUS_TRANSPORT", "auto, rc, ud or tcp",
      "What carries messages between hosts: rc and ud are InfiniBand or RoCE. For the whole job.",
      [](Settings& s, std::string_view text) {
-       const auto* name = std::ranges::find(transport_names, text);
-       if (name == transport_names.end()) return false;
-       s.transport = static_cast<TransportSetting>(name - transport_names.begin());
-       return true;
+       const auto transport = transport_named(text);
+       if (transport) s.transport = *transport;
+       return transport.has_value();
      },
-     [](const Settings& s) {
-       return std::string(transport_names.at(static_cast<std::size_t>(s.transport)));
-     }},
+     [](const Settings& s) { return std::string(name_of(s.transport)); }},
     {"ISTHMUS_NETWORK_EAGER_LIMIT",
      "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the network channel",
      "Largest message that is sent to another host before the receiver has asked for it.",
@@ -261,6 +258,16 @@ std::string_view nearest_setting(std::string_view name) {
 }
 
 }  // namespace
+
+std::string_view name_of(TransportSetting transport) noexcept {
+  return transport_names.at(static_cast<std::size_t>(transport));
+}
+
+std::optional<TransportSetting> transport_named(std::string_view name) noexcept {
+  const auto* found = std::ranges::find(transport_names, name);
+  if (found == transport_names.end()) return std::nullopt;
+  return static_cast<TransportSetting>(found - transport_names.begin());
+}
 
 std::string_view name_of(Origin origin) noexcept {
   return origin == Origin::standard ? "default" : origin == Origin::tuned ? "tuned" : "environment";

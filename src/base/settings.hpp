@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,8 @@ enum class TransportSetting : std::uint8_t {
   ud,         ///< InfiniBand or RoCE, unreliable datagrams
   tcp,
 };
+[[nodiscard]] std::string_view name_of(TransportSetting transport) noexcept;
+[[nodiscard]] std::optional<TransportSetting> transport_named(std::string_view name) noexcept;
 
 /// How processes of several hosts find out who is on the same one.
 enum class LocalitySetting : std::uint8_t {

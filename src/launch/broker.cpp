@@ -16,14 +16,6 @@ namespace {
 /// What the broker waits for when it cannot take another guest for want of descriptors.
 constexpr int retry_milliseconds = 50;
 
-/// In time that does not depend on where they differ.
-bool same(const wire::JobKey& a, const wire::JobKey& b) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    difference |= static_cast<unsigned>(a[i] ^ b[i]);
-  return difference == 0;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Broker>> Broker::open(std::uint64_t socket, std::uint32_t rank, Limits limits) {
@@ -106,7 +98,7 @@ void Broker::wake() noexcept {
 int Broker::patience() const {
   auto next = Clock::time_point::max();
   for (const Guest& guest : guests_)
-    if (!guest.request) next = std::min(next, guest.arrival + silence());
+    if (!guest.reception.has_request()) next = std::min(next, guest.arrival + silence());
   if (next == Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
   return static_cast<int>(std::clamp<long long>(left, 0, limits_.silence.count()));
@@ -143,8 +135,9 @@ void Broker::run() {
         serve(guest);
     }
     const auto limit = silence();  // of before some of them leave
-    std::erase_if(guests_,
-                  [&](const Guest& g) { return g.leaves || (!g.request && g.arrival + limit <= now); });
+    std::erase_if(guests_, [&](const Guest& g) {
+      return g.leaves || (!g.reception.has_request() && g.arrival + limit <= now);
+    });
     for (std::size_t i = 0; i < listeners && !starved; ++i)
       if (watched[1 + i].revents != 0) {
         errno = 0;
@@ -154,69 +147,34 @@ void Broker::run() {
   }
 }
 
-/// Takes all who wait at the door; leaves errno as the last `accept4` has set it.
+/// Takes all who wait at the door; leaves errno as an `accept4` that has failed has set it.
 void Broker::let_in(int listener) {
   while (has_room()) {
     UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return;
-    guests_.push_back({.socket = std::move(socket), .arrival = Clock::now(), .request = {}});
+    if (auto reception = Reception::greet(socket.get()))
+      guests_.push_back({std::move(socket), Clock::now(), std::move(*reception)});
   }
 }
 
 void Broker::hear(Guest& guest) const {
-  wire::VisitRequest request;
-  const long received = receive_packet(guest.socket.get(), &request, sizeof request);
-  if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  const bool good = received == sizeof request && !guest.request && request.magic == wire::visit_magic &&
-                    request.version == wire::visit_version && request.wish == wire::VisitWish::region &&
-                    request.socket == socket_;
-  if (good)
-    guest.request = request;
-  else
-    guest.leaves = true;  // its end, too
+  if (!guest.reception.hear(guest.socket.get(), socket_)) guest.leaves = true;  // its end, too
 }
 
 void Broker::serve(Guest& guest) {
-  if (guest.leaves || !guest.request || !key_) return;
+  if (guest.leaves || !guest.reception.has_request() || !key_) return;
   if (!guest.admitted) {
-    if (!same(guest.request->key, *key_)) {
+    if (!guest.reception.is_proved(*key_)) {
       guest.leaves = true;
       return;
     }
     guest.admitted = true;
-    visitors_.push_back({guest.request->rank, credentials_of(guest.socket.get())});
+    visitors_.push_back({guest.reception.rank(), credentials_of(guest.socket.get())});
   }
   if (has_nothing_) guest.leaves = true;
   if (!region_) return;
-  wire::VisitAnswer answer;
-  answer.rank = rank_;
-  send_packet(guest.socket.get(), &answer, sizeof answer, region_.get());
+  guest.reception.answer(*key_, rank_, region_.get());
   guest.leaves = true;
-}
-
-Result<UniqueFd> visit(const BrokerAddress& address, const wire::VisitRequest& request, int seconds) {
-  auto socket = connect_to(address, seconds);
-  if (!socket) return std::unexpected(std::move(socket).error());
-  if (!send_packet(socket->get(), &request, sizeof request))
-    return fail(ErrorClass::other, "it hangs up: " + std::generic_category().message(errno));
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
-  while (true) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0)
-      return fail(ErrorClass::other, "it does not answer within " + std::to_string(seconds) + " s");
-    pollfd watched{socket->get(), POLLIN, 0};
-    if (::poll(&watched, 1, static_cast<int>(left.count())) <= 0) continue;
-    wire::VisitAnswer answer;
-    UniqueFd fd;
-    const long received = receive_packet(socket->get(), &answer, sizeof answer, &fd);
-    if (received < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (received <= 0) return fail(ErrorClass::other, "it hangs up without an answer");
-    if (received != sizeof answer || answer.magic != wire::visit_magic ||
-        answer.version != wire::visit_version || !fd)
-      return fail(ErrorClass::other, "it answers something else");
-    return fd;
-  }
 }
 
 }  // namespace isthmus::launch

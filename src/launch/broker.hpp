@@ -11,25 +11,24 @@
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
-#include "launch/broker_socket.hpp"
-#include "wire/visit.hpp"
+#include "launch/visit.hpp"
 
 namespace isthmus::launch {
 
-/// Hands descriptors of this process to others of its job that ask on a UNIX socket: to whoever shows the
-/// job's key, and to nobody else. A thread of its own serves them, asleep in the kernel while nobody calls;
-/// it and the sockets go with the broker.
+/// Hands descriptors of this process to others of its job that ask on a UNIX socket: to whoever proves to
+/// have the job's key (`wire/visit.hpp`), and to nobody else. A thread of its own serves them, asleep in the
+/// kernel while nobody calls; it and the sockets go with the broker.
 ///
-/// Strangers are put up with: who shows a wrong key or sends anything else is cut off, who stays silent is
-/// after a few seconds, or sooner when many do. Nothing that they send is answered.
+/// Strangers are put up with: who has another key or sends anything else is cut off, who stays silent is
+/// after a few seconds, or sooner when many do. After the greeting nothing that they send is answered.
 class Broker {
  public:
   struct Limits {
     std::chrono::milliseconds silence{10'000};  ///< until a guest must have said what it wants
     std::chrono::milliseconds grace{1'000};     ///< the same while others wait for room
-    std::size_t guests = 512;                   ///< at a time, all together
+    std::size_t guests = 256;                   ///< at a time, all together; two descriptors each
   };
-  /// A guest that has shown the key.
+  /// A guest that has the key.
   struct Visitor {
     std::uint32_t rank;
     Credentials credentials;
@@ -59,7 +58,7 @@ class Broker {
   struct Guest {
     UniqueFd socket;
     Clock::time_point arrival;
-    std::optional<wire::VisitRequest> request;
+    Reception reception;
     bool admitted = false;
     bool leaves = false;
   };
@@ -93,9 +92,5 @@ class Broker {
   std::vector<Guest> guests_;  ///< the thread's alone
   std::thread thread_;
 };
-
-/// Asks the broker at `address` for the job's region. Waits until it has one, `seconds` at most. The reason
-/// of a failure is a part of a sentence: "connection refused".
-Result<UniqueFd> visit(const BrokerAddress& address, const wire::VisitRequest& request, int seconds);
 
 }  // namespace isthmus::launch

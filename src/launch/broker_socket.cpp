@@ -63,10 +63,23 @@ Result<BrokerAddress> BrokerAddress::in_folder(const std::string& folder, std::u
     if (!result.folder_) return fail(ErrorClass::other, folder + ": " + reason(errno));
     reached = "/proc/self/fd/" + std::to_string(result.folder_.get()) + name;
   }
-  result.address_.sun_family = AF_UNIX;
-  std::memcpy(result.address_.sun_path, reached.data(), reached.size());
-  result.size_ = size_for(reached.size() + 1);
+  result.set(reached);
   return result;
+}
+
+Result<BrokerAddress> BrokerAddress::at(const std::string& path) {
+  BrokerAddress result;
+  if (path.size() >= sizeof result.address_.sun_path)
+    return fail(ErrorClass::other, "the path is too long for a socket");
+  result.path_ = path;
+  result.set(path);
+  return result;
+}
+
+void BrokerAddress::set(const std::string& reached) {
+  address_.sun_family = AF_UNIX;
+  std::memcpy(address_.sun_path, reached.data(), reached.size());
+  size_ = size_for(reached.size() + 1);
 }
 
 Credentials credentials_of(int socket) noexcept {

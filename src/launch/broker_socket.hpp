@@ -20,6 +20,9 @@ class BrokerAddress {
   /// A file in `folder`, seen by all who see the folder.
   static Result<BrokerAddress> in_folder(const std::string& folder, std::uint64_t socket);
 
+  /// A file.
+  static Result<BrokerAddress> at(const std::string& path);
+
   [[nodiscard]] const sockaddr* address() const noexcept {
     return reinterpret_cast<const sockaddr*>(&address_);
   }
@@ -28,6 +31,8 @@ class BrokerAddress {
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
  private:
+  void set(const std::string& reached);
+
   sockaddr_un address_{};
   socklen_t size_ = 0;
   std::string path_;

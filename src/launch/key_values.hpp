@@ -4,10 +4,23 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 
 namespace isthmus::launch {
+
+/// What a launcher says of a process and its job.
+struct JobFacts {
+  std::string_view protocol;  ///< how it speaks, for people: "PMI-1", "PMI-2", "PMIx"; a literal
+  std::uint32_t rank = 0;
+  std::uint32_t size = 1;
+  /// MPI_UNIVERSE_SIZE and MPI_APPNUM; -1 where the launcher does not say.
+  std::int32_t universe = -1;
+  std::int32_t appnum = -1;
+  /// The same text in all processes of this job, and in those of no other job that runs now.
+  std::string job = {};
+};
 
 /// What a launcher of several hosts gives a process: its rank, and a space of keys and values through which
 /// the processes of the job find each other. PMI-1, PMI-2 and PMIx are behind it. One thread at a time.
@@ -15,15 +28,12 @@ class KeyValues {
  public:
   virtual ~KeyValues() = default;
 
-  /// How the launcher speaks, for people: "PMI-1", "PMI-2", "PMIx".
-  [[nodiscard]] virtual std::string_view protocol() const noexcept = 0;
-  [[nodiscard]] virtual std::uint32_t rank() const noexcept = 0;
-  [[nodiscard]] virtual std::uint32_t size() const noexcept = 0;
-  /// MPI_UNIVERSE_SIZE and MPI_APPNUM; -1 where the launcher does not say.
-  [[nodiscard]] virtual std::int32_t universe() const noexcept = 0;
-  [[nodiscard]] virtual std::int32_t appnum() const noexcept = 0;
-  /// The same text in all processes of this job, and in those of no other job that runs now.
-  [[nodiscard]] virtual std::string_view job() const noexcept = 0;
+  [[nodiscard]] std::string_view protocol() const noexcept { return facts_.protocol; }
+  [[nodiscard]] std::uint32_t rank() const noexcept { return facts_.rank; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return facts_.size; }
+  [[nodiscard]] std::int32_t universe() const noexcept { return facts_.universe; }
+  [[nodiscard]] std::int32_t appnum() const noexcept { return facts_.appnum; }
+  [[nodiscard]] std::string_view job() const noexcept { return facts_.job; }
 
   /// Publishes `value` (any bytes, any length) as `key` of this process (letters, digits and '-', at most
   /// 32), for others to `get` after the next `fence`.
@@ -38,6 +48,14 @@ class KeyValues {
   /// Tells the launcher that this process ends as it should. Collective with some launchers. Nothing else may
   /// follow.
   virtual Result<> finalize() = 0;
+
+ protected:
+  explicit KeyValues(JobFacts facts) noexcept : facts_(std::move(facts)) {}
+  /// For what a launcher tells only when it is asked.
+  [[nodiscard]] JobFacts& facts() noexcept { return facts_; }
+
+ private:
+  JobFacts facts_;
 };
 
 /// The launcher that this process's environment names (`PMI_FD`, `PMIX_RANK`, ...); null where there is none.

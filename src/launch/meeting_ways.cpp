@@ -13,9 +13,8 @@ namespace {
 constexpr int answer_seconds = 60;
 
 Result<SharedRegion> ask(const Approach& approach, const BrokerAddress& address) {
-  const wire::VisitRequest request{
-      .socket = approach.theirs.socket, .rank = approach.rank, .key = approach.key};
-  auto fd = visit(address, request, answer_seconds);
+  auto fd = visit(address, {.socket = approach.theirs.socket, .rank = approach.rank, .key = approach.key},
+                  answer_seconds);
   if (!fd) return std::unexpected(std::move(fd).error());
   auto region = open_region(fd->get());
   if (!region) return std::unexpected(std::move(region).error());

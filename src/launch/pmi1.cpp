@@ -46,10 +46,10 @@ Result<> Pmi1::introduce() {
   longest_value_ = std::min(*limit, longest_limit) - 1;  // some launchers count a zero at the end
   auto space = ask("cmd=get_my_kvsname", "my_kvsname");
   if (!space) return std::unexpected(std::move(space).error());
-  space_ = word(*space, "kvsname").value_or("");
-  if (space_.empty()) return not_an_answer(*space, "my_kvsname with kvsname");
-  universe_ = number_or_none(ask("cmd=get_universe_size", "universe_size"), "size");
-  appnum_ = number_or_none(ask("cmd=get_appnum", "appnum"), "appnum");
+  facts().job = word(*space, "kvsname").value_or("");
+  if (job().empty()) return not_an_answer(*space, "my_kvsname with kvsname");
+  facts().universe = number_or_none(ask("cmd=get_universe_size", "universe_size"), "size");
+  facts().appnum = number_or_none(ask("cmd=get_appnum", "appnum"), "appnum");
   return {};
 }
 
@@ -67,8 +67,9 @@ Result<std::string> Pmi1::ask(const std::string& request, std::string_view answe
 Result<> Pmi1::put(std::string_view key, std::string_view value) {
   const auto parts = to_parts(value, longest_value_);
   for (std::size_t i = 0; i < parts.size(); ++i)
-    ISTHMUS_TRY(ask("cmd=put kvsname=" + space_ + " key=" + pmi_key(rank_, key, i) + " value=" + parts[i],
-                    "put_result"));
+    ISTHMUS_TRY(ask(
+        "cmd=put kvsname=" + std::string(job()) + " key=" + pmi_key(rank(), key, i) + " value=" + parts[i],
+        "put_result"));
   return {};
 }
 
@@ -79,7 +80,8 @@ Result<> Pmi1::fence() {
 
 Result<std::string> Pmi1::get(std::uint32_t rank, std::string_view key) {
   return from_parts([&](std::size_t part) -> Result<std::string> {
-    auto line = ask("cmd=get kvsname=" + space_ + " key=" + pmi_key(rank, key, part), "get_result");
+    auto line =
+        ask("cmd=get kvsname=" + std::string(job()) + " key=" + pmi_key(rank, key, part), "get_result");
     if (!line) return line;
     return std::string(word(*line, "value").value_or(""));
   });

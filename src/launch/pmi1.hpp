@@ -18,13 +18,6 @@ class Pmi1 final : public KeyValues {
  public:
   static Result<std::unique_ptr<KeyValues>> connect(PmiPlace place);
 
-  [[nodiscard]] std::string_view protocol() const noexcept override { return "PMI-1"; }
-  [[nodiscard]] std::uint32_t rank() const noexcept override { return rank_; }
-  [[nodiscard]] std::uint32_t size() const noexcept override { return size_; }
-  [[nodiscard]] std::int32_t universe() const noexcept override { return universe_; }
-  [[nodiscard]] std::int32_t appnum() const noexcept override { return appnum_; }
-  [[nodiscard]] std::string_view job() const noexcept override { return space_; }
-
   Result<> put(std::string_view key, std::string_view value) override;
   Result<> fence() override;
   Result<std::string> get(std::uint32_t rank, std::string_view key) override;
@@ -33,7 +26,8 @@ class Pmi1 final : public KeyValues {
 
  private:
   explicit Pmi1(PmiPlace place) noexcept
-      : socket_(std::move(place.fd)), rank_(place.rank), size_(place.size) {}
+      : KeyValues({.protocol = "PMI-1", .rank = place.rank, .size = place.size}),
+        socket_(std::move(place.fd)) {}
 
   Result<> introduce();
   /// The line that answers `request`; it must be of the command `answer` and must not tell an error.
@@ -41,11 +35,6 @@ class Pmi1 final : public KeyValues {
                           LauncherSocket::Milliseconds within = LauncherSocket::patience);
 
   LauncherSocket socket_;
-  std::uint32_t rank_;
-  std::uint32_t size_;
-  std::int32_t universe_ = -1;
-  std::int32_t appnum_ = -1;
-  std::string space_;  ///< the name of the job's key-value space
   std::size_t longest_value_ = 0;
 };
 

@@ -55,16 +55,16 @@ Result<> Pmi2::introduce() {
   if (pmi_word(*line, ' ', "cmd") != "response_to_init" || pmi_word(*line, ' ', "rc") != "0" ||
       pmi_word(*line, ' ', "pmi_version") != "2")
     return not_pmi2(*line, "cmd=response_to_init pmi_version=2");
-  auto hello = ask("fullinit",
-                   "pmijobid=" + place_.job + ";pmirank=" + std::to_string(place_.rank) + ";threaded=FALSE;");
+  auto hello = ask("fullinit", "pmijobid=" + std::string(job()) + ";pmirank=" + std::to_string(rank()) +
+                                   ";threaded=FALSE;");
   if (!hello) return std::unexpected(std::move(hello).error());
-  appnum_ = pmi_number(*hello, ';', "appnum");
-  auto job = ask("job-getid");
-  if (!job) return std::unexpected(std::move(job).error());
-  place_.job = word(*job, "jobid").value_or("");
-  if (place_.job.empty()) return not_pmi2(*job, "job-getid-response with jobid");
+  facts().appnum = pmi_number(*hello, ';', "appnum");
+  auto name = ask("job-getid");
+  if (!name) return std::unexpected(std::move(name).error());
+  facts().job = word(*name, "jobid").value_or("");
+  if (job().empty()) return not_pmi2(*name, "job-getid-response with jobid");
   if (const auto universe = ask("info-getjobattr", "key=universeSize;wait=FALSE;"); universe)
-    universe_ = pmi_number(*universe, ';', "value");
+    facts().universe = pmi_number(*universe, ';', "value");
   return {};
 }
 
@@ -88,7 +88,7 @@ Result<std::string> Pmi2::ask(std::string_view name, const std::string& words,
 Result<> Pmi2::put(std::string_view key, std::string_view value) {
   const auto parts = to_parts(value, longest_value);
   for (std::size_t i = 0; i < parts.size(); ++i)
-    ISTHMUS_TRY(ask("kvs-put", "key=" + pmi_key(place_.rank, key, i) + ";value=" + parts[i] + ";"));
+    ISTHMUS_TRY(ask("kvs-put", "key=" + pmi_key(rank(), key, i) + ";value=" + parts[i] + ";"));
   return {};
 }
 
@@ -99,7 +99,8 @@ Result<> Pmi2::fence() {
 
 Result<std::string> Pmi2::get(std::uint32_t rank, std::string_view key) {
   return from_parts([&](std::size_t part) -> Result<std::string> {
-    auto answer = ask("kvs-get", "jobid=" + place_.job + ";srcid=-1;key=" + pmi_key(rank, key, part) + ";");
+    auto answer =
+        ask("kvs-get", "jobid=" + std::string(job()) + ";srcid=-1;key=" + pmi_key(rank, key, part) + ";");
     if (!answer) return answer;
     return std::string(word(*answer, "value").value_or(""));
   });

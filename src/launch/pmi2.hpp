@@ -17,13 +17,6 @@ class Pmi2 final : public KeyValues {
  public:
   static Result<std::unique_ptr<KeyValues>> connect(PmiPlace place);
 
-  [[nodiscard]] std::string_view protocol() const noexcept override { return "PMI-2"; }
-  [[nodiscard]] std::uint32_t rank() const noexcept override { return place_.rank; }
-  [[nodiscard]] std::uint32_t size() const noexcept override { return place_.size; }
-  [[nodiscard]] std::int32_t universe() const noexcept override { return universe_; }
-  [[nodiscard]] std::int32_t appnum() const noexcept override { return appnum_; }
-  [[nodiscard]] std::string_view job() const noexcept override { return place_.job; }
-
   Result<> put(std::string_view key, std::string_view value) override;
   Result<> fence() override;
   Result<std::string> get(std::uint32_t rank, std::string_view key) override;
@@ -31,7 +24,9 @@ class Pmi2 final : public KeyValues {
   Result<> finalize() override;
 
  private:
-  explicit Pmi2(PmiPlace place) noexcept : socket_(std::move(place.fd)), place_(std::move(place)) {}
+  explicit Pmi2(PmiPlace place) noexcept
+      : KeyValues({.protocol = "PMI-2", .rank = place.rank, .size = place.size, .job = std::move(place.job)}),
+        socket_(std::move(place.fd)) {}
 
   Result<> introduce();
   /// The answer to command `name` with `words` ("name=value;"...); an answer that tells an error is one.
@@ -39,9 +34,6 @@ class Pmi2 final : public KeyValues {
                           LauncherSocket::Milliseconds within = LauncherSocket::patience);
 
   LauncherSocket socket_;
-  PmiPlace place_;  ///< without its descriptor
-  std::int32_t universe_ = -1;
-  std::int32_t appnum_ = -1;
 };
 
 }  // namespace isthmus::launch

@@ -84,7 +84,7 @@ Peer& Engine::make_peer(PeerId id) {
     peer.plan = Plan({.same_process = id == rank_, .eager_limit = eager_limit_});
   } else {
     peer.pull = peer.push = std::unexpected(Reason{job_.why_apart(id)});
-    peer.plan = Plan({.remote = true, .eager_limit = remote_->eager_limit(id)});
+    peer.plan = Plan({.remote = true});
   }
   return peer;
 }

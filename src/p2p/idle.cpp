@@ -26,16 +26,16 @@ constexpr std::uint32_t looks_before_yield_threaded = 16;
 /// 2 cores about 4 us.
 constexpr std::uint32_t yields_before_sleep = 20;
 
-/// The same where messages may come over a network, which wakes nobody. Four containers of two ranks on two
-/// cores: after 20 yields, an allreduce of 8 bytes fell into a pace of 2.4 ms in some runs, one sleep
-/// waiting for the end of another; after 200 it took 52 to 70 us in all.
+/// The same where messages may come over a network, which wakes a sleeper by way of a thread (`PortWaker`):
+/// two sleeps and wake-ups, and the arming. With 20, 50 and 200 an allreduce of 8 bytes in four containers of
+/// two ranks took the same 40 to 200 us on two busy cores.
 constexpr std::uint32_t yields_before_sleep_networked = 200;
 
 /// A sleeper looks up again after this long whatever happens, so that no lost wake-up can become a hang.
 constexpr long sleep_microseconds = 20'000;
 
-/// The same where messages may come over a network too, which wakes nobody.
-constexpr long sleep_microseconds_networked = 100;
+/// The same where a message of the network may come without waking this thread.
+constexpr long sleep_microseconds_unsure = 100;
 
 /// Looks and yields between virtual machines before the first nap, about 1 ms on a core of one's own, and how
 /// long naps get: a message that comes after a silence waits no longer for its receiver.
@@ -91,8 +91,9 @@ void Idle::pause_napping() {
 }
 
 void Idle::pause_sharing() {
-  EngineLock::Released released(engine_.lock_);
   const std::uint32_t yields = engine_.remote_ ? yields_before_sleep_networked : yields_before_sleep;
+  const bool has_news = looks_ > yields && engine_.remote_ && !engine_.remote_->arm();
+  EngineLock::Released released(engine_.lock_);
   if (looks_ < yields) {
     ::sched_yield();
     return;
@@ -105,8 +106,12 @@ void Idle::pause_sharing() {
     announced_ = true;
     return;
   }
-  if (!engine_.has_doorbell())
-    futex_wait(sleeping, 1, engine_.remote_ ? sleep_microseconds_networked : sleep_microseconds);
+  // Another thread that polls the port makes its arming void, and may leave MPI then.
+  const bool unsure = engine_.remote_ && engine_.lock_.enabled();
+  if (has_news)
+    ::sched_yield();
+  else if (!engine_.has_doorbell())
+    futex_wait(sleeping, 1, unsure ? sleep_microseconds_unsure : sleep_microseconds);
   looks_ = yields - 1;
 }
 

@@ -86,7 +86,7 @@ class Peer {
   static_assert(wire::shares_per_ring <= 8 * sizeof shares_held);
 
   // For peers on other hosts.
-  bool connected = false;  ///< the port knows its address
+  bool connected = false;  ///< the port knows its address, and the plan its eager limit
   bool lost = false;       ///< it cannot be reached any more
 
   Traffic traffic;

@@ -63,7 +63,7 @@ Result<> Remote::connect(Peer& peer) {
   if (!address) return std::unexpected(std::move(address).error());
   ISTHMUS_TRY(port_->connect(peer.id, std::as_bytes(std::span(*address))));
   peer.connected = true;
-  peer.plan = Plan({.remote = true, .eager_limit = port_->eager_limit(peer.id)});  // known only now
+  peer.plan = Plan({.remote = true, .eager_limit = port_->eager_limit(peer.id)});
   return {};
 }
 
@@ -142,6 +142,23 @@ void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint6
 
 unsigned Remote::poll() {
   return port_ ? port_->poll() : 0;
+}
+
+bool Remote::arm() {
+  if (!port_) return true;
+  if (!waker_) {
+    auto waker = PortWaker::start(port_->wake_descriptor(), engine_.region_.block(engine_.slot_).sleeping);
+    if (!waker) return false;
+    waker_ = std::move(*waker);
+  }
+  if (!port_->arm()) return false;
+  waker_->arm();
+  return true;
+}
+
+void Remote::close() {
+  waker_.reset();
+  port_.reset();
 }
 
 void Remote::meet_all() {

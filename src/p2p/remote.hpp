@@ -10,6 +10,7 @@
 #include "channel/network/port.hpp"
 #include "p2p/message.hpp"
 #include "p2p/peer.hpp"
+#include "p2p/port_waker.hpp"
 #include "wire/network.hpp"
 
 namespace isthmus {
@@ -25,7 +26,6 @@ class Remote final : private network::Events {
   Remote(const Remote&) = delete;
   Remote& operator=(const Remote&) = delete;
 
-  [[nodiscard]] std::uint64_t eager_limit(PeerId peer) const { return port_->eager_limit(peer); }
   [[nodiscard]] std::string describe(PeerId peer) const { return port_->describe(peer); }
 
   /// As `Engine::start_send`.
@@ -38,12 +38,15 @@ class Remote final : private network::Events {
   void decline(network::OfferId offer) { port_->decline(offer); }
 
   unsigned poll();
+  /// From now on the rank's futex is woken when there is something to `poll`, once. False where there is
+  /// something already.
+  bool arm();
   /// Whether everything that was sent has left.
   [[nodiscard]] bool idle() const { return !port_ || port_->idle(); }
   /// A barrier of all processes of the job. From then on nothing is said of those that leave.
   void meet_all();
   /// Lets go of the network; nothing may be sent or received any more.
-  void close() { port_.reset(); }
+  void close();
 
  private:
   explicit Remote(Engine& engine) : engine_(engine) {}
@@ -63,6 +66,7 @@ class Remote final : private network::Events {
 
   Engine& engine_;
   std::unique_ptr<network::Port> port_;
+  std::unique_ptr<PortWaker> waker_;  ///< made when it is needed; goes before the port
   bool ending_ = false;
   std::vector<Request*> unacknowledged_;  ///< synchronous sends whose match has not been heard of
 };

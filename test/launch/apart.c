@@ -1,6 +1,7 @@
-/* Two ranks, the first and the last, exchange what ranks in two virtual machines may: messages of 0 B to 4
- * MiB, whose bytes are compared, and collectives of all. With an argument, that many repetitions are timed
- * and "latency MICROSECONDS" (8 B, one way) and "bandwidth MEGABYTES" (1 MiB messages, a second) printed. */
+/* apart [TIMES [LONGEST]]: two ranks, the first and the last, exchange what ranks in two virtual machines
+ * may: messages of 0 B to LONGEST (4 MiB), whose bytes are compared, and collectives of all. That many TIMES
+ * are timed, and "latency MICROSECONDS" (8 B, one way) and "bandwidth MEGABYTES" (1 MiB messages, a second)
+ * printed; 0 prints none. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,10 +83,11 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const int times = argc > 1 ? atoi(argv[1]) : 0;
+  const int most = argc > 2 ? atoi(argv[2]) : longest;
   const int peer = rank == 0 ? size - 1 : rank == size - 1 ? 0 : rank;
   if (peer != rank) {
     exchange(peer, 0);
-    for (int bytes = 1; bytes <= longest; bytes *= 4) {
+    for (int bytes = 1; bytes <= most; bytes *= 4) {
       exchange(peer, bytes);
       if (bytes > 1) exchange(peer, bytes - 1);
     }

@@ -39,11 +39,59 @@ std::size_t open_descriptors() {
   return count;
 }
 
-/// Waits until the other side has hung up; false if it has not after a second, or has said something.
+/// Waits until the other side has hung up; false if it has not after a second, or has said more than its
+/// greeting.
 bool is_cut_off(int socket, int milliseconds = 1000) {
   pollfd watched{socket, POLLIN, 0};
+  for (int packets = 0; packets < 2; ++packets) {
+    wire::VisitGreeting greeting;
+    if (::poll(&watched, 1, milliseconds) != 1) return false;
+    if (receive_packet(socket, &greeting, sizeof greeting) <= 0) return true;
+  }
+  return false;
+}
+
+/// Listens under a name that is not a broker's, and lets what a visitor and the true broker say pass between.
+class Between {
+ public:
+  Between(std::uint64_t truth, const Inquiry& inquiry) {
+    std::uint64_t name = fresh_socket();
+    auto listener = listen_at(BrokerAddress::abstract(name));
+    EXPECT_TRUE(listener);
+    visitor = std::async(std::launch::async,
+                         [=] { return visit(BrokerAddress::abstract(name), inquiry, 10).has_value(); });
+    pollfd called{listener->get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&called, 1, 5000), 1);
+    to_visitor = UniqueFd(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    auto connected = connect_to(BrokerAddress::abstract(truth), 5);
+    EXPECT_TRUE(connected);
+    to_broker = std::move(*connected);
+    const auto greeting = next<wire::VisitGreeting>(to_broker.get());
+    EXPECT_TRUE(send_packet(to_visitor.get(), &greeting, sizeof greeting));
+    request = next<wire::VisitRequest>(to_visitor.get());
+  }
+
+  std::future<bool> visitor;  ///< whether it has got what it wanted
+  UniqueFd to_visitor;
+  UniqueFd to_broker;
+  wire::VisitRequest request;
+  UniqueFd reply;  ///< which has come with the request
+
+ private:
+  template <class Packet>
+  Packet next(int from) {
+    Packet packet;
+    pollfd watched{from, POLLIN, 0};
+    EXPECT_EQ(::poll(&watched, 1, 5000), 1);
+    EXPECT_EQ(receive_packet(from, &packet, sizeof packet, &reply), long{sizeof packet});
+    return packet;
+  }
+};
+
+/// Whether nothing can be read from it.
+bool is_empty(const UniqueFd& socket) {
   char byte = 0;
-  return ::poll(&watched, 1, milliseconds) == 1 && ::recv(socket, &byte, 1, MSG_DONTWAIT) <= 0;
+  return ::recv(socket.get(), &byte, 1, MSG_DONTWAIT) <= 0;
 }
 
 class BrokerTest : public testing::Test {
@@ -53,7 +101,7 @@ class BrokerTest : public testing::Test {
     ASSERT_TRUE(opened) << opened.error().text();
     broker = std::move(*opened);
   }
-  [[nodiscard]] wire::VisitRequest request() const { return {.socket = socket, .rank = 7, .key = key}; }
+  [[nodiscard]] Inquiry inquiry() const { return {.socket = socket, .rank = 7, .key = key}; }
   [[nodiscard]] UniqueFd connect() const {
     auto connected = connect_to(BrokerAddress::abstract(socket), 5);
     EXPECT_TRUE(connected) << connected.error().text();
@@ -61,19 +109,19 @@ class BrokerTest : public testing::Test {
   }
   /// Whether someone with the key still gets what there is.
   [[nodiscard]] bool serves() const {
-    return visit(BrokerAddress::abstract(socket), request(), 5).has_value();
+    return visit(BrokerAddress::abstract(socket), inquiry(), 5).has_value();
   }
 
   const std::uint64_t socket = fresh_socket();
   std::unique_ptr<Broker> broker;
 };
 
-TEST_F(BrokerTest, HandsTheRegionToWhoeverShowsTheKeyAndKnowsWhoItWas) {
+TEST_F(BrokerTest, HandsTheRegionToWhoeverHasTheKeyAndKnowsWhoItWas) {
   open();
   broker->admit(key);
   const UniqueFd file = some_file();
   broker->offer_region(UniqueFd(::dup(file.get())));
-  const auto got = visit(BrokerAddress::abstract(socket), request(), 5);
+  const auto got = visit(BrokerAddress::abstract(socket), inquiry(), 5);
   ASSERT_TRUE(got) << got.error().text();
   struct stat a{};
   struct stat b{};
@@ -91,7 +139,7 @@ TEST_F(BrokerTest, HandsTheRegionToWhoeverShowsTheKeyAndKnowsWhoItWas) {
 TEST_F(BrokerTest, LetsGuestsWaitForTheKeyAndTheRegion) {
   open();
   auto waiting = std::async(
-      std::launch::async, [&] { return visit(BrokerAddress::abstract(socket), request(), 10).has_value(); });
+      std::launch::async, [&] { return visit(BrokerAddress::abstract(socket), inquiry(), 10).has_value(); });
   EXPECT_EQ(waiting.wait_for(20ms), std::future_status::timeout);
   broker->admit(key);
   EXPECT_EQ(waiting.wait_for(20ms), std::future_status::timeout);
@@ -115,7 +163,7 @@ TEST_F(BrokerTest, ServesAFolderToo) {
   for (const std::string& where : {folder, deep}) {
     const auto address = BrokerAddress::in_folder(where, socket);
     ASSERT_TRUE(address);
-    EXPECT_TRUE(visit(*address, request(), 5)) << where;
+    EXPECT_TRUE(visit(*address, inquiry(), 5)) << where;
   }
   broker.reset();
   EXPECT_EQ(::rmdir(deep.c_str()), 0) << "something is left in it";
@@ -133,7 +181,7 @@ TEST_F(BrokerTest, CutsOffAWrongKeyWithoutAWord) {
   open();
   broker->admit(key);
   broker->offer_region(some_file());
-  wire::VisitRequest wrong = request();
+  Inquiry wrong = inquiry();
   wrong.key[15] ^= 1;
   const auto got = visit(BrokerAddress::abstract(socket), wrong, 5);
   ASSERT_FALSE(got);
@@ -146,8 +194,8 @@ TEST_F(BrokerTest, CutsOffGarbage) {
   open();
   broker->admit(key);
   broker->offer_region(some_file());
-  const std::string right(reinterpret_cast<const char*>(&static_cast<const wire::VisitRequest&>(request())),
-                          sizeof(wire::VisitRequest));
+  const wire::VisitRequest unproved{.socket = socket, .reply = 1};
+  const std::string right(reinterpret_cast<const char*>(&unproved), sizeof unproved);
   std::string other_magic = right;
   other_magic[0] ^= 1;
   std::string other_version = right;
@@ -162,6 +210,58 @@ TEST_F(BrokerTest, CutsOffGarbage) {
     EXPECT_TRUE(is_cut_off(guest.get())) << bytes.substr(0, 60);
   }
   EXPECT_TRUE(serves());
+}
+
+TEST_F(BrokerTest, TellsNeitherKeyNorRegionToWhoStandsBetween) {
+  open();
+  broker->admit(key);
+  broker->offer_region(some_file());
+  Between between(socket, inquiry());
+  const std::string said(reinterpret_cast<const char*>(&between.request), sizeof between.request);
+  EXPECT_FALSE(said.contains(std::string(key.begin(), key.end())));
+  ASSERT_TRUE(
+      send_packet(between.to_broker.get(), &between.request, sizeof between.request, between.reply.get()));
+  EXPECT_TRUE(between.visitor.get());
+  EXPECT_TRUE(is_cut_off(between.to_broker.get()));
+  EXPECT_TRUE(is_empty(between.reply));
+}
+
+TEST_F(BrokerTest, AnswersOnNoOtherSocketThanTheVisitors) {
+  open();
+  broker->admit(key);
+  broker->offer_region(some_file());
+  Between between(socket, inquiry());
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd mine(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  struct stat status{};
+  ASSERT_EQ(::fstat(theirs.get(), &status), 0);
+  for (const std::uint64_t claimed : {between.request.reply, std::uint64_t{status.st_ino}}) {
+    const UniqueFd guest = connect();
+    between.request.reply = claimed;
+    ASSERT_TRUE(send_packet(guest.get(), &between.request, sizeof between.request, theirs.get()));
+    EXPECT_TRUE(is_cut_off(guest.get()));
+  }
+  between.request.reply = status.st_ino;
+  ASSERT_TRUE(send_packet(between.to_broker.get(), &between.request, sizeof between.request, theirs.get()));
+  EXPECT_TRUE(is_cut_off(between.to_broker.get()));
+  EXPECT_TRUE(is_empty(mine));
+  between.reply.reset();
+  EXPECT_FALSE(between.visitor.get());
+}
+
+TEST_F(BrokerTest, TakesNoRequestASecondTime) {
+  open();
+  broker->admit(key);
+  broker->offer_region(some_file());
+  Between between(socket, inquiry());
+  for (const UniqueFd& again : {connect(), connect()}) {
+    ASSERT_TRUE(send_packet(again.get(), &between.request, sizeof between.request, between.reply.get()));
+    EXPECT_TRUE(is_cut_off(again.get())) << "the greeting was another one";
+  }
+  between.reply.reset();
+  EXPECT_FALSE(between.visitor.get());
 }
 
 TEST_F(BrokerTest, KeepsNoDescriptorThatAStrangerSends) {
@@ -213,7 +313,7 @@ TEST_F(BrokerTest, HangsUpOnWaitingGuestsWhenItGoes) {
   open();
   broker->admit(key);
   auto waiting =
-      std::async(std::launch::async, [&] { return visit(BrokerAddress::abstract(socket), request(), 30); });
+      std::async(std::launch::async, [&] { return visit(BrokerAddress::abstract(socket), inquiry(), 30); });
   while (broker->visitors().empty())
     std::this_thread::sleep_for(1ms);
   broker.reset();

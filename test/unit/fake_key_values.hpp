@@ -67,16 +67,12 @@ class FakeSpace {
 /// One rank's view of it.
 class FakeKeyValues final : public KeyValues {
  public:
-  FakeKeyValues(FakeSpace& space, std::uint32_t rank) : space_(space), rank_(rank) {}
+  FakeKeyValues(FakeSpace& space, std::uint32_t rank)
+      : KeyValues({.protocol = "fake", .rank = rank, .size = space.size(), .job = "fake-job"}),
+        space_(space) {}
 
-  [[nodiscard]] std::string_view protocol() const noexcept override { return "fake"; }
-  [[nodiscard]] std::uint32_t rank() const noexcept override { return rank_; }
-  [[nodiscard]] std::uint32_t size() const noexcept override { return space_.size(); }
-  [[nodiscard]] std::int32_t universe() const noexcept override { return -1; }
-  [[nodiscard]] std::int32_t appnum() const noexcept override { return -1; }
-  [[nodiscard]] std::string_view job() const noexcept override { return "fake-job"; }
   Result<> put(std::string_view key, std::string_view value) override {
-    space_.put(rank_, key, value);
+    space_.put(rank(), key, value);
     return {};
   }
   Result<> fence() override {
@@ -89,7 +85,6 @@ class FakeKeyValues final : public KeyValues {
 
  private:
   FakeSpace& space_;
-  std::uint32_t rank_;
 };
 
 }  // namespace isthmus::launch

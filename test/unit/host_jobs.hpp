@@ -34,18 +34,13 @@ class KeySpace {
 
 class KeySpace::View final : public launch::KeyValues {
  public:
-  View(KeySpace& space, std::uint32_t rank) : space_(space), rank_(rank) {}
-
-  [[nodiscard]] std::string_view protocol() const noexcept override { return "threads"; }
-  [[nodiscard]] std::uint32_t rank() const noexcept override { return rank_; }
-  [[nodiscard]] std::uint32_t size() const noexcept override { return space_.ranks_; }
-  [[nodiscard]] std::int32_t universe() const noexcept override { return -1; }
-  [[nodiscard]] std::int32_t appnum() const noexcept override { return -1; }
-  [[nodiscard]] std::string_view job() const noexcept override { return "test"; }
+  View(KeySpace& space, std::uint32_t rank)
+      : KeyValues({.protocol = "threads", .rank = rank, .size = space.ranks_, .job = "test"}),
+        space_(space) {}
 
   Result<> put(std::string_view key, std::string_view value) override {
     const std::scoped_lock lock(space_.mutex_);
-    space_.values_[{rank_, std::string(key)}] = value;
+    space_.values_[{rank(), std::string(key)}] = value;
     return {};
   }
   Result<> fence() override {
@@ -63,7 +58,6 @@ class KeySpace::View final : public launch::KeyValues {
 
  private:
   KeySpace& space_;
-  const std::uint32_t rank_;
 };
 
 inline std::shared_ptr<launch::KeyValues> KeySpace::view(std::uint32_t rank) {

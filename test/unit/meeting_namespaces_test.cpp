@@ -39,14 +39,9 @@ struct Message {
 
 class PipedKeyValues final : public KeyValues {
  public:
-  PipedKeyValues(int socket, std::uint32_t rank) : socket_(socket), rank_(rank) {}
+  PipedKeyValues(int socket, std::uint32_t rank)
+      : KeyValues({.protocol = "piped", .rank = rank, .size = ranks, .job = "piped-job"}), socket_(socket) {}
 
-  [[nodiscard]] std::string_view protocol() const noexcept override { return "piped"; }
-  [[nodiscard]] std::uint32_t rank() const noexcept override { return rank_; }
-  [[nodiscard]] std::uint32_t size() const noexcept override { return ranks; }
-  [[nodiscard]] std::int32_t universe() const noexcept override { return -1; }
-  [[nodiscard]] std::int32_t appnum() const noexcept override { return -1; }
-  [[nodiscard]] std::string_view job() const noexcept override { return "piped-job"; }
   Result<> put(std::string_view key, std::string_view value) override {
     Message message{.kind = Message::Kind::put, .size = static_cast<std::uint32_t>(value.size())};
     key.copy(message.key.data(), message.key.size() - 1);
@@ -78,7 +73,6 @@ class PipedKeyValues final : public KeyValues {
 
  private:
   int socket_;
-  std::uint32_t rank_;
 };
 
 /// What each rank has to itself.

@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/settings.hpp"
 #include "base/spelling.hpp"
 #include "base/whole_number.hpp"
 #include "hosts.hpp"
@@ -121,6 +122,12 @@ Complaint set_words(std::vector<std::string>& target, const std::string& text, s
   return std::nullopt;
 }
 
+Complaint set_transport(State& state, Operands operands) {
+  if (!transport_named(operands[0])) return "allowed: auto, rc, ud or tcp";
+  state.options.exports.push_back({"ISTHMUS_TRANSPORT", operands[0]});
+  return std::nullopt;
+}
+
 Complaint accept(State& /*state*/, Operands /*operands*/) {
   return std::nullopt;
 }
@@ -192,6 +199,14 @@ const std::vector<Option> table{
        s.options.head_address = o[0];
        return o[0].empty() ? Complaint("allowed: an IPv4 or IPv6 address or a name") : std::nullopt;
      }},
+    {{"transport"},
+     "NAME",
+     Scope::job,
+     Group::hosts,
+     "Carry messages between hosts by rc or ud (InfiniBand or RoCE) or tcp, or by the fastest that both "
+     "have: "
+     "auto, the default. The same as -x ISTHMUS_TRANSPORT=NAME.",
+     set_transport},
     {{"x"},
      "NAME[=VALUE]",
      Scope::part,

@@ -3,55 +3,41 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
-#include "launch/region_socket.hpp"
+#include "launch/broker_socket.hpp"
 
 namespace isthmus::mpiexec {
 namespace {
 
-/// What a connection gets to show the key; a rank does so at once.
+/// What a connection gets to ask; a rank does so at once.
 constexpr auto patience = std::chrono::seconds(10);
 /// Strangers beyond these wait in the kernel's queue.
 constexpr std::size_t connections_at_once = 64;
-
-/// In time that does not depend on where the two differ.
-bool is_key(const std::string& shown, const wire::JobKey& key) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < key.size(); ++i)
-    difference |= static_cast<std::uint8_t>(shown[i]) ^ key[i];
-  return difference == 0;
-}
+/// In answers, where a broker's rank stands.
+constexpr std::uint32_t launcher_rank = UINT32_MAX;
 
 }  // namespace
 
 std::expected<RegionServer, std::string> RegionServer::listen(const std::string& parent) {
   std::string folder = parent + "/isthmus.XXXXXX";
-  const auto failure = [&](const char* step) {
-    return std::unexpected(
-        fmt::format("cannot offer the region in a folder of {}: {}: {}", parent, step, std::strerror(errno)));
+  const auto failure = [&](const std::string& why) {
+    return std::unexpected(fmt::format("cannot offer the region in a folder of {}: {}", parent, why));
   };
-  if (!::mkdtemp(folder.data())) return failure("mkdtemp");
+  if (!::mkdtemp(folder.data())) return failure(fmt::format("mkdtemp: {}", std::strerror(errno)));
   RegionServer server(folder);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string path = server.socket_path();
-  if (path.size() >= launch::longest_socket_path)
-    return std::unexpected(fmt::format("{}: the path is too long for a socket", path));
-  std::copy(path.begin(), path.end(), address.sun_path);
-  server.listener_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::bind(server.listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return failure("bind");
+  const auto address = launch::BrokerAddress::at(server.socket_path());
+  if (!address) return failure(address.error().text());
+  auto listener = launch::listen_at(*address);
+  if (!listener) return failure(listener.error().text());
+  server.listener_ = std::move(*listener);
   // Users differ between containers: the key protects the region, and nobody else can list the folder.
-  if (::chmod(path.c_str(), 0666) != 0 || ::chmod(folder.c_str(), 0711) != 0) return failure("chmod");
-  if (::listen(server.listener_.get(), SOMAXCONN) != 0) return failure("listen");
+  if (::chmod(folder.c_str(), 0711) != 0) return failure(fmt::format("chmod: {}", std::strerror(errno)));
   return server;
 }
 
@@ -80,19 +66,19 @@ void RegionServer::react() {
   while (connections_.size() < connections_at_once) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) break;
-    connections_.push_back({std::move(socket), Clock::now() + patience, {}});
+    if (auto reception = launch::Reception::greet(socket.get()))
+      connections_.push_back({std::move(socket), Clock::now() + patience, std::move(*reception)});
   }
   connections_.remove_if([&](Connection& connection) { return is_done(connection); });
 }
 
 /// Whether the connection has had its answer, or shall have none.
 bool RegionServer::is_done(Connection& connection) const {
-  char bytes[sizeof(wire::JobKey)];
-  const ssize_t count = ::recv(connection.socket.get(), bytes, key_.size() - connection.shown.size(), 0);
-  if (count < 0) return errno != EAGAIN && errno != EINTR ? true : connection.end <= Clock::now();
-  connection.shown.append(bytes, static_cast<std::size_t>(count));
-  if (connection.shown.size() < key_.size()) return count == 0;
-  if (is_key(connection.shown, key_)) launch::hand_over(connection.socket.get(), region_);
+  constexpr std::uint64_t unnamed = 0;
+  launch::Reception& reception = connection.reception;
+  if (!reception.hear(connection.socket.get(), unnamed)) return true;
+  if (!reception.has_request()) return connection.end <= Clock::now();
+  if (reception.is_proved(key_)) reception.answer(key_, launcher_rank, region_);
   return true;
 }
 

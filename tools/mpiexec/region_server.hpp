@@ -6,11 +6,13 @@
 
 #include "attendant.hpp"
 #include "base/unique_fd.hpp"
+#include "launch/visit.hpp"
 #include "wire/region.hpp"
 
 namespace isthmus::mpiexec {
 
-/// Gives the region's descriptor to ranks in containers that ask for it on a socket and show the job's key
+/// Gives the region's descriptor to ranks in containers that ask for it on a socket and prove to have the
+/// job's key
 /// (`launch/region_socket.hpp`). The socket lies in a folder of its own, which goes with this object.
 class RegionServer final : public Attendant {
  public:
@@ -33,7 +35,7 @@ class RegionServer final : public Attendant {
   struct Connection {
     UniqueFd socket;
     Clock::time_point end;  ///< of our patience
-    std::string shown;      ///< of the key so far
+    launch::Reception reception;
   };
   explicit RegionServer(std::string folder) : folder_(std::move(folder)) {}
   [[nodiscard]] bool is_done(Connection& connection) const;

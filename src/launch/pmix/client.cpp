@@ -71,23 +71,25 @@ std::int32_t number_or_none(std::optional<std::uint32_t> value) {
 }  // namespace
 
 Result<std::unique_ptr<KeyValues>> PmixClient::connect() {
-  std::unique_ptr<PmixClient> made(new PmixClient());
+  pmix_proc_t self{};
   const QuietStderr quiet;
   const auto descriptors = inheritable_descriptors();
-  const pmix_status_t status = PMIx_Init(&made->self_, nullptr, 0);
+  const pmix_status_t status = PMIx_Init(&self, nullptr, 0);
   keep_new_descriptors(descriptors);
   if (status != PMIX_SUCCESS)
     return failed("PMIX_RANK and PMIX_NAMESPACE name a launcher that cannot be reached", status);
-  pmix_proc_t everybody = made->self_;
+  pmix_proc_t everybody = self;
   everybody.rank = PMIX_RANK_WILDCARD;
   const auto size = number(everybody, PMIX_JOB_SIZE);
-  if (!size || *size == 0 || *size > INT32_MAX || made->self_.rank >= *size)
+  if (!size || *size == 0 || *size > INT32_MAX || self.rank >= *size)
     return fail(ErrorClass::other, "the launcher (PMIx) does not tell the number of ranks of this job");
-  made->size_ = *size;
-  made->universe_ = number_or_none(number(everybody, PMIX_UNIV_SIZE));
-  made->appnum_ = number_or_none(number(made->self_, PMIX_APPNUM));
-  made->job_.assign(made->self_.nspace, ::strnlen(made->self_.nspace, sizeof made->self_.nspace));
-  return made;
+  JobFacts facts{.protocol = "PMIx",
+                 .rank = self.rank,
+                 .size = *size,
+                 .universe = number_or_none(number(everybody, PMIX_UNIV_SIZE)),
+                 .appnum = number_or_none(number(self, PMIX_APPNUM)),
+                 .job = std::string(self.nspace, ::strnlen(self.nspace, sizeof self.nspace))};
+  return std::unique_ptr<KeyValues>(new PmixClient(self, std::move(facts)));
 }
 
 // A byte goes in front, because an empty value comes back as none.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "launch/key_values.hpp"
 
@@ -16,13 +17,6 @@ class PmixClient final : public KeyValues {
  public:
   static Result<std::unique_ptr<KeyValues>> connect();
 
-  [[nodiscard]] std::string_view protocol() const noexcept override { return "PMIx"; }
-  [[nodiscard]] std::uint32_t rank() const noexcept override { return self_.rank; }
-  [[nodiscard]] std::uint32_t size() const noexcept override { return size_; }
-  [[nodiscard]] std::int32_t universe() const noexcept override { return universe_; }
-  [[nodiscard]] std::int32_t appnum() const noexcept override { return appnum_; }
-  [[nodiscard]] std::string_view job() const noexcept override { return job_; }
-
   Result<> put(std::string_view key, std::string_view value) override;
   Result<> fence() override;
   Result<std::string> get(std::uint32_t rank, std::string_view key) override;
@@ -30,13 +24,9 @@ class PmixClient final : public KeyValues {
   Result<> finalize() override;
 
  private:
-  PmixClient() = default;
+  PmixClient(const pmix_proc_t& self, JobFacts facts) noexcept : KeyValues(std::move(facts)), self_(self) {}
 
-  pmix_proc_t self_{};
-  std::uint32_t size_ = 1;
-  std::int32_t universe_ = -1;
-  std::int32_t appnum_ = -1;
-  std::string job_;
+  pmix_proc_t self_;
 };
 
 }  // namespace isthmus::launch

@@ -16,7 +16,7 @@ struct PmixPlugin {
 };
 
 /// To be raised with every change of `PmixPlugin` and of `KeyValues`.
-inline constexpr std::uint32_t pmix_interface_version = 1;
+inline constexpr std::uint32_t pmix_interface_version = 2;
 
 inline constexpr const char* pmix_plugin_symbol = "isthmus_pmix_plugin";
 

@@ -1,4 +1,4 @@
-# title: ranks in virtual machines of one host, through the memory of an ivshmem device
+# title: ranks in virtual machines of one host, through the memory of an ivshmem device and over InfiniBand verbs
 # timeout: 400
 import os
 import re
@@ -72,11 +72,20 @@ if missing:
     suite.finish()
 
 
-def job(slots, words, settings):
+def job(slots, words, settings, options=""):
     hosts = ",".join(f"{address}:{slots}" for address in Machines.addresses)
     variables = "".join(f"{name}={value} " for name, value in settings.items())
     words = " ".join(map(str, words))
-    return f"{variables}{MPIEXEC} --hosts {hosts} --launcher {Machines.launcher} -n {2 * slots} /mnt/apart {words}"
+    return f"{variables}{MPIEXEC} {options} --hosts {hosts} --launcher {Machines.launcher} -n {2 * slots} /mnt/apart {words}"
+
+
+def expect_right(script, *patterns):
+    """The output of a job that ends well and says something for each of the patterns."""
+    status, text = machines.run(script, timeout=100)
+    assert status == 0 and "all right" in text, f"exit status {status}\n{text}"
+    for pattern in patterns:
+        assert re.search(pattern, text), f"nothing here is {pattern}\n{text}"
+    return text
 
 
 def figure(name, text):
@@ -105,15 +114,33 @@ try:
     }
     for name, (slots, words, settings) in jobs.items():
         with suite.case(name):
-            status, text = machines.run(job(slots, words, settings), timeout=100)
-            assert status == 0 and "all right" in text, f"exit status {status}\n{text}"
+            results[name] = text = expect_right(job(slots, words, settings))
             through_device = "shared memory: ivshmem device 0000:" in text
             assert through_device == ("ISTHMUS_IVSHMEM" not in settings), text
-            results[name] = text
     with suite.case("what both ways cost is printed"):
         device, network = list(results.values())[:2]
         for name, unit in (("latency", "us for 8 B"), ("bandwidth", "MB/s with 1 MiB")):
             print(f"{name}: ivshmem {figure(name, device)} {unit}, network {figure(name, network)}")
+    # Soft-RoCE: the kernel's InfiniBand verbs over the cable.
+    apart = {"ISTHMUS_EXPLAIN": 1, "ISTHMUS_IVSHMEM": "off"}
+    verified, few = [0, 1 << 20], [0, 256]
+    with suite.case("a transport that one of two machines lacks is an error that says what there is"):
+        status, text = machines.run("rdma link add rxe0 type rxe netdev eth0; " + job(1, verified, apart, "--transport rc"), timeout=60)
+        assert status != 0 and "all right" not in text, text
+        assert re.search(r"\[vm2:.*no device for the transport rc .*InfiniBand or RoCE.*; there is: .*tcp on eth0", text), text
+    with suite.case("both machines get a RoCE device"):
+        status, text = machines.run(f"{Machines.launcher} 10.77.0.2 rdma link add rxe0 type rxe netdev eth0 < /dev/null", timeout=20)
+        assert status == 0, text
+    with suite.case("ranks exchange verified data over rc"):
+        expect_right(job(1, verified, apart, "--transport rc"), "transport: rc_verbs on rxe0:1, ud_verbs on rxe0:1\n", "up to 16 KiB +network eager")
+    with suite.case("ranks exchange verified data over ud, which a variable asks for"):
+        expect_right(job(1, verified, {**apart, "ISTHMUS_TRANSPORT": "ud"}), "transport: ud_verbs on rxe0:1\n")
+    with suite.case("unasked they take the fastest that both have, and four ranks that share two cores sleep on it"):
+        expect_right(job(2, few, apart), "transport: rc_verbs on rxe0:1", "idle policy: yield, then sleep")
+    with suite.case("with the device's memory in common, the transport makes no difference"):
+        for transport in ("rc", "ud"):
+            text = expect_right(job(1, few, {"ISTHMUS_EXPLAIN": 1}, f"--transport {transport}"), "shared memory: ivshmem device 0000:")
+            assert "network" not in text, text
 finally:
     machines.close()
 suite.finish()

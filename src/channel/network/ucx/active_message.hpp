@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 namespace isthmus::network {
 
@@ -16,9 +14,5 @@ inline constexpr unsigned active_message_id = 1;
 inline constexpr std::uint64_t eager_limit_tcp = 128U << 10U;
 /// InfiniBand and RoCE: assumed, not measured.
 inline constexpr std::uint64_t eager_limit_rdma = 16U << 10U;
-
-/// "tcp on eth0, rc_verbs on mlx5_0:1" out of what `ucp_ep_print_info` prints: a line
-/// `lane[N]: 2:TRANSPORT/DEVICE.N ...` for each lane.
-std::string describe_lanes(std::string_view printed);
 
 }  // namespace isthmus::network

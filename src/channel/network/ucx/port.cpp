@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "base/log.hpp"
 #include "channel/network/ucx/active_message.hpp"
+#include "channel/network/ucx/describe.hpp"
 #include "channel/network/ucx/status.hpp"
 
 namespace isthmus::network {
@@ -158,14 +156,7 @@ bool UcxPort::arm() {
 
 std::string UcxPort::describe(PeerId rank) const {
   if (rank >= self_.ranks || !peers_[rank] || !peers_[rank]->endpoint) return "not connected";
-  char* text = nullptr;
-  std::size_t bytes = 0;
-  std::FILE* stream = open_memstream(&text, &bytes);
-  if (!stream) return "unknown";
-  ucp_ep_print_info(peers_[rank]->endpoint, stream);
-  static_cast<void>(std::fclose(stream));
-  const std::unique_ptr<char, void (*)(void*)> release(text, std::free);
-  return describe_lanes({text, bytes});
+  return describe_endpoint(peers_[rank]->endpoint);
 }
 
 }  // namespace isthmus::network

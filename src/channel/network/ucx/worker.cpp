@@ -1,104 +1,45 @@
 #include "channel/network/ucx/worker.hpp"
 
-#include <ucs/config/global_opts.h>
-#include <ucs/debug/debug.h>
-
-#include <array>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "channel/network/ucx/config.hpp"
+#include "channel/network/ucx/describe.hpp"
 #include "channel/network/ucx/status.hpp"
 
 namespace isthmus::network {
-namespace {
 
-bool user_sets(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0';
+/// For the user who has asked for a transport that this host has not.
+Error UcxWorker::not_there(const Settings& settings, PeerId ranks) {
+  const bool rdma = settings.transport != TransportSetting::tcp;
+  std::string text =
+      "this host has no device for the transport " + std::string(name_of(settings.transport)) +
+      " (--transport, ISTHMUS_TRANSPORT), which needs " +
+      (rdma ? "an InfiniBand or RoCE device with an active port" : "a network interface that is up");
+  Settings any = settings;
+  any.transport = TransportSetting::automatic;
+  const auto context = open_context(any, ranks);
+  text += context ? "; there is: " + describe_context(context->get()) : "; there is none for others either";
+  return Error(ErrorClass::other, std::move(text));
 }
-
-/// What Isthmus wants of UCX where the user has not said otherwise with `variable`.
-struct Wish {
-  const char* variable;
-  const char* name;  ///< as the interface to set it has it: UCX 1.13 leaves the prefix of a transport out
-  const char* value;
-};
-
-/// Options of the whole library, which it has read from the environment when it was loaded.
-void set_globals() {
-  // Unreachable peers are told by errors here; UCX would say the same on stdout, into the program's output.
-  static constexpr std::array<Wish, 2> wishes{
-      {{"UCX_LOG_LEVEL", "LOG_LEVEL", "fatal"}, {"UCX_WARN_UNUSED_ENV_VARS", "WARN_UNUSED_ENV_VARS", "n"}}};
-  for (const Wish& wish : wishes)
-    if (!user_sets(wish.variable)) ucs_global_opts_set_value(wish.name, wish.value);
-  // A program that crashes is not UCX's business: its signals are as the program had them.
-  if (!user_sets("UCX_HANDLE_ERRORS"))
-    for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE})
-      ucs_debug_disable_signal(signal);
-}
-
-/// Always without UCX's own shared memory: processes that can share memory do so by Isthmus's channels.
-const char* transports(TransportSetting setting) {
-  switch (setting) {
-    case TransportSetting::rc:
-      return "rc";  // rc_verbs, or rc_mlx5 where the device has it, and ud to connect
-    case TransportSetting::ud:
-      return "ud";
-    case TransportSetting::tcp:
-      return "tcp";
-    case TransportSetting::automatic:
-      break;
-  }
-  return "ib,tcp";
-}
-
-Result<> modify(ucp_config_t& config, const Settings& settings) {
-  static constexpr std::array<Wish, 5> wishes{{
-      // Between the hosts' kernels, for connections on which no data waits; `Watch` does what these cannot.
-      {"UCX_TCP_KEEPIDLE", "KEEPIDLE", "3s"},
-      {"UCX_TCP_KEEPINTVL", "KEEPINTVL", "1s"},
-      {"UCX_TCP_KEEPCNT", "KEEPCNT", "4"},
-      // Of InfiniBand: an empty write to each peer, which its adapter answers.
-      {"UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", "3s"},
-      // An unreachable host would else hold the process in connect() for two minutes.
-      {"UCX_TCP_CONN_NB", "CONN_NB", "y"},
-  }};
-  const bool users_choice = settings.transport == TransportSetting::automatic && user_sets("UCX_TLS");
-  if (!users_choice) {
-    const ucs_status_t status = ucp_config_modify(&config, "TLS", transports(settings.transport));
-    if (status != UCS_OK)
-      return std::unexpected(ucx_error(ErrorClass::other, "the network's transports cannot be set", status));
-  }
-  for (const Wish& wish : wishes)
-    if (!user_sets(wish.variable))
-      static_cast<void>(ucp_config_modify(&config, wish.name, wish.value));  // other versions lack some
-  return {};
-}
-
-}  // namespace
 
 Result<UcxWorker::Context> UcxWorker::open_context(const Settings& settings, PeerId ranks) {
-  set_globals();
-  ucp_config_t* config = nullptr;
-  ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
-  if (status != UCS_OK)
-    return std::unexpected(ucx_error(ErrorClass::other, "the variables UCX_* cannot be read", status));
-  const std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> release(config, ucp_config_release);
-  ISTHMUS_TRY(modify(*config, settings));
-
+  auto config = read_config(settings);
+  if (!config) return std::unexpected(std::move(config).error());
   ucp_params_t params{};
   params.field_mask =
       UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
   params.estimated_num_eps = ranks;
   ucp_context_h context = nullptr;
-  status = ucp_init(&params, config, &context);
-  if (status != UCS_OK)
-    return std::unexpected(ucx_error(ErrorClass::other, "the network cannot be used", status));
-  return Context(context);
+  const ucs_status_t status = ucp_init(&params, config->get(), &context);
+  if (status == UCS_OK) return Context(context);
+  if (status == UCS_ERR_NO_DEVICE && settings.transport != TransportSetting::automatic)
+    return std::unexpected(not_there(settings, ranks));
+  return std::unexpected(ucx_error(ErrorClass::other, "the network cannot be used", status));
 }
 
 Result<std::string> UcxWorker::printed_transports(const Settings& settings) {
@@ -117,7 +58,6 @@ Result<std::string> UcxWorker::printed_transports(const Settings& settings) {
 Result<UcxWorker> UcxWorker::open(const Settings& settings, Identity self) {
   auto context = open_context(settings, self.ranks);
   if (!context) return std::unexpected(std::move(context).error());
-
   ucp_worker_params_t worker_params{};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
   worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;

@@ -33,6 +33,7 @@ class UcxWorker {
   using Worker = std::unique_ptr<ucp_worker, Cleanup>;
 
   static Result<Context> open_context(const Settings& settings, PeerId ranks);
+  static Error not_there(const Settings& settings, PeerId ranks);
 
   UcxWorker(Context context, Worker worker) : context_(std::move(context)), worker_(std::move(worker)) {}
 
