@@ -51,18 +51,17 @@ struct Classifier::Answer {
 
 Classifier::Known Classifier::inspect(const cuda::Functions& functions, cuda::Address address,
                                       const Answer& answer) const {
-  Known known{.buffer = answer.buffer,
-              .block = answer.block,
-              .allocation = answer.buffer,
-              .device = answer.device};
+  Known known{
+      .buffer = answer.buffer, .block = answer.block, .allocation = answer.buffer, .device = answer.device};
   int is_legacy = 0;
   cuda::Address mapping = 0;
   std::size_t mapped = 0;
-  std::array attributes{PointerAttribute::context,      PointerAttribute::range_start,
-                        PointerAttribute::range_size,   PointerAttribute::is_legacy_ipc_capable,
-                        PointerAttribute::pool,         PointerAttribute::mapping_base,
+  std::array attributes{PointerAttribute::context,     PointerAttribute::range_start,
+                        PointerAttribute::range_size,  PointerAttribute::is_legacy_ipc_capable,
+                        PointerAttribute::pool,        PointerAttribute::mapping_base,
                         PointerAttribute::mapping_size};
-  std::array<void*, 7> values{&known.context, &known.base, &known.room, &is_legacy, &known.pool, &mapping, &mapped};
+  std::array<void*, 7> values{&known.context, &known.base, &known.room, &is_legacy,
+                              &known.pool,    &mapping,    &mapped};
   functions.pointer_attributes(attributes.size(), attributes.data(), values.data(), address);
   if (answer.is_managed != 0) {
     known.kind = MemoryKind::managed;

@@ -51,9 +51,9 @@ Result<const cuda::Functions*> CudaDriver::open(const char* file) {
     void* object = dlopen(file, RTLD_NOW | RTLD_NODELETE);
     if (!object) {
       const char* reason = dlerror();
-      return fail(ErrorClass::unsupported_operation,
-                  "the CUDA driver is not there (" + std::string(reason ? reason : file) +
-                      "): memory of GPUs cannot be sent or received");
+      return fail(ErrorClass::unsupported_operation, "the CUDA driver is not there (" +
+                                                         std::string(reason ? reason : file) +
+                                                         "): memory of GPUs cannot be sent or received");
     }
     if (!take(object))
       return fail(ErrorClass::unsupported_operation,

@@ -20,15 +20,14 @@ bool is_sticky(Status status) noexcept {
 }
 
 std::unexpected<Error> fail(const Functions& functions, Status status, std::string_view what) {
-  const ErrorClass error_class =
-      status == Status::out_of_memory ? ErrorClass::no_mem : ErrorClass::other;
+  const ErrorClass error_class = status == Status::out_of_memory ? ErrorClass::no_mem : ErrorClass::other;
   if (is_sticky(status))
-    return isthmus::fail(error_class, "GPU work of the program has failed before (" +
-                                          text_of(functions, status) +
-                                          "): nothing can be done in its CUDA context any more, not even to " +
-                                          std::string(what));
-  return isthmus::fail(error_class, "the CUDA driver refuses to " + std::string(what) + ": " +
-                                        text_of(functions, status));
+    return isthmus::fail(error_class,
+                         "GPU work of the program has failed before (" + text_of(functions, status) +
+                             "): nothing can be done in its CUDA context any more, not even to " +
+                             std::string(what));
+  return isthmus::fail(error_class,
+                       "the CUDA driver refuses to " + std::string(what) + ": " + text_of(functions, status));
 }
 
 }  // namespace isthmus::cuda

@@ -276,8 +276,8 @@ inline constexpr unsigned host_portable = 1;  ///< of cuMemHostAlloc and of cuMe
 inline constexpr unsigned host_device_map = 2;
 inline constexpr unsigned host_write_combined = 4;
 
-inline constexpr unsigned attach_global = 1;          ///< of cuMemAllocManaged
-inline constexpr unsigned ipc_lazy_peer_access = 1;   ///< of cuIpcOpenMemHandle
+inline constexpr unsigned attach_global = 1;         ///< of cuMemAllocManaged
+inline constexpr unsigned ipc_lazy_peer_access = 1;  ///< of cuIpcOpenMemHandle
 
 using HostFunction = void (*)(void* argument);
 

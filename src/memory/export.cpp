@@ -62,10 +62,12 @@ Result<ProcessIdentity> ProcessIdentity::here() {
 
 Result<Exporter::Offer> Exporter::offer(const Buffer& buffer) {
   if (buffer.is_host_readable())
-    return fail(ErrorClass::intern, std::string(name_of(buffer.kind)) + " is not handed over as GPU memory is");
+    return fail(ErrorClass::intern,
+                std::string(name_of(buffer.kind)) + " is not handed over as GPU memory is");
   if (!buffer.is_own)
-    return fail(ErrorClass::unsupported_operation,
-                "this memory belongs to another process, and CUDA hands over only what a process has allocated");
+    return fail(
+        ErrorClass::unsupported_operation,
+        "this memory belongs to another process, and CUDA hands over only what a process has allocated");
   if (!buffer.is_whole())
     return fail(ErrorClass::unsupported_operation,
                 "the buffer of " + std::to_string(buffer.bytes) + " bytes spans several allocations");
@@ -118,7 +120,8 @@ Result<> Exporter::make_legacy(const Buffer& buffer, Entry& entry) const {
   cuda::IpcMemory handle;
   static_assert(sizeof handle == sizeof entry.value.handle);
   const Status status = functions_.ipc_get_memory(&handle, reinterpret_cast<cuda::Address>(buffer.base));
-  if (status != Status::success) return cuda::fail(functions_, status, "make an IPC handle of cudaMalloc memory");
+  if (status != Status::success)
+    return cuda::fail(functions_, status, "make an IPC handle of cudaMalloc memory");
   entry.value.kind = ExportKind::legacy;
   std::memcpy(entry.value.handle.data(), handle.bytes.data(), handle.bytes.size());
   return {};
@@ -145,9 +148,10 @@ Result<> Exporter::make_pool(const Buffer& buffer, Entry& entry) {
   int descriptor = -1;
   Status status = functions_.pool_export(&descriptor, buffer.pool, cuda::HandleType::posix_descriptor, 0);
   if (status != Status::success)
-    return fail(ErrorClass::unsupported_operation,
-                "this cudaMallocAsync memory cannot be handed to another process, because its pool was created "
-                "without cudaMemHandleTypePosixFileDescriptor, as a device's default pool is");
+    return fail(
+        ErrorClass::unsupported_operation,
+        "this cudaMallocAsync memory cannot be handed to another process, because its pool was created "
+        "without cudaMemHandleTypePosixFileDescriptor, as a device's default pool is");
   entry.descriptor = UniqueFd(descriptor);
   cuda::PoolPointer pointer;
   static_assert(sizeof pointer == sizeof entry.value.handle);

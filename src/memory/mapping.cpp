@@ -17,9 +17,12 @@ constexpr std::uint64_t most_bytes = std::uint64_t{1} << 46U;
 Result<> check(const Export& what) {
   if (what.kind < ExportKind::legacy || what.kind > ExportKind::pool)
     return fail(ErrorClass::intern, "a peer offers GPU memory of a kind that there is not");
-  if (what.room == 0 || what.room > most_bytes || what.bytes > what.room || what.offset > what.room - what.bytes)
-    return fail(ErrorClass::intern, "a peer offers a piece of GPU memory that lies outside of its allocation");
-  if (what.exporter == 0) return fail(ErrorClass::intern, "a peer offers GPU memory without saying who it is");
+  if (what.room == 0 || what.room > most_bytes || what.bytes > what.room ||
+      what.offset > what.room - what.bytes)
+    return fail(ErrorClass::intern,
+                "a peer offers a piece of GPU memory that lies outside of its allocation");
+  if (what.exporter == 0)
+    return fail(ErrorClass::intern, "a peer offers GPU memory without saying who it is");
   return {};
 }
 
@@ -47,15 +50,18 @@ std::unexpected<Error> no_descriptor() {
 std::string why_not_reachable(const Export& what, const Opening& with) {
   const auto home = with.gpus.find(what.device);
   if (!home)
-    return " (it lies on " + to_string(what.device) + ", which this process does not see: CUDA_VISIBLE_DEVICES)";
+    return " (it lies on " + to_string(what.device) +
+           ", which this process does not see: CUDA_VISIBLE_DEVICES)";
   if (with.gpus.link(with.local, *home) == PeerLink::none)
-    return " (GPU " + std::to_string(with.local) + " has no peer access to GPU " + std::to_string(*home) + ")";
+    return " (GPU " + std::to_string(with.local) + " has no peer access to GPU " + std::to_string(*home) +
+           ")";
   return {};
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const ImportedPool>> ImportedPool::open(const cuda::Functions& functions, int descriptor) {
+Result<std::shared_ptr<const ImportedPool>> ImportedPool::open(const cuda::Functions& functions,
+                                                               int descriptor) {
   if (descriptor < 0) return no_descriptor();
   cuda::Pool pool = nullptr;
   const Status status =
@@ -96,11 +102,12 @@ Result<> Mapping::open_legacy(const Export& what, const Opening& with) {
   cuda::Address address = 0;
   const Status status = functions_.ipc_open_memory(&address, handle, cuda::ipc_lazy_peer_access);
   if (status == Status::invalid_context && what.exporter != with.self.nonce && what.pid == with.self.pid)
-    return fail(ErrorClass::unsupported_operation,
-                "both processes have the process id " + std::to_string(what.pid) +
-                    " in their pid namespaces, and the CUDA driver takes the peer's cudaMalloc memory for this "
-                    "process's own then; start the containers with different ids (--pid=host, or an init "
-                    "process), or allocate the buffer with MPI_Alloc_mem");
+    return fail(
+        ErrorClass::unsupported_operation,
+        "both processes have the process id " + std::to_string(what.pid) +
+            " in their pid namespaces, and the CUDA driver takes the peer's cudaMalloc memory for this "
+            "process's own then; start the containers with different ids (--pid=host, or an init "
+            "process), or allocate the buffer with MPI_Alloc_mem");
   if (status != Status::success) {
     auto error = cuda::fail(functions_, status, "open a peer's cudaMalloc memory");
     return isthmus::fail(error.error().error_class(), error.error().text() + why_not_reachable(what, with));
@@ -117,13 +124,14 @@ Result<> Mapping::open_legacy(const Export& what, const Opening& with) {
 Result<> Mapping::open_vmm(const Export& what, const Opening& with) {
   if (with.descriptor < 0) return no_descriptor();
   cuda::Physical physical = 0;
-  Status status = functions_.physical_import(&physical, as_pointer(with.descriptor),
-                                             cuda::HandleType::posix_descriptor);
+  Status status =
+      functions_.physical_import(&physical, as_pointer(with.descriptor), cuda::HandleType::posix_descriptor);
   if (status != Status::success) return cuda::fail(functions_, status, "open a peer's cuMemCreate memory");
   physical_ = physical;
   cuda::Address address = 0;
   status = functions_.address_reserve(&address, room_, 0, 0, 0);
-  if (status != Status::success) return cuda::fail(functions_, status, "reserve addresses for a peer's memory");
+  if (status != Status::success)
+    return cuda::fail(functions_, status, "reserve addresses for a peer's memory");
   address_ = address;
   status = functions_.map(address, room_, 0, physical, 0);
   if (status != Status::success) return cuda::fail(functions_, status, "map a peer's cuMemCreate memory");
@@ -131,7 +139,8 @@ Result<> Mapping::open_vmm(const Export& what, const Opening& with) {
   const auto accesses = accesses_for(what, with);
   status = functions_.set_access(address, room_, accesses.data(), accesses.size());
   if (status == Status::success) return {};
-  auto error = cuda::fail(functions_, status, "give GPU " + std::to_string(with.local) + " access to a peer's memory");
+  auto error =
+      cuda::fail(functions_, status, "give GPU " + std::to_string(with.local) + " access to a peer's memory");
   return isthmus::fail(error.error().error_class(), error.error().text() + why_not_reachable(what, with));
 }
 
@@ -148,7 +157,8 @@ Result<> Mapping::open_pool(const Export& what, const Opening& with) {
   std::memcpy(pointer.bytes.data(), what.handle.data(), what.handle.size());
   cuda::Address address = 0;
   status = functions_.pool_import_pointer(&address, with.pool->get(), &pointer);
-  if (status != Status::success) return cuda::fail(functions_, status, "open a peer's cudaMallocAsync memory");
+  if (status != Status::success)
+    return cuda::fail(functions_, status, "open a peer's cudaMallocAsync memory");
   address_ = address;
   pool_ = with.pool;
   cuda::Address base = 0;

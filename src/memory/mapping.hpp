@@ -32,8 +32,8 @@ struct Opening {
   cuda::PrimaryContexts& contexts;
   const GpuList& gpus;
   const ProcessIdentity& self;
-  cuda::Device local = 0;  ///< the device that will copy
-  int descriptor = -1;     ///< of the export, stays the caller's
+  cuda::Device local = 0;                         ///< the device that will copy
+  int descriptor = -1;                            ///< of the export, stays the caller's
   std::shared_ptr<const ImportedPool> pool = {};  ///< of a pool's export
 };
 

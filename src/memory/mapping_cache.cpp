@@ -13,11 +13,13 @@ std::shared_ptr<const Mapping> MappingCache::find(const Export& what, cuda::Devi
   return found->mapping;
 }
 
-Result<std::shared_ptr<const Mapping>> MappingCache::open(const Export& what, cuda::Device local, int descriptor) {
+Result<std::shared_ptr<const Mapping>> MappingCache::open(const Export& what, cuda::Device local,
+                                                          int descriptor) {
   // Another allocation lay there once: it is gone, and its mapping would be in the way.
   drop_overlapping(what);
   make_room(what.room);
-  const Opening with{.contexts = contexts_, .gpus = gpus_, .self = self_, .local = local, .descriptor = descriptor};
+  const Opening with{
+      .contexts = contexts_, .gpus = gpus_, .self = self_, .local = local, .descriptor = descriptor};
   auto mapping = what.kind == ExportKind::pool ? open_in_pool(what, with) : Mapping::open(what, with);
   if (!mapping) return mapping;
   entries_.push_front({.exporter = what.exporter,

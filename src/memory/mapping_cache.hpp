@@ -9,9 +9,10 @@
 
 namespace isthmus {
 
-/// Peers' allocations that are open in this process. Opening one costs 0.1 to 9 ms, by its kind, so they stay open, the last
-/// used ones, until the exporter frees them, goes, or uses their addresses for another allocation. What is
-/// still in use when the cache lets go of it closes with its last user. One thread at a time.
+/// Peers' allocations that are open in this process. Opening one costs 0.1 to 9 ms, by its kind, so they stay
+/// open, the last used ones, until the exporter frees them, goes, or uses their addresses for another
+/// allocation. What is still in use when the cache lets go of it closes with its last user. One thread at a
+/// time.
 class MappingCache {
  public:
   struct Limits {
@@ -19,7 +20,8 @@ class MappingCache {
     std::uint64_t bytes = std::uint64_t{256} << 30U;  ///< of address space
   };
 
-  MappingCache(cuda::PrimaryContexts& contexts, const GpuList& gpus, const ProcessIdentity& self, Limits limits)
+  MappingCache(cuda::PrimaryContexts& contexts, const GpuList& gpus, const ProcessIdentity& self,
+               Limits limits)
       : contexts_(contexts), gpus_(gpus), self_(self), limits_(limits) {}
 
   /// The open mapping for copies by the device `local`, null if `open` has to make it, which may need a

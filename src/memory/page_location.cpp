@@ -37,7 +37,8 @@ int PageLocator::present(const std::byte* address) {
   static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   std::uint64_t entry = 0;
   const auto offset = reinterpret_cast<std::uintptr_t>(address) / page * sizeof entry;
-  if (!map_ || ::pread(map_.get(), &entry, sizeof entry, static_cast<off_t>(offset)) != sizeof entry) return -1;
+  if (!map_ || ::pread(map_.get(), &entry, sizeof entry, static_cast<off_t>(offset)) != sizeof entry)
+    return -1;
   return (entry & present_bit) != 0 ? 1 : 0;
 }
 

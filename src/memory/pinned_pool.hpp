@@ -39,8 +39,8 @@ class PinnedBuffer {
   std::span<std::byte> memory_;
 };
 
-/// Staging buffers that the copy engines of all devices reach. Memory is pinned when it is first needed, and kept
-/// for the next who needs some. One thread at a time.
+/// Staging buffers that the copy engines of all devices reach. Memory is pinned when it is first needed, and
+/// kept for the next who needs some. One thread at a time.
 class PinnedPool {
  public:
   struct Limits {

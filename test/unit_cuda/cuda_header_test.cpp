@@ -51,7 +51,8 @@ struct SameFunction<Status(Ours...), CUresult(Theirs...)> {
 ISTHMUS_CUDA_FUNCTIONS(ISTHMUS_SAME_)
 #undef ISTHMUS_SAME_
 
-#define ISTHMUS_EQUAL_(ours, theirs) static_assert(static_cast<long long>(ours) == static_cast<long long>(theirs))
+#define ISTHMUS_EQUAL_(ours, theirs) \
+  static_assert(static_cast<long long>(ours) == static_cast<long long>(theirs))
 ISTHMUS_EQUAL_(Status::invalid_value, CUDA_ERROR_INVALID_VALUE);
 ISTHMUS_EQUAL_(Status::out_of_memory, CUDA_ERROR_OUT_OF_MEMORY);
 ISTHMUS_EQUAL_(Status::not_initialized, CUDA_ERROR_NOT_INITIALIZED);
@@ -155,7 +156,8 @@ ISTHMUS_EQUAL_(RangeAttribute::accessed_by, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY);
 ISTHMUS_EQUAL_(RangeAttribute::last_prefetch_location, CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION);
 ISTHMUS_EQUAL_(RangeAttribute::preferred_location_type, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE);
 ISTHMUS_EQUAL_(RangeAttribute::preferred_location_id, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID);
-ISTHMUS_EQUAL_(RangeAttribute::last_prefetch_location_type, CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE);
+ISTHMUS_EQUAL_(RangeAttribute::last_prefetch_location_type,
+               CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE);
 ISTHMUS_EQUAL_(RangeAttribute::last_prefetch_location_id, CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID);
 ISTHMUS_EQUAL_(Advice::set_read_mostly, CU_MEM_ADVISE_SET_READ_MOSTLY);
 ISTHMUS_EQUAL_(Advice::unset_read_mostly, CU_MEM_ADVISE_UNSET_READ_MOSTLY);
@@ -208,7 +210,7 @@ ISTHMUS_EQUAL_(host_write_combined, CU_MEMHOSTALLOC_WRITECOMBINED);
 ISTHMUS_EQUAL_(attach_global, CU_MEM_ATTACH_GLOBAL);
 ISTHMUS_EQUAL_(ipc_lazy_peer_access, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 
-#define ISTHMUS_PLACE_(ours, our_member, theirs, their_member)              \
+#define ISTHMUS_PLACE_(ours, our_member, theirs, their_member)                  \
   static_assert(offsetof(ours, our_member) == offsetof(theirs, their_member) && \
                 sizeof(ours::our_member) == sizeof(theirs::their_member))
 ISTHMUS_PLACE_(Location, type, CUmemLocation, type);
@@ -217,7 +219,8 @@ ISTHMUS_PLACE_(AllocationProperties, handle_types, CUmemAllocationProp, requeste
 ISTHMUS_PLACE_(AllocationProperties, location, CUmemAllocationProp, location);
 ISTHMUS_PLACE_(AllocationProperties, win32, CUmemAllocationProp, win32HandleMetaData);
 ISTHMUS_PLACE_(AllocationProperties, flags.compression, CUmemAllocationProp, allocFlags.compressionType);
-ISTHMUS_PLACE_(AllocationProperties, flags.rdma_capable, CUmemAllocationProp, allocFlags.gpuDirectRDMACapable);
+ISTHMUS_PLACE_(AllocationProperties, flags.rdma_capable, CUmemAllocationProp,
+               allocFlags.gpuDirectRDMACapable);
 ISTHMUS_PLACE_(AllocationProperties, flags.usage, CUmemAllocationProp, allocFlags.usage);
 ISTHMUS_PLACE_(Access, flags, CUmemAccessDesc, flags);
 ISTHMUS_PLACE_(PoolProperties, handle_types, CUmemPoolProps, handleTypes);

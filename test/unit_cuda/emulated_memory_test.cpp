@@ -145,7 +145,7 @@ TEST_F(EmulatedMemory, MapsPhysicalMemoryWhereAccessIsGiven) {
   const cuda::Access access{{cuda::LocationType::device, 0}, cuda::AccessFlags::read_write};
   EXPECT_EQ(functions.set_access(address, granule, &access, 1), Status::success);
   EXPECT_EQ(functions.fill(address, 7, granule), Status::success);
-  EXPECT_THAT(read(address, granule), Each(7));
+  EXPECT_THAT(read(address + granule - 100, 100), Each(7));
   EXPECT_EQ(ask<int>(PointerAttribute::is_legacy_ipc_capable, address), 0);
   cuda::Physical again = 0;
   EXPECT_EQ(functions.physical_retain(&again, reinterpret_cast<void*>(address + 5)), Status::success);
@@ -153,7 +153,7 @@ TEST_F(EmulatedMemory, MapsPhysicalMemoryWhereAccessIsGiven) {
   EXPECT_EQ(functions.physical_release(again), Status::success);
   EXPECT_EQ(functions.physical_release(physical), Status::success);
   EXPECT_EQ(functions.address_free(address, 2 * granule), Status::invalid_value) << "still mapped";
-  EXPECT_THAT(read(address, granule), Each(7)) << "a mapping keeps its memory";
+  EXPECT_THAT(read(address, 100), Each(7)) << "a mapping keeps its memory";
   EXPECT_EQ(functions.unmap(address, granule), Status::success);
   EXPECT_EQ(functions.address_free(address, 2 * granule), Status::success);
 }
@@ -186,8 +186,8 @@ TEST_F(EmulatedMemory, ManagedMemoryIsReadableAndRemembersItsPrefetches) {
   EXPECT_EQ(read(memory + 5, 1)[0], 3);
   const auto prefetched_to = [&](std::size_t from, std::size_t count) {
     int location = 99;
-    EXPECT_EQ(functions.range_attribute(&location, sizeof location, cuda::RangeAttribute::last_prefetch_location,
-                                        memory + from, count),
+    EXPECT_EQ(functions.range_attribute(&location, sizeof location,
+                                        cuda::RangeAttribute::last_prefetch_location, memory + from, count),
               Status::success);
     return location;
   };

@@ -29,7 +29,8 @@ std::map<std::string, std::function<int(const Line&)>>& roles() {
 
 /// Everything is made before the fork: this process has threads.
 struct Command {
-  Command(const char* role, int socket, const std::vector<std::string>& more) : number(std::to_string(socket)) {
+  Command(const char* role, int socket, const std::vector<std::string>& more)
+      : number(std::to_string(socket)) {
     arguments = {const_cast<char*>("isthmus_unit_cuda"), const_cast<char*>(role_argument.data()),
                  const_cast<char*>(role), number.data(), nullptr};
     for (char** setting = environ; *setting; ++setting)
@@ -54,6 +55,7 @@ struct Command {
   if (as_process_1) {
     if (::unshare(CLONE_NEWPID | CLONE_NEWUSER) != 0) ::_exit(77);
     if (const pid_t child = ::fork(); child != 0) {
+      ::close_range(3, ~0U, 0);  // or the child would not see its line end
       int status = 0;
       ::waitpid(child, &status, 0);
       ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
@@ -121,7 +123,8 @@ std::optional<int> play_role(int argc, char** argv) {
 
 Player::Player(const char* role, const How& how) {
   int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) throw std::runtime_error("socketpair");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+    throw std::runtime_error("socketpair");
   line_.emplace(UniqueFd(pair[0]));
   const UniqueFd theirs(pair[1]);
   Command command(role, theirs.get(), how.settings);

@@ -57,8 +57,7 @@ std::shared_ptr<Backing> Backing::open(UniqueFd file, BackingKind kind) {
 }
 
 bool Backing::map(std::size_t room) {
-  void* address =
-      ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_.get(), 0);
+  void* address = ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_.get(), 0);
   if (address == MAP_FAILED) return false;
   view_ = static_cast<std::byte*>(address);
   room_ = room;
@@ -75,7 +74,8 @@ Ticket announce(const Backing& backing) {
   if (const std::string name = name_in_folder(header.token); !name.empty()) {
     const std::string file = "/proc/self/fd/" + std::to_string(backing.fd());
     // It may have that name already.
-    [[maybe_unused]] const int result = ::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
+    [[maybe_unused]] const int result =
+        ::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
   }
   struct stat status{};
   ::fstat(backing.fd(), &status);

@@ -35,7 +35,8 @@ Status cuStreamIsCapturing(Stream handle, CaptureStatus* status) {
   const auto stream = stream_of(handle);
   if (!stream) return handle ? Status::invalid_handle : Status::invalid_context;
   *status = CaptureStatus::none;
-  if (stream->capture) *status = stream->capture->invalid ? CaptureStatus::invalidated : CaptureStatus::active;
+  if (stream->capture)
+    *status = stream->capture->invalid ? CaptureStatus::invalidated : CaptureStatus::active;
   if (!stream->is_legacy) return Status::success;
   // The legacy stream cannot be asked while a blocking stream captures.
   for (const auto& [other_handle, other] : driver()->streams.all())

@@ -90,7 +90,8 @@ Status cuDevicePrimaryCtxReset_v2(Device device) {
   if (!cuda.machine.has(device)) return Status::invalid_device;
   wait_for_all_streams(cuda);
   const std::scoped_lock lock(cuda.mutex);
-  if (const auto& primary = cuda.primary[static_cast<std::size_t>(device)]) empty_context(cuda, primary.get());
+  if (const auto& primary = cuda.primary[static_cast<std::size_t>(device)])
+    empty_context(cuda, primary.get());
   return Status::success;
 }
 

@@ -10,9 +10,9 @@ namespace isthmus::cuda {
 struct ContextObject {
   Device device = 0;
   bool is_primary = false;
-  unsigned retained = 0;              ///< a primary context's; it is active while this is not 0
+  unsigned retained = 0;  ///< a primary context's; it is active while this is not 0
   bool alive = true;
-  std::set<ContextObject*> peers;     ///< to whose memory this one has access
+  std::set<ContextObject*> peers;  ///< to whose memory this one has access
   std::shared_ptr<StreamObject> legacy;
 };
 

@@ -71,8 +71,10 @@ Status copy_rows(const Copy2D& copy, Stream stream, Waits waits) {
   const std::size_t to_pitch = copy.target_pitch ? copy.target_pitch : copy.width;
   if (from_pitch < copy.width + copy.source_x || to_pitch < copy.width + copy.target_x)
     return Status::invalid_value;
-  const Address from = side(copy.source_type, copy.source_host, copy.source) + copy.source_y * from_pitch + copy.source_x;
-  const Address to = side(copy.target_type, copy.target_host, copy.target) + copy.target_y * to_pitch + copy.target_x;
+  const Address from =
+      side(copy.source_type, copy.source_host, copy.source) + copy.source_y * from_pitch + copy.source_x;
+  const Address to =
+      side(copy.target_type, copy.target_host, copy.target) + copy.target_y * to_pitch + copy.target_x;
   Place source;
   Place target;
   ISTHMUS_PASS(locate(from, (copy.height - 1) * from_pitch + copy.width, context->device, source));
@@ -124,7 +126,7 @@ Status locate(Address address, std::size_t bytes, Device device, Place& place) {
   if (memory.origin != Origin::mapped) return Status::success;
   const auto& allowed = memory.accessible;
   return std::find(allowed.begin(), allowed.end(), device) != allowed.end() ? Status::success
-                                                                           : Status::invalid_value;
+                                                                            : Status::invalid_value;
 }
 
 extern "C" {
@@ -169,8 +171,8 @@ Status cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes, Stream 
   return copy(to, from, bytes, stream, Waits::no);
 }
 
-Status cuMemcpyPeerAsync(Address to, Context to_context, Address from, Context from_context, std::size_t bytes,
-                         Stream stream) {
+Status cuMemcpyPeerAsync(Address to, Context to_context, Address from, Context from_context,
+                         std::size_t bytes, Stream stream) {
   if (!to_context || !from_context) return Status::invalid_context;
   return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
 }

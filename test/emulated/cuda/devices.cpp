@@ -81,7 +81,8 @@ Status cuInit(unsigned flags) {
   if (flags != 0) return Status::invalid_value;
   static std::mutex once;
   const std::scoped_lock lock(once);
-  if (Driver* made = instance().load()) return made->pid == ::getpid() ? Status::success : Status::not_initialized;
+  if (Driver* made = instance().load())
+    return made->pid == ::getpid() ? Status::success : Status::not_initialized;
   settings().read_environment();
   Machine machine = Machine::from_environment();
   if (machine.visible() == 0) return Status::no_device;

@@ -6,8 +6,9 @@
 extern "C" {
 #endif
 
-/* What a test may ask of the emulated driver beyond the driver's own functions. All of these are exported by the emulated libcuda.so.1 and
- * found there with dlsym; README.md beside this file lists the environment variables. */
+/* What a test may ask of the emulated driver beyond the driver's own functions. All of these are exported by
+ * the emulated libcuda.so.1 and found there with dlsym; README.md beside this file lists the environment
+ * variables. */
 
 /* How a launch reaches a host twin. Addresses of device memory go through emulated_cuda_view first. */
 typedef struct EmulatedLaunch {
@@ -28,14 +29,16 @@ typedef struct EmulatedTwin {
   const size_t* parameter_bytes;
 } EmulatedTwin;
 
-/* Makes the twins known; the array ends with a name that is NULL and must live on. An object named in EMULATED_CUDA_TWINS exports such an
- * array as `emulated_twins`. */
+/* Makes the twins known; the array ends with a name that is NULL and must live on. An object named in
+ * EMULATED_CUDA_TWINS exports such an array as `emulated_twins`. */
 void emulated_cuda_register(const EmulatedTwin* twins);
 
-/* Where the copy engine sees the device memory at `address`, NULL if there is none, or if a kernel asks whose device may not reach it. */
+/* Where the copy engine sees the device memory at `address`, NULL if there is none, or if a kernel asks whose
+ * device may not reach it. */
 void* emulated_cuda_view(unsigned long long address);
 
-/* Sets a fault or a setting as the environment variable EMULATED_CUDA_<NAME> does, from now on. Returns 0, or -1 for one that there is not. */
+/* Sets a fault or a setting as the environment variable EMULATED_CUDA_<NAME> does, from now on. Returns 0, or
+ * -1 for one that there is not. */
 int emulated_cuda_set(const char* name, const char* value);
 
 /* Calls of the driver's functions so far. */

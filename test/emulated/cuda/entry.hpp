@@ -4,30 +4,28 @@
 
 /// The driver's functions beyond those that the library uses: what tests, and programs over the emulated
 /// driver, need besides. In the form of `ISTHMUS_CUDA_FUNCTIONS`.
-#define ISTHMUS_EMULATED_FUNCTIONS(X)                                                                         \
-  X(, cuCtxCreate_v2,                                                                                         \
-    (::isthmus::cuda::Context * context, unsigned flags, ::isthmus::cuda::Device device))                     \
-  X(, cuCtxDestroy_v2, (::isthmus::cuda::Context context))                                                    \
-  X(, cuDevicePrimaryCtxReset_v2, (::isthmus::cuda::Device device))                                           \
-  X(, cuCtxGetStreamPriorityRange, (int* least, int* greatest))                                               \
-  X(, cuMemAllocHost_v2, (void** address, std::size_t bytes))                                                 \
-  X(, cuMemAdvise_v2,                                                                                         \
-    (::isthmus::cuda::Address address, std::size_t bytes, ::isthmus::cuda::Advice advice,                     \
-     ::isthmus::cuda::Location location))                                                                     \
-  X(, cuMemAllocAsync,                                                                                        \
-    (::isthmus::cuda::Address * address, std::size_t bytes, ::isthmus::cuda::Stream stream))                  \
-  X(, cuDeviceGetMemPool, (::isthmus::cuda::Pool * pool, ::isthmus::cuda::Device device))                     \
-  X(, cuDeviceSetMemPool, (::isthmus::cuda::Device device, ::isthmus::cuda::Pool pool))                       \
-  X(, cuMemPoolSetAttribute,                                                                                  \
-    (::isthmus::cuda::Pool pool, ::isthmus::cuda::PoolAttribute attribute, void* value))                      \
-  X(, cuMemPoolTrimTo, (::isthmus::cuda::Pool pool, std::size_t bytes))                                       \
-  X(, cuMemcpyHtoD_v2, (::isthmus::cuda::Address to, const void* from, std::size_t bytes))                    \
-  X(, cuMemcpyDtoH_v2, (void* to, ::isthmus::cuda::Address from, std::size_t bytes))                          \
-  X(, cuMemcpyDtoD_v2, (::isthmus::cuda::Address to, ::isthmus::cuda::Address from, std::size_t bytes))       \
-  X(, cuMemsetD32_v2, (::isthmus::cuda::Address to, unsigned value, std::size_t count))                       \
-  X(, cuEventElapsedTime, (float* milliseconds, ::isthmus::cuda::Event from, ::isthmus::cuda::Event to))      \
-  X(, cuGetProcAddress_v2,                                                                                    \
-    (const char* name, void** function, int version, std::uint64_t flags, int* found))
+#define ISTHMUS_EMULATED_FUNCTIONS(X)                                                                       \
+  X(, cuCtxCreate_v2, (::isthmus::cuda::Context * context, unsigned flags, ::isthmus::cuda::Device device)) \
+  X(, cuCtxDestroy_v2, (::isthmus::cuda::Context context))                                                  \
+  X(, cuDevicePrimaryCtxReset_v2, (::isthmus::cuda::Device device))                                         \
+  X(, cuCtxGetStreamPriorityRange, (int* least, int* greatest))                                             \
+  X(, cuMemAllocHost_v2, (void** address, std::size_t bytes))                                               \
+  X(, cuMemAdvise_v2,                                                                                       \
+    (::isthmus::cuda::Address address, std::size_t bytes, ::isthmus::cuda::Advice advice,                   \
+     ::isthmus::cuda::Location location))                                                                   \
+  X(, cuMemAllocAsync,                                                                                      \
+    (::isthmus::cuda::Address * address, std::size_t bytes, ::isthmus::cuda::Stream stream))                \
+  X(, cuDeviceGetMemPool, (::isthmus::cuda::Pool * pool, ::isthmus::cuda::Device device))                   \
+  X(, cuDeviceSetMemPool, (::isthmus::cuda::Device device, ::isthmus::cuda::Pool pool))                     \
+  X(, cuMemPoolSetAttribute,                                                                                \
+    (::isthmus::cuda::Pool pool, ::isthmus::cuda::PoolAttribute attribute, void* value))                    \
+  X(, cuMemPoolTrimTo, (::isthmus::cuda::Pool pool, std::size_t bytes))                                     \
+  X(, cuMemcpyHtoD_v2, (::isthmus::cuda::Address to, const void* from, std::size_t bytes))                  \
+  X(, cuMemcpyDtoH_v2, (void* to, ::isthmus::cuda::Address from, std::size_t bytes))                        \
+  X(, cuMemcpyDtoD_v2, (::isthmus::cuda::Address to, ::isthmus::cuda::Address from, std::size_t bytes))     \
+  X(, cuMemsetD32_v2, (::isthmus::cuda::Address to, unsigned value, std::size_t count))                     \
+  X(, cuEventElapsedTime, (float* milliseconds, ::isthmus::cuda::Event from, ::isthmus::cuda::Event to))    \
+  X(, cuGetProcAddress_v2, (const char* name, void** function, int version, std::uint64_t flags, int* found))
 
 namespace isthmus::emulated {
 
@@ -50,9 +48,9 @@ Status enter_query();
 }  // namespace isthmus::emulated
 
 /// Leaves the enclosing function with a status that is not success.
-#define ISTHMUS_PASS(expression)                                                              \
-  do {                                                                                        \
-    if (const ::isthmus::cuda::Status isthmus_status_ = (expression);                         \
-        isthmus_status_ != ::isthmus::cuda::Status::success)                                  \
-      return isthmus_status_;                                                                 \
+#define ISTHMUS_PASS(expression)                                      \
+  do {                                                                \
+    if (const ::isthmus::cuda::Status isthmus_status_ = (expression); \
+        isthmus_status_ != ::isthmus::cuda::Status::success)          \
+      return isthmus_status_;                                         \
   } while (false)

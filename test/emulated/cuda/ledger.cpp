@@ -15,10 +15,26 @@ namespace isthmus::emulated {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Held::count)> names{
-    "device memory",  "pinned memory",      "registered host memory", "managed memory", "address reservation",
-    "physical memory", "mapping",           "pool",                   "pool memory",    "imported pool",
-    "imported pool pointer", "opened memory handle", "stream",        "event",          "opened event handle",
-    "module",         "library",            "graph",                  "retained primary context", "context"};
+    "device memory",
+    "pinned memory",
+    "registered host memory",
+    "managed memory",
+    "address reservation",
+    "physical memory",
+    "mapping",
+    "pool",
+    "pool memory",
+    "imported pool",
+    "imported pool pointer",
+    "opened memory handle",
+    "stream",
+    "event",
+    "opened event handle",
+    "module",
+    "library",
+    "graph",
+    "retained primary context",
+    "context"};
 
 constexpr int leak_status = 86;
 
@@ -64,7 +80,8 @@ void watch_for_leaks() {
 
 }  // namespace isthmus::emulated
 
-extern "C" __attribute__((visibility("default"))) unsigned emulated_cuda_open_handles(char* text, size_t bytes) {
+extern "C" __attribute__((visibility("default"))) unsigned emulated_cuda_open_handles(char* text,
+                                                                                      size_t bytes) {
   if (text && bytes > 0) std::snprintf(text, bytes, "%s", isthmus::emulated::ledger().text().c_str());
   return isthmus::emulated::ledger().total();
 }

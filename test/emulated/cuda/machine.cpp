@@ -48,8 +48,8 @@ Machine Machine::from_environment() {
     }
     const auto ends = split(part.substr(0, colon), '-');
     if (ends.size() == 2)
-      machine.pairs_.push_back({number(ends[0]).value_or(0), number(ends[1]).value_or(0),
-                                link_named(part.substr(colon + 1))});
+      machine.pairs_.push_back(
+          {number(ends[0]).value_or(0), number(ends[1]).value_or(0), link_named(part.substr(colon + 1))});
   }
   const char* chosen = std::getenv("CUDA_VISIBLE_DEVICES");
   if (!chosen) {

@@ -19,7 +19,9 @@ class Machine {
   [[nodiscard]] int visible() const noexcept { return static_cast<int>(visible_.size()); }
   [[nodiscard]] bool has(cuda::Device device) const noexcept { return device >= 0 && device < visible(); }
   /// The number on the machine of a device that the process sees.
-  [[nodiscard]] unsigned physical(cuda::Device device) const { return visible_[static_cast<std::size_t>(device)]; }
+  [[nodiscard]] unsigned physical(cuda::Device device) const {
+    return visible_[static_cast<std::size_t>(device)];
+  }
   /// The ordinal here of a device of the machine, nothing if this process does not see it.
   [[nodiscard]] std::optional<cuda::Device> ordinal(unsigned physical) const;
   [[nodiscard]] Link link(unsigned from, unsigned to) const;

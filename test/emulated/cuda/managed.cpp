@@ -38,7 +38,8 @@ bool is_valid(const Location& location) {
 Location common(const Allocation& memory, std::size_t first, std::size_t last, Location Page::* which) {
   const Location location = memory.pages[first].*which;
   for (std::size_t i = first; i < last; ++i)
-    if ((memory.pages[i].*which).type != location.type || (memory.pages[i].*which).id != location.id) return {};
+    if ((memory.pages[i].*which).type != location.type || (memory.pages[i].*which).id != location.id)
+      return {};
   return location;
 }
 
@@ -47,8 +48,8 @@ int old_style(const Location& location) {
   return location.type == LocationType::device ? location.id : host_device;
 }
 
-Status answer(void* value, std::size_t size, RangeAttribute attribute, const Allocation& memory, Address address,
-              std::size_t bytes) {
+Status answer(void* value, std::size_t size, RangeAttribute attribute, const Allocation& memory,
+              Address address, std::size_t bytes) {
   if (size < sizeof(int)) return Status::invalid_value;
   const auto [first, last] = pages_of(memory, address, bytes);
   const Location preferred = common(memory, first, last, &Page::preferred);
@@ -148,7 +149,8 @@ Status cuMemPrefetchAsync_v2(Address address, std::size_t bytes, Location locati
     for (std::size_t i = first; i < last; ++i)
       memory->pages[i].prefetched = location;
   }
-  return submit(stream, [memory, address, bytes, location] { move_pages(*memory, address, bytes, location); });
+  return submit(stream,
+                [memory, address, bytes, location] { move_pages(*memory, address, bytes, location); });
 }
 
 Status cuMemAdvise_v2(Address address, std::size_t bytes, Advice advice, Location location) {
@@ -172,8 +174,8 @@ Status cuMemRangeGetAttribute(void* value, std::size_t size, RangeAttribute attr
   return cuMemRangeGetAttributes(&value, &size, &attribute, 1, address, bytes);
 }
 
-Status cuMemRangeGetAttributes(void** values, std::size_t* sizes, RangeAttribute* attributes, std::size_t count,
-                               Address address, std::size_t bytes) {
+Status cuMemRangeGetAttributes(void** values, std::size_t* sizes, RangeAttribute* attributes,
+                               std::size_t count, Address address, std::size_t bytes) {
   ISTHMUS_PASS(enter());
   const std::scoped_lock lock(driver()->mutex);
   const auto memory = managed_at(address, bytes);

@@ -46,7 +46,8 @@ Status take_out(Address address, Origin origin) {
   wait_for_all_streams(cuda);
   const std::scoped_lock lock(cuda.mutex);
   const auto allocation = cuda.addresses.find(address);
-  if (!allocation || allocation->base != address || allocation->origin != origin) return Status::invalid_value;
+  if (!allocation || allocation->base != address || allocation->origin != origin)
+    return Status::invalid_value;
   forget(cuda, *allocation);
   return Status::success;
 }
@@ -102,9 +103,9 @@ void forget(Driver& cuda, const Allocation& allocation) {
 }
 
 bool make_readable(const Allocation& allocation) {
-  return ::mmap(reinterpret_cast<void*>(allocation.base), whole_pages(allocation.bytes), PROT_READ | PROT_WRITE,
-                MAP_SHARED | MAP_FIXED, allocation.backing->fd(), static_cast<off_t>(allocation.offset)) !=
-         MAP_FAILED;
+  return ::mmap(reinterpret_cast<void*>(allocation.base), whole_pages(allocation.bytes),
+                PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, allocation.backing->fd(),
+                static_cast<off_t>(allocation.offset)) != MAP_FAILED;
 }
 
 extern "C" {
@@ -172,8 +173,8 @@ Status cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
   if (bytes > settings().pinned || cuda.pinned > settings().pinned - bytes) return Status::out_of_memory;
-  void* memory =
-      ::mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = ::mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return Status::out_of_memory;
   cuda.pinned += bytes;
   add_allocation(cuda, {.origin = Origin::pinned,

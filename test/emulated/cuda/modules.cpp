@@ -139,7 +139,8 @@ Status cuModuleGetFunction(Function* function, Module module, const char* name) 
   return *function ? Status::success : Status::not_found;
 }
 
-Status cuLibraryLoadData(Library* library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
+Status cuLibraryLoadData(Library* library, const void* image, int*, void**, unsigned, int*, void**,
+                         unsigned) {
   ISTHMUS_PASS(enter());
   if (!library || !is_image(image)) return Status::invalid_image;
   const std::scoped_lock lock(driver()->mutex);
@@ -173,8 +174,8 @@ Status cuKernelGetFunction(Function* function, Kernel kernel) {
 }
 
 Status cuLaunchKernel(Function handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                      unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters,
-                      void** extra) {
+                      unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream,
+                      void** parameters, void** extra) {
   Context context = nullptr;
   ISTHMUS_PASS(enter_with_context(context));
   constexpr std::uint64_t most_threads = 1024;

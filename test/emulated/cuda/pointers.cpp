@@ -47,7 +47,8 @@ Status put_attribute(void* value, PointerAttribute attribute, const Allocation& 
       put(value, memory.context);
       return memory.context ? Status::success : Status::invalid_value;
     case PointerAttribute::memory_type:
-      put(value, origin == Origin::pinned || origin == Origin::registered ? MemoryType::host : MemoryType::device);
+      put(value,
+          origin == Origin::pinned || origin == Origin::registered ? MemoryType::host : MemoryType::device);
       break;
     case PointerAttribute::device_pointer:
       put(value, address);

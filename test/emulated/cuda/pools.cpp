@@ -117,7 +117,8 @@ void make_default_pools(Driver& cuda) {
 void release_pool_memory(Driver& cuda, const Allocation& allocation) {
   allocation.backing->header().live[allocation.slot] = 0;
   discharge(cuda, allocation.device, allocation.bytes);
-  if (const auto pool = cuda.pools.find(allocation.pool)) put_back(*pool, allocation.offset, rounded(allocation.bytes));
+  if (const auto pool = cuda.pools.find(allocation.pool))
+    put_back(*pool, allocation.offset, rounded(allocation.bytes));
 }
 
 extern "C" {
@@ -231,7 +232,8 @@ Status cuMemFreeAsync(Address address, Stream stream) {
   });
 }
 
-Status cuMemPoolExportToShareableHandle(void* shareable, Pool handle, HandleType type, unsigned long long flags) {
+Status cuMemPoolExportToShareableHandle(void* shareable, Pool handle, HandleType type,
+                                        unsigned long long flags) {
   ISTHMUS_PASS(enter());
   const std::scoped_lock lock(driver()->mutex);
   const auto pool = driver()->pools.find(handle);
@@ -244,7 +246,8 @@ Status cuMemPoolExportToShareableHandle(void* shareable, Pool handle, HandleType
   return Status::success;
 }
 
-Status cuMemPoolImportFromShareableHandle(Pool* handle, void* shareable, HandleType type, unsigned long long flags) {
+Status cuMemPoolImportFromShareableHandle(Pool* handle, void* shareable, HandleType type,
+                                          unsigned long long flags) {
   ISTHMUS_PASS(enter());
   Driver& cuda = *driver();
   if (!handle || flags != 0 || type != HandleType::posix_descriptor) return Status::invalid_value;
@@ -268,7 +271,8 @@ Status cuMemPoolExportPointer(PoolPointer* data, Address address) {
   ISTHMUS_PASS(enter());
   const std::scoped_lock lock(driver()->mutex);
   const auto memory = driver()->addresses.find(address);
-  if (!data || !memory || memory->origin != Origin::pool || memory->base != address) return Status::invalid_value;
+  if (!data || !memory || memory->origin != Origin::pool || memory->base != address)
+    return Status::invalid_value;
   const Pointer pointer{.pool = memory->backing->header().token,
                         .offset = memory->offset,
                         .bytes = memory->bytes,

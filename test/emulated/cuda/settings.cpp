@@ -31,8 +31,8 @@ std::optional<unsigned> refusals(std::string_view text) {
   return bits;
 }
 
-constexpr std::array changeable{"MEMORY", "PINNED", "DELAY_US", "MEGABYTES_PER_SECOND", "REFUSE", "STICKY_AFTER",
-                                "STICKY"};
+constexpr std::array changeable{"MEMORY", "PINNED",       "DELAY_US", "MEGABYTES_PER_SECOND",
+                                "REFUSE", "STICKY_AFTER", "STICKY"};
 
 }  // namespace
 

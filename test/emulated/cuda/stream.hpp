@@ -42,7 +42,7 @@ struct StreamObject : std::enable_shared_from_this<StreamObject> {
 
   ContextObject* const context;
   const bool is_legacy;
-  bool is_blocking = true;  ///< waits for the legacy stream, and that for it
+  bool is_blocking = true;                     ///< waits for the legacy stream, and that for it
   std::shared_ptr<emulated::Capture> capture;  ///< guarded by the driver's mutex
 
  private:

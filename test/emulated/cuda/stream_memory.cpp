@@ -33,7 +33,8 @@ bool holds(Value now, Value wanted, unsigned flags) {
 template <class Value>
 void wait_for(const Operation& operation) {
   const auto* word = reinterpret_cast<const Value*>(operation.where);
-  while (!holds(__atomic_load_n(word, __ATOMIC_ACQUIRE), static_cast<Value>(operation.value), operation.flags))
+  while (
+      !holds(__atomic_load_n(word, __ATOMIC_ACQUIRE), static_cast<Value>(operation.value), operation.flags))
     std::this_thread::sleep_for(std::chrono::microseconds(2));
 }
 

@@ -3,16 +3,16 @@
 
 #include <cstring>
 
+#include "capture.hpp"
 #include "memory.hpp"
 #include "stream.hpp"
-#include "capture.hpp"
 
 namespace isthmus::emulated {
 
 struct PhysicalMemory {
   std::shared_ptr<Backing> backing;
   AllocationProperties properties;
-  unsigned handles = 1;   ///< that the program holds
+  unsigned handles = 1;  ///< that the program holds
   unsigned mappings = 0;
   std::uint64_t block = 0;
   bool is_imported = false;
@@ -67,7 +67,8 @@ bool is_reserved(const Driver& cuda, Address address, std::size_t bytes) {
 
 extern "C" {
 
-Status cuMemGetAllocationGranularity(std::size_t* bytes, const AllocationProperties* properties, GranularityKind) {
+Status cuMemGetAllocationGranularity(std::size_t* bytes, const AllocationProperties* properties,
+                                     GranularityKind) {
   ISTHMUS_PASS(enter());
   ISTHMUS_PASS(check(properties));
   *bytes = granule;
@@ -128,7 +129,8 @@ Status cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties, 
   return Status::success;
 }
 
-Status cuMemExportToShareableHandle(void* shareable, Physical handle, HandleType type, unsigned long long flags) {
+Status cuMemExportToShareableHandle(void* shareable, Physical handle, HandleType type,
+                                    unsigned long long flags) {
   ISTHMUS_PASS(enter());
   const std::scoped_lock lock(driver()->mutex);
   const auto memory = find_physical(handle);
@@ -151,10 +153,10 @@ Status cuMemImportFromShareableHandle(Physical* handle, void* shareable, HandleT
   if (!backing) return Status::invalid_value;
   const Device device = cuda.machine.ordinal(backing->header().device).value_or(no_device);
   const std::scoped_lock lock(cuda.mutex);
-  *handle = add_physical(cuda, {.backing = std::move(backing),
-                                .properties = {.handle_types = type,
-                                               .location = {.type = LocationType::device, .id = device}},
-                                .is_imported = true});
+  *handle = add_physical(
+      cuda, {.backing = std::move(backing),
+             .properties = {.handle_types = type, .location = {.type = LocationType::device, .id = device}},
+             .is_imported = true});
   return Status::success;
 }
 
@@ -185,7 +187,8 @@ Status cuMemAddressFree(Address address, std::size_t bytes) {
   return Status::success;
 }
 
-Status cuMemMap(Address address, std::size_t bytes, std::size_t offset, Physical handle, unsigned long long flags) {
+Status cuMemMap(Address address, std::size_t bytes, std::size_t offset, Physical handle,
+                unsigned long long flags) {
   ISTHMUS_PASS(enter());
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
