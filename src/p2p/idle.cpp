@@ -84,7 +84,8 @@ void Idle::pause_napping() {
 void Idle::pause_sharing() {
   EngineLock::Released released(engine_.lock_);
   const std::uint32_t yields = engine_.remote_ ? yields_before_sleep_networked : yields_before_sleep;
-  if (looks_ < yields) {
+  // Nobody wakes a sleeper when its GPU has copied.
+  if (looks_ < yields || engine_.copies_run()) {
     ::sched_yield();
     return;
   }

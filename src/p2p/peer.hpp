@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "channel/shm/ring_reader.hpp"
@@ -87,6 +88,7 @@ class Peer {
   bool connected = false;  ///< the port knows its address
   bool lost = false;       ///< it cannot be reached any more
 
+  std::string gpu_reason;  ///< why messages in GPU memory go by way of the host's; empty while none did
   Traffic traffic;
   bool reported = false;  ///< a malformed cell has been reported
 
