@@ -358,6 +358,9 @@ void Engine::finalize() {
     wait_for([&count, members] { return count.load(std::memory_order_acquire) >= members; });
   }
   if (remote_) remote_->close();
+  // While the program still has its GPUs.
+  gpu_.reset();
+  gpu_failed_ = true;
   region_.roster(rank_).store(wire::RosterState::finalized, std::memory_order_release);
 }
 

@@ -57,7 +57,7 @@ void check_all(const Gpu& gpu, MemoryKind kind, int count) {
   int total = 0;
   for (int i = 0; i < size; ++i) {
     counts.push_back(count + i);
-    places.push_back(total + i);
+    places.push_back(total);
     total += count + i + 1;
   }
   const auto t = static_cast<std::size_t>(total);

@@ -85,10 +85,13 @@ class Memory {
  private:
   void copy(cuda::Address to, cuda::Address from, std::size_t bytes) const {
     if (bytes == 0) return;
-    if (kind_ == MemoryKind::pageable)
+    if (kind_ == MemoryKind::pageable) {
       std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
-    else
-      CHECK_CUDA(gpu_.functions().copy(to, from, bytes));
+      return;
+    }
+    CHECK_CUDA(gpu_.functions().copy(to, from, bytes));
+    // A copy from pageable memory returns before its bytes have arrived.
+    CHECK_CUDA(gpu_.functions().stream_synchronize(cuda::legacy_stream));
   }
   void allocate_virtual();
   void allocate_from_pool();
