@@ -8,6 +8,7 @@
 #include "coll/domains.hpp"
 #include "coll/flat.hpp"
 #include "coll/footing.hpp"
+#include "coll/host.hpp"
 #include "coll/inter.hpp"
 #include "coll/local.hpp"
 #include "coll/messages.hpp"
@@ -160,6 +161,8 @@ Result<> no_intercommunicator() {
 }
 
 }  // namespace
+
+namespace host {
 
 Result<> barrier(Communicator& comm) {
   if (comm.is_inter()) return inter::barrier(comm);
@@ -336,7 +339,7 @@ Result<> reduce_scatter(const void* send, void* receive, const Integers& counts,
 
 Result<> reduce_scatter_block(const void* send, void* receive, const Reduction& what, Communicator& comm) {
   const Integers counts = Integers::same(what.count);
-  return reduce_scatter(send, receive, counts, what, comm);
+  return host::reduce_scatter(send, receive, counts, what, comm);
 }
 
 Result<> scan(const void* send, void* receive, const Reduction& what, Communicator& comm) {
@@ -359,4 +362,5 @@ Result<> exscan(const void* send, void* receive, const Reduction& what, Communic
   return exscan_doubling(Ranks(comm, Tag::scan), mine, receive, what);
 }
 
+}  // namespace host
 }  // namespace isthmus::coll

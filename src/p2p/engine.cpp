@@ -130,6 +130,8 @@ unsigned Engine::progress() {
     for (Peer* peer : inbound_)
       happened += drain(*peer);
   }
+  if (gpu_) [[unlikely]]
+    happened += gpu_->poll();
   if (!outbound_.empty() || !shares_.empty() || !deferred_.empty()) [[unlikely]]
     happened += advance();
   if (remote_) [[unlikely]]
@@ -279,7 +281,21 @@ void Engine::malformed(Peer& peer, const std::string& what) const {
   warn("rank " + std::to_string(rank_) + " ignores what rank " + std::to_string(peer.id) + " wrote: " + what);
 }
 
+GpuMessages* Engine::gpu() {
+  if (gpu_ || gpu_failed_ || !uses_cuda()) return gpu_.get();
+  auto made = GpuMessages::make(*this, cuda_);
+  if (made) {
+    gpu_ = std::move(*made);
+  } else {
+    gpu_failed_ = true;
+    if (settings_.warn) warn("GPU memory cannot be used in MPI calls: " + made.error().text());
+  }
+  return gpu_.get();
+}
+
 void Engine::finish(Request& request) {
+  if (request.gpu && !gpu_->may_finish(request)) [[unlikely]]
+    return;
   if (request.kind == Request::Kind::send) --pending_sends_;
   request.complete = true;
   if (request.orphan) requests_.give_back(&request);
@@ -342,6 +358,9 @@ void Engine::finalize() {
     wait_for([&count, members] { return count.load(std::memory_order_acquire) >= members; });
   }
   if (remote_) remote_->close();
+  // While the program still has its GPUs.
+  gpu_.reset();
+  gpu_failed_ = true;
   region_.roster(rank_).store(wire::RosterState::finalized, std::memory_order_release);
 }
 

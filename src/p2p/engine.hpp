@@ -10,6 +10,7 @@
 #include "base/settings.hpp"
 #include "channel/cma/cma.hpp"
 #include "launch/job.hpp"
+#include "p2p/gpu.hpp"
 #include "p2p/idle.hpp"
 #include "p2p/lock.hpp"
 #include "p2p/matcher.hpp"
@@ -70,9 +71,21 @@ class Engine {
   /// Starts a send. Returns null if it is already complete and the buffer may be reused, which is the rule
   /// for small messages; otherwise a request that the caller gives back with `free`.
   Request* start_send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard,
-                      Start start = Start::nonblocking);
+                      Start start = Start::nonblocking) {
+    if (uses_cuda()) [[unlikely]]
+      return start_gpu_send(target, payload, mode, start);
+    return start_host_send(target, payload, mode, start);
+  }
   /// Sends and returns when the buffer may be reused. The result is the error of the request.
   int send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard);
+
+  // --- GPU memory
+  // -----------------------------------------------------------------------------------------------------------------
+
+  /// Whether the program has initialised CUDA, so that a payload may lie in GPU memory: 1 ns.
+  [[nodiscard]] bool uses_cuda() noexcept { return cuda_.find() != nullptr; }
+  /// Null before it has, and where CUDA does not work.
+  GpuMessages* gpu();
 
   // --- receiving
   // ------------------------------------------------------------------------------------------------------------------
@@ -169,6 +182,7 @@ class Engine {
  private:
   friend class Idle;
   friend class Remote;
+  friend class GpuMessages;
 
   Engine(const launch::Job& job, const Settings& settings);
 
@@ -197,10 +211,15 @@ class Engine {
   void ring_doorbell(std::uint32_t slot) noexcept;
   void wake(std::uint32_t slot) noexcept;
   [[nodiscard]] bool has_doorbell() const noexcept;
+  [[nodiscard]] bool copies_run() const noexcept { return gpu_ && gpu_->is_busy(); }
   void malformed(Peer& peer, const std::string& what) const;
   void finish(Request& request);
 
   // eager.cpp
+  Request* start_gpu_send(const Target& target, const Payload& payload, SendMode mode, Start start);
+  Request* start_host_send(const Target& target, const Payload& payload, SendMode mode, Start start);
+  /// Writes the envelope of a send, now or when there is room.
+  void start_offer(Peer& peer, Request& send);
   Request* start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode,
                            Start start);
   Request* make_send(const Target& target, const Payload& payload, SendMode mode);
@@ -241,6 +260,15 @@ class Engine {
   Result<> after_copy(Result<> copied) const;
   void receive_fragment(Peer& peer, const wire::FragmentHeader& fragment, const std::byte* bytes,
                         std::uint32_t size);
+  // gpu_offers.cpp
+  void receive_gpu_offer(Peer& peer, const wire::CellHeader& header, const wire::GpuOffer& offer,
+                         const std::byte* bytes);
+  void begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, const wire::GpuOffer& offer,
+                       const wire::GpuExport& from);
+  void receive_staged(Peer& peer, const wire::StagedOffer& offer);
+  /// Keeps the first reason why GPU memory goes by way of the host between here and `peer`; a setback is
+  /// warned of.
+  void note_gpu_reason(Peer& peer, const Error& why, bool is_setback);
   void send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes);
   void probe_reach(Peer& peer);
   /// Whether the process in that slot of the region is one of this kernel.
@@ -283,6 +311,9 @@ class Engine {
   std::uint32_t fruitless_tests_ = 0;
   std::uint64_t pending_sends_ = 0;  ///< sends that are not complete
   cma::Probe probe_{};
+  CudaDriver cuda_;
+  bool gpu_failed_ = false;
+  std::unique_ptr<GpuMessages> gpu_;  // last, because it ends what is under way
 };
 
 }  // namespace isthmus

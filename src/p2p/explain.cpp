@@ -42,6 +42,8 @@ std::string plan_text(const Peer& peer, bool self, const std::string& transport,
 
 std::string traffic_text(const Peer& peer) {
   std::string text;
+  if (!peer.gpu_reason.empty())
+    text += fmt::format("      GPU memory goes by way of the host's: {}\n", peer.gpu_reason);
   if (const std::string workload = peer.workload.text(); !workload.empty())
     text += fmt::format("      workload of the sends: {}; so eager to {}\n", workload,
                         size_text(peer.eager_limit));

@@ -94,7 +94,8 @@ void Idle::pause_sharing() {
   const std::uint32_t yields = engine_.remote_ ? yields_before_sleep_networked : yields_before_sleep;
   const bool has_news = looks_ > yields && engine_.remote_ && !engine_.remote_->arm();
   EngineLock::Released released(engine_.lock_);
-  if (looks_ < yields) {
+  // Nobody wakes a sleeper when its GPU has copied.
+  if (looks_ < yields || engine_.copies_run()) {
     ::sched_yield();
     return;
   }

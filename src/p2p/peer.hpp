@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "channel/shm/ring_reader.hpp"
@@ -89,6 +90,7 @@ class Peer {
   bool connected = false;  ///< the port knows its address, and the plan its eager limit
   bool lost = false;       ///< it cannot be reached any more
 
+  std::string gpu_reason;  ///< why messages in GPU memory go by way of the host's; empty while none did
   Traffic traffic;
   bool reported = false;  ///< a malformed cell has been reported
 

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/ref.hpp"
 #include "datatype/cursor.hpp"
+#include "p2p/gpu_part.hpp"
 #include "p2p/message.hpp"
 #include "p2p/queue.hpp"
 #include "wire/ring.hpp"
@@ -25,6 +26,8 @@ class Request {
     none,    ///< not settled, or in one go
     stream,  ///< in fragments: send: in `Peer::streaming`; receive: fragments are welcome
     split,   ///< by both sides, in the engine's list of such
+    copy,    ///< by a GPU's copy engine: receive from the peer's GPU, send to host memory
+    staged,  ///< receive: waits for the peer to copy to its host's memory
   };
 
   // The hot part: what posting, matching and waiting touch.
@@ -58,6 +61,7 @@ class Request {
   std::uint64_t remote_address = 0;
   std::unique_ptr<Cursor> cursor;        ///< position in a payload that is not contiguous
   std::unique_ptr<std::byte[]> staging;  ///< packed bytes of a payload that is not contiguous, on their way
+  std::unique_ptr<GpuPart> gpu;          ///< of a payload in GPU memory
   Ref<const Datatype> type;              ///< keeps the payload's datatype alive
   /// For the layer above: the communicator, which it keeps alive, or what a compound operation consists of.
   Ref<RefCounted> owner;

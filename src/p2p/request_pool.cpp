@@ -25,6 +25,8 @@ void RequestPool::reset(Request& request) noexcept {
     request.cursor.reset();
   if (request.staging) [[unlikely]]
     request.staging.reset();
+  if (request.gpu) [[unlikely]]
+    request.gpu.reset();
   if (request.type) [[unlikely]]
     request.type = {};
   if (request.owner) request.owner = {};

@@ -41,6 +41,10 @@ std::string_view name_of(Protocol protocol) noexcept {
       return "eager";
     case Protocol::network_rendezvous:
       return "rendezvous, receiver fetches";
+    case Protocol::gpu_copy:
+      return "GPU memory, copied by the receiver's GPU";
+    case Protocol::gpu_staged:
+      return "GPU memory, by way of the host's";
   }
   return "unknown";
 }

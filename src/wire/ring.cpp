@@ -20,12 +20,17 @@ Result<> check(const CellHeader& header, const RingGeometry& geometry) {
     case CellKind::fragment:
       if (header.size > maximum_piece(geometry)) return malformed("piece too long");
       return header.source < 0 ? malformed("negative source") : Result<>{};
+    case CellKind::gpu_offer:
+      if (header.size != sizeof(GpuExport)) return malformed("offer of the wrong size");
+      break;
     case CellKind::ready_to_send:
       break;
     case CellKind::clear_to_send:
     case CellKind::acknowledge:
     case CellKind::share_done:
     case CellKind::split_start:
+    case CellKind::gpu_stage:
+    case CellKind::gpu_staged:
       return {};
     default:
       return malformed("unknown kind");

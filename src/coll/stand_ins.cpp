@@ -1,0 +1,108 @@
+#include "coll/stand_ins.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "coll/local.hpp"
+
+namespace isthmus::coll {
+namespace {
+
+using Address = std::uintptr_t;
+
+/// The addresses that a payload touches.
+std::pair<Address, Address> range_of(const Payload& payload) {
+  const auto data = reinterpret_cast<Address>(payload.data);
+  if (!payload.type) return {data, data + payload.bytes};
+  const std::int64_t reach = (payload.count - 1) * payload.type->extent();
+  const std::int64_t begin = payload.type->true_lb() + std::min<std::int64_t>(reach, 0);
+  const std::int64_t end =
+      payload.type->true_lb() + payload.type->true_extent() + std::max<std::int64_t>(reach, 0);
+  return {data + static_cast<Address>(begin), data + static_cast<Address>(end)};
+}
+
+}  // namespace
+
+void* StandIns::replace(const void* buffer, const std::vector<Payload>& blocks, Use use) {
+  auto* const same = const_cast<void*>(buffer);
+  const auto first = std::ranges::find_if(blocks, [](const Payload& block) { return block.bytes != 0; });
+  if (!trouble_ || first == blocks.end()) return same;
+  auto found = gpu_.find(*first);
+  if (!found) {
+    trouble_ = std::unexpected(std::move(found).error());
+    return same;
+  }
+  if (!*found) return same;
+  Address begin = std::numeric_limits<Address>::max();
+  Address end = 0;
+  for (const Payload& block : blocks) {
+    if (block.bytes == 0) continue;
+    const auto [low, high] = range_of(block);
+    begin = std::min(begin, low);
+    end = std::max(end, high);
+  }
+  // Aligned as the original is, because the program's own operations may rely on it.
+  constexpr Address alignment = 64;
+  StandIn made{.use = use,
+               .memory = std::make_unique_for_overwrite<std::byte[]>(end - begin + alignment),
+               .blocks = {}};
+  const auto memory = reinterpret_cast<Address>(made.memory.get());
+  const auto shift =
+      static_cast<std::int64_t>(memory + (begin - memory) % alignment) - static_cast<std::int64_t>(begin);
+  for (const Payload& block : blocks) {
+    if (block.bytes == 0) continue;
+    Payload host = block;
+    host.data = static_cast<std::byte*>(moved(block.data, shift));
+    made.blocks.push_back({block, host});
+  }
+  stand_ins_.push_back(std::move(made));
+  return moved(buffer, shift);
+}
+
+template <class Argument>
+Argument StandIns::of_argument(Argument argument, int blocks, Use use) {
+  if (argument.buffer == in_place) return argument;
+  std::vector<Payload> payloads;
+  for (int i = 0; i < blocks; ++i)
+    payloads.push_back(block(argument, i));
+  argument.buffer = replace(argument.buffer, payloads, use);
+  return argument;
+}
+
+In StandIns::of(const In& in, int blocks, Use use) {
+  return of_argument(in, blocks, use);
+}
+Out StandIns::of(const Out& out, int blocks, Use use) {
+  return of_argument(out, blocks, use);
+}
+InV StandIns::of(const InV& in, int blocks, Use use) {
+  return of_argument(in, blocks, use);
+}
+OutV StandIns::of(const OutV& out, int blocks, Use use) {
+  return of_argument(out, blocks, use);
+}
+InW StandIns::of(const InW& in, int blocks, Use use) {
+  return of_argument(in, blocks, use);
+}
+OutW StandIns::of(const OutW& out, int blocks, Use use) {
+  return of_argument(out, blocks, use);
+}
+
+Result<> StandIns::fetch() {
+  ISTHMUS_TRY(std::exchange(trouble_, {}));
+  for (const StandIn& each : stand_ins_)
+    for (const Block& block : each.blocks)
+      if (each.use != Use::write) ISTHMUS_TRY(gpu_.copy(block.gpu, block.host));
+  return {};
+}
+
+Result<> StandIns::finish(Result<> done) {
+  if (!done) return done;
+  for (const StandIn& each : stand_ins_)
+    for (const Block& block : each.blocks)
+      if (each.use != Use::read) ISTHMUS_TRY(gpu_.copy(block.host, block.gpu));
+  return {};
+}
+
+}  // namespace isthmus::coll

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/error.hpp"
+#include "coll/coll.hpp"
+#include "p2p/gpu.hpp"
+#include "p2p/message.hpp"
+
+namespace isthmus::coll {
+
+/// What a collective does with a buffer.
+enum class Use : std::uint8_t { read, write, both };
+
+/// Buffers of host memory in place of those arguments of one collective call that lie in GPU memory, laid out
+/// alike. Only bytes that belong to blocks are copied, so that gaps keep what they have.
+class StandIns {
+ public:
+  explicit StandIns(GpuMessages& gpu) : gpu_(gpu) {}
+
+  /// The same argument, or one with a stand-in for its buffer; `blocks`: how many there are in it.
+  In of(const In& in, int blocks, Use use = Use::read);
+  Out of(const Out& out, int blocks, Use use = Use::write);
+  InV of(const InV& in, int blocks, Use use = Use::read);
+  OutV of(const OutV& out, int blocks, Use use = Use::write);
+  InW of(const InW& in, int blocks, Use use = Use::read);
+  OutW of(const OutW& out, int blocks, Use use = Use::write);
+
+  /// Copies what will be read. Fails if an argument cannot be told or copied.
+  Result<> fetch();
+  /// Copies what the collective has written, unless it has failed.
+  Result<> finish(Result<> done);
+
+ private:
+  struct Block {
+    Payload gpu, host;
+  };
+  struct StandIn {
+    Use use;
+    std::unique_ptr<std::byte[]> memory;
+    std::vector<Block> blocks;
+  };
+  void* replace(const void* buffer, const std::vector<Payload>& blocks, Use use);
+  template <class Argument>
+  Argument of_argument(Argument argument, int blocks, Use use);
+
+  GpuMessages& gpu_;
+  std::vector<StandIn> stand_ins_;
+  Result<> trouble_;
+};
+
+}  // namespace isthmus::coll

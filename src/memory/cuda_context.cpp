@@ -1,0 +1,35 @@
+#include "memory/cuda_context.hpp"
+
+#include <string>
+
+#include "memory/cuda_error.hpp"
+
+namespace isthmus::cuda {
+
+ContextScope::ContextScope(const Functions& functions, Context context) noexcept : functions_(functions) {
+  relaxed_ = functions_.exchange_capture_mode(&mode_) == Status::success;
+  pushed_ = context && functions_.context_push(context) == Status::success;
+}
+
+ContextScope::~ContextScope() {
+  Context popped = nullptr;
+  if (pushed_) functions_.context_pop(&popped);
+  if (relaxed_) functions_.exchange_capture_mode(&mode_);
+}
+
+PrimaryContexts::~PrimaryContexts() {
+  for (const auto& [device, context] : retained_)
+    functions_.primary_release(device);
+}
+
+Result<Context> PrimaryContexts::of(Device device) {
+  for (const auto& [known, context] : retained_)
+    if (known == device) return context;
+  Context context = nullptr;
+  if (const Status status = functions_.primary_retain(&context, device); status != Status::success)
+    return fail(functions_, status, "use GPU " + std::to_string(device));
+  retained_.emplace_back(device, context);
+  return context;
+}
+
+}  // namespace isthmus::cuda

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "memory/cuda_api.hpp"
+
+namespace isthmus::cuda {
+
+/// Makes a context the calling thread's current one for the life of this, and lets the thread call what a
+/// stream capture of the program forbids: what the library does is no part of that capture.
+class ContextScope {
+ public:
+  ContextScope(const Functions& functions, Context context) noexcept;
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+  ~ContextScope();
+
+ private:
+  const Functions& functions_;
+  bool pushed_ = false;
+  bool relaxed_ = false;
+  CaptureMode mode_ = CaptureMode::relaxed;
+};
+
+/// The devices' primary contexts, which the CUDA runtime uses too: each retained when first asked for, and
+/// released at the end. One thread at a time.
+class PrimaryContexts {
+ public:
+  explicit PrimaryContexts(const Functions& functions) noexcept : functions_(functions) {}
+  PrimaryContexts(const PrimaryContexts&) = delete;
+  PrimaryContexts& operator=(const PrimaryContexts&) = delete;
+  ~PrimaryContexts();
+
+  /// Of a device by its ordinal.
+  Result<Context> of(Device device);
+  [[nodiscard]] const Functions& functions() const noexcept { return functions_; }
+
+ private:
+  const Functions& functions_;
+  std::vector<std::pair<Device, Context>> retained_;
+};
+
+}  // namespace isthmus::cuda

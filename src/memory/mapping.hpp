@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "base/error.hpp"
+#include "memory/cuda_context.hpp"
+#include "memory/export.hpp"
+#include "memory/gpu.hpp"
+
+namespace isthmus {
+
+/// A pool of another process, opened.
+class ImportedPool {
+ public:
+  static Result<std::shared_ptr<const ImportedPool>> open(const cuda::Functions& functions, int descriptor);
+  ImportedPool(const ImportedPool&) = delete;
+  ImportedPool& operator=(const ImportedPool&) = delete;
+  ~ImportedPool();
+
+  [[nodiscard]] cuda::Pool get() const noexcept { return pool_; }
+
+ private:
+  ImportedPool(const cuda::Functions& functions, cuda::Pool pool) : functions_(functions), pool_(pool) {}
+
+  const cuda::Functions& functions_;
+  cuda::Pool pool_;
+};
+
+/// What an export is opened with.
+struct Opening {
+  cuda::PrimaryContexts& contexts;
+  const GpuList& gpus;
+  const ProcessIdentity& self;
+  cuda::Device local = 0;                         ///< the device that will copy
+  int descriptor = -1;                            ///< of the export, stays the caller's
+  std::shared_ptr<const ImportedPool> pool = {};  ///< of a pool's export
+};
+
+/// An allocation of another process, reachable at an address of this one for as long as this lives. Nothing
+/// may still be under way there when it ends.
+class Mapping {
+ public:
+  /// Fails with a reason for people if the export is nonsense or the driver refuses.
+  static Result<std::shared_ptr<const Mapping>> open(const Export& what, const Opening& with);
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
+
+  /// The first byte of the allocation.
+  [[nodiscard]] std::byte* base() const noexcept { return reinterpret_cast<std::byte*>(address_); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return room_; }
+  /// Where the buffer of an export of this allocation begins, null if it does not fit in.
+  [[nodiscard]] std::byte* at(const Export& what) const noexcept {
+    return what.bytes <= room_ && what.offset <= room_ - what.bytes ? base() + what.offset : nullptr;
+  }
+
+ private:
+  Mapping(const cuda::Functions& functions, ExportKind kind) : functions_(functions), kind_(kind) {}
+  Result<> open_legacy(const Export& what, const Opening& with);
+  Result<> open_vmm(const Export& what, const Opening& with);
+  Result<> open_pool(const Export& what, const Opening& with);
+
+  const cuda::Functions& functions_;
+  const ExportKind kind_;
+  cuda::Context context_ = nullptr;
+  cuda::Address address_ = 0;
+  std::size_t room_ = 0;
+  cuda::Physical physical_ = 0;
+  bool is_mapped_ = false;
+  std::shared_ptr<const ImportedPool> pool_;
+};
+
+}  // namespace isthmus

@@ -1,0 +1,85 @@
+#include "memory/mapping_cache.hpp"
+
+#include <algorithm>
+
+namespace isthmus {
+
+std::shared_ptr<const Mapping> MappingCache::find(const Export& what, cuda::Device local) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.allocation == what.allocation && entry.exporter == what.exporter && entry.local == local;
+  });
+  if (found == entries_.end() || !found->mapping->at(what)) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found);
+  return found->mapping;
+}
+
+Result<std::shared_ptr<const Mapping>> MappingCache::open(const Export& what, cuda::Device local,
+                                                          int descriptor) {
+  // Another allocation lay there once: it is gone, and its mapping would be in the way.
+  drop_overlapping(what);
+  make_room(what.room);
+  const Opening with{
+      .contexts = contexts_, .gpus = gpus_, .self = self_, .local = local, .descriptor = descriptor};
+  auto mapping = what.kind == ExportKind::pool ? open_in_pool(what, with) : Mapping::open(what, with);
+  if (!mapping) return mapping;
+  entries_.push_front({.exporter = what.exporter,
+                       .allocation = what.allocation,
+                       .base = what.base,
+                       .room = what.room,
+                       .local = local,
+                       .mapping = *mapping});
+  bytes_ += what.room;
+  return mapping;
+}
+
+Result<std::shared_ptr<const Mapping>> MappingCache::open_in_pool(const Export& what, Opening with) {
+  const PoolKey key{what.exporter, what.pool};
+  // Importing a pool costs 8.6 ms. One that was destroyed may have had the same number: then it is imported
+  // anew.
+  if (const auto known = pools_.find(key); known != pools_.end()) {
+    with.pool = known->second;
+    if (auto mapping = Mapping::open(what, with)) return mapping;
+    pools_.erase(key);
+  }
+  auto pool = ImportedPool::open(contexts_.functions(), with.descriptor);
+  if (!pool) return std::unexpected(std::move(pool).error());
+  with.pool = *pool;
+  auto mapping = Mapping::open(what, with);
+  if (mapping) pools_[key] = std::move(*pool);
+  return mapping;
+}
+
+void MappingCache::drop_overlapping(const Export& what) {
+  std::erase_if(entries_, [&](const Entry& entry) {
+    const bool is_stale = entry.exporter == what.exporter && entry.allocation != what.allocation &&
+                          entry.base < what.base + what.room && what.base < entry.base + entry.room;
+    if (is_stale) bytes_ -= entry.room;
+    return is_stale;
+  });
+}
+
+void MappingCache::make_room(std::uint64_t bytes) {
+  while (!entries_.empty() &&
+         (entries_.size() >= limits_.mappings || bytes_ + bytes > std::max(limits_.bytes, bytes))) {
+    bytes_ -= entries_.back().room;
+    entries_.pop_back();
+  }
+}
+
+void MappingCache::forget(std::uint64_t exporter, std::uint64_t allocation) {
+  std::erase_if(entries_, [&](const Entry& entry) {
+    const bool is_it = entry.exporter == exporter && entry.allocation == allocation;
+    if (is_it) bytes_ -= entry.room;
+    return is_it;
+  });
+}
+
+void MappingCache::forget(std::uint64_t exporter) {
+  std::erase_if(entries_, [&](const Entry& entry) {
+    if (entry.exporter == exporter) bytes_ -= entry.room;
+    return entry.exporter == exporter;
+  });
+  std::erase_if(pools_, [&](const auto& pool) { return pool.first.exporter == exporter; });
+}
+
+}  // namespace isthmus

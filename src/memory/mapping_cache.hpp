@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+
+#include "memory/mapping.hpp"
+
+namespace isthmus {
+
+/// Peers' allocations that are open in this process. Opening one costs 0.1 to 9 ms, by its kind, so they stay
+/// open, the last used ones, until the exporter frees them, goes, or uses their addresses for another
+/// allocation. What is still in use when the cache lets go of it closes with its last user. One thread at a
+/// time.
+class MappingCache {
+ public:
+  struct Limits {
+    std::size_t mappings = 256;
+    std::uint64_t bytes = std::uint64_t{256} << 30U;  ///< of address space
+  };
+
+  MappingCache(cuda::PrimaryContexts& contexts, const GpuList& gpus, const ProcessIdentity& self,
+               Limits limits)
+      : contexts_(contexts), gpus_(gpus), self_(self), limits_(limits) {}
+
+  /// The open mapping for copies by the device `local`, null if `open` has to make it, which may need a
+  /// descriptor.
+  std::shared_ptr<const Mapping> find(const Export& what, cuda::Device local);
+  /// Opens what `find` has not found. `descriptor` stays the caller's.
+  Result<std::shared_ptr<const Mapping>> open(const Export& what, cuda::Device local, int descriptor);
+
+  /// The exporter has freed an allocation.
+  void forget(std::uint64_t exporter, std::uint64_t allocation);
+  /// The exporter is gone.
+  void forget(std::uint64_t exporter);
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+
+ private:
+  struct Entry {
+    std::uint64_t exporter = 0, allocation = 0, base = 0, room = 0;
+    cuda::Device local = 0;
+    std::shared_ptr<const Mapping> mapping;
+  };
+  struct PoolKey {
+    std::uint64_t exporter = 0, pool = 0;
+    auto operator<=>(const PoolKey&) const = default;
+  };
+  using Pools = std::map<PoolKey, std::shared_ptr<const ImportedPool>>;
+
+  void drop_overlapping(const Export& what);
+  void make_room(std::uint64_t bytes);
+  Result<std::shared_ptr<const Mapping>> open_in_pool(const Export& what, Opening with);
+
+  cuda::PrimaryContexts& contexts_;
+  const GpuList& gpus_;
+  const ProcessIdentity& self_;
+  const Limits limits_;
+  Pools pools_;
+  std::list<Entry> entries_;  ///< the last used first; few, and searched from there
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace isthmus

@@ -1,0 +1,84 @@
+#include "addresses.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+namespace isthmus::emulated {
+namespace {
+
+constexpr std::size_t arena_bytes = std::size_t{64} << 30;
+constexpr std::size_t arena_alignment = std::size_t{2} << 20;
+constexpr std::size_t unit = 4096;
+
+constexpr std::size_t round_up(std::size_t value, std::size_t to) {
+  return (value + to - 1) / to * to;
+}
+
+}  // namespace
+
+AddressSpace::AddressSpace() {
+  void* arena = ::mmap(nullptr, arena_bytes + arena_alignment, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (arena == MAP_FAILED) return;
+  begin_ = round_up(reinterpret_cast<cuda::Address>(arena), arena_alignment);
+  end_ = begin_ + arena_bytes;
+  free_.emplace(begin_, arena_bytes);
+}
+
+cuda::Address AddressSpace::reserve(std::size_t bytes, std::size_t alignment) {
+  const std::size_t room = round_up(std::max(bytes, unit), unit);
+  for (const auto& [base, available] : free_) {
+    const cuda::Address address = round_up(base, std::max(alignment, unit));
+    if (address - base > available || available - (address - base) < room) continue;
+    const cuda::Address start = base;
+    const std::size_t before = address - start;
+    const std::size_t after = available - before - room;
+    free_.erase(start);
+    if (before > 0) free_.emplace(start, before);
+    if (after > 0) free_.emplace(address + room, after);
+    return address;
+  }
+  return 0;
+}
+
+void AddressSpace::release(cuda::Address address, std::size_t bytes) {
+  std::size_t room = round_up(std::max(bytes, unit), unit);
+  // What the program could read there, managed memory, it no longer can.
+  ::mmap(reinterpret_cast<void*>(address), room, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  const auto next = free_.find(address + room);
+  if (next != free_.end()) {
+    room += next->second;
+    free_.erase(next);
+  }
+  auto previous = free_.lower_bound(address);
+  if (previous != free_.begin() && (--previous)->first + previous->second == address)
+    previous->second += room;
+  else
+    free_.emplace(address, room);
+}
+
+void AddressSpace::add(std::shared_ptr<Allocation> allocation) {
+  const cuda::Address base = allocation->base;
+  allocations_.emplace(base, std::move(allocation));
+}
+
+std::shared_ptr<Allocation> AddressSpace::remove(cuda::Address base) {
+  auto node = allocations_.extract(base);
+  return node ? std::move(node.mapped()) : nullptr;
+}
+
+std::shared_ptr<Allocation> AddressSpace::find(cuda::Address address) const {
+  auto next = allocations_.upper_bound(address);
+  if (next == allocations_.begin()) return nullptr;
+  const auto& candidate = std::prev(next)->second;
+  return address - candidate->base < candidate->bytes ? candidate : nullptr;
+}
+
+bool AddressSpace::overlaps(cuda::Address address, std::size_t bytes) const {
+  const auto next = allocations_.lower_bound(address);
+  return find(address) || (next != allocations_.end() && next->first < address + bytes);
+}
+
+}  // namespace isthmus::emulated

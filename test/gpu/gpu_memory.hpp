@@ -1,0 +1,185 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../mpi/check.h"
+#include "memory/buffer.hpp"
+#include "memory/cuda_driver.hpp"
+
+/// Memory of every kind for the programs of this folder, by the driver's functions, as the real driver and
+/// the emulated one have them.
+namespace isthmus::testing_gpu {
+
+inline constexpr MemoryKind every_kind[]{MemoryKind::pageable, MemoryKind::pinned, MemoryKind::device,
+                                         MemoryKind::vmm,      MemoryKind::pool,   MemoryKind::managed};
+
+/// The driver, loaded and initialised as a program does it, with the primary context of one device current.
+class Gpu {
+ public:
+  /// Of this rank: its number modulo the devices.
+  explicit Gpu(int rank);
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+  ~Gpu() {
+    cuda::Context popped = nullptr;
+    functions().context_pop(&popped);
+    functions().primary_release(device_);
+  }
+  [[nodiscard]] const cuda::Functions& functions() const { return *functions_; }
+  [[nodiscard]] cuda::Device device() const { return device_; }
+
+ private:
+  CudaDriver driver_;
+  const cuda::Functions* functions_ = nullptr;
+  cuda::Device device_ = 0;
+};
+
+#define CHECK_CUDA(call) CHECK_EQUAL(static_cast<int>(call), 0)
+
+inline Gpu::Gpu(int rank) {
+  const auto opened = driver_.open();
+  if (!opened) {
+    std::fprintf(stderr, "%s\n", opened.error().text().c_str());
+    std::exit(77);
+  }
+  functions_ = *opened;
+  int count = 0;
+  CHECK_CUDA(functions().device_count(&count));
+  CHECK(count > 0);
+  device_ = rank % count;
+  cuda::Context context = nullptr;
+  CHECK_CUDA(functions().primary_retain(&context, device_));
+  CHECK_CUDA(functions().context_push(context));
+}
+
+/// Some bytes of memory of a kind.
+class Memory {
+ public:
+  Memory(const Gpu& gpu, MemoryKind kind, std::size_t bytes);
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory();
+
+  [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address_); }
+  template <class T>
+  void write(const std::vector<T>& values) {
+    CHECK(values.size() * sizeof(T) <= bytes_);
+    copy(address_, reinterpret_cast<cuda::Address>(values.data()), values.size() * sizeof(T));
+  }
+  template <class T>
+  [[nodiscard]] std::vector<T> read(std::size_t count) const {
+    std::vector<T> values(count);
+    CHECK(count * sizeof(T) <= bytes_);
+    copy(reinterpret_cast<cuda::Address>(values.data()), address_, count * sizeof(T));
+    return values;
+  }
+
+ private:
+  void copy(cuda::Address to, cuda::Address from, std::size_t bytes) const {
+    if (bytes == 0) return;
+    if (kind_ == MemoryKind::pageable) {
+      std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+      return;
+    }
+    CHECK_CUDA(gpu_.functions().copy(to, from, bytes));
+    // A copy from pageable memory returns before its bytes have arrived.
+    CHECK_CUDA(gpu_.functions().stream_synchronize(cuda::legacy_stream));
+  }
+  void allocate_virtual();
+  void allocate_from_pool();
+
+  const Gpu& gpu_;
+  const MemoryKind kind_;
+  const std::size_t bytes_;
+  cuda::Address address_ = 0;
+  std::size_t room_ = 0;  ///< of virtual memory
+  cuda::Pool pool_ = nullptr;
+};
+
+inline Memory::Memory(const Gpu& gpu, MemoryKind kind, std::size_t bytes)
+    : gpu_(gpu), kind_(kind), bytes_(bytes) {
+  const cuda::Functions& cuda = gpu.functions();
+  void* host = nullptr;
+  switch (kind) {
+    case MemoryKind::pageable:
+      address_ = reinterpret_cast<cuda::Address>(std::malloc(bytes));
+      break;
+    case MemoryKind::pinned:
+      CHECK_CUDA(cuda.host_allocate(&host, bytes, 0));
+      address_ = reinterpret_cast<cuda::Address>(host);
+      break;
+    case MemoryKind::device:
+      CHECK_CUDA(cuda.allocate(&address_, bytes));
+      break;
+    case MemoryKind::vmm:
+      allocate_virtual();
+      break;
+    case MemoryKind::pool:
+      allocate_from_pool();
+      break;
+    case MemoryKind::managed:
+      CHECK_CUDA(cuda.managed_allocate(&address_, bytes, cuda::attach_global));
+      break;
+  }
+  CHECK(address_ != 0);
+}
+
+inline Memory::~Memory() {
+  const cuda::Functions& cuda = gpu_.functions();
+  switch (kind_) {
+    case MemoryKind::pageable:
+      std::free(data());
+      break;
+    case MemoryKind::pinned:
+      CHECK_CUDA(cuda.host_free(data()));
+      break;
+    case MemoryKind::vmm:
+      CHECK_CUDA(cuda.unmap(address_, room_));
+      CHECK_CUDA(cuda.address_free(address_, room_));
+      break;
+    case MemoryKind::pool:
+      CHECK_CUDA(cuda.pool_free(address_, cuda::legacy_stream));
+      CHECK_CUDA(cuda.stream_synchronize(cuda::legacy_stream));
+      CHECK_CUDA(cuda.pool_destroy(pool_));
+      break;
+    case MemoryKind::device:
+    case MemoryKind::managed:
+      CHECK_CUDA(cuda.free(address_));
+      break;
+  }
+}
+
+inline void Memory::allocate_virtual() {
+  const cuda::Functions& cuda = gpu_.functions();
+  const cuda::AllocationProperties properties{.handle_types = cuda::HandleType::posix_descriptor,
+                                              .location = {cuda::LocationType::device, gpu_.device()}};
+  std::size_t grain = 0;
+  CHECK_CUDA(cuda.granularity(&grain, &properties, cuda::GranularityKind::recommended));
+  room_ = (bytes_ + grain - 1) / grain * grain;
+  cuda::Physical physical = 0;
+  CHECK_CUDA(cuda.physical_create(&physical, room_, &properties, 0));
+  CHECK_CUDA(cuda.address_reserve(&address_, room_, 0, 0, 0));
+  CHECK_CUDA(cuda.map(address_, room_, 0, physical, 0));
+  CHECK_CUDA(cuda.physical_release(physical));
+  const cuda::Access access{.location = properties.location, .flags = cuda::AccessFlags::read_write};
+  CHECK_CUDA(cuda.set_access(address_, room_, &access, 1));
+}
+
+inline void Memory::allocate_from_pool() {
+  const cuda::Functions& cuda = gpu_.functions();
+  const cuda::PoolProperties properties{.handle_types = cuda::HandleType::posix_descriptor,
+                                        .location = {cuda::LocationType::device, gpu_.device()}};
+  CHECK_CUDA(cuda.pool_create(&pool_, &properties));
+  CHECK_CUDA(cuda.pool_allocate(&address_, bytes_, pool_, cuda::legacy_stream));
+  CHECK_CUDA(cuda.stream_synchronize(cuda::legacy_stream));
+}
+
+}  // namespace isthmus::testing_gpu

@@ -1,0 +1,195 @@
+// Messages between every two kinds of memory, at sizes around each change of way, in every mode. Prints
+// nothing when all is right. At 2 ranks.
+#include <algorithm>
+#include <numeric>
+
+#include "gpu_memory.hpp"
+
+using namespace isthmus;
+using namespace isthmus::testing_gpu;
+using Bytes = std::vector<unsigned char>;
+
+namespace {
+
+int rank = -1;
+
+Bytes pattern(std::size_t bytes, int seed) {
+  Bytes values(bytes);
+  for (std::size_t i = 0; i < bytes; ++i)
+    values[i] = static_cast<unsigned char>(i * 31 + i / 251 + static_cast<std::size_t>(seed) * 77);
+  return values;
+}
+
+constexpr int canary = 0xAB;
+
+void send_and_check(const Gpu& gpu, MemoryKind from, MemoryKind to, std::size_t bytes, int seed) {
+  // A byte before and behind the message, so that copies of too much are seen.
+  Memory memory(gpu, rank == 0 ? from : to, bytes + 2);
+  auto* const data = static_cast<unsigned char*>(memory.data()) + 1;
+  const Bytes wanted = pattern(bytes, seed);
+  if (rank == 0) {
+    Bytes all(bytes + 2, canary);
+    std::ranges::copy(wanted, all.begin() + 1);
+    memory.write(all);
+    MPI_Send(data, static_cast<int>(bytes), MPI_BYTE, 1, seed, MPI_COMM_WORLD);
+  } else {
+    memory.write(Bytes(bytes + 2, canary));
+    MPI_Status status;
+    MPI_Recv(data, static_cast<int>(bytes), MPI_BYTE, 0, seed, MPI_COMM_WORLD, &status);
+    int count = -1;
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    CHECK_EQUAL(count, bytes);
+    const Bytes got = memory.read<unsigned char>(bytes + 2);
+    CHECK_EQUAL(got.front(), canary);
+    CHECK_EQUAL(got.back(), canary);
+    CHECK(std::equal(wanted.begin(), wanted.end(), got.begin() + 1));
+  }
+}
+
+/// Sends that are there before the receive, that wait for it, with wildcards, and that are too long.
+void check_modes(const Gpu& gpu, MemoryKind kind) {
+  constexpr int count = 40'000;
+  Memory memory(gpu, kind, count);
+  Memory second(gpu, kind, count);
+  const Bytes wanted = pattern(count, 1);
+  if (rank == 0) {
+    memory.write(wanted);
+    MPI_Request request;
+    MPI_Issend(memory.data(), count, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request);
+    int done = 0;
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    MPI_Send(nullptr, 0, MPI_BYTE, 1, 2, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Send(memory.data(), count, MPI_BYTE, 1, 3, MPI_COMM_WORLD);
+    MPI_Sendrecv(memory.data(), count, MPI_BYTE, 1, 4, second.data(), count, MPI_BYTE, 1, 4, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    CHECK(second.read<unsigned char>(count) == pattern(count, 2));
+    MPI_Send(memory.data(), count, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
+  } else {
+    MPI_Recv(nullptr, 0, MPI_BYTE, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Status status;
+    MPI_Probe(MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &status);
+    int got = 0;
+    MPI_Get_count(&status, MPI_BYTE, &got);
+    CHECK_EQUAL(got, count);
+    MPI_Recv(memory.data(), count, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+    CHECK_EQUAL(status.MPI_TAG, 1);
+    CHECK(memory.read<unsigned char>(count) == wanted);
+    MPI_Message message;
+    MPI_Mprobe(0, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+    memory.write(Bytes(count));
+    MPI_Mrecv(memory.data(), count, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    CHECK(memory.read<unsigned char>(count) == wanted);
+    second.write(pattern(count, 2));
+    MPI_Sendrecv(second.data(), count, MPI_BYTE, 0, 4, memory.data(), count, MPI_BYTE, 0, 4, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    CHECK(memory.read<unsigned char>(count) == wanted);
+    memory.write(Bytes(count));
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int error = MPI_Recv(memory.data(), 100, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &status);
+    MPI_Error_class(error, &error);
+    CHECK_EQUAL(error, MPI_ERR_TRUNCATE);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    Bytes part = wanted;
+    std::fill(part.begin() + 100, part.end(), 0);
+    CHECK(memory.read<unsigned char>(count) == part);
+  }
+}
+
+/// Many at once, and persistent.
+void check_window(const Gpu& gpu, MemoryKind kind) {
+  constexpr int messages = 20;
+  constexpr int count = 3000;
+  Memory memory(gpu, kind, messages * count);
+  auto* const data = static_cast<unsigned char*>(memory.data());
+  std::vector<MPI_Request> requests(messages);
+  for (int i = 0; i < messages; ++i)
+    if (rank == 0)
+      MPI_Send_init(data + i * count, count, MPI_BYTE, 1, i, MPI_COMM_WORLD, &requests[i]);
+    else
+      MPI_Recv_init(data + i * count, count, MPI_BYTE, 0, i, MPI_COMM_WORLD, &requests[i]);
+  for (int round = 0; round < 3; ++round) {
+    if (rank == 0) memory.write(pattern(messages * count, round));
+    MPI_Startall(messages, requests.data());
+    MPI_Waitall(messages, requests.data(), MPI_STATUSES_IGNORE);
+    if (rank == 1) CHECK(memory.read<unsigned char>(messages * count) == pattern(messages * count, round));
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  for (MPI_Request& request : requests)
+    MPI_Request_free(&request);
+}
+
+/// Columns of a matrix, on either side or both.
+void check_gaps(const Gpu& gpu, MemoryKind kind) {
+  constexpr int rows = 200;
+  constexpr int width = 7;
+  MPI_Datatype column;
+  MPI_Type_vector(rows, 2, width, MPI_INT, &column);
+  MPI_Type_commit(&column);
+  std::vector<int> all(rows * width);
+  std::iota(all.begin(), all.end(), 0);
+  for (const bool gaps_from : {false, true}) {
+    for (const bool gaps_to : {false, true}) {
+      Memory memory(gpu, kind, all.size() * sizeof(int));
+      if (rank == 0) {
+        memory.write(all);
+        MPI_Send(memory.data(), gaps_from ? 1 : 2 * rows, gaps_from ? column : MPI_INT, 1, 0, MPI_COMM_WORLD);
+        continue;
+      }
+      memory.write(std::vector<int>(all.size(), -1));
+      MPI_Recv(memory.data(), gaps_to ? 1 : 2 * rows, gaps_to ? column : MPI_INT, 0, 0, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+      std::vector<int> wanted(all.size(), -1);
+      for (int i = 0; i < 2 * rows; ++i)
+        wanted[static_cast<std::size_t>(gaps_to ? i / 2 * width + i % 2 : i)] =
+            gaps_from ? i / 2 * width + i % 2 : i;
+      CHECK(memory.read<int>(all.size()) == wanted);
+    }
+  }
+  MPI_Type_free(&column);
+}
+
+void check_self(const Gpu& gpu, MemoryKind kind) {
+  for (const int count : {5, 100'000}) {
+    Memory from(gpu, kind, static_cast<std::size_t>(count));
+    Memory to(gpu, kind, static_cast<std::size_t>(count));
+    from.write(pattern(static_cast<std::size_t>(count), 9));
+    MPI_Request request;
+    MPI_Irecv(to.data(), count, MPI_BYTE, 0, 0, MPI_COMM_SELF, &request);
+    MPI_Send(from.data(), count, MPI_BYTE, 0, 0, MPI_COMM_SELF);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    CHECK(to.read<unsigned char>(static_cast<std::size_t>(count)) ==
+          pattern(static_cast<std::size_t>(count), 9));
+  }
+}
+
+/// A buffer that is freed and whose address another allocation gets.
+void check_reuse(const Gpu& gpu, MemoryKind kind) {
+  for (int round = 0; round < 5; ++round)
+    send_and_check(gpu, kind, kind, 100'000, round);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  {
+    const Gpu gpu(rank);
+    int seed = 0;
+    for (const MemoryKind from : every_kind)
+      for (const MemoryKind to : every_kind)
+        for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{8}, std::size_t{33},
+                                        std::size_t{5000}, std::size_t{16385}, std::size_t{300'001}})
+          send_and_check(gpu, from, to, bytes, ++seed);
+    for (const MemoryKind kind : every_kind) {
+      check_modes(gpu, kind);
+      check_window(gpu, kind);
+      check_gaps(gpu, kind);
+      check_self(gpu, kind);
+      check_reuse(gpu, kind);
+    }
+    MPI_Finalize();
+  }
+  return 0;
+}

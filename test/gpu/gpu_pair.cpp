@@ -1,0 +1,67 @@
+// Times between two ranks with a GPU each: one way of a ping-pong between device memories, and a window one
+// way. By hand: no test. A line for each point: name, bytes, microseconds, GB/s.
+#include <algorithm>
+#include <cstdio>
+
+#include "gpu_memory.hpp"
+
+using namespace isthmus;
+using namespace isthmus::testing_gpu;
+
+namespace {
+
+template <class Body>
+double median_seconds(int batches, int rounds, Body body) {
+  std::vector<double> times;
+  for (int batch = 0; batch < batches + 1; ++batch) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double begin = MPI_Wtime();
+    for (int i = 0; i < rounds; ++i)
+      body();
+    if (batch > 0) times.push_back((MPI_Wtime() - begin) / rounds);
+  }
+  std::ranges::sort(times);
+  return times[times.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  {
+    const Gpu gpu(rank);
+    const std::size_t most = std::size_t{argc > 1 ? 1U : 64U} << 20U;
+    for (const auto& [name, mine] : {std::pair{"device-device", MemoryKind::device},
+                                     {"vmm-vmm", MemoryKind::vmm},
+                                     {"host-device", rank == 0 ? MemoryKind::pageable : MemoryKind::device},
+                                     {"pinned-device", rank == 0 ? MemoryKind::pinned : MemoryKind::device},
+                                     {"host-host", MemoryKind::pageable}}) {
+      Memory send(gpu, mine, most);
+      Memory receive(gpu, mine, most);
+      for (std::size_t bytes = 8; bytes <= most; bytes *= 8) {
+        const int count = static_cast<int>(bytes);
+        const int rounds = bytes <= (1U << 20U) ? 200 : 10;
+        const double seconds =
+            median_seconds(
+                5, rounds,
+                [&] {
+                  if (rank == 0) {
+                    MPI_Send(send.data(), count, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+                    MPI_Recv(receive.data(), count, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                  } else {
+                    MPI_Recv(receive.data(), count, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                    MPI_Send(send.data(), count, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+                  }
+                }) /
+            2;
+        if (rank == 0)
+          std::printf("%s %zu %.2f us %.2f GB/s\n", name, bytes, seconds * 1e6,
+                      static_cast<double>(bytes) / seconds * 1e-9);
+      }
+    }
+    MPI_Finalize();
+  }
+  return 0;
+}

@@ -1,0 +1,76 @@
+#include "memory/pinned_pool.hpp"
+
+#include "cuda_fixture.hpp"
+
+namespace isthmus::testing_cuda {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::size_t kib = 1024;
+constexpr std::size_t mib = 1024 * kib;
+
+class PinnedPoolTest : public CudaTest {
+ protected:
+  cuda::PrimaryContexts contexts{functions};
+};
+
+TEST_F(PinnedPoolTest, PinsWhenFirstAskedAndKeepsItForTheNext) {
+  PinnedPool pool(contexts, 0, {});
+  EXPECT_EQ(pool.pinned(), 0U);
+  std::byte* first = nullptr;
+  {
+    const auto buffer = pool.take(300 * kib);
+    ASSERT_TRUE(buffer) << buffer.error().text();
+    EXPECT_EQ(buffer->size(), 512 * kib);
+    first = buffer->data();
+    first[buffer->size() - 1] = std::byte{1};
+  }
+  EXPECT_EQ(pool.pinned(), 512 * kib);
+  const auto again = pool.take(200 * kib);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->data(), first);
+  EXPECT_EQ(pool.pinned(), 512 * kib);
+}
+
+TEST_F(PinnedPoolTest, FallsToSmallerBuffersWhereMemoryIsShort) {
+  const Fault fault("PINNED", "300000", "18446744073709551615");
+  PinnedPool pool(contexts, 0, {});
+  const auto first = pool.take(mib);
+  ASSERT_TRUE(first) << first.error().text();
+  EXPECT_EQ(first->size(), 256 * kib);
+  const auto second = pool.take(mib);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().error_class(), ErrorClass::no_mem);
+  EXPECT_THAT(second.error().text(), HasSubstr("not even 64 KiB"));
+  EXPECT_THAT(second.error().text(), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"));
+}
+
+TEST_F(PinnedPoolTest, StaysBelowItsLimit) {
+  PinnedPool pool(contexts, 0, {.least = 64 * kib, .most = mib});
+  {
+    const auto whole = pool.take(16 * mib);
+    ASSERT_TRUE(whole);
+    EXPECT_EQ(whole->size(), mib);
+    const auto none = pool.take(1);
+    ASSERT_FALSE(none);
+    EXPECT_THAT(none.error().text(), HasSubstr("1 MiB is in use"));
+  }
+  EXPECT_EQ(pool.take(64 * kib)->size(), mib) << "what is there is lent, larger though it is";
+}
+
+TEST_F(PinnedPoolTest, GivesSmallOnesUpForALargeOne) {
+  PinnedPool pool(contexts, 0, {.least = 64 * kib, .most = mib});
+  {
+    const auto a = pool.take(64 * kib);
+    const auto b = pool.take(64 * kib);
+    EXPECT_TRUE(a && b);
+  }
+  const auto whole = pool.take(mib);
+  ASSERT_TRUE(whole) << whole.error().text();
+  EXPECT_EQ(whole->size(), mib);
+  EXPECT_EQ(pool.pinned(), mib);
+}
+
+}  // namespace
+}  // namespace isthmus::testing_cuda
