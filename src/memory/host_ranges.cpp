@@ -6,7 +6,6 @@
 #include <fstream>
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace isthmus {
 namespace {
@@ -14,11 +13,11 @@ namespace {
 struct Line {
   std::uintptr_t begin = 0, end = 0;
   bool is_writable = false;
-  std::string_view name;
+  std::string name;
 };
 
 /// "55d0c0a00000-55d0c0a21000 rw-p 00000000 00:00 0     [heap]"
-Line parse(std::string_view text) {
+Line parse(const std::string& text) {
   Line line;
   const char* const end = text.data() + text.size();
   const auto [dash, error] = std::from_chars(text.data(), end, line.begin, 16);

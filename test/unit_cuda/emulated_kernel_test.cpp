@@ -7,7 +7,6 @@ namespace isthmus::testing_cuda {
 namespace {
 
 using testing::Each;
-using testing::HasSubstr;
 
 /// add(unsigned char* memory, unsigned count, unsigned char value), a byte a thread.
 int add(const EmulatedLaunch* launch) {

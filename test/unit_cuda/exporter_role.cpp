@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "cuda_fixture.hpp"
+#include "cuda_functions.hpp"
 #include "memory/classify.hpp"
 #include "vmm_memory.hpp"
 
@@ -92,7 +92,7 @@ class Owner {
     functions_.host_allocate(&memory, 4096, 0);
     gate_ = static_cast<unsigned*>(memory);
     functions_.event_create(&event_, cuda::event_interprocess | cuda::event_disable_timing);
-    functions_.stream_wait_value_32(nullptr, address_of(gate_), 1, cuda::wait_equal);
+    functions_.stream_wait_value_32(nullptr, reinterpret_cast<cuda::Address>(gate_), 1, cuda::wait_equal);
     functions_.event_record(event_, nullptr);
     letter.number = static_cast<std::uint64_t>(functions_.ipc_get_event(&letter.event, event_));
     return letter;

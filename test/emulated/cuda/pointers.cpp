@@ -9,7 +9,7 @@ namespace {
 
 template <class T>
 void put(void* where, T value) {
-  std::memcpy(where, &value, sizeof value);
+  std::memcpy(where, &value, sizeof(T));
 }
 
 /// Of memory that CUDA does not know.
