@@ -26,7 +26,7 @@ class Classifier {
 
   /// Fails for device memory whose CUDA context has failed for good.
   Result<Buffer> classify(const void* address, std::size_t bytes) {
-    if (bytes <= small && host_.contains(address)) return pageable(address, bytes);
+    if (bytes == 0 || (bytes <= small && host_.contains(address))) return pageable(address, bytes);
     const cuda::Functions* functions = driver_.find();
     if (!functions) return pageable(address, bytes);
     return ask(*functions, address, bytes);
@@ -36,7 +36,7 @@ class Classifier {
   /// What does not change while an allocation lives.
   struct Known {
     std::uint64_t buffer = 0, block = 0;  ///< CUDA's ids of the allocation and of its physical memory
-    std::uint64_t allocation = 0;         ///< the one of the two that goes with the bytes
+    std::uint64_t allocation = 0;         ///< `allocation_id`
     MemoryKind kind = MemoryKind::pageable;
     bool is_own = true;
     cuda::Address base = 0;

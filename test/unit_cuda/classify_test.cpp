@@ -169,6 +169,11 @@ TEST_F(ClassifierTest, SaysThatTheProgramsOwnGpuWorkHasFailed) {
   ::munmap(mapped, 4096);
 }
 
+TEST_F(ClassifierTest, TakesNothingForPageable) {
+  EXPECT_EQ(calls_for(cuda::Address{0}, 0), 0U);
+  EXPECT_EQ(classify(cuda::Address{0}, 0).kind, MemoryKind::pageable);
+}
+
 TEST_F(ClassifierTest, TakesAllForPageableInAChildOfFork) {
   void* mapped = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   const pid_t child = ::fork();

@@ -29,7 +29,7 @@ class Owner {
     functions_.primary_release(0);
   }
 
-  Letter answer(const Letter& letter, int& descriptor) {
+  Letter answer(const Letter& letter, UniqueFd& descriptor) {
     switch (static_cast<Wish>(letter.code)) {
       case Wish::allocate:
         kind_ = static_cast<MemoryKind>(letter.number);
@@ -51,7 +51,7 @@ class Owner {
   }
 
  private:
-  Letter allocate(int& descriptor) {
+  Letter allocate(UniqueFd& descriptor) {
     Letter letter;
     if (kind_ == MemoryKind::vmm) {
       vmm_ = std::make_unique<VmmMemory>(functions_, 0);
@@ -75,8 +75,8 @@ class Owner {
       letter.say(offer.error().text());
       return letter;
     }
-    letter.offer = offer->value;
-    descriptor = offer->descriptor;
+    letter.offer = *offer;
+    if (offer->has_descriptor()) descriptor = std::move(*exporter_->descriptor(offer->allocation));
     return letter;
   }
 
@@ -114,9 +114,9 @@ class Owner {
 int play(const Line& line) {
   Owner owner;
   while (const auto letter = line.receive()) {
-    int descriptor = -1;
+    UniqueFd descriptor;
     const Letter answer = owner.answer(*letter, descriptor);
-    if (!line.send(answer, descriptor)) return 1;
+    if (!line.send(answer, descriptor.get())) return 1;
   }
   return 0;
 }

@@ -234,26 +234,44 @@ TEST_F(ExporterTest, AsksTheDriverOnceForEachAllocation) {
   const auto offer = exporter.offer(buffer);
   EXPECT_EQ(control.calls(), calls);
   ASSERT_TRUE(offer);
-  EXPECT_EQ(offer->value.offset, 500U);
-  EXPECT_EQ(offer->value.bytes, 100U);
-  EXPECT_EQ(offer->value.room, 10000U);
+  EXPECT_EQ(offer->offset, 500U);
+  EXPECT_EQ(offer->bytes, 100U);
+  EXPECT_EQ(offer->room, 10000U);
   EXPECT_EQ(functions.free(memory), Status::success);
 }
 
-TEST_F(ExporterTest, HoldsBoundedDescriptors) {
-  std::vector<std::unique_ptr<VmmMemory>> memories;
+TEST_F(ExporterTest, HoldsNoDescriptorsThatWouldKeepFreedMemory) {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
-  for (std::size_t i = 0; i < Exporter::most; ++i) {
-    memories.push_back(std::make_unique<VmmMemory>(functions, 0));
-    ASSERT_TRUE(exporter.offer(classify(memories.back()->address)));
+  const auto before = descriptors();
+  {
+    const VmmMemory memory(functions, 0);
+    ASSERT_TRUE(exporter.offer(classify(memory.address)));
+    const auto descriptor = exporter.descriptor(classify(memory.address).allocation);
+    ASSERT_TRUE(descriptor) << descriptor.error().text();
+    EXPECT_GE(descriptor->get(), 0);
   }
-  const auto full = descriptors();
-  memories.push_back(std::make_unique<VmmMemory>(functions, 0));
-  const auto with_memory = descriptors();
-  ASSERT_TRUE(exporter.offer(classify(memories.back()->address)));
-  EXPECT_EQ(descriptors(), with_memory) << "one for another (" << full << " before)";
+  EXPECT_EQ(descriptors(), before);
+}
+
+TEST_F(ExporterTest, TellsWhichOfItsExportsAreFreed) {
+  const cuda::Address kept = allocate(100);
+  const cuda::Address freed = allocate(200);
+  VmmMemory memory(functions, 0);
+  ASSERT_TRUE(exporter.offer(classify(kept)));
+  const auto first = exporter.offer(classify(freed));
+  const auto second = exporter.offer(classify(memory.address));
+  ASSERT_TRUE(first && second);
+  EXPECT_THAT(exporter.take_freed(), testing::IsEmpty());
+  EXPECT_EQ(functions.free(freed), Status::success);
+  memory.map_other();
+  const auto descriptor = exporter.descriptor(second->allocation);
+  ASSERT_FALSE(descriptor) << "other memory lies there";
+  EXPECT_THAT(descriptor.error().text(), HasSubstr("freed"));
+  EXPECT_THAT(exporter.take_freed(), testing::UnorderedElementsAre(first->allocation, second->allocation));
+  EXPECT_THAT(exporter.take_freed(), testing::IsEmpty());
+  EXPECT_EQ(functions.free(kept), Status::success);
 }
 
 TEST_F(ExporterTest, SaysWhyItCannot) {
