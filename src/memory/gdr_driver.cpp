@@ -38,7 +38,7 @@ Result<std::unique_ptr<GdrDriver>> GdrDriver::open(const char* file) {
   ISTHMUS_GDR_FUNCTIONS(ISTHMUS_TAKE_)
 #undef ISTHMUS_TAKE_
   if (!lacking.empty()) return missing("GDRCopy is another release, which lacks " + lacking);
-  const gdr::Session session = functions.open();
+  gdr::Session session = functions.open();
   if (!session)
     return missing("GDRCopy's kernel module gdrdrv is not loaded, or /dev/gdrdrv may not be opened");
   return std::unique_ptr<GdrDriver>(new GdrDriver(functions, session));

@@ -27,8 +27,8 @@ class GdrDriver {
   GdrDriver(const gdr::Functions& functions, gdr::Session session)
       : functions_(functions), session_(session) {}
 
-  const gdr::Functions functions_;
-  const gdr::Session session_;
+  gdr::Functions functions_;
+  gdr::Session session_;
 };
 
 /// Device memory of this process, mapped for the processor: the pages around one buffer. The driver must

@@ -29,7 +29,7 @@ class VmmAllocation {
   Result<> map(const GpuList& gpus, cuda::Device device, std::size_t bytes);
 
   const cuda::Functions& functions_;
-  const cuda::Context context_;
+  cuda::Context context_;
   cuda::Address address_ = 0;
   std::size_t bytes_ = 0;
   cuda::Physical physical_ = 0;
