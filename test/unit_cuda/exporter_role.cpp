@@ -37,7 +37,7 @@ class Owner {
       case Wish::allocate_again:
         return allocate(descriptor);
       case Wish::fill:
-        functions_.fill(address_, static_cast<unsigned char>(letter.number), exported_bytes);
+        fill(static_cast<unsigned char>(letter.number));
         return {};
       case Wish::free:
         free();
@@ -64,7 +64,7 @@ class Owner {
     } else {
       functions_.allocate(&address_, exported_bytes);
     }
-    functions_.fill(address_, 1, exported_bytes);
+    fill(1);
     const auto buffer = classifier_.classify(reinterpret_cast<void*>(address_ + exported_offset), 8192);
     if (!buffer || buffer->kind != kind_) {
       letter.say("not classified");
@@ -78,6 +78,12 @@ class Owner {
     letter.offer = *offer;
     if (offer->has_descriptor()) descriptor = std::move(*exporter_->descriptor(offer->allocation));
     return letter;
+  }
+
+  /// The real driver's cuMemsetD8 returns before it has set device memory.
+  void fill(unsigned char value) const {
+    functions_.fill(address_, value, exported_bytes);
+    functions_.context_synchronize();
   }
 
   void free() {
