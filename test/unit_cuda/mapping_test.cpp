@@ -195,6 +195,41 @@ TEST_F(MappingTest, OpensMemoryOfAGpuThatItDoesNotSee) {
   EXPECT_THAT(read(address_of((*mapping)->at(offer.offer)), 100), Each(1));
 }
 
+TEST_F(MappingTest, IsRefusedForMemoryOfTheProcessItself) {
+  const cuda::Address memory = allocate(100);
+  cuda::IpcMemory handle;
+  ASSERT_EQ(functions.ipc_get_memory(&handle, memory), Status::success);
+  cuda::Address address = 0;
+  EXPECT_EQ(functions.ipc_open_memory(&address, handle, cuda::ipc_lazy_peer_access), Status::invalid_context);
+  cuda::Event event = nullptr;
+  cuda::Event opened = nullptr;
+  cuda::IpcEvent event_handle;
+  ASSERT_EQ(functions.event_create(&event, cuda::event_interprocess | cuda::event_disable_timing),
+            Status::success);
+  ASSERT_EQ(functions.ipc_get_event(&event_handle, event), Status::success);
+  EXPECT_EQ(functions.ipc_open_event(&opened, event_handle), Status::invalid_context);
+  EXPECT_EQ(functions.event_destroy(event), Status::success);
+  // The pid is not the reason here, so it is not named.
+  CudaDriver driver;
+  Classifier classifier(driver);
+  Exporter exporter(functions, self);
+  const auto offer = exporter.offer(*classifier.classify(reinterpret_cast<void*>(memory), 8));
+  ASSERT_TRUE(offer);
+  const auto mapping = cache.open(*offer, 0, -1);
+  ASSERT_FALSE(mapping);
+  EXPECT_THAT(mapping.error().text(), testing::Not(HasSubstr("process id")));
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
+TEST_F(MappingTest, SaysThatTheDriverRefusesIpc) {
+  Player exporter("exporter");
+  const Letter offer = wish(exporter, Wish::allocate, number(MemoryKind::device));
+  const Fault fault("REFUSE", "ipc", "");
+  const auto mapping = cache.open(offer.offer, 0, -1);
+  ASSERT_FALSE(mapping);
+  EXPECT_THAT(mapping.error().text(), HasSubstr("CUDA_ERROR_MAP_FAILED"));
+}
+
 TEST_F(MappingTest, SharesEvents) {
   Player exporter("exporter");
   const Letter letter = wish(exporter, Wish::event);
