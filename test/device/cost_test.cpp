@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "device_fixture.hpp"
+#include "memory/copy_engine.hpp"
 
 namespace isthmus::testing_cuda {
 namespace {
@@ -65,6 +66,45 @@ TEST_F(DeviceCost, OfReachingAPeersMemory) {
     print_cost("    found in the cache", 100000, [&] { found = cache.find(offer.offer, 0) != nullptr; });
     cache.forget(offer.offer.exporter);
   }
+}
+
+TEST_F(DeviceCost, OfCopies) {
+  const std::size_t last = gpus.gpus().size() - 1;
+  const auto there_device = static_cast<cuda::Device>(last);
+  constexpr std::size_t most = 64U << 20U;
+  cuda::Address here = 0;
+  cuda::Address there = 0;
+  functions.allocate(&here, most);
+  {
+    const cuda::ContextScope scope(functions, *contexts.of(there_device));
+    functions.allocate(&there, most);
+  }
+  if (there_device != 0) functions.context_enable_peer(*contexts.of(there_device), 0);
+  std::printf("  from GPU 0 to GPU %d, until an event that is polled says so\n", there_device);
+  cuda::Stream stream = nullptr;
+  cuda::Event event = nullptr;
+  functions.stream_create(&stream, cuda::stream_non_blocking);
+  functions.event_create(&event, cuda::event_disable_timing);
+  CopyEngine engine(contexts, 0);
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 20U, most}) {
+    const int times = bytes == most ? 20 : 500;
+    print_cost(("bare calls, " + std::to_string(bytes) + " B").c_str(), times, [&] {
+      functions.copy_async(there, here, bytes, stream);
+      functions.event_record(event, stream);
+      while (functions.event_query(event) == Status::not_ready) {
+      }
+    });
+    print_cost(("CopyEngine, " + std::to_string(bytes) + " B").c_str(), times, [&] {
+      const auto copy =
+          engine.start(reinterpret_cast<std::byte*>(there), reinterpret_cast<std::byte*>(here), bytes);
+      while (copy && !copy->is_done().value_or(true)) {
+      }
+    });
+  }
+  functions.event_destroy(event);
+  functions.stream_destroy(stream);
+  functions.free(here);
+  functions.free(there);
 }
 
 /// In a process that does not use CUDA. Prints; returns its exit status.

@@ -1,6 +1,8 @@
 // memory/ on the driver of this machine: what the unit tests show against the emulated one.
 #include "device_fixture.hpp"
+#include "memory/copy_engine.hpp"
 #include "memory/pinned_pool.hpp"
+#include "memory/vmm_allocation.hpp"
 #include "vmm_memory.hpp"
 
 namespace isthmus::testing_cuda {
@@ -193,6 +195,37 @@ TEST_F(DeviceMemory, SaysWhyItCannotExport) {
   ASSERT_FALSE(from_default);
   EXPECT_THAT(from_default.error().text(), HasSubstr("default pool"));
   EXPECT_EQ(functions.pool_free(memory, nullptr), Status::success);
+}
+
+TEST_F(DeviceMemory, CopiesOnStreamsOfItsOwn) {
+  CopyEngine engine(contexts, 0);
+  cuda::Address memory = 0;
+  ASSERT_EQ(functions.allocate(&memory, 1 << 20U), Status::success);
+  const std::vector<std::byte> bytes(1 << 20U, std::byte{7});
+  cuda::Stream stream = nullptr;
+  ASSERT_EQ(functions.stream_create(&stream, cuda::stream_default), Status::success);
+  ASSERT_EQ(functions.stream_begin_capture(stream, cuda::CaptureMode::global), Status::success);
+  {
+    const auto copy = engine.start(reinterpret_cast<std::byte*>(memory), bytes.data(), bytes.size());
+    ASSERT_TRUE(copy) << copy.error().text();
+    while (!copy->is_done().value_or(true)) {
+    }
+  }
+  cuda::Graph graph = nullptr;
+  EXPECT_EQ(functions.stream_end_capture(stream, &graph), Status::success)
+      << "a capture of the program's goes on";
+  EXPECT_EQ(functions.graph_destroy(graph), Status::success);
+  EXPECT_EQ(functions.stream_destroy(stream), Status::success);
+  EXPECT_THAT(read(reinterpret_cast<void*>(memory), 8192), Each(7));
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
+TEST_F(DeviceMemory, AllocatesForAnyPeer) {
+  const auto allocation = VmmAllocation::make(contexts, gpus, 0, 5000);
+  ASSERT_TRUE(allocation) << allocation.error().text();
+  EXPECT_EQ(functions.fill(address_of((*allocation)->data()), 8, 5000), Status::success);
+  EXPECT_THAT(read((*allocation)->data(), 5000), Each(8));
+  EXPECT_EQ(classify(address_of((*allocation)->data())).kind, MemoryKind::vmm);
 }
 
 TEST_F(DeviceMemory, PinsStagingBuffers) {
