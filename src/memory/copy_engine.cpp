@@ -78,9 +78,11 @@ Result<PendingCopy> CopyEngine::start(std::byte* to, const std::byte* from, std:
   const auto stream = streams_[next_++ % streams_.size()];
   Status status = functions.copy_async(reinterpret_cast<cuda::Address>(to),
                                        reinterpret_cast<cuda::Address>(from), bytes, stream);
-  // If that is all that fails, nobody could tell when the copy is done.
-  if (status == Status::success && (status = functions.event_record(*event, stream)) != Status::success)
-    functions.stream_synchronize(stream);
+  if (status == Status::success) {
+    status = functions.event_record(*event, stream);
+    // Nobody could tell later when the copy is done.
+    if (status != Status::success) functions.stream_synchronize(stream);
+  }
   if (status == Status::success) return PendingCopy(*this, *event);
   events_.push_back(*event);
   return cuda::fail(functions, status,

@@ -47,7 +47,7 @@ TEST_F(CopyEngineTest, TakesNoPartInTheProgramsStreams) {
   const auto copy = engine.start(at(memory), bytes.data(), bytes.size());
   ASSERT_TRUE(copy);
   EXPECT_TRUE(copy->wait()) << "the legacy stream waits meanwhile";
-  *static_cast<volatile unsigned*>(gate) = 1;
+  __atomic_store_n(static_cast<unsigned*>(gate), 1U, __ATOMIC_RELEASE);
   EXPECT_EQ(functions.stream_synchronize(nullptr), Status::success);
   EXPECT_THAT(read(memory, 100), Each(7));
   EXPECT_EQ(functions.host_free(gate), Status::success);
