@@ -31,9 +31,9 @@ enum class Waits { no, yes };
 
 /// A copy from or to pageable memory, and one without a stream, has been made when the call returns.
 Status start(const Rows& rows, const Place& to, const Place& from, Stream stream, Waits waits) {
-  Ticking ticking;
-  ISTHMUS_PASS(submit(stream, [rows, to, from] { move(rows); }, &ticking));
-  if (waits == Waits::yes || !to.allocation || !from.allocation) ticking.wait();
+  Position position;
+  ISTHMUS_PASS(submit(stream, [rows, to, from] { move(rows); }, &position));
+  if (waits == Waits::yes || !to.allocation || !from.allocation) position.wait();
   return enter();
 }
 
@@ -98,15 +98,15 @@ Status fill(Address to, Element value, std::size_t count, Stream stream, Waits w
   Place target;
   ISTHMUS_PASS(locate(to, count * sizeof(Element), context->device, target));
   if (!target.allocation) return Status::invalid_value;
-  Ticking ticking;
+  Position position;
   ISTHMUS_PASS(submit(
       stream,
       [target, value, count] {
         take_time(count * sizeof(Element));
         std::fill_n(reinterpret_cast<Element*>(target.view), count, value);
       },
-      &ticking));
-  if (waits == Waits::yes) ticking.wait();
+      &position));
+  if (waits == Waits::yes) position.wait();
   return enter();
 }
 
