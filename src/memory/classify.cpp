@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "memory/allocation_id.hpp"
 #include "memory/cuda_error.hpp"
 
 namespace isthmus {
@@ -18,9 +19,6 @@ bool is_readable(const void* address) {
   const iovec there{.iov_base = const_cast<void*>(address), .iov_len = 1};
   return ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == 1;
 }
-
-/// Sets the ids of physical memory apart from those of buffers.
-constexpr std::uint64_t vmm_bit = std::uint64_t{1} << 63U;
 
 /// VMM memory has a handle of its physical memory, memory that was opened from a peer has not.
 bool is_virtual(const cuda::Functions& functions, cuda::Address address) {
@@ -73,8 +71,6 @@ Classifier::Known Classifier::inspect(const cuda::Functions& functions, cuda::Ad
     known.kind = MemoryKind::device;
   } else if (is_virtual(functions, address)) {
     known.kind = MemoryKind::vmm;
-    // What matters there is the physical memory; addresses may be mapped to another.
-    known.allocation = answer.block | vmm_bit;
     if (mapped > 0) {
       known.base = mapping;
       known.room = mapped;
@@ -83,6 +79,7 @@ Classifier::Known Classifier::inspect(const cuda::Functions& functions, cuda::Ad
     known.kind = MemoryKind::device;
     known.is_own = false;
   }
+  known.allocation = allocation_id(known.kind, answer.buffer, answer.block);
   return known;
 }
 
@@ -92,7 +89,8 @@ Result<Buffer> Classifier::ask(const cuda::Functions& functions, const void* add
   if (const Status status = answer.ask(functions, where); status != Status::success) {
     // The driver has gone, as in a child of fork() or at exit; or its context is dead. Host memory is as
     // good as ever.
-    if (!cuda::is_sticky(status) || is_readable(address)) return pageable(address, bytes);
+    const bool is_gone = status == Status::not_initialized || status == Status::deinitialized;
+    if (is_gone || is_readable(address)) return pageable(address, bytes);
     return cuda::fail(functions, status, "send or receive GPU memory");
   }
   if (answer.memory_type == static_cast<int>(cuda::MemoryType::none)) return pageable(address, bytes);

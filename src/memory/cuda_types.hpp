@@ -72,8 +72,6 @@ struct Uuid {
   friend bool operator==(const Uuid&, const Uuid&) = default;
 };
 
-inline const Stream legacy_stream = nullptr;
-
 // Every one of these travels by value through memory: 64 bytes are too many for registers.
 struct IpcMemory {
   std::array<char, 64> bytes{};

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "memory/allocation_id.hpp"
 #include "memory/cuda_context.hpp"
 #include "memory/cuda_error.hpp"
 
@@ -60,7 +61,7 @@ Result<ProcessIdentity> ProcessIdentity::here() {
   return self;
 }
 
-Result<Exporter::Offer> Exporter::offer(const Buffer& buffer) {
+Result<Export> Exporter::offer(const Buffer& buffer) {
   if (buffer.is_host_readable())
     return fail(ErrorClass::intern,
                 std::string(name_of(buffer.kind)) + " is not handed over as GPU memory is");
@@ -77,22 +78,21 @@ Result<Exporter::Offer> Exporter::offer(const Buffer& buffer) {
   } else {
     auto made = make(buffer);
     if (!made) return std::unexpected(std::move(made).error());
-    entries_.push_front(std::move(*made));
+    entries_.push_front(*made);
     by_allocation_[buffer.allocation] = entries_.begin();
     if (entries_.size() > most) {
       by_allocation_.erase(entries_.back().value.allocation);
       entries_.pop_back();
     }
   }
-  const Entry& entry = entries_.front();
-  Offer offer{.value = entry.value, .descriptor = entry.descriptor.get()};
-  offer.value.offset = buffer.offset();
-  offer.value.bytes = buffer.bytes;
-  return offer;
+  Export value = entries_.front().value;
+  value.offset = buffer.offset();
+  value.bytes = buffer.bytes;
+  return value;
 }
 
 Result<Exporter::Entry> Exporter::make(const Buffer& buffer) {
-  Entry entry;
+  Entry entry{.kind = buffer.kind, .pool = buffer.pool};
   entry.value.pid = self_.pid;
   entry.value.start_time = self_.start_time;
   entry.value.exporter = self_.nonce;
@@ -103,23 +103,23 @@ Result<Exporter::Entry> Exporter::make(const Buffer& buffer) {
       status != Status::success)
     return cuda::fail(functions_, status, "name GPU " + std::to_string(buffer.device));
   const cuda::ContextScope scope(functions_, buffer.context);
-  switch (buffer.kind) {
-    case MemoryKind::vmm:
-      ISTHMUS_TRY(make_vmm(buffer, entry));
-      break;
-    case MemoryKind::pool:
-      ISTHMUS_TRY(make_pool(buffer, entry));
-      break;
-    default:
-      ISTHMUS_TRY(make_legacy(buffer, entry));
+  if (buffer.kind == MemoryKind::vmm) {
+    entry.value.kind = ExportKind::vmm;
+    // Whether that works is known only by doing it.
+    if (const auto descriptor = make_vmm_descriptor(entry); !descriptor)
+      return fail(descriptor.error().error_class(), descriptor.error().text());
+  } else if (buffer.kind == MemoryKind::pool) {
+    ISTHMUS_TRY(make_pool(entry));
+  } else {
+    ISTHMUS_TRY(make_legacy(entry));
   }
   return entry;
 }
 
-Result<> Exporter::make_legacy(const Buffer& buffer, Entry& entry) const {
+Result<> Exporter::make_legacy(Entry& entry) const {
   cuda::IpcMemory handle;
   static_assert(sizeof handle == sizeof entry.value.handle);
-  const Status status = functions_.ipc_get_memory(&handle, reinterpret_cast<cuda::Address>(buffer.base));
+  const Status status = functions_.ipc_get_memory(&handle, entry.value.base);
   if (status != Status::success)
     return cuda::fail(functions_, status, "make an IPC handle of cudaMalloc memory");
   entry.value.kind = ExportKind::legacy;
@@ -127,44 +127,71 @@ Result<> Exporter::make_legacy(const Buffer& buffer, Entry& entry) const {
   return {};
 }
 
-Result<> Exporter::make_vmm(const Buffer& buffer, Entry& entry) const {
-  const PhysicalHandle physical(functions_, buffer.base);
+Result<> Exporter::make_pool(Entry& entry) {
+  if (const auto descriptor = make_pool_descriptor(entry); !descriptor)
+    return fail(descriptor.error().error_class(), descriptor.error().text());
+  cuda::PoolPointer pointer;
+  static_assert(sizeof pointer == sizeof entry.value.handle);
+  const Status status = functions_.pool_export_pointer(&pointer, entry.value.base);
+  if (status != Status::success) return cuda::fail(functions_, status, "export cudaMallocAsync memory");
+  entry.value.kind = ExportKind::pool;
+  entry.value.pool = pools_.try_emplace(entry.pool, pools_.size() + 1).first->second;
+  std::memcpy(entry.value.handle.data(), pointer.bytes.data(), pointer.bytes.size());
+  return {};
+}
+
+Result<UniqueFd> Exporter::make_vmm_descriptor(const Entry& entry) const {
+  const PhysicalHandle physical(functions_, reinterpret_cast<void*>(entry.value.base));
   if (physical.status() != Status::success)
     return cuda::fail(functions_, physical.status(), "name the physical memory of a cuMemMap mapping");
   int descriptor = -1;
   const Status status =
       functions_.physical_export(&descriptor, physical.get(), cuda::HandleType::posix_descriptor, 0);
-  if (status == Status::invalid_value)
-    return fail(ErrorClass::unsupported_operation,
-                "this cuMemCreate memory cannot be handed to another process, because it was created without "
-                "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR among its requestedHandleTypes");
-  if (status != Status::success) return cuda::fail(functions_, status, "export cuMemCreate memory");
-  entry.value.kind = ExportKind::vmm;
-  entry.descriptor = UniqueFd(descriptor);
-  return {};
+  if (status == Status::success) return UniqueFd(descriptor);
+  if (status != Status::invalid_value) return cuda::fail(functions_, status, "export cuMemCreate memory");
+  return fail(ErrorClass::unsupported_operation,
+              "this cuMemCreate memory cannot be handed to another process, because it was created without "
+              "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR among its requestedHandleTypes");
 }
 
-Result<> Exporter::make_pool(const Buffer& buffer, Entry& entry) {
+Result<UniqueFd> Exporter::make_pool_descriptor(const Entry& entry) const {
   int descriptor = -1;
-  Status status = functions_.pool_export(&descriptor, buffer.pool, cuda::HandleType::posix_descriptor, 0);
-  if (status != Status::success)
-    return fail(
-        ErrorClass::unsupported_operation,
-        "this cudaMallocAsync memory cannot be handed to another process, because its pool was created "
-        "without cudaMemHandleTypePosixFileDescriptor, as a device's default pool is");
-  entry.descriptor = UniqueFd(descriptor);
-  cuda::PoolPointer pointer;
-  static_assert(sizeof pointer == sizeof entry.value.handle);
-  status = functions_.pool_export_pointer(&pointer, reinterpret_cast<cuda::Address>(buffer.base));
-  if (status != Status::success) return cuda::fail(functions_, status, "export cudaMallocAsync memory");
-  entry.value.kind = ExportKind::pool;
-  entry.value.pool = number_of(buffer.pool);
-  std::memcpy(entry.value.handle.data(), pointer.bytes.data(), pointer.bytes.size());
-  return {};
+  const Status status =
+      functions_.pool_export(&descriptor, entry.pool, cuda::HandleType::posix_descriptor, 0);
+  if (status == Status::success) return UniqueFd(descriptor);
+  if (cuda::is_sticky(status)) return cuda::fail(functions_, status, "export a memory pool");
+  return fail(ErrorClass::unsupported_operation,
+              "this cudaMallocAsync memory cannot be handed to another process, because its pool was created "
+              "without cudaMemHandleTypePosixFileDescriptor, as a device's default pool is");
 }
 
-std::uint64_t Exporter::number_of(cuda::Pool pool) {
-  return pools_.try_emplace(pool, pools_.size() + 1).first->second;
+Result<UniqueFd> Exporter::descriptor(std::uint64_t allocation) {
+  const auto known = by_allocation_.find(allocation);
+  if (known == by_allocation_.end() || !is_there(*known->second))
+    return fail(ErrorClass::buffer, "the program has freed GPU memory that a peer is still to read or write");
+  const Entry& entry = *known->second;
+  return entry.kind == MemoryKind::vmm ? make_vmm_descriptor(entry) : make_pool_descriptor(entry);
+}
+
+bool Exporter::is_there(const Entry& entry) const {
+  std::uint64_t buffer = 0;
+  std::uint64_t block = 0;
+  std::array attributes{cuda::PointerAttribute::buffer_id, cuda::PointerAttribute::block_id};
+  std::array<void*, 2> values{&buffer, &block};
+  return functions_.pointer_attributes(attributes.size(), attributes.data(), values.data(),
+                                       entry.value.base) == Status::success &&
+         allocation_id(entry.kind, buffer, block) == entry.value.allocation;
+}
+
+std::vector<std::uint64_t> Exporter::take_freed() {
+  std::vector<std::uint64_t> freed;
+  std::erase_if(entries_, [&](const Entry& entry) {
+    if (is_there(entry)) return false;
+    freed.push_back(entry.value.allocation);
+    by_allocation_.erase(entry.value.allocation);
+    return true;
+  });
+  return freed;
 }
 
 }  // namespace isthmus

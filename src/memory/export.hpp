@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <list>
 #include <unordered_map>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
@@ -51,42 +52,44 @@ struct ProcessIdentity {
   static Result<ProcessIdentity> here();
 };
 
-/// Exports buffers of this process, each allocation once: getting a handle costs 9 us and more. One thread at
-/// a time.
+/// Exports buffers of this process. Handles are made once for each allocation: 9 us and more. One thread at a
+/// time.
 class Exporter {
  public:
-  /// An export with its descriptor, -1 if it has none, which stays the exporter's and is valid until its next
-  /// call.
-  struct Offer {
-    Export value;
-    int descriptor = -1;
-  };
-  /// The least recently used is forgotten beyond so many; each may hold a descriptor.
-  static constexpr std::size_t most = 128;
+  /// The least recently used is forgotten beyond so many.
+  static constexpr std::size_t most = 1024;
 
   Exporter(const cuda::Functions& functions, const ProcessIdentity& self)
       : functions_(functions), self_(self) {}
 
   /// Fails with the reason, and the remedy where there is one, for memory that cannot be exported.
-  Result<Offer> offer(const Buffer& buffer);
+  Result<Export> offer(const Buffer& buffer);
+  /// The descriptor that goes with the exports of an allocation, for a peer that opens it. Made each time:
+  /// one that is kept open would keep memory that the program frees. Fails if it has been freed since.
+  Result<UniqueFd> descriptor(std::uint64_t allocation);
+  /// The allocations that were offered and that the program has freed since; forgets them. Peers that have
+  /// them open keep their memory from being given out again, until they are told. 0.1 us an allocation.
+  std::vector<std::uint64_t> take_freed();
   [[nodiscard]] const ProcessIdentity& self() const noexcept { return self_; }
 
  private:
   struct Entry {
+    MemoryKind kind = MemoryKind::device;
+    cuda::Pool pool = nullptr;
     Export value;
-    UniqueFd descriptor;
   };
   Result<Entry> make(const Buffer& buffer);
-  Result<> make_legacy(const Buffer& buffer, Entry& entry) const;
-  Result<> make_vmm(const Buffer& buffer, Entry& entry) const;
-  Result<> make_pool(const Buffer& buffer, Entry& entry);
-  std::uint64_t number_of(cuda::Pool pool);
+  Result<> make_legacy(Entry& entry) const;
+  Result<> make_pool(Entry& entry);
+  Result<UniqueFd> make_vmm_descriptor(const Entry& entry) const;
+  Result<UniqueFd> make_pool_descriptor(const Entry& entry) const;
+  [[nodiscard]] bool is_there(const Entry& entry) const;
 
   const cuda::Functions& functions_;
   const ProcessIdentity self_;
   std::list<Entry> entries_;  ///< the last used first
   std::unordered_map<std::uint64_t, std::list<Entry>::iterator> by_allocation_;
-  std::unordered_map<cuda::Pool, std::uint64_t> pools_;
+  std::unordered_map<cuda::Pool, std::uint64_t> pools_;  ///< their numbers
 };
 
 }  // namespace isthmus

@@ -95,9 +95,11 @@ std::optional<cuda::Device> GpuList::find(const cuda::Uuid& uuid) const noexcept
 }
 
 PeerLink GpuList::link(cuda::Device from, cuda::Device to) const noexcept {
-  const auto count = static_cast<cuda::Device>(gpus_.size());
-  if (from < 0 || to < 0 || from >= count || to >= count) return PeerLink::none;
-  return links_[static_cast<std::size_t>(from * count + to)];
+  // Negative ordinals become large.
+  const auto row = static_cast<std::size_t>(from);
+  const auto column = static_cast<std::size_t>(to);
+  if (row >= gpus_.size() || column >= gpus_.size()) return PeerLink::none;
+  return links_[row * gpus_.size() + column];
 }
 
 }  // namespace isthmus

@@ -1,62 +1,66 @@
 #include "memory/host_ranges.hpp"
 
+#include <fcntl.h>
 #include <link.h>
+#include <sys/auxv.h>
 
+#include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <span>
-#include <string>
 #include <string_view>
+#include <utility>
+
+#include "base/unique_fd.hpp"
 
 namespace isthmus {
 namespace {
 
-struct Line {
-  std::uintptr_t begin = 0, end = 0;
-  bool is_writable = false;
-  std::string_view name;
-};
+/// Linux maps nothing of its own choice so close below the top of the main thread's stack: mmap begins 128 MB
+/// below, or more where the stack may be larger (arch/x86/mm/mmap.c and mm/util.c, `mmap_base`).
+constexpr std::uintptr_t stack_bytes = std::uintptr_t{8} << 20U;
 
-/// "55d0c0a00000-55d0c0a21000 rw-p 00000000 00:00 0     [heap]"
-Line parse(std::string_view text) {
-  Line line;
-  const char* const end = text.data() + text.size();
-  const auto [dash, error] = std::from_chars(text.data(), end, line.begin, 16);
-  if (error != std::errc{} || dash == end) return {};
-  const auto [space, error_again] = std::from_chars(dash + 1, end, line.end, 16);
-  if (error_again != std::errc{} || end - space < 4) return {};
-  line.is_writable = space[2] == 'w';
-  line.name = text.substr(text.rfind(' ') + 1);
-  return line;
-}
+using Segment = std::pair<std::uintptr_t, std::uintptr_t>;
 
 /// The writable segments of the program itself.
 int program_data(dl_phdr_info* object, std::size_t, void* out) {
-  auto ranges = *static_cast<std::span<std::pair<std::uintptr_t, std::uintptr_t>>*>(out);
-  for (const auto& segment : std::span(object->dlpi_phdr, object->dlpi_phnum)) {
-    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) == 0 || ranges.empty()) continue;
-    ranges.front() = {object->dlpi_addr + segment.p_vaddr, segment.p_memsz};
-    ranges = ranges.subspan(1);
+  auto segments = *static_cast<std::span<Segment>*>(out);
+  for (const auto& header : std::span(object->dlpi_phdr, object->dlpi_phnum)) {
+    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0 || segments.empty()) continue;
+    segments.front() = {object->dlpi_addr + header.p_vaddr, header.p_memsz};
+    segments = segments.subspan(1);
   }
   return 1;  // the first object is the program
 }
 
+/// Where the heap begins: field 47 of /proc/self/stat (proc(5)). Where the kernel does not tell, where it
+/// ends now.
+std::uintptr_t start_of_heap() {
+  const auto end = reinterpret_cast<std::uintptr_t>(::sbrk(0));
+  const UniqueFd file(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
+  std::array<char, 1024> bytes{};
+  const ssize_t count = file ? ::read(file.get(), bytes.data(), bytes.size()) : 0;
+  if (count <= 0) return end;
+  std::string_view text(bytes.data(), static_cast<std::size_t>(count));
+  // The second field is a name in parentheses, which may hold any; the third follows it.
+  text.remove_prefix(std::min(text.rfind(')') + 1, text.size()));
+  for (int field = 3; field <= 47 && !text.empty(); ++field)
+    text.remove_prefix(std::min(text.find(' ') + 1, text.size()));
+  std::uintptr_t begin = 0;
+  std::from_chars(text.begin(), text.end(), begin);
+  return begin == 0 || begin > end ? end : begin;
+}
+
 }  // namespace
 
-HostRanges::HostRanges() {
-  std::array<std::pair<std::uintptr_t, std::uintptr_t>, 2> segments{};
-  std::span<std::pair<std::uintptr_t, std::uintptr_t>> out(segments);
+HostRanges::HostRanges() : heap_(start_of_heap()) {
+  // The kernel puts these bytes above the first frame.
+  if (const auto top = static_cast<std::uintptr_t>(::getauxval(AT_RANDOM)); top > stack_bytes)
+    ranges_[0] = {top - stack_bytes, stack_bytes};
+  std::array<Segment, 2> segments{};
+  std::span<Segment> out(segments);
   dl_iterate_phdr(program_data, &out);
   for (std::size_t i = 0; i < segments.size(); ++i)
-    data_[i] = {segments[i].first, segments[i].second};
-  std::ifstream maps("/proc/self/maps");
-  for (std::string text; std::getline(maps, text);) {
-    const Line line = parse(text);
-    if (line.name == "[stack]") stack_ = {line.begin, line.end - line.begin};
-    if (line.name == "[heap]" && line.begin < heap_) heap_ = line.begin;
-  }
-  // A program that has not asked for memory yet.
-  if (heap_ == UINTPTR_MAX) heap_ = reinterpret_cast<std::uintptr_t>(::sbrk(0));
+    ranges_[i + 1] = {segments[i].first, segments[i].second};
 }
 
 }  // namespace isthmus

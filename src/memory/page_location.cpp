@@ -30,10 +30,7 @@ cuda::Device prefetched_to(const cuda::Functions& functions, const Buffer& buffe
 }  // namespace
 
 int PageLocator::present(const std::byte* address) {
-  if (owner_ != ::getpid()) {
-    map_ = UniqueFd(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-    owner_ = ::getpid();
-  }
+  if (!map_) map_ = UniqueFd(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   std::uint64_t entry = 0;
   const auto offset = reinterpret_cast<std::uintptr_t>(address) / page * sizeof entry;

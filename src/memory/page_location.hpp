@@ -21,8 +21,7 @@ class PageLocator {
   /// Whether the kernel has a page there: 1, 0, or -1 where it does not tell.
   int present(const std::byte* address);
 
-  UniqueFd map_;
-  int owner_ = 0;  ///< whose page table `map_` shows: a child of fork() needs its own
+  UniqueFd map_;  ///< of the process that asked first: children of fork() cannot use CUDA
 };
 
 }  // namespace isthmus

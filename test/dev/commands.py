@@ -11,5 +11,5 @@ def cases(suite):
     answers("an unknown preset", ["build", "--preset", "fast"], 1, err="no preset 'fast'")
     answers("an unknown set of packages", ["setup", "everything"], 1, err="'everything' is none of")
     answers("an unknown benchmark", ["bench", "nothing"], 2, err="no benchmark 'nothing'")
-    for command in ("demo", "build", "test", "bench", "lint", "format", "setup", "clean"):
+    for command in ("demo", "build", "test", "bench", "lint", "format", "gpu-bundle", "setup", "clean"):
         answers(f"{command} --help", [command, "--help"], 0, out=rf"usage: ./dev (\w+ )?.*")

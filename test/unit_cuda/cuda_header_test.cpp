@@ -27,10 +27,10 @@ constexpr bool same_value() {
       return std::is_function_v<OurTarget> == std::is_function_v<TheirTarget>;
     else if constexpr (std::is_void_v<TheirTarget>)
       return false;
-    else if constexpr (requires { sizeof(OurTarget), sizeof(TheirTarget); })
+    else if constexpr (requires { alignof(OurTarget), alignof(TheirTarget); })
       return same_value<OurTarget, TheirTarget>();
     else  // objects behind handles are incomplete on both sides
-      return !requires { sizeof(OurTarget); } && !requires { sizeof(TheirTarget); };
+      return !requires { alignof(OurTarget); } && !requires { alignof(TheirTarget); };
   }
 }
 

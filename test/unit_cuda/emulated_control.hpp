@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "cuda_functions.hpp"
 #include "emulated_cuda.h"
 #include "memory/cuda_api.hpp"
 #include "memory/cuda_driver.hpp"
@@ -22,8 +23,6 @@ std::string emulated_path();
 /// Brings it into the process as a program's own link with libcuda does, once, and sets up leak reports. Does
 /// not initialise it.
 const Control& load_emulated();
-/// Loads and initialises it. Fails the test, with an exception, if that does not work.
-const cuda::Functions& cuda_functions();
 
 /// A function of the driver that the library does not use.
 void* symbol(const char* name);

@@ -7,7 +7,6 @@ namespace isthmus::testing_cuda {
 namespace {
 
 using testing::Each;
-using testing::HasSubstr;
 
 /// add(unsigned char* memory, unsigned count, unsigned char value), a byte a thread.
 int add(const EmulatedLaunch* launch) {
@@ -86,6 +85,39 @@ TEST_F(EmulatedKernel, ReachesAPeerAfterAccessIsEnabledAlone) {
   EXPECT_EQ(functions.primary_release(1), Status::success);
 }
 
+/// The twin of "count" comes from an object of its own.
+int use_twins_of_an_object(const Line&) {
+  const cuda::Functions& functions = cuda_functions();
+  cuda::Context context = nullptr;
+  cuda::Module module = nullptr;
+  cuda::Function function = nullptr;
+  void* memory = nullptr;
+  if (functions.primary_retain(&context, 0) != Status::success ||
+      functions.context_push(context) != Status::success ||
+      functions.host_allocate(&memory, 64, 0) != Status::success ||
+      functions.module_load(&module, image) != Status::success ||
+      functions.module_function(&function, module, "count") != Status::success)
+    return 1;
+  auto* counter = static_cast<unsigned*>(memory);
+  *counter = 10;
+  std::array<void*, 1> parameters{&counter};
+  if (functions.launch(function, 2, 3, 1, 4, 1, 1, 0, nullptr, parameters.data(), nullptr) !=
+          Status::success ||
+      functions.stream_synchronize(nullptr) != Status::success || *counter != 10 + 2 * 3 * 4)
+    return 2;
+  functions.module_unload(module);
+  functions.host_free(memory);
+  functions.primary_release(0);
+  return 0;
+}
+const Role use_twins_role("use twins of an object", use_twins_of_an_object);
+
+TEST(EmulatedKernels, ComeFromObjectsToo) {
+  const std::string object = emulated_path().substr(0, emulated_path().rfind('/')) + "/libemulated_twins.so";
+  Player player("use twins of an object", {.settings = {"EMULATED_CUDA_TWINS=" + object}});
+  EXPECT_EQ(player.end(), 0);
+}
+
 int illegal_access(const Line&) {
   const cuda::Functions& functions = cuda_functions();
   load_emulated().register_twins(twins);
@@ -133,6 +165,16 @@ const Role leave_open_role("leave open", leave_open);
 TEST(EmulatedFault, WhatIsLeftOpenEndsTheProcessWithAStatusOfItsOwn) {
   EXPECT_EQ(Player("leave open", {.settings = {"EMULATED_CUDA_LEAKS=fail"}}).end(), 86);
   EXPECT_EQ(Player("leave open", {.settings = {"EMULATED_CUDA_LEAKS="}}).end(), 0);
+}
+
+TEST_F(EmulatedKernel, WaitsForSlowCopies) {
+  const Fault slow("MEGABYTES_PER_SECOND", "10", "0");
+  const cuda::Address memory = allocate(100'000);
+  EXPECT_EQ(functions.fill_async(memory, 1, 100'000, nullptr), Status::success);
+  EXPECT_EQ(functions.stream_query(nullptr), Status::not_ready) << "it takes 10 ms";
+  EXPECT_EQ(launch(memory, 100'000, 1), Status::success);
+  EXPECT_EQ(functions.stream_synchronize(nullptr), Status::success);
+  EXPECT_EQ(functions.free(memory), Status::success);
 }
 
 TEST(EmulatedFault, SticksAfterSoManyCalls) {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "cuda_fixture.hpp"
+#include "cuda_functions.hpp"
 #include "memory/classify.hpp"
 #include "vmm_memory.hpp"
 
@@ -29,7 +29,7 @@ class Owner {
     functions_.primary_release(0);
   }
 
-  Letter answer(const Letter& letter, int& descriptor) {
+  Letter answer(const Letter& letter, UniqueFd& descriptor) {
     switch (static_cast<Wish>(letter.code)) {
       case Wish::allocate:
         kind_ = static_cast<MemoryKind>(letter.number);
@@ -37,7 +37,7 @@ class Owner {
       case Wish::allocate_again:
         return allocate(descriptor);
       case Wish::fill:
-        functions_.fill(address_, static_cast<unsigned char>(letter.number), exported_bytes);
+        fill(static_cast<unsigned char>(letter.number));
         return {};
       case Wish::free:
         free();
@@ -51,7 +51,7 @@ class Owner {
   }
 
  private:
-  Letter allocate(int& descriptor) {
+  Letter allocate(UniqueFd& descriptor) {
     Letter letter;
     if (kind_ == MemoryKind::vmm) {
       vmm_ = std::make_unique<VmmMemory>(functions_, 0);
@@ -64,7 +64,7 @@ class Owner {
     } else {
       functions_.allocate(&address_, exported_bytes);
     }
-    functions_.fill(address_, 1, exported_bytes);
+    fill(1);
     const auto buffer = classifier_.classify(reinterpret_cast<void*>(address_ + exported_offset), 8192);
     if (!buffer || buffer->kind != kind_) {
       letter.say("not classified");
@@ -75,9 +75,15 @@ class Owner {
       letter.say(offer.error().text());
       return letter;
     }
-    letter.offer = offer->value;
-    descriptor = offer->descriptor;
+    letter.offer = *offer;
+    if (offer->has_descriptor()) descriptor = std::move(*exporter_->descriptor(offer->allocation));
     return letter;
+  }
+
+  /// The real driver's cuMemsetD8 returns before it has set device memory.
+  void fill(unsigned char value) const {
+    functions_.fill(address_, value, exported_bytes);
+    functions_.context_synchronize();
   }
 
   void free() {
@@ -92,7 +98,7 @@ class Owner {
     functions_.host_allocate(&memory, 4096, 0);
     gate_ = static_cast<unsigned*>(memory);
     functions_.event_create(&event_, cuda::event_interprocess | cuda::event_disable_timing);
-    functions_.stream_wait_value_32(nullptr, address_of(gate_), 1, cuda::wait_equal);
+    functions_.stream_wait_value_32(nullptr, reinterpret_cast<cuda::Address>(gate_), 1, cuda::wait_equal);
     functions_.event_record(event_, nullptr);
     letter.number = static_cast<std::uint64_t>(functions_.ipc_get_event(&letter.event, event_));
     return letter;
@@ -114,9 +120,9 @@ class Owner {
 int play(const Line& line) {
   Owner owner;
   while (const auto letter = line.receive()) {
-    int descriptor = -1;
+    UniqueFd descriptor;
     const Letter answer = owner.answer(*letter, descriptor);
-    if (!line.send(answer, descriptor)) return 1;
+    if (!line.send(answer, descriptor.get())) return 1;
   }
   return 0;
 }

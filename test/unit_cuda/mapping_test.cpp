@@ -195,6 +195,41 @@ TEST_F(MappingTest, OpensMemoryOfAGpuThatItDoesNotSee) {
   EXPECT_THAT(read(address_of((*mapping)->at(offer.offer)), 100), Each(1));
 }
 
+TEST_F(MappingTest, IsRefusedForMemoryOfTheProcessItself) {
+  const cuda::Address memory = allocate(100);
+  cuda::IpcMemory handle;
+  ASSERT_EQ(functions.ipc_get_memory(&handle, memory), Status::success);
+  cuda::Address address = 0;
+  EXPECT_EQ(functions.ipc_open_memory(&address, handle, cuda::ipc_lazy_peer_access), Status::invalid_context);
+  cuda::Event event = nullptr;
+  cuda::Event opened = nullptr;
+  cuda::IpcEvent event_handle;
+  ASSERT_EQ(functions.event_create(&event, cuda::event_interprocess | cuda::event_disable_timing),
+            Status::success);
+  ASSERT_EQ(functions.ipc_get_event(&event_handle, event), Status::success);
+  EXPECT_EQ(functions.ipc_open_event(&opened, event_handle), Status::invalid_context);
+  EXPECT_EQ(functions.event_destroy(event), Status::success);
+  // The pid is not the reason here, so it is not named.
+  CudaDriver driver;
+  Classifier classifier(driver);
+  Exporter exporter(functions, self);
+  const auto offer = exporter.offer(*classifier.classify(reinterpret_cast<void*>(memory), 8));
+  ASSERT_TRUE(offer);
+  const auto mapping = cache.open(*offer, 0, -1);
+  ASSERT_FALSE(mapping);
+  EXPECT_THAT(mapping.error().text(), testing::Not(HasSubstr("process id")));
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
+TEST_F(MappingTest, SaysThatTheDriverRefusesIpc) {
+  Player exporter("exporter");
+  const Letter offer = wish(exporter, Wish::allocate, number(MemoryKind::device));
+  const Fault fault("REFUSE", "ipc", "");
+  const auto mapping = cache.open(offer.offer, 0, -1);
+  ASSERT_FALSE(mapping);
+  EXPECT_THAT(mapping.error().text(), HasSubstr("CUDA_ERROR_MAP_FAILED"));
+}
+
 TEST_F(MappingTest, SharesEvents) {
   Player exporter("exporter");
   const Letter letter = wish(exporter, Wish::event);
@@ -234,26 +269,44 @@ TEST_F(ExporterTest, AsksTheDriverOnceForEachAllocation) {
   const auto offer = exporter.offer(buffer);
   EXPECT_EQ(control.calls(), calls);
   ASSERT_TRUE(offer);
-  EXPECT_EQ(offer->value.offset, 500U);
-  EXPECT_EQ(offer->value.bytes, 100U);
-  EXPECT_EQ(offer->value.room, 10000U);
+  EXPECT_EQ(offer->offset, 500U);
+  EXPECT_EQ(offer->bytes, 100U);
+  EXPECT_EQ(offer->room, 10000U);
   EXPECT_EQ(functions.free(memory), Status::success);
 }
 
-TEST_F(ExporterTest, HoldsBoundedDescriptors) {
-  std::vector<std::unique_ptr<VmmMemory>> memories;
+TEST_F(ExporterTest, HoldsNoDescriptorsThatWouldKeepFreedMemory) {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
-  for (std::size_t i = 0; i < Exporter::most; ++i) {
-    memories.push_back(std::make_unique<VmmMemory>(functions, 0));
-    ASSERT_TRUE(exporter.offer(classify(memories.back()->address)));
+  const auto before = descriptors();
+  {
+    const VmmMemory memory(functions, 0);
+    ASSERT_TRUE(exporter.offer(classify(memory.address)));
+    const auto descriptor = exporter.descriptor(classify(memory.address).allocation);
+    ASSERT_TRUE(descriptor) << descriptor.error().text();
+    EXPECT_GE(descriptor->get(), 0);
   }
-  const auto full = descriptors();
-  memories.push_back(std::make_unique<VmmMemory>(functions, 0));
-  const auto with_memory = descriptors();
-  ASSERT_TRUE(exporter.offer(classify(memories.back()->address)));
-  EXPECT_EQ(descriptors(), with_memory) << "one for another (" << full << " before)";
+  EXPECT_EQ(descriptors(), before);
+}
+
+TEST_F(ExporterTest, TellsWhichOfItsExportsAreFreed) {
+  const cuda::Address kept = allocate(100);
+  const cuda::Address freed = allocate(200);
+  VmmMemory memory(functions, 0);
+  ASSERT_TRUE(exporter.offer(classify(kept)));
+  const auto first = exporter.offer(classify(freed));
+  const auto second = exporter.offer(classify(memory.address));
+  ASSERT_TRUE(first && second);
+  EXPECT_THAT(exporter.take_freed(), testing::IsEmpty());
+  EXPECT_EQ(functions.free(freed), Status::success);
+  memory.map_other();
+  const auto descriptor = exporter.descriptor(second->allocation);
+  ASSERT_FALSE(descriptor) << "other memory lies there";
+  EXPECT_THAT(descriptor.error().text(), HasSubstr("freed"));
+  EXPECT_THAT(exporter.take_freed(), testing::UnorderedElementsAre(first->allocation, second->allocation));
+  EXPECT_THAT(exporter.take_freed(), testing::IsEmpty());
+  EXPECT_EQ(functions.free(kept), Status::success);
 }
 
 TEST_F(ExporterTest, SaysWhyItCannot) {
@@ -331,10 +384,11 @@ class EqualPids : public testing::Test {
  protected:
   void SetUp() override {
     if (!may_have_namespaces()) GTEST_SKIP() << "this user may not make pid namespaces";
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+    made = ::mkdtemp(folder.data()) != nullptr;
+    ASSERT_TRUE(made);
   }
   void TearDown() override {
-    if (folder.back() == 'X') return;
+    if (!made) return;
     EXPECT_TRUE(std::filesystem::remove(folder)) << "something is left in it";
   }
   Letter open(MemoryKind kind, bool equal) {
@@ -351,6 +405,7 @@ class EqualPids : public testing::Test {
     return answer;
   }
   std::string folder = testing::TempDir() + "isthmus-cuda-XXXXXX";
+  bool made = false;
 };
 
 TEST_F(EqualPids, KeepCudaMallocMemoryApartAndTheReasonNamesTheRemedy) {

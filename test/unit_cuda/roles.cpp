@@ -14,8 +14,6 @@
 #include <stdexcept>
 #include <string_view>
 
-extern char** environ;
-
 namespace isthmus::testing_cuda {
 namespace {
 
@@ -154,7 +152,7 @@ int Player::end() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-void Player::kill() {
+void Player::kill() const {
   ::kill(child_, SIGKILL);
 }
 

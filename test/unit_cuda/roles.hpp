@@ -62,7 +62,7 @@ class Player {
   [[nodiscard]] const Line& line() const noexcept { return *line_; }
   /// Closes the line and waits: the exit status, 128 and the signal if it was killed.
   int end();
-  void kill();
+  void kill() const;
   [[nodiscard]] pid_t pid() const noexcept { return child_; }
 
  private:

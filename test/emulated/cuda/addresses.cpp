@@ -23,40 +23,19 @@ AddressSpace::AddressSpace() {
   if (arena == MAP_FAILED) return;
   begin_ = round_up(reinterpret_cast<cuda::Address>(arena), arena_alignment);
   end_ = begin_ + arena_bytes;
-  free_.emplace(begin_, arena_bytes);
+  free_.add(begin_, arena_bytes);
 }
 
 cuda::Address AddressSpace::reserve(std::size_t bytes, std::size_t alignment) {
-  const std::size_t room = round_up(std::max(bytes, unit), unit);
-  for (const auto& [base, available] : free_) {
-    const cuda::Address address = round_up(base, std::max(alignment, unit));
-    if (address - base > available || available - (address - base) < room) continue;
-    const cuda::Address start = base;
-    const std::size_t before = address - start;
-    const std::size_t after = available - before - room;
-    free_.erase(start);
-    if (before > 0) free_.emplace(start, before);
-    if (after > 0) free_.emplace(address + room, after);
-    return address;
-  }
-  return 0;
+  return free_.take(round_up(std::max(bytes, unit), unit), std::max(alignment, unit)).value_or(0);
 }
 
 void AddressSpace::release(cuda::Address address, std::size_t bytes) {
-  std::size_t room = round_up(std::max(bytes, unit), unit);
-  // What the program could read there, managed memory, it no longer can.
-  ::mmap(reinterpret_cast<void*>(address), room, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  const auto next = free_.find(address + room);
-  if (next != free_.end()) {
-    room += next->second;
-    free_.erase(next);
-  }
-  auto previous = free_.lower_bound(address);
-  if (previous != free_.begin() && (--previous)->first + previous->second == address)
-    previous->second += room;
-  else
-    free_.emplace(address, room);
+  const std::size_t room = round_up(std::max(bytes, unit), unit);
+  // What the program could read there, managed memory, it no longer can. If that fails, it stays readable.
+  [[maybe_unused]] const void* gone = ::mmap(reinterpret_cast<void*>(address), room, PROT_NONE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  free_.add(address, room);
 }
 
 void AddressSpace::add(std::shared_ptr<Allocation> allocation) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backing.hpp"
+#include "free_ranges.hpp"
 #include "memory/cuda_types.hpp"
 
 namespace isthmus::emulated {
@@ -69,7 +70,7 @@ class AddressSpace {
 
  private:
   cuda::Address begin_ = 0, end_ = 0;
-  std::map<cuda::Address, std::size_t> free_;
+  FreeRanges free_;
   std::map<cuda::Address, std::shared_ptr<Allocation>> allocations_;
 };
 

@@ -31,9 +31,9 @@ enum class Waits { no, yes };
 
 /// A copy from or to pageable memory, and one without a stream, has been made when the call returns.
 Status start(const Rows& rows, const Place& to, const Place& from, Stream stream, Waits waits) {
-  Ticking ticking;
-  ISTHMUS_PASS(submit(stream, [rows, to, from] { move(rows); }, &ticking));
-  if (waits == Waits::yes || !to.allocation || !from.allocation) ticking.wait();
+  Position position;
+  ISTHMUS_PASS(submit(stream, [rows, to, from] { move(rows); }, &position));
+  if (waits == Waits::yes || !to.allocation || !from.allocation) position.wait();
   return enter();
 }
 
@@ -98,15 +98,15 @@ Status fill(Address to, Element value, std::size_t count, Stream stream, Waits w
   Place target;
   ISTHMUS_PASS(locate(to, count * sizeof(Element), context->device, target));
   if (!target.allocation) return Status::invalid_value;
-  Ticking ticking;
+  Position position;
   ISTHMUS_PASS(submit(
       stream,
       [target, value, count] {
         take_time(count * sizeof(Element));
         std::fill_n(reinterpret_cast<Element*>(target.view), count, value);
       },
-      &ticking));
-  if (waits == Waits::yes) ticking.wait();
+      &position));
+  if (waits == Waits::yes) position.wait();
   return enter();
 }
 
@@ -132,7 +132,7 @@ Status locate(Address address, std::size_t bytes, Device device, Place& place) {
 extern "C" {
 
 Status cuMemcpy(Address to, Address from, std::size_t bytes) {
-  return copy(to, from, bytes, legacy_stream, Waits::yes);
+  return copy(to, from, bytes, nullptr, Waits::yes);
 }
 
 Status cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream stream) {
@@ -141,7 +141,7 @@ Status cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream stream)
 
 Status cuMemcpyHtoD_v2(Address to, const void* from, std::size_t bytes) {
   ISTHMUS_PASS(need_device(to));
-  return copy(to, reinterpret_cast<Address>(from), bytes, legacy_stream, Waits::yes);
+  return copy(to, reinterpret_cast<Address>(from), bytes, nullptr, Waits::yes);
 }
 
 Status cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, Stream stream) {
@@ -151,7 +151,7 @@ Status cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, Str
 
 Status cuMemcpyDtoH_v2(void* to, Address from, std::size_t bytes) {
   ISTHMUS_PASS(need_device(from));
-  return copy(reinterpret_cast<Address>(to), from, bytes, legacy_stream, Waits::yes);
+  return copy(reinterpret_cast<Address>(to), from, bytes, nullptr, Waits::yes);
 }
 
 Status cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, Stream stream) {
@@ -162,7 +162,7 @@ Status cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, Stream st
 Status cuMemcpyDtoD_v2(Address to, Address from, std::size_t bytes) {
   ISTHMUS_PASS(need_device(to));
   ISTHMUS_PASS(need_device(from));
-  return copy(to, from, bytes, legacy_stream, Waits::yes);
+  return copy(to, from, bytes, nullptr, Waits::yes);
 }
 
 Status cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes, Stream stream) {
@@ -178,7 +178,7 @@ Status cuMemcpyPeerAsync(Address to, Context to_context, Address from, Context f
 }
 
 Status cuMemcpy2D_v2(const Copy2D* copy) {
-  return copy ? copy_rows(*copy, legacy_stream, Waits::yes) : Status::invalid_value;
+  return copy ? copy_rows(*copy, nullptr, Waits::yes) : Status::invalid_value;
 }
 
 Status cuMemcpy2DAsync_v2(const Copy2D* copy, Stream stream) {
@@ -186,7 +186,7 @@ Status cuMemcpy2DAsync_v2(const Copy2D* copy, Stream stream) {
 }
 
 Status cuMemsetD8_v2(Address to, unsigned char value, std::size_t bytes) {
-  return fill(to, value, bytes, legacy_stream, Waits::yes);
+  return fill(to, value, bytes, nullptr, Waits::yes);
 }
 
 Status cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, Stream stream) {
@@ -194,7 +194,7 @@ Status cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, Strea
 }
 
 Status cuMemsetD32_v2(Address to, unsigned value, std::size_t count) {
-  return fill(to, value, count, legacy_stream, Waits::yes);
+  return fill(to, value, count, nullptr, Waits::yes);
 }
 
 Status cuMemsetD32Async(Address to, unsigned value, std::size_t count, Stream stream) {

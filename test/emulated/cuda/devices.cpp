@@ -1,5 +1,5 @@
 // The driver itself and its devices.
-#include <unistd.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,6 +17,12 @@ namespace {
 std::atomic<Driver*>& instance() {
   static std::atomic<Driver*> pointer{nullptr};
   return pointer;
+}
+
+/// Set in children of fork(), for which the driver is not initialised, now and later.
+std::atomic<bool>& forked() {
+  static std::atomic<bool> flag{false};
+  return flag;
 }
 
 Status known(Device device) {
@@ -51,15 +57,13 @@ int attribute_of(const Machine& machine, DeviceAttribute attribute, Device devic
 
 Driver::Driver(Machine the_machine)
     : machine(std::move(the_machine)),
-      pid(::getpid()),
       primary(static_cast<std::size_t>(machine.visible())),
       used(static_cast<std::size_t>(machine.visible())),
       default_pools(static_cast<std::size_t>(machine.visible())),
       current_pools(static_cast<std::size_t>(machine.visible())) {}
 
 Driver* driver() {
-  Driver* current = instance().load(std::memory_order_acquire);
-  return current && current->pid == ::getpid() ? current : nullptr;
+  return forked().load(std::memory_order_relaxed) ? nullptr : instance().load(std::memory_order_acquire);
 }
 
 Status enter_query() {
@@ -81,12 +85,13 @@ Status cuInit(unsigned flags) {
   if (flags != 0) return Status::invalid_value;
   static std::mutex once;
   const std::scoped_lock lock(once);
-  if (Driver* made = instance().load())
-    return made->pid == ::getpid() ? Status::success : Status::not_initialized;
+  if (forked()) return Status::not_initialized;
+  if (instance().load()) return Status::success;
   settings().read_environment();
   Machine machine = Machine::from_environment();
   if (machine.visible() == 0) return Status::no_device;
   watch_for_leaks();
+  ::pthread_atfork(nullptr, nullptr, [] { forked() = true; });
   auto* made = new Driver(std::move(machine));
   instance().store(made, std::memory_order_release);
   make_default_pools(*made);

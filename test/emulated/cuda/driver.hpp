@@ -47,7 +47,6 @@ struct Driver {
   explicit Driver(Machine the_machine);
 
   const Machine machine;
-  const int pid;
 
   /// Held while any of the following is looked at; never while waiting for a stream.
   std::mutex mutex;

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/futex.hpp"
+#include "capture.hpp"
 #include "contexts.hpp"
 
 namespace isthmus::cuda {
@@ -102,6 +103,7 @@ Status cuEventRecord(Event handle, Stream stream) {
 Status cuEventQuery(Event handle) {
   std::shared_ptr<EventObject> event;
   ISTHMUS_PASS(event_of(handle, event));
+  ISTHMUS_PASS(unsafe_in_capture());
   if (event->capture) return Status::stream_capture_unsupported;
   return event->reached(event->state->recorded) ? Status::success : Status::not_ready;
 }
@@ -109,6 +111,7 @@ Status cuEventQuery(Event handle) {
 Status cuEventSynchronize(Event handle) {
   std::shared_ptr<EventObject> event;
   ISTHMUS_PASS(event_of(handle, event));
+  ISTHMUS_PASS(unsafe_in_capture());
   if (event->capture) return Status::stream_capture_unsupported;
   event->wait(event->state->recorded);
   return enter();

@@ -34,7 +34,7 @@ struct Twins {
   std::map<std::string, const EmulatedTwin*, std::less<>> by_name;
 };
 
-Twins& twins() {
+Twins& all_twins() {
   static auto* const instance = new Twins;
   return *instance;
 }
@@ -77,9 +77,9 @@ std::shared_ptr<Parameters> copy_of(const EmulatedTwin& twin, void** parameters)
 }
 
 Function add_function(Driver& cuda, const char* name) {
-  std::scoped_lock lock(twins().mutex);
-  const auto found = twins().by_name.find(std::string_view(name));
-  if (found == twins().by_name.end()) return nullptr;
+  const std::scoped_lock lock(all_twins().mutex);
+  const auto found = all_twins().by_name.find(std::string_view(name));
+  if (found == all_twins().by_name.end()) return nullptr;
   for (const auto& [handle, function] : cuda.functions.all())
     if (function->name == name) return handle;
   auto function = std::make_shared<FunctionObject>();
@@ -198,10 +198,11 @@ Status cuLaunchKernel(Function handle, unsigned grid_x, unsigned grid_y, unsigne
   return submit(stream, [function, kept, launch, context] { run(*function->twin, launch, context); });
 }
 
-__attribute__((visibility("default"))) void emulated_cuda_register(const EmulatedTwin* known) {
-  const std::scoped_lock lock(twins().mutex);
-  for (; known->name; ++known)
-    twins().by_name[known->name] = known;
+__attribute__((visibility("default"))) void emulated_cuda_register(const EmulatedTwin* twins) {
+  Twins& known = all_twins();
+  const std::scoped_lock lock(known.mutex);
+  for (; twins->name; ++twins)
+    known.by_name[twins->name] = twins;
 }
 
 __attribute__((visibility("default"))) void* emulated_cuda_view(unsigned long long address) {

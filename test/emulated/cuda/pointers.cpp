@@ -1,6 +1,5 @@
 // What the driver tells about a pointer.
 #include <algorithm>
-#include <cstring>
 
 #include "memory.hpp"
 
@@ -9,7 +8,7 @@ namespace {
 
 template <class T>
 void put(void* where, T value) {
-  std::memcpy(where, &value, sizeof value);
+  *static_cast<T*>(where) = value;
 }
 
 /// Of memory that CUDA does not know.

@@ -34,38 +34,13 @@ std::shared_ptr<PoolObject> make_pool(Driver& cuda, Device device, HandleType ty
   pool->device = device;
   pool->handle_types = types;
   pool->backing = std::move(backing);
-  pool->free.emplace(0, bytes);
+  pool->free.add(0, bytes);
   pool->accessible.push_back(device);
   return pool;
 }
 
 std::size_t rounded(std::size_t bytes) {
   return (bytes + unit - 1) / unit * unit;
-}
-
-bool cut(PoolObject& pool, std::size_t bytes, std::size_t& offset) {
-  for (const auto& [start, room] : pool.free) {
-    if (room < bytes) continue;
-    offset = start;
-    const std::size_t left = room - bytes;
-    pool.free.erase(start);
-    if (left > 0) pool.free.emplace(offset + bytes, left);
-    return true;
-  }
-  return false;
-}
-
-void put_back(PoolObject& pool, std::size_t offset, std::size_t bytes) {
-  auto next = pool.free.find(offset + bytes);
-  if (next != pool.free.end()) {
-    bytes += next->second;
-    pool.free.erase(next);
-  }
-  auto previous = pool.free.lower_bound(offset);
-  if (previous != pool.free.begin() && (--previous)->first + previous->second == offset)
-    previous->second += bytes;
-  else
-    pool.free.emplace(offset, bytes);
 }
 
 /// A free place in the table of live allocations.
@@ -81,20 +56,21 @@ Status allocate(Address* address, std::size_t bytes, Pool handle) {
   const auto pool = cuda.pools.find(handle);
   if (!pool || !address || bytes == 0 || pool->is_imported) return Status::invalid_value;
   const std::size_t slot = free_slot(pool->backing->header());
-  std::size_t offset = 0;
   if (slot == BackingHeader::slots || !charge(cuda, pool->device, bytes)) return Status::out_of_memory;
   const Address base = cuda.addresses.reserve(bytes, unit);
-  if (base == 0 || !cut(*pool, rounded(bytes), offset)) {
+  const auto offset = pool->free.take(rounded(bytes), unit);
+  if (base == 0 || !offset) {
     discharge(cuda, pool->device, bytes);
     if (base != 0) cuda.addresses.release(base, bytes);
+    if (offset) pool->free.add(*offset, rounded(bytes));
     return Status::out_of_memory;
   }
   const auto memory = add_allocation(cuda, {.origin = Origin::pool,
                                             .base = base,
                                             .bytes = bytes,
-                                            .view = pool->backing->view() + offset,
+                                            .view = pool->backing->view() + *offset,
                                             .backing = pool->backing,
-                                            .offset = offset,
+                                            .offset = *offset,
                                             .device = pool->device,
                                             .handle_types = pool->handle_types,
                                             .pool = handle,
@@ -118,7 +94,7 @@ void release_pool_memory(Driver& cuda, const Allocation& allocation) {
   allocation.backing->header().live[allocation.slot] = 0;
   discharge(cuda, allocation.device, allocation.bytes);
   if (const auto pool = cuda.pools.find(allocation.pool))
-    put_back(*pool, allocation.offset, rounded(allocation.bytes));
+    pool->free.add(allocation.offset, rounded(allocation.bytes));
 }
 
 extern "C" {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "driver.hpp"
+#include "free_ranges.hpp"
 
 namespace isthmus::cuda {
 
@@ -12,8 +13,7 @@ struct PoolObject {
   HandleType handle_types = HandleType::none;
   std::shared_ptr<emulated::Backing> backing;
   bool is_imported = false;
-  /// Of its backing, in pieces: offset to bytes.
-  std::map<std::size_t, std::size_t> free;
+  emulated::FreeRanges free;  ///< offsets in its backing
   std::vector<Device> accessible;
 };
 

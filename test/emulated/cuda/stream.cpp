@@ -79,13 +79,13 @@ class ThreadStreams {
   std::map<ContextObject*, std::shared_ptr<StreamObject>> streams_;
 };
 
-using Tickets = std::vector<Ticking>;
+using Positions = std::vector<Position>;
 
 /// What the next work of `stream` has to wait for because of the legacy stream's rules.
-Status find_dependencies(const Driver& cuda, const StreamObject& stream, Tickets& tickets) {
+Status find_dependencies(const Driver& cuda, const StreamObject& stream, Positions& positions) {
   if (!stream.is_legacy) {
     if (stream.is_blocking && stream.context->legacy->last() > 0)
-      tickets.push_back({stream.context->legacy, stream.context->legacy->last()});
+      positions.push_back({stream.context->legacy, stream.context->legacy->last()});
     return Status::success;
   }
   for (const auto& [handle, other] : cuda.streams.all()) {
@@ -94,7 +94,7 @@ Status find_dependencies(const Driver& cuda, const StreamObject& stream, Tickets
       other->capture->invalid = true;
       return Status::stream_capture_implicit;
     }
-    tickets.push_back({other, other->last()});
+    positions.push_back({other, other->last()});
   }
   return Status::success;
 }
@@ -111,7 +111,7 @@ std::shared_ptr<StreamObject> stream_of(Stream handle) {
   return own.of(context);
 }
 
-Status submit(Stream handle, Work work, Ticking* ticking) {
+Status submit(Stream handle, Work work, Position* position) {
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
   const auto stream = stream_of(handle);
@@ -121,19 +121,19 @@ Status submit(Stream handle, Work work, Ticking* ticking) {
     stream->capture->work.push_back(std::move(work));
     return Status::success;
   }
-  Tickets tickets;
-  ISTHMUS_PASS(find_dependencies(cuda, *stream, tickets));
-  const std::uint64_t number = stream->push([tickets = std::move(tickets), work = std::move(work)] {
-    for (const Ticking& earlier : tickets)
+  Positions positions;
+  ISTHMUS_PASS(find_dependencies(cuda, *stream, positions));
+  const std::uint64_t number = stream->push([positions = std::move(positions), work = std::move(work)] {
+    for (const Position& earlier : positions)
       earlier.wait();
     work();
   });
-  if (ticking) *ticking = {stream, number};
+  if (position) *position = {stream, number};
   return Status::success;
 }
 
 void wait_for_all_streams(Driver& cuda, Context context) {
-  std::vector<Ticking> all;
+  std::vector<Position> all;
   {
     const std::scoped_lock lock(cuda.mutex);
     for (const auto& [handle, stream] : cuda.streams.all())
@@ -141,7 +141,7 @@ void wait_for_all_streams(Driver& cuda, Context context) {
     for (const auto& [handle, object] : cuda.contexts.all())
       if (!context || handle == context) all.push_back({object->legacy, object->legacy->last()});
   }
-  for (const Ticking& each : all)
+  for (const Position& each : all)
     each.wait();
 }
 

@@ -63,7 +63,7 @@ namespace isthmus::emulated {
 std::shared_ptr<StreamObject> stream_of(Stream handle);
 
 /// Where and when work will be done.
-struct Ticking {
+struct Position {
   std::shared_ptr<StreamObject> stream;  ///< null if it was captured
   std::uint64_t number = 0;
   void wait() const {
@@ -72,7 +72,7 @@ struct Ticking {
 };
 
 /// Appends work to a stream, or to what it captures.
-Status submit(Stream handle, Work work, Ticking* ticking = nullptr);
+Status submit(Stream handle, Work work, Position* position = nullptr);
 
 /// Returns when all that was submitted before is done. Without the driver's mutex.
 void wait_for_all_streams(Driver& cuda, Context context = nullptr);

@@ -1,0 +1,92 @@
+#include "memory/copy_engine.hpp"
+
+#include <string>
+
+#include "memory/cuda_error.hpp"
+
+namespace isthmus {
+
+using cuda::Status;
+
+PendingCopy::~PendingCopy() {
+  if (!engine_) return;
+  [[maybe_unused]] const auto waited = wait();
+  engine_->events_.push_back(event_);
+}
+
+Result<bool> PendingCopy::is_done() const {
+  const cuda::Functions& functions = engine_->contexts_.functions();
+  const cuda::ContextScope scope(functions, engine_->context_);
+  const Status status = functions.event_query(event_);
+  if (status == Status::success) return true;
+  if (status == Status::not_ready) return false;
+  return cuda::fail(functions, status, "finish a copy");
+}
+
+Result<> PendingCopy::wait() const {
+  const cuda::Functions& functions = engine_->contexts_.functions();
+  const cuda::ContextScope scope(functions, engine_->context_);
+  const Status status = functions.event_synchronize(event_);
+  if (status != Status::success) return cuda::fail(functions, status, "finish a copy");
+  return {};
+}
+
+CopyEngine::~CopyEngine() {
+  if (!context_) return;
+  const cuda::Functions& functions = contexts_.functions();
+  const cuda::ContextScope scope(functions, context_);
+  for (const auto event : events_)
+    functions.event_destroy(event);
+  for (const auto stream : streams_)
+    functions.stream_destroy(stream);
+}
+
+Result<> CopyEngine::open() {
+  auto context = contexts_.of(device_);
+  if (!context) return std::unexpected(std::move(context).error());
+  context_ = *context;
+  const cuda::Functions& functions = contexts_.functions();
+  const cuda::ContextScope scope(functions, context_);
+  while (streams_.size() < wanted_streams_) {
+    cuda::Stream stream = nullptr;
+    const Status status = functions.stream_create(&stream, cuda::stream_non_blocking);
+    if (status != Status::success) return cuda::fail(functions, status, "make a stream");
+    streams_.push_back(stream);
+  }
+  return {};
+}
+
+Result<cuda::Event> CopyEngine::take_event() {
+  if (!events_.empty()) {
+    const auto event = events_.back();
+    events_.pop_back();
+    return event;
+  }
+  cuda::Event event = nullptr;
+  const cuda::Functions& functions = contexts_.functions();
+  const Status status = functions.event_create(&event, cuda::event_disable_timing);
+  if (status != Status::success) return cuda::fail(functions, status, "make an event");
+  return event;
+}
+
+Result<PendingCopy> CopyEngine::start(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (streams_.size() < wanted_streams_) ISTHMUS_TRY(open());
+  const cuda::Functions& functions = contexts_.functions();
+  const cuda::ContextScope scope(functions, context_);
+  auto event = take_event();
+  if (!event) return std::unexpected(std::move(event).error());
+  const auto stream = streams_[next_++ % streams_.size()];
+  Status status = functions.copy_async(reinterpret_cast<cuda::Address>(to),
+                                       reinterpret_cast<cuda::Address>(from), bytes, stream);
+  if (status == Status::success) {
+    status = functions.event_record(*event, stream);
+    // Nobody could tell later when the copy is done.
+    if (status != Status::success) functions.stream_synchronize(stream);
+  }
+  if (status == Status::success) return PendingCopy(*this, *event);
+  events_.push_back(*event);
+  return cuda::fail(functions, status,
+                    "copy " + std::to_string(bytes) + " bytes by GPU " + std::to_string(device_));
+}
+
+}  // namespace isthmus

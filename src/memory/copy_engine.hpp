@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/error.hpp"
+#include "memory/cuda_context.hpp"
+
+namespace isthmus {
+
+class CopyEngine;
+
+/// A copy that was started and may still be under way. Must not outlive its engine.
+class PendingCopy {
+ public:
+  PendingCopy() = default;
+  PendingCopy(PendingCopy&& other) noexcept : engine_(other.engine_), event_(other.event_) {
+    other.engine_ = nullptr;
+    other.event_ = nullptr;
+  }
+  PendingCopy& operator=(PendingCopy&& other) noexcept {
+    std::swap(engine_, other.engine_);
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  /// Waits, so that nobody frees memory that is still being copied.
+  ~PendingCopy();
+
+  /// Whether all of it has arrived; fails if the GPU has.
+  [[nodiscard]] Result<bool> is_done() const;
+  [[nodiscard]] Result<> wait() const;
+
+ private:
+  friend class CopyEngine;
+  PendingCopy(CopyEngine& engine, cuda::Event event) : engine_(&engine), event_(event) {}
+
+  CopyEngine* engine_ = nullptr;  ///< null once it is moved from
+  cuda::Event event_ = nullptr;
+};
+
+/// Copies by the engines of one GPU, on streams of its own: they are in no order with the program's streams,
+/// nor with the default one, and part of no capture. Made when first used. One thread at a time.
+class CopyEngine {
+ public:
+  CopyEngine(cuda::PrimaryContexts& contexts, cuda::Device device, std::size_t streams = 2)
+      : contexts_(contexts), device_(device), wanted_streams_(streams) {}
+  CopyEngine(const CopyEngine&) = delete;
+  CopyEngine& operator=(const CopyEngine&) = delete;
+  ~CopyEngine();
+
+  /// Between any two kinds of memory that this GPU reaches. From and to pageable memory it is done when this
+  /// returns. Copies that follow one another may overtake each other.
+  Result<PendingCopy> start(std::byte* to, const std::byte* from, std::size_t bytes);
+  [[nodiscard]] cuda::Device device() const noexcept { return device_; }
+
+ private:
+  friend class PendingCopy;
+  Result<> open();
+  Result<cuda::Event> take_event();
+
+  cuda::PrimaryContexts& contexts_;
+  const cuda::Device device_;
+  const std::size_t wanted_streams_;
+  cuda::Context context_ = nullptr;
+  std::vector<cuda::Stream> streams_;
+  std::size_t next_ = 0;
+  std::vector<cuda::Event> events_;  ///< free ones
+};
+
+}  // namespace isthmus

@@ -1,0 +1,108 @@
+#include "memory/copy_engine.hpp"
+
+#include "cuda_fixture.hpp"
+
+namespace isthmus::testing_cuda {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+class CopyEngineTest : public CudaTest {
+ protected:
+  static std::byte* at(cuda::Address address) { return reinterpret_cast<std::byte*>(address); }
+  cuda::PrimaryContexts contexts{functions};
+};
+
+TEST_F(CopyEngineTest, CopiesBetweenAllMemoryWithoutWaiting) {
+  CopyEngine engine(contexts, 0);
+  const cuda::Address here = allocate(1000);
+  cuda::Context second = *contexts.of(1);
+  cuda::Address there = 0;
+  {
+    const cuda::ContextScope scope(functions, second);
+    there = allocate(1000);
+  }
+  EXPECT_EQ(functions.fill(here, 3, 1000), Status::success);
+  {
+    const Fault slow("MEGABYTES_PER_SECOND", "1", "0");
+    const auto copy = engine.start(at(there), at(here), 1000);
+    ASSERT_TRUE(copy) << copy.error().text();
+    EXPECT_EQ(copy->is_done(), false) << "it takes 1 ms";
+    EXPECT_TRUE(copy->wait());
+    EXPECT_EQ(copy->is_done(), true);
+  }
+  EXPECT_THAT(read(there, 1000), Each(3));
+  EXPECT_EQ(functions.free(here), Status::success);
+  EXPECT_EQ(functions.free(there), Status::success);
+}
+
+TEST_F(CopyEngineTest, TakesNoPartInTheProgramsStreams) {
+  CopyEngine engine(contexts, 0);
+  const cuda::Address memory = allocate(100);
+  void* gate = nullptr;
+  ASSERT_EQ(functions.host_allocate(&gate, 64, 0), Status::success);
+  EXPECT_EQ(functions.stream_wait_value_32(nullptr, address_of(gate), 1, cuda::wait_equal), Status::success);
+  std::vector<std::byte> bytes(100, std::byte{7});
+  const auto copy = engine.start(at(memory), bytes.data(), bytes.size());
+  ASSERT_TRUE(copy);
+  EXPECT_TRUE(copy->wait()) << "the legacy stream waits meanwhile";
+  __atomic_store_n(static_cast<unsigned*>(gate), 1U, __ATOMIC_RELEASE);
+  EXPECT_EQ(functions.stream_synchronize(nullptr), Status::success);
+  EXPECT_THAT(read(memory, 100), Each(7));
+  EXPECT_EQ(functions.host_free(gate), Status::success);
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
+TEST_F(CopyEngineTest, DoesNotDisturbACapture) {
+  CopyEngine engine(contexts, 0);
+  const cuda::Address memory = allocate(100);
+  cuda::Stream stream = nullptr;
+  ASSERT_EQ(functions.stream_create(&stream, cuda::stream_default), Status::success);
+  ASSERT_EQ(functions.stream_begin_capture(stream, cuda::CaptureMode::global), Status::success);
+  {
+    const auto copy = engine.start(at(memory), at(memory) + 50, 50);
+    ASSERT_TRUE(copy) << copy.error().text();
+    while (!copy->is_done().value_or(true)) {
+    }
+  }
+  cuda::Graph graph = nullptr;
+  EXPECT_EQ(functions.stream_end_capture(stream, &graph), Status::success);
+  EXPECT_EQ(functions.graph_destroy(graph), Status::success);
+  EXPECT_EQ(functions.stream_destroy(stream), Status::success);
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
+TEST_F(CopyEngineTest, UsesItsEventsAgain) {
+  CopyEngine engine(contexts, 0);
+  const cuda::Address memory = allocate(100);
+  {
+    const auto first = engine.start(at(memory), at(memory) + 50, 50);
+  }
+  const auto handles = control.open_handles(nullptr, 0);
+  for (int i = 0; i < 20; ++i)
+    EXPECT_TRUE(engine.start(at(memory), at(memory) + 50, 50));
+  EXPECT_EQ(control.open_handles(nullptr, 0), handles);
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
+TEST_F(CopyEngineTest, SaysWhyItCannot) {
+  CopyEngine engine(contexts, 0);
+  const cuda::Address memory = allocate(100);
+  const auto beyond = engine.start(at(memory), at(memory) + 50, 51);
+  ASSERT_FALSE(beyond);
+  EXPECT_THAT(beyond.error().text(), HasSubstr("copy 51 bytes by GPU 0"));
+  const auto copy = engine.start(at(memory), at(memory) + 50, 50);
+  ASSERT_TRUE(copy);
+  {
+    const Fault sticky("STICKY", "719", "0");
+    const auto done = copy->is_done();
+    ASSERT_FALSE(done);
+    EXPECT_THAT(done.error().text(), HasSubstr("GPU work of the program has failed"));
+  }
+  EXPECT_TRUE(copy->wait());
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
+}  // namespace
+}  // namespace isthmus::testing_cuda

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# ./dev gpu-bundle: everything that a machine with GPUs needs, where nothing can be installed.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'HELP'
+usage: ./dev gpu-bundle [--device-only] [--no-build] [PROGRAM...]
+
+Packs build/prefix, the device tests, the named programs (of build/release, or paths) and the shared libraries that all of these need into
+build/gpu-bundle.tar.gz, under 64 MiB. There:
+
+  tar xzf gpu-bundle.tar.gz && gpu-bundle/run isthmus_device_cuda
+
+`gpu-bundle/run COMMAND` finds commands in the bundle first, and runs them with its libraries. The C and C++ run-time libraries are that machine's
+own: glibc 2.36 and GCC 12, or later. The CUDA driver is never packed.
+
+  --device-only   the device tests and named programs alone, without build/prefix
+  --no-build      packs what is built
+HELP
+}
+
+build=yes device_only='' programs=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --device-only) device_only=yes ;;
+    --no-build) build='' ;;
+    -h | --help) usage; exit 0 ;;
+    -*) usage >&2; die "gpu-bundle: unknown argument '$1'" ;;
+    *) programs+=("$1") ;;
+  esac
+  shift
+done
+
+cd "$DEV_ROOT"
+if [ -n "$build" ]; then
+  tools/dev/setup.sh build test
+  if [ -n "$device_only" ]; then
+    tools/dev/build.sh --target isthmus_device_cuda
+  else
+    tools/dev/build.sh
+  fi
+fi
+
+bundle=build/gpu-bundle
+rm -rf "$bundle" "$bundle.tar.gz"
+mkdir -p "$bundle/bin" "$bundle/foreign"
+cp build/release/test/device/isthmus_device_cuda "$bundle/bin/"
+if [ -z "$device_only" ]; then cp -a build/prefix/. "$bundle/"; fi
+for program in "${programs[@]}"; do
+  if [ ! -f "$program" ]; then program=$(find build/release -type f -name "$program" -perm -u+x | head -n 1); fi
+  if [ ! -f "$program" ]; then die "gpu-bundle: there is no such program"; fi
+  cp "$program" "$bundle/bin/"
+done
+find "$bundle" -type f \( -perm -u+x -o -name '*.so*' \) -exec strip --strip-unneeded {} + 2>/dev/null || true
+
+# needed FILE: the libraries that the loader would take, except the C and C++ run-time ones, the driver, and our own.
+needed() {
+  ldd "$1" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
+    grep -Ev '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|util|resolv|gcc_s|stdc\+\+|cuda|mpi_abi))\.so' || true
+}
+find "$bundle" -type f \( -perm -u+x -o -name '*.so*' \) | while read -r file; do needed "$file"; done | sort -u |
+  while read -r library; do cp -L "$library" "$bundle/foreign/"; done
+# UCX loads its transports from a folder beside itself.
+if ls "$bundle"/foreign/libucs.so* >/dev/null 2>&1; then
+  modules=$(dirname "$(ldconfig -p | awk '/libucs\.so/ { print $NF; exit }')")/ucx
+  if [ -d "$modules" ]; then cp -rL "$modules" "$bundle/foreign/"; fi
+fi
+
+cat >"$bundle/run" <<'RUN'
+#!/bin/sh
+# run COMMAND...: with the bundle's programs and libraries.
+here=$(cd "$(dirname "$0")" && pwd)
+PATH="$here/bin:$PATH" LD_LIBRARY_PATH="$here/lib:$here/foreign${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "$@"
+RUN
+chmod +x "$bundle/run"
+tar czf "$bundle.tar.gz" -C build gpu-bundle
+size=$(du -m "$bundle.tar.gz" | cut -f 1)
+if [ "$size" -ge 64 ]; then die "gpu-bundle: $bundle.tar.gz has $size MiB, which is too much to carry"; fi
+echo "$bundle.tar.gz ($(du -h "$bundle.tar.gz" | cut -f 1)): tar xzf it there, then gpu-bundle/run isthmus_device_cuda"
