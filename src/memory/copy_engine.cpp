@@ -69,24 +69,25 @@ Result<cuda::Event> CopyEngine::take_event() {
   return event;
 }
 
-Result<PendingCopy> CopyEngine::start(std::byte* to, const std::byte* from, std::size_t bytes) {
+Result<PendingCopy> CopyEngine::start(std::span<const CopyPiece> pieces) {
   if (streams_.size() < wanted_streams_) ISTHMUS_TRY(open());
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, context_);
   auto event = take_event();
   if (!event) return std::unexpected(std::move(event).error());
   const auto stream = streams_[next_++ % streams_.size()];
-  Status status = functions.copy_async(reinterpret_cast<cuda::Address>(to),
-                                       reinterpret_cast<cuda::Address>(from), bytes, stream);
-  if (status == Status::success) {
-    status = functions.event_record(*event, stream);
-    // Nobody could tell later when the copy is done.
-    if (status != Status::success) functions.stream_synchronize(stream);
+  Status status = Status::success;
+  for (const CopyPiece& piece : pieces) {
+    status = functions.copy_async(reinterpret_cast<cuda::Address>(piece.to),
+                                  reinterpret_cast<cuda::Address>(piece.from), piece.bytes, stream);
+    if (status != Status::success) break;
   }
+  if (status == Status::success) status = functions.event_record(*event, stream);
   if (status == Status::success) return PendingCopy(*this, *event);
+  // Nobody could tell later when the pieces that were started are done.
+  functions.stream_synchronize(stream);
   events_.push_back(*event);
-  return cuda::fail(functions, status,
-                    "copy " + std::to_string(bytes) + " bytes by GPU " + std::to_string(device_));
+  return cuda::fail(functions, status, "copy by GPU " + std::to_string(device_));
 }
 
 }  // namespace isthmus

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "base/error.hpp"
@@ -38,6 +39,13 @@ class PendingCopy {
   cuda::Event event_ = nullptr;
 };
 
+/// A run of bytes to be copied between any two kinds of memory that a GPU reaches.
+struct CopyPiece {
+  std::byte* to;
+  const std::byte* from;
+  std::size_t bytes;
+};
+
 /// Copies by the engines of one GPU, on streams of its own: they are in no order with the program's streams,
 /// nor with the default one, and part of no capture. Made when first used. One thread at a time.
 class CopyEngine {
@@ -50,7 +58,12 @@ class CopyEngine {
 
   /// Between any two kinds of memory that this GPU reaches. From and to pageable memory it is done when this
   /// returns. Copies that follow one another may overtake each other.
-  Result<PendingCopy> start(std::byte* to, const std::byte* from, std::size_t bytes);
+  Result<PendingCopy> start(std::byte* to, const std::byte* from, std::size_t bytes) {
+    const CopyPiece piece{to, from, bytes};
+    return start({&piece, 1});
+  }
+  /// All of the pieces as one copy.
+  Result<PendingCopy> start(std::span<const CopyPiece> pieces);
   [[nodiscard]] cuda::Device device() const noexcept { return device_; }
 
  private:

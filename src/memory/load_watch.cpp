@@ -1,5 +1,7 @@
 #include "memory/load_watch.hpp"
 
+#include <dlfcn.h>
+
 namespace isthmus {
 namespace {
 
@@ -23,7 +25,11 @@ const link_map* last_object() noexcept {
 
 }  // namespace
 
-LoadWatch::LoadWatch() noexcept : last_(last_object()), count_(loads_so_far()) {}
+LoadWatch::LoadWatch() noexcept : last_(last_object()), count_(loads_so_far()) {
+  // Held, so that it cannot be unloaded under our eyes: an extension of Python, say, that began to use MPI.
+  if (last_->l_name && *last_->l_name != '\0') [[maybe_unused]]
+    void* const held = ::dlopen(last_->l_name, RTLD_LAZY | RTLD_NOLOAD);
+}
 
 bool LoadWatch::count_changed() noexcept {
   const unsigned long long now = loads_so_far();

@@ -9,8 +9,7 @@ namespace isthmus {
 /// Tells whether objects were loaded into the process. Threads may share it.
 ///
 /// While nothing was loaded since this was made, that costs one load of the loader's list: 1 ns. Later it
-/// asks the loader for its count: 25 ns, measured. Must be made while the object that holds it is loaded, or
-/// in a process that unloads nothing: the last object of the list is looked at for the whole life of this.
+/// asks the loader for its count: 25 ns, measured.
 class LoadWatch {
  public:
   LoadWatch() noexcept;

@@ -16,7 +16,7 @@
 namespace isthmus {
 namespace {
 
-using Pieces = std::vector<CudaCopies::Piece>;
+using Pieces = std::vector<CopyPiece>;
 
 /// The runs of memory of a payload, in order, of which the first `bytes` bytes are wanted.
 class Runs {
@@ -96,7 +96,6 @@ GpuMessages::GpuMessages(Engine& engine, CudaDriver& driver, const cuda::Functio
       gpus_(std::move(gpus)),
       self_(self),
       contexts_(functions),
-      copies_(contexts_),
       classifier_(driver),
       exporter_(functions, self_),
       mappings_(contexts_, gpus_, self_, {}) {}
@@ -123,7 +122,13 @@ Result<> GpuMessages::copy(const Payload& from, const Payload& to) {
   if (near && !*near) near = find(to);
   if (!near) return std::unexpected(std::move(near).error());
   if (!*near) return isthmus::fail(ErrorClass::intern, "a copy between buffers of the host");
-  return copies_.run(**near, pieces_of(from, to, std::min(from.bytes, to.bytes)));
+  auto copy = start_copy(**near, pieces_of(from, to, std::min(from.bytes, to.bytes)));
+  if (!copy) return std::unexpected(std::move(copy).error());
+  return copy->wait();
+}
+
+Result<PendingCopy> GpuMessages::start_copy(const Buffer& near, const Pieces& pieces) {
+  return engines_.try_emplace(near.device, contexts_, near.device).first->second.start(pieces);
 }
 
 // --- sending
@@ -165,7 +170,9 @@ Request* GpuMessages::send_by_host(const Target& target, const Payload& payload,
                                    const Buffer& buffer) {
   auto staging = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
   const Payload packed = Payload::of(staging.get(), payload.bytes);
-  if (auto copied = copies_.run(buffer, pieces_of(payload, packed, payload.bytes)); !copied) {
+  auto copy = start_copy(buffer, pieces_of(payload, packed, payload.bytes));
+  const Result<> copied = copy ? copy->wait() : std::unexpected(std::move(copy).error());
+  if (!copied) {
     Request* send = engine_.make_send(target, payload, mode);
     fail(*send, copied.error());
     return send;
@@ -182,8 +189,12 @@ bool GpuMessages::emit(Peer& peer, Request& send, const Target& target) {
   if (!to) return false;
   auto offer = exporter_.offer(send.gpu->buffer);
   if (offer) {
-    from.memory = offer->value;
-    from.descriptor = offer->descriptor;
+    from.memory = *offer;
+    if (offer->has_descriptor() && handed_[peer.id].insert(offer->allocation).second) {
+      if (auto descriptor = exporter_.descriptor(offer->allocation))
+        send.gpu->descriptor = std::move(*descriptor);
+      from.descriptor = send.gpu->descriptor.get();
+    }
   } else {
     // The receiver will find nothing to open and ask for the bytes.
     engine_.note_gpu_reason(peer, offer.error(), true);
@@ -207,10 +218,12 @@ void GpuMessages::stage(Peer& peer, const wire::StageRequest& wanted) {
   if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->unsent ||
       send->transfer != Request::Transfer::none || !send->gpu || send->gpu->stand_in)
     return engine_.malformed(peer, "asks for a copy of a send that is not pending");
+  // What it has not open now is offered with its descriptor again.
+  handed_[peer.id].erase(send->gpu->buffer.allocation);
   send->gpu->stand_in = std::make_unique_for_overwrite<std::byte[]>(send->payload.bytes);
   const Payload packed = Payload::of(send->gpu->stand_in.get(), send->payload.bytes);
   send->transfer = Request::Transfer::copy;
-  run(copies_.start(send->gpu->buffer, pieces_of(send->gpu->payload, packed, packed.bytes)),
+  run(start_copy(send->gpu->buffer, pieces_of(send->gpu->payload, packed, packed.bytes)),
       {.copy = {},
        .purpose = Purpose::stage,
        .request = send->cookie(),
@@ -252,11 +265,12 @@ Result<> GpuMessages::copy_from_peer(Peer& peer, Request& receive, const wire::G
     source = mapping->at(from.memory);
     if (!source) return isthmus::fail(ErrorClass::intern, "the offer names more than its allocation has");
   }
-  auto copy = copies_.start(near, pieces_of(Payload::of(source, offer.bytes), target, receive.limit));
+  auto copy = start_copy(near, pieces_of(Payload::of(source, offer.bytes), target, receive.limit));
   if (!copy) return std::unexpected(std::move(copy).error());
   receive.transfer = Request::Transfer::copy;
   peer.traffic.add_received(Protocol::gpu_copy, receive.limit);
-  running_.push_back({*copy, Purpose::land_from_peer, receive.cookie(), offer.sender, std::move(mapping)});
+  running_.push_back(
+      {std::move(*copy), Purpose::land_from_peer, receive.cookie(), offer.sender, std::move(mapping)});
   return {};
 }
 
@@ -265,6 +279,9 @@ Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::
   if (auto known = mappings_.find(from.memory, local)) return known;
   UniqueFd descriptor;
   if (from.memory.has_descriptor()) {
+    if (from.descriptor < 0)
+      return isthmus::fail(ErrorClass::other,
+                           "its descriptor has been offered before, and the memory is not open any more");
     if (!peer.probed) engine_.probe_reach(peer);
     if (!peer.pull)
       return isthmus::fail(ErrorClass::other,
@@ -288,26 +305,30 @@ bool GpuMessages::may_finish(Request& request) {
   if (!in_stand_in) return true;
   request.transfer = Request::Transfer::copy;
   const Payload arrived = Payload::of(request.payload.data, request.status.bytes);
-  run(copies_.start(part.buffer, pieces_of(arrived, part.payload, arrived.bytes)),
-      {.copy = {}, .purpose = Purpose::land, .request = request.cookie(), .answer = 0, .mapping = {}});
+  run(start_copy(part.buffer, pieces_of(arrived, part.payload, arrived.bytes)), {.copy = PendingCopy(),
+                                                                                 .purpose = Purpose::land,
+                                                                                 .request = request.cookie(),
+                                                                                 .answer = 0,
+                                                                                 .mapping = {}});
   return false;
 }
 
-void GpuMessages::run(Result<CudaCopies::Copy> copy, Running running) {
+void GpuMessages::run(Result<PendingCopy> copy, Running running) {
   if (!copy) return ended(running, std::unexpected(std::move(copy).error()));
-  running.copy = *copy;
+  running.copy = std::move(*copy);
   running_.push_back(std::move(running));
 }
 
 unsigned GpuMessages::poll() {
   unsigned happened = 0;
   for (std::size_t i = 0; i < running_.size();) {
-    const Result<bool> finished = copies_.finished(running_[i].copy);
+    const Result<bool> finished = running_[i].copy.is_done();
     if (finished && !*finished) {
       ++i;
       continue;
     }
-    Running running = std::exchange(running_[i], std::move(running_.back()));
+    std::swap(running_[i], running_.back());
+    Running running = std::move(running_.back());
     running_.pop_back();
     ended(running, finished);
     ++happened;

@@ -4,11 +4,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/error.hpp"
-#include "channel/cuda/copies.hpp"
 #include "memory/classify.hpp"
+#include "memory/copy_engine.hpp"
 #include "memory/export.hpp"
 #include "memory/gpu.hpp"
 #include "memory/mapping_cache.hpp"
@@ -65,7 +67,7 @@ class GpuMessages {
   /// What is to be done when a copy is over.
   enum class Purpose : std::uint8_t { land, land_from_peer, stage };
   struct Running {
-    CudaCopies::Copy copy;
+    PendingCopy copy;
     Purpose purpose;
     wire::Cookie request;
     wire::Cookie answer;  ///< `land_from_peer`: the send to acknowledge; `stage`: the receive that waits
@@ -75,11 +77,13 @@ class GpuMessages {
   GpuMessages(Engine& engine, CudaDriver& driver, const cuda::Functions& functions, GpuList gpus,
               const ProcessIdentity& self);
 
+  /// By the copy engine of the GPU that `near`, one side of the copy, lies on.
+  Result<PendingCopy> start_copy(const Buffer& near, const std::vector<CopyPiece>& pieces);
   Request* start_send(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
   void prepare(Request& receive, const Buffer& buffer);
   Request* send_by_host(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
   Result<std::shared_ptr<const Mapping>> map(Peer& peer, const wire::GpuExport& from, cuda::Device local);
-  void run(Result<CudaCopies::Copy> copy, Running running);
+  void run(Result<PendingCopy> copy, Running running);
   void ended(Running& running, const Result<bool>& result);
   void fail(Request& request, const Error& error);
 
@@ -87,11 +91,13 @@ class GpuMessages {
   const GpuList gpus_;
   const ProcessIdentity self_;
   cuda::PrimaryContexts contexts_;
-  CudaCopies copies_;
+  std::unordered_map<cuda::Device, CopyEngine> engines_;
   Classifier classifier_;
   Exporter exporter_;
   MappingCache mappings_;
   std::vector<Running> running_;
+  /// Allocations whose descriptor each peer has been offered: it has them open now.
+  std::unordered_map<PeerId, std::unordered_set<std::uint64_t>> handed_;
   bool complained_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/unique_fd.hpp"
 #include "memory/buffer.hpp"
 #include "p2p/message.hpp"
 
@@ -14,6 +15,7 @@ struct GpuPart {
   Payload payload;  ///< the program's; that of the request is in host memory, or not to be touched
   std::unique_ptr<std::byte[]>
       stand_in;         ///< of the payload in host memory, packed; null while none is needed
+  UniqueFd descriptor;  ///< send: of the offer, for as long as the receiver may fetch it
   bool landed = false;  ///< receive: the bytes are where they belong
 };
 

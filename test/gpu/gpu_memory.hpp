@@ -21,6 +21,8 @@ namespace isthmus::testing_gpu {
 inline constexpr MemoryKind every_kind[]{MemoryKind::pageable, MemoryKind::pinned, MemoryKind::device,
                                          MemoryKind::vmm,      MemoryKind::pool,   MemoryKind::managed};
 
+inline constexpr cuda::Stream default_stream = nullptr;
+
 /// The driver, loaded and initialised as a program does it, with the primary context of one device current.
 class Gpu {
  public:
@@ -91,7 +93,7 @@ class Memory {
     }
     CHECK_CUDA(gpu_.functions().copy(to, from, bytes));
     // A copy from pageable memory returns before its bytes have arrived.
-    CHECK_CUDA(gpu_.functions().stream_synchronize(cuda::legacy_stream));
+    CHECK_CUDA(gpu_.functions().stream_synchronize(default_stream));
   }
   void allocate_virtual();
   void allocate_from_pool();
@@ -146,8 +148,8 @@ inline Memory::~Memory() {
       CHECK_CUDA(cuda.address_free(address_, room_));
       break;
     case MemoryKind::pool:
-      CHECK_CUDA(cuda.pool_free(address_, cuda::legacy_stream));
-      CHECK_CUDA(cuda.stream_synchronize(cuda::legacy_stream));
+      CHECK_CUDA(cuda.pool_free(address_, default_stream));
+      CHECK_CUDA(cuda.stream_synchronize(default_stream));
       CHECK_CUDA(cuda.pool_destroy(pool_));
       break;
     case MemoryKind::device:
@@ -178,8 +180,8 @@ inline void Memory::allocate_from_pool() {
   const cuda::PoolProperties properties{.handle_types = cuda::HandleType::posix_descriptor,
                                         .location = {cuda::LocationType::device, gpu_.device()}};
   CHECK_CUDA(cuda.pool_create(&pool_, &properties));
-  CHECK_CUDA(cuda.pool_allocate(&address_, bytes_, pool_, cuda::legacy_stream));
-  CHECK_CUDA(cuda.stream_synchronize(cuda::legacy_stream));
+  CHECK_CUDA(cuda.pool_allocate(&address_, bytes_, pool_, default_stream));
+  CHECK_CUDA(cuda.stream_synchronize(default_stream));
 }
 
 }  // namespace isthmus::testing_gpu

@@ -77,7 +77,7 @@ void wish_for(ucp_config_t& config, const Wish& wish) {
 }
 
 Result<> modify(ucp_config_t& config, const Settings& settings) {
-  static constexpr std::array<Wish, 5> wishes{{
+  static constexpr std::array<Wish, 6> wishes{{
       // Between the hosts' kernels, for connections on which no data waits; `Watch` does what these cannot.
       {"UCX_TCP_KEEPIDLE", "KEEPIDLE", "3s"},
       {"UCX_TCP_KEEPINTVL", "KEEPINTVL", "1s"},
@@ -86,6 +86,9 @@ Result<> modify(ucp_config_t& config, const Settings& settings) {
       {"UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", "3s"},
       // An unreachable host would else hold the process in connect() for two minutes.
       {"UCX_TCP_CONN_NB", "CONN_NB", "y"},
+      // What is received at a time: an eager message in one piece, with its header, is not put together from
+      // several first. 64 KiB take 9.9 us one way where the default (64 KiB) takes 19.7, 256 KiB 34 and 68.
+      {"UCX_TCP_RX_SEG_SIZE", "RX_SEG_SIZE", "288k"},
   }};
   const bool users_choice = settings.transport == TransportSetting::automatic && user_sets("UCX_TLS");
   if (!users_choice) {
