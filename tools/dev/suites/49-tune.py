@@ -88,7 +88,7 @@ with suite.case("explain tells the limit of messages to another host that go eag
     if not NETWORK.exists():
         raise Skip("this build has no network")
     here = ["--hosts", "a,b", "--launcher", launcher, "-x", "ISTHMUS_LOCALITY=static", "-x", "UCX_TLS=tcp"]
-    for variables, limit in (([], 131072), (["-x", "ISTHMUS_NETWORK_EAGER_LIMIT=32K"], 32768)):
+    for variables, limit in (([], 262144), (["-x", "ISTHMUS_NETWORK_EAGER_LIMIT=32K"], 32768)):
         command = [ISTHMUS, "explain", "--json", "mpiexec", "-n", 2, *here, *variables, PAIR, "latency", 3, 8]
         result = suite.expect(suite.run(command, env=CONFIG, timeout=60), status=0)
         steps = json.loads(result.err.splitlines()[-1])["ranks"][0]["peers"][1]["steps"]
