@@ -87,7 +87,11 @@ Result<PendingCopy> CopyEngine::start(std::span<const CopyPiece> pieces) {
   // Nobody could tell later when the pieces that were started are done.
   functions.stream_synchronize(stream);
   events_.push_back(*event);
-  return cuda::fail(functions, status, "copy by GPU " + std::to_string(device_));
+  std::size_t bytes = 0;
+  for (const CopyPiece& piece : pieces)
+    bytes += piece.bytes;
+  return cuda::fail(functions, status,
+                    "copy " + std::to_string(bytes) + " bytes by GPU " + std::to_string(device_));
 }
 
 }  // namespace isthmus
