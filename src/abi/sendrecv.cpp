@@ -2,7 +2,6 @@
 
 #include <mpi.h>
 
-#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -19,13 +18,11 @@ struct PackedCopy {
   std::unique_ptr<std::byte[]> bytes;
 
   /// Makes `payload` refer to the copy.
-  void take(Payload& payload) {
+  Result<> take(Engine& engine, Payload& payload) {
     bytes = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
-    if (payload.type)
-      pack(*payload.type, payload.data, payload.count, {bytes.get(), payload.bytes});
-    else if (payload.bytes != 0)
-      std::memcpy(bytes.get(), payload.data, payload.bytes);
+    ISTHMUS_TRY(engine.pack(payload, bytes.get()));
     payload = Payload::of(bytes.get(), payload.bytes);
+    return {};
   }
 };
 
@@ -131,9 +128,9 @@ int sendrecv_replace(const char* function, const ReceiveHalf& buffer, int dest, 
                      MPI_Status* status) noexcept {
   const SendHalf send{buffer.buffer, buffer.count, buffer.datatype, dest, sendtag};
   return checked_exchange(function, send, buffer, comm, true,
-                          [&](Communicator& c, Outgoing& out, const Incoming& in) {
+                          [&](Communicator& c, Outgoing& out, const Incoming& in) -> Result<> {
                             PackedCopy copy;
-                            if (!out.to_null) copy.take(out.payload);
+                            if (!out.to_null) ISTHMUS_TRY(copy.take(c.engine(), out.payload));
                             return exchange(c, out, in, status);
                           });
 }
@@ -159,9 +156,9 @@ int isendrecv_replace(const char* function, const ReceiveHalf& buffer, int dest,
                       MPI_Request* request) noexcept {
   const SendHalf send{buffer.buffer, buffer.count, buffer.datatype, dest, sendtag};
   return checked_exchange(function, send, buffer, comm, true,
-                          [&](Communicator& c, Outgoing& out, const Incoming& in) {
+                          [&](Communicator& c, Outgoing& out, const Incoming& in) -> Result<> {
                             PackedCopy copy;
-                            if (!out.to_null) copy.take(out.payload);
+                            if (!out.to_null) ISTHMUS_TRY(copy.take(c.engine(), out.payload));
                             return start(c, out, in, std::move(copy), request);
                           });
 }

@@ -1,11 +1,8 @@
 #include "p2p/buffered.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <string>
-
-#include "datatype/cursor.hpp"
 
 namespace isthmus {
 namespace {
@@ -14,13 +11,6 @@ constexpr std::size_t alignment = 64;
 
 constexpr std::size_t align(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
-}
-
-void copy_out(const Payload& payload, std::byte* to) {
-  if (payload.type)
-    pack(*payload.type, payload.data, payload.count, {to, payload.bytes});
-  else if (payload.bytes != 0)
-    std::memcpy(to, payload.data, payload.bytes);
 }
 
 }  // namespace
@@ -57,7 +47,7 @@ Result<> SendBuffer::send(const Target& target, const Payload& payload) {
     message.begin = place;
     message.end = place + payload.bytes;
   }
-  copy_out(payload, copy);
+  ISTHMUS_TRY(engine_.pack(payload, copy));
   message.request = engine_.start_send(target, Payload::of(copy, payload.bytes));
   if (!message.request) return {};
   ++next_serial_;

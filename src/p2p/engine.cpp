@@ -293,6 +293,20 @@ GpuMessages* Engine::gpu() {
   return gpu_.get();
 }
 
+Result<> Engine::pack(const Payload& payload, std::byte* to) {
+  if (payload.bytes == 0) return {};
+  if (uses_cuda() && gpu()) [[unlikely]] {
+    auto buffer = gpu_->find(payload);
+    if (!buffer) return std::unexpected(std::move(buffer).error());
+    if (*buffer) return gpu_->copy(payload, Payload::of(to, payload.bytes));
+  }
+  if (payload.type)
+    isthmus::pack(*payload.type, payload.data, payload.count, {to, payload.bytes});
+  else
+    std::memcpy(to, payload.data, payload.bytes);
+  return {};
+}
+
 void Engine::finish(Request& request) {
   if (request.gpu && !gpu_->may_finish(request)) [[unlikely]]
     return;

@@ -86,6 +86,8 @@ class Engine {
   [[nodiscard]] bool uses_cuda() noexcept { return cuda_.find() != nullptr; }
   /// Null before it has, and where CUDA does not work.
   GpuMessages* gpu();
+  /// Copies a payload in any memory, packed, to `payload.bytes` bytes of host memory.
+  Result<> pack(const Payload& payload, std::byte* to);
 
   // --- receiving
   // ------------------------------------------------------------------------------------------------------------------

@@ -163,6 +163,28 @@ void check_self(const Gpu& gpu, MemoryKind kind) {
   }
 }
 
+/// Calls that put a copy of the message aside.
+void check_copies(const Gpu& gpu, MemoryKind kind) {
+  constexpr int count = 30'000;
+  Memory memory(gpu, kind, count);
+  memory.write(pattern(count, rank));
+  MPI_Sendrecv_replace(memory.data(), count, MPI_BYTE, 1 - rank, 0, 1 - rank, 0, MPI_COMM_WORLD,
+                       MPI_STATUS_IGNORE);
+  CHECK(memory.read<unsigned char>(count) == pattern(count, 1 - rank));
+  if (rank == 0) {
+    std::vector<char> space(count + MPI_BSEND_OVERHEAD);
+    MPI_Buffer_attach(space.data(), static_cast<int>(space.size()));
+    MPI_Bsend(memory.data(), count, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+    memory.write(Bytes(count));
+    void* detached = nullptr;
+    int size = 0;
+    MPI_Buffer_detach(&detached, &size);
+  } else {
+    MPI_Recv(memory.data(), count, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(memory.read<unsigned char>(count) == pattern(count, 1));
+  }
+}
+
 /// A buffer that is freed and whose address another allocation gets.
 void check_reuse(const Gpu& gpu, MemoryKind kind) {
   for (int round = 0; round < 5; ++round)
@@ -187,6 +209,7 @@ int main(int argc, char** argv) {
       check_window(gpu, kind);
       check_gaps(gpu, kind);
       check_self(gpu, kind);
+      check_copies(gpu, kind);
       check_reuse(gpu, kind);
     }
     MPI_Finalize();
