@@ -136,25 +136,6 @@ TEST_P(EveryRankCount, AlltoallTransposes) {
   });
 }
 
-/// Composition of the maps x -> a*x + b modulo 2^32, the left one first: associative, not commutative.
-const Op& composition() {
-  static const Ref<Op> op = Op::user(
-      [](const void* in, void* inout, std::int64_t count, const Datatype&) {
-        const auto* left = static_cast<const std::uint32_t*>(in);
-        auto* right = static_cast<std::uint32_t*>(inout);
-        for (std::int64_t i = 0; i < count; ++i) {
-          const std::uint32_t a = left[2 * i];
-          const std::uint32_t b = left[2 * i + 1];
-          const std::uint32_t c = right[2 * i];
-          const std::uint32_t d = right[2 * i + 1];
-          right[2 * i] = c * a;
-          right[2 * i + 1] = c * b + d;
-        }
-      },
-      false);
-  return *op;
-}
-
 struct Sum {
   const Datatype& type;
   const Op& op;
