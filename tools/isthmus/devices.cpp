@@ -41,7 +41,7 @@ void add_gpus(Section& section) {
     texts.push_back(
         fmt::format("{} at {}{}", gpu.name, gpu.bus, gpu.bytes ? ", " + bytes_text(gpu.bytes) : ""));
   }
-  if (!texts.empty()) texts.push_back("driver " + gpus.driver + "; MPI calls do not take GPU memory yet");
+  if (!texts.empty()) texts.push_back("driver " + gpus.driver + "; MPI calls take their memory");
   section.add("gpus", "GPUs", list, joined(texts, "none found"));
 }
 
