@@ -16,7 +16,7 @@ PendingCopy::~PendingCopy() {
 
 Result<bool> PendingCopy::is_done() const {
   const cuda::Functions& functions = engine_->contexts_.functions();
-  const cuda::ContextScope scope(functions, engine_->context_);
+  const cuda::RelaxedCapture relaxed(functions);  // an event brings its context along
   const Status status = functions.event_query(event_);
   if (status == Status::success) return true;
   if (status == Status::not_ready) return false;
@@ -25,7 +25,7 @@ Result<bool> PendingCopy::is_done() const {
 
 Result<> PendingCopy::wait() const {
   const cuda::Functions& functions = engine_->contexts_.functions();
-  const cuda::ContextScope scope(functions, engine_->context_);
+  const cuda::RelaxedCapture relaxed(functions);  // an event brings its context along
   const Status status = functions.event_synchronize(event_);
   if (status != Status::success) return cuda::fail(functions, status, "finish a copy");
   return {};

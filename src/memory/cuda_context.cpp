@@ -6,15 +6,21 @@
 
 namespace isthmus::cuda {
 
-ContextScope::ContextScope(const Functions& functions, Context context) noexcept : functions_(functions) {
-  relaxed_ = functions_.exchange_capture_mode(&mode_) == Status::success;
-  pushed_ = context && functions_.context_push(context) == Status::success;
+RelaxedCapture::RelaxedCapture(const Functions& functions) noexcept
+    : functions_(functions), relaxed_(functions.exchange_capture_mode(&mode_) == Status::success) {}
+
+RelaxedCapture::~RelaxedCapture() {
+  if (relaxed_) functions_.exchange_capture_mode(&mode_);
 }
+
+ContextScope::ContextScope(const Functions& functions, Context context) noexcept
+    : functions_(functions),
+      relaxed_(functions),
+      pushed_(context && functions.context_push(context) == Status::success) {}
 
 ContextScope::~ContextScope() {
   Context popped = nullptr;
   if (pushed_) functions_.context_pop(&popped);
-  if (relaxed_) functions_.exchange_capture_mode(&mode_);
 }
 
 PrimaryContexts::~PrimaryContexts() {

@@ -8,8 +8,22 @@
 
 namespace isthmus::cuda {
 
-/// Makes a context the calling thread's current one for the life of this, and lets the thread call what a
-/// stream capture of the program forbids: what the library does is no part of that capture.
+/// Lets the calling thread call, for the life of this, what a stream capture of the program forbids: what the
+/// library does is no part of that capture.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Functions& functions) noexcept;
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  ~RelaxedCapture();
+
+ private:
+  const Functions& functions_;
+  CaptureMode mode_ = CaptureMode::relaxed;
+  bool relaxed_ = false;
+};
+
+/// The same, and makes a context the calling thread's current one.
 class ContextScope {
  public:
   ContextScope(const Functions& functions, Context context) noexcept;
@@ -19,9 +33,8 @@ class ContextScope {
 
  private:
   const Functions& functions_;
+  const RelaxedCapture relaxed_;
   bool pushed_ = false;
-  bool relaxed_ = false;
-  CaptureMode mode_ = CaptureMode::relaxed;
 };
 
 /// The devices' primary contexts, which the CUDA runtime uses too: each retained when first asked for, and
