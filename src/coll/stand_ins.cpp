@@ -64,6 +64,7 @@ template <class Argument>
 Argument StandIns::of_argument(Argument argument, int blocks, Use use) {
   if (argument.buffer == in_place) return argument;
   std::vector<Payload> payloads;
+  payloads.reserve(static_cast<std::size_t>(blocks));
   for (int i = 0; i < blocks; ++i)
     payloads.push_back(block(argument, i));
   argument.buffer = replace(argument.buffer, payloads, use);

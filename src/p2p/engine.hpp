@@ -270,7 +270,7 @@ class Engine {
   void receive_staged(Peer& peer, const wire::StagedOffer& offer);
   /// Keeps the first reason why GPU memory goes by way of the host between here and `peer`; a setback is
   /// warned of.
-  void note_gpu_reason(Peer& peer, const Error& why, bool is_setback);
+  void note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const;
   void send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes);
   void probe_reach(Peer& peer);
   /// Whether the process in that slot of the region is one of this kernel.

@@ -74,7 +74,7 @@ void Engine::receive_staged(Peer& peer, const wire::StagedOffer& offer) {
                    {.sender = offer.sender, .bytes = offer.bytes, .address = offer.address});
 }
 
-void Engine::note_gpu_reason(Peer& peer, const Error& why, bool is_setback) {
+void Engine::note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const {
   if (!peer.gpu_reason.empty()) return;
   peer.gpu_reason = why.text();
   if (is_setback && settings_.warn)

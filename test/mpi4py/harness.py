@@ -2,7 +2,7 @@
 
 import known_failures
 import package
-from jobs import Outcome, run_modules
+from module_runs import Outcome, run_modules
 
 # Cases that need no MPI but the rank; run as another package's would be.
 PROGRAM = '''

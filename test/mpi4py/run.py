@@ -7,7 +7,7 @@ sys.path[:0] = ["tools/dev", "test/mpi4py"]
 import harness
 import known_failures
 import package
-from jobs import run_modules
+from module_runs import run_modules
 from suite import PREFIX, Suite
 
 RANKS = (1, 2, 3, 5)

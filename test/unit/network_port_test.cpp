@@ -19,8 +19,8 @@ std::uint32_t number_of(const Recorder::Message& message) {
 
 TEST_F(NetworkPorts, CarryMessagesOfAllSizesInOrder) {
   std::vector<std::vector<std::byte>> contents;
-  for (const std::size_t bytes :
-       {0, 1, 8, 511, 512, 513, 4096, 8000, 8192, 65535, 131072, 262143, 262144, 262145, 1 << 20, 3, 32 << 20, 5})
+  for (const std::size_t bytes : {0, 1, 8, 511, 512, 513, 4096, 8000, 8192, 65535, 131072, 262143, 262144,
+                                  262145, 1 << 20, 3, 32 << 20, 5})
     contents.push_back(pattern(bytes, static_cast<unsigned>(contents.size())));
   std::vector<std::vector<std::byte>> received(contents.size());
   events[1].on_offer = [&](Recorder::Message& message) {

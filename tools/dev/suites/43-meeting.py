@@ -147,38 +147,58 @@ with suite.case("sockets that killed ranks have left in the folder are removed b
 GARBAGE = b"GET / HTTP/1.1\r\n\r\n" * 100
 
 
-def visit(path, key):
-    """What a rank says to a broker (wire/visit.hpp), with this key."""
+def visit(path, reply):
+    """What a rank says to a broker (wire/visit.hpp), but for the proof that it has the key."""
     number = int(re.search(r"isthmus-([0-9a-f]{16})", path.name)[1], 16)
-    return struct.pack("<QIIQII", 0x6973746876697301, 1, 1, number, 1, 0) + key
+    inode = os.fstat(reply.fileno()).st_ino
+    return struct.pack("<QIIQII16sQQ", 0x6973746876697301, 2, 1, number, 1, 0, os.urandom(16), inode, 0)
 
 
-def knock(path, said):
+def knock(path, said=b"", reply=None):
     stranger = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     stranger.settimeout(5)
     stranger.connect(str(path))
     if said:
-        stranger.send(said)
+        socket.send_fds(stranger, [said], [reply] if reply is not None else [])
     return stranger
 
 
-with suite.case("strangers with a wrong key, with garbage, or silent get nothing, and the ranks meet all the same"):
+def heard(stranger):
+    """All that comes until the other side hangs up: packets, and descriptors beside them."""
+    packets, descriptors = [], []
+    with contextlib.suppress(ConnectionResetError):
+        while True:
+            data, found, _, _ = socket.recv_fds(stranger, 4096, 4)
+            descriptors += found
+            if not data:
+                break
+            packets.append(data)
+    return packets, descriptors
+
+
+with suite.case("strangers without the key, with garbage, or silent get nothing, and the ranks meet all the same"):
     need("a folder")
-    answers = []
     with nothing_left(), contextlib.ExitStack() as stack:
         # Rank 0 is held before it makes the region, both with their sockets open.
         held = command("a folder", FAULT_0="memfd_create:1:wait")
         process, out = stack.enter_context(jobs.running(held, suite.tmp / "out", said="", times=1))
         jobs.vanish(lambda: len(list(folder.glob("*.meet"))) < 2)
-        sockets = list(folder.glob("*.meet"))
-        strangers = [stack.enter_context(knock(path, said)) for path in sockets for said in (b"", visit(path, bytes(16)), GARBAGE)]
-        for stranger in strangers:
-            if strangers.index(stranger) % 3 != 0:
-                with contextlib.suppress(ConnectionResetError):
-                    data, descriptors, _, _ = socket.recv_fds(stranger, 64, 4)
-                    answers.append((data, descriptors))
+        loud = []
+        for path in folder.glob("*.meet"):
+            mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            mine.settimeout(5)
+            stack.enter_context(mine)
+            stack.enter_context(knock(path))
+            loud.append((stack.enter_context(knock(path, visit(path, theirs), theirs.fileno())), mine))
+            loud.append((stack.enter_context(knock(path, GARBAGE)), None))
+            theirs.close()
+        for stranger, reply in loud:
+            packets, descriptors = heard(stranger)
+            assert not descriptors, packets
+            # Brokers greet whoever comes.
+            assert all(len(packet) == 32 for packet in packets) and len(packets) <= 1, packets
+            assert reply is None or heard(reply) == ([], []), "a stranger was answered"
         assert process.wait(20) == 0, out.read_text()
-        assert all(not data and not descriptors for data, descriptors in answers), answers
         text = Path(out).read_text()
         assert text.count(" 0 wrong, shares memory with 2 of 2") == 2 and "warning" not in text, text
     assert not list(folder.iterdir()), list(folder.iterdir())
