@@ -45,7 +45,8 @@ std::optional<PortMessage> read_port_message(std::span<const std::byte> bytes,
   std::memcpy(&message.envelope, bytes.data(), sizeof message.envelope);
   const std::size_t header = message.envelope.header_bytes;
   const std::size_t inlined = message.envelope.inlined;
-  if (header > header_limit || bytes.size() != sizeof message.envelope + header + inlined)
+  if (message.envelope.kind > PortKind::done || header > header_limit ||
+      bytes.size() != sizeof message.envelope + header + inlined)
     return std::nullopt;
   message.header = bytes.subspan(sizeof message.envelope, header);
   message.inlined = bytes.last(inlined);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,13 +12,41 @@
 /// What the ports of two processes (`channel/network`) tell each other.
 namespace isthmus::wire {
 
+/// What a port says to another. All but messages and offers are in no order with anything.
+enum class PortKind : std::uint8_t {
+  message,  ///< with its bytes, or offered by the network library
+  offer,    ///< of a message to be asked for in pieces: `PieceOffer` follows the header
+  want,     ///< asks for a piece: `PieceWant`
+  piece,    ///< `PieceHead`, and the bytes behind it
+  done,     ///< no more pieces of an offer are wanted: `PieceDone`
+};
+
+struct PieceOffer {
+  std::uint64_t id;  ///< at the sender, from 1
+  std::uint64_t bytes;
+};
+struct PieceWant {
+  std::uint64_t offer;
+  std::uint64_t fetch;  ///< at the receiver
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+struct PieceHead {
+  std::uint64_t fetch;
+  std::uint64_t offset;
+};
+struct PieceDone {
+  std::uint64_t offer;
+};
+
 /// Stands in front of each message's header.
 struct PortEnvelope {
   std::uint64_t token;     ///< the addressee's, out of its `PortAddress`: strays of other jobs do not know it
   std::uint64_t sequence;  ///< number of the message among those of this sender to this addressee
   std::uint32_t sender;    ///< rank in the job
-  std::uint16_t header_bytes;
-  std::uint16_t inlined;  ///< bytes of the message that follow the header
+  std::uint8_t header_bytes;
+  PortKind kind;
+  std::uint16_t inlined;  ///< bytes that follow the header: of the message, or what `kind` says
 };
 static_assert(sizeof(PortEnvelope) == 24);
 
@@ -27,6 +56,14 @@ struct PortMessage {
   std::span<const std::byte> header;
   std::span<const std::byte> inlined;
 };
+
+/// Reads a `Value` that is all of `bytes`; false if that is of another size.
+template <class Value>
+[[nodiscard]] bool read_exactly(std::span<const std::byte> bytes, Value& value) noexcept {
+  if (bytes.size() != sizeof value) return false;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return true;
+}
 
 /// Splits what arrived; nothing where the lengths contradict each other. Token, sender and sequence are for
 /// the caller to check.

@@ -61,9 +61,9 @@ class NetworkMessage : public testing::Test {
  protected:
   static constexpr std::size_t limit = 64;
 
-  static std::vector<std::byte> message(std::uint16_t header, std::uint16_t inlined, std::size_t follow) {
+  static std::vector<std::byte> message(std::uint8_t header, std::uint16_t inlined, std::size_t follow) {
     const PortEnvelope envelope{
-        .token = 1, .sequence = 2, .sender = 3, .header_bytes = header, .inlined = inlined};
+        .token = 1, .sequence = 2, .sender = 3, .header_bytes = header, .kind = {}, .inlined = inlined};
     std::vector<std::byte> bytes(sizeof envelope + follow);
     std::memcpy(bytes.data(), &envelope, sizeof envelope);
     for (std::size_t i = 0; i < follow; ++i)

@@ -59,7 +59,7 @@ void UcxPort::bury_the_dead() {
 
 bool UcxPort::has_pending(PeerId rank) const {
   return std::ranges::any_of(operations_.pending(), [rank](const Operation* operation) {
-    return operation->peer == rank && !operation->given_up;
+    return operation->peer == rank && !operation->given_up && operation->kind != Operation::Kind::offer;
   });
 }
 
@@ -87,6 +87,7 @@ void UcxPort::lose(Peer& peer) {
   while (has_pending(peer.rank) && Clock::now() < until)
     ucp_worker_progress(worker_.get());
   const Error error = gone(peer);
+  drop_pieces_of(peer, error);
   // A copy: an owner may begin something new when it hears of an end.
   const std::vector<Operation*> pending = operations_.pending();
   for (Operation* each : pending) {
@@ -105,7 +106,7 @@ void UcxPort::close_all() {
       if (ucp_worker_progress(worker_.get()) == 0) std::this_thread::yield();
   };
   for (auto& [id, offer] : offers_)
-    declined_.push_back(offer.descriptor);
+    if (offer.descriptor) declined_.push_back(offer.descriptor);
   for (auto& peer : peers_)
     if (peer) drop_everything_of(*peer);
   release_declined();

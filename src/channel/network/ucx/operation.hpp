@@ -19,6 +19,9 @@ struct Operation {
     send,
     buffered,  ///< a send of which the owner has heard that it is complete
     fetch,
+    offer,    ///< a send that its receiver asks for in pieces; UCX knows nothing of it
+    piece,    ///< of the offer `parent`
+    control,  ///< what nobody waits for
   };
 
   /// Bytes of a message that are copied behind its header, so that its send is complete at once whatever UCX
@@ -31,8 +34,13 @@ struct Operation {
   Kind kind = Kind::send;
   bool given_up = false;  ///< the owner has been told of an error; UCX will still complete it
   Token token = 0;
-  std::uint64_t bytes = 0;  ///< of a fetch
-  std::size_t index = 0;    ///< in `Operations::pending`
+  std::uint64_t bytes = 0;          ///< of a fetch or an offer
+  const std::byte* data = nullptr;  ///< of an offer
+  std::uint64_t offer = 0;          ///< its id
+  std::uint32_t pieces = 0;         ///< of it that UCX has not completed
+  bool done = false;                ///< its receiver wants no more
+  Operation* parent = nullptr;
+  std::size_t index = 0;  ///< in `Operations::pending`
   std::array<std::byte, sizeof(wire::PortEnvelope) + header_limit + inline_limit>
       head;  ///< of a send; UCX reads it
 };

@@ -117,6 +117,7 @@ Result<> UcxPort::connect(PeerId rank, std::span<const std::byte> published) {
   }
   const bool over_tcp = describe(rank).starts_with("tcp");
   peer.eager_limit = eager_limit_ ? eager_limit_ : over_tcp ? eager_limit_tcp : eager_limit_rdma;
+  peer.in_pieces = over_tcp;
   if (watch_) watch_->begin(rank, *address);
   return {};
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "channel/network/pace.hpp"
 #include "channel/network/port.hpp"
 #include "channel/network/sequence.hpp"
 #include "channel/network/ucx/operation.hpp"
@@ -52,6 +53,7 @@ class UcxPort final : public Port {
     std::vector<std::byte> bytes;
     void* descriptor = nullptr;
     std::uint64_t offered = 0;
+    std::uint64_t pieces = 0;  ///< the sender's id, where that is an offer in pieces
   };
 
   struct Peer {
@@ -61,6 +63,8 @@ class UcxPort final : public Port {
     std::uint64_t token = 0;  ///< its own
     std::uint64_t sent = 0;   ///< messages
     std::uint64_t eager_limit = 0;
+    bool in_pieces = false;    ///< longer messages to it are offered in pieces
+    Pace pace;                 ///< of what is fetched from it in pieces
     Sequence<Early> sequence;  ///< of what comes from it
     bool complained = false;   ///< of something malformed
     bool lost = false;
@@ -72,8 +76,21 @@ class UcxPort final : public Port {
 
   struct Offer {
     PeerId peer;
-    void* descriptor;
+    void* descriptor;  ///< of the network library's; null with `pieces`
     std::uint64_t bytes;
+    std::uint64_t pieces;  ///< the sender's id
+  };
+
+  /// A message that is asked for in pieces.
+  struct PieceFetch {
+    PeerId peer;
+    Token token;
+    std::uint64_t offer;
+    std::span<std::byte> to;
+    std::uint64_t asked = 0;    ///< bytes
+    std::uint64_t arrived = 0;  ///< bytes
+    bool learning = false;      ///< one piece at a time, whose time tells of the way
+    Clock::time_point asked_at{};
   };
 
   /// The end of a fetch that UCX completed at once, or never began.
@@ -92,7 +109,7 @@ class UcxPort final : public Port {
   ucs_status_t receive(std::span<const std::byte> head, void* data, std::size_t bytes,
                        std::uint64_t attributes);
   void take_early(Peer& peer, std::uint64_t number, Early early);
-  void offer(Peer& peer, std::span<const std::byte> header, std::uint64_t bytes, void* descriptor);
+  void offer(Peer& peer, std::span<const std::byte> header, const Early& offered);
   void catch_up(Peer& peer);
   void malformed(Peer* peer, const char* what);
   static void on_fetched(void* request, ucs_status_t status, std::size_t bytes, void* user);
@@ -100,7 +117,27 @@ class UcxPort final : public Port {
   void release_declined();
   void tell_ready();
 
+  // Messages in pieces: pieces.cpp
+  Result<Progress> offer_in_pieces(Peer& peer, std::span<const std::byte> header,
+                                   std::span<const std::byte> bytes, Token token);
+  bool receive_pieces(Peer& peer, const wire::PortMessage& message, std::span<const std::byte> data);
+  void send_piece(Peer& peer, const wire::PieceWant& want);
+  bool take_piece(Peer& peer, const wire::PieceHead& head, std::span<const std::byte> data);
+  void fetch_in_pieces(const Offer& offer, std::span<std::byte> to, Token token);
+  void ask_for_more(std::uint64_t id, PieceFetch& fetch);
+  void ask_for(std::uint64_t id, PieceFetch& fetch, std::uint64_t bytes);
+  static void learn(Peer& peer, PieceFetch& fetch, std::uint64_t bytes);
+  void say_done(Peer& peer, std::uint64_t offer);
+  void control(Peer& peer, wire::PortKind kind, std::span<const std::byte> what);
+  /// Completes an offer of which nothing more is to come.
+  void end_offer(Operation& offer);
+  void drop_pieces_of(const Peer& peer, const Error& error);
+
   // Sending: send.cpp
+  /// Hands a message to UCX; the head of `operation` is where it lies until it has left.
+  ucs_status_ptr_t post(Peer& peer, Operation& operation, const wire::PortEnvelope& envelope,
+                        std::span<const std::byte> header, std::span<const std::byte> inlined,
+                        std::span<const std::byte> data, unsigned flags);
   static void on_sent(void* request, ucs_status_t status, void* user);
   static void on_flushed(void* request, ucs_status_t status, void* port);
   void finish(Operation& operation, ucs_status_t status);
@@ -135,6 +172,10 @@ class UcxPort final : public Port {
   std::size_t buffered_ = 0;  ///< pending operations of kind `buffered`
   std::unordered_map<OfferId, Offer> offers_;
   OfferId next_offer_ = 1;
+  std::unordered_map<std::uint64_t, Operation*> outgoing_;  ///< offers in pieces
+  std::uint64_t next_outgoing_ = 1;
+  std::unordered_map<std::uint64_t, PieceFetch> piece_fetches_;
+  std::uint64_t next_piece_fetch_ = 1;
   std::vector<void*> declined_;  ///< UCX releases no descriptor inside of its callback
   std::vector<Ready> ready_;
   std::unordered_map<Operation*, std::unique_ptr<PrefixType>> prefixes_;

@@ -30,13 +30,25 @@ ucs_status_t UcxPort::receive(std::span<const std::byte> head, void* data, std::
   }
   Peer& peer = this->peer(message->envelope.sender);
   if (peer.lost) return UCS_OK;
+  const bool in_pieces = message->envelope.kind == wire::PortKind::offer;
+  if (message->envelope.kind != wire::PortKind::message && !in_pieces) {
+    const bool good = !offered && receive_pieces(peer, *message, bytes_of(data, bytes));
+    if (!good) malformed(&peer, "a piece of a message, or a word about one, that does not fit");
+    return UCS_OK;
+  }
+  wire::PieceOffer pieces{};
+  if (in_pieces && !wire::read_exactly(message->inlined, pieces)) {
+    malformed(&peer, "an offer that is none");
+    return UCS_OK;
+  }
   if (message->envelope.inlined > 0 && (offered || bytes > 0)) {
     malformed(&peer, "a message of two kinds at once");
     return UCS_OK;
   }
-  const auto content = message->envelope.inlined > 0 ? message->inlined
-                       : offered                     ? std::span<const std::byte>{}
-                                                     : bytes_of(data, bytes);
+  const auto content = in_pieces                       ? std::span<const std::byte>{}
+                       : message->envelope.inlined > 0 ? message->inlined
+                       : offered                       ? std::span<const std::byte>{}
+                                                       : bytes_of(data, bytes);
   using Turn = Sequence<Early>::Turn;
   switch (peer.sequence.turn(message->envelope.sequence)) {
     case Turn::wrong:
@@ -47,12 +59,18 @@ ucs_status_t UcxPort::receive(std::span<const std::byte> head, void* data, std::
                  {.header = {message->header.begin(), message->header.end()},
                   .bytes = {content.begin(), content.end()},
                   .descriptor = offered ? data : nullptr,
-                  .offered = bytes});
+                  .offered = in_pieces ? pieces.bytes : bytes,
+                  .pieces = pieces.id});
       break;
     case Turn::now:
       peer.sequence.advance();
-      if (offered) {
-        offer(peer, message->header, bytes, data);
+      if (offered || in_pieces) {
+        offer(peer, message->header,
+              {.header = {},
+               .bytes = {},
+               .descriptor = offered ? data : nullptr,
+               .offered = in_pieces ? pieces.bytes : bytes,
+               .pieces = pieces.id});
       } else {
         ++delivered_;
         events_->arrived(peer.rank, message->header, content);
@@ -67,18 +85,18 @@ void UcxPort::take_early(Peer& peer, std::uint64_t number, Early early) {
   peer.sequence.keep(number, std::move(early));
 }
 
-void UcxPort::offer(Peer& peer, std::span<const std::byte> header, std::uint64_t bytes, void* descriptor) {
+void UcxPort::offer(Peer& peer, std::span<const std::byte> header, const Early& offered) {
   const OfferId id = next_offer_++;
-  offers_.emplace(id, Offer{peer.rank, descriptor, bytes});
+  offers_.emplace(id, Offer{peer.rank, offered.descriptor, offered.offered, offered.pieces});
   ++delivered_;
-  events_->offered(peer.rank, header, bytes, id);
+  events_->offered(peer.rank, header, offered.offered, id);
 }
 
 void UcxPort::catch_up(Peer& peer) {
   while (auto early = peer.sequence.take()) {
     peer.sequence.advance();
-    if (early->descriptor) {
-      offer(peer, early->header, early->offered, early->descriptor);
+    if (early->descriptor || early->pieces != 0) {
+      offer(peer, early->header, *early);
     } else {
       ++delivered_;
       events_->arrived(peer.rank, early->header, early->bytes);
@@ -112,6 +130,7 @@ void UcxPort::fetch(OfferId id, std::span<std::byte> to, Token token) {
     return;
   }
   offers_.erase(found);
+  if (offer.pieces != 0) return fetch_in_pieces(offer, to, token);
 
   Operation& operation = operations_.take();
   operation.port = this;
@@ -155,7 +174,10 @@ void UcxPort::on_fetched(void* request, ucs_status_t status, std::size_t bytes, 
 void UcxPort::decline(OfferId id) {
   const auto found = offers_.find(id);
   if (found == offers_.end()) return;
-  declined_.push_back(found->second.descriptor);
+  if (found->second.pieces != 0)
+    say_done(this->peer(found->second.peer), found->second.pieces);
+  else
+    declined_.push_back(found->second.descriptor);
   offers_.erase(found);
 }
 

@@ -23,33 +23,14 @@ Result<Port::Progress> UcxPort::send(PeerId rank, std::span<const std::byte> hea
   if (header.size() > header_limit) return fail(ErrorClass::intern, "a header is too long");
 
   const bool inlined = bytes.size() <= std::min<std::uint64_t>(Operation::inline_limit, peer.eager_limit);
+  if (bytes.size() > peer.eager_limit && peer.in_pieces) return offer_in_pieces(peer, header, bytes, token);
   Operation& operation = operations_.take();
-  const wire::PortEnvelope envelope{.token = peer.token,
-                                    .sequence = peer.sent++,
-                                    .sender = self_.rank,
-                                    .header_bytes = static_cast<std::uint16_t>(header.size()),
-                                    .inlined = static_cast<std::uint16_t>(inlined ? bytes.size() : 0)};
-  std::byte* to = operation.head.data();
-  std::memcpy(to, &envelope, sizeof envelope);
-  to += sizeof envelope;
-  if (!header.empty()) std::memcpy(to, header.data(), header.size());
-  to += header.size();
-  if (envelope.inlined > 0) std::memcpy(to, bytes.data(), envelope.inlined);
-  to += envelope.inlined;
-
-  operation.port = this;
-  operation.peer = rank;
   operation.token = token;
-  ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-  param.cb.send = on_sent;
-  param.user_data = &operation;
-  param.flags = bytes.size() <= peer.eager_limit ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
-  ucs_status_ptr_t request =
-      ucp_am_send_nbx(peer.endpoint, active_message_id, operation.head.data(),
-                      static_cast<std::size_t>(to - operation.head.data()), inlined ? nullptr : bytes.data(),
-                      inlined ? 0 : bytes.size(), &param);
-  peer.dirty = true;
+  const std::span<const std::byte> none;
+  const ucs_status_ptr_t request =
+      post(peer, operation, {.sequence = peer.sent++, .kind = wire::PortKind::message}, header,
+           inlined ? bytes : none, inlined ? none : bytes,
+           bytes.size() <= peer.eager_limit ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
   if (request == nullptr) [[likely]] {
     operations_.give_back(operation);
     return Progress::complete;
@@ -68,6 +49,35 @@ Result<Port::Progress> UcxPort::send(PeerId rank, std::span<const std::byte> hea
   return Progress::complete;
 }
 
+ucs_status_ptr_t UcxPort::post(Peer& peer, Operation& operation, const wire::PortEnvelope& envelope,
+                               std::span<const std::byte> header, std::span<const std::byte> inlined,
+                               std::span<const std::byte> data, unsigned flags) {
+  wire::PortEnvelope head = envelope;
+  head.token = peer.token;
+  head.sender = self_.rank;
+  head.header_bytes = static_cast<std::uint8_t>(header.size());
+  head.inlined = static_cast<std::uint16_t>(inlined.size());
+  std::byte* to = operation.head.data();
+  const auto put = [&to](const void* from, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    to += bytes;
+  };
+  put(&head, sizeof head);
+  put(header.data(), header.size());
+  put(inlined.data(), inlined.size());
+  operation.port = this;
+  operation.peer = peer.rank;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  param.cb.send = on_sent;
+  param.user_data = &operation;
+  param.flags = flags;
+  peer.dirty = true;
+  return ucp_am_send_nbx(peer.endpoint, active_message_id, operation.head.data(),
+                         static_cast<std::size_t>(to - operation.head.data()), data.data(), data.size(),
+                         &param);
+}
+
 void UcxPort::on_sent(void* request, ucs_status_t status, void* user) {
   auto& operation = *static_cast<Operation*>(user);
   ucp_request_free(request);
@@ -77,6 +87,13 @@ void UcxPort::on_sent(void* request, ucs_status_t status, void* user) {
 void UcxPort::finish(Operation& operation, ucs_status_t status) {
   operations_.remove_pending(operation);
   if (operation.kind == Operation::Kind::fetch) prefixes_.erase(&operation);
+  if (operation.kind == Operation::Kind::piece) {
+    Operation& parent = *operation.parent;
+    --parent.pieces;
+    operations_.give_back(operation);
+    if (parent.done && parent.pieces == 0) end_offer(parent);
+    return;
+  }
   if (status == UCS_OK) {
     report(operation, nullptr);
   } else {
@@ -92,7 +109,10 @@ void UcxPort::finish(Operation& operation, ucs_status_t status) {
 }
 
 void UcxPort::report(Operation& operation, const Error* error) {
-  if (operation.given_up || closing_ || operation.kind == Operation::Kind::buffered) return;
+  using Kind = Operation::Kind;
+  if (operation.given_up || closing_ || operation.kind == Kind::buffered || operation.kind == Kind::control ||
+      operation.kind == Kind::piece)
+    return;
   ++delivered_;
   if (operation.kind == Operation::Kind::fetch)
     events_->fetched(operation.token, error);
