@@ -25,6 +25,8 @@ MARK = f"LAUNCH_SUITE_MARK={uuid.uuid4()}"  # in the environment of all that thi
 os.environ.update([MARK.split("=")])
 
 suite = Suite("launch")
+# What ignores it here is ignored in every job, as under nohup.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 # --- what is left -----------------------------------------------------------------------------------------------------
