@@ -24,8 +24,8 @@ Result<Port::Progress> UcxPort::offer_in_pieces(Peer& peer, std::span<const std:
                                                 std::span<const std::byte> bytes, Token token) {
   const wire::PieceOffer what{.id = next_outgoing_++, .bytes = bytes.size()};
   Operation& head = operations_.take();
-  const ucs_status_ptr_t request = post(peer, head, {.sequence = peer.sent++, .kind = wire::PortKind::offer},
-                                        header, bytes_of(what), {}, UCP_AM_SEND_FLAG_EAGER);
+  ucs_status_ptr_t request = post(peer, head, {.sequence = peer.sent++, .kind = wire::PortKind::offer},
+                                  header, bytes_of(what), {}, UCP_AM_SEND_FLAG_EAGER);
   if (UCS_PTR_IS_ERR(request)) {
     operations_.give_back(head);
     doom(peer, {}, ucs_status_string(UCS_PTR_STATUS(request)));
@@ -84,7 +84,7 @@ void UcxPort::send_piece(Peer& peer, const wire::PieceWant& want) {
   Operation& piece = operations_.take();
   piece.parent = &offer;
   const wire::PieceHead head{.fetch = want.fetch, .offset = want.offset};
-  const ucs_status_ptr_t request =
+  ucs_status_ptr_t request =
       post(peer, piece, {.sequence = 0, .kind = wire::PortKind::piece}, {}, bytes_of(head),
            {offer.data + want.offset, want.bytes}, UCP_AM_SEND_FLAG_EAGER);
   if (UCS_PTR_IS_PTR(request)) {
@@ -181,7 +181,7 @@ void UcxPort::say_done(Peer& peer, std::uint64_t offer) {
 void UcxPort::control(Peer& peer, wire::PortKind kind, std::span<const std::byte> what) {
   if (!peer.endpoint || peer.lost) return;  // it will hear of the loss
   Operation& operation = operations_.take();
-  const ucs_status_ptr_t request =
+  ucs_status_ptr_t request =
       post(peer, operation, {.sequence = 0, .kind = kind}, {}, what, {}, UCP_AM_SEND_FLAG_EAGER);
   if (UCS_PTR_IS_PTR(request)) {
     operation.kind = Operation::Kind::control;

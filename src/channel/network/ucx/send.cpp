@@ -27,7 +27,7 @@ Result<Port::Progress> UcxPort::send(PeerId rank, std::span<const std::byte> hea
   Operation& operation = operations_.take();
   operation.token = token;
   const std::span<const std::byte> none;
-  const ucs_status_ptr_t request =
+  ucs_status_ptr_t request =
       post(peer, operation, {.sequence = peer.sent++, .kind = wire::PortKind::message}, header,
            inlined ? bytes : none, inlined ? none : bytes,
            bytes.size() <= peer.eager_limit ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
