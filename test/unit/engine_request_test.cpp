@@ -145,6 +145,7 @@ TEST_P(EngineRequest, FinalizeWaitsForFreedSendsAndNotForReceivesThatNobodyServe
         rank.engine.free(rank.start_receive(0, static_cast<int>(i), in[i]));
     }
   });
+  if (IsSkipped()) return;
   for (std::size_t i = 0; i < in.size(); ++i)
     EXPECT_EQ(first_wrong(in[i].data(), in[i].size(), in[i].size()), in[i].size());
 }
