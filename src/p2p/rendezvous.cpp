@@ -206,8 +206,8 @@ bool Engine::offer_split(Peer& peer, Request& receive) {
 }
 
 void Engine::join_split(Peer& peer, Request& send, const wire::SplitOffer& offer) {
-  if (send.payload.type || offer.bytes > send.payload.bytes || offer.share >= wire::shares_per_ring ||
-      offer.chunk != chunk_for(offer.bytes))
+  if (send.payload.type || offer.bytes == 0 || offer.bytes > send.payload.bytes ||
+      offer.share >= wire::shares_per_ring || offer.chunk != chunk_for(offer.bytes))
     return malformed(peer, "offer of a shared copy that does not fit the send");
   send.transfer = Request::Transfer::split;
   send.limit = offer.bytes;
