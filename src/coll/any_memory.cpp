@@ -171,6 +171,8 @@ Result<> allreduce(const void* send, void* receive, const Reduction& what, Commu
 
 Result<> reduce_scatter(const void* send, void* receive, const Integers& counts, const Reduction& what,
                         Communicator& comm) {
+  if (!comm.engine().uses_cuda()) [[likely]]
+    return host::reduce_scatter(send, receive, counts, what, comm);
   return reduce_any(
       send, receive, sum(counts, comm.size()), counts[comm.rank()], what, comm,
       [&](const void* from, void* to) { return host::reduce_scatter(from, to, counts, what, comm); });

@@ -8,6 +8,7 @@
 
 #include "base/copy.hpp"
 #include "p2p/engine.hpp"
+#include "p2p/pack.hpp"
 
 namespace isthmus {
 namespace {
@@ -24,15 +25,6 @@ std::uint64_t fill(const Payload& payload, const std::byte* bytes, std::uint64_t
   }
   Cursor cursor(*payload.type, payload.data, payload.count);
   return cursor.unpack({bytes, taken});
-}
-
-void pack_into(const Payload& payload, std::byte* to) {
-  if (!payload.type) {
-    if (payload.bytes != 0) std::memcpy(to, payload.data, payload.bytes);
-    return;
-  }
-  Cursor cursor(*payload.type, payload.data, payload.count);
-  cursor.pack({to, payload.bytes});
 }
 
 /// Messages longer than this go in pieces of it, so that the receiver copies out while the sender still
@@ -341,11 +333,7 @@ void Engine::receive_eager(Peer& peer, const wire::CellHeader& header, const wir
 
 /// Prepares `receive` to be filled piece by piece.
 void Engine::begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes) {
-  receive.matched = true;
-  receive.limit = std::min(bytes, receive.payload.bytes);
-  receive.moved = 0;
-  receive.status = {.source = source, .tag = tag, .bytes = receive.limit};
-  if (bytes > receive.payload.bytes) receive.status.error = static_cast<int>(ErrorClass::truncate);
+  receive.assign(nullptr, source, tag, bytes);
   if (receive.payload.type)
     receive.cursor =
         std::make_unique<Cursor>(*receive.payload.type, receive.payload.data, receive.payload.count);

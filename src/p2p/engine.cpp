@@ -11,6 +11,7 @@
 #include "base/futex.hpp"
 #include "base/log.hpp"
 #include "channel/shm/placement.hpp"
+#include "p2p/pack.hpp"
 #include "place/cpu_set.hpp"
 
 namespace isthmus {
@@ -300,10 +301,7 @@ Result<> Engine::pack(const Payload& payload, std::byte* to) {
     if (!buffer) return std::unexpected(std::move(buffer).error());
     if (*buffer) return gpu_->copy(payload, Payload::of(to, payload.bytes));
   }
-  if (payload.type)
-    isthmus::pack(*payload.type, payload.data, payload.count, {to, payload.bytes});
-  else
-    std::memcpy(to, payload.data, payload.bytes);
+  pack_into(payload, to);
   return {};
 }
 
@@ -345,7 +343,8 @@ void Engine::cancel(Request& request) {
 void Engine::close_context(MatchContext& context) {
   while (UnexpectedMessage* message = context.first_unexpected()) {
     context.remove(message);
-    if (message->content == UnexpectedMessage::Content::remote_offer) remote_->decline(message->offer.sender);
+    if (message->content == UnexpectedMessage::Content::remote_offer)
+      remote_->decline(*message->peer, message->offer.sender);
     if (message->peer && message->peer->incoming_message == message)
       message->peer->incoming_message = nullptr;
     matcher_.give_back(message);

@@ -251,6 +251,9 @@ class Engine {
                        const std::byte* bytes);
   void receive_offer(Peer& peer, const wire::CellHeader& header, const wire::SendOffer& offer);
   void begin_rendezvous(Peer& peer, Request& receive, int source, int tag, const wire::SendOffer& offer);
+  /// Keeps an offer that no receive waits for; what it offers is the caller's to fill in.
+  UnexpectedMessage& keep_offer(Peer& peer, MatchContext& context, int source, int tag, std::uint64_t bytes,
+                                UnexpectedMessage::Content content);
   bool offer_split(Peer& peer, Request& receive);
   Result<> pull_all(Peer& peer, Request& receive, std::uint64_t address);
   void join_split(Peer& peer, Request& send, const wire::SplitOffer& offer);

@@ -20,26 +20,16 @@ void Engine::receive_gpu_offer(Peer& peer, const wire::CellHeader& header, const
     return malformed(peer, "offer of GPU memory that is not as long as it says");
   if (Request* receive = context.match(header.source, header.tag))
     return begin_gpu_offer(peer, *receive, header.source, header.tag, offer, from);
-  UnexpectedMessage* message = matcher_.take_message();
-  message->source = header.source;
-  message->tag = header.tag;
-  message->bytes = offer.bytes;
-  message->content = UnexpectedMessage::Content::gpu_offer;
-  message->context = &context;
-  message->peer = &peer;
-  message->offer.sender = offer.sender;
-  message->large = std::make_unique_for_overwrite<std::byte[]>(sizeof from);
-  std::memcpy(message->large.get(), &from, sizeof from);
-  context.add(message);
+  UnexpectedMessage& message = keep_offer(peer, context, header.source, header.tag, offer.bytes,
+                                          UnexpectedMessage::Content::gpu_offer);
+  message.offer.sender = offer.sender;
+  message.large = std::make_unique_for_overwrite<std::byte[]>(sizeof from);
+  std::memcpy(message.large.get(), &from, sizeof from);
 }
 
 void Engine::begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, const wire::GpuOffer& offer,
                              const wire::GpuExport& from) {
-  receive.matched = true;
-  receive.peer = &peer;
-  receive.limit = std::min(offer.bytes, receive.payload.bytes);
-  receive.status = {.source = source, .tag = tag, .bytes = receive.limit};
-  if (offer.bytes > receive.payload.bytes) receive.status.error = static_cast<int>(ErrorClass::truncate);
+  receive.assign(&peer, source, tag, offer.bytes);
   if (receive.limit == 0) {
     send_control(peer, wire::CellKind::share_done, &offer.sender, sizeof offer.sender);
     return finish(receive);

@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "p2p/engine.hpp"
+#include "p2p/pack.hpp"
 
 namespace isthmus {
 namespace {
@@ -29,13 +30,6 @@ wire::NetworkHeader header_of(const Target& target, std::uint64_t bytes) {
           .flag = wire::CellFlag::none,
           .reserved16 = 0,
           .reserved32 = 0};
-}
-
-std::unique_ptr<std::byte[]> pack(const Payload& payload) {
-  auto packed = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
-  Cursor cursor(*payload.type, payload.data, payload.count);
-  cursor.pack({packed.get(), payload.bytes});
-  return packed;
 }
 
 }  // namespace
@@ -82,7 +76,8 @@ Request* Remote::start_send(Peer& peer, const Target& target, const Payload& pay
   peer.traffic.add_sent(eager ? Protocol::network_eager : Protocol::network_rendezvous, payload.bytes);
   const std::byte* data = payload.data;
   if (payload.type) {
-    send->staging = pack(payload);
+    send->staging = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
+    pack_into(payload, send->staging.get());
     data = send->staging.get();
   }
   send->limit = 1;  // what has to happen before it is complete
@@ -119,18 +114,13 @@ void Remote::acknowledge(Peer& peer, wire::Cookie sender) {
 
 void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes,
                    network::OfferId offer) {
-  receive.matched = true;
-  receive.peer = &peer;
-  receive.limit = std::min(bytes, receive.payload.bytes);
-  receive.status = {.source = source, .tag = tag, .bytes = receive.limit};
-  if (bytes > receive.payload.bytes) receive.status.error = static_cast<int>(ErrorClass::truncate);
+  receive.assign(&peer, source, tag, bytes);
   peer.traffic.add_received(Protocol::network_rendezvous, receive.limit);
   if (receive.limit == 0) {
-    port_->decline(offer);
+    decline(peer, offer);
     return engine_.finish(receive);
   }
-  // A fetch from a host that falls silent ends only where the port knows the way there; without one it may
-  // still succeed.
+  // Where that fails, the fetch reports it.
   [[maybe_unused]] const auto connected = connect(peer);
   std::byte* to = receive.payload.data;
   if (receive.payload.type) {
@@ -138,6 +128,12 @@ void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint6
     to = receive.staging.get();
   }
   port_->fetch(offer, {to, receive.limit}, receive.cookie());
+}
+
+void Remote::decline(Peer& peer, network::OfferId offer) {
+  // This process may never have sent anything there. Where it cannot, the sender hears of the loss.
+  [[maybe_unused]] const auto connected = connect(peer);
+  port_->decline(offer);
 }
 
 unsigned Remote::poll() {
@@ -214,24 +210,18 @@ void Remote::offered(PeerId from, std::span<const std::byte> header, std::uint64
   const auto read = wire::read_network_header(header);
   if (!read || read->kind != wire::NetworkKind::message || read->bytes != bytes) {
     engine_.malformed(peer, "offer of a message from another host");
-    return port_->decline(offer);
+    return decline(peer, offer);
   }
   MatchContext& context = engine_.matcher_.context(read->context);
   if (!context.is_source(read->source)) {
     engine_.malformed(peer, "source beyond its group");
-    return port_->decline(offer);
+    return decline(peer, offer);
   }
   if (Request* receive = context.match(read->source, read->tag))
     return fetch(peer, *receive, read->source, read->tag, bytes, offer);
-  UnexpectedMessage* message = engine_.matcher_.take_message();
-  message->source = read->source;
-  message->tag = read->tag;
-  message->bytes = bytes;
-  message->content = UnexpectedMessage::Content::remote_offer;
-  message->context = &context;
-  message->peer = &peer;
-  message->offer.sender = offer;
-  context.add(message);
+  UnexpectedMessage& message = engine_.keep_offer(peer, context, read->source, read->tag, bytes,
+                                                  UnexpectedMessage::Content::remote_offer);
+  message.offer.sender = offer;
 }
 
 void Remote::end_part(Request& send) {

@@ -34,8 +34,8 @@ class Remote final : private network::Events {
   void acknowledge(Peer& peer, wire::Cookie sender);
   /// Completes `receive` with the bytes of an offer, sooner or later.
   void fetch(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes, network::OfferId offer);
-  /// Lets go of a message that nobody will receive.
-  void decline(network::OfferId offer) { port_->decline(offer); }
+  /// Lets go of a message of `peer` that nobody will receive; its sender hears of it.
+  void decline(Peer& peer, network::OfferId offer);
 
   unsigned poll();
   /// From now on the rank's futex is woken when there is something to `poll`, once. False where there is

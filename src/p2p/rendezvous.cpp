@@ -107,26 +107,26 @@ void Engine::receive_offer(Peer& peer, const wire::CellHeader& header, const wir
     return malformed(peer, "offer beyond all memory");
   if (Request* receive = context.match(header.source, header.tag))
     return begin_rendezvous(peer, *receive, header.source, header.tag, offer);
-  UnexpectedMessage* message = matcher_.take_message();
-  message->source = header.source;
-  message->tag = header.tag;
-  message->bytes = offer.bytes;
-  message->content = UnexpectedMessage::Content::offer;
-  message->context = &context;
-  message->peer = &peer;
-  message->offer = offer;
-  context.add(message);
+  keep_offer(peer, context, header.source, header.tag, offer.bytes, UnexpectedMessage::Content::offer).offer =
+      offer;
+}
+
+UnexpectedMessage& Engine::keep_offer(Peer& peer, MatchContext& context, int source, int tag,
+                                      std::uint64_t bytes, UnexpectedMessage::Content content) {
+  UnexpectedMessage& message = *matcher_.take_message();
+  message.source = source;
+  message.tag = tag;
+  message.bytes = bytes;
+  message.content = content;
+  message.context = &context;
+  message.peer = &peer;
+  context.add(&message);
+  return message;
 }
 
 void Engine::begin_rendezvous(Peer& peer, Request& receive, int source, int tag,
                               const wire::SendOffer& offer) {
-  receive.matched = true;
-  receive.peer = &peer;
-  receive.status.source = source;
-  receive.status.tag = tag;
-  receive.limit = std::min(offer.bytes, receive.payload.bytes);
-  receive.status.bytes = receive.limit;
-  if (offer.bytes > receive.payload.bytes) receive.status.error = static_cast<int>(ErrorClass::truncate);
+  receive.assign(&peer, source, tag, offer.bytes);
   if (receive.limit == 0) {
     send_control(peer, wire::CellKind::share_done, &offer.sender, sizeof offer.sender);
     return finish(receive);

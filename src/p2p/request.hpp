@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -65,6 +66,17 @@ class Request {
   Ref<const Datatype> type;              ///< keeps the payload's datatype alive
   /// For the layer above: the communicator, which it keeps alive, or what a compound operation consists of.
   Ref<RefCounted> owner;
+
+  /// An envelope that announces `bytes` has been assigned to this receive: what follows from it. `from`: null
+  /// where the bytes need no peer any more.
+  void assign(Peer* from, int its_source, int its_tag, std::uint64_t bytes) noexcept {
+    matched = true;
+    peer = from;
+    moved = 0;
+    limit = std::min(bytes, payload.bytes);
+    status = {.source = its_source, .tag = its_tag, .bytes = limit};
+    if (bytes > payload.bytes) status.error = static_cast<int>(ErrorClass::truncate);
+  }
 
   /// What wait and test return for it: success, or truncation and the like.
   [[nodiscard]] int error() const noexcept { return status.error; }

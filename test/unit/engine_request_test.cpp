@@ -171,6 +171,36 @@ TEST_P(EngineRequest, AContextMayGoWhileItsUnreceivedMessagesArrive) {
   });
 }
 
+TEST_P(EngineRequest, ALongMessageIntoNoBytesEndsAtASenderThatHasHeardNothingBefore) {
+  run(2, GetParam(), [&](const Rank& rank) {
+    constexpr std::uint64_t bytes = 1 << 20;
+    if (rank.id() == 0) {
+      EXPECT_EQ(rank.send(1, 1, message(1, bytes)), 0);
+    } else {
+      std::vector<std::byte> nothing;
+      const Status status = rank.receive(0, 1, nothing);
+      EXPECT_EQ(status.error, static_cast<int>(ErrorClass::truncate));
+      EXPECT_EQ(status.bytes, 0U);
+    }
+  });
+}
+
+TEST_P(EngineRequest, AContextMayGoWithALongMessageOfASenderThatHasHeardNothingBefore) {
+  if (GetParam().hosts == 1) GTEST_SKIP() << "on one host it stays the sender's until it is received";
+  run(2, GetParam(), [&](const Rank& rank) {
+    constexpr ContextId gone = 40;
+    const auto data = message(1, 1 << 20);
+    if (rank.id() == 0) {
+      rank.engine.send({1, gone, 0, 3}, Payload::of(data.data(), data.size()));
+    } else {
+      MatchContext* context = &rank.engine.open_context(gone, 2);
+      while (!rank.engine.probe(*context, 0, 3)) {
+      }
+      rank.engine.close_context(*context);
+    }
+  });
+}
+
 TEST_P(EngineRequest, AMessageThatNobodyReceivesDoesNotHoldUpTheEnd) {
   run(2, GetParam(), [&](const Rank& rank) {
     if (rank.id() == 0) {

@@ -59,8 +59,7 @@ class Port {
   /// How others reach this port; opaque, to be published.
   [[nodiscard]] virtual std::span<const std::byte> address() const = 0;
   /// Makes `peer` reachable by what its `address()` said. Does not wait for it. Messages of a peer arrive
-  /// without it; but what `fetch` began can be ended when the peer's host falls silent only with a peer that
-  /// is connected.
+  /// without it; to answer them, by `fetch` or `decline`, it is needed.
   virtual Result<> connect(PeerId peer, std::span<const std::byte> address) = 0;
 
   enum class Progress : std::uint8_t { complete, pending };
@@ -74,7 +73,7 @@ class Port {
   /// Fetches the first `to.size()` bytes of an offer (at most what it offers) into `to`; `fetched(token)`
   /// follows, at the earliest from the next `poll`. Consumes the offer.
   virtual void fetch(OfferId offer, std::span<std::byte> to, Token token) = 0;
-  /// Lets an offer go without its bytes: the send completes.
+  /// Lets an offer go without its bytes: the send completes, if its sender can be told.
   virtual void decline(OfferId offer) = 0;
 
   /// Moves what can be moved; returns how many events were delivered. Never blocks.
@@ -103,6 +102,7 @@ struct Inventory {
   struct Transport {
     std::string name;    ///< "rc_verbs"
     std::string device;  ///< "mlx5_0:1"
+    friend bool operator==(const Transport&, const Transport&) = default;
   };
   std::string library;  ///< with its version
   std::vector<Transport> transports;

@@ -333,9 +333,6 @@ with contextlib.ExitStack() as stack:
             need_network()
             with bad_cable(**faults, seed=1):
                 result = suite.run(over("h1,h2", "-n", 2, PLACES, most), timeout=40)
-                if result.status and "Endpoint timeout" in result.err:
-                    # UCX gives a connection up in one of some 30 runs that lose frames; why has not been found.
-                    result = suite.run(over("h1,h2", "-n", 2, PLACES, most), timeout=40)
                 suite.expect(result)
                 assert result.out.count(" 0 wrong, shares memory with 1 of 2") == 2, result
                 result = suite.run(over("h1,h2", "-n", 2, PROBE, "flood=100000", "exit=0"), timeout=40)

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 namespace isthmus::network {
 namespace {
@@ -33,34 +33,38 @@ std::string_view slashed_word(std::string_view line) {
 
 /// All different TRANSPORT/DEVICE that `read` finds in the lines that have `mark` in them.
 template <class Read>
-std::string transports_in(std::string_view text, std::string_view mark, Read read) {
-  std::vector<std::string> found;
+std::vector<Inventory::Transport> transports_in(std::string_view text, std::string_view mark, Read read) {
+  std::vector<Inventory::Transport> found;
   for (std::size_t at = text.find(mark); at != std::string_view::npos; at = text.find(mark, at + 1)) {
     const std::string_view word = read(slashed_word(text.substr(at, text.find('\n', at) - at)));
     const std::size_t slash = word.find('/');
     if (slash == std::string_view::npos) continue;
-    std::string each = std::string(word.substr(0, slash)) + " on " + std::string(word.substr(slash + 1));
+    Inventory::Transport each{std::string(word.substr(0, slash)), std::string(word.substr(slash + 1))};
     if (std::ranges::find(found, each) == found.end()) found.push_back(std::move(each));
   }
-  std::string all;
-  for (const std::string& each : found)
-    all += (all.empty() ? "" : ", ") + each;
-  return all.empty() ? "unknown" : all;
+  return found;
 }
 
 }  // namespace
 
+std::string to_string(const std::vector<Inventory::Transport>& transports) {
+  std::string all;
+  for (const auto& [name, device] : transports)
+    all += (all.empty() ? "" : ", ") + name + " on " + device;
+  return all.empty() ? "unknown" : all;
+}
+
 // A line for each lane: "lane[N]: 2:TRANSPORT/DEVICE.PATH ..."
 std::string describe_endpoint(ucp_ep_h endpoint) {
   const std::string text = printed([&](std::FILE* stream) { ucp_ep_print_info(endpoint, stream); });
-  return transports_in(text, "lane[", [](std::string_view word) {
+  return to_string(transports_in(text, "lane[", [](std::string_view word) {
     word = word.substr(0, word.rfind('.'));
     return word.substr(word.substr(0, word.find('/')).find(':') + 1);
-  });
+  }));
 }
 
 // A line for each: "resource N : md N dev N flags -- TRANSPORT/DEVICE"
-std::string describe_context(ucp_context_h context) {
+std::vector<Inventory::Transport> transports_of(ucp_context_h context) {
   const std::string text = printed([&](std::FILE* stream) { ucp_context_print_info(context, stream); });
   return transports_in(text, "resource ", [](std::string_view word) { return word; });
 }

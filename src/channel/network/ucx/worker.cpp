@@ -1,8 +1,5 @@
 #include "channel/network/ucx/worker.hpp"
 
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -22,7 +19,8 @@ Error UcxWorker::not_there(const Settings& settings, PeerId ranks) {
   Settings any = settings;
   any.transport = TransportSetting::automatic;
   const auto context = open_context(any, ranks);
-  text += context ? "; there is: " + describe_context(context->get()) : "; there is none for others either";
+  text += context ? "; there is: " + to_string(transports_of(context->get()))
+                  : "; there is none for others either";
   return Error(ErrorClass::other, std::move(text));
 }
 
@@ -42,17 +40,10 @@ Result<UcxWorker::Context> UcxWorker::open_context(const Settings& settings, Pee
   return std::unexpected(ucx_error(ErrorClass::other, "the network cannot be used", status));
 }
 
-Result<std::string> UcxWorker::printed_transports(const Settings& settings) {
+Result<std::vector<Inventory::Transport>> UcxWorker::transports(const Settings& settings) {
   auto context = open_context(settings, 2);
   if (!context) return std::unexpected(std::move(context).error());
-  char* text = nullptr;
-  std::size_t bytes = 0;
-  std::FILE* stream = open_memstream(&text, &bytes);
-  if (!stream) return fail(ErrorClass::no_mem, "no memory for a list of transports");
-  ucp_context_print_info(context->get(), stream);
-  static_cast<void>(std::fclose(stream));
-  const std::unique_ptr<char, void (*)(void*)> release(text, std::free);
-  return std::string(text, bytes);
+  return transports_of(context->get());
 }
 
 Result<UcxWorker> UcxWorker::open(const Settings& settings, Identity self) {

@@ -17,8 +17,8 @@ class UcxWorker {
  public:
   static Result<UcxWorker> open(const Settings& settings, Identity self);
 
-  /// What UCX prints of the transports and devices that it would choose from with `settings`.
-  static Result<std::string> printed_transports(const Settings& settings);
+  /// The transports and devices that UCX would choose from with `settings`.
+  static Result<std::vector<Inventory::Transport>> transports(const Settings& settings);
 
   [[nodiscard]] ucp_worker_h get() const { return worker_.get(); }
   /// A copy of the worker's address.
