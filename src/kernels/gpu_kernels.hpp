@@ -72,7 +72,7 @@ class GpuKernels {
  private:
   class Loaded;
   class RunLists;
-  Result<Loaded*> load(cuda::Device device);
+  Loaded& load();
 
   cuda::PrimaryContexts& contexts_;
   const std::span<const std::byte> image_;
