@@ -3,6 +3,7 @@
 # under: asan
 """The programs of test/gpu check themselves and print nothing when all is right; the emulated driver reports what they leave open."""
 
+import re
 import sys
 
 sys.path.insert(0, "tools/dev")
@@ -15,7 +16,8 @@ EMULATED = BUILT / "test/emulated"
 
 def run(program, ranks, before=(), **settings):
     environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", **settings}
-    command = [PREFIX / "bin/mpiexec", "-n", ranks, *before, PROGRAMS / program]
+    name, *arguments = [program] if isinstance(program, str) else program
+    command = [PREFIX / "bin/mpiexec", "-n", ranks, *before, PROGRAMS / name, *arguments]
     return suite.run(command, env=environment, timeout=120)
 
 
@@ -44,9 +46,65 @@ with suite.case("messages between all kinds of memory, each rank with a GPU that
     one_each = ["sh", "-c", 'CUDA_VISIBLE_DEVICES=$ISTHMUS_RANK exec "$@"', "sh"]
     suite.expect(run("gpu_p2p", 2, one_each))
 
+KERNELS = {"EMULATED_CUDA_TWINS": str(EMULATED / "libemulated_kernels.so")}
+COUNTS = r"collectives with data in GPU memory: (\d+) between GPUs, (\d+) by way"
+
+
+def collectives(ranks, *which, **settings):
+    """How many went between GPUs, and how many by way of the hosts, on the rank that has most of them."""
+    result = run(["gpu_coll", *which], ranks, ISTHMUS_EXPLAIN="1", **settings)
+    suite.expect(result)
+    counted = [tuple(map(int, counts)) for counts in re.findall(COUNTS, result.err)]
+    assert counted, f"explain does not tell of collectives\n{result}"
+    return max(between for between, _ in counted), max(by_host for _, by_host in counted), result
+
+
 for ranks in (1, 2, 3, 5):
     with suite.case(f"collectives at {ranks}"):
-        quiet(run("gpu_coll", ranks))
+        quiet(run("gpu_coll", ranks, **KERNELS))
+
+with suite.case("collectives go between GPUs, reductions too"):
+    # Of the 18 calls of check_all, those with a count for each rank, those in place that move, and scans have stand-ins.
+    between, by_host, _ = collectives(3, **KERNELS)
+    assert between > by_host / 2 > 0, f"{between} between GPUs, {by_host} by way of the host"
+
+with suite.case("collectives of megabytes, handed on from GPU to GPU"):
+    for ranks in (2, 4):
+        quiet(run(["gpu_coll", "long"], ranks, **KERNELS))
+
+with suite.case("collectives without kernels"):
+    between, by_host, _ = collectives(2)
+    assert between > 0, "what only moves data needs none"
+
+with suite.case("collectives with another kind of memory on each rank"):
+    quiet(run(["gpu_coll", "mixed"], 3, **KERNELS))
+
+with suite.case("collectives with one rank that does not use CUDA"):
+    between, by_host, result = collectives(3, "apart", **KERNELS)
+    assert between == 0 < by_host, f"{between} between GPUs, {by_host} by way of the host\n{result}"
+
+with suite.case("collectives on one GPU after the other"):
+    between, _, _ = collectives(2, "moving", **KERNELS)
+    assert between > 0
+
+with suite.case("collectives of several ranks on one GPU"):
+    quiet(run("gpu_coll", 3, EMULATED_CUDA_DEVICES="1", **KERNELS))
+
+with suite.case("collectives where GPUs do not reach each other: all ranks use stand-ins, and say why"):
+    between, by_host, result = collectives(3, EMULATED_CUDA_LINKS="none", **KERNELS)
+    assert between < by_host, f"{between} between GPUs, {by_host} by way of the host"
+    assert "go by way of the host's memory" in result.err, result
+
+with suite.case("collectives where nothing can be exported"):
+    between, by_host, result = collectives(2, EMULATED_CUDA_REFUSE="ipc,vmm,pool", **KERNELS)
+    assert between == 0 < by_host and "go by way of the host's memory" in result.err, result
+
+with suite.case("collectives where the kernel refuses process_vm_*"):
+    between, by_host, result = collectives(2, ISTHMUS_CMA="off", **KERNELS)
+    assert 0 < between < by_host, f"only cudaMalloc memory needs no descriptor\n{result}"
+
+with suite.case("collectives, sleeping"):
+    quiet(run("gpu_coll", 3, ISTHMUS_IDLE="sleep", **KERNELS))
 
 with suite.case("explain tells how GPU memory went"):
     result = run("gpu_p2p", 2, ISTHMUS_EXPLAIN="1")

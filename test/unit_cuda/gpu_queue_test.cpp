@@ -1,0 +1,77 @@
+#include "memory/gpu_queue.hpp"
+
+#include "cuda_fixture.hpp"
+
+namespace isthmus::testing_cuda {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+class GpuQueueTest : public CudaTest {
+ protected:
+  static std::byte* at(cuda::Address address) { return reinterpret_cast<std::byte*>(address); }
+  std::unique_ptr<GpuQueue> make() const {
+    auto made = GpuQueue::make(functions);
+    EXPECT_TRUE(made);
+    return std::move(*made);
+  }
+};
+
+TEST_F(GpuQueueTest, MarksTellHowFarItIs) {
+  const auto queue = make();
+  const cuda::Address from = allocate(2000);
+  const cuda::Address to = allocate(2000);
+  EXPECT_EQ(functions.fill(from, 9, 2000), Status::success);
+  {
+    const Fault slow("MEGABYTES_PER_SECOND", "1", "0");
+    ASSERT_TRUE(queue->copy(at(to), at(from), 1000));
+    const auto first = queue->mark();
+    ASSERT_TRUE(queue->copy(at(to) + 1000, at(from), 1000));
+    const auto second = queue->mark();
+    ASSERT_TRUE(first && second);
+    EXPECT_EQ(*first, 0U);
+    EXPECT_EQ(*second, 1U);
+    EXPECT_EQ(queue->has_passed(*second), false) << "it takes 2 ms";
+    queue->drain();
+    EXPECT_EQ(queue->has_passed(*first), true);
+    EXPECT_EQ(queue->has_passed(*second), true);
+  }
+  EXPECT_THAT(read(to, 2000), Each(9));
+  queue->forget_marks();
+  EXPECT_EQ(queue->mark(), 0U);
+  EXPECT_EQ(functions.free(from), Status::success);
+  EXPECT_EQ(functions.free(to), Status::success);
+}
+
+TEST_F(GpuQueueTest, OneWaitsForAMarkOfAnotherOnTheGpu) {
+  const auto first = make();
+  const auto second = make();
+  const cuda::Address a = allocate(1000);
+  const cuda::Address b = allocate(1000);
+  const cuda::Address c = allocate(1000);
+  EXPECT_EQ(functions.fill(a, 5, 1000), Status::success);
+  EXPECT_EQ(functions.fill(b, 0, 1000), Status::success);
+  {
+    const Fault slow("MEGABYTES_PER_SECOND", "1", "0");
+    ASSERT_TRUE(first->copy(at(b), at(a), 1000));
+    const auto mark = first->mark();
+    ASSERT_TRUE(mark);
+    ASSERT_TRUE(second->wait_for(*first, *mark));
+    ASSERT_TRUE(second->copy(at(c), at(b), 1000));
+    second->drain();
+  }
+  EXPECT_THAT(read(c, 1000), Each(5)) << "it was copied before it had come";
+  for (const cuda::Address address : {a, b, c})
+    EXPECT_EQ(functions.free(address), Status::success);
+}
+
+TEST_F(GpuQueueTest, AFailedCopyNamesItsBytes) {
+  const auto queue = make();
+  const auto copied = queue->copy(reinterpret_cast<std::byte*>(16), reinterpret_cast<std::byte*>(32), 123);
+  ASSERT_FALSE(copied);
+  EXPECT_THAT(copied.error().text(), HasSubstr("copy 123 bytes between GPUs"));
+}
+
+}  // namespace
+}  // namespace isthmus::testing_cuda
