@@ -65,6 +65,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--mpi", action="append", default=[], metavar="KEY=PREFIX",
                         help="another MPI library with support for CUDA: its bin/mpicxx compiles the program (not from a bundle)")
     parser.add_argument("--nccl", type=Path, metavar="FILE", help="libnccl.so.2 (that of PyTorch, or the loader's)")
+    parser.add_argument("--no-nccl", action="store_true", help="leave NCCL out")
     parser.add_argument("--gpus", type=int, metavar="N", help="how many there are (asks nvidia-smi)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured to FILE")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to FILE")
@@ -132,13 +133,15 @@ def launches(points: list[Point]) -> Iterator[tuple[int, str, list[Point]]]:
 def measure(library: Library, arguments: argparse.Namespace, ranks: int, place: str, points: list[Point],
             results: dict[str, Result], facts: dict[str, str]) -> None:
     nccl = ["--nccl", str(arguments.nccl)] if arguments.nccl else []
-    if place:
-        nccl = ["--no-nccl"]  # it knows hosts by their names
+    if place or arguments.no_nccl:  # it knows hosts by their names, and is no measure of what walls cost
+        nccl = ["--no-nccl"]
     command = [str(library.mpiexec), "-n", str(ranks), *PLACES.get(place, ()), str(library.program), "--seconds", str(arguments.seconds),
                "--rounds", str(arguments.rounds), *nccl, *(point.name for point in points)]
     finished = run(command, dict(os.environ), Path.cwd(), LIMIT)
     by_name = {point.name: results[point.key] for point in points}
     for line in parse_lines(finished.output):
+        if "fact" in line and place:
+            continue
         if "fact" in line:
             facts.setdefault(line["fact"] if library.key == "isthmus" else f"{library.key} {line['fact']}", line["text"])
         elif line.get("point") in by_name:
@@ -153,6 +156,7 @@ def measure(library: Library, arguments: argparse.Namespace, ranks: int, place: 
     own = "mpi" if library.key == "isthmus" else library.key
     if finished.timed_out or finished.status != 0:
         words = [text for text in finished.errors.splitlines() if text.strip()]
+        words = [text for text in words if text.startswith("bench_gpu:")] or words
         why = f"no end after {LIMIT} s" if finished.timed_out else f"exit status {finished.status}"
         for point in points:
             result = results[point.key]
