@@ -49,12 +49,6 @@ Result<bool> GpuQueue::has_passed(std::size_t mark) const {
   return cuda::fail(functions_, status, "finish a copy");
 }
 
-Result<> GpuQueue::wait_for(const GpuQueue& other, std::size_t mark) {
-  const Status status = functions_.stream_wait_event(stream_, other.events_[mark], 0);
-  if (status != Status::success) return cuda::fail(functions_, status, "wait for another stream");
-  return {};
-}
-
 void GpuQueue::drain() noexcept {
   functions_.stream_synchronize(stream_);
 }

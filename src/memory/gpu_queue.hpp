@@ -26,8 +26,6 @@ class GpuQueue {
   Result<std::size_t> mark();
   /// Whether everything before a mark is done; fails if the GPU has.
   [[nodiscard]] Result<bool> has_passed(std::size_t mark) const;
-  /// What comes later waits, on the GPU, for a mark of another queue.
-  Result<> wait_for(const GpuQueue& other, std::size_t mark);
   /// Waits until all is done; after an error, because memory must not be freed while it is being copied.
   void drain() noexcept;
   /// Marks begin at 0 again. Nothing may be waiting for one.

@@ -44,28 +44,6 @@ TEST_F(GpuQueueTest, MarksTellHowFarItIs) {
   EXPECT_EQ(functions.free(to), Status::success);
 }
 
-TEST_F(GpuQueueTest, OneWaitsForAMarkOfAnotherOnTheGpu) {
-  const auto first = make();
-  const auto second = make();
-  const cuda::Address a = allocate(1000);
-  const cuda::Address b = allocate(1000);
-  const cuda::Address c = allocate(1000);
-  EXPECT_EQ(functions.fill(a, 5, 1000), Status::success);
-  EXPECT_EQ(functions.fill(b, 0, 1000), Status::success);
-  {
-    const Fault slow("MEGABYTES_PER_SECOND", "1", "0");
-    ASSERT_TRUE(first->copy(at(b), at(a), 1000));
-    const auto mark = first->mark();
-    ASSERT_TRUE(mark);
-    ASSERT_TRUE(second->wait_for(*first, *mark));
-    ASSERT_TRUE(second->copy(at(c), at(b), 1000));
-    second->drain();
-  }
-  EXPECT_THAT(read(c, 1000), Each(5)) << "it was copied before it had come";
-  for (const cuda::Address address : {a, b, c})
-    EXPECT_EQ(functions.free(address), Status::success);
-}
-
 TEST_F(GpuQueueTest, AFailedCopyNamesItsBytes) {
   const auto queue = make();
   const auto copied = queue->copy(reinterpret_cast<std::byte*>(16), reinterpret_cast<std::byte*>(32), 123);

@@ -7,7 +7,7 @@ import re
 import sys
 
 sys.path.insert(0, "tools/dev")
-from suite import BUILT, PREFIX, Suite
+from suite import BUILT, PREFIX, Skip, Suite
 
 suite = Suite("gpu")
 PROGRAMS = BUILT / "test/gpu"
@@ -96,7 +96,7 @@ with suite.case("collectives where GPUs do not reach each other: all ranks use s
     assert "go by way of the host's memory" in result.err, result
 
 with suite.case("collectives where nothing can be exported"):
-    between, by_host, result = collectives(2, EMULATED_CUDA_REFUSE="ipc,vmm,pool", **KERNELS)
+    between, by_host, result = collectives(2, "moving", EMULATED_CUDA_REFUSE="ipc", **KERNELS)
     assert between == 0 < by_host and "go by way of the host's memory" in result.err, result
 
 with suite.case("collectives where the kernel refuses process_vm_*"):
@@ -109,5 +109,47 @@ with suite.case("collectives, sleeping"):
 with suite.case("explain tells how GPU memory went"):
     result = run("gpu_p2p", 2, ISTHMUS_EXPLAIN="1")
     suite.expect(result, err=r"GPU memory, copied by the receiver's GPU +sent [1-9]")
+
+
+def solve(halo, **settings):
+    environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", **settings}
+    command = [PREFIX / "bin/mpiexec", "-n", 2, BUILT / "apps/jacobi3d/jacobi3d", "-n", 24, "-q", *halo]
+    return suite.run(command, env=environment, timeout=60)
+
+
+with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by way of the hosts"):
+    probe = solve(["--gpu"], EMULATED_CUDA_TWINS=str(EMULATED / "libemulated_jacobi.so"))
+    if "built without nvcc" in probe.err:
+        raise Skip("jacobi3d was built without nvcc")
+    both = f"{EMULATED / 'libemulated_jacobi.so'}:{EMULATED / 'libemulated_kernels.so'}"
+    answers = set()
+    for halo in ([], ["--gpu", "--halo", "aware"], ["--gpu", "--halo", "staged"]):
+        result = solve(halo, EMULATED_CUDA_TWINS=both)
+        suite.expect(result, out="correct")
+        answers.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
+    assert len(answers) == 1, answers
+
+with suite.case("jacobi3d says what --gpu and --halo want of each other, and where there is no GPU"):
+    suite.expect(solve(["--halo", "staged"]), status=2, err="need --gpu")
+    suite.expect(solve(["--gpu", "--halo", "pack"]), status=2, err="--gpu takes --halo aware or --halo staged")
+    result = solve(["--gpu"], EMULATED_CUDA_DEVICES="0")
+    suite.expect(result, status=1, err="jacobi3d: (--gpu: |the GPU cannot)")
+
+with suite.case("the benchmark of GPU memory checks contents and reports every way"):
+    points = ["host.8B", "pingpong.8B", "pingpong-vmm.4KiB", "window.4KiB", "window-both.4KiB", "first.4KiB", "vector.1KiB",
+              "pinned-device.4KiB", "pageable-device.4KiB", "allreduce.4KiB", "bcast.4KiB", "allgather.4KiB", "alltoall.4KiB"]  # fmt: skip
+    environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", **KERNELS}
+    program = BUILT / "bench/bench_gpu"
+    result = suite.run([PREFIX / "bin/mpiexec", "-n", 2, program, "--no-nccl", "--seconds", "0.001", "--rounds", 1, *points],
+                       env=environment, timeout=60)  # fmt: skip
+    suite.expect(result)
+    missing = [point for point in points if f'"point": "{point}", "way": "mpi"' not in result.out]
+    assert not missing and "failure" not in result.out, f"nothing of {missing}\n{result}"
+
+with suite.case("./dev bench gpu says what it lacks"):
+    bench = ["python3", "tools/bench/gpu.py"]
+    suite.expect(suite.run([*bench, "--gpus", "0"]), status=1, err="needs two GPUs")
+    suite.expect(suite.run([*bench, "--only", "nonsense"]), status=1, err="no such point")
+    suite.expect(suite.run([*bench, "--list"]), out=r"allreduce.64MiB@4 .* <= 1.11111 x nccl")
 
 suite.finish()
