@@ -10,8 +10,6 @@
 
 namespace isthmus::bench {
 
-using cuda::Status;
-
 namespace {
 
 [[noreturn]] void give_up(const std::string& text) {
@@ -25,32 +23,33 @@ namespace {
 Cuda::Cuda(int rank) {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (!library) give_up("there is no CUDA driver here: libcuda.so.1 was not found");
-#define ISTHMUS_BENCH_LOAD(name, symbol, parameters)                                 \
-  functions_.name = reinterpret_cast<Status(*) parameters>(dlsym(library, #symbol)); \
+  using namespace driver;
+#define ISTHMUS_BENCH_LOAD(name, symbol, parameters)                              \
+  functions_.name = reinterpret_cast<int(*) parameters>(dlsym(library, #symbol)); \
   if (!functions_.name) give_up("the CUDA driver has no " #symbol ": it is older than what this needs");
-  ISTHMUS_CUDA_FUNCTIONS(ISTHMUS_BENCH_LOAD)
+  ISTHMUS_BENCH_DRIVER(ISTHMUS_BENCH_LOAD)
 #undef ISTHMUS_BENCH_LOAD
   demand(functions_.init(0), "cuInit");
   demand(functions_.device_count(&devices_), "cuDeviceGetCount");
   if (devices_ == 0) give_up("there is no GPU here");
-  demand(functions_.device_get(&device_, rank % devices_), "cuDeviceGet");
-  cuda::Context context = nullptr;
-  demand(functions_.primary_retain(&context, device_), "cuDevicePrimaryCtxRetain");
-  demand(functions_.context_set(context), "cuCtxSetCurrent");
-  demand(functions_.stream_create(&stream_, cuda::stream_non_blocking), "cuStreamCreate");
-  demand(functions_.event_create(&event_, cuda::event_disable_timing), "cuEventCreate");
+  device_ = rank % devices_;
+  Context context = nullptr;
+  demand(functions_.retain(&context, device_), "cuDevicePrimaryCtxRetain");
+  demand(functions_.set_context(context), "cuCtxSetCurrent");
+  demand(functions_.stream_create(&stream_, driver::non_blocking_stream), "cuStreamCreate");
+  demand(functions_.event_create(&event_, driver::no_timing), "cuEventCreate");
 }
 
 Cuda::~Cuda() {
   functions_.event_destroy(event_);
   functions_.stream_destroy(stream_);
-  functions_.primary_release(device_);
+  functions_.release(device_);
 }
 
-void Cuda::demand(Status status, const char* what) const {
-  if (status == Status::success) return;
+void Cuda::demand(int status, const char* what) const {
+  if (status == driver::success) return;
   const char* words = nullptr;
-  functions_.error_string(status, &words);
+  functions_.error_text(status, &words);
   give_up(std::string(what) + ": " + (words ? words : "unknown error"));
 }
 
@@ -62,8 +61,8 @@ std::string Cuda::name() const {
 
 void Cuda::poll() const {
   demand(functions_.event_record(event_, stream_), "cuEventRecord");
-  Status status = Status::not_ready;
-  while (status == Status::not_ready)
+  int status = driver::not_ready;
+  while (status == driver::not_ready)
     status = functions_.event_query(event_);
   demand(status, "cuEventQuery");
 }
@@ -77,13 +76,13 @@ Memory::Memory(const Cuda& cuda, Kind kind, std::size_t bytes) : cuda_(cuda), ki
     case Kind::pinned:
       cuda.demand(cuda->host_allocate(&host, bytes, 0), "cuMemHostAlloc");
       std::memset(host, 0, bytes);
-      address_ = reinterpret_cast<cuda::Address>(host);
+      address_ = reinterpret_cast<driver::Address>(host);
       break;
     case Kind::pageable:
       host = std::calloc(bytes, 1);
       if (!host) give_up("no memory");
       std::memset(host, 1, bytes);
-      address_ = reinterpret_cast<cuda::Address>(host);
+      address_ = reinterpret_cast<driver::Address>(host);
       break;
     case Kind::virtual_memory:
       allocate_virtual(bytes);
@@ -110,20 +109,17 @@ Memory::~Memory() {
 }
 
 void Memory::allocate_virtual(std::size_t bytes) {
-  cuda::Device device = 0;
-  cuda_.demand(cuda_->context_device(&device), "cuCtxGetDevice");
-  const cuda::AllocationProperties properties{.handle_types = cuda::HandleType::posix_descriptor,
-                                              .location = {cuda::LocationType::device, device}};
+  driver::PhysicalProperties properties;
+  properties.location.id = cuda_.device();
   std::size_t grain = 0;
-  cuda_.demand(cuda_->granularity(&grain, &properties, cuda::GranularityKind::recommended),
-               "cuMemGetAllocationGranularity");
+  cuda_.demand(cuda_->granularity(&grain, &properties, 1), "cuMemGetAllocationGranularity");
   room_ = (bytes + grain - 1) / grain * grain;
-  cuda::Physical physical = 0;
+  driver::Physical physical = 0;
   cuda_.demand(cuda_->physical_create(&physical, room_, &properties, 0), "cuMemCreate");
   cuda_.demand(cuda_->address_reserve(&address_, room_, 0, 0, 0), "cuMemAddressReserve");
   cuda_.demand(cuda_->map(address_, room_, 0, physical, 0), "cuMemMap");
   cuda_.demand(cuda_->physical_release(physical), "cuMemRelease");
-  const cuda::Access access{.location = properties.location, .flags = cuda::AccessFlags::read_write};
+  const driver::Access access{properties.location};
   cuda_.demand(cuda_->set_access(address_, room_, &access, 1), "cuMemSetAccess");
 }
 
@@ -132,36 +128,36 @@ void Memory::put(const void* from, std::size_t bytes) const {
     std::memcpy(data(), from, bytes);
     return;
   }
-  cuda_.demand(cuda_->copy(address_, reinterpret_cast<cuda::Address>(from), bytes), "cuMemcpy");
-  cuda_.demand(cuda_->context_synchronize(), "cuCtxSynchronize");
+  cuda_.demand(cuda_->copy(address_, reinterpret_cast<driver::Address>(from), bytes), "cuMemcpy");
+  cuda_.demand(cuda_->synchronize(), "cuCtxSynchronize");
 }
 
 void Memory::get(void* to, std::size_t bytes) const {
   if (kind_ == Kind::pageable)
     std::memcpy(to, data(), bytes);
   else
-    cuda_.demand(cuda_->copy(reinterpret_cast<cuda::Address>(to), address_, bytes), "cuMemcpy");
+    cuda_.demand(cuda_->copy(reinterpret_cast<driver::Address>(to), address_, bytes), "cuMemcpy");
 }
 
 PeerMemory::PeerMemory(const Cuda& cuda, const Memory& mine, int peer) : cuda_(cuda) {
-  cuda::IpcMemory handle;
-  cuda::IpcMemory theirs;
-  cuda.demand(cuda->ipc_get_memory(&handle, mine.address()), "cuIpcGetMemHandle");
+  driver::IpcHandle handle;
+  driver::IpcHandle theirs;
+  cuda.demand(cuda->ipc_get(&handle, mine.address()), "cuIpcGetMemHandle");
   MPI_Sendrecv(&handle, sizeof handle, MPI_BYTE, peer, 7, &theirs, sizeof theirs, MPI_BYTE, peer, 7,
                MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  if (cuda->ipc_open_memory(&address_, theirs, cuda::ipc_lazy_peer_access) != Status::success) address_ = 0;
+  if (cuda->ipc_open(&address_, theirs, driver::lazy_peer_access) != driver::success) address_ = 0;
   // Both or none.
   const int opened = address_ != 0 ? 1 : 0;
   int both = 0;
   MPI_Allreduce(&opened, &both, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (both == 0 && address_ != 0) {
-    cuda->ipc_close_memory(address_);
+    cuda->ipc_close(address_);
     address_ = 0;
   }
 }
 
 PeerMemory::~PeerMemory() {
-  if (address_ != 0) cuda_->ipc_close_memory(address_);
+  if (address_ != 0) cuda_->ipc_close(address_);
   MPI_Barrier(MPI_COMM_WORLD);  // before the owner frees it
 }
 

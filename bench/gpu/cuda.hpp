@@ -1,5 +1,4 @@
-// The CUDA driver, loaded by the program itself, and memory of its kinds. Declarations alone come from src/:
-// this builds with any MPI, and needs no toolkit.
+// The CUDA driver, loaded by the program itself, and memory of its kinds.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "memory/cuda_api.hpp"
+#include "gpu/driver.hpp"
 
 namespace isthmus::bench {
 
@@ -21,21 +20,22 @@ class Cuda {
   Cuda& operator=(const Cuda&) = delete;
   ~Cuda();
 
-  const cuda::Functions* operator->() const { return &functions_; }
+  const driver::Functions* operator->() const { return &functions_; }
   // Ends the job with the driver's words where a call has failed.
-  void demand(cuda::Status status, const char* what) const;
+  void demand(int status, const char* what) const;
   std::string name() const;
+  int device() const { return device_; }
   int devices() const { return devices_; }
-  cuda::Stream stream() const { return stream_; }
+  driver::Stream stream() const { return stream_; }
   // Waits for the stream as one does who cannot sleep: an event, asked for until it has passed.
   void poll() const;
 
  private:
-  cuda::Functions functions_{};
+  driver::Functions functions_{};
   int devices_ = 0;
-  cuda::Device device_ = 0;
-  cuda::Stream stream_ = nullptr;
-  cuda::Event event_ = nullptr;
+  int device_ = 0;
+  driver::Stream stream_ = nullptr;
+  driver::Event event_ = nullptr;
 };
 
 enum class Kind { device, pinned, pageable, virtual_memory };
@@ -49,7 +49,7 @@ class Memory {
   ~Memory();
 
   std::byte* data() const { return reinterpret_cast<std::byte*>(address_); }
-  cuda::Address address() const { return address_; }
+  driver::Address address() const { return address_; }
   template <class T>
   void write(const std::vector<T>& values) const {
     put(values.data(), values.size() * sizeof(T));
@@ -68,7 +68,7 @@ class Memory {
 
   const Cuda& cuda_;
   Kind kind_;
-  cuda::Address address_ = 0;
+  driver::Address address_ = 0;
   std::size_t room_ = 0;  // of virtual memory
 };
 
@@ -81,11 +81,11 @@ class PeerMemory {
   PeerMemory& operator=(const PeerMemory&) = delete;
   ~PeerMemory();
   explicit operator bool() const { return address_ != 0; }
-  cuda::Address address() const { return address_; }
+  driver::Address address() const { return address_; }
 
  private:
   const Cuda& cuda_;
-  cuda::Address address_ = 0;
+  driver::Address address_ = 0;
 };
 
 }  // namespace isthmus::bench

@@ -130,7 +130,7 @@ void report_facts(const Cuda& cuda, const Nccl* nccl, const std::string& why) {
   int length = 0;
   int driver = 0;
   MPI_Get_library_version(text, &length);
-  cuda.demand(cuda->driver_version(&driver), "cuDriverGetVersion");
+  cuda.demand(cuda->version(&driver), "cuDriverGetVersion");
   report_fact("library", std::string_view(text, static_cast<std::size_t>(length)));
   report_fact("gpus", std::to_string(cuda.devices()) + " x " + cuda.name());
   report_fact("driver", std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10));

@@ -16,13 +16,13 @@ struct Nccl::Functions {
   const char* (*error)(int status);
   int (*group_start)();
   int (*group_end)();
-  int (*send)(const void* data, std::size_t count, NcclType type, int peer, Communicator, cuda::Stream);
-  int (*receive)(void* data, std::size_t count, NcclType type, int peer, Communicator, cuda::Stream);
+  int (*send)(const void* data, std::size_t count, NcclType type, int peer, Communicator, driver::Stream);
+  int (*receive)(void* data, std::size_t count, NcclType type, int peer, Communicator, driver::Stream);
   int (*all_reduce)(const void* from, void* to, std::size_t count, NcclType, NcclOp, Communicator,
-                    cuda::Stream);
+                    driver::Stream);
   int (*broadcast)(const void* from, void* to, std::size_t count, NcclType, int root, Communicator,
-                   cuda::Stream);
-  int (*all_gather)(const void* from, void* to, std::size_t count, NcclType, Communicator, cuda::Stream);
+                   driver::Stream);
+  int (*all_gather)(const void* from, void* to, std::size_t count, NcclType, Communicator, driver::Stream);
 
   // The first name that is missing, null if none is.
   const char* load(void* library) {

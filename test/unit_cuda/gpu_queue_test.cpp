@@ -46,9 +46,13 @@ TEST_F(GpuQueueTest, MarksTellHowFarItIs) {
 
 TEST_F(GpuQueueTest, AFailedCopyNamesItsBytes) {
   const auto queue = make();
-  const auto copied = queue->copy(reinterpret_cast<std::byte*>(16), reinterpret_cast<std::byte*>(32), 123);
+  const cuda::Address memory = allocate(1000);
+  const cuda::Address gone = allocate(1000);
+  EXPECT_EQ(functions.free(gone), Status::success);
+  const auto copied = queue->copy(at(memory), at(gone), 123);
   ASSERT_FALSE(copied);
   EXPECT_THAT(copied.error().text(), HasSubstr("copy 123 bytes between GPUs"));
+  EXPECT_EQ(functions.free(memory), Status::success);
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ def build(key: str, prefix: Path) -> Library:
     program = source / "build/bench" / key / "bench_gpu"
     program.parent.mkdir(parents=True, exist_ok=True)
     command = [str(prefix / "bin/mpicxx"), "-O2", "-std=c++20", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", f"-I{source / 'bench'}",
-               f"-I{source / 'src'}", *map(str, sorted((source / "bench/gpu").glob("*.cpp"))), "-ldl", "-o", str(program)]
+               *map(str, sorted((source / "bench/gpu").glob("*.cpp"))), "-ldl", "-o", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"--mpi {key}: cannot compile bench_gpu:\n{done.stderr[-2000:]}")
