@@ -55,7 +55,7 @@ void allreduce(const Setting& with, std::string_view point, std::size_t bytes) {
   from.write(mine);
   const auto sum = [&](std::size_t i) {
     return static_cast<float>(ranks) * static_cast<float>(i % 1021) +
-           static_cast<float>(ranks * (ranks - 1) / 2);
+           static_cast<float>(ranks * (ranks - 1)) / 2;
   };
   std::vector<Way> ways{
       {"mpi",

@@ -42,6 +42,7 @@ long Rounds::calibrate(const Way& way) const {
 
 void Rounds::measure(std::string_view point, const Meaning& meaning, const std::vector<Way>& ways) const {
   std::vector<long> operations;
+  operations.reserve(ways.size());
   std::vector<std::vector<double>> seconds(ways.size());
   for (const Way& way : ways)
     operations.push_back(calibrate(way));

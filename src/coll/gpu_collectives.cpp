@@ -22,7 +22,7 @@ bool is_here(GpuMessages* gpu, const GpuPart& part) {
 }
 
 /// Runs `body(team, view)` where all members know that the call can go between their GPUs. `bytes` are the
-/// same on all members; where there are none, nobody asks.
+/// same on all members.
 template <class Body>
 Tried between_gpus(Communicator& comm, const GpuCall& call, Body body) {
   if (comm.is_inter() || comm.size() == 1 || comm.size() > flat_ranks || call.bytes == 0) return std::nullopt;

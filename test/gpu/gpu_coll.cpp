@@ -177,6 +177,39 @@ void check_others(const Gpu* gpu, MemoryKind kind, int count) {
   MPI_Type_free(&strided);
 }
 
+/// In place where only the root can be, and where blocks become shorter.
+void check_in_place(const Gpu* gpu, MemoryKind kind, int count) {
+  const auto all = static_cast<std::size_t>(count) * static_cast<std::size_t>(size);
+  const MPI_Comm comm = MPI_COMM_WORLD;
+  for (const int root : {0, size - 1}) {
+    const bool here = rank == root;
+    check_here(gpu, kind, all, [&](void* b) {
+      if (here)
+        MPI_Gather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, count, MPI_INT, root, comm);
+      else
+        MPI_Gather(b, count, MPI_INT, nullptr, 0, MPI_DATATYPE_NULL, root, comm);
+    });
+    check_here(gpu, kind, all, [&](void* b) {
+      if (here)
+        MPI_Scatter(b, count, MPI_INT, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, root, comm);
+      else
+        MPI_Scatter(nullptr, 0, MPI_DATATYPE_NULL, b, count, MPI_INT, root, comm);
+    });
+    check_here(gpu, kind, all, [&](void* b) {
+      MPI_Reduce(here ? MPI_IN_PLACE : b, here ? b : nullptr, count * size, MPI_INT, MPI_SUM, root, comm);
+    });
+  }
+  // What lies behind the result is not defined: only that is compared.
+  const Ints sent = values(all, 3);
+  Ints wanted = sent;
+  MPI_Reduce_scatter_block(MPI_IN_PLACE, wanted.data(), count, MPI_INT, MPI_SUM, comm);
+  Place buffer(gpu, kind, all * sizeof(int));
+  buffer.write(sent);
+  MPI_Reduce_scatter_block(MPI_IN_PLACE, buffer.data(), count, MPI_INT, MPI_SUM, comm);
+  const Ints got = buffer.read(static_cast<std::size_t>(count));
+  CHECK(std::equal(got.begin(), got.end(), wanted.begin()));
+}
+
 /// Results of floating-point reductions are the same on all ranks, to the bit.
 void check_same_everywhere(const Gpu* gpu, MemoryKind kind, int count) {
   const auto c = static_cast<std::size_t>(count);
@@ -229,6 +262,7 @@ void check_everything(const Gpu* gpu, MemoryKind kind) {
   for (const int count : {0, 1, 100, 20'000})
     check_all(gpu, kind, count);
   check_others(gpu, kind, 300);
+  check_in_place(gpu, kind, 700);
   check_same_everywhere(gpu, kind, 5000);
   check_parts(gpu, kind, 1000);
   check_reuse(gpu, kind, 500);
@@ -252,7 +286,10 @@ int main(int argc, char** argv) {
   } else {
     const Gpu gpu(rank);
     if (which == "apart") check_everything(&gpu, MemoryKind::device);
-    if (which == "long") check_all(&gpu, MemoryKind::device, 3'000'017);
+    if (which == "long") {
+      check_all(&gpu, MemoryKind::device, 3'000'017);
+      check_in_place(&gpu, MemoryKind::device, 700'001);
+    }
     for (std::size_t i = 0; i < kinds && which == "mixed"; ++i)
       check_everything(&gpu, every_kind[(i + static_cast<std::size_t>(rank)) % kinds]);
     for (std::size_t i = 0; i < kinds && which.empty(); ++i)

@@ -151,7 +151,7 @@ class GpuStepper final : public Stepper {
   std::unique_ptr<DeviceDoubles> now_, older_;
   const DeviceDoubles source_, largest_;
   const PinnedDoubles largest_on_host_;
-  const gpu::Kernel sweep_, pack_, unpack_;
+  gpu::Kernel sweep_, pack_, unpack_;
   std::array<int, face_count> neighbours_{};
   std::array<std::optional<FaceBuffers>, face_count> faces_;
 };
