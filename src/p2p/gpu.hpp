@@ -14,6 +14,8 @@
 #include "memory/export.hpp"
 #include "memory/gpu.hpp"
 #include "memory/mapping_cache.hpp"
+#include "p2p/gpu_layouts.hpp"
+#include "p2p/gpu_part.hpp"
 #include "p2p/message.hpp"
 #include "p2p/request.hpp"
 #include "wire/ring.hpp"
@@ -60,8 +62,16 @@ class GpuMessages {
   unsigned poll();
   [[nodiscard]] bool is_busy() const noexcept { return !running_.empty(); }
 
+  /// The kernels of this rank's GPUs.
+  [[nodiscard]] GpuKernels& kernels() noexcept { return layouts_.kernels(); }
   /// Copies between payloads of equal packed size, one or both in GPU memory; waits.
   Result<> copy(const Payload& from, const Payload& to);
+  /// The same; false where neither is in GPU memory, with nothing done.
+  Result<bool> try_copy(const Payload& from, const Payload& to);
+  /// `inout = in OP inout` by a kernel; waits. False, with nothing done, unless both are in the memory of one
+  /// GPU and there is such a kernel.
+  Result<bool> try_reduce(const Op& op, const Datatype& type, const void* in, void* inout,
+                          std::int64_t count);
 
  private:
   /// What is to be done when a copy is over.
@@ -77,10 +87,14 @@ class GpuMessages {
   GpuMessages(Engine& engine, CudaDriver& driver, const cuda::Functions& functions, GpuList gpus,
               const ProcessIdentity& self);
 
-  /// By the copy engine of the GPU that `near`, one side of the copy, lies on.
-  Result<PendingCopy> start_copy(const Buffer& near, const std::vector<CopyPiece>& pieces);
+  CopyEngine& engine_on(cuda::Device device);
+  /// By the GPU that `near`, one side of the copy, lies on.
+  Result<PendingCopy> start_copy(const Buffer& near, const Payload& from, const Payload& to,
+                                 std::uint64_t bytes);
   Request* start_send(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
   void prepare(Request& receive, const Buffer& buffer);
+  /// Puts a message without its gaps in place of that of a send.
+  Result<> pack(GpuPart& part);
   Request* send_by_host(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
   Result<std::shared_ptr<const Mapping>> map(Peer& peer, const wire::GpuExport& from, cuda::Device local);
   void run(Result<PendingCopy> copy, Running running);
@@ -95,6 +109,7 @@ class GpuMessages {
   Classifier classifier_;
   Exporter exporter_;
   MappingCache mappings_;
+  GpuLayouts layouts_;
   std::vector<Running> running_;
   /// Allocations whose descriptor each peer has been offered: it has them open now.
   std::unordered_map<PeerId, std::unordered_set<std::uint64_t>> handed_;
