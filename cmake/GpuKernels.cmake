@@ -2,7 +2,7 @@
 #
 # Has nvcc compile src/kernels/kernels.cu for every GPU that it knows of since Volta, and as PTX for those to come. IMAGE receives the path of
 # the image, TARGETS what it is for; both are empty where there is no nvcc. One is looked for on PATH, in a toolkit's usual place, and among the Python
-# packages that ./dev setup installs into build/venv.
+# packages that ./dev setup installs into build/nvcc.
 
 option(ISTHMUS_KERNELS "Build the kernels for GPUs where there is an nvcc" ON)
 
@@ -17,7 +17,7 @@ function(isthmus_gpu_kernels)
     message(STATUS "No kernels for GPUs: ISTHMUS_KERNELS is off")
     return()
   endif()
-  file(GLOB packaged ${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/nvidia/*/bin)
+  file(GLOB packaged ${PROJECT_SOURCE_DIR}/build/nvcc/lib/python3*/site-packages/nvidia/*/bin)
   # What was found before may have gone with its Python environment.
   if(ISTHMUS_NVCC AND NOT EXISTS "${ISTHMUS_NVCC}")
     unset(ISTHMUS_NVCC CACHE)

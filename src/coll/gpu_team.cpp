@@ -78,6 +78,7 @@ bool GpuTeam::locate(const GpuCall& call, std::array<Buffer, 2>& buffers) {
     auto found = gpu_->find(payload);
     // What is wrong with it, the stand-ins will say.
     if (!found || !*found || payload.type || !(*found)->is_whole()) return false;
+    if ((*found)->is_host_readable()) return false;
     buffers[i] = **found;
     if (device != cuda::no_device && device != buffers[i].device) return false;
     device = buffers[i].device;

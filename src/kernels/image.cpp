@@ -26,12 +26,4 @@ std::span<const std::byte> kernel_image() noexcept {
 #endif
 }
 
-std::string_view kernel_targets() noexcept {
-#ifdef ISTHMUS_KERNEL_TARGETS
-  return ISTHMUS_KERNEL_TARGETS;
-#else
-  return {};
-#endif
-}
-
 }  // namespace isthmus

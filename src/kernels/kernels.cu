@@ -15,10 +15,10 @@ __device__ __forceinline__ Thread this_thread() {
 
 extern "C" {
 
-#define ISTHMUS_KERNEL_(operation, type, operation_name, type_name)                    \
-  __global__ void __launch_bounds__(256)                                               \
+#define ISTHMUS_KERNEL_(operation, type, operation_name, type_name)                          \
+  __global__ void __launch_bounds__(256)                                                     \
       isthmus_##operation_name##_##type_name(const __grid_constant__ ReduceArguments work) { \
-    reduce<type, operation>(work, this_thread());                                      \
+    reduce<type, operation>(work, this_thread());                                            \
   }
 ISTHMUS_REDUCE_KERNELS(ISTHMUS_KERNEL_)
 #undef ISTHMUS_KERNEL_
@@ -27,13 +27,13 @@ __global__ void __launch_bounds__(256) isthmus_copy(const __grid_constant__ Copy
   copy(work, this_thread());
 }
 
-#define ISTHMUS_KERNEL_(type, bytes)                                                                     \
+#define ISTHMUS_KERNEL_(type, bytes)                                                                        \
   __global__ void __launch_bounds__(256) isthmus_move_##bytes(const __grid_constant__ MoveArguments work) { \
-    move<type, false>(work, this_thread());                                                              \
-  }                                                                                                      \
-  __global__ void __launch_bounds__(256)                                                                 \
-      isthmus_move_many_##bytes(const __grid_constant__ MoveArguments work) {                            \
-    move<type, true>(work, this_thread());                                                               \
+    move<type, false>(work, this_thread());                                                                 \
+  }                                                                                                         \
+  __global__ void __launch_bounds__(256)                                                                    \
+      isthmus_move_many_##bytes(const __grid_constant__ MoveArguments work) {                               \
+    move<type, true>(work, this_thread());                                                                  \
   }
 ISTHMUS_MOVE_KERNELS(ISTHMUS_KERNEL_)
 #undef ISTHMUS_KERNEL_

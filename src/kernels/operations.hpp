@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -79,8 +80,8 @@ struct Sum {
 /// formula gives two NaNs although an operand or a partial product is infinite.
 template <class Part>
 ISTHMUS_ANYWHERE Complex<Part> recovered(Complex<Part> product, Complex<Part> a, Complex<Part> b) {
-  const auto is_nan = [](Part x) { return x != x; };
-  const auto is_infinite = [](Part x) { return x - x != x - x && x == x; };
+  const auto is_nan = [](Part x) { return std::isnan(x); };
+  const auto is_infinite = [](Part x) { return std::isinf(x); };
   const auto negative = [](Part x) {
     using Bits = std::conditional_t<sizeof(Part) == 4, std::int32_t, std::int64_t>;
     Bits bits = 0;
@@ -195,13 +196,8 @@ struct BitXor {
 
 /// A value and an index, of MPI_MINLOC and MPI_MAXLOC, `offset` and `extent` bytes apart. What lies between
 /// them is nobody's.
-template <class Value_, class Index_, int offset_, int extent_>
+template <class Value, class Index, int offset, int extent>
 struct Pair {
-  using Value = Value_;
-  using Index = Index_;
-  static constexpr int offset = offset_;
-  static constexpr int extent = extent_;
-
   Value value;
   Index index;
 };

@@ -41,7 +41,7 @@ class KernelCost : public KernelTest {
       const auto copy = engine.start(work);
       EXPECT_TRUE(copy) << copy.error().text();
       if (!copy) return 0;
-      while (copy->is_done() == Result<bool>(false)) {
+      while (!copy->is_done().value_or(true)) {
       }
       const double us =
           std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
