@@ -225,5 +225,9 @@ int main(int count, char** arguments) {
       std::puts(each.name.c_str());
     return 0;
   }
+  if (word == "--list") {
+    std::fputs(list().c_str(), stdout);
+    return 0;
+  }
   return start(&count, &arguments);
 }

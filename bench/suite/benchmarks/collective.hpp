@@ -14,6 +14,8 @@ class Collection {
   Collection(const Job& job, const Collective& collective, std::size_t bytes);
 
   [[nodiscard]] const Arguments& arguments() const { return arguments_; }
+  // "MPI_Allreduce"
+  [[nodiscard]] const std::string& name() const { return name_; }
   void blocking() const { call(collective_.blocking(arguments_), name_.c_str()); }
   // Puts managed memory where the placement says: what is sent before the call, what was received after it.
   void touch_sent() const;

@@ -157,9 +157,8 @@ void blocking(const Job& job, const Collective& collective, std::size_t bytes) {
 void persistent(const Job& job, const Collective& collective, std::size_t bytes) {
   if (collective.persistent == nullptr) fail_without("persistent collectives", "4.0");
   Collection collection(job, collective, bytes);
-  const std::string name = std::string(collective.name) + "_init";
   MPI_Request request = MPI_REQUEST_NULL;
-  call(collective.persistent(collection.arguments(), &request), ("MPI_" + name).c_str());
+  call(collective.persistent(collection.arguments(), &request), (collection.name() + "_init").c_str());
   const auto once = [&request] {
     call(MPI_Start(&request), "MPI_Start");
     call(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
