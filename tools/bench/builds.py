@@ -48,7 +48,9 @@ def command_for(library: Library, folder: Path, source: Path, output: Path) -> l
 
 
 def build_suite(library: Library, folder: Path, build: Path, jobs: int) -> Path:
-    """The program; raises Unavailable with the compiler's words."""
+    """The program; raises Unavailable with the compiler's words. An installation of Isthmus brings its own."""
+    if library.prefix is not None and (ready := library.prefix / "libexec" / "isthmus" / "bench" / PROGRAM).exists():
+        return ready
     target = build / "suite" / library.key
     program, stamp = target / PROGRAM, target / "fingerprint"
     wanted = fingerprint(library, folder)

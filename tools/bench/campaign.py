@@ -151,7 +151,8 @@ class Campaign:
         cores = len(os.sched_getaffinity(0))
         done = self.store.done()
         hopeless = {(record.job, record.library) for record in self.store.records if record.absent or record.failure}
-        todo = [step for step in self.plan.steps() if (step[0], step[1].name, step[2]) not in done and step[2] in self.programs]
+        todo = [(repetition, job, key) for repetition, job, key in self.plan.steps()
+                if (repetition, job.name, key) not in done and (job.name, key) not in hopeless and key in self.programs]
         if done:
             say(f"{len(done)} runs are in {self.store.path} already, {len(todo)} are left")
         progress = Progress([((key, job.name), FIRST_GUESS) for _, job, key in todo])

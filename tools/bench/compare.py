@@ -27,14 +27,14 @@ from processes import adopt_orphans  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 ALIASES = {"openmpi": ("openmpi4", "openmpi5"), "mpich": ("mpich4", "mpich5"), "intel": ("intelmpi",), "impi": ("intelmpi",)}
-# What a campaign measures when no benchmark is named: sizes that tell small, eager, rendezvous and large messages apart.
-CAMPAIGN_SIZES = ("-m", "8,1K,8K,64K,512K,4M")
+# What a campaign measures when no benchmark is named: sizes that tell small, eager, rendezvous and large messages apart; contents checked.
+CAMPAIGN_SIZES = ("-m", "8,1K,8K,64K,512K,4M", "-c")
 
 
 def default_prefix() -> Path:
     """The installation that these scripts are in, else the repository's."""
     installed = HERE.parents[3] if len(HERE.parents) > 3 else HERE
-    return installed if (installed / "bin" / "mpicc").exists() else HERE.parents[1] / "build" / "prefix"
+    return installed if (installed / "libexec" / "isthmus").is_dir() else HERE.parents[1] / "build" / "prefix"
 
 
 def default_build() -> Path:
@@ -92,7 +92,7 @@ def choose_libraries(text: str, build: Path, prefix: Path) -> list[Library]:
         elif word in known:
             chosen.append(known[word])
         elif "/" in word:
-            chosen.append(library_at(Path(word).resolve()))
+            chosen.append(library_at(Path(word).absolute()))
         else:
             raise SystemExit(f"isthmus bench compare: --mpi: '{word}' is no library; there are {', '.join([*known, *ALIASES])}, and folders")
     if not chosen:
@@ -189,6 +189,7 @@ def main(words: list[str]) -> int:
     build = arguments.build.resolve()
     chosen = choose_libraries(arguments.mpi, build, arguments.prefix.resolve())
     adopt_orphans()
+    build.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     programs, unavailable = prepare(chosen, build, not arguments.no_install)
     if not programs:
