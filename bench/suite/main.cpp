@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -101,6 +102,9 @@ void run(const Benchmark& benchmark, const Options& options) {
     throw Stop{status_bad_argument,
                benchmark.name +
                    " does not measure managed memory: latency, bw, bibw and the blocking collectives do"};
+  if (options.faults && !moves)
+    throw Stop{status_bad_argument,
+               "--faults counts page faults of managed memory: name MH or MD as a placement"};
   if (benchmark.group == "collective" && options.placement[0] != options.placement[1])
     throw Stop{status_bad_argument, "all ranks of a collective have the same placement: name one"};
   job.place(benchmark.ranks == Ranks::any ? 0 : side_of(job));
@@ -217,7 +221,7 @@ double seconds_in_init() {
 
 // Before MPI, so that neither a build nor a script needs ranks for it: --names, one a line; --list, with
 // their meanings.
-int main(int count, char** arguments) {
+int main(int count, char** arguments) try {
   using namespace isthmus::bench;
   const std::string_view word = count > 1 ? arguments[1] : "";
   if (word == "--names") {
@@ -230,4 +234,7 @@ int main(int count, char** arguments) {
     return 0;
   }
   return start(&count, &arguments);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "isthmus bench: %s\n", error.what());
+  return 1;
 }

@@ -178,16 +178,19 @@ void windowed(const Job& job, std::size_t bytes, Ways ways, Requests kind) {
   Window window(job, bytes, ways, kind);
   check(job, window, 1);
   const double amount = static_cast<double>(bytes) * job.options().window * (ways == Ways::both ? 2 : 1);
+  Meaning meaning{.quantity = Quantity::megabytes_per_second, .amount = amount};
   Series series;
   if (job.managed()) {
     const double launch = launches_of(job, ways);
-    series = job.measure([&window](long operations) { return window.migrating(operations); });
+    const Job::Run run = [&window](long operations) { return window.migrating(operations); };
+    series = job.measure(run);
+    meaning.extras = job.faults(run);
     for (double& seconds : series.seconds)
       seconds = window_time(seconds, launch);
   } else {
     series = job.measure_loop([&window] { window.transfer(); });
   }
-  job.report(bytes, series, {.quantity = Quantity::megabytes_per_second, .amount = amount});
+  job.report(bytes, series, meaning);
   check(job, window, 2);
 }
 

@@ -39,5 +39,6 @@ std::vector<Benchmark> thread_benchmarks();
 std::vector<Benchmark> one_sided_benchmarks();
 std::vector<Benchmark> collective_benchmarks();
 std::vector<Benchmark> start_benchmarks();
+std::vector<Benchmark> application_benchmarks();
 
 }  // namespace isthmus::bench

@@ -120,23 +120,22 @@ void report_timed(const Job& job, std::size_t bytes, Once once) {
 // time.
 void migrating(const Job& job, const Collection& collection, std::size_t bytes) {
   const double launch = job.launch_overhead(1) / job.ranks();
-  Series series = job.measure(
-      [&collection](long operations) {
-        double seconds = 0;
-        for (long i = 0; i < operations; ++i) {
-          collection.touch_sent();
-          call(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
-          const double start = now_seconds();
-          collection.blocking();
-          collection.touch_received();
-          seconds += now_seconds() - start;
-        }
-        return seconds;
-      },
-      Whose::last);
+  const Job::Run run = [&collection](long operations) {
+    double seconds = 0;
+    for (long i = 0; i < operations; ++i) {
+      collection.touch_sent();
+      call(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+      const double start = now_seconds();
+      collection.blocking();
+      collection.touch_received();
+      seconds += now_seconds() - start;
+    }
+    return seconds;
+  };
+  Series series = job.measure(run, Whose::last);
   for (double& seconds : series.seconds)
     seconds = window_time(seconds, launch);
-  job.report(bytes, series, {});
+  job.report(bytes, series, {.extras = job.faults(run)});
 }
 
 void blocking(const Job& job, const Collective& collective, std::size_t bytes) {

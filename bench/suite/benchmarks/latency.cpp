@@ -71,10 +71,11 @@ void latency(const Job& job, std::size_t bytes) {
   check(job, pair, 1);
   if (job.managed()) {
     const double launch = job.launch_overhead(1);
-    Series series = job.measure([&pair](long operations) { return pair.migrating(operations); });
+    const Job::Run run = [&pair](long operations) { return pair.migrating(operations); };
+    Series series = job.measure(run);
     for (double& seconds : series.seconds)
       seconds = one_way(seconds, 1, launch);
-    job.report(bytes, series, {});
+    job.report(bytes, series, {.extras = job.faults(run)});
   } else {
     job.report(bytes, job.measure_loop([&pair] { pair.exchange(); }), {.share = 0.5});
   }

@@ -205,6 +205,10 @@ constexpr Flag flags[] = {
        if (size) o.memory_limit = *size;
        return std::string(size ? "" : "needs a size, as in 512M");
      }},
+    {"", "--faults", "", Value::none, of(Feature::managed),
+     "columns with page faults of CPU and GPU and bytes that migrated, per operation, of all ranks (needs "
+     "CUPTI)",
+     [](Options& o, const std::string&) { return o.faults = true, std::string(); }},
     {"", "--seconds", "S", Value::needed, 0, "measure each size for about that long (0.1)", take_seconds},
     {"", "--format", "text|json", Value::needed, 0, "a table, or a JSON object a line", take_format},
     {"", "--samples", "", Value::none, 0, "with --format json: every sample",

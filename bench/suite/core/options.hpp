@@ -72,6 +72,7 @@ struct Options {
   WindowKind window_kind = WindowKind::allocate;
   Format format = Format::text;
   bool samples = false;
+  bool faults = false;
   std::size_t memory_limit = std::size_t{512} << 20;
   bool help = false;
 };

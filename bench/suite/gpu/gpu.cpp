@@ -21,7 +21,7 @@ void Gpu::load() {
 #undef ISTHMUS_LOAD
 }
 
-Gpu::Gpu(int local_rank) {
+Gpu::Gpu(int local_rank, bool count_faults) {
   load();
   if (const Status status = driver_.init(0); status != Status::success) {
     const char* text = nullptr;
@@ -29,6 +29,7 @@ Gpu::Gpu(int local_rank) {
     throw Stop{status_absent,
                "there is no GPU here: the CUDA driver says: " + std::string(text != nullptr ? text : "?")};
   }
+  if (count_faults) faults_ = std::make_unique<FaultCounter>();
   int count = 0;
   check(driver_.device_count(&count), "count the GPUs");
   if (count == 0) throw Stop{status_absent, "there is no GPU here: the CUDA driver counts none"};
@@ -37,10 +38,10 @@ Gpu::Gpu(int local_rank) {
   check(driver_.context_set(context_), "use the context of GPU " + std::to_string(device_));
   check(driver_.stream_create(&stream_, cuda::stream_non_blocking), "make a stream");
   check(driver_.module_load(&module_, kernels), "load the kernels");
-  check(driver_.module_function(&touch_, module_, "isthmus_bench_touch"),
-        "find the kernel isthmus_bench_touch");
-  check(driver_.module_function(&nothing_, module_, "isthmus_bench_nothing"),
-        "find the kernel isthmus_bench_nothing");
+  touch_ = kernel("isthmus_bench_touch");
+  nothing_ = kernel("isthmus_bench_nothing");
+  copy_ = kernel("isthmus_bench_copy");
+  stencil_ = kernel("isthmus_bench_stencil");
 }
 
 Gpu::~Gpu() {
@@ -68,19 +69,40 @@ void Gpu::copy_out(cuda::Address from, std::span<std::uint8_t> to) const {
   wait();
 }
 
+cuda::Function Gpu::kernel(const char* name) const {
+  cuda::Function function = nullptr;
+  check(driver_.module_function(&function, module_, name), std::string("find the kernel ") + name);
+  return function;
+}
+
+void Gpu::launch(cuda::Function kernel, std::size_t threads, void** parameters) const {
+  const auto blocks = static_cast<unsigned>((threads + threads_a_block - 1) / threads_a_block);
+  check(driver_.launch(kernel, blocks == 0 ? 1 : blocks, 1, 1, threads_a_block, 1, 1, 0, stream_, parameters,
+                       nullptr),
+        "launch a kernel");
+}
+
 void Gpu::touch(cuda::Address address, std::size_t bytes) const {
   std::uint64_t length = bytes;
   void* parameters[] = {&address, &length};
-  const auto pages = static_cast<unsigned>((bytes + page_bytes - 1) / page_bytes);
-  const unsigned blocks = (pages + threads_a_block - 1) / threads_a_block;
-  check(driver_.launch(touch_, blocks == 0 ? 1 : blocks, 1, 1, threads_a_block, 1, 1, 0, stream_, parameters,
-                       nullptr),
-        "launch the data-migration kernel");
+  launch(touch_, (bytes + page_bytes - 1) / page_bytes, parameters);
 }
 
 void Gpu::nothing() const {
-  check(driver_.launch(nothing_, 1, 1, 1, threads_a_block, 1, 1, 0, stream_, nullptr, nullptr),
-        "launch a kernel");
+  launch(nothing_, threads_a_block, nullptr);
+}
+
+void Gpu::copy_numbers(cuda::Address to, cuda::Address from, std::size_t count) const {
+  std::uint64_t numbers = count;
+  void* parameters[] = {&to, &from, &numbers};
+  launch(copy_, count, parameters);
+}
+
+void Gpu::stencil(cuda::Address to, cuda::Address from, std::size_t columns, std::size_t rows) const {
+  std::uint64_t width = columns;
+  std::uint64_t height = rows;
+  void* parameters[] = {&to, &from, &width, &height};
+  launch(stencil_, columns * rows, parameters);
 }
 
 void Gpu::wait() const {

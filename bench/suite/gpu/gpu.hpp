@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "memory/cuda_api.hpp"
+#include "suite/gpu/faults.hpp"
 
 namespace isthmus::bench {
 
@@ -14,7 +16,7 @@ class Gpu {
  public:
   // `local_rank` picks one of those that the process sees, in turn. Throws a Stop (job/call.hpp) where there
   // is none.
-  explicit Gpu(int local_rank);
+  Gpu(int local_rank, bool count_faults);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
@@ -22,12 +24,17 @@ class Gpu {
   [[nodiscard]] const cuda::Functions& driver() const { return driver_; }
   [[nodiscard]] cuda::Device device() const { return device_; }
   [[nodiscard]] cuda::Stream stream() const { return stream_; }
+  // nullptr where nobody asked to count them
+  [[nodiscard]] FaultCounter* faults() const { return faults_.get(); }
 
   void copy_in(cuda::Address to, std::span<const std::uint8_t> from) const;
   void copy_out(cuda::Address from, std::span<std::uint8_t> to) const;
   // Enqueues the data-migration kernel; `nothing` one that does nothing.
   void touch(cuda::Address address, std::size_t bytes) const;
   void nothing() const;
+  // Enqueues the stencil's kernels: a copy of floats, and one step of a plane with a frame.
+  void copy_numbers(cuda::Address to, cuda::Address from, std::size_t count) const;
+  void stencil(cuda::Address to, cuda::Address from, std::size_t columns, std::size_t rows) const;
   void wait() const;
 
   // Throws a Stop that says what could not be done, and the driver's word for it.
@@ -35,6 +42,8 @@ class Gpu {
 
  private:
   void load();
+  [[nodiscard]] cuda::Function kernel(const char* name) const;
+  void launch(cuda::Function kernel, std::size_t threads, void** parameters) const;
 
   cuda::Functions driver_;
   cuda::Device device_ = 0;
@@ -43,6 +52,9 @@ class Gpu {
   cuda::Module module_ = nullptr;
   cuda::Function touch_ = nullptr;
   cuda::Function nothing_ = nullptr;
+  cuda::Function copy_ = nullptr;
+  cuda::Function stencil_ = nullptr;
+  std::unique_ptr<FaultCounter> faults_;
 };
 
 }  // namespace isthmus::bench

@@ -7,6 +7,7 @@
 
 #include "common/measure.hpp"
 #include "suite/gpu/gpu.hpp"
+#include "suite/gpu/grid.hpp"
 #include "suite/job/call.hpp"
 
 namespace isthmus::bench {
@@ -170,7 +171,8 @@ class ManagedBuffer final : public OnHost {
 
 class GpuMemory final : public Memory {
  public:
-  GpuMemory(Placement placement, int local_rank) : placement_(placement), gpu_(local_rank) {}
+  GpuMemory(Placement placement, int local_rank, bool count_faults)
+      : placement_(placement), gpu_(local_rank, count_faults) {}
 
   std::unique_ptr<Buffer> make(std::size_t bytes) override {
     std::unique_ptr<Buffer> buffer = allocate(std::max<std::size_t>(bytes, 1));
@@ -191,6 +193,19 @@ class GpuMemory final : public Memory {
       if (i >= warm_up) times.push_back(now_seconds() - start);
     }
     return times;
+  }
+
+  std::unique_ptr<Grid> make_grid(const Shape& shape) override {
+    const bool by_cpu = placement_ == Placement::pinned || placement_ == Placement::managed_host;
+    return by_cpu ? make_host_grid(shape) : make_gpu_grid(gpu_, shape);
+  }
+
+  void begin_faults() override {
+    if (FaultCounter* const counter = gpu_.faults()) counter->begin();
+  }
+  Faults end_faults() override {
+    FaultCounter* const counter = gpu_.faults();
+    return counter == nullptr ? Faults{} : counter->end();
   }
 
  private:
@@ -218,8 +233,8 @@ class GpuMemory final : public Memory {
 
 }  // namespace
 
-std::unique_ptr<Memory> make_gpu_memory(Placement placement, int local_rank) {
-  return std::make_unique<GpuMemory>(placement, local_rank);
+std::unique_ptr<Memory> make_gpu_memory(Placement placement, int local_rank, bool count_faults) {
+  return std::make_unique<GpuMemory>(placement, local_rank, count_faults);
 }
 
 }  // namespace isthmus::bench

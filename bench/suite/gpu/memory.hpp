@@ -8,6 +8,6 @@
 
 namespace isthmus::bench {
 
-std::unique_ptr<Memory> make_gpu_memory(Placement placement, int local_rank);
+std::unique_ptr<Memory> make_gpu_memory(Placement placement, int local_rank, bool count_faults);
 
 }  // namespace isthmus::bench

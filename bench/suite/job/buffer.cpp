@@ -71,8 +71,8 @@ std::string Buffer::fault(std::size_t offset, std::size_t bytes, unsigned writer
   return "";
 }
 
-std::unique_ptr<Memory> make_memory(Placement placement, int local_rank) {
-  if (needs_gpu(placement)) return make_gpu_memory(placement, local_rank);
+std::unique_ptr<Memory> make_memory(Placement placement, int local_rank, bool count_faults) {
+  if (needs_gpu(placement)) return make_gpu_memory(placement, local_rank, count_faults);
   return std::make_unique<HostMemory>();
 }
 

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "suite/core/placement.hpp"
+#include "suite/gpu/faults.hpp"
+#include "suite/job/grid.hpp"
 
 namespace isthmus::bench {
 
@@ -63,12 +65,17 @@ class Memory {
 
   // Of at least one byte, all of it touched.
   [[nodiscard]] virtual std::unique_ptr<Buffer> make(std::size_t bytes) = 0;
+  // Computed where the placement's buffers are used.
+  [[nodiscard]] virtual std::unique_ptr<Grid> make_grid(const Shape& shape) { return make_host_grid(shape); }
   // Seconds that launching so many data-migration kernels and waiting for them takes by itself, samples of
   // it; empty where `touch` launches none.
   [[nodiscard]] virtual std::vector<double> launch_times(int /*kernels*/) { return {}; }
+  // Page faults of what is done between the two, where the memory was made to count them; else none.
+  virtual void begin_faults() {}
+  [[nodiscard]] virtual Faults end_faults() { return {}; }
 };
 
 // In this rank's placement; `local_rank` chooses among the GPUs.
-std::unique_ptr<Memory> make_memory(Placement placement, int local_rank);
+std::unique_ptr<Memory> make_memory(Placement placement, int local_rank, bool count_faults);
 
 }  // namespace isthmus::bench

@@ -27,7 +27,7 @@ void Job::place(int side) {
   std::string trouble;
   int status = 0;
   try {
-    memory_ = make_memory(options_.placement.at(static_cast<std::size_t>(side)), local_rank);
+    memory_ = make_memory(options_.placement.at(static_cast<std::size_t>(side)), local_rank, options_.faults);
   } catch (const Stop& stop) {
     trouble = stop.why;
     status = stop.status;
@@ -129,6 +129,23 @@ void Job::combine(Whose whose, std::vector<double>& mine, Series& series) const 
     mine.swap(all);
   }
   series.seconds.insert(series.seconds.end(), mine.begin(), mine.end());
+}
+
+std::vector<Extra> Job::faults(const Run& run) const {
+  if (!options_.faults) return {};
+  constexpr long operations = 20;
+  run(2);
+  call(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+  memory_->begin_faults();
+  run(operations);
+  const Faults mine = memory_->end_faults();
+  const std::array<double, 4> own{mine.cpu, mine.gpu, mine.bytes_to_gpu, mine.bytes_to_host};
+  std::array<double, 4> all{};
+  call(MPI_Reduce(own.data(), all.data(), 4, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD), "MPI_Reduce");
+  return {{"CPU faults", all[0] / operations},
+          {"GPU faults", all[1] / operations},
+          {"B to GPU", all[2] / operations},
+          {"B to host", all[3] / operations}};
 }
 
 void Job::demand(const std::string& fault, int status) const {

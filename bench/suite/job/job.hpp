@@ -28,6 +28,7 @@ class Job {
 
   // Chooses this rank's placement among the two of the options, and finds its GPU where that needs one.
   void place(int side);
+  [[nodiscard]] std::unique_ptr<Grid> grid(const Shape& shape) const { return memory_->make_grid(shape); }
   [[nodiscard]] std::unique_ptr<Buffer> buffer(std::size_t bytes) const { return memory_->make(bytes); }
   // Whether this rank's, or any rank's, buffers are managed memory.
   [[nodiscard]] bool managed() const;
@@ -53,6 +54,10 @@ class Job {
   Series measure_loop(Once once, Whose whose = Whose::leader) const {
     return measure(repeat(once), whose);
   }
+
+  // Columns with the page faults and migrations of one operation of `run`, of all ranks together, where the
+  // user asked for them; collective. Counted apart from the times, because counting costs time.
+  [[nodiscard]] std::vector<Extra> faults(const Run& run) const;
 
   // Ends the job on all ranks where any of them found a fault, wrong contents for example; collective.
   // `fault` is empty where all was right.

@@ -68,7 +68,7 @@ for count in (1, 3):
 with suite.case("what the library lacks is said in one sentence, with a status of its own; all else works"):
     names = suite.run([FOLDER / "isthmus_bench", "--names"]).out.split()
     assert len(names) > 60 and len(set(names)) == len(names), names
-    for name in set(names) - set(POINT_TO_POINT) - set(COLLECTIVES) - {"init"}:
+    for name in set(names) - set(POINT_TO_POINT) - set(COLLECTIVES) - {"init", "stencil"}:
         result = ranks(2, name, *QUICK, *(() if "barrier" in name or name[:3] in ("fop", "cas") else ("-m", "16,64")))
         if result.status != 0:
             suite.expect(result, status=4, err=rf"isthmus bench {name}: Isthmus \S+ does not provide MPI_\w+\n")
@@ -101,6 +101,7 @@ for words, why in (
     (("latency", "-W", "8"), "-W is not for this benchmark"),
     (("latency", "Q"), "'Q' is no placement: there are H, pinned, D"),
     (("bcast", "D", "H"), "all ranks of a collective have the same placement"),
+    (("latency", "--faults"), "--faults counts page faults of managed memory"),
     (("mbw_mr", "MD"), "does not measure managed memory"),
     (("allreduce", "-m", "3:3"), "needs multiples of 4 bytes"),
     (("isthmus_bench", "latencies"), "there is no benchmark 'latencies'"),
@@ -129,12 +130,27 @@ for first, second in (("D", "D"), ("H", "D"), ("pinned", "VMM"), ("POOL", "H"), 
             assert sizes_in(result) == ["8", "16384"], str(result)
             assert ("launch overhead" in result.out) == ("MD" in (first, second)), str(result)
 
+with suite.case("the stencil comes to what one rank computes, on the host and on the emulated GPU"):
+    for places in (("H", "H"), ("D", "D"), ("MD", "MD"), ("MH", "VMM"), ("POOL", "pinned")):
+        result = suite.expect(ranks(2, "stencil", "-m", "64,4K", *QUICK, *places, env=GPU))
+        assert sizes_in(result) == ["64", "4096"] and "Predicted (us)" in result.out, str(result)
+
 with suite.case("collectives on GPU memory, on the emulated driver"):
     for name, place in (("bcast", "D"), ("bcast", "MD"), ("allreduce", "D"), ("alltoall", "MH")):
         assert sizes_in(suite.expect(ranks(2, name, "-m", "8,16K", *QUICK, place, env=GPU))) == ["8", "16384"]
 
 with suite.case("a driver without devices is no GPU"):
     suite.expect(ranks(2, "latency", "D", env={**GPU, "EMULATED_CUDA_DEVICES": "0"}), status=4, err="there is no GPU here")
+
+with suite.case("--faults: what CUPTI counts, per operation, of both ranks"):
+    faults = {**GPU, "LD_LIBRARY_PATH": f"{EMULATED}/cupti:{GPU['LD_LIBRARY_PATH']}"}
+    for name in ("latency", "bw", "bcast"):
+        window = ("-W", "2") if name == "bw" else ()
+        result = suite.expect(ranks(2, name, "-m", "4096:4096", "-i", "5", "-x", "0", "--faults", "--format", "json", *window, "MD", env=faults))
+        line = next(json.loads(text) for text in result.out.splitlines() if '"size"' in text)
+        counted = {key: line["extras"][key] for key in ("CPU faults", "GPU faults", "B to GPU", "B to host")}
+        assert counted == {"CPU faults": 4, "GPU faults": 10, "B to GPU": 8192, "B to host": 4096}, counted
+    suite.expect(ranks(2, "latency", "--faults", "MD", env=GPU), status=4, err=r"--faults needs CUPTI, which is not found|--faults: cannot \w.* CUPTI says")
 
 with suite.case("isthmus bench finds mpiexec and the benchmark by itself"):
     assert sizes_in(suite.expect(suite.run([ISTHMUS, "bench", "osu_latency", "-m", "8:8", *QUICK]))) == ["8"]
