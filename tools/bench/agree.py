@@ -43,18 +43,21 @@ def main(words: list[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
     parser.add_argument("--repetitions", type=int, default=9, metavar="N")
     parser.add_argument("--sizes", default="8,64,512,4096,32768,262144,2097152", metavar="BYTES,...")
+    parser.add_argument("--prefix", type=Path, default=ROOT / "build" / "prefix", metavar="FOLDER", help="where Isthmus is installed")
+    parser.add_argument("--loop", type=Path, metavar="PROGRAM", help="bench/bare/loop.c, already built")
     arguments = parser.parse_args(words)
-    isthmus = next(library for library in libraries(ROOT / "build", ROOT / "build" / "prefix") if library.key == "isthmus")
-    loop = ROOT / "build" / "bench" / "bare_loop"
-    loop.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([isthmus.expand(isthmus.mpicc), "-O2", str(ROOT / "bench/bare/loop.c"), "-o", str(loop)], check=True)
+    isthmus = next(library for library in libraries(ROOT / "build", arguments.prefix) if library.key == "isthmus")
+    loop = arguments.loop or ROOT / "build" / "bench" / "bare_loop"
+    if arguments.loop is None:
+        loop.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([isthmus.expand(isthmus.mpicc), "-O2", str(ROOT / "bench/bare/loop.c"), "-o", str(loop)], check=True)
     program = isthmus.prefix / "libexec" / "isthmus" / "bench" / "isthmus_bench"
     launch = [isthmus.expand(isthmus.mpiexec), *isthmus.one_rank_a_core, "-n", "2"]
     print(f"{'':10} {'bytes':>8} {'bare, us':>10} {'suite, us':>10} {'difference':>10}")
     for name in arguments.names or BENCHMARKS:
         for size in (int(word) for word in arguments.sizes.split(",")):
             guess = suite(launch, program, name, size)
-            iterations = max(3, int(30e3 / guess / (2 if name == "latency" else 1)))
+            iterations = max(2, int(2e3 / guess / (2 if name == "latency" else 1)))
             loops, suites = [], []
             for _ in range(arguments.repetitions):
                 loops.append(bare(launch, loop, name, size, iterations))

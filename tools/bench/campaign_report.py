@@ -59,6 +59,9 @@ def find(plan: Plan, titles: dict[str, str], facts: dict[str, object], records: 
         if "library" in record.facts:
             versions.setdefault(record.library, str(record.facts["library"]))
         for row in record.rows:
+            if not row.get("resolved", True):
+                notes[f"{titles[record.library]}, {record.job}, {row.get('size')} B: no longer than the launch overhead: cannot be told"] = None
+                continue
             point = figures.setdefault((record.job, row.get("size")), {})
             point.setdefault(record.library, {})[record.repetition] = row
         for note in record.notes:

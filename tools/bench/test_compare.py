@@ -154,6 +154,12 @@ class Reports(unittest.TestCase):
         self.assertIn("Second: everything: absent: no mpicxx", as_text(findings))
         self.assertRegex(as_text(findings), r"8\s+1\.01\d*\s+absent")
 
+    def test_what_is_no_longer_than_the_launch_overhead_has_no_figure(self):
+        lost = Record("a", "latency", 0, 1.0, [{**row(8, -0.3), "resolved": False}, row(64, 2.0)])
+        findings = find(PLAN, TITLES, {}, [lost], {})
+        self.assertEqual([point.size for point in findings.points], [64])
+        self.assertIn("First, latency, 8 B: no longer than the launch overhead", as_text(findings))
+
     def test_csv_has_a_line_for_each_run(self):
         lines = as_csv(self.findings).splitlines()
         self.assertEqual(len(lines), 1 + 12)

@@ -135,6 +135,7 @@ void Output::text_row(std::size_t bytes, const Series& series, const Meaning& me
     print_column(std::to_string(series.operations));
   }
   if (!series.settled) std::printf("  # the times had not settled after the warm-up");
+  if (!series.resolved()) std::printf("  # no longer than the launch overhead: cannot be told");
   if (series.late > 0) std::printf("  # %ld operations left out: a rank came late to them", series.late);
   std::printf("\n");
 }
@@ -151,11 +152,11 @@ void Output::json_row(std::size_t bytes, const Series& series, const Meaning& me
       "\"unit\": \"%s\", \"less_is_better\": %s, \"value\": %.6g, \"mean\": %.6g, \"least\": %.6g, "
       "\"greatest\": %.6g, "
       "\"low\": %.6g, \"high\": %.6g, \"confidence\": %.4g, \"samples\": %zu, \"operations\": %ld, "
-      "\"settled\": %s, \"late\": %ld",
+      "\"settled\": %s, \"resolved\": %s, \"late\": %ld",
       std::string(unit.name).c_str(), unit.less_is_better ? "true" : "false", summary.median, summary.mean,
       summary.minimum, summary.maximum, summary.interval.low, summary.interval.high,
       summary.interval.confidence, summary.count, series.operations, series.settled ? "true" : "false",
-      series.late);
+      series.resolved() ? "true" : "false", series.late);
   for (const int percentile : {10, 25, 75, 90, 99})
     std::printf(", \"p%d\": %.6g", percentile, quantile(sorted, percentile / 100.0));
   for (const int percentile : options_.percentiles)

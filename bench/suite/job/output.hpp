@@ -19,7 +19,9 @@ struct Series {
   long operations = 0;  // all of them
   long operations_a_sample = 1;
   bool settled = true;  // the warm-up converged
-  long late = 0;        // operations that did not count, because a rank came late to them
+  // What is left of the times after the launch overhead was subtracted is more than nothing.
+  [[nodiscard]] bool resolved() const { return seconds.empty() || summarise(seconds).median > 0; }
+  long late = 0;  // operations that did not count, because a rank came late to them
 };
 
 enum class Quantity : std::uint8_t {
