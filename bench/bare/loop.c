@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { window = 64, chunks = 25 };
+enum { window = 64, chunks = 501 };
 
 static int rank;
 

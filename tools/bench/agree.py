@@ -57,7 +57,7 @@ def main(words: list[str]) -> int:
     for name in arguments.names or BENCHMARKS:
         for size in (int(word) for word in arguments.sizes.split(",")):
             guess = suite(launch, program, name, size)
-            iterations = max(2, int(2e3 / guess / (2 if name == "latency" else 1)))
+            iterations = max(1, int(100 / guess / (2 if name == "latency" else 1)))
             loops, suites = [], []
             for _ in range(arguments.repetitions):
                 loops.append(bare(launch, loop, name, size, iterations))
