@@ -53,6 +53,8 @@ GpuMessages::GpuMessages(Engine& engine, CudaDriver& driver, const cuda::Functio
 GpuMessages::~GpuMessages() {
   while (!running_.empty())
     poll();
+  for (GpuDependent* dependent : dependents_)
+    dependent->release();
 }
 
 Result<std::optional<Buffer>> GpuMessages::find(const Payload& payload) {
@@ -289,6 +291,20 @@ Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::
     descriptor = std::move(*fetched);
   }
   return mappings_.open(from.memory, local, descriptor.get());
+}
+
+// --- for collectives
+
+Result<GpuMessages::Opened> GpuMessages::open(PeerId peer, const wire::GpuExport& from, cuda::Device local) {
+  if (from.memory.exporter == self_.nonce)
+    return Opened{.mapping = {}, .base = reinterpret_cast<std::byte*>(from.memory.base)};
+  auto mapping = map(engine_.peer(peer), from, local);
+  if (!mapping) return std::unexpected(std::move(mapping).error());
+  return Opened{.mapping = *mapping, .base = (*mapping)->base()};
+}
+
+void GpuMessages::note(PeerId peer, const Error& why) {
+  engine_.note_gpu_reason(engine_.peer(peer), why, true);
 }
 
 // --- copies under way
