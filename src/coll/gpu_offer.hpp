@@ -16,7 +16,7 @@ struct GpuSide {
 
   std::uint64_t offset = 0;   ///< in the allocation
   std::uint8_t entry = none;  ///< of the owner's allocations, as it counts them
-  bool fresh = false;         ///< named in this step: its `wire::GpuExport` lies in the owner's slot
+  std::uint8_t fresh = 0;     ///< 1: named in this step: its `wire::GpuExport` lies in the owner's slot
   std::uint16_t reserved = 0;
   std::uint32_t reserved_too = 0;
 };
@@ -24,13 +24,14 @@ struct GpuSide {
 /// What a member puts in its line.
 struct GpuOffer {
   GpuSide send, receive;
-  bool takes_part = false;  ///< its buffers are in the memory of a GPU, without gaps, and can be exported
-  bool forgets = false;     ///< it copies by another GPU than before: all that was named is void
-  bool has_kernels = false;
-  bool in_place = false;
+  // Each 1 or 0.
+  std::uint8_t takes_part = 0;  ///< its buffers are in the memory of a GPU, without gaps, and can be exported
+  std::uint8_t forgets = 0;     ///< it copies by another GPU than before: all that was named is void
+  std::uint8_t has_kernels = 0;
+  std::uint8_t in_place = 0;
   std::uint32_t reserved = 0;
 };
-static_assert(sizeof(GpuOffer) <= Line::capacity);
+static_assert(sizeof(GpuOffer) == 40 && sizeof(GpuOffer) <= Line::capacity);
 
 /// The exports of what is fresh, in the member's slot.
 struct GpuFresh {

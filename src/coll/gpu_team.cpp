@@ -103,29 +103,29 @@ Result<> GpuTeam::name(const Buffer& buffer, GpuSide& side, wire::GpuExport& fre
     fresh.descriptor = descriptor.get();
   }
   side.entry = table.pick(buffer);
-  side.fresh = true;
+  side.fresh = 1;
   table.name(side.entry, *offer).here = buffer.base;
   return {};
 }
 
 GpuTeam::Said GpuTeam::prepare(const GpuCall& call) {
   Said said;
-  said.offer.in_place = call.in_place;
+  said.offer.in_place = call.in_place ? 1 : 0;
   std::array<Buffer, 2> buffers;
   if (!locate(call, buffers)) return said;
   const cuda::Device device = buffers[0].bytes != 0 ? buffers[0].device : buffers[1].device;
   if (device_ != device && device_ != cuda::no_device) {
-    said.offer.forgets = true;
+    said.offer.forgets = 1;
     return said;
   }
   if (std::exchange(device_, device) != device) has_kernels_ = gpu_->kernels().trouble(device).empty();
-  said.offer.has_kernels = has_kernels_;
+  said.offer.has_kernels = has_kernels_ ? 1 : 0;
   Result<> named;
   if (call.send.offered) named = name(buffers[0], said.offer.send, said.fresh.send, said.descriptors[0]);
   if (named && call.receive.offered)
     named = name(buffers[1], said.offer.receive, said.fresh.receive, said.descriptors[1]);
   if (!named) gpu_->note(team_.peer(team_.rank()), named.error());
-  said.offer.takes_part = named.has_value();
+  said.offer.takes_part = named ? 1 : 0;
   return said;
 }
 
@@ -135,18 +135,18 @@ Result<GpuTeam::Heard> GpuTeam::exchange(const GpuCall& call, const Said& said) 
   Heard heard;
   Step step(team_, call.collective, call.root, call.bytes);
   put(step.room(sizeof said.offer), said.offer);
-  if (said.offer.send.fresh || said.offer.receive.fresh) put(step.room(slot_bytes), said.fresh);
+  if (said.offer.send.fresh != 0 || said.offer.receive.fresh != 0) put(step.room(slot_bytes), said.fresh);
   ISTHMUS_TRY(step.exchange());
   for (int i = 0; i < team_.size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     GpuOffer& offer = heard.offers[at];
     offer = get<GpuOffer>(step.heard(i, sizeof offer));
-    if (offer.send.fresh || offer.receive.fresh) {
+    if (offer.send.fresh != 0 || offer.receive.fresh != 0) {
       heard.fresh[at] = get<GpuFresh>(step.heard(i, slot_bytes));
       heard.any_fresh = true;
     }
-    heard.all_take_part = heard.all_take_part && offer.takes_part;
-    heard.any_forgets = heard.any_forgets || offer.forgets;
+    heard.all_take_part = heard.all_take_part && offer.takes_part != 0;
+    heard.any_forgets = heard.any_forgets || offer.forgets != 0;
   }
   return heard;
 }
@@ -169,9 +169,10 @@ GpuVerdict GpuTeam::open_fresh(const Heard& heard) {
     if (i == team_.rank()) continue;
     const auto at = static_cast<std::size_t>(i);
     const GpuOffer& offer = heard.offers[at];
-    if (offer.send.fresh && is_named(offer.send) && !open(i, offer.send, heard.fresh[at].send))
+    if (offer.send.fresh != 0 && is_named(offer.send) && !open(i, offer.send, heard.fresh[at].send))
       verdict.refused_send |= 1U << at;
-    if (offer.receive.fresh && is_named(offer.receive) && !open(i, offer.receive, heard.fresh[at].receive))
+    if (offer.receive.fresh != 0 && is_named(offer.receive) &&
+        !open(i, offer.receive, heard.fresh[at].receive))
       verdict.refused_receive |= 1U << at;
   }
   return verdict;
@@ -215,11 +216,11 @@ Result<std::byte*> GpuTeam::place_of(int rank, const GpuSide& side, std::uint64_
 void GpuTeam::give_up(const Said& said, const Heard& heard) {
   // The others have not opened it.
   for (const GpuSide* side : {&said.offer.send, &said.offer.receive})
-    if (side->fresh) tables_[static_cast<std::size_t>(team_.rank())].drop(side->entry);
+    if (side->fresh != 0) tables_[static_cast<std::size_t>(team_.rank())].drop(side->entry);
   if (!heard.any_forgets) return;
   for (GpuTable& table : tables_)
     table.clear();
-  if (!said.offer.forgets) return;
+  if (said.offer.forgets == 0) return;
   drop_queues();
   device_ = cuda::no_device;
 }
@@ -240,8 +241,8 @@ Result<std::optional<GpuView>> GpuTeam::begin(const GpuCall& call) {
   for (int i = 0; i < team_.size(); ++i) {
     const GpuOffer& offer = heard->offers[static_cast<std::size_t>(i)];
     if (is_refused(i, offer.send) || is_refused(i, offer.receive)) return std::nullopt;
-    view.has_kernels = view.has_kernels && offer.has_kernels;
-    view.in_place = view.in_place || offer.in_place;
+    view.has_kernels = view.has_kernels && offer.has_kernels != 0;
+    view.in_place = view.in_place || offer.in_place != 0;
   }
   if (call.needs_kernels && !view.has_kernels) return std::nullopt;
   return view;

@@ -293,20 +293,6 @@ Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::
   return mappings_.open(from.memory, local, descriptor.get());
 }
 
-// --- for collectives
-
-Result<GpuMessages::Opened> GpuMessages::open(PeerId peer, const wire::GpuExport& from, cuda::Device local) {
-  if (from.memory.exporter == self_.nonce)
-    return Opened{.mapping = {}, .base = reinterpret_cast<std::byte*>(from.memory.base)};
-  auto mapping = map(engine_.peer(peer), from, local);
-  if (!mapping) return std::unexpected(std::move(mapping).error());
-  return Opened{.mapping = *mapping, .base = (*mapping)->base()};
-}
-
-void GpuMessages::note(PeerId peer, const Error& why) {
-  engine_.note_gpu_reason(engine_.peer(peer), why, true);
-}
-
 // --- copies under way
 
 bool GpuMessages::may_finish(Request& request) {
