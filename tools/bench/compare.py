@@ -53,8 +53,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--mpi", default="isthmus,openmpi,mpich", metavar="LIBRARY,...",
                         help="isthmus, openmpi, openmpi4, openmpi5, mpich, mpich4, mpich5, intelmpi, or a folder with bin/mpicxx and bin/mpiexec; "
                              "all: every one of them. Ratios are those of the first to the others (isthmus,openmpi,mpich)")
-    parser.add_argument("--repetitions", type=int, default=5, metavar="N", help="runs of each benchmark with each library (5)")
-    parser.add_argument("--seconds", type=float, default=0.05, metavar="S", help="how long each size is measured in a run (0.05)")
+    parser.add_argument("--repetitions", type=int, metavar="N", help="runs of each benchmark with each library (5; a whole campaign: 3)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="how long each size is measured in a run (0.05; a whole campaign: 0.02)")
     parser.add_argument("--limit", type=float, default=300, metavar="S", help="seconds after which a run is ended (300)")
     parser.add_argument("--output", type=Path, default=Path("isthmus-bench"), metavar="FOLDER", help="where results go (isthmus-bench)")
     parser.add_argument("--plot", action="store_true", help="draw the curves: FOLDER/*.png and *.svg (needs matplotlib)")
@@ -65,6 +65,10 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     own, options = (words[: words.index("--")], words[words.index("--") + 1:]) if "--" in words else (words, [])
     arguments = parser.parse_args(own)
     arguments.options = tuple(options)
+    if arguments.repetitions is None:
+        arguments.repetitions = 5 if arguments.names else 3
+    if arguments.seconds is None:
+        arguments.seconds = 0.05 if arguments.names else 0.02
     if arguments.repetitions < 1:
         parser.error("--repetitions must be at least 1")
     if not arguments.seconds > 0 or not arguments.limit > 0:
