@@ -51,7 +51,7 @@ def build_suite(library: Library, folder: Path, build: Path, jobs: int) -> Path:
     """The program; raises Unavailable with the compiler's words. An installation of Isthmus brings its own."""
     if library.prefix is not None and (ready := library.prefix / "libexec" / "isthmus" / "bench" / PROGRAM).exists():
         return ready
-    target = build / "suite" / library.key
+    target = build / "suite" / library.key.partition(":")[0]
     program, stamp = target / PROGRAM, target / "fingerprint"
     wanted = fingerprint(library, folder)
     if program.exists() and stamp.exists() and stamp.read_text() == wanted:

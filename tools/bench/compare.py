@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -52,9 +53,9 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
                         help="benchmarks, with 2 ranks or so many; without any: a whole campaign over the host's memory")
     parser.add_argument("--mpi", default="isthmus,openmpi,mpich", metavar="LIBRARY,...",
                         help="isthmus, openmpi, openmpi4, openmpi5, mpich, mpich4, mpich5, intelmpi, or a folder with bin/mpicxx and bin/mpiexec; "
-                             "all: every one of them. Ratios are those of the first to the others (isthmus,openmpi,mpich)")
-    parser.add_argument("--repetitions", type=int, default=5, metavar="N", help="runs of each benchmark with each library (5)")
-    parser.add_argument("--seconds", type=float, default=0.05, metavar="S", help="how long each size is measured in a run (0.05)")
+                             "all: every one of them; LIBRARY:NAME=VALUE: with that variable set, to compare paths. Ratios are those of the first to the others (isthmus,openmpi,mpich)")
+    parser.add_argument("--repetitions", type=int, metavar="N", help="runs of each benchmark with each library (5; a whole campaign: 3)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="how long each size is measured in a run (0.05; a whole campaign: 0.02)")
     parser.add_argument("--limit", type=float, default=300, metavar="S", help="seconds after which a run is ended (300)")
     parser.add_argument("--output", type=Path, default=Path("isthmus-bench"), metavar="FOLDER", help="where results go (isthmus-bench)")
     parser.add_argument("--plot", action="store_true", help="draw the curves: FOLDER/*.png and *.svg (needs matplotlib)")
@@ -65,6 +66,10 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     own, options = (words[: words.index("--")], words[words.index("--") + 1:]) if "--" in words else (words, [])
     arguments = parser.parse_args(own)
     arguments.options = tuple(options)
+    if arguments.repetitions is None:
+        arguments.repetitions = 5 if arguments.names else 3
+    if arguments.seconds is None:
+        arguments.seconds = 0.05 if arguments.names else 0.02
     if arguments.repetitions < 1:
         parser.error("--repetitions must be at least 1")
     if not arguments.seconds > 0 or not arguments.limit > 0:
@@ -80,10 +85,23 @@ def library_at(folder: Path) -> Library:
                    one_rank_a_core=known.one_rank_a_core, crowded=known.crowded, environment=known.environment, prefix=folder)
 
 
+def with_variables(library: Library, variables: list[str]) -> Library:
+    """The same library on another path: "ISTHMUS_CMA=off" is set for its ranks."""
+    if not variables:
+        return library
+    pairs = [word.partition("=") for word in variables]
+    if wrong := [word for word, (name, equals, _) in zip(variables, pairs) if not name or not equals]:
+        raise SystemExit(f"isthmus bench compare: --mpi: '{wrong[0]}' is no NAME=VALUE")
+    environment = {**library.environment, **{name: value for name, _, value in pairs}}
+    return replace(library, key=":".join([library.key, *variables]), title=f"{library.title}, {' '.join(variables)}", environment=environment)
+
+
 def choose_libraries(text: str, build: Path, prefix: Path) -> list[Library]:
     known = {library.key: library for library in libraries(build, prefix)}
     chosen: list[Library] = []
-    for word in [word for word in text.split(",") if word]:
+    for whole in [word for word in text.split(",") if word]:
+        word, *variables = whole.split(":")
+        before = len(chosen)
         if word == "all":
             chosen += known.values()
         elif word in ALIASES:
@@ -95,6 +113,7 @@ def choose_libraries(text: str, build: Path, prefix: Path) -> list[Library]:
             chosen.append(library_at(Path(word).absolute()))
         else:
             raise SystemExit(f"isthmus bench compare: --mpi: '{word}' is no library; there are {', '.join([*known, *ALIASES])}, and folders")
+        chosen[before:] = [with_variables(library, variables) for library in chosen[before:]]
     if not chosen:
         raise SystemExit("isthmus bench compare: --mpi names no library")
     return list({library.key: library for library in chosen}.values())

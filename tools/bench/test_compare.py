@@ -198,6 +198,13 @@ class Arguments(unittest.TestCase):
         self.refuses("'lam' is no library", lambda: compare.choose_libraries("lam", Path("/b"), Path("/p")))
         self.refuses("names no library", lambda: compare.choose_libraries(",", Path("/b"), Path("/p")))
 
+    def test_one_library_on_two_paths(self):
+        first, second = compare.choose_libraries("isthmus,isthmus:ISTHMUS_CMA=off", Path("/b"), Path("/p"))
+        self.assertEqual((first.key, second.key), ("isthmus", "isthmus:ISTHMUS_CMA=off"))
+        self.assertNotIn("ISTHMUS_CMA", first.run_environment())
+        self.assertEqual(second.run_environment()["ISTHMUS_CMA"], "off")
+        self.refuses("'ISTHMUS_CMA' is no NAME=VALUE", lambda: compare.choose_libraries("isthmus:ISTHMUS_CMA", Path("/b"), Path("/p")))
+
     def test_numbers_that_make_no_sense(self):
         self.refuses("at least 1", lambda: compare.parse_arguments(["--repetitions", "0"]))
         self.refuses("above 0", lambda: compare.parse_arguments(["--seconds", "nan"]))

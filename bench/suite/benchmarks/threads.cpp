@@ -1,5 +1,6 @@
 // Several threads of each rank at once: latency_mt.
 
+#include <algorithm>
 #include <barrier>
 #include <mutex>
 #include <optional>
@@ -108,12 +109,14 @@ class Threads {
 };
 
 void threaded_latency(const Job& job, std::size_t bytes) {
-  // Threads need some time to wake up: a sample of fewer messages would measure that they do not run at once.
-  constexpr long least = 64;
   Threads threads(job, bytes);
   check(job, threads, 1);
-  Series series =
-      job.measure([&threads](long operations) { return threads.run(operations * least) / least; });
+  // Threads need some time to wake up: a sample of less than 1 ms would measure that they do not run at once.
+  const long least =
+      Job::agree(std::clamp(static_cast<long>(1e-3 / std::max(threads.run(1), 1e-9)), 1L, 64L));
+  Series series = job.measure([&threads, least](long operations) {
+    return threads.run(operations * least) / static_cast<double>(least);
+  });
   series.operations *= least;
   job.report(bytes, series, {.share = 0.5});
   check(job, threads, 2);

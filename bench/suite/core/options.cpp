@@ -54,7 +54,7 @@ std::string set_number(Number& where, const std::string& text, long least) {
 }
 
 std::string take_sizes(Options& options, const std::string& text) {
-  const std::string wrong =
+  std::string wrong =
       "needs MAX, MIN:MAX or a list SIZE,SIZE,...; a size is a number of bytes, or one with K, M or G";
   if (text.find(',') != std::string::npos) {
     for (const std::string& word : split(text, ',')) {
@@ -296,8 +296,10 @@ std::variant<Options, Refusal> parse_options(const Words& words, unsigned featur
     if (flag->takes == Value::possible && !value && i + 1 < words.size() &&
         number_of(words[i + 1].substr(0, 1), 0))
       value = words[++i];
-    if (const std::string why = flag->take(options, value.value_or("")); !why.empty())
-      return Refusal{name + (value ? " " + *value : "") + ": " + why};
+    if (const std::string why = flag->take(options, value.value_or("")); !why.empty()) {
+      if (value) name.append(" ").append(*value);
+      return Refusal{name.append(": ").append(why)};
+    }
   }
   if (positions == 1) options.placement[1] = options.placement[0];
   return options;
@@ -315,13 +317,14 @@ std::string options_help(unsigned features) {
   for (const Flag& flag : flags) {
     if (flag.features != 0 && (flag.features & features) == 0) continue;
     std::string line = flag.letter.empty() ? "      " : "  " + std::string(flag.letter) + ", ";
-    line += std::string(flag.name) + (flag.value.empty() ? "" : " ") + std::string(flag.value);
+    line += flag.name;
+    if (!flag.value.empty()) line.append(" ").append(flag.value);
     if (line.size() + 1 > column) {
       text += line + "\n";
       line.clear();
     }
     line.resize(column, ' ');
-    text += line + std::string(flag.meaning) + "\n";
+    text.append(line).append(flag.meaning).append("\n");
   }
   return text;
 }

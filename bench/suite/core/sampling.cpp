@@ -6,6 +6,7 @@ namespace isthmus::bench {
 namespace {
 
 constexpr long fewest_samples = 12;  // the interval of 12 leaves out two at each end
+constexpr long first_samples = 3;    // they tell how long the others will take
 constexpr long most_samples = 5000;
 constexpr double wanted_error = 0.01;
 
@@ -37,11 +38,14 @@ Block next_block(const Effort& effort, long operations, std::span<const double> 
     return {(effort.iterations + count - 1) / count, count};
   }
   const double spent = samples.empty() ? 0 : elapsed / static_cast<double>(samples.size());
-  if (samples.empty()) return {operations, fewest_samples};
+  if (samples.empty()) return {operations, first_samples};
   const auto count = static_cast<long>(samples.size());
   // What a slow operation may take: a dozen samples, but not minutes.
   const double patience = std::max(4 * effort.seconds, 2.0);
-  if (count < fewest_samples) return {operations, elapsed < patience ? 1L : 0L};
+  const long missing = fewest_samples - count;
+  if (missing > 0 && elapsed >= patience) return {operations, 0};
+  if (missing > 0)
+    return {operations, elapsed + static_cast<double>(missing) * spent < patience ? missing : 1L};
   if (elapsed < effort.seconds && count < most_samples)
     return {operations, std::min(fitting(effort.seconds - elapsed, spent), most_samples - count)};
   const Summary summary = summarise({samples.begin(), samples.end()});

@@ -121,7 +121,7 @@ void Job::combine(Whose whose, std::vector<double>& mine, Series& series) const 
   if (whose != Whose::leader) {
     const int count = static_cast<int>(mine.size());
     std::vector<double> all(mine.size());
-    const MPI_Op op = whose == Whose::mean ? MPI_SUM : MPI_MAX;
+    MPI_Op op = whose == Whose::mean ? MPI_SUM : MPI_MAX;
     call(MPI_Reduce(mine.data(), all.data(), count, MPI_DOUBLE, op, 0, MPI_COMM_WORLD), "MPI_Reduce");
     if (whose == Whose::mean)
       for (double& seconds : all)

@@ -90,7 +90,7 @@ class Output {
   void text_row(std::size_t bytes, const Series& series, const Meaning& meaning,
                 const std::vector<double>& sorted);
   void json_row(std::size_t bytes, const Series& series, const Meaning& meaning,
-                const std::vector<double>& sorted) const;
+                const std::vector<double>& figures) const;
 
   std::string benchmark_;
   const Options& options_;
