@@ -14,6 +14,9 @@
 #include "memory/export.hpp"
 #include "memory/gpu.hpp"
 #include "memory/mapping_cache.hpp"
+#include "p2p/gpu_dependent.hpp"
+#include "p2p/gpu_layouts.hpp"
+#include "p2p/gpu_part.hpp"
 #include "p2p/message.hpp"
 #include "p2p/request.hpp"
 #include "wire/ring.hpp"
@@ -60,8 +63,37 @@ class GpuMessages {
   unsigned poll();
   [[nodiscard]] bool is_busy() const noexcept { return !running_.empty(); }
 
+  /// The kernels of this rank's GPUs.
+  [[nodiscard]] GpuKernels& kernels() noexcept { return layouts_.kernels(); }
   /// Copies between payloads of equal packed size, one or both in GPU memory; waits.
   Result<> copy(const Payload& from, const Payload& to);
+  /// The same; false where neither is in GPU memory, with nothing done.
+  Result<bool> try_copy(const Payload& from, const Payload& to);
+  /// `inout = in OP inout` by a kernel; waits. False, with nothing done, unless both are in the memory of one
+  /// GPU and there is such a kernel.
+  Result<bool> try_reduce(const Op& op, const Datatype& type, const void* in, void* inout,
+                          std::int64_t count);
+
+  // --- for collectives between GPUs
+
+  [[nodiscard]] cuda::PrimaryContexts& contexts() noexcept { return contexts_; }
+  [[nodiscard]] Exporter& exporter() noexcept { return exporter_; }
+  /// Where an allocation that a peer of this host exports is, for copies by the device `local`. The mapping
+  /// is null for memory of this very process.
+  struct Opened {
+    std::shared_ptr<const Mapping> mapping;
+    std::byte* base = nullptr;
+  };
+  Result<Opened> open(PeerId peer, const wire::GpuExport& from, cuda::Device local);
+  /// Says once for each peer, and on record for `isthmus explain`, why GPU memory goes by way of the host's.
+  void note(PeerId peer, const Error& why);
+  /// Collectives of this process with data in GPU memory.
+  struct Collectives {
+    std::uint64_t between_gpus = 0;
+    std::uint64_t by_host = 0;  ///< with stand-ins
+  } collectives;
+  void add(GpuDependent& dependent) { dependents_.push_back(&dependent); }
+  void remove(const GpuDependent& dependent) { std::erase(dependents_, &dependent); }
 
  private:
   /// What is to be done when a copy is over.
@@ -77,10 +109,14 @@ class GpuMessages {
   GpuMessages(Engine& engine, CudaDriver& driver, const cuda::Functions& functions, GpuList gpus,
               const ProcessIdentity& self);
 
-  /// By the copy engine of the GPU that `near`, one side of the copy, lies on.
-  Result<PendingCopy> start_copy(const Buffer& near, const std::vector<CopyPiece>& pieces);
+  CopyEngine& engine_on(cuda::Device device);
+  /// By the GPU that `near`, one side of the copy, lies on.
+  Result<PendingCopy> start_copy(const Buffer& near, const Payload& from, const Payload& to,
+                                 std::uint64_t bytes);
   Request* start_send(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
   void prepare(Request& receive, const Buffer& buffer);
+  /// Puts a message without its gaps in place of that of a send.
+  Result<> pack(GpuPart& part);
   Request* send_by_host(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
   Result<std::shared_ptr<const Mapping>> map(Peer& peer, const wire::GpuExport& from, cuda::Device local);
   void run(Result<PendingCopy> copy, Running running);
@@ -95,9 +131,11 @@ class GpuMessages {
   Classifier classifier_;
   Exporter exporter_;
   MappingCache mappings_;
+  GpuLayouts layouts_;
   std::vector<Running> running_;
   /// Allocations whose descriptor each peer has been offered: it has them open now.
   std::unordered_map<PeerId, std::unordered_set<std::uint64_t>> handed_;
+  std::vector<GpuDependent*> dependents_;
   bool complained_ = false;
 };
 
