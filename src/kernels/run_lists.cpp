@@ -35,7 +35,10 @@ Result<> GpuKernels::RunLists::place(GpuStream where, const Datatype& type, Shap
   const Entry& entry = entries_.front();
   side.shape.runs = reinterpret_cast<const kernel::Run*>(entry.memory);  // NOLINT(performance-no-int-to-ptr)
   side.shape.run_count = entry.count;
-  side.shape.base += entry.list.first_offset;
+  // By numbers: with MPI_BOTTOM the base is null so far.
+  const auto base = reinterpret_cast<std::uintptr_t>(side.shape.base);
+  side.shape.base = reinterpret_cast<kernel::Byte*>(  // NOLINT(performance-no-int-to-ptr)
+      base + static_cast<std::uintptr_t>(entry.list.first_offset));
   side.factors |= entry.list.factors;
   return {};
 }
