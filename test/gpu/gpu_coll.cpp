@@ -292,8 +292,13 @@ int main(int argc, char** argv) {
     }
     for (std::size_t i = 0; i < kinds && which == "mixed"; ++i)
       check_everything(&gpu, every_kind[(i + static_cast<std::size_t>(rank)) % kinds]);
-    for (std::size_t i = 0; i < kinds && which.empty(); ++i)
-      check_everything(&gpu, every_kind[i]);
+    for (std::size_t i = 0; i < kinds && which.empty(); ++i) {
+      const MemoryKind kind = every_kind[i];
+      if (kind == MemoryKind::device || kind == MemoryKind::vmm || kind == MemoryKind::pool)
+        check_everything(&gpu, kind);
+      else
+        check_all(&gpu, kind, 100);
+    }
     MPI_Finalize();
     return 0;
   }

@@ -1,5 +1,5 @@
 # title: MPI programs with their data in GPU memory, on the emulated CUDA driver
-# timeout: 300
+# timeout: 600
 # under: asan
 """The programs of test/gpu check themselves and print nothing when all is right; the emulated driver reports what they leave open."""
 
@@ -75,11 +75,11 @@ def collectives(ranks, *which, **settings):
     return max(between for between, _ in counted), max(by_host for _, by_host in counted), result
 
 
-for ranks in (1, 2, 3, 5):
+for ranks in (1, 2, 5):
     with suite.case(f"collectives at {ranks}"):
         quiet(run("gpu_coll", ranks))
 
-with suite.case("collectives go between GPUs, reductions too"):
+with suite.case("collectives at 3 go between GPUs, reductions too"):
     # Of the 18 calls of check_all, those with a count for each rank, those in place that move, and scans have stand-ins.
     between, by_host, _ = collectives(3)
     assert between > (by_host / 2 if HAS_KERNELS else 0), f"{between} between GPUs, {by_host} by way of the host"
