@@ -56,7 +56,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
                              "all: every one of them; LIBRARY:NAME=VALUE: with that variable set, to compare paths. Ratios are those of the first to the others (isthmus,openmpi,mpich)")
     parser.add_argument("--repetitions", type=int, metavar="N", help="runs of each benchmark with each library (5; a whole campaign: 3)")
     parser.add_argument("--seconds", type=float, metavar="S", help="how long each size is measured in a run (0.05; a whole campaign: 0.02)")
-    parser.add_argument("--limit", type=float, default=300, metavar="S", help="seconds after which a run is ended (300)")
+    parser.add_argument("--limit", type=float, metavar="S", help="seconds after which a run is ended (300; a whole campaign: 60)")
     parser.add_argument("--output", type=Path, default=Path("isthmus-bench"), metavar="FOLDER", help="where results go (isthmus-bench)")
     parser.add_argument("--plot", action="store_true", help="draw the curves: FOLDER/*.png and *.svg (needs matplotlib)")
     parser.add_argument("--page", action="store_true", help="write FOLDER/page.html, which has everything in one file")
@@ -68,6 +68,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     arguments.options = tuple(options)
     if arguments.repetitions is None:
         arguments.repetitions = 5 if arguments.names else 3
+    if arguments.limit is None:
+        arguments.limit = 300 if arguments.names else 60
     if arguments.seconds is None:
         arguments.seconds = 0.05 if arguments.names else 0.02
     if arguments.repetitions < 1:
