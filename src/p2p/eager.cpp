@@ -127,7 +127,7 @@ Request* Engine::make_send(const Target& target, const Payload& payload, SendMod
 /// Writes the envelope of a send, and its bytes where they go with it. False if the ring has no room.
 bool Engine::emit(Peer& peer, Request& send) {
   const Target target = target_of(send);
-  if (send.gpu) [[unlikely]] {
+  if (send.gpu && send.gpu->buffer.is_on_gpu()) [[unlikely]] {
     if (!gpu_->emit(peer, send, target)) return false;
     send.unsent = false;
     return true;
@@ -142,7 +142,9 @@ bool Engine::emit(Peer& peer, Request& send) {
   const wire::SendOffer offer{
       .sender = send.cookie(),
       .bytes = send.payload.bytes,
-      .address = send.payload.type ? 0 : reinterpret_cast<std::uint64_t>(send.payload.data)};
+      .address = send.payload.type ? 0 : reinterpret_cast<std::uint64_t>(send.payload.data),
+      .is_pinned = send.gpu ? 1U : 0U,
+      .reserved = 0};
   peer.out.publish(header_of(target, 0, wire::CellKind::ready_to_send), &offer, sizeof offer);
   send.unsent = false;
   return true;
@@ -423,7 +425,12 @@ void Engine::accept(UnexpectedMessage* message, Request& receive) {
       wire::GpuExport from;
       std::memcpy(&from, message->large.get(), sizeof from);
       begin_gpu_offer(*message->peer, receive, message->source, message->tag,
-                      {.sender = message->offer.sender, .bytes = message->bytes}, from);
+                      {.sender = message->offer.sender,
+                       .bytes = message->bytes,
+                       .offset = from.memory.offset,
+                       .number = 0,
+                       .reserved = 0},
+                      from);
       break;
     }
     case UnexpectedMessage::Content::self:
