@@ -35,7 +35,7 @@ struct Spread {
 };
 
 /// What goes through a broadcast between domains at a time.
-inline constexpr std::uint64_t bcast_segment = 128 * 1024;
+inline constexpr std::uint64_t bcast_segment = 64 * 1024;
 
 [[nodiscard]] inline const Datatype& byte_type() {
   return Datatype::basic(Basic::byte);

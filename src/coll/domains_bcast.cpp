@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <bit>
+#include <deque>
+#include <utility>
 #include <vector>
 
 #include "coll/domains.hpp"
@@ -57,6 +59,10 @@ class Way {
   bool chain_;
 };
 
+/// Segments that a speaker is ready to receive: one that comes before it is waited for is copied twice. 1 MiB
+/// to four hosts of two ranks on two cores: 1490 us with 1 of 128 KiB, 1060 with 2, 990 with 8 of 64 KiB.
+constexpr int segments_ahead = 8;
+
 }  // namespace
 
 Result<> bcast_segments(const Spread& all, const Out& data, int root) {
@@ -75,19 +81,25 @@ Result<> bcast_segments(const Spread& all, const Out& data, int root) {
   const bool speaks = all.comm.rank() == speaker;
   const bool hears = speaks && !way.at_top();
   const Ranks ranks = all.between(Tag::bcast, speakers);
-  Batch arriving(ranks);
+  std::deque<Batch> arriving;
   Batch leaving(ranks);
   Result<> result;
-  if (hears && segments > 0) arriving.receive(way.parent(), segment(0));
+  int awaited = 0;
   for (int i = 0; i < segments && result; ++i) {
-    if (hears) result = arriving.wait();
+    for (; hears && awaited < std::min(segments, i + segments_ahead); ++awaited)
+      arriving.emplace_back(ranks).receive(way.parent(), segment(awaited));
+    if (hears) {
+      result = arriving.front().wait();
+      arriving.pop_front();
+    }
     if (!result) break;
-    if (hears && i + 1 < segments) arriving.receive(way.parent(), segment(i + 1));
     if (speaks) way.for_children([&](int domain) { leaving.send(domain, segment(i)); });
     result = bcast(segment(i).data, static_cast<std::int64_t>(segment(i).bytes), byte_type(),
                    domains.index_of(speaker), domains.local());
   }
-  Result<> arrived = arriving.wait();
+  Result<> arrived;
+  for (Batch& each : arriving)
+    if (Result<> ended = each.wait(); arrived) arrived = std::move(ended);
   Result<> left = leaving.wait();
   if (all.comm.rank() != root) packed.finish();
   if (!result) return result;

@@ -84,7 +84,7 @@ constexpr std::array table{
     Row{Collective::bcast, Algorithm::segments, Needs::sockets},
     Row{Collective::bcast, Algorithm::staged, Needs::own_cores},
     Row{Collective::bcast, Algorithm::direct, Needs::direct},
-    Row{Collective::bcast, Algorithm::leaders, Needs::hosts, all, 256 * kib},
+    Row{Collective::bcast, Algorithm::leaders, Needs::hosts, all, 64 * kib},
     Row{Collective::bcast, Algorithm::segments, Needs::hosts},
     Row{Collective::bcast, Algorithm::binomial, Needs::nothing, 4},
     Row{Collective::bcast, Algorithm::binomial, Needs::nothing, all, 32 * kib},

@@ -2,7 +2,7 @@
 """Measures Isthmus and its peers where ranks live apart: in containers of one host, and on hosts joined by a network.
 
 Containers are namespaces made for each rank (user, pid, ipc, mount with a /dev/shm of its own, uts, net), as container
-engines make them; hosts are network namespaces on a bridge. Every library runs in every place in turn, over and over.
+engines make them, and podman's; hosts are network namespaces on a bridge. Every library runs in every place in turn, over and over.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "tools/dev")]
 
 from namespaces import Hosts, why_not  # noqa: E402
 from peers import Library, libraries  # noqa: E402
+from podman import Podman  # noqa: E402
 from processes import adopt_orphans, run  # noqa: E402
 from progress import Progress  # noqa: E402
 from results import parse_lines  # noqa: E402
@@ -34,10 +35,15 @@ COLLECTIVES = tuple(f"{name}.{size}" for name in ("allreduce", "bcast", "allgath
 SHM = "mount -t tmpfs shm /dev/shm; "
 CONTAINERS = {
     "native": None,
+    "native, sibling user namespaces": (("-U", "-r"), ""),  # nobody may read another's memory
     "containers, one pid and network namespace": (("-m", "-i", "-u"), SHM),
     "containers, one network namespace": (("-U", "-r", "-m", "-p", "-i", "-u", "-f", "--mount-proc", "--kill-child"), SHM),
     "containers, all private": (("-U", "-r", "-m", "-p", "-i", "-u", "-n", "-f", "--mount-proc", "--kill-child"), SHM),
 }
+PODMAN = "podman containers"
+# What programs of any library find in a container; of the rest it has nothing but the host's network.
+MOUNTED = ("/usr:/usr:ro", "/usr/lib:/lib:ro", "/usr/lib64:/lib64:ro", "/usr/bin:/bin:ro", "/etc/alternatives:/etc/alternatives:ro",
+           "/etc/openmpi:/etc/openmpi:ro")
 HOSTS = {"2 hosts": (2, 2, PAIR), "4 hosts of 2 ranks": (4, 8, COLLECTIVES)}
 LIMIT = 90  # seconds that a run may take
 
@@ -49,7 +55,7 @@ class Run:
     points: tuple[str, ...]
 
 
-RUNS = [Run(place, 2, PAIR) for place in CONTAINERS] + [Run(place, ranks, points) for place, (_, ranks, points) in HOSTS.items()]
+RUNS = [Run(place, 2, PAIR) for place in (*CONTAINERS, PODMAN)] + [Run(place, ranks, points) for place, (_, ranks, points) in HOSTS.items()]
 
 
 def contained(program: list[str], place: str) -> list[str]:
@@ -79,8 +85,8 @@ def on_hosts(library: Library, hosts: Hosts, ranks: int) -> list[str]:
 
 
 class Places:
-    def __init__(self, bench: Bench, hosts: dict[str, Hosts]):
-        self.bench, self.hosts = bench, hosts
+    def __init__(self, bench: Bench, hosts: dict[str, Hosts], podman: Podman | None):
+        self.bench, self.hosts, self.podman = bench, hosts, podman
         self.spared = frozenset(pid for each in hosts.values() for pid in each.keepers)
         self.samples: dict[tuple[str, str, str], list[float]] = {}
         self.units: dict[str, str] = {}
@@ -92,12 +98,27 @@ class Places:
             hosts = self.hosts[this.place]
             return [*hosts.head, *on_hosts(library, hosts, this.ranks), *program]
         options = library.one_rank_a_core
+        if this.place == PODMAN:
+            return self.in_podman(library, options, this.ranks, program)
         return [library.expand(library.mpiexec), *options, "-n", str(this.ranks), *contained(program, this.place)]
+
+    def in_podman(self, library: Library, options: tuple[str, ...], ranks: int, program: list[str]) -> list[str]:
+        """Isthmus by `--container`; its peers as their users do it, each rank through `podman run` with the environment passed on."""
+        mpiexec = library.expand(library.mpiexec)
+        own = library.key == "isthmus"  # mounts what it consists of itself
+        folders = [self.bench.build] + ([library.prefix] if library.prefix and not own else [])
+        volumes = [word for mounted in (*MOUNTED, *(f"{folder}:{folder}" for folder in folders)) for word in ("--volume", mounted)]
+        words = self.podman.run("--network", "host", *volumes)
+        if own:
+            return [mpiexec, *options, "-n", str(ranks), "--container", " ".join(words), *program]
+        at = words.index("run") + 1
+        return [mpiexec, *options, "-n", str(ranks), *words[:at], "--rm", "--env-host", "--volume", "/tmp:/tmp", *words[at:], *program]
 
     def measure(self, library: Library, this: Run, seconds: float) -> None:
         if (library.key, this.place) in self.failures:
             return
-        finished = run(self.command(library, this, seconds), library.run_environment(), self.bench.build, LIMIT, self.spared)
+        environment = library.run_environment() | (self.podman.environment if self.podman else {})
+        finished = run(self.command(library, this, seconds), environment, self.bench.build, LIMIT, self.spared)
         for line in parse_lines(finished.output):
             if "value" in line and line["point"] in this.points:
                 self.samples.setdefault((library.key, this.place, line["point"]), []).append(line["value"])
@@ -129,7 +150,7 @@ def table(places: Places, chosen: list[Library], runs: list[Run]) -> str:
             best = (min if less_is_better(point) else max)(others) if others else None
             native = places.median("isthmus", "native", point)
             ratio = f"{own / best:.2f}" if own and best else "-"
-            to_native = f"{own / native:.2f}" if own and native and this.place in CONTAINERS else "-"
+            to_native = f"{own / native:.2f}" if own and native and this.place not in HOSTS else "-"
             cells = [f"{value:.3g}" if value is not None else "failed" for value in figures.values()]
             lines.append(f"| {this.place} | {point} | {places.units.get(point, '')} | " + " | ".join(cells) + f" | {ratio} | {to_native} |")
     for (key, place), reason in places.failures.items():
@@ -173,11 +194,18 @@ def main(words: list[str]) -> int:
     adopt_orphans()
     bench.prepare(True, lambda text: print(text, file=sys.stderr, flush=True))
     chosen = bench.libraries
-    with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory(prefix="isthmus-places."):
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="isthmus-places."))
+        podman = Podman(folder) if any(this.place == PODMAN for this in runs) else None
+        if podman and podman.why_not:
+            print(f"places: without {PODMAN}: {podman.why_not}", file=sys.stderr)
+            runs = [this for this in runs if this.place != PODMAN]
+        elif podman:
+            stack.callback(podman.reset)
         # Kept to the end: making hosts costs more than a run.
         hosts = {place: stack.enter_context(Hosts(count)) for place, (count, _, _) in HOSTS.items()
                  if any(this.place == place for this in runs)}
-        places = Places(bench, hosts)
+        places = Places(bench, hosts, podman)
         progress = Progress([((library.key, this.place), 3.0) for _ in range(arguments.repetitions) for this in runs for library in chosen])
         with contextlib.suppress(KeyboardInterrupt):
             for repetition in range(arguments.repetitions):

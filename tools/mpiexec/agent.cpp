@@ -11,6 +11,7 @@
 #include "addresses.hpp"
 #include "base/whole_number.hpp"
 #include "frames.hpp"
+#include "launch/region_socket.hpp"
 #include "pack.hpp"
 #include "run_job.hpp"
 
@@ -147,15 +148,17 @@ int run_agent(const std::vector<std::string>& words) {
   const auto host = words.size() > 2 ? whole_number<std::uint32_t>(words[0]) : std::nullopt;
   const auto port = words.size() > 2 ? whole_number<std::uint16_t>(words[1]) : std::nullopt;
   if (!host || !port) return complain(fmt::format("{} is for mpiexec itself, see --hosts", agent_word));
-  const std::string key = read_key();
+  const auto key = launch::parse_key(read_key());
+  if (!key)
+    return complain("the launcher does not hand on what mpiexec writes to it: the job's key is missing");
   auto socket = connect_to_any({words.begin() + 2, words.end()}, *port);
   if (!socket)
     return complain(
         fmt::format("this host cannot connect to port {} of the one where mpiexec runs ({}); "
                     "--head-address says which address to use",
                     *port, socket.error()));
-  Link link(std::move(*socket), longest_frame);
-  link.send(FrameKind::hello, pack(Hello{key, *host, ISTHMUS_VERSION}));
+  Link link(std::move(*socket), longest_frame, *key, Side::agent);
+  link.send(FrameKind::hello, pack(Hello{*host, ISTHMUS_VERSION}));
   std::optional<Frame> frame;
   wait_until(link, [&] { return (frame = link.next()).has_value(); });
   if (!frame) frame = link.next();

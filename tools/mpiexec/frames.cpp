@@ -8,26 +8,48 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
+
+#include "base/sip_hash.hpp"
 
 namespace isthmus::mpiexec {
 namespace {
 
 constexpr auto beat_every = std::chrono::seconds(1);
 constexpr std::size_t read_at_once = std::size_t{1} << 16;
+constexpr std::size_t seal_bytes = sizeof(std::uint64_t);
+
+template <class Value>
+void append(std::string& to, const Value& value) {
+  to.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
 
 }  // namespace
 
-Link::Link(UniqueFd socket, std::size_t longest) : socket_(std::move(socket)), longest_(longest) {
+Link::Link(UniqueFd socket, std::size_t longest, const wire::JobKey& key, Side own)
+    : socket_(std::move(socket)),
+      longest_(longest),
+      key_(key),
+      own_{.side = own},
+      other_{.side = own == Side::head ? Side::agent : Side::head} {
   ::fcntl(socket_.get(), F_SETFL, O_NONBLOCK);
   const int yes = 1;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
+std::uint64_t Link::seal(Seals& seals, std::string_view said) const {
+  std::string sealed(1, static_cast<char>(seals.side));
+  append(sealed, seals.count++);
+  sealed += said;
+  return sip_hash(key_, std::as_bytes(std::span(sealed)));
+}
+
 void Link::send(FrameKind kind, std::string_view body) {
-  const auto length = static_cast<std::uint32_t>(body.size() + 1);
-  unsent_.append(reinterpret_cast<const char*>(&length), sizeof length);
-  unsent_ += static_cast<char>(kind);
-  unsent_ += body;
+  std::string said(1, static_cast<char>(kind));
+  said += body;
+  append(unsent_, static_cast<std::uint32_t>(said.size() + seal_bytes));
+  unsent_ += said;
+  append(unsent_, seal(own_, said));
   write();
 }
 
@@ -80,19 +102,30 @@ void Link::write() {
   unsent_.erase(0, done);
 }
 
+/// The other side has broken the rules.
+void Link::give_up() {
+  closed_ = true;
+  received_.clear();
+}
+
 std::optional<Frame> Link::next() {
   while (true) {
     std::uint32_t length = 0;
     if (received_.size() < sizeof length) return std::nullopt;
     std::memcpy(&length, received_.data(), sizeof length);
-    if (length == 0 || length > longest_) {
-      closed_ = true;
-      received_.clear();
+    if (length <= seal_bytes || length > longest_) {
+      give_up();
       return std::nullopt;
     }
     if (received_.size() < sizeof length + length) return std::nullopt;
-    Frame frame{static_cast<FrameKind>(received_[sizeof length]),
-                received_.substr(sizeof length + 1, length - 1)};
+    const std::string_view said(received_.data() + sizeof length, length - seal_bytes);
+    std::uint64_t shown = 0;
+    std::memcpy(&shown, said.data() + said.size(), sizeof shown);
+    if (shown != seal(other_, said)) {
+      give_up();
+      return std::nullopt;
+    }
+    Frame frame{static_cast<FrameKind>(said.front()), std::string(said.substr(1))};
     received_.erase(0, sizeof length + length);
     if (frame.kind != FrameKind::beat) return frame;
   }

@@ -6,11 +6,15 @@
 
 #include "attendant.hpp"
 #include "base/unique_fd.hpp"
+#include "wire/region.hpp"
 
 namespace isthmus::mpiexec {
 
 /// What the head of a job and its agents, one on each host, tell each other. A frame is its length without
-/// itself (4 bytes), its kind (1 byte) and its body, packed.
+/// itself (4 bytes), its kind (1 byte), its body, packed, and its seal (8 bytes): the hash, under the job's
+/// key, of the speaker's side, the frame's number among those that it has sent, kind and body. So the key
+/// does not travel, and a frame that somebody without it writes, changes, repeats or leaves out ends the
+/// connection. Who listens on the network can read what is said.
 enum class FrameKind : std::uint8_t {
   hello = 1,     ///< agent: Hello
   order = 2,     ///< head: Order
@@ -26,6 +30,9 @@ enum class FrameKind : std::uint8_t {
   finished = 12  ///< agent: no rank is left; it waits for the head to part
 };
 
+/// Who speaks on a connection.
+enum class Side : std::uint8_t { head, agent };
+
 struct Frame {
   FrameKind kind;
   std::string body;
@@ -37,8 +44,8 @@ inline constexpr auto longest_silence = std::chrono::seconds(7);
 /// A TCP connection that carries frames. Never blocks.
 class Link {
  public:
-  /// Frames longer than `longest` end the connection.
-  Link(UniqueFd socket, std::size_t longest);
+  /// Frames longer than `longest` end the connection, and so do those without a seal.
+  Link(UniqueFd socket, std::size_t longest, const wire::JobKey& key, Side own);
 
   void send(FrameKind kind, std::string_view body = {});
   /// Reads and writes what can be now, with a beat where one is due.
@@ -62,11 +69,21 @@ class Link {
   [[nodiscard]] Clock::time_point deadline() const { return next_beat_; }
 
  private:
+  /// How one side's frames are sealed.
+  struct Seals {
+    Side side;
+    std::uint64_t count = 0;  ///< frames so far
+  };
+  /// Of the next frame: `said` is its kind and body.
+  std::uint64_t seal(Seals& seals, std::string_view said) const;
   void read();
   void write();
+  void give_up();
 
   UniqueFd socket_;
   std::size_t longest_;
+  wire::JobKey key_;
+  Seals own_, other_;
   std::string received_, unsent_;
   Clock::time_point heard_ = Clock::now();
   Clock::time_point next_beat_ = Clock::now();

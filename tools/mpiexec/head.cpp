@@ -22,7 +22,7 @@ constexpr int status_timeout = 124;  // as timeout(1)
 constexpr std::size_t longest_hello = 4096;
 constexpr std::size_t longest_frame = std::size_t{64} << 20;
 constexpr std::size_t strangers_at_once = 64;
-/// For a stranger to show the key.
+/// For a stranger to show that it has the key.
 constexpr auto stranger_patience = seconds(10);
 /// For all hosts to be reached.
 constexpr auto connect_patience = seconds(60);
@@ -39,14 +39,6 @@ constexpr auto launcher_patience = seconds(5);
 std::string describe_end(int wait_status) {
   if (WIFSIGNALED(wait_status)) return fmt::format("was killed by signal {}", WTERMSIG(wait_status));
   return fmt::format("ended with status {}", WEXITSTATUS(wait_status));
-}
-
-/// In time that does not depend on where the two differ.
-bool same_key(const std::string& a, const std::string& b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
-  return difference == 0;
 }
 
 }  // namespace
@@ -104,7 +96,8 @@ void Head::accept_links() {
   while (strangers_.size() < strangers_at_once) {
     UniqueFd socket(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) break;
-    strangers_.push_back({Link(std::move(socket), longest_hello), Clock::now() + stranger_patience});
+    strangers_.push_back(
+        {Link(std::move(socket), longest_hello, key_, Side::head), Clock::now() + stranger_patience});
   }
   strangers_.remove_if([&](Stranger& stranger) {
     bool done = Clock::now() >= stranger.end;
@@ -113,12 +106,12 @@ void Head::accept_links() {
   });
 }
 
-/// An agent, if its first frame shows the key; nothing is said to anybody else.
+/// An agent, if its first frame is sealed with the key; nothing is said to anybody else.
 void Head::meet_stranger(Link& link, bool& done) {
   link.listen();
   const auto frame = link.next();
   const auto hello = frame && frame->kind == FrameKind::hello ? unpack_hello(frame->body) : std::nullopt;
-  const bool known = hello && same_key(hello->key, key_) && hello->host < hosts_.size();
+  const bool known = hello && hello->host < hosts_.size();
   done = done || frame || link.closed();
   if (done && !known && !stranger_warned_) {
     stranger_warned_ = true;

@@ -89,7 +89,8 @@ class Head {
   Guard& guard_;
   Output output_;
   Listener listener_{};
-  std::string key_, job_, mapping_;
+  wire::JobKey key_{};
+  std::string job_, mapping_;
   std::uint32_t world_ = 0;
   std::vector<Host> hosts_;
   std::list<Stranger> strangers_;

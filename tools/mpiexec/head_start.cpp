@@ -105,7 +105,7 @@ std::optional<StartError> Head::start_agent(std::size_t index) {
   Host& host = hosts_[index];
   const auto program = command_for(index);
   if (!program) return program.error();
-  host.feed = std::make_unique<Feed>(key_ + '\n', host.first_rank == 0);
+  host.feed = std::make_unique<Feed>(launch::key_text(key_) + '\n', host.first_rank == 0);
   const auto ends = output_.open(static_cast<std::uint32_t>(index));
   if (!ends || host.feed->reader() < 0)
     return StartError{1, fmt::format("host {}: cannot make a pipe: {}", host.name, std::strerror(errno))};
@@ -136,7 +136,7 @@ std::optional<StartError> Head::start_agents() {
   listener_ = std::move(*listener);
   const auto key = launch::make_job_key();
   if (!key) return StartError{1, key.error().text()};
-  key_ = launch::key_text(*key);
+  key_ = *key;
   for (std::size_t i = 0; i < hosts_.size(); ++i)
     if (auto error = start_agent(i)) return error;
   return std::nullopt;

@@ -86,20 +86,14 @@ std::optional<T> if_complete(const Unpacker& unpacker, T value) {
 }  // namespace
 
 std::string pack(const Hello& hello) {
-  return Packer()
-      .text(greeting)
-      .number(agent_protocol)
-      .text(hello.key)
-      .number(hello.host)
-      .text(hello.version)
-      .take();
+  return Packer().text(greeting).number(agent_protocol).number(hello.host).text(hello.version).take();
 }
 
 std::optional<Hello> unpack_hello(std::string_view body) {
   Unpacker unpacker(body);
   if (unpacker.text() != greeting) return std::nullopt;
   const std::uint32_t protocol = unpacker.number();
-  Hello hello{.key = unpacker.text(), .host = unpacker.number(), .version = unpacker.text()};
+  Hello hello{.host = unpacker.number(), .version = unpacker.text()};
   if (protocol != agent_protocol) hello.version += " (protocol " + std::to_string(protocol) + ")";
   return if_complete(unpacker, std::move(hello));
 }

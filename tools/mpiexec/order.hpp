@@ -15,11 +15,10 @@ namespace isthmus::mpiexec {
 
 using Pairs = std::map<std::string, std::string>;
 
-inline constexpr std::uint32_t agent_protocol = 1;
+inline constexpr std::uint32_t agent_protocol = 2;
 
-/// An agent's first words. Whoever does not know the key is a stranger.
+/// An agent's first words.
 struct Hello {
-  std::string key;      ///< as text
   std::uint32_t host;   ///< which of the job's
   std::string version;  ///< of mpiexec there
 };

@@ -2,7 +2,6 @@
 # timeout: 180
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 sys.path.insert(0, "tools/dev")
 import jobs
 from jobs import vanish
+from podman import Podman
 from suite import PREFIX, Skip, Suite
 
 suite = Suite("containers")
@@ -20,7 +20,6 @@ MPIEXEC = PREFIX / "bin/mpiexec"
 ALONE = "unshare -Urmpuinf --mount-proc sh -c 'mount -t tmpfs shm /dev/shm; exec \"$@\"' sh"
 EXPLAIN = {"ISTHMUS_EXPLAIN": "1"}
 program = suite.tmp / "exchange"
-engine = suite.tmp / "engine"  # podman's images and containers of this run
 os.chmod(suite.tmp, 0o755)
 
 
@@ -159,57 +158,17 @@ with suite.case("a rank whose key is wrong says so"):
 
 # --- podman ----------------------------------------------------------------------------------------------------------------------
 
-PODMAN = f"podman --root {engine}/store --runroot {engine}/run"
-IMAGE = "isthmus-test"
-
-
-def make_image():
-    """A shell and what our programs need of this host's libraries: half a second, where a whole system takes a minute."""
-    root = suite.tmp / "image"
-    for folder in ("bin", "lib64", "proc", "sys", "dev", "tmp", "etc"):
-        (root / folder).mkdir(parents=True)
-    files = {"/bin/sh": "bin/sh"}
-    needed = suite.run(["ldd", "/bin/sh", program, PREFIX / "lib/libmpi_abi.so.1"]).out
-    for word in needed.split():
-        if word.startswith("/lib"):
-            files[word] = word[1:]
-    for source, target in files.items():
-        (root / target).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(os.path.realpath(source), root / target)
-    suite.expect(suite.run(["tar", "-C", root, "-cf", suite.tmp / "image.tar", "."]))
-    return suite.run([*PODMAN.split(), "import", suite.tmp / "image.tar", IMAGE])
-
-
-why_not = None
-if not shutil.which("podman") or not shutil.which("runc"):
-    why_not = "podman and runc are not installed"
-elif os.geteuid() != 0:
-    why_not = "needs root"
-else:
-    (suite.tmp / "containers.conf").write_text(
-        '[containers]\ndefault_ulimits=["nofile=1024:1024","nproc=1024:1024"]\n'
-        '[engine]\nruntime="runc"\ncgroup_manager="cgroupfs"\nevents_logger="file"\n'
-    )
-    os.environ["CONTAINERS_CONF"] = str(suite.tmp / "containers.conf")
-    made = make_image()
-    trial = suite.run([*PODMAN.split(), "run", "--rm", "--network", "none", IMAGE, "sh", "-c", "exit 5"])
-    if made.status != 0 or trial.status != 5:
-        why_not = "podman does not work here: " + (made.err + trial.err).strip().replace("\n", " ")[-200:]
-
-RUN = f"{PODMAN} run --name r{{rank}}-{{job}} --network none --volume {suite.tmp}:{suite.tmp} {IMAGE}"
-
-
-def containers():
-    return suite.run([*PODMAN.split(), "ps", "--all", "--quiet"]).out.split()
+engine = Podman(suite.tmp / "engine", [program, PREFIX / "lib/libmpi_abi.so.1"])
+RUN = " ".join(engine.run("--name", "r{rank}-{job}", "--network", "none", "--volume", f"{suite.tmp}:{suite.tmp}"))
 
 
 @contextlib.contextmanager
 def podman_case(name):
     with suite.case(name):
-        if why_not:
-            raise Skip(why_not)
+        if engine.why_not:
+            raise Skip(engine.why_not)
         yield
-        vanish(containers)
+        vanish(engine.containers)
 
 
 with podman_case("podman: verified data between two containers; CMA refused, and why"):
@@ -231,7 +190,7 @@ with podman_case("podman: a cpuset of one core for both makes them take turns"):
 with podman_case("podman: a container that is killed ends the job within two seconds"):
     with running(RUN, "sleep") as (process, out):
         begin = time.monotonic()
-        suite.run([*PODMAN.split(), "kill", containers()[0]])
+        suite.run([*engine.words, "kill", engine.containers()[0]])
         status = process.wait(10)
         assert status == 137 and time.monotonic() - begin < 2.5, (status, time.monotonic() - begin)
         assert "exited with code 137" in out.read_text(), out.read_text()
@@ -239,7 +198,7 @@ with podman_case("podman: a container that is killed ends the job within two sec
 with podman_case("podman: a container that is killed in mid-transfer ends the job within two seconds"):
     with running(RUN, "transfer") as (process, out):
         begin = time.monotonic()
-        suite.run([*PODMAN.split(), "kill", containers()[0]])
+        suite.run([*engine.words, "kill", engine.containers()[0]])
         status = process.wait(10)
         assert status == 137 and time.monotonic() - begin < 2.5, (status, time.monotonic() - begin)
         assert "exited with code 137" in out.read_text() and "is wrong" not in out.read_text(), out.read_text()
@@ -250,7 +209,7 @@ with podman_case("podman: Ctrl-C, a second one, and kill -9 of mpiexec leave no 
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == -signal.SIGINT, process.returncode
-    assert not containers(), containers()
+    assert not engine.containers(), engine.containers()
     with running(RUN, "sleep") as (process, out):
         process.kill()
         process.wait()
@@ -267,6 +226,6 @@ with suite.case("docker is told to mount the folder, and apptainer to bind the p
     result = suite.run([MPIEXEC, "-n", 1, "--wdir", "/w", "--container", f"{fake}/apptainer exec img", "prog"])
     suite.expect(result, out=rf"exec --bind {PREFIX}:{PREFIX}:ro --pwd /w img prog 3$")
 
-if why_not is None:
-    suite.run([*PODMAN.split(), "system", "reset", "--force"])
+if engine.why_not is None:
+    engine.reset()
 suite.finish()

@@ -202,9 +202,32 @@ FAKE = """import re, socket, struct, sys, time
 host, port = re.search(r"--agent (\\d+) (\\d+)", sys.argv[2]).groups()
 key = sys.stdin.readline().strip()
 text = lambda s: struct.pack("I", len(s)) + s.encode()
-def hello(key, version, protocol=1):
-    body = b"\\1" + text("isthmus agent") + struct.pack("I", protocol) + text(key) + struct.pack("I", int(host)) + text(version)
-    return struct.pack("I", len(body)) + body
+def sip_hash(key, data):
+    rotate = lambda x, n: (x << n | x >> 64 - n) & 2**64 - 1
+    k = struct.unpack("2Q", key)
+    v = [k[i % 2] ^ int.from_bytes(b"somepseudorandomlygeneratedbytes"[8 * i:8 * i + 8], "big") for i in range(4)]
+    def rounds(n):
+        for _ in range(n):
+            for a, b, r in ((0, 1, 13), (2, 3, 16)):
+                v[a] = v[a] + v[b] & 2**64 - 1
+                v[b] = rotate(v[b], r) ^ v[a]
+            v[0] = rotate(v[0], 32)
+            for a, b, r in ((2, 1, 17), (0, 3, 21)):
+                v[a] = v[a] + v[b] & 2**64 - 1
+                v[b] = rotate(v[b], r) ^ v[a]
+            v[2] = rotate(v[2], 32)
+    data += bytes(7 - len(data) % 8) + bytes([len(data) & 255])
+    for (word,) in struct.iter_unpack("Q", data):
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    v[2] ^= 255
+    rounds(4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+def hello(key, version, protocol=2):
+    body = b"\\1" + text("isthmus agent") + struct.pack("I", protocol) + struct.pack("I", int(host)) + text(version)
+    seal = sip_hash(bytes.fromhex(key), b"\\1" + bytes(8) + body)
+    return struct.pack("I", len(body) + 8) + body + struct.pack("Q", seal)
 s = socket.create_connection(("127.0.0.1", int(port)))
 """
 
@@ -220,6 +243,7 @@ with suite.case("an agent of another version is refused by name; one with a wron
     suite.expect(local("-n", 1, "--hosts", "a", "true", launcher=fake), status=1, err=r"host a: there is mpiexec \(Isthmus\) 99\.1, here \d", within=10)
     for name, bytes_sent in (
         ("key", 'hello("0" * 32, "1")'),
+        ("changed", 'hello(key, "1").replace(b"agent", b"agenT")'),
         ("garbage", 'b"GET / HTTP/1.1\\r\\n\\r\\n" * 500'),
         ("huge", 'struct.pack("I", 2**32 - 1)'),
     ):
