@@ -127,7 +127,7 @@ Request* Engine::make_send(const Target& target, const Payload& payload, SendMod
 /// Writes the envelope of a send, and its bytes where they go with it. False if the ring has no room.
 bool Engine::emit(Peer& peer, Request& send) {
   const Target target = target_of(send);
-  if (send.gpu && send.gpu->buffer.is_on_gpu()) [[unlikely]] {
+  if (send.gpu) [[unlikely]] {
     if (!gpu_->emit(peer, send, target)) return false;
     send.unsent = false;
     return true;
@@ -143,7 +143,7 @@ bool Engine::emit(Peer& peer, Request& send) {
       .sender = send.cookie(),
       .bytes = send.payload.bytes,
       .address = send.payload.type ? 0 : reinterpret_cast<std::uint64_t>(send.payload.data),
-      .is_pinned = send.gpu ? 1U : 0U,
+      .by_gpu = gpu_ && !send.payload.type ? 1U : 0U,
       .reserved = 0};
   peer.out.publish(header_of(target, 0, wire::CellKind::ready_to_send), &offer, sizeof offer);
   send.unsent = false;

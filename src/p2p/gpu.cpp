@@ -97,7 +97,7 @@ GpuMessages::~GpuMessages() {
     poll();
 }
 
-Result<std::optional<Buffer>> GpuMessages::classify(const Payload& payload) {
+Result<std::optional<Buffer>> GpuMessages::find(const Payload& payload) {
   if (payload.bytes == 0) return std::nullopt;
   const std::int64_t begin = payload.type ? payload.type->true_lb() : 0;
   const auto address = reinterpret_cast<std::uintptr_t>(payload.data) + static_cast<std::uintptr_t>(begin);
@@ -105,13 +105,8 @@ Result<std::optional<Buffer>> GpuMessages::classify(const Payload& payload) {
       classifier_.classify(reinterpret_cast<const void*>(address),  // NOLINT(performance-no-int-to-ptr)
                            payload.bytes);
   if (!buffer) return std::unexpected(std::move(buffer).error());
+  if (!buffer->is_on_gpu()) return std::nullopt;
   return *buffer;
-}
-
-Result<std::optional<Buffer>> GpuMessages::find(const Payload& payload) {
-  auto buffer = classify(payload);
-  if (buffer && *buffer && !(*buffer)->is_on_gpu()) return std::nullopt;
-  return buffer;
 }
 
 Result<> GpuMessages::copy(const Payload& from, const Payload& to) {
@@ -139,20 +134,13 @@ Result<PendingCopy> GpuMessages::stage(const Buffer& near, Direction direction, 
 // --- sending
 
 std::optional<Request*> GpuMessages::try_send(const Target& target, const Payload& payload, SendMode mode) {
-  auto buffer = classify(payload);
-  if (!buffer) {
-    Request* send = engine_.make_send(target, payload, mode);
-    fail(*send, buffer.error());
-    return send;
-  }
-  if (!*buffer || (*buffer)->kind == MemoryKind::pageable) return std::nullopt;
-  if ((*buffer)->is_on_gpu()) return start_send(target, payload, mode, **buffer);
-  // What lies in pinned memory and is not sent at once, a GPU may write to where it is wanted.
-  if ((*buffer)->kind != MemoryKind::pinned || payload.type || !(*buffer)->is_whole()) return std::nullopt;
-  Peer& peer = engine_.peer(target.peer);
-  if (target.peer == engine_.rank() || !peer.is_local() || payload.bytes <= peer.eager_limit)
+  auto buffer = find(payload);
+  if (buffer && !*buffer) [[likely]]
     return std::nullopt;
-  return start_offer(target, payload, mode, **buffer);
+  if (buffer) return start_send(target, payload, mode, **buffer);
+  Request* send = engine_.make_send(target, payload, mode);
+  fail(*send, buffer.error());
+  return send;
 }
 
 bool GpuMessages::try_prepare(Request& receive) {
@@ -170,11 +158,6 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
   const bool contiguous = !payload.type && buffer.is_whole();
   if (target.peer == engine_.rank() || !engine_.peer(target.peer).is_local() || !contiguous)
     return send_by_host(target, payload, mode, buffer);
-  return start_offer(target, payload, mode, buffer);
-}
-
-Request* GpuMessages::start_offer(const Target& target, const Payload& payload, SendMode mode,
-                                  const Buffer& buffer) {
   Peer& peer = engine_.peer(target.peer);
   Request* send = engine_.make_send(target, payload, mode);
   send->peer = &peer;
@@ -218,7 +201,7 @@ void GpuMessages::prepare(Request& receive, const Buffer& buffer) {
 bool GpuMessages::may_finish(Request& request) {
   GpuPart& part = *request.gpu;
   if (request.kind == Request::Kind::send && request.peer && request.transfer == Request::Transfer::none &&
-      part.buffer.is_on_gpu() && request.status.error == 0)
+      request.status.error == 0)
     request.peer->traffic.add_sent(Protocol::gpu_pull, part.payload.bytes);
   const bool in_stand_in = request.kind == Request::Kind::receive && !part.landed && !request.cancelled &&
                            request.matched && request.status.bytes > 0;

@@ -121,9 +121,7 @@ class GpuMessages {
   /// By the copy engine of the GPU that `near`, one side of the copy, lies on.
   Result<PendingCopy> start_copy(const Buffer& near, const Payload& from, const Payload& to,
                                  std::uint64_t bytes);
-  Result<std::optional<Buffer>> classify(const Payload& payload);
   Request* start_send(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
-  Request* start_offer(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
   void prepare(Request& receive, const Buffer& buffer);
   Request* send_by_host(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
 

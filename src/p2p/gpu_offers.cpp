@@ -83,7 +83,7 @@ void Engine::begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, 
 bool Engine::begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer) {
   const bool may_push =
       settings_.gpu_path == GpuPathSetting::automatic || settings_.gpu_path == GpuPathSetting::push;
-  if (may_push && offer.is_pinned != 0 && gpu_->ask_to_push(peer, receive, offer.sender)) return true;
+  if (may_push && offer.by_gpu != 0 && gpu_->ask_to_push(peer, receive, offer.sender)) return true;
   // A layout with gaps is unpacked from its stand-in.
   if (!receive.gpu->is_one_copy()) return false;
   staging().request(peer, receive, offer.sender, false);

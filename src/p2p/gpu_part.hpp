@@ -11,7 +11,7 @@
 
 namespace isthmus {
 
-/// What a request has besides where its payload lies in GPU memory, or a send in pinned memory.
+/// What a request has besides where its payload lies in GPU memory.
 struct GpuPart {
   Buffer buffer;
   Payload payload;  ///< the program's; that of the request is in host memory, or not to be touched

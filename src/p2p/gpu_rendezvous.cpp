@@ -14,10 +14,6 @@
 namespace isthmus {
 namespace {
 
-/// From here on a message to pageable memory goes through pinned memory: the driver copies it there in one
-/// call, in which this rank can do nothing else.
-constexpr std::uint64_t pageable_staged_from = 16 * 1024;
-
 /// How often the clock is looked at, and the program's allocations: 0.1 us each.
 constexpr std::chrono::milliseconds freed_interval{5};
 
@@ -198,10 +194,6 @@ Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender
     const auto device = gpus_.find(from.memory.device);
     if (!device) return isthmus::fail(ErrorClass::other, "this process does not see the sender's GPU");
     near.device = *device;
-    const auto here = classify(target);
-    const bool is_pageable = here && *here && (*here)->kind == MemoryKind::pageable;
-    if (is_pageable && receive.limit > pageable_staged_from && from.memory.exporter != self_.nonce)
-      return false;
   }
   auto source = reach(peer, from, near.device);
   if (!source) return std::unexpected(std::move(source).error());
@@ -217,7 +209,7 @@ void GpuMessages::push(Peer& peer, std::uint32_t number, const wire::GpuTarget& 
                        const std::byte* piece) {
   Request* send = engine_.requests_.find(target.sender);
   if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->unsent ||
-      send->transfer != Request::Transfer::none || !send->gpu || target.bytes == 0 ||
+      send->transfer != Request::Transfer::none || send->payload.type || target.bytes == 0 ||
       target.bytes > send->payload.bytes)
     return engine_.malformed(peer, "asks for a copy of a send that is not pending");
   const wire::GpuExport to = hear(peer, number, piece, target.offset, target.bytes);
@@ -230,9 +222,11 @@ void GpuMessages::push(Peer& peer, std::uint32_t number, const wire::GpuTarget& 
 
 Result<> GpuMessages::start_push(Peer& peer, Request& send, const wire::GpuTarget& target,
                                  const wire::GpuExport& to) {
-  Buffer near = send.gpu->buffer;
-  if (!near.is_on_gpu()) {
-    // From pinned memory it goes straight to the GPU that wants it.
+  Buffer near;
+  if (send.gpu) {
+    near = send.gpu->buffer;
+  } else {
+    // From memory of the host it goes straight to the GPU that wants it.
     const auto device = gpus_.find(to.memory.device);
     if (!device) return isthmus::fail(ErrorClass::other, "this process does not see the receiver's GPU");
     near.device = *device;

@@ -69,8 +69,8 @@ struct EagerHeader {
 struct SendOffer {
   Cookie sender;
   std::uint64_t bytes;
-  std::uint64_t address;    ///< in the sender's address space; 0 where the data is not contiguous
-  std::uint32_t is_pinned;  ///< 1: the sender's process can have a GPU copy it
+  std::uint64_t address;  ///< in the sender's address space; 0 where the data is not contiguous
+  std::uint32_t by_gpu;   ///< 1: the sender's process can have a GPU copy it
   std::uint32_t reserved;
 };
 struct ReceiveOffer {

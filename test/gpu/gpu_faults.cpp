@@ -3,10 +3,11 @@
 //   short   little memory can be pinned: smaller windows serve
 //   none    none can be pinned: the driver copies by itself
 //   lost    the sender's GPU fails in the middle: both sides get an error, and the next message arrives
+//   mixed   rank 1 does not use CUDA
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <cstdio>
+#include <array>
+#include <cstring>
 #include <string_view>
 
 #include "gpu_memory.hpp"
@@ -65,14 +66,46 @@ void check_lost(Memory& memory) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/// Between GPU memory of rank 0 and memory of rank 1, which has never heard of CUDA; lengths around each
+/// change of way.
+void check_mixed() {
+  constexpr std::array sizes{1, 32, 16'384, 16'385, 1'000'000, bytes};
+  std::vector<int> values(bytes / sizeof(int));
+  if (rank == 1) {
+    for (const int size : sizes) {
+      MPI_Recv(values.data(), size, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Send(values.data(), size, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+    }
+    CHECK(values == pattern());
+    return;
+  }
+  const Gpu gpu(rank);
+  Memory from(gpu, MemoryKind::device, bytes);
+  Memory to(gpu, MemoryKind::device, bytes);
+  from.write(pattern());
+  for (const int size : sizes) {
+    to.write(std::vector<int>(bytes / sizeof(int)));
+    MPI_Send(from.data(), size, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+    MPI_Recv(to.data(), size, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    std::vector<int> wanted = pattern();
+    std::memset(reinterpret_cast<char*>(wanted.data()) + size, 0, static_cast<std::size_t>(bytes - size));
+    CHECK(to.read<int>(bytes / sizeof(int)) == wanted);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::string_view fault = argc > 1 ? argv[1] : "";
+  if (fault == "mixed") {
+    check_mixed();
+    MPI_Finalize();
+    return 0;
+  }
   {
     const Gpu gpu(rank);
-    const std::string_view fault = argc > 1 ? argv[1] : "";
     Memory memory(gpu, MemoryKind::device, bytes);
     if (fault == "short") set("PINNED", "1500000");
     if (fault == "none") set("PINNED", "1");

@@ -41,6 +41,10 @@ int main(int argc, char** argv) {
                                      {"host-host", MemoryKind::pageable}}) {
       Memory send(gpu, mine, most);
       Memory receive(gpu, mine, most);
+      if (mine == MemoryKind::pageable || mine == MemoryKind::pinned) {
+        std::memset(send.data(), 1, most);  // what was never written is one page of zeros
+        std::memset(receive.data(), 1, most);
+      }
       if (mine == MemoryKind::managed) {
         const cuda::Location here{.type = cuda::LocationType::device, .id = gpu.device()};
         for (const Memory* memory : {&send, &receive})

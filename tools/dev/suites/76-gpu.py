@@ -6,7 +6,7 @@
 import sys
 
 sys.path.insert(0, "tools/dev")
-from suite import BUILT, PREFIX, Suite
+from suite import BUILT, PREFIX, Skip, Suite
 
 suite = Suite("gpu")
 PROGRAMS = BUILT / "test/gpu"
@@ -38,6 +38,16 @@ for path in ("pull", "push", "staged"):
 for fault in ("short", "none", "lost"):
     with suite.case(f"messages through the host where pinned memory or a GPU fails: {fault}"):
         suite.expect(run("gpu_faults", 2, ISTHMUS_GPU_PATH="staged", arguments=[fault]), err="the CUDA driver refuses|failed before")
+
+with suite.case("messages between a rank that uses CUDA and one that does not"):
+    quiet(run("gpu_faults", 2, arguments=["mixed"]))
+
+with suite.case("messages between all kinds of memory, in pid namespaces in which both ranks are process 1"):
+    alone = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    if suite.run([*alone, "true"], timeout=20).status != 0:
+        raise Skip("unshare is refused here")
+    result = run("gpu_p2p", 2, alone, EMULATED_CUDA_FOLDER=str(suite.tmp))
+    suite.expect(result, err=r"both processes have the process id 1 in their pid namespaces")
 
 with suite.case("MPI_Alloc_mem and the kinds of memory"):
     kinds = ("--memory-alloc-kinds", "cuda:device:host,rocm,system")
