@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "abi/any_memory.hpp"
 #include "abi/call.hpp"
 #include "abi/entry.hpp"
 
@@ -67,6 +68,15 @@ int create(const char* name, Function* function, int commute, MPI_Op* op) noexce
   });
 }
 
+Result<> reduce_any_memory(GpuMessages& gpu, const Op& op, const Datatype& type, const void* in, void* inout,
+                           std::int64_t count) {
+  Result<bool> reduced = gpu.try_reduce(op, type, in, inout, count);
+  if (!reduced) return std::unexpected(std::move(reduced).error());
+  if (*reduced) return {};
+  return with_stand_ins(gpu, {in, count, &type}, {inout, count, &type}, coll::Use::both,
+                        [&](const void* from, void* to) { return op.reduce(from, to, count, type); });
+}
+
 int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Count count,
                  MPI_Datatype datatype, MPI_Op op) noexcept {
   return call(function, [&](Runtime&) -> Result<> {
@@ -78,6 +88,8 @@ int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Co
     ISTHMUS_TRY((*operation)->check(**type));
     ISTHMUS_TRY(check_buffer(inbuf, count, **type, "inbuf"));
     ISTHMUS_TRY(check_buffer(inoutbuf, count, **type, "inoutbuf"));
+    if (GpuMessages* gpu = gpu_in_use()) [[unlikely]]
+      return reduce_any_memory(*gpu, **operation, **type, inbuf, inoutbuf, count);
     return (*operation)->reduce(inbuf, inoutbuf, count, **type);
   });
 }

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "abi/any_memory.hpp"
 #include "abi/call.hpp"
 #include "abi/entry.hpp"
 #include "datatype/cursor.hpp"
@@ -56,11 +59,27 @@ struct Native {
   static Result<std::int64_t> size(const Datatype& type, std::int64_t count) { return type.bytes(count); }
   static Result<std::size_t> write(const Datatype& type, const void* base, std::int64_t count,
                                    std::span<std::byte> out) {
+    if (auto done = copy(Payload::of(base, count, type), Payload::of(out.data(), out.size())))
+      return std::move(*done);
     return isthmus::pack(type, base, count, out);
   }
   static Result<std::size_t> read(const Datatype& type, void* base, std::int64_t count,
                                   std::span<const std::byte> in) {
+    const Payload to = Payload::of(base, count, type);
+    if (auto done = copy(Payload::of(in.data(), to.bytes), to)) return std::move(*done);
     return isthmus::unpack(type, base, count, in);
+  }
+
+ private:
+  /// Where one of both lies in GPU memory; nothing where neither does.
+  static std::optional<Result<std::size_t>> copy(const Payload& from, const Payload& to) {
+    GpuMessages* const gpu = gpu_in_use();
+    if (!gpu || to.bytes == 0) [[likely]]
+      return std::nullopt;
+    Result<bool> copied = gpu->try_copy(from, to);
+    if (!copied) return std::unexpected(std::move(copied).error());
+    if (!*copied) return std::nullopt;
+    return to.bytes;
   }
 };
 
@@ -70,11 +89,44 @@ struct External {
   }
   static Result<std::size_t> write(const Datatype& type, const void* base, std::int64_t count,
                                    std::span<std::byte> out) {
-    return pack_external32(type, base, count, out);
+    GpuMessages* const gpu = gpu_in_use();
+    if (!gpu) [[likely]]
+      return pack_external32(type, base, count, out);
+    std::size_t written = 0;
+    ISTHMUS_TRY(with_stand_ins(*gpu, {base, count, &type}, bytes_of(out), coll::Use::write,
+                               [&](const void* from, void* to) -> Result<> {
+                                 auto done = pack_external32(
+                                     type, from, count, std::span(static_cast<std::byte*>(to), out.size()));
+                                 if (!done) return std::unexpected(std::move(done).error());
+                                 written = *done;
+                                 return {};
+                               }));
+    return written;
   }
   static Result<std::size_t> read(const Datatype& type, void* base, std::int64_t count,
                                   std::span<const std::byte> in) {
-    return unpack_external32(type, base, count, in);
+    GpuMessages* const gpu = gpu_in_use();
+    if (!gpu) [[likely]]
+      return unpack_external32(type, base, count, in);
+    Result<std::int64_t> needed = size(type, count);
+    if (!needed) return std::unexpected(std::move(needed).error());
+    const auto bytes = std::min(static_cast<std::size_t>(*needed), in.size());
+    const coll::Out packed = bytes_of({const_cast<std::byte*>(in.data()), bytes});
+    std::size_t consumed = 0;
+    ISTHMUS_TRY(with_stand_ins(*gpu, {packed.buffer, packed.count, packed.type}, {base, count, &type},
+                               coll::Use::write, [&](const void* from, void* to) -> Result<> {
+                                 auto done = unpack_external32(
+                                     type, to, count, std::span(static_cast<const std::byte*>(from), bytes));
+                                 if (!done) return std::unexpected(std::move(done).error());
+                                 consumed = *done;
+                                 return {};
+                               }));
+    return consumed;
+  }
+
+ private:
+  static coll::Out bytes_of(std::span<std::byte> run) {
+    return {run.data(), static_cast<std::int64_t>(run.size()), &Datatype::basic(Basic::byte)};
   }
 };
 

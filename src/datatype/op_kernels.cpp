@@ -149,8 +149,13 @@ struct ComplexProduct {
           std::complex<Part>(a.real, a.imaginary) * std::complex<Part>(b.real, b.imaginary);
       return {product.real(), product.imag()};
     } else {
-      return {static_cast<Part>(a.real * b.real - a.imaginary * b.imaginary),
-              static_cast<Part>(a.real * b.imaginary + a.imaginary * b.real)};
+      // Of half precision, rounded once, whether or not the compiler computes in higher precision by itself.
+      using Wide = std::conditional_t<(sizeof(Part) < sizeof(float)), float, Part>;
+      const Wide real = a.real;
+      const Wide imaginary = a.imaginary;
+      return {
+          static_cast<Part>(real * static_cast<Wide>(b.real) - imaginary * static_cast<Wide>(b.imaginary)),
+          static_cast<Part>(real * static_cast<Wide>(b.imaginary) + imaginary * static_cast<Wide>(b.real))};
     }
   }
 };

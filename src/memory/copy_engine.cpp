@@ -114,4 +114,24 @@ Result<PendingCopy> CopyEngine::start(std::span<const CopyPiece> pieces) {
                     "copy " + std::to_string(bytes) + " bytes by GPU " + std::to_string(device_));
 }
 
+Result<PendingCopy> CopyEngine::start(const std::function<Result<>(cuda::Stream)>& work) {
+  if (streams_.size() < wanted_streams_) ISTHMUS_TRY(open());
+  const cuda::Functions& functions = contexts_.functions();
+  const cuda::ContextScope scope(functions, context_);
+  auto event = take_event();
+  if (!event) return std::unexpected(std::move(event).error());
+  const std::size_t number = quietest();
+  const auto stream = streams_[number];
+  Result<> done = work(stream);
+  const Status status = done ? functions.event_record(*event, stream) : Status::success;
+  if (done && status == Status::success) {
+    ++under_way_[number];
+    return PendingCopy(*this, *event, number);
+  }
+  functions.stream_synchronize(stream);
+  events_.push_back(*event);
+  if (!done) return std::unexpected(std::move(done).error());
+  return cuda::fail(functions, status, "record an event on GPU " + std::to_string(device_));
+}
+
 }  // namespace isthmus

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -68,6 +69,8 @@ class CopyEngine {
   }
   /// All of the pieces as one copy.
   Result<PendingCopy> start(std::span<const CopyPiece> pieces);
+  /// Whatever `work` puts on the stream that it is given. If it fails, what it had put there is waited for.
+  Result<PendingCopy> start(const std::function<Result<>(cuda::Stream)>& work);
   [[nodiscard]] cuda::Device device() const noexcept { return device_; }
 
  private:

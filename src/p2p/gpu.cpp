@@ -1,74 +1,16 @@
 #include "p2p/gpu.hpp"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/log.hpp"
-#include "base/unique_fd.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus {
 namespace {
 
-using Pieces = std::vector<CopyPiece>;
-
 /// How many looks for what is under way pass before one at the clock.
 constexpr std::uint32_t polls_per_clock = 256;
-
-/// The runs of memory of a payload, in order, of which the first `bytes` bytes are wanted.
-class Runs {
- public:
-  Runs(const Payload& payload, std::uint64_t bytes) : payload_(payload), left_(bytes) {
-    if (payload.type) cursor_.emplace(*payload.type, payload.data, payload.count);
-  }
-  /// The rest of the current run, or the next one; nothing at the end.
-  std::optional<Segment> get() {
-    if (run_.bytes == 0) {
-      if (left_ == 0) return std::nullopt;
-      if (cursor_) {
-        std::array<Segment, 1> next;
-        if (cursor_->segments(next, left_) == 0) return std::nullopt;
-        run_ = next[0];
-      } else {
-        run_ = {payload_.data, left_};
-      }
-      left_ -= run_.bytes;
-    }
-    return run_;
-  }
-  void take(std::size_t bytes) {
-    run_.data += bytes;
-    run_.bytes -= bytes;
-  }
-
- private:
-  const Payload& payload_;
-  std::optional<Cursor> cursor_;
-  std::uint64_t left_;
-  Segment run_{nullptr, 0};
-};
-
-/// What has to be copied to bring the first `bytes` bytes of a payload into another.
-Pieces pieces_of(const Payload& from, const Payload& to, std::uint64_t bytes) {
-  Runs sources(from, bytes);
-  Runs targets(to, bytes);
-  Pieces pieces;
-  for (;;) {
-    const auto source = sources.get();
-    const auto target = targets.get();
-    if (!source || !target) return pieces;
-    const std::size_t size = std::min(source->bytes, target->bytes);
-    pieces.push_back({target->data, source->data, size});
-    sources.take(size);
-    targets.take(size);
-  }
-}
 
 }  // namespace
 
@@ -90,7 +32,8 @@ GpuMessages::GpuMessages(Engine& engine, CudaDriver& driver, const cuda::Functio
       contexts_(functions),
       classifier_(driver),
       exporter_(functions, self_),
-      mappings_(contexts_, gpus_, self_, {}) {}
+      mappings_(contexts_, gpus_, self_, {}),
+      layouts_(contexts_, classifier_, engine.settings_.warn) {}
 
 GpuMessages::~GpuMessages() {
   while (!running_.empty())
@@ -110,20 +53,46 @@ Result<std::optional<Buffer>> GpuMessages::find(const Payload& payload) {
 }
 
 Result<> GpuMessages::copy(const Payload& from, const Payload& to) {
+  auto copied = try_copy(from, to);
+  if (!copied) return std::unexpected(std::move(copied).error());
+  if (!*copied) return isthmus::fail(ErrorClass::intern, "a copy between buffers of the host");
+  return {};
+}
+
+Result<bool> GpuMessages::try_copy(const Payload& from, const Payload& to) {
   auto near = find(from);
   if (near && !*near) near = find(to);
   if (!near) return std::unexpected(std::move(near).error());
-  if (!*near) return isthmus::fail(ErrorClass::intern, "a copy between buffers of the host");
+  if (!*near) return false;
   auto copy = start_copy(**near, from, to, std::min(from.bytes, to.bytes));
   if (!copy) return std::unexpected(std::move(copy).error());
-  return copy->wait();
+  ISTHMUS_TRY(copy->wait());
+  return true;
+}
+
+Result<bool> GpuMessages::try_reduce(const Op& op, const Datatype& type, const void* in, void* inout,
+                                     std::int64_t count) {
+  if (count <= 0 || !GpuKernels::can_reduce(op, type)) return false;
+  auto left = find(Payload::of(in, count, type));
+  if (left && *left) {
+    auto right = find(Payload::of(inout, count, type));
+    if (!right) return std::unexpected(std::move(right).error());
+    if (!*right || (*right)->device != (*left)->device) return false;
+    return layouts_.reduce(engine_on((*left)->device), op, type, in, inout, count);
+  }
+  if (!left) return std::unexpected(std::move(left).error());
+  return false;
+}
+
+CopyEngine& GpuMessages::engine_on(cuda::Device device) {
+  return engines_.try_emplace(device, contexts_, device).first->second;
 }
 
 Result<PendingCopy> GpuMessages::start_copy(const Buffer& near, const Payload& from, const Payload& to,
                                             std::uint64_t bytes) {
-  CopyEngine& engine = engines_.try_emplace(near.device, contexts_, near.device).first->second;
+  CopyEngine& engine = engine_on(near.device);
   if (!from.type && !to.type) return engine.start(to.data, from.data, bytes);
-  return engine.start(pieces_of(from, to, bytes));
+  return layouts_.start(engine, from, to, bytes);
 }
 
 Result<PendingCopy> GpuMessages::stage(const Buffer& near, Direction direction, const CopyPiece& piece) {
@@ -155,16 +124,36 @@ bool GpuMessages::try_prepare(Request& receive) {
 
 Request* GpuMessages::start_send(const Target& target, const Payload& payload, SendMode mode,
                                  const Buffer& buffer) {
-  const bool contiguous = !payload.type && buffer.is_whole();
-  if (target.peer == engine_.rank() || !engine_.peer(target.peer).is_local() || !contiguous)
-    return send_by_host(target, payload, mode, buffer);
   Peer& peer = engine_.peer(target.peer);
+  if (target.peer == engine_.rank() || !peer.is_local()) return send_by_host(target, payload, mode, buffer);
+  GpuPart part{
+      .buffer = buffer, .payload = payload, .stand_in = {}, .descriptor = {}, .packed = {}, .source = {}};
+  if (payload.type || !buffer.is_whole()) {
+    if (const Result<> packed = pack(part); !packed) {
+      engine_.note_gpu_reason(peer, packed.error(), packed.error().error_class() == ErrorClass::no_mem);
+      return send_by_host(target, payload, mode, buffer);
+    }
+  }
   Request* send = engine_.make_send(target, payload, mode);
   send->peer = &peer;
-  send->gpu = std::make_unique<GpuPart>(
-      GpuPart{.buffer = buffer, .payload = payload, .stand_in = {}, .descriptor = {}, .source = {}});
+  send->gpu = std::make_unique<GpuPart>(std::move(part));
   engine_.start_offer(peer, *send);
   return send;
+}
+
+Result<> GpuMessages::pack(GpuPart& part) {
+  if (!part.payload.type)
+    return isthmus::fail(ErrorClass::other, "a message that goes on beyond its allocation is not offered");
+  auto packed = layouts_.pack(engine_on(part.buffer.device), part.payload);
+  if (!packed) return std::unexpected(std::move(packed).error());
+  const Payload payload = Payload::of(packed->data(), part.payload.bytes);
+  auto buffer = find(payload);
+  if (!buffer) return std::unexpected(std::move(buffer).error());
+  if (!*buffer) return isthmus::fail(ErrorClass::intern, "memory of a GPU that is none");
+  part.buffer = **buffer;
+  part.payload = payload;
+  part.packed = std::move(*packed);
+  return {};
 }
 
 Request* GpuMessages::send_by_host(const Target& target, const Payload& payload, SendMode mode,
@@ -192,6 +181,7 @@ void GpuMessages::prepare(Request& receive, const Buffer& buffer) {
                                                   .payload = receive.payload,
                                                   .stand_in = std::move(stand_in),
                                                   .descriptor = {},
+                                                  .packed = {},
                                                   .source = {}});
   receive.payload = packed;
 }

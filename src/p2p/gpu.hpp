@@ -17,6 +17,8 @@
 #include "memory/mapping_cache.hpp"
 #include "memory/pinned_range.hpp"
 #include "p2p/gpu_exports.hpp"
+#include "p2p/gpu_layouts.hpp"
+#include "p2p/gpu_part.hpp"
 #include "p2p/message.hpp"
 #include "p2p/request.hpp"
 #include "wire/gpu.hpp"
@@ -83,8 +85,16 @@ class GpuMessages {
   /// Makes progress on copies; how many have ended.
   unsigned poll();
   [[nodiscard]] bool is_busy() const noexcept { return !running_.empty(); }
+  /// The kernels of this rank's GPUs.
+  [[nodiscard]] GpuKernels& kernels() noexcept { return layouts_.kernels(); }
   /// Copies between payloads of equal packed size, one or both in GPU memory; waits.
   Result<> copy(const Payload& from, const Payload& to);
+  /// The same; false where neither is in GPU memory, with nothing done.
+  Result<bool> try_copy(const Payload& from, const Payload& to);
+  /// `inout = in OP inout` by a kernel; waits. False, with nothing done, unless both are in the memory of one
+  /// GPU and there is such a kernel.
+  Result<bool> try_reduce(const Op& op, const Datatype& type, const void* in, void* inout,
+                          std::int64_t count);
   /// Part of a buffer to or from memory of the host. Copies of one direction and GPU go in order, those of
   /// both directions at the same time.
   enum class Direction : std::uint8_t { to_host, from_host };
@@ -118,11 +128,14 @@ class GpuMessages {
   GpuMessages(Engine& engine, CudaDriver& driver, const cuda::Functions& functions, GpuList gpus,
               const ProcessIdentity& self);
 
-  /// By the copy engine of the GPU that `near`, one side of the copy, lies on.
+  CopyEngine& engine_on(cuda::Device device);
+  /// By the GPU that `near`, one side of the copy, lies on.
   Result<PendingCopy> start_copy(const Buffer& near, const Payload& from, const Payload& to,
                                  std::uint64_t bytes);
   Request* start_send(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
   void prepare(Request& receive, const Buffer& buffer);
+  /// Puts a message without its gaps in place of that of a send.
+  Result<> pack(GpuPart& part);
   Request* send_by_host(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
 
   GpuExports& exports(const Peer& peer);
@@ -155,6 +168,7 @@ class GpuMessages {
   Classifier classifier_;
   Exporter exporter_;
   MappingCache mappings_;
+  GpuLayouts layouts_;
   std::vector<Running> running_;
   std::unordered_map<PeerId, GpuExports> exports_;
   std::uint32_t polls_ = 0;

@@ -5,6 +5,7 @@
 
 #include "base/unique_fd.hpp"
 #include "memory/buffer.hpp"
+#include "memory/device_pool.hpp"
 #include "p2p/message.hpp"
 #include "route/plan.hpp"
 #include "wire/gpu.hpp"
@@ -17,6 +18,7 @@ struct GpuPart {
   Payload payload;  ///< the program's; that of the request is in host memory, or not to be touched
   std::unique_ptr<std::byte[]> stand_in;  ///< receive: of the payload in host memory, packed
   UniqueFd descriptor;                    ///< of an export, for as long as the peer may fetch it
+  DeviceBuffer packed;                    ///< send: what its payload lies in, where the program's has gaps
   wire::GpuExport source;                 ///< receive: what the sender has offered; exporter 0: nothing
   bool landed = false;                    ///< receive: the bytes are where they belong
 

@@ -28,6 +28,11 @@ Result<UniqueFd> fetch_descriptor(pid_t pid, int descriptor) {
   return fetched;
 }
 
+/// What a send's bytes are copied from: one run of them in GPU memory, where a kernel may have packed them.
+const Payload& payload_of(const Request& send) {
+  return send.gpu ? send.gpu->payload : send.payload;
+}
+
 }  // namespace
 
 GpuExports& GpuMessages::exports(const Peer& peer) {
@@ -209,7 +214,7 @@ void GpuMessages::push(Peer& peer, std::uint32_t number, const wire::GpuTarget& 
                        const std::byte* piece) {
   Request* send = engine_.requests_.find(target.sender);
   if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->unsent ||
-      send->transfer != Request::Transfer::none || send->payload.type || target.bytes == 0 ||
+      send->transfer != Request::Transfer::none || payload_of(*send).type || target.bytes == 0 ||
       target.bytes > send->payload.bytes)
     return engine_.malformed(peer, "asks for a copy of a send that is not pending");
   const wire::GpuExport to = hear(peer, number, piece, target.offset, target.bytes);
@@ -233,7 +238,7 @@ Result<> GpuMessages::start_push(Peer& peer, Request& send, const wire::GpuTarge
   }
   auto reached = reach(peer, to, near.device);
   if (!reached) return std::unexpected(std::move(reached).error());
-  auto copy = start_copy(near, send.payload, Payload::of(reached->address, target.bytes), target.bytes);
+  auto copy = start_copy(near, payload_of(send), Payload::of(reached->address, target.bytes), target.bytes);
   if (!copy) return std::unexpected(std::move(copy).error());
   send.transfer = Request::Transfer::copy;
   peer.traffic.add_sent(Protocol::gpu_push, target.bytes);

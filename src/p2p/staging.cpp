@@ -166,7 +166,7 @@ unsigned Staging::fill_chunks(Peer& peer, Stream& out, Message& message, Request
     ++happened;
     if (by_gpu) {
       auto copy = engine_.gpu_->stage(send.gpu->buffer, GpuMessages::Direction::to_host,
-                                      {.to = to, .from = send.payload.data + offset, .bytes = bytes});
+                                      {.to = to, .from = send.gpu->payload.data + offset, .bytes = bytes});
       if (!copy) {
         end_send(peer, out, out.begun, &copy.error());
         return happened;

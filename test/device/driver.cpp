@@ -1,6 +1,7 @@
 #include <stdexcept>
 
 #include "cuda_functions.hpp"
+#include "kernels_fixture.hpp"
 #include "memory/cuda_driver.hpp"
 
 namespace isthmus::testing_cuda {
@@ -10,6 +11,10 @@ const cuda::Functions& cuda_functions() {
   const auto functions = driver->open();
   if (!functions) throw std::runtime_error(functions.error().text());
   return **functions;
+}
+
+std::span<const std::byte> tested_kernels() {
+  return kernel_image();
 }
 
 }  // namespace isthmus::testing_cuda

@@ -55,29 +55,39 @@ debian_packages() {
 # The distribution's interpreter where there is one: the python3-dev package belongs to it.
 python_of_system() { if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi; }
 
-# virtual_environment PACKAGE...: build/venv, made anew only when the list or the interpreter has changed.
+# virtual_environment FOLDER PACKAGE...: FOLDER, made anew only when the list or the interpreter has changed; fails if pip does.
 virtual_environment() {
-  local python stamp log="$DEV_LOGS/pip.log"
+  local folder=$1 python stamp
+  shift
   python=$(python_of_system) || die "python3 was not found"
   stamp="$("$python" -VV) $*"
-  if [ -x "$DEV_VENV/bin/python" ] && [ "$(cat "$DEV_VENV/packages.stamp" 2>/dev/null)" = "$stamp" ]; then return; fi
-  say "Python packages into build/venv: $*"
+  if [ -x "$folder/bin/python" ] && [ "$(cat "$folder/packages.stamp" 2>/dev/null)" = "$stamp" ]; then return; fi
+  say "Python packages into build/${folder##*/}: $*"
   mkdir -p "$DEV_LOGS"
   {
-    rm -rf "$DEV_VENV"
-    "$python" -m venv "$DEV_VENV" && "$DEV_VENV/bin/python" -m pip install --disable-pip-version-check "$@"
-  } >"$log" 2>&1 || {
-    tail -n 20 "$log" >&2
-    die "pip could not install: $* (the full log is build/logs/pip.log)"
-  }
-  echo "$stamp" >"$DEV_VENV/packages.stamp"
+    rm -rf "$folder"
+    "$python" -m venv "$folder" && "$folder/bin/python" -m pip install --disable-pip-version-check "$@"
+  } >"$DEV_LOGS/pip.log" 2>&1 || return 1
+  echo "$stamp" >"$folder/packages.stamp"
 }
 
 python_packages() {
   local packages
   packages=$(for set in "$@"; do entries "$DEV_ROOT/tools/dev/python-packages.txt" "$set"; done)
+  if [ -z "$packages" ]; then return; fi
   # shellcheck disable=SC2086
-  if [ -n "$packages" ]; then virtual_environment $packages; fi
+  virtual_environment "$DEV_VENV" $packages || {
+    tail -n 20 "$DEV_LOGS/pip.log" >&2
+    die "pip could not install: $packages (the full log is build/logs/pip.log)"
+  }
+}
+
+# Without an nvcc the library is built without its kernels for GPUs, and says so: no reason to end.
+cuda_compiler() {
+  if command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then return; fi
+  # shellcheck disable=SC2046
+  virtual_environment "$DEV_BUILD/nvcc" --retries 1 $(entries "$DEV_ROOT/tools/dev/python-packages.txt" nvcc) ||
+    note "nvcc could not be installed (build/logs/pip.log says why): this build has no kernels for GPUs"
 }
 
 case "${1:-}" in -h | --help)
@@ -85,7 +95,7 @@ case "${1:-}" in -h | --help)
 usage: ./dev setup [build|test|bench]...
 
 Installs what building, testing or benchmarking needs; without a name, what building and testing needs. Debian packages come
-from apt-get (as root or by sudo), Python packages go into build/. The lists: tools/dev/debian-packages.txt and
+from apt-get (as root or by sudo), Python packages go into build/, an nvcc too where the machine has none. The lists: tools/dev/debian-packages.txt and
 tools/dev/python-packages.txt.
 HELP
   exit 0 ;;
@@ -100,3 +110,4 @@ done
 dev_lock setup
 debian_packages build "${sets[@]}"
 python_packages "${sets[@]}"
+cuda_compiler

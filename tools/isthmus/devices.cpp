@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "gpus.hpp"
+#include "kernels/image.hpp"
 #include "machine_facts.hpp"
 
 namespace isthmus::tool {
@@ -43,6 +45,15 @@ void add_gpus(Section& section) {
   }
   if (!texts.empty()) texts.push_back("driver " + gpus.driver + "; MPI calls take their memory");
   section.add("gpus", "GPUs", list, joined(texts, "none found"));
+}
+
+void add_gpu_kernels(Section& section) {
+  const std::string_view targets = kernel_targets();
+  section.add("gpu_kernels", "kernels for GPUs", targets.empty() ? Json() : Json(targets),
+              targets.empty() ? "none, since this was built without nvcc: datatypes with gaps in GPU memory "
+                                "are copied a block at a "
+                                "time, and reductions are computed by the host. ./dev setup installs an nvcc"
+                              : fmt::format("for {}: datatypes with gaps, and reductions", targets));
 }
 
 /// Memory that virtual machines of one host share: an ivshmem-plain device.
@@ -130,6 +141,7 @@ void add_interfaces(Section& section) {
 Section device_facts() {
   Section section{.key = "devices", .title = "Devices", .facts = {}};
   add_gpus(section);
+  add_gpu_kernels(section);
   add_shared_memory_devices(section);
   add_infiniband(section);
   add_interfaces(section);

@@ -12,5 +12,7 @@ if not binary.is_file():
     suite.fail("the device tests are built", f"there is no {binary}")
 else:
     # What it prints of costs means nothing here.
-    gtest.run(suite, binary, timeout=100, env={"LD_LIBRARY_PATH": str(BUILT / "test/emulated"), "GTEST_FILTER": "-*Cost*"})
+    emulated = BUILT / "test/emulated"
+    settings = {"LD_LIBRARY_PATH": str(emulated), "EMULATED_CUDA_TWINS": str(emulated / "libemulated_kernels.so"), "GTEST_FILTER": "-*Cost*"}
+    gtest.run(suite, binary, timeout=100, env=settings)
 suite.finish()

@@ -11,17 +11,25 @@ from suite import BUILT, PREFIX, Skip, Suite
 suite = Suite("gpu")
 PROGRAMS = BUILT / "test/gpu"
 EMULATED = BUILT / "test/emulated"
+HAS_KERNELS = '"gpu_kernels":{"text":"none' not in suite.run([PREFIX / "bin/isthmus", "info", "--json"]).out.replace(" ", "").replace("\n", "")
 
 
 def run(program, ranks, before=(), options=(), arguments=(), **settings):
-    environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", **settings}
+    environment = {
+        "LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}",
+        "EMULATED_CUDA_LEAKS": "fail",
+        "EMULATED_CUDA_TWINS": str(EMULATED / "libemulated_kernels.so"),
+        **settings,
+    }
     command = [PREFIX / "bin/mpiexec", *options, "-n", ranks, *before, PROGRAMS / program, *arguments]
     return suite.run(command, env=environment, timeout=120)
 
 
 def quiet(result):
     suite.expect(result)
-    assert not result.text.strip(), f"it printed something\n{result}"
+    # A library that was built without nvcc says once that it has no kernels.
+    lines = [line for line in result.text.splitlines() if "built without nvcc" not in line or HAS_KERNELS]
+    assert not lines, f"it printed something\n{result}"
 
 
 with suite.case("messages between all kinds of memory"):
@@ -71,6 +79,15 @@ with suite.case("messages between all kinds of memory, sleeping"):
 with suite.case("messages between all kinds of memory, each rank with a GPU that the other does not see"):
     one_each = ["sh", "-c", 'CUDA_VISIBLE_DEVICES=$ISTHMUS_RANK exec "$@"', "sh"]
     suite.expect(run("gpu_p2p", 2, one_each))
+
+with suite.case("packing and local reductions in all kinds of memory"):
+    quiet(run("gpu_local", 1))
+
+with suite.case("messages and local calls without kernels: as before, with one warning that says what they would bring"):
+    for program, ranks in (("gpu_local", 1), ("gpu_p2p", 2)):
+        result = run(program, ranks, EMULATED_CUDA_TWINS="")
+        suite.expect(result, err=r"copied a block at a time, and the host computes reductions: .*kernels")
+        assert len(result.text.splitlines()) == ranks, f"it said more\n{result}"
 
 for ranks in (1, 2, 3, 5):
     with suite.case(f"collectives at {ranks}"):

@@ -1,0 +1,233 @@
+#include "kernels/gpu_kernels.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "kernels/copy_body.hpp"
+#include "kernels/move_body.hpp"
+#include "kernels/reduce_body.hpp"
+#include "kernels/reduce_choice.hpp"
+#include "kernels/run_lists.hpp"
+#include "kernels/shape.hpp"
+#include "memory/cuda_error.hpp"
+
+namespace isthmus {
+
+using cuda::Status;
+
+namespace {
+
+constexpr unsigned block_threads = 256;
+/// Blocks for each multiprocessor: with 64 registers a thread four of them run at once; twice that evens out
+/// those that take longer.
+constexpr std::uint64_t blocks_each = 8;
+
+std::uint64_t address_of(const void* pointer) {
+  return reinterpret_cast<std::uint64_t>(pointer);
+}
+
+/// The largest of 1, 2, 4, 8 and 16 that divides it.
+std::uint64_t unit_of(std::uint64_t factors) {
+  constexpr std::uint64_t most = 16;
+  return std::uint64_t{1} << static_cast<unsigned>(std::countr_zero(factors | most));
+}
+
+}  // namespace
+
+/// The library of kernels, and what is known of each device.
+class GpuKernels::Loaded {
+ public:
+  struct OnDevice {
+    cuda::Context context = nullptr;
+    std::uint64_t most_blocks = 1;
+    std::string trouble;
+    std::unordered_map<const char*, cuda::Function> functions;  ///< by the names' own addresses
+  };
+
+  Loaded(cuda::PrimaryContexts& contexts, std::span<const std::byte> image) : contexts_(contexts) {
+    if (image.empty()) {
+      trouble_ = "this library was built without nvcc and so without kernels for GPUs";
+      return;
+    }
+    const Status status =
+        contexts.functions().library_load(&library_, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    if (status == Status::success) return;
+    library_ = nullptr;
+    trouble_ = cuda::fail(contexts.functions(), status, "load the kernels of Isthmus").error().text();
+  }
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+  ~Loaded() {
+    if (library_) contexts_.functions().library_unload(library_);
+  }
+
+  OnDevice& on(cuda::Device device) {
+    const auto [found, is_new] = devices_.try_emplace(device);
+    if (is_new) found->second.trouble = prepare(device, found->second);
+    return found->second;
+  }
+
+  Result<> launch(GpuStream where, const char* name, std::uint64_t blocks, void* arguments) {
+    OnDevice& device = on(where.device);
+    if (!device.trouble.empty()) return fail(ErrorClass::unsupported_operation, device.trouble);
+    const cuda::Functions& functions = contexts_.functions();
+    const cuda::ContextScope scope(functions, device.context);
+    cuda::Function& function = device.functions[name];
+    Status status = Status::success;
+    if (!function) status = find(name, function);
+    const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, device.most_blocks));
+    if (status == Status::success)
+      status =
+          functions.launch(function, grid, 1, 1, block_threads, 1, 1, 0, where.stream, &arguments, nullptr);
+    if (status == Status::success) return {};
+    return cuda::fail(functions, status,
+                      std::string("run ") + name + " on GPU " + std::to_string(where.device));
+  }
+
+ private:
+  /// The trouble with that device.
+  std::string prepare(cuda::Device device, OnDevice& made) {
+    if (!trouble_.empty()) return trouble_;
+    auto context = contexts_.of(device);
+    if (!context) return context.error().text();
+    made.context = *context;
+    const cuda::Functions& functions = contexts_.functions();
+    int multiprocessors = 0;
+    Status status =
+        functions.device_attribute(&multiprocessors, cuda::DeviceAttribute::multiprocessor_count, device);
+    const cuda::ContextScope scope(functions, made.context);
+    cuda::Function function = nullptr;
+    if (status == Status::success) status = find("isthmus_copy", function);
+    if (status != Status::success)
+      return cuda::fail(functions, status, "load the kernels of Isthmus on GPU " + std::to_string(device))
+          .error()
+          .text();
+    made.most_blocks = static_cast<std::uint64_t>(std::max(multiprocessors, 1)) * blocks_each;
+    return {};
+  }
+
+  /// In the current context.
+  Status find(const char* name, cuda::Function& function) {
+    const cuda::Functions& functions = contexts_.functions();
+    cuda::Kernel kernel = nullptr;
+    const Status status = functions.library_kernel(&kernel, library_, name);
+    if (status != Status::success) return status;
+    return functions.kernel_function(&function, kernel);
+  }
+
+  cuda::PrimaryContexts& contexts_;
+  cuda::Library library_ = nullptr;
+  std::string trouble_;
+  std::map<cuda::Device, OnDevice> devices_;
+};
+
+GpuKernels::GpuKernels(cuda::PrimaryContexts& contexts, std::span<const std::byte> image)
+    : contexts_(contexts), image_(image) {}
+
+GpuKernels::~GpuKernels() = default;
+
+GpuKernels::Loaded& GpuKernels::load() {
+  if (!loaded_) loaded_ = std::make_unique<Loaded>(contexts_, image_);
+  return *loaded_;
+}
+
+const std::string& GpuKernels::trouble(cuda::Device device) {
+  return load().on(device).trouble;
+}
+
+// --- reductions
+
+bool GpuKernels::can_reduce(const Op& op, const Datatype& type) noexcept {
+  return choose_reduction(op, type).has_value();
+}
+
+Result<> GpuKernels::reduce(GpuStream where, const Op& op, const Datatype& type,
+                            std::span<const std::byte* const> sources, std::byte* result,
+                            std::int64_t count) {
+  const auto choice = choose_reduction(op, type);
+  if (!choice || sources.empty() || sources.size() > most_sources)
+    return fail(ErrorClass::intern, "a reduction that there is no kernel for");
+  if (count <= 0) return {};
+  kernel::ReduceArguments work{};
+  work.result = reinterpret_cast<kernel::Byte*>(result);
+  work.count = static_cast<std::uint64_t>(count) * choice->factor;
+  work.source_count = static_cast<std::uint32_t>(sources.size());
+  std::uint64_t low = address_of(result);  // bits in which some address is not a multiple
+  std::uint64_t apart = 0;                 // bits in which two addresses differ
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    work.sources[i] = reinterpret_cast<const kernel::Byte*>(sources[i]);
+    low |= address_of(sources[i]);
+    apart |= address_of(sources[i]) ^ address_of(result);
+  }
+  constexpr std::uint64_t vector = sizeof(kernel::Vector);
+  const std::uint64_t ahead = (vector - address_of(result) % vector) % vector;
+  std::uint64_t items = work.count;
+  work.access = low % choice->alignment == 0 ? kernel::Access::elements : kernel::Access::bytes;
+  if (choice->has_vectors && work.access == kernel::Access::elements && apart % vector == 0 &&
+      ahead % choice->bytes == 0) {
+    work.access = kernel::Access::vectors;
+    work.head = std::min(ahead / choice->bytes, work.count);
+    // A thread takes four vectors of up to two sources at a time, or one of more.
+    items = work.count * choice->bytes / (sources.size() <= 2 ? 4 * vector : vector) + 1;
+  }
+  return load().launch(where, choice->name, (items + block_threads - 1) / block_threads, &work);
+}
+
+// --- copies
+
+Result<> GpuKernels::copy(GpuStream where, std::span<const CopyPiece> pieces) {
+  if (pieces.size() > most_pieces) return fail(ErrorClass::intern, "too many pieces for one kernel");
+  kernel::CopyArguments work{};
+  for (const CopyPiece& piece : pieces) {
+    if (piece.bytes == 0) continue;
+    work.pieces[work.count++] = {.to = reinterpret_cast<kernel::Byte*>(piece.to),
+                                 .from = reinterpret_cast<const kernel::Byte*>(piece.from),
+                                 .bytes = piece.bytes,
+                                 .first_chunk = work.chunks};
+    work.chunks += (piece.bytes + kernel::copy_chunk - 1) / kernel::copy_chunk;
+  }
+  if (work.count == 0) return {};
+  return load().launch(where, "isthmus_copy", work.chunks, &work);
+}
+
+// --- layouts
+
+namespace {
+
+constexpr std::array few_names{"isthmus_move_1", "isthmus_move_2", "isthmus_move_4", "isthmus_move_8",
+                               "isthmus_move_16"};
+constexpr std::array many_names{"isthmus_move_many_1", "isthmus_move_many_2", "isthmus_move_many_4",
+                                "isthmus_move_many_8", "isthmus_move_many_16"};
+
+}  // namespace
+
+bool GpuKernels::can_move(const LaidOut& side) noexcept {
+  return shape_of(side).has_value();
+}
+
+Result<> GpuKernels::move(GpuStream where, const LaidOut& from, const LaidOut& to, std::uint64_t bytes) {
+  if (bytes == 0) return {};
+  auto source = shape_of(from);
+  auto target = shape_of(to);
+  if (!source || !target) return fail(ErrorClass::intern, "a layout that kernels cannot go through");
+  if (!lists_) lists_ = std::make_unique<RunLists>(contexts_);
+  if (source->irregular) ISTHMUS_TRY(lists_->place(where, *from.type, *source));
+  if (target->irregular) ISTHMUS_TRY(lists_->place(where, *to.type, *target));
+  const std::uint64_t unit = unit_of(source->factors | target->factors | address_of(source->shape.base) |
+                                     address_of(target->shape.base) | bytes);
+  kernel::MoveArguments work{
+      .from = source->in_units(unit), .to = target->in_units(unit), .units = bytes / unit};
+  constexpr std::uint64_t many = std::uint64_t{1} << 31U;
+  const bool is_many = std::max(work.from.first, work.to.first) + work.units >= many;
+  const auto& names = is_many ? many_names : few_names;
+  // A thread takes four units at a time.
+  constexpr std::uint64_t block_units = std::uint64_t{4} * block_threads;
+  return load().launch(where, names[static_cast<std::size_t>(std::countr_zero(unit))],
+                       (work.units + block_units - 1) / block_units, &work);
+}
+
+}  // namespace isthmus

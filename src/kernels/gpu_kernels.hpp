@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/error.hpp"
+#include "datatype/datatype.hpp"
+#include "datatype/op.hpp"
+#include "kernels/image.hpp"
+#include "memory/copy_engine.hpp"
+#include "memory/cuda_context.hpp"
+
+namespace isthmus {
+
+/// Where a kernel runs. The stream belongs to the device's primary context.
+struct GpuStream {
+  cuda::Device device = cuda::no_device;
+  cuda::Stream stream = nullptr;
+};
+
+/// One side of a copy: `count` elements of a committed type, from byte `position` of the packed message on.
+struct LaidOut {
+  std::byte* data = nullptr;       ///< the address that MPI calls `buf`
+  const Datatype* type = nullptr;  ///< null: bytes without gaps from `data` on
+  std::int64_t count = 0;
+  std::uint64_t position = 0;
+};
+
+/// The kernels of this library, loaded when they are first needed. Every call puts work on a stream and
+/// returns; whoever calls records an event behind it (`CopyEngine::start`). All memory named must be within
+/// the device's reach: its own, peers' that are mapped, pinned host memory. Any alignment will do.
+///
+/// Where kernels are missing, because the library was built without nvcc or the GPU is older than all that
+/// they were built for, every call fails with a sentence that says so, and `trouble()` tells it beforehand.
+/// One thread at a time.
+class GpuKernels {
+ public:
+  static constexpr std::size_t most_sources = 8;
+  static constexpr std::size_t most_pieces = 16;
+
+  /// `image`: what nvcc made, which must live on; the library's own but for tests.
+  explicit GpuKernels(cuda::PrimaryContexts& contexts, std::span<const std::byte> image = kernel_image());
+  GpuKernels(const GpuKernels&) = delete;
+  GpuKernels& operator=(const GpuKernels&) = delete;
+  ~GpuKernels();
+
+  /// Why no kernel can run on that device; empty where they can. Loads them.
+  [[nodiscard]] const std::string& trouble(cuda::Device device);
+
+  /// Whether there is a kernel for a predefined operation on that type. There is none for MPI_REPLACE,
+  /// MPI_NO_OP, `long double` and 128-bit floating point, which GPUs do not compute with.
+  [[nodiscard]] static bool can_reduce(const Op& op, const Datatype& type) noexcept;
+  /// `result[i] = (sources[0][i] OP sources[1][i]) OP sources[2][i] ...` for up to `most_sources` sources, in
+  /// that order and rounded after each step: bit for bit what `Op::reduce` computes on the host, and the same
+  /// on every GPU. One source is a copy. `result` may be one of the sources.
+  Result<> reduce(GpuStream where, const Op& op, const Datatype& type,
+                  std::span<const std::byte* const> sources, std::byte* result, std::int64_t count);
+
+  /// Up to `most_pieces` copies by one kernel.
+  Result<> copy(GpuStream where, std::span<const CopyPiece> pieces);
+
+  /// Whether `move` can go through that side: all layouts but those that nest loops deeply around irregular
+  /// blocks, or have very many of these.
+  [[nodiscard]] static bool can_move(const LaidOut& side) noexcept;
+  /// Copies `bytes` packed bytes from one side to the other: pack, unpack, or both at once. Lists of
+  /// irregular blocks are kept on the device for the next message of the same type.
+  Result<> move(GpuStream where, const LaidOut& from, const LaidOut& to, std::uint64_t bytes);
+
+ private:
+  class Loaded;
+  class RunLists;
+  Loaded& load();
+
+  cuda::PrimaryContexts& contexts_;
+  const std::span<const std::byte> image_;
+  std::unique_ptr<Loaded> loaded_;
+  std::unique_ptr<RunLists> lists_;
+};
+
+}  // namespace isthmus

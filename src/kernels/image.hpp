@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace isthmus {
+
+/// The kernels as nvcc made them, for all GPUs that they were built for; empty in a library built without
+/// nvcc.
+[[nodiscard]] std::span<const std::byte> kernel_image() noexcept;
+
+/// For which GPUs: "sm_75 sm_80 ... compute_75"; empty where there is no image.
+[[nodiscard]] std::string_view kernel_targets() noexcept;
+
+}  // namespace isthmus

@@ -1,0 +1,43 @@
+// The GPU's side: every kernel calls the function of its name's body for the thread that it is.
+#include "kernels/copy_body.hpp"
+#include "kernels/move_body.hpp"
+#include "kernels/reduce_body.hpp"
+#include "kernels/reduce_list.hpp"
+
+namespace isthmus::kernel {
+namespace {
+
+__device__ __forceinline__ Thread this_thread() {
+  return {threadIdx.x, blockDim.x, blockIdx.x, gridDim.x};
+}
+
+}  // namespace
+
+extern "C" {
+
+#define ISTHMUS_KERNEL_(operation, type, operation_name, type_name)                          \
+  __global__ void __launch_bounds__(256)                                                     \
+      isthmus_##operation_name##_##type_name(const __grid_constant__ ReduceArguments work) { \
+    reduce<type, operation>(work, this_thread());                                            \
+  }
+ISTHMUS_REDUCE_KERNELS(ISTHMUS_KERNEL_)
+#undef ISTHMUS_KERNEL_
+
+__global__ void __launch_bounds__(256) isthmus_copy(const __grid_constant__ CopyArguments work) {
+  copy(work, this_thread());
+}
+
+#define ISTHMUS_KERNEL_(type, bytes)                                                                        \
+  __global__ void __launch_bounds__(256) isthmus_move_##bytes(const __grid_constant__ MoveArguments work) { \
+    move<type, false>(work, this_thread());                                                                 \
+  }                                                                                                         \
+  __global__ void __launch_bounds__(256)                                                                    \
+      isthmus_move_many_##bytes(const __grid_constant__ MoveArguments work) {                               \
+    move<type, true>(work, this_thread());                                                                  \
+  }
+ISTHMUS_MOVE_KERNELS(ISTHMUS_KERNEL_)
+#undef ISTHMUS_KERNEL_
+
+}  // extern "C"
+
+}  // namespace isthmus::kernel

@@ -1,0 +1,183 @@
+#include "p2p/gpu_layouts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/log.hpp"
+#include "datatype/cursor.hpp"
+#include "memory/cuda_error.hpp"
+#include "p2p/gpu_pieces.hpp"
+
+namespace isthmus {
+namespace {
+
+/// Bytes of a passage: large enough that the copy engine is at its full rate, small enough that nobody misses
+/// them.
+constexpr std::size_t passage_bytes = std::size_t{4} << 20U;
+
+LaidOut laid_out(const Payload& payload, std::uint64_t position = 0) {
+  return {.data = payload.data, .type = payload.type, .count = payload.count, .position = position};
+}
+
+std::uint64_t blocks_of(const Payload& payload) {
+  if (!payload.type) return 1;
+  const std::uint64_t each = Cursor(*payload.type, payload.data, payload.count).mean_block();
+  return each == 0 ? 1 : payload.bytes / each;
+}
+
+/// The first byte that a payload has.
+const void* first_byte(const Payload& payload) {
+  if (!payload.type) return payload.data;
+  Cursor cursor(*payload.type, payload.data, payload.count);
+  std::array<Segment, 1> first{};
+  return cursor.segments(first) == 1 ? first[0].data : payload.data;
+}
+
+}  // namespace
+
+Result<GpuLayouts::Reach> GpuLayouts::reach_of(const Payload& payload, cuda::Device device) {
+  auto buffer = classifier_.classify(first_byte(payload), 1);
+  if (!buffer) return std::unexpected(std::move(buffer).error());
+  if (buffer->kind == MemoryKind::pinned) return Reach::kernels;
+  // Kernels would drag managed pages to the GPU.
+  if (buffer->is_host_readable()) return Reach::processor;
+  if (!buffer->is_own) return Reach::opened;
+  // Copy engines reach every GPU of the process, kernels only those that the program has let them.
+  return buffer->device == device ? Reach::kernels : Reach::engines;
+}
+
+bool GpuLayouts::has_kernels(cuda::Device device) {
+  const std::string& trouble = kernels_.trouble(device);
+  if (!trouble.empty() && may_warn_ && !std::exchange(has_warned_, true))
+    warn("messages with gaps in GPU memory are copied a block at a time, and the host computes reductions: " +
+         trouble);
+  return trouble.empty();
+}
+
+bool GpuLayouts::can_use_kernels(cuda::Device device, const Payload& from, const Payload& to) {
+  return has_kernels(device) && GpuKernels::can_move(laid_out(from)) && GpuKernels::can_move(laid_out(to));
+}
+
+Result<PendingCopy> GpuLayouts::start(CopyEngine& engine, const Payload& from, const Payload& to,
+                                      std::uint64_t bytes) {
+  if (blocks_of(from) == 1 && blocks_of(to) == 1) return engine.start(pieces_of(from, to, bytes));
+  if (!can_use_kernels(engine.device(), from, to)) return engine.start(pieces_of(from, to, bytes));
+  auto source = reach_of(from, engine.device());
+  if (!source) return std::unexpected(std::move(source).error());
+  auto target = reach_of(to, engine.device());
+  if (!target) return std::unexpected(std::move(target).error());
+  // What was opened was opened for the GPU of the other side.
+  const bool from_kernels =
+      *source == Reach::kernels || (*source == Reach::opened && *target == Reach::kernels);
+  const bool to_kernels =
+      *target == Reach::kernels || (*target == Reach::opened && *source == Reach::kernels);
+  if (from_kernels && to_kernels) return by_kernel(engine, from, to, bytes);
+  if (from_kernels && (!to.type || *target == Reach::processor)) return out_of_gpu(engine, from, to, bytes);
+  if (to_kernels && (!from.type || *source == Reach::processor)) return into_gpu(engine, from, to, bytes);
+  return engine.start(pieces_of(from, to, bytes));
+}
+
+Result<PendingCopy> GpuLayouts::by_kernel(CopyEngine& engine, const Payload& from, const Payload& to,
+                                          std::uint64_t bytes) {
+  return engine.start([&](cuda::Stream stream) {
+    return kernels_.move({engine.device(), stream}, laid_out(from), laid_out(to), bytes);
+  });
+}
+
+Result<> GpuLayouts::copy_run(cuda::Stream stream, std::byte* to, const std::byte* from, std::size_t bytes) {
+  const cuda::Functions& functions = contexts_.functions();
+  const cuda::Status status = functions.copy_async(reinterpret_cast<cuda::Address>(to),
+                                                   reinterpret_cast<cuda::Address>(from), bytes, stream);
+  if (status == cuda::Status::success) return {};
+  return cuda::fail(functions, status, "copy " + std::to_string(bytes) + " bytes");
+}
+
+Result<const DeviceBuffer*> GpuLayouts::passage_of(GpuStream where) {
+  DeviceBuffer& passage = passages_[where.stream];
+  if (!passage.data()) {
+    auto taken = pool_.take(where.device, passage_bytes);
+    if (!taken) return std::unexpected(std::move(taken).error());
+    passage = std::move(*taken);
+  }
+  return &passage;
+}
+
+Result<PendingCopy> GpuLayouts::out_of_gpu(CopyEngine& engine, const Payload& from, const Payload& to,
+                                           std::uint64_t bytes) {
+  if (to.type) {
+    // The processor puts it where it belongs.
+    auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    auto copy = start(engine, from, Payload::of(packed.get(), bytes), bytes);
+    if (!copy) return copy;
+    ISTHMUS_TRY(copy->wait());
+    unpack(*to.type, to.data, to.count, {packed.get(), bytes});
+    return copy;
+  }
+  return engine.start([&](cuda::Stream stream) -> Result<> {
+    auto taken = passage_of({engine.device(), stream});
+    if (!taken) return std::unexpected(std::move(taken).error());
+    const DeviceBuffer& passage = **taken;
+    for (std::uint64_t at = 0; at < bytes; at += passage.size()) {
+      const std::uint64_t part = std::min<std::uint64_t>(bytes - at, passage.size());
+      ISTHMUS_TRY(
+          kernels_.move({engine.device(), stream}, laid_out(from, at), {.data = passage.data()}, part));
+      ISTHMUS_TRY(copy_run(stream, to.data + at, passage.data(), part));
+    }
+    return {};
+  });
+}
+
+Result<PendingCopy> GpuLayouts::into_gpu(CopyEngine& engine, const Payload& from, const Payload& to,
+                                         std::uint64_t bytes) {
+  if (from.type) {
+    auto packed = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    isthmus::pack(*from.type, from.data, from.count, {packed.get(), bytes});
+    auto copy = start(engine, Payload::of(packed.get(), bytes), to, bytes);
+    if (copy) ISTHMUS_TRY(copy->wait());
+    return copy;
+  }
+  return engine.start([&](cuda::Stream stream) -> Result<> {
+    auto taken = passage_of({engine.device(), stream});
+    if (!taken) return std::unexpected(std::move(taken).error());
+    const DeviceBuffer& passage = **taken;
+    for (std::uint64_t at = 0; at < bytes; at += passage.size()) {
+      const std::uint64_t part = std::min<std::uint64_t>(bytes - at, passage.size());
+      ISTHMUS_TRY(copy_run(stream, passage.data(), from.data + at, part));
+      ISTHMUS_TRY(kernels_.move({engine.device(), stream}, {.data = passage.data()}, laid_out(to, at), part));
+    }
+    return {};
+  });
+}
+
+Result<DeviceBuffer> GpuLayouts::pack(CopyEngine& engine, const Payload& payload) {
+  const Payload whole = Payload::of(payload.data, payload.bytes);
+  auto reach = reach_of(payload, engine.device());
+  if (!reach) return std::unexpected(std::move(reach).error());
+  if (*reach != Reach::kernels || !can_use_kernels(engine.device(), payload, whole))
+    return fail(ErrorClass::unsupported_operation, "no kernel packs the message");
+  auto packed = pool_.take(engine.device(), payload.bytes);
+  if (!packed) return packed;
+  auto copy = by_kernel(engine, payload, Payload::of(packed->data(), payload.bytes), payload.bytes);
+  if (!copy) return std::unexpected(std::move(copy).error());
+  ISTHMUS_TRY(copy->wait());
+  return packed;
+}
+
+Result<bool> GpuLayouts::reduce(CopyEngine& engine, const Op& op, const Datatype& type, const void* in,
+                                void* inout, std::int64_t count) {
+  if (!has_kernels(engine.device())) return false;
+  const std::array sources{static_cast<const std::byte*>(in), static_cast<const std::byte*>(inout)};
+  auto done = engine.start([&](cuda::Stream stream) {
+    return kernels_.reduce({engine.device(), stream}, op, type, sources, static_cast<std::byte*>(inout),
+                           count);
+  });
+  if (!done) return std::unexpected(std::move(done).error());
+  ISTHMUS_TRY(done->wait());
+  return true;
+}
+
+}  // namespace isthmus

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.hpp"
+#include "kernels/gpu_kernels.hpp"
+#include "memory/classify.hpp"
+#include "memory/copy_engine.hpp"
+#include "memory/device_pool.hpp"
+#include "p2p/message.hpp"
+
+namespace isthmus {
+
+/// Copies from and to GPU memory where one side or both have gaps: by kernels, which from two blocks on are
+/// quicker than a copy for each (test/device/kernel_cost_test.cpp: 2 blocks of 16 KiB 9.7 against 12.5 us, 64
+/// blocks 9.7 against 231 us). Where a kernel does not reach a side, because it is pageable or managed
+/// memory, the message goes packed through memory of the device. Where there are no kernels, a copy for each
+/// block it is, and a warning says why.
+class GpuLayouts {
+ public:
+  GpuLayouts(cuda::PrimaryContexts& contexts, Classifier& classifier, bool may_warn)
+      : contexts_(contexts),
+        classifier_(classifier),
+        may_warn_(may_warn),
+        kernels_(contexts),
+        pool_(contexts, {}) {}
+  GpuLayouts(const GpuLayouts&) = delete;
+  GpuLayouts& operator=(const GpuLayouts&) = delete;
+  ~GpuLayouts() = default;
+
+  /// Brings the first `bytes` bytes of a payload into another; `engine` is that of the GPU that one side lies
+  /// on.
+  Result<PendingCopy> start(CopyEngine& engine, const Payload& from, const Payload& to, std::uint64_t bytes);
+  /// The message without gaps, in memory of that device that peers can open; waits for it. Fails where there
+  /// are no kernels or no memory.
+  Result<DeviceBuffer> pack(CopyEngine& engine, const Payload& payload);
+
+  /// `inout = in OP inout`, both in the engine's memory; waits. False, with a warning, where there are no
+  /// kernels.
+  Result<bool> reduce(CopyEngine& engine, const Op& op, const Datatype& type, const void* in, void* inout,
+                      std::int64_t count);
+
+  [[nodiscard]] GpuKernels& kernels() noexcept { return kernels_; }
+
+ private:
+  /// What reaches a payload besides.
+  enum class Reach : std::uint8_t {
+    kernels,    ///< of that device
+    opened,     ///< a peer's, mapped for some device
+    engines,    ///< of all devices
+    processor,  ///< and engines
+  };
+  Result<Reach> reach_of(const Payload& payload, cuda::Device device);
+  /// False, with one warning of what that means, where there are no kernels.
+  bool has_kernels(cuda::Device device);
+  bool can_use_kernels(cuda::Device device, const Payload& from, const Payload& to);
+  Result<PendingCopy> by_kernel(CopyEngine& engine, const Payload& from, const Payload& to,
+                                std::uint64_t bytes);
+  Result<PendingCopy> out_of_gpu(CopyEngine& engine, const Payload& from, const Payload& to,
+                                 std::uint64_t bytes);
+  Result<PendingCopy> into_gpu(CopyEngine& engine, const Payload& from, const Payload& to,
+                               std::uint64_t bytes);
+  Result<const DeviceBuffer*> passage_of(GpuStream where);
+  Result<> copy_run(cuda::Stream stream, std::byte* to, const std::byte* from, std::size_t bytes);
+
+  cuda::PrimaryContexts& contexts_;
+  Classifier& classifier_;
+  const bool may_warn_;
+  bool has_warned_ = false;
+  GpuKernels kernels_;
+  DevicePool pool_;
+  /// Where messages are packed on their way from and to host memory, for each stream: what is put on one
+  /// follows on another.
+  std::unordered_map<cuda::Stream, DeviceBuffer> passages_;
+};
+
+}  // namespace isthmus

@@ -1,0 +1,75 @@
+// The library's kernels on the emulated driver: the same functions that a GPU runs, for one thread after the
+// other.
+#include "kernels/copy_body.hpp"
+#include "kernels/move_body.hpp"
+#include "kernels/reduce_body.hpp"
+#include "kernels/reduce_list.hpp"
+
+#include <initializer_list>
+
+#include "emulated_cuda.h"
+
+namespace isthmus::kernel {
+namespace {
+
+constexpr int illegal_address = 700;
+
+/// Where the emulated GPU has what the kernel was told to lie at `address`; false if that is nowhere.
+template <class T>
+bool see(T*& address) {
+  address = static_cast<T*>(emulated_cuda_view(reinterpret_cast<unsigned long long>(address)));
+  return address != nullptr;
+}
+
+template <class Arguments, void (*body)(const Arguments&, const Thread&)>
+int run(const EmulatedLaunch& launch, const Arguments& work) {
+  Thread thread{.index = 0, .threads = launch.block[0], .block = 0, .blocks = launch.grid[0]};
+  for (thread.block = 0; thread.block < thread.blocks; ++thread.block)
+    for (thread.index = 0; thread.index < thread.threads; ++thread.index)
+      body(work, thread);
+  return 0;
+}
+
+template <class T, class Operation>
+int run_reduce(const EmulatedLaunch* launch) {
+  auto work = *static_cast<const ReduceArguments*>(launch->parameters[0]);
+  for (std::uint32_t i = 0; i < work.source_count; ++i)
+    if (!see(work.sources[i])) return illegal_address;
+  if (!see(work.result)) return illegal_address;
+  return run<ReduceArguments, reduce<T, Operation>>(*launch, work);
+}
+
+int run_copy(const EmulatedLaunch* launch) {
+  auto work = *static_cast<const CopyArguments*>(launch->parameters[0]);
+  for (std::uint32_t i = 0; i < work.count; ++i)
+    if (!see(work.pieces[i].from) || !see(work.pieces[i].to)) return illegal_address;
+  return run<CopyArguments, copy>(*launch, work);
+}
+
+template <class Unit, bool many>
+int run_move(const EmulatedLaunch* launch) {
+  auto work = *static_cast<const MoveArguments*>(launch->parameters[0]);
+  for (Shape* shape : {&work.from, &work.to})
+    if (!see(shape->base) || (shape->runs && !see(shape->runs))) return illegal_address;
+  return run<MoveArguments, move<Unit, many>>(*launch, work);
+}
+
+constexpr size_t reduce_bytes[] = {sizeof(ReduceArguments), 0};
+constexpr size_t copy_bytes[] = {sizeof(CopyArguments), 0};
+constexpr size_t move_bytes[] = {sizeof(MoveArguments), 0};
+
+}  // namespace
+}  // namespace isthmus::kernel
+
+using namespace isthmus::kernel;
+
+#define ISTHMUS_TWIN_(operation, type, operation_name, type_name) \
+  {"isthmus_" #operation_name "_" #type_name, run_reduce<type, operation>, reduce_bytes},
+#define ISTHMUS_MOVE_TWINS_(type, bytes)                       \
+  {"isthmus_move_" #bytes, run_move<type, false>, move_bytes}, \
+      {"isthmus_move_many_" #bytes, run_move<type, true>, move_bytes},
+
+extern "C" __attribute__((visibility("default"))) const EmulatedTwin emulated_twins[] = {
+    ISTHMUS_REDUCE_KERNELS(ISTHMUS_TWIN_)
+        ISTHMUS_MOVE_KERNELS(ISTHMUS_MOVE_TWINS_){"isthmus_copy", run_copy, copy_bytes},
+    {nullptr, nullptr, nullptr}};
