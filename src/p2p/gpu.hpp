@@ -33,10 +33,11 @@ class Peer;
 /// has.
 ///
 /// Between ranks of one host the sender offers its allocation (`Export`). The receiver answers with its own,
-/// and the sender's GPU writes there: an 8-byte copy to a peer's memory takes 6.4 us until the processor
-/// knows that it is done, one from a peer's memory 9.1 (2 x H200). Where the receiver's memory is not one run
-/// of a GPU's, or that is refused, the receiver's GPU reads; where that is refused too, or a side is in
-/// pageable memory, the message goes through memory of the host (`Staging`), with the reason on record. A
+/// and the sender's GPU writes there: until a processor knows that 8 bytes have arrived it takes 6.6 us, and
+/// 9.6 for 1 MiB; reading takes 6.9 and 10.3 (2 x H200, memory opened by IPC). Where the receiver's memory is
+/// not one run of a GPU's, or that is refused, the receiver's GPU reads. What lies in memory of the host, and
+/// is not sent at once, goes straight to or from the GPU too, if both processes use CUDA. Where no GPU
+/// reaches both, the message goes through memory that both share (`Staging`), with the reason on record. A
 /// receive into GPU memory has a stand-in in host memory for all that comes in other ways.
 class GpuMessages {
  public:

@@ -14,6 +14,9 @@
 namespace isthmus {
 namespace {
 
+/// From here on a message to pageable memory goes by `Staging`, as one from there does.
+constexpr std::uint64_t pageable_staged_from = 16 * 1024;
+
 /// How often the clock is looked at, and the program's allocations: 0.1 us each.
 constexpr std::chrono::milliseconds freed_interval{5};
 
@@ -171,9 +174,8 @@ bool GpuMessages::prefers_push(const GpuPart& part, const wire::GpuExport& from)
 
 Result<bool> GpuMessages::begin(Peer& peer, Request& receive, wire::Cookie sender,
                                 const wire::GpuExport& from) {
-  if (engine_.settings_.gpu_path == GpuPathSetting::staged && from.memory.exporter != self_.nonce)
-    return false;
-  if (receive.gpu && from.memory.exporter != self_.nonce && prefers_push(*receive.gpu, from)) {
+  if (engine_.settings_.gpu_path == GpuPathSetting::staged && !engine_.job_.in_process) return false;
+  if (receive.gpu && !engine_.job_.in_process && prefers_push(*receive.gpu, from)) {
     receive.gpu->source = from;
     if (ask_to_push(peer, receive, sender)) return true;
   }
@@ -199,6 +201,9 @@ Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender
     const auto device = gpus_.find(from.memory.device);
     if (!device) return isthmus::fail(ErrorClass::other, "this process does not see the sender's GPU");
     near.device = *device;
+    const auto here = classifier_.classify(target.data, receive.limit);
+    const bool is_pageable = !target.type && here && here->kind == MemoryKind::pageable;
+    if (is_pageable && receive.limit > pageable_staged_from && !engine_.job_.in_process) return false;
   }
   auto source = reach(peer, from, near.device);
   if (!source) return std::unexpected(std::move(source).error());
@@ -250,7 +255,7 @@ Result<> GpuMessages::start_push(Peer& peer, Request& send, const wire::GpuTarge
 Result<GpuMessages::Reached> GpuMessages::reach(Peer& peer, const wire::GpuExport& what, cuda::Device local) {
   if (what.memory.exporter == 0)
     return isthmus::fail(ErrorClass::other, "it has not been told which memory it is");
-  if (what.memory.exporter == self_.nonce)  // another rank of this process
+  if (engine_.job_.in_process)  // all ranks of the job are in this process
     return Reached{.address = reinterpret_cast<std::byte*>(what.memory.base) + what.memory.offset,
                    .mapping = {}};
   auto mapped = map(peer, what, local);

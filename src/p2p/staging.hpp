@@ -19,8 +19,7 @@ class Request;
 
 /// Messages between ranks of one host through memory that both share and have pinned, a chunk at a time: the
 /// sender's GPU copies a chunk there while the receiver's copies the one before. A side without its bytes in
-/// a GPU's memory copies by its processor. The way where no GPU reaches both sides, and to and from pageable
-/// memory.
+/// a GPU's memory copies by its processor. The way where no GPU reaches both sides.
 ///
 /// The receiver asks (`request`); the sender answers (`start`) that the message is at a position of the
 /// stream of bytes through the pair's area, and fills chunk by chunk; the receiver (`begin`) empties it.
