@@ -13,8 +13,8 @@ function(isthmus_gpu_kernels)
   endif()
   set(${arg_IMAGE} "" PARENT_SCOPE)
   set(${arg_TARGETS} "" PARENT_SCOPE)
-  if(NOT ISTHMUS_KERNELS)
-    message(STATUS "No kernels for GPUs: ISTHMUS_KERNELS is off")
+  if(NOT ISTHMUS_KERNELS OR ISTHMUS_FUZZ)
+    message(STATUS "No kernels for GPUs: ISTHMUS_KERNELS is off, or fuzzers are built")
     return()
   endif()
   file(GLOB packaged ${PROJECT_SOURCE_DIR}/build/nvcc/lib/python3*/site-packages/nvidia/*/bin)
@@ -28,7 +28,11 @@ function(isthmus_gpu_kernels)
     execute_process(COMMAND ${ISTHMUS_NVCC} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   endif()
   if(NOT known)
-    message(STATUS "No nvcc: the library is built without its kernels for GPUs. ./dev setup installs one.")
+    set(why "No nvcc")
+    if(ISTHMUS_NVCC)
+      set(why "${ISTHMUS_NVCC} does not work")
+    endif()
+    message(STATUS "${why}: the library is built without its kernels for GPUs. ./dev setup installs an nvcc where there is none.")
     return()
   endif()
 
@@ -41,8 +45,8 @@ function(isthmus_gpu_kernels)
     endif()
   endforeach()
   list(GET targets 0 oldest)
-  # Neither sanitizers nor fuzzers see a GPU: the translation that is quickest to make will do for them.
-  if(ISTHMUS_SANITIZE OR ISTHMUS_FUZZ)
+  # Sanitizers see no GPU: the translation that is quickest to make will do for them.
+  if(ISTHMUS_SANITIZE)
     set(targets "")
   endif()
   string(REPLACE sm_ compute_ oldest_virtual ${oldest})
@@ -59,7 +63,7 @@ function(isthmus_gpu_kernels)
     OUTPUT ${image}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/generated
     COMMAND ${ISTHMUS_NVCC} -std=c++17 -O3 --fmad=false -fatbin -Xfatbin -compress-all ${generate} -I${PROJECT_SOURCE_DIR}/src
-            -ccbin ${CMAKE_CXX_COMPILER} -MD -MF ${image}.d -o ${image} ${PROJECT_SOURCE_DIR}/src/kernels/kernels.cu
+            -ccbin ${CMAKE_CXX_COMPILER} -allow-unsupported-compiler -MD -MF ${image}.d -o ${image} ${PROJECT_SOURCE_DIR}/src/kernels/kernels.cu
     DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/kernels.cu
     DEPFILE ${image}.d
     COMMENT "Compiling kernels for ${targets}"

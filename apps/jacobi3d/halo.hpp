@@ -13,6 +13,9 @@ namespace jacobi {
 enum class HaloKind {
   datatype,  // strided faces described to MPI by derived types
   pack,      // faces copied to and from contiguous buffers here
+  // On a GPU, where a kernel copies faces to and from contiguous buffers:
+  aware,   // MPI is given the GPU's memory
+  staged,  // they go by way of buffers on the host
 };
 
 class Halo {

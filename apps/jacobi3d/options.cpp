@@ -33,6 +33,10 @@ void add_choice(CLI::App& app, const std::string& name, T& target, const std::ma
 
 // What the single options cannot know of each other; empty if all is well. Settles the grid.
 std::string reconcile(Options& options, const std::string& grid_text, int processes) {
+  const bool halo_of_gpu = options.halo == HaloKind::aware || options.halo == HaloKind::staged;
+  if (options.gpu != halo_of_gpu)
+    return options.gpu ? "--gpu takes --halo aware or --halo staged"
+                       : "--halo aware and --halo staged need --gpu";
   if (options.tolerance == 0 && options.iterations == 0) {
     return "--tolerance 0 never ends by itself: say how many --iterations";
   }
@@ -95,9 +99,16 @@ CommandLine read_command_line(int argc, char** argv, int processes) {
                      "jacobi: of the order of n^2 iterations; chebyshev: the same with Chebyshev's weights, "
                      "of the order of n "
                      "(default)");
-  add_choice<HaloKind>(
-      app, "--halo", options.halo, {{"datatype", HaloKind::datatype}, {"pack", HaloKind::pack}},
-      "How faces travel: datatype, described by derived types (default), or pack, copied to buffers");
+  app.add_flag("--gpu", options.gpu, "Iterate on a GPU, each process of a host on the next one");
+  std::optional<HaloKind> halo;
+  add_choice<std::optional<HaloKind>>(
+      app, "--halo", halo,
+      {{"datatype", HaloKind::datatype},
+       {"pack", HaloKind::pack},
+       {"aware", HaloKind::aware},
+       {"staged", HaloKind::staged}},
+      "How faces travel: datatype, described by derived types (default), or pack, copied to buffers. With "
+      "--gpu: aware, from the GPU's memory (default), or staged, by way of the host's");
   app.add_option("--grid", grid_text,
                  "Processes along x, y and z, as in 2x2x4 (otherwise those with the least surface)")
       ->option_text("AxBxC");
@@ -118,6 +129,7 @@ CommandLine read_command_line(int argc, char** argv, int processes) {
     return {.options = {}, .message = out.str(), .status = bad ? 2 : 0};
   }
   if (quiet) options.progress = ProgressStyle::none;
+  options.halo = halo.value_or(options.gpu ? HaloKind::aware : HaloKind::datatype);
   if (std::string problem = reconcile(options, grid_text, processes); !problem.empty()) {
     return {.options = {}, .message = problem + "\n", .status = 2};
   }

@@ -18,8 +18,9 @@ struct Options {
   double tolerance = 1e-6;
   int residual_every = 10;
   Method method = Method::chebyshev;
-  HaloKind halo = HaloKind::datatype;
-  std::optional<Triple> grid;  // nothing: choose_grid()
+  bool gpu = false;
+  HaloKind halo = HaloKind::datatype;  // with `gpu`, aware or staged
+  std::optional<Triple> grid;          // nothing: choose_grid()
   ProgressStyle progress = ProgressStyle::automatic;
   bool check = false;
 };

@@ -17,6 +17,20 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+const char* way_of(HaloKind halo) {
+  switch (halo) {
+    case HaloKind::datatype:
+      return "as derived datatypes";
+    case HaloKind::pack:
+      return "packed";
+    case HaloKind::aware:
+      return "packed, from GPU to GPU";
+    case HaloKind::staged:
+      return "packed, by way of the hosts";
+  }
+  return "?";
+}
+
 double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
@@ -72,7 +86,7 @@ void print_setting(const Options& options, const Block& block, MPI_Comm comm) {
               sy, sz);
   if (processes > 1) {
     std::printf("  halo         faces up to %s, %s\n", bytes(largest_face(block)).c_str(),
-                options.halo == HaloKind::datatype ? "as derived datatypes" : "packed");
+                way_of(options.halo));
   }
   std::fflush(stdout);
 }
@@ -81,9 +95,10 @@ void print_result(const Options& options, const Solution& solution, MPI_Comm com
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   // The slowest process's median sets the pace; shares are of all processes' time.
-  const double mine = median(solution.timing.iteration);
-  double pace = 0;
-  MPI_Allreduce(&mine, &pace, 1, MPI_DOUBLE, MPI_MAX, comm);
+  const std::array<double, 2> mine{median(solution.timing.iteration), median(solution.timing.halo)};
+  std::array<double, 2> slowest{};
+  MPI_Allreduce(mine.data(), slowest.data(), 2, MPI_DOUBLE, MPI_MAX, comm);
+  const auto [pace, exchange] = slowest;
   const std::array<double, 3> spent{sum(solution.timing.iteration), sum(solution.timing.halo),
                                     sum(solution.timing.residual)};
   std::array<double, 3> all{};
@@ -105,8 +120,8 @@ void print_result(const Options& options, const Solution& solution, MPI_Comm com
   std::printf("  error        %.9e against the analytic solution, allowed %.3e: %s\n", solution.error,
               solution.bound, solution.within_bound() ? sound : "WRONG");
   std::printf("  time         %.4f ms an iteration (median), %.2f s in all\n", 1e3 * pace, spent[0]);
-  std::printf("  halo         %.1f %% of the time; allreduce %.1f %%\n", 100 * all[1] / all[0],
-              100 * all[2] / all[0]);
+  std::printf("  halo         %.1f %% of the time, %.1f us an exchange (median); allreduce %.1f %%\n",
+              100 * all[1] / all[0], 1e6 * exchange, 100 * all[2] / all[0]);
   std::printf("  speed        %.1f million points a second\n", 1e-6 * cells / pace);
   std::fflush(stdout);
 }

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "field.hpp"
-#include "halo.hpp"
 #include "progress.hpp"
+#include "stepper.hpp"
 
 namespace jacobi {
 namespace {
@@ -41,37 +41,6 @@ Field scaled_source(const Problem& problem, const Block& block) {
     }
   }
   return field;
-}
-
-// One iteration over a block: older <- older + weight (J(now) - older), where J is a Jacobi step; weight 1 is
-// plain Jacobi. With `measure`, returns max |J(now) - now|, which is h^2/6 times the residual of `now`;
-// infinity if it is not finite.
-template <bool measure>
-double sweep(const Field& now, Field& older, const Field& source, double weight) {
-  const auto [sx, sy, sz] = now.size();
-  const std::ptrdiff_t dy = now.stride_y();
-  const std::ptrdiff_t dz = now.stride_z();
-  double largest = 0;
-  double sum = 0;  // a NaN is lost by comparisons, never by a sum
-  for (int z = 1; z <= sz; ++z) {
-    for (int y = 1; y <= sy; ++y) {
-      const std::ptrdiff_t row = now.index(0, y, z);
-      const double* const in = now.data() + row;
-      const double* const f = source.data() + row;
-      double* const __restrict out = older.data() + row;
-      for (int x = 1; x <= sx; ++x) {
-        const double around = in[x - 1] + in[x + 1] + in[x - dy] + in[x + dy] + in[x - dz] + in[x + dz];
-        const double step = (around + f[x]) * (1.0 / 6);
-        out[x] += weight * (step - out[x]);
-        if constexpr (measure) {
-          const double change = std::abs(step - in[x]);
-          largest = std::max(largest, change);
-          sum += change;
-        }
-      }
-    }
-  }
-  return std::isfinite(sum) ? largest : infinity;
 }
 
 double largest_error(const Field& field, const Problem& problem, const Block& block) {
@@ -132,11 +101,10 @@ int default_limit(const Options& options, const Problem& problem, double rate) {
 Solution solve(const Options& options, const Problem& problem, const Block& block, MPI_Comm comm) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
-  const auto halo = make_halo(options.halo, block, comm);
   const Field source = scaled_source(problem, block);
-  Field now(block.size);
-  set_boundary(now, problem, block);
-  Field older = now;
+  Field initial(block.size);
+  set_boundary(initial, problem, block);
+  const auto stepper = make_stepper(options, block, initial, source, comm);
 
   Solution solution;
   solution.theoretical_rate = theoretical_rate(options.method, problem.spectral_radius());
@@ -150,16 +118,16 @@ Solution solve(const Options& options, const Problem& problem, const Block& bloc
   const double begin = MPI_Wtime();
   double last = begin;
   for (int iteration = 0;; ++iteration) {
-    halo->exchange(now);
+    stepper->exchange();
     const double exchanged = MPI_Wtime();
     const bool measure = iteration % options.residual_every == 0 || iteration == limit;
     double reducing = 0;
     if (measure) {
-      const double change = sweep<true>(now, older, source, weights.next());
+      const double change = stepper->sweep(weights.next(), true);
       reducing = MPI_Wtime();
       solution.residual = to_residual * global_max(change, comm);
     } else {
-      sweep<false>(now, older, source, weights.next());
+      stepper->sweep(weights.next(), false);
     }
     const double end = MPI_Wtime();
     solution.timing.iteration.push_back(end - last);
@@ -174,11 +142,11 @@ Solution solve(const Options& options, const Problem& problem, const Block& bloc
       progress.update(iteration, solution.residual, end - begin);
       last = MPI_Wtime();  // showing is not solving
     }
-    std::swap(now, older);
+    stepper->swap();
   }
   progress.finish();
 
-  solution.error = global_max(largest_error(now, problem, block), comm);
+  solution.error = global_max(largest_error(stepper->values(), problem, block), comm);
   solution.bound = problem.error_bound(solution.residual * Problem::largest_source());
   return solution;
 }

@@ -1,6 +1,7 @@
-// The collectives for buffers in any memory: where the program uses CUDA, arguments in GPU memory get
-// stand-ins.
+// The collectives for buffers in any memory: straight between GPUs where all members can; else, where the
+// program uses CUDA, arguments in GPU memory get stand-ins.
 #include "coll/coll.hpp"
+#include "coll/gpu_collectives.hpp"
 #include "coll/host.hpp"
 #include "coll/stand_ins.hpp"
 
@@ -109,6 +110,7 @@ Result<> barrier(Communicator& comm) {
 }
 
 Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Communicator& comm) {
+  if (auto done = gpu::bcast(buffer, count, type, root, comm)) return std::move(*done);
   return in_any_memory(
       comm, [&] { return host::bcast(buffer, count, type, root, comm); },
       [&](StandIns& stand_ins) -> Result<> {
@@ -121,12 +123,14 @@ Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root,
 }
 
 Result<> gather(const In& send, const Out& receive, int root, Communicator& comm) {
+  if (auto done = gpu::gather(send, receive, root, comm)) return std::move(*done);
   return gather_any(send, receive, root, comm, host::gather);
 }
 Result<> gatherv(const In& send, const OutV& receive, int root, Communicator& comm) {
   return gather_any(send, receive, root, comm, host::gatherv);
 }
 Result<> scatter(const In& send, const Out& receive, int root, Communicator& comm) {
+  if (auto done = gpu::scatter(send, receive, root, comm)) return std::move(*done);
   return scatter_any(send, receive, root, comm, host::scatter);
 }
 Result<> scatterv(const InV& send, const Out& receive, int root, Communicator& comm) {
@@ -134,12 +138,14 @@ Result<> scatterv(const InV& send, const Out& receive, int root, Communicator& c
 }
 
 Result<> allgather(const In& send, const Out& receive, Communicator& comm) {
+  if (auto done = gpu::allgather(send, receive, comm)) return std::move(*done);
   return exchange_any(send, 1, receive, comm, host::allgather);
 }
 Result<> allgatherv(const In& send, const OutV& receive, Communicator& comm) {
   return exchange_any(send, 1, receive, comm, host::allgatherv);
 }
 Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
+  if (auto done = gpu::alltoall(send, receive, comm)) return std::move(*done);
   return exchange_any(send, comm.remote_size(), receive, comm, host::alltoall);
 }
 Result<> alltoallv(const InV& send, const OutV& receive, Communicator& comm) {
@@ -150,6 +156,7 @@ Result<> alltoallw(const InW& send, const OutW& receive, Communicator& comm) {
 }
 
 Result<> reduce(const void* send, void* receive, const Reduction& what, int root, Communicator& comm) {
+  if (auto done = gpu::reduce(send, receive, what, root, comm)) return std::move(*done);
   return in_any_memory(
       comm, [&] { return host::reduce(send, receive, what, root, comm); },
       [&](StandIns& stand_ins) -> Result<> {
@@ -165,12 +172,14 @@ Result<> reduce(const void* send, void* receive, const Reduction& what, int root
 }
 
 Result<> allreduce(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  if (auto done = gpu::allreduce(send, receive, what, comm)) return std::move(*done);
   return reduce_any(send, receive, what.count, what.count, what, comm,
                     [&](const void* from, void* to) { return host::allreduce(from, to, what, comm); });
 }
 
 Result<> reduce_scatter(const void* send, void* receive, const Integers& counts, const Reduction& what,
                         Communicator& comm) {
+  if (auto done = gpu::reduce_scatter(send, receive, counts, what, comm)) return std::move(*done);
   if (!comm.engine().uses_cuda()) [[likely]]
     return host::reduce_scatter(send, receive, counts, what, comm);
   return reduce_any(
@@ -179,6 +188,8 @@ Result<> reduce_scatter(const void* send, void* receive, const Integers& counts,
 }
 
 Result<> reduce_scatter_block(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  if (auto done = gpu::reduce_scatter(send, receive, Integers::same(what.count), what, comm))
+    return std::move(*done);
   return reduce_any(
       send, receive, what.count * comm.size(), what.count, what, comm,
       [&](const void* from, void* to) { return host::reduce_scatter_block(from, to, what, comm); });

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "coll/gpu_team.hpp"
 #include "coll/hierarchy.hpp"
 #include "coll/team.hpp"
 #include "comm/communicator.hpp"
@@ -24,6 +25,11 @@ class Footing final : public CollectiveState {
   /// Where they are on several hosts, and on some of them several; with a team, on several sockets, and on
   /// some of them several.
   [[nodiscard]] const Hierarchy* hierarchy() const noexcept { return hierarchy_.get(); }
+  /// What the team's members know of each other's GPU memory. Only with a team.
+  [[nodiscard]] GpuTeam& gpu_team(GpuMessages& gpu) {
+    if (!gpu_team_) gpu_team_ = std::make_unique<GpuTeam>(*team_, gpu);
+    return *gpu_team_;
+  }
 
  private:
   Footing(std::unique_ptr<Team> team, std::unique_ptr<Hierarchy> hierarchy)
@@ -32,6 +38,7 @@ class Footing final : public CollectiveState {
 
   std::unique_ptr<Team> team_;
   std::unique_ptr<Hierarchy> hierarchy_;
+  std::unique_ptr<GpuTeam> gpu_team_;
 };
 
 }  // namespace isthmus::coll

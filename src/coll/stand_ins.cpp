@@ -92,6 +92,7 @@ OutW StandIns::of(const OutW& out, int blocks, Use use) {
 
 Result<> StandIns::fetch() {
   ISTHMUS_TRY(std::exchange(trouble_, {}));
+  if (!stand_ins_.empty()) ++gpu_.collectives.by_host;
   for (const StandIn& each : stand_ins_)
     for (const Block& block : each.blocks)
       if (each.use != Use::write) ISTHMUS_TRY(gpu_.copy(block.gpu, block.host));

@@ -109,6 +109,31 @@ Result<bool> Team::direct() {
   return direct_ == Direct::yes;
 }
 
+bool Team::ask_for_gpu() {
+  if (gpu_since_ == 0) {
+    gpu_since_ = gpu_call_;
+    // Before the first look at the others: see `wake_gpu_members`.
+    area_.header().gpu_members.fetch_add(1, std::memory_order_seq_cst);
+    area_.presence(rank_).gpu_since.store(gpu_call_, std::memory_order_release);
+    notify_all();
+  }
+  for (; gpu_known_ < size_; ++gpu_known_) {
+    const Presence& other = area_.presence(gpu_known_);
+    wait([&] {
+      return other.gpu_since.load(std::memory_order_acquire) != 0 ||
+             other.entered.load(std::memory_order_acquire) >= gpu_call_;
+    });
+    const std::uint64_t since = other.gpu_since.load(std::memory_order_acquire);
+    if (since == 0 || since > gpu_call_) return false;
+  }
+  return true;
+}
+
+void Team::wake_gpu_members() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (area_.header().gpu_members.load(std::memory_order_seq_cst) != 0) wake_all();
+}
+
 bool Team::look_for_readers(std::uint64_t step) noexcept {
   for (; next_reader_ < size_; ++next_reader_) {
     const std::uint64_t finished = area_.finished(next_reader_).sequence.load(std::memory_order_acquire);

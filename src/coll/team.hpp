@@ -49,6 +49,25 @@ class Team {
   /// trying; a collective operation.
   Result<bool> direct();
 
+  // --- collectives that may go between GPUs
+
+  /// Counts one of these collectives, which every member calls alike: whether all members have had data in
+  /// GPU memory in this or in an earlier one, which all of them find alike. `here`: this member has it now.
+  /// Nobody waits for others, and nothing is said, before some member has: 1 ns.
+  bool all_use_gpu(bool here) {
+    ++gpu_call_;
+    if (!here && gpu_since_ == 0) [[likely]] {
+      area_.presence(rank_).entered.store(gpu_call_, std::memory_order_release);
+      if (sleeps_) wake_gpu_members();
+      return false;
+    }
+    return ask_for_gpu();
+  }
+  /// Whether this member has had data in GPU memory in one of them.
+  [[nodiscard]] bool has_used_gpu() const noexcept { return gpu_since_ != 0; }
+  /// The number of the last such call.
+  [[nodiscard]] std::uint64_t gpu_call() const noexcept { return gpu_call_; }
+
   /// Waits for what other members write to the area, making progress meanwhile.
   template <class Ready>
   void wait(Ready ready) {
@@ -101,6 +120,8 @@ class Team {
   [[nodiscard]] bool look_for_readers(std::uint64_t step) noexcept;
   void wake_all() noexcept;
   void wake_writers() noexcept;
+  void wake_gpu_members() noexcept;
+  [[nodiscard]] bool ask_for_gpu();
 
   Communicator& comm_;
   Engine& engine_;
@@ -120,6 +141,9 @@ class Team {
   std::uint64_t stage_step_ = 0;      ///< the last that read it
   int next_reader_ = 0;               ///< where looking for readers goes on
   std::uint64_t least_finished_ = 0;  ///< of those that have been looked at
+  std::uint64_t gpu_call_ = 0;
+  std::uint64_t gpu_since_ = 0;  ///< as in `Presence`
+  int gpu_known_ = 0;            ///< members below this rank have said since when
   enum class Direct : std::uint8_t { unknown, no, yes } direct_ = Direct::unknown;
 };
 

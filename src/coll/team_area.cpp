@@ -11,7 +11,8 @@ AreaLayout::AreaLayout(int ranks) noexcept : ranks_(ranks) {
   const auto nodes = static_cast<std::uint64_t>(nodes_);
   lines_ = sizeof(AreaHeader);
   finished_ = lines_ + depth * n * sizeof(Line);
-  node_ = finished_ + n * sizeof(Finished);
+  presence_ = finished_ + n * sizeof(Finished);
+  node_ = presence_ + n * sizeof(Presence);
   slots_ = node_ + nodes * sizeof(Node);
   node_slots_ = slots_ + depth * n * slot_bytes;
   bytes_ = node_slots_ + 2 * nodes * slot_bytes;

@@ -12,8 +12,8 @@
 /// The memory that a communicator's members share for their collectives, as it lies in the heap of the job's
 /// region:
 ///
-///     AreaHeader | Line [depth][ranks] | Finished [ranks] | Node [nodes] | slot [depth][ranks] |
-///     node slot [2][nodes]
+///     AreaHeader | Line [depth][ranks] | Finished [ranks] | Presence [ranks] | Node [nodes] |
+///     slot [depth][ranks] | node slot [2][nodes]
 ///
 /// Every line and every slot has one writer; only the counters of nodes and of the header have several.
 namespace isthmus::coll {
@@ -30,6 +30,7 @@ inline constexpr int arity = 16;
 struct alignas(wire::cache_line) AreaHeader {
   std::atomic<std::uint32_t> members;          ///< that have come, plus those that have gone
   std::atomic<std::uint32_t> waiting_writers;  ///< members that wait for others to finish a step
+  std::atomic<std::uint32_t> gpu_members;      ///< members whose `Presence::gpu_since` is not 0
 };
 
 /// What a rank says in one step: small contributions lie beside the flag, and cost a single cache line.
@@ -45,6 +46,14 @@ static_assert(sizeof(Line) == wire::cache_line && offsetof(Line, data) % alignof
 /// The last step of a rank that is over for it: it reads nothing of that step any more, in any memory.
 struct alignas(wire::cache_line) Finished {
   std::atomic<std::uint64_t> sequence;
+};
+
+/// How far a rank is with the collectives that may go between GPUs (`Team::all_use_gpu`), which each member
+/// counts.
+struct alignas(wire::cache_line) Presence {
+  std::atomic<std::uint64_t> entered;    ///< the last one, while `gpu_since` is 0
+  std::atomic<std::uint64_t> gpu_since;  ///< the first one with data in GPU memory; 0: there was none
+  std::atomic<std::uint64_t> progress;   ///< within one: `call << 16 | part`, only ever more
 };
 
 /// Where up to `arity` ranks or nodes meet. Two sets of counters, by the parity of the meeting.
@@ -81,7 +90,7 @@ class AreaLayout {
   friend class Area;
   int ranks_;
   int nodes_ = 0;
-  std::uint64_t lines_ = 0, finished_ = 0, node_ = 0, slots_ = 0, node_slots_ = 0, bytes_ = 0;
+  std::uint64_t lines_ = 0, finished_ = 0, presence_ = 0, node_ = 0, slots_ = 0, node_slots_ = 0, bytes_ = 0;
 };
 
 /// An area whose memory has been checked to hold `AreaLayout::bytes()`. Indices are the caller's care.
@@ -95,6 +104,7 @@ class Area {
     return at<Line>(layout_.lines_)[(step % depth) * ranks() + static_cast<unsigned>(rank)];
   }
   [[nodiscard]] Finished& finished(int rank) const noexcept { return at<Finished>(layout_.finished_)[rank]; }
+  [[nodiscard]] Presence& presence(int rank) const noexcept { return at<Presence>(layout_.presence_)[rank]; }
   [[nodiscard]] Node& node(int index) const noexcept { return at<Node>(layout_.node_)[index]; }
   /// `slot_bytes` each.
   [[nodiscard]] std::byte* slot(std::uint64_t step, int rank) const noexcept {

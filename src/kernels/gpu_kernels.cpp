@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -75,7 +76,11 @@ class GpuKernels::Loaded {
     OnDevice& device = on(where.device);
     if (!device.trouble.empty()) return fail(ErrorClass::unsupported_operation, device.trouble);
     const cuda::Functions& functions = contexts_.functions();
-    const cuda::ContextScope scope(functions, device.context);
+    // Whoever starts kernels between copies is in that context already.
+    cuda::Context current = nullptr;
+    std::optional<cuda::ContextScope> scope;
+    if (functions.context_current(&current) != Status::success || current != device.context)
+      scope.emplace(functions, device.context);
     cuda::Function& function = device.functions[name];
     Status status = Status::success;
     if (!function) status = find(name, function);
@@ -113,6 +118,7 @@ class GpuKernels::Loaded {
   /// In the current context.
   Status find(const char* name, cuda::Function& function) {
     const cuda::Functions& functions = contexts_.functions();
+    const cuda::RelaxedCapture relaxed(functions);
     cuda::Kernel kernel = nullptr;
     const Status status = functions.library_kernel(&kernel, library_, name);
     if (status != Status::success) return status;

@@ -43,11 +43,11 @@ struct Element {
   }
 };
 
-template <class Value, class Index, int offset, int extent_>
-struct Element<Pair<Value, Index, offset, extent_>> {
-  using T = Pair<Value, Index, offset, extent_>;
+template <class Value, class Index, int offset, int bytes>
+struct Element<Pair<Value, Index, offset, bytes>> {
+  using T = Pair<Value, Index, offset, bytes>;
   static constexpr bool has_vectors = false;
-  static constexpr std::size_t extent = extent_;
+  static constexpr std::size_t extent = bytes;
   template <bool aligned>
   static ISTHMUS_ANYWHERE T get(const Byte* from) {
     return {load<Value, aligned>(from), load<Index, aligned>(from + offset)};

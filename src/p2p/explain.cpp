@@ -101,6 +101,10 @@ std::string Engine::explain() {
                                  place.core >= 0 ? fmt::format(", core {}", place.core) : std::string());
   for (const auto& [plan, ids] : plans)
     text += fmt::format("    from rank {}\n{}", ranges(ids), plan);
+  if (gpu_ && gpu_->collectives.between_gpus + gpu_->collectives.by_host > 0)
+    traffic += fmt::format(
+        "    collectives with data in GPU memory: {} between GPUs, {} by way of the hosts' memory\n",
+        gpu_->collectives.between_gpus, gpu_->collectives.by_host);
   return text + traffic;
 }
 

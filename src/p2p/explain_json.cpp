@@ -87,7 +87,10 @@ std::string Engine::explain_json() {
     peers += fmt::format(R"(,"traffic":{}}})", traffic_json(found.traffic));
   }
   const wire::PlaceRecord& place = region_.block(slot_).place;
-  return fmt::format(R"({{"rank":{},"pid":{},"core":{},"peers":{}]}})", rank_, place.pid, place.core, peers);
+  const GpuMessages::Collectives counts = gpu_ ? gpu_->collectives : GpuMessages::Collectives();
+  return fmt::format(
+      R"({{"rank":{},"pid":{},"core":{},"gpu_collectives":{{"between_gpus":{},"by_host":{}}},"peers":{}]}})",
+      rank_, place.pid, place.core, counts.between_gpus, counts.by_host, peers);
 }
 
 std::string Engine::report_head_json() const {

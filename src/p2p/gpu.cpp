@@ -38,6 +38,8 @@ GpuMessages::GpuMessages(Engine& engine, CudaDriver& driver, const cuda::Functio
 GpuMessages::~GpuMessages() {
   while (!running_.empty())
     poll();
+  for (GpuDependent* dependent : dependents_)
+    dependent->release();
 }
 
 Result<std::optional<Buffer>> GpuMessages::find(const Payload& payload) {

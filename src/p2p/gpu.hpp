@@ -16,6 +16,7 @@
 #include "memory/gpu.hpp"
 #include "memory/mapping_cache.hpp"
 #include "memory/pinned_range.hpp"
+#include "p2p/gpu_dependent.hpp"
 #include "p2p/gpu_exports.hpp"
 #include "p2p/gpu_layouts.hpp"
 #include "p2p/gpu_part.hpp"
@@ -105,6 +106,27 @@ class GpuMessages {
     return PinnedRange::pin(contexts_, near.device, memory);
   }
 
+  // --- for collectives between GPUs
+
+  [[nodiscard]] cuda::PrimaryContexts& contexts() noexcept { return contexts_; }
+  [[nodiscard]] Exporter& exporter() noexcept { return exporter_; }
+  /// Where an allocation that a peer of this host exports is, for copies by the device `local`. The mapping
+  /// is null for memory of this very process.
+  struct Opened {
+    std::shared_ptr<const Mapping> mapping;
+    std::byte* base = nullptr;
+  };
+  Result<Opened> open(PeerId peer, const wire::GpuExport& from, cuda::Device local);
+  /// Says once for each peer, and on record for `isthmus explain`, why GPU memory goes by way of the host's.
+  void note(PeerId peer, const Error& why);
+  /// Collectives of this process with data in GPU memory.
+  struct Collectives {
+    std::uint64_t between_gpus = 0;
+    std::uint64_t by_host = 0;  ///< with stand-ins
+  } collectives;
+  void add(GpuDependent& dependent) { dependents_.push_back(&dependent); }
+  void remove(const GpuDependent& dependent) { std::erase(dependents_, &dependent); }
+
  private:
   /// What is to be done when a copy is over.
   enum class Purpose : std::uint8_t {
@@ -174,6 +196,7 @@ class GpuMessages {
   std::unordered_map<PeerId, GpuExports> exports_;
   std::uint32_t polls_ = 0;
   std::chrono::steady_clock::time_point looked_for_freed_{};
+  std::vector<GpuDependent*> dependents_;
   bool complained_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,19 @@ std::uint64_t blocks_of(const Payload& payload) {
   if (!payload.type) return 1;
   const std::uint64_t each = Cursor(*payload.type, payload.data, payload.count).mean_block();
   return each == 0 ? 1 : payload.bytes / each;
+}
+
+/// As long as a few MiB take to be packed, the answer is polled for: the driver's own wait answers later.
+Result<> wait_awake(const PendingCopy& copy) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto patience = std::chrono::microseconds(30);
+  const auto begin = Clock::now();
+  do {
+    auto done = copy.is_done();
+    if (!done) return std::unexpected(std::move(done).error());
+    if (*done) return {};
+  } while (Clock::now() - begin < patience);
+  return copy.wait();
 }
 
 /// The first byte that a payload has.
@@ -163,7 +177,7 @@ Result<DeviceBuffer> GpuLayouts::pack(CopyEngine& engine, const Payload& payload
   if (!packed) return packed;
   auto copy = by_kernel(engine, payload, Payload::of(packed->data(), payload.bytes), payload.bytes);
   if (!copy) return std::unexpected(std::move(copy).error());
-  ISTHMUS_TRY(copy->wait());
+  ISTHMUS_TRY(wait_awake(*copy));
   return packed;
 }
 

@@ -1,6 +1,15 @@
 // Every blocking collective with its buffers in GPU memory, against the same on the host. Prints nothing when
-// all is right. Any number of ranks.
+// all is right. Any number of ranks. Which buffers is the argument:
+//   (none)   each kind of memory, the same on all ranks
+//   mixed    another kind on each rank
+//   apart    device memory, but host memory on the last rank, which does not use CUDA
+//   moving   device memory of one GPU after the other
+//   long     device memory, megabytes
+#include <algorithm>
 #include <functional>
+#include <limits>
+#include <memory>
+#include <string_view>
 
 #include "gpu_memory.hpp"
 
@@ -9,6 +18,34 @@ using namespace isthmus::testing_gpu;
 using Ints = std::vector<int>;
 
 namespace {
+
+/// Memory for a rank that does not use CUDA, or by way of it.
+class Place {
+ public:
+  Place(const Gpu* gpu, MemoryKind kind, std::size_t bytes) {
+    if (gpu)
+      gpu_ = std::make_unique<Memory>(*gpu, kind, bytes);
+    else
+      host_.resize(bytes);
+  }
+  [[nodiscard]] void* data() { return gpu_ ? gpu_->data() : host_.data(); }
+  void write(const Ints& values) {
+    if (gpu_)
+      gpu_->write(values);
+    else
+      std::memcpy(host_.data(), values.data(), values.size() * sizeof(int));
+  }
+  [[nodiscard]] Ints read(std::size_t count) const {
+    if (gpu_) return gpu_->read<int>(count);
+    Ints values(count);
+    std::memcpy(values.data(), host_.data(), count * sizeof(int));
+    return values;
+  }
+
+ private:
+  std::unique_ptr<Memory> gpu_;
+  std::vector<std::byte> host_;
+};
 
 int rank = -1;
 int size = 0;
@@ -22,33 +59,33 @@ Ints values(std::size_t count, int seed) {
 
 /// A collective from `send_count` to `receive_count` ints. `call(send, receive)` with pointers to either
 /// memory.
-void check(const Gpu& gpu, MemoryKind kind, std::size_t send_count, std::size_t receive_count,
+void check(const Gpu* gpu, MemoryKind kind, std::size_t send_count, std::size_t receive_count,
            const std::function<void(void*, void*)>& call) {
   const Ints sent = values(send_count, 5);
   Ints wanted(receive_count, -7);
   call(const_cast<int*>(sent.data()), wanted.data());
-  Memory send(gpu, kind, (send_count + 1) * sizeof(int));
-  Memory receive(gpu, kind, (receive_count + 1) * sizeof(int));
+  Place send(gpu, kind, (send_count + 1) * sizeof(int));
+  Place receive(gpu, kind, (receive_count + 1) * sizeof(int));
   send.write(sent);
   receive.write(Ints(receive_count + 1, -7));
   call(send.data(), receive.data());
-  const Ints got = receive.read<int>(receive_count + 1);
+  const Ints got = receive.read(receive_count + 1);
   CHECK(std::equal(wanted.begin(), wanted.end(), got.begin()));
   CHECK_EQUAL(got.back(), -7);
-  CHECK(send.read<int>(send_count) == sent);
+  CHECK(send.read(send_count) == sent);
 }
 
 /// The same in place: `call(buffer)`.
-void check_here(const Gpu& gpu, MemoryKind kind, std::size_t count, const std::function<void(void*)>& call) {
+void check_here(const Gpu* gpu, MemoryKind kind, std::size_t count, const std::function<void(void*)>& call) {
   Ints wanted = values(count, 8);
-  Memory buffer(gpu, kind, count * sizeof(int));
+  Place buffer(gpu, kind, (count + 1) * sizeof(int));
   buffer.write(wanted);
   call(wanted.data());
   call(buffer.data());
-  CHECK(buffer.read<int>(count) == wanted);
+  CHECK(buffer.read(count) == wanted);
 }
 
-void check_all(const Gpu& gpu, MemoryKind kind, int count) {
+void check_all(const Gpu* gpu, MemoryKind kind, int count) {
   const auto n = static_cast<std::size_t>(size);
   const auto c = static_cast<std::size_t>(count);
   const MPI_Comm comm = MPI_COMM_WORLD;
@@ -103,18 +140,168 @@ void check_all(const Gpu& gpu, MemoryKind kind, int count) {
   check(gpu, kind, c, c, [&](void* s, void* r) { MPI_Exscan(s, r, count, MPI_INT, MPI_SUM, comm); });
 }
 
+/// Types of other sizes, operations that do not commute, types that differ and match, and gaps.
+void check_others(const Gpu* gpu, MemoryKind kind, int count) {
+  const auto c = static_cast<std::size_t>(count);
+  const MPI_Comm comm = MPI_COMM_WORLD;
+  check(gpu, kind, 2 * c, 2 * c,
+        [&](void* s, void* r) { MPI_Allreduce(s, r, count, MPI_INT64_T, MPI_BXOR, comm); });
+  check(gpu, kind, c, c,
+        [&](void* s, void* r) { MPI_Allreduce(s, r, 4 * count - 1, MPI_UINT8_T, MPI_MAX, comm); });
+  MPI_Op last = MPI_OP_NULL;
+  MPI_Op_create(
+      [](void* in, void* inout, int* n, MPI_Datatype*) {
+        for (int i = 0; i < *n; ++i)
+          static_cast<int*>(inout)[i] = 2 * static_cast<int*>(in)[i] - static_cast<int*>(inout)[i];
+      },
+      0, &last);
+  check(gpu, kind, c, c, [&](void* s, void* r) { MPI_Allreduce(s, r, count, MPI_INT, last, comm); });
+  MPI_Op_free(&last);
+  // Odd ranks count in pairs.
+  MPI_Datatype pair = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(2, MPI_INT, &pair);
+  MPI_Type_commit(&pair);
+  const bool odd = rank % 2 == 1;
+  check(gpu, kind, 2 * c, 2 * c * static_cast<std::size_t>(size), [&](void* s, void* r) {
+    MPI_Allgather(s, odd ? count : 2 * count, odd ? pair : MPI_INT, r, odd ? count : 2 * count,
+                  odd ? pair : MPI_INT, comm);
+  });
+  MPI_Type_free(&pair);
+  // One rank alone has gaps.
+  MPI_Datatype strided = MPI_DATATYPE_NULL;
+  MPI_Type_vector(count, 1, 2, MPI_INT, &strided);
+  MPI_Type_commit(&strided);
+  const bool gaps = rank == 0;
+  check_here(gpu, kind, 2 * c,
+             [&](void* b) { MPI_Bcast(b, gaps ? 1 : count, gaps ? strided : MPI_INT, size - 1, comm); });
+  MPI_Type_free(&strided);
+}
+
+/// In place where only the root can be, and where blocks become shorter.
+void check_in_place(const Gpu* gpu, MemoryKind kind, int count) {
+  const auto all = static_cast<std::size_t>(count) * static_cast<std::size_t>(size);
+  const MPI_Comm comm = MPI_COMM_WORLD;
+  for (const int root : {0, size - 1}) {
+    const bool here = rank == root;
+    check_here(gpu, kind, all, [&](void* b) {
+      if (here)
+        MPI_Gather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, count, MPI_INT, root, comm);
+      else
+        MPI_Gather(b, count, MPI_INT, nullptr, 0, MPI_DATATYPE_NULL, root, comm);
+    });
+    check_here(gpu, kind, all, [&](void* b) {
+      if (here)
+        MPI_Scatter(b, count, MPI_INT, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, root, comm);
+      else
+        MPI_Scatter(nullptr, 0, MPI_DATATYPE_NULL, b, count, MPI_INT, root, comm);
+    });
+    check_here(gpu, kind, all, [&](void* b) {
+      MPI_Reduce(here ? MPI_IN_PLACE : b, here ? b : nullptr, count * size, MPI_INT, MPI_SUM, root, comm);
+    });
+  }
+  // What lies behind the result is not defined: only that is compared.
+  const Ints sent = values(all, 3);
+  Ints wanted = sent;
+  MPI_Reduce_scatter_block(MPI_IN_PLACE, wanted.data(), count, MPI_INT, MPI_SUM, comm);
+  Place buffer(gpu, kind, all * sizeof(int));
+  buffer.write(sent);
+  MPI_Reduce_scatter_block(MPI_IN_PLACE, buffer.data(), count, MPI_INT, MPI_SUM, comm);
+  const Ints got = buffer.read(static_cast<std::size_t>(count));
+  CHECK(std::equal(got.begin(), got.end(), wanted.begin()));
+}
+
+/// Results of floating-point reductions are the same on all ranks, to the bit.
+void check_same_everywhere(const Gpu* gpu, MemoryKind kind, int count) {
+  const auto c = static_cast<std::size_t>(count);
+  Ints sent(2 * c);
+  for (std::size_t i = 0; i < c; ++i) {
+    const double value = 1.0 / (static_cast<double>(i + 3) * (rank + 0.7));
+    std::memcpy(&sent[2 * i], &value, sizeof value);
+  }
+  Place send(gpu, kind, sent.size() * sizeof(int));
+  Place receive(gpu, kind, sent.size() * sizeof(int));
+  send.write(sent);
+  MPI_Allreduce(send.data(), receive.data(), count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  const Ints mine = receive.read(sent.size());
+  Ints first = mine;
+  MPI_Bcast(first.data(), 2 * count, MPI_INT, 0, MPI_COMM_WORLD);
+  CHECK(first == mine);
+}
+
+/// On communicators that come and go, of some of the ranks.
+void check_parts(const Gpu* gpu, MemoryKind kind, int count) {
+  const auto c = static_cast<std::size_t>(count);
+  for (int round = 0; round < 3; ++round) {
+    MPI_Comm part = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &part);
+    check(gpu, kind, c, c, [&](void* s, void* r) { MPI_Allreduce(s, r, count, MPI_INT, MPI_SUM, part); });
+    check_here(gpu, kind, c, [&](void* b) { MPI_Bcast(b, count, MPI_INT, 0, part); });
+    MPI_Comm_free(&part);
+  }
+}
+
+/// Buffers that are used again and again, each time at another place in the same allocation.
+void check_reuse(const Gpu* gpu, MemoryKind kind, int count) {
+  const auto c = static_cast<std::size_t>(count);
+  const auto n = static_cast<std::size_t>(size);
+  Place send(gpu, kind, 8 * c * sizeof(int));
+  Place receive(gpu, kind, 8 * n * c * sizeof(int));
+  for (std::size_t round = 0; round < 8; ++round) {
+    const Ints sent = values(8 * c, static_cast<int>(round));
+    send.write(sent);
+    MPI_Allgather(static_cast<int*>(send.data()) + round * c, count, MPI_INT,
+                  static_cast<int*>(receive.data()) + round * n * c, count, MPI_INT, MPI_COMM_WORLD);
+    const Ints got = receive.read((round + 1) * n * c);
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t k = 0; k < c; ++k)
+        CHECK_EQUAL(got[(round * n + i) * c + k], sent[round * c + k] + (static_cast<int>(i) - rank) * 1001);
+  }
+}
+
+void check_everything(const Gpu* gpu, MemoryKind kind) {
+  for (const int count : {0, 1, 100, 20'000})
+    check_all(gpu, kind, count);
+  check_others(gpu, kind, 300);
+  check_in_place(gpu, kind, 700);
+  check_same_everywhere(gpu, kind, 5000);
+  check_parts(gpu, kind, 1000);
+  check_reuse(gpu, kind, 500);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  {
+  const std::string_view which = argc > 1 ? argv[1] : "";
+  constexpr std::size_t kinds = std::size(every_kind);
+  if (which == "apart" && rank == size - 1) {
+    check_everything(nullptr, MemoryKind::pageable);
+  } else if (which == "moving") {
+    for (int turn = 0; turn < 3; ++turn) {
+      const Gpu gpu(rank + turn);
+      check_everything(&gpu, MemoryKind::device);
+    }
+  } else {
     const Gpu gpu(rank);
-    for (const MemoryKind kind : every_kind)
-      for (const int count : {1, 100, 20'000})
-        check_all(gpu, kind, count);
+    if (which == "apart") check_everything(&gpu, MemoryKind::device);
+    if (which == "long") {
+      check_all(&gpu, MemoryKind::device, 3'000'017);
+      check_in_place(&gpu, MemoryKind::device, 700'001);
+    }
+    for (std::size_t i = 0; i < kinds && which == "mixed"; ++i)
+      check_everything(&gpu, every_kind[(i + static_cast<std::size_t>(rank)) % kinds]);
+    for (std::size_t i = 0; i < kinds && which.empty(); ++i) {
+      const MemoryKind kind = every_kind[i];
+      if (kind == MemoryKind::device || kind == MemoryKind::vmm || kind == MemoryKind::pool)
+        check_everything(&gpu, kind);
+      else
+        check_all(&gpu, kind, 100);
+    }
     MPI_Finalize();
+    return 0;
   }
+  MPI_Finalize();
   return 0;
 }

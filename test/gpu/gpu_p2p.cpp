@@ -119,34 +119,56 @@ void check_window(const Gpu& gpu, MemoryKind kind) {
     MPI_Request_free(&request);
 }
 
-/// Columns of a matrix, on either side or both.
-void check_gaps(const Gpu& gpu, MemoryKind kind) {
-  constexpr int rows = 200;
-  constexpr int width = 7;
-  MPI_Datatype column;
-  MPI_Type_vector(rows, 2, width, MPI_INT, &column);
-  MPI_Type_commit(&column);
-  std::vector<int> all(rows * width);
-  std::iota(all.begin(), all.end(), 0);
-  for (const bool gaps_from : {false, true}) {
-    for (const bool gaps_to : {false, true}) {
-      Memory memory(gpu, kind, all.size() * sizeof(int));
-      if (rank == 0) {
-        memory.write(all);
-        MPI_Send(memory.data(), gaps_from ? 1 : 2 * rows, gaps_from ? column : MPI_INT, 1, 0, MPI_COMM_WORLD);
-        continue;
+constexpr int width = 7;
+
+/// Two neighbouring columns of a matrix.
+MPI_Datatype columns(int rows) {
+  MPI_Datatype type;
+  MPI_Type_vector(rows, 2, width, MPI_INT, &type);
+  return type;
+}
+/// As many pairs, in each second row one place further.
+MPI_Datatype zigzag(int rows) {
+  std::vector<int> places;
+  for (int row = 0; row < rows; ++row)
+    places.push_back(row * width + row % 2);
+  MPI_Datatype type;
+  MPI_Type_create_indexed_block(rows, 2, places.data(), MPI_INT, &type);
+  return type;
+}
+
+/// Layouts with gaps on either side or both. A layout that is null is contiguous.
+void check_gaps(const Gpu& gpu, MemoryKind from, MemoryKind to) {
+  using Layout = MPI_Datatype (*)(int);
+  for (const int rows : {1, 3000})
+    for (const Layout source : {static_cast<Layout>(nullptr), columns, zigzag})
+      for (const Layout target : {static_cast<Layout>(nullptr), columns, zigzag}) {
+        const Layout layout = rank == 0 ? source : target;
+        MPI_Datatype type = MPI_INT;
+        if (layout) {
+          type = layout(rows);
+          MPI_Type_commit(&type);
+        }
+        std::vector<int> all(static_cast<std::size_t>(rows) * width);
+        Memory memory(gpu, rank == 0 ? from : to, all.size() * sizeof(int));
+        const int count = layout ? 1 : 2 * rows;
+        if (rank == 0) {
+          std::iota(all.begin(), all.end(), 0);
+          memory.write(all);
+          MPI_Send(memory.data(), count, type, 1, 0, MPI_COMM_WORLD);
+        } else {
+          memory.write(std::vector<int>(all.size(), -1));
+          MPI_Recv(memory.data(), count, type, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+          const auto place = [](Layout of, int i) {
+            return static_cast<std::size_t>(of ? i / 2 * width + i % 2 + (of == zigzag ? i / 2 % 2 : 0) : i);
+          };
+          std::vector<int> wanted(all.size(), -1);
+          for (int i = 0; i < 2 * rows; ++i)
+            wanted[place(target, i)] = static_cast<int>(place(source, i));
+          CHECK(memory.read<int>(all.size()) == wanted);
+        }
+        if (layout) MPI_Type_free(&type);
       }
-      memory.write(std::vector<int>(all.size(), -1));
-      MPI_Recv(memory.data(), gaps_to ? 1 : 2 * rows, gaps_to ? column : MPI_INT, 0, 0, MPI_COMM_WORLD,
-               MPI_STATUS_IGNORE);
-      std::vector<int> wanted(all.size(), -1);
-      for (int i = 0; i < 2 * rows; ++i)
-        wanted[static_cast<std::size_t>(gaps_to ? i / 2 * width + i % 2 : i)] =
-            gaps_from ? i / 2 * width + i % 2 : i;
-      CHECK(memory.read<int>(all.size()) == wanted);
-    }
-  }
-  MPI_Type_free(&column);
 }
 
 void check_self(const Gpu& gpu, MemoryKind kind) {
@@ -230,10 +252,12 @@ int main(int argc, char** argv) {
         for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{8}, std::size_t{33},
                                         std::size_t{5000}, std::size_t{16385}, std::size_t{300'001}})
           send_and_check(gpu, from, to, bytes, ++seed);
+    for (const MemoryKind from : every_kind)
+      for (const MemoryKind to : every_kind)
+        if (from == to || from == MemoryKind::device || to == MemoryKind::device) check_gaps(gpu, from, to);
     for (const MemoryKind kind : every_kind) {
       check_modes(gpu, kind);
       check_window(gpu, kind);
-      check_gaps(gpu, kind);
       check_self(gpu, kind);
       check_copies(gpu, kind);
       check_reuse(gpu, kind);

@@ -1,5 +1,5 @@
-// Times between two ranks with a GPU each: one way of a ping-pong between device memories, and a window one
-// way. By hand: no test. A line for each point: name, bytes, microseconds, GB/s.
+// Times between two ranks with a GPU each: one way of a ping-pong between device memories, contiguous and
+// with gaps. By hand: no test. A line for each point: name, bytes, microseconds, GB/s.
 #include <algorithm>
 #include <cstdio>
 
@@ -22,6 +22,37 @@ double median_seconds(int batches, int rounds, Body body) {
   }
   std::ranges::sort(times);
   return times[times.size() / 2];
+}
+
+/// One way of a ping-pong of messages in blocks of 8 bytes with as much between them, beside contiguous ones.
+void measure_gaps(const Gpu& gpu, int rank, std::size_t most) {
+  const Memory send(gpu, MemoryKind::device, 2 * most);
+  const Memory receive(gpu, MemoryKind::device, 2 * most);
+  for (std::size_t bytes = 65536; bytes <= most; bytes *= 4) {
+    MPI_Datatype gaps;
+    MPI_Datatype run;
+    MPI_Type_vector(static_cast<int>(bytes / 8), 8, 16, MPI_BYTE, &gaps);
+    MPI_Type_contiguous(static_cast<int>(bytes), MPI_BYTE, &run);
+    for (MPI_Datatype type : {run, gaps}) {
+      MPI_Type_commit(&type);
+      const double seconds =
+          median_seconds(5, 20,
+                         [&] {
+                           if (rank == 0) {
+                             MPI_Send(send.data(), 1, type, 1, 0, MPI_COMM_WORLD);
+                             MPI_Recv(receive.data(), 1, type, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                           } else {
+                             MPI_Recv(receive.data(), 1, type, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                             MPI_Send(send.data(), 1, type, 0, 0, MPI_COMM_WORLD);
+                           }
+                         }) /
+          2;
+      if (rank == 0)
+        std::printf("%s %zu %.2f us %.2f GB/s\n", type == run ? "device-run" : "device-gaps", bytes,
+                    seconds * 1e6, static_cast<double>(bytes) / seconds * 1e-9);
+      MPI_Type_free(&type);
+    }
+  }
 }
 
 }  // namespace
@@ -73,6 +104,7 @@ int main(int argc, char** argv) {
                       static_cast<double>(bytes) / seconds * 1e-9);
       }
     }
+    measure_gaps(gpu, rank, most);
     MPI_Finalize();
   }
   return 0;

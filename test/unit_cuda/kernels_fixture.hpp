@@ -54,7 +54,7 @@ class DeviceBytes {
   [[nodiscard]] std::byte* data() const {
     return reinterpret_cast<std::byte*>(address_);  // NOLINT(performance-no-int-to-ptr)
   }
-  void write(std::span<const std::byte> from) {
+  void write(std::span<const std::byte> from) const {
     EXPECT_EQ(functions_.copy(address_, reinterpret_cast<cuda::Address>(from.data()), from.size()),
               cuda::Status::success);
   }

@@ -42,8 +42,8 @@ class Library:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "USER", "TMPDIR") if name in os.environ}
         kept["LC_ALL"] = "C"
         kept.update({name: self.expand(value) for name, value in self.environment.items()})
-        if self.key == "isthmus":
-            kept.update(isthmus_settings())
+        if self.key.partition(":")[0] == "isthmus":
+            kept = {**isthmus_settings(), **kept}
         return kept
 
     def compile_command(self, sources: list[Path], include: Path, output: Path) -> list[str]:

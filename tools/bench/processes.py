@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,9 +31,10 @@ def adopt_orphans() -> None:
 
 
 def run(
-    command: list[str], environment: dict[str, str], folder: Path, limit: float, spared: frozenset[int] = frozenset()
+    command: list[str], environment: dict[str, str], folder: Path, limit: float, spared: frozenset[int] = frozenset(),
+    watch: Callable[[str], None] | None = None,
 ) -> Finished:
-    """`spared`: children of this process that are to live on."""
+    """`spared`: children of this process that are to live on. `watch` is shown, twice a second, all that has been printed so far."""
     # Files, not pipes: a process that outlives the launcher with its output open must not hold us up.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.monotonic()
@@ -41,7 +43,7 @@ def run(
             start_new_session=True,
         )
         try:
-            ended = _wait(process.pid, limit)
+            ended = _wait(process.pid, limit) if watch is None else _watch(process.pid, limit, lambda: watch(_peek(output)))
             seconds = time.monotonic() - start
             if not ended:
                 process.terminate()
@@ -63,6 +65,20 @@ def _wait(pid: int, limit: float) -> bool:
         return bool(poll.poll(limit * 1000))
     finally:
         os.close(descriptor)
+
+
+def _watch(pid: int, limit: float, look: Callable[[], None]) -> bool:
+    deadline = time.monotonic() + limit
+    while (left := deadline - time.monotonic()) > 0:
+        if _wait(pid, min(0.5, left)):
+            return True
+        look()
+    return False
+
+
+def _peek(file) -> str:
+    """Without moving the offset, which the process writes at."""
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
 
 
 def _text(file) -> str:

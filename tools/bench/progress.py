@@ -18,6 +18,11 @@ class Progress:
         self._terminal = sys.stderr.isatty()
         self._start = time.monotonic()
 
+    @property
+    def shown(self) -> bool:
+        """Somebody sees it."""
+        return self._terminal
+
     def say(self, text: str) -> None:
         self.clear()
         print(text, file=sys.stderr, flush=True)

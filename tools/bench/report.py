@@ -115,7 +115,7 @@ def _limit_table(report: Report) -> list[list[str]]:
                                     for kind, cells in table.items())]
 
 
-def _aligned(rows: list[list[str]], left: set[int]) -> list[str]:
+def aligned(rows: list[list[str]], left: set[int]) -> list[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) if i in left else cell.rjust(width)
                       for i, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
@@ -126,14 +126,14 @@ def as_text(report: Report) -> str:
     left = {0, 1, len(header) - 3, len(header) - 2}
     # All sections are aligned as one table.
     sections = _sections(report)
-    body = _aligned([header, *(_cells(report, row) for row in report.rows)], left)
+    body = aligned([header, *(_cells(report, row) for row in report.rows)], left)
     lines = [f"{name}: {value}" for name, value in report.facts.items()]
     at = 1
     for name, rows in sections:
         lines += ["", name, body[0], *body[at:at + len(rows)]]
         at += len(rows)
     if report.results.limits:
-        lines += ["", "the machine's limits", *_aligned(_limit_table(report), {0, 1})]
+        lines += ["", "the machine's limits", *aligned(_limit_table(report), {0, 1})]
     return "\n".join([*lines, "", *_notes(report)])
 
 
@@ -141,17 +141,17 @@ def as_markdown(report: Report) -> str:
     header = _header(report)
     lines = [f"- {name}: {value}" for name, value in report.facts.items()]
     for name, rows in _sections(report):
-        lines += ["", f"## {name[0].upper()}{name[1:]}", "", _markdown_row(header),
-                  _markdown_row(["---", "---", *["--:"] * (len(header) - 5), "---", "---", "--:"])]
-        lines += [_markdown_row(_cells(report, row)) for row in rows]
+        lines += ["", f"## {name[0].upper()}{name[1:]}", "", markdown_row(header),
+                  markdown_row(["---", "---", *["--:"] * (len(header) - 5), "---", "---", "--:"])]
+        lines += [markdown_row(_cells(report, row)) for row in rows]
     if report.results.limits:
         first, *rest = _limit_table(report)
-        lines += ["", "## The machine's limits", "", _markdown_row(first),
-                  _markdown_row(["---", "---", *["--:"] * (len(first) - 2)]), *map(_markdown_row, rest)]
+        lines += ["", "## The machine's limits", "", markdown_row(first),
+                  markdown_row(["---", "---", *["--:"] * (len(first) - 2)]), *map(markdown_row, rest)]
     return "\n".join([*lines, "", *(f"- {note}" for note in _notes(report)), ""])
 
 
-def _markdown_row(cells: list[str]) -> str:
+def markdown_row(cells: list[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in cells) + " |"
 
 

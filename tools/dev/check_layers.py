@@ -49,6 +49,10 @@ def included_source(path, name, quoted):
     return None
 
 
+# The CUDA driver's interface, declared in our own words and nothing else: held against NVIDIA's header once, and installed with the benchmarks' sources.
+DECLARATIONS = ("memory/cuda_types.hpp", "memory/cuda_api.hpp")
+
+
 def violations(layers, path):
     """What is wrong with one file's includes (path relative to the root)."""
     found = []
@@ -56,7 +60,7 @@ def violations(layers, path):
         target = included_source(path, name, quoted)
         if target is None:
             continue
-        if path.parts[0] in ("apps", "bench", "include"):
+        if path.parts[0] in ("apps", "bench", "include") and str(target) not in DECLARATIONS:
             found.append(f"includes {name}: {path.parts[0]}/ must not depend on src/, it is for any MPI program")
         elif path.parts[0] == "src":
             if (ROOT / path.parent / name).is_file() and not (ROOT / "src" / name).is_file():

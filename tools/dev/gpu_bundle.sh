@@ -12,6 +12,8 @@ build/gpu-bundle.tar.gz, under 64 MiB. There:
 
   tar xzf gpu-bundle.tar.gz && gpu-bundle/run isthmus_device_cuda
 
+`gpu-bundle/run python3 gpu-bundle/bench/gpu.py` is `./dev bench gpu` there.
+
 `gpu-bundle/run COMMAND` finds commands in the bundle first, and runs them with its libraries. The C and C++ run-time libraries are that machine's
 own: glibc 2.36 and GCC 12, or later. The CUDA driver is never packed.
 
@@ -46,7 +48,13 @@ bundle=build/gpu-bundle
 rm -rf "$bundle" "$bundle.tar.gz"
 mkdir -p "$bundle/bin" "$bundle/foreign"
 cp build/release/test/device/isthmus_device_cuda "$bundle/bin/"
-if [ -z "$device_only" ]; then cp -a build/prefix/. "$bundle/"; fi
+if [ -z "$device_only" ]; then
+  cp -a build/prefix/. "$bundle/"
+  # ./dev bench gpu, to be run there.
+  cp build/release/bench/bench_gpu "$bundle/bin/"
+  mkdir -p "$bundle/bench"
+  cp tools/bench/{gpu,gpu_points,processes,results,targets}.py "$bundle/bench/"
+fi
 for program in "${programs[@]}"; do
   if [ ! -f "$program" ]; then program=$(find build/release -type f -name "$program" -perm -u+x | head -n 1); fi
   if [ ! -f "$program" ]; then die "gpu-bundle: there is no such program"; fi

@@ -17,6 +17,10 @@ int print_coverage(const std::string& wanted);
 /// `isthmus explain [--json] COMMAND...`: becomes the command. Returns only where that fails.
 int explain(const std::vector<std::string>& command, bool json);
 
+/// `isthmus bench [options of mpiexec] NAME [options]`, `isthmus bench compare ...`: becomes mpiexec, or the
+/// script that compares. Returns where that fails, or after help.
+int bench(const std::vector<std::string>& words);
+
 struct TuneOptions {
   bool quick = false;
   std::string output;    ///< file of the table; empty: where jobs look for it

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "commands.hpp"
@@ -72,6 +73,9 @@ int main(int count, char** arguments) try {
   bool json = false;
   if (const auto command = command_to_explain(count, arguments, json); !command.empty())
     return isthmus::tool::explain(command, json);
+  // Its options are those of mpiexec and of the benchmark.
+  if (count > 1 && std::string_view(arguments[1]) == "bench")
+    return isthmus::tool::bench({arguments + 2, arguments + count});
   CLI::App app{"Tells what Isthmus finds here, and why it does what it does."};
   app.name("isthmus");
   app.require_subcommand(1);
@@ -81,7 +85,8 @@ int main(int count, char** arguments) try {
       "  isthmus info                            this machine, and which ways messages can take on it\n"
       "  isthmus info --coverage                 what of MPI 5.0 there is, chapter by chapter\n"
       "  isthmus explain mpiexec -n 4 ./solver   which way each pair of ranks took, and why not another\n"
-      "  isthmus tune                            measure this machine, for all your later jobs");
+      "  isthmus tune                            measure this machine, for all your later jobs\n"
+      "  isthmus bench latency                   one of many benchmarks; isthmus bench --help lists them");
 
   CLI::App* info = app.add_subcommand("info", "Show this machine, the settings, or what of MPI there is");
   bool settings = false;
@@ -108,6 +113,7 @@ int main(int count, char** arguments) try {
   explain->add_flag("--json", json, "One JSON object instead of text, as one line on stderr");
   isthmus::tool::TuneOptions tune_options;
   CLI::App* tune = add_tune(app, tune_options);
+  app.add_subcommand("bench", "Measure MPI calls, with this library or beside others: isthmus bench --help");
   CLI::App* version_command = app.add_subcommand("version", "Show the version");
 
   try {

@@ -13,6 +13,7 @@
 
 #include "copies.hpp"
 #include "emulated_cuda.h"
+#include "pools.hpp"
 #include "stream.hpp"
 
 namespace isthmus::cuda {
@@ -213,7 +214,8 @@ __attribute__((visibility("default"))) void* emulated_cuda_view(unsigned long lo
   const auto memory = cuda->addresses.find(address);
   if (!memory) return nullptr;
   if (!context || !memory->on_device() || memory->device == context->device) return memory->view_of(address);
-  const auto& allowed = memory->accessible;
+  const auto pool = memory->pool ? cuda->pools.find(memory->pool) : nullptr;
+  const auto& allowed = pool ? pool->accessible : memory->accessible;
   const bool given = std::find(allowed.begin(), allowed.end(), context->device) != allowed.end();
   // What was opened with lazy peer access is within reach.
   const bool reaches = given || (memory->origin == Origin::ipc) || context->peers.contains(memory->context);

@@ -6,6 +6,7 @@ import unittest
 
 sys.path[:0] = ["tools/dev", "tools/bench"]
 import test_bench
+import test_gpu
 from suite import BUILT, PREFIX, Suite
 
 MPIEXEC = PREFIX / "bin/mpiexec"
@@ -31,12 +32,13 @@ def figures(result):
     return {line["point"] for line in lines}
 
 
-for group in unittest.defaultTestLoader.loadTestsFromModule(test_bench):
-    for test in group:
-        outcome = unittest.TestResult()
-        test.run(outcome)
-        trouble = "".join(text for _, text in outcome.errors + outcome.failures)
-        suite.check(test.id().rpartition(".")[2].replace("_", " "), outcome.wasSuccessful(), trouble)
+for module in (test_bench, test_gpu):
+    for group in unittest.defaultTestLoader.loadTestsFromModule(module):
+        for test in group:
+            outcome = unittest.TestResult()
+            test.run(outcome)
+            trouble = "".join(text for _, text in outcome.errors + outcome.failures)
+            suite.check(test.id().rpartition(".")[2].replace("_", " "), outcome.wasSuccessful(), trouble)
 
 with suite.case("every benchmark between two ranks runs, and the contents are right, at 8 B, 32 KiB and 1 MiB"):
     points = [f"{family}.{size}" for family in FAMILIES_OF_TWO for size in ("8B", "32KiB", "1MiB")]

@@ -1,8 +1,9 @@
 # title: MPI programs with their data in GPU memory, on the emulated CUDA driver
-# timeout: 300
+# timeout: 600
 # under: asan
 """The programs of test/gpu check themselves and print nothing when all is right; the emulated driver reports what they leave open."""
 
+import re
 import sys
 
 sys.path.insert(0, "tools/dev")
@@ -21,7 +22,8 @@ def run(program, ranks, before=(), options=(), arguments=(), **settings):
         "EMULATED_CUDA_TWINS": str(EMULATED / "libemulated_kernels.so"),
         **settings,
     }
-    command = [PREFIX / "bin/mpiexec", *options, "-n", ranks, *before, PROGRAMS / program, *arguments]
+    name, *more = [program] if isinstance(program, str) else program
+    command = [PREFIX / "bin/mpiexec", *options, "-n", ranks, *before, PROGRAMS / name, *more, *arguments]
     return suite.run(command, env=environment, timeout=120)
 
 
@@ -89,13 +91,110 @@ with suite.case("messages and local calls without kernels: as before, with one w
         suite.expect(result, err=r"copied a block at a time, and the host computes reductions: .*kernels")
         assert len(result.text.splitlines()) == ranks, f"it said more\n{result}"
 
-for ranks in (1, 2, 3, 5):
+COUNTS = r"collectives with data in GPU memory: (\d+) between GPUs, (\d+) by way"
+
+
+def collectives(ranks, *which, **settings):
+    """How many went between GPUs, and how many by way of the hosts, on the rank that has most of them."""
+    result = run(["gpu_coll", *which], ranks, ISTHMUS_EXPLAIN="1", **settings)
+    suite.expect(result)
+    counted = [tuple(map(int, counts)) for counts in re.findall(COUNTS, result.err)]
+    assert counted, f"explain does not tell of collectives\n{result}"
+    return max(between for between, _ in counted), max(by_host for _, by_host in counted), result
+
+
+for ranks in (1, 2, 5):
     with suite.case(f"collectives at {ranks}"):
         quiet(run("gpu_coll", ranks))
+
+with suite.case("collectives at 3 go between GPUs, reductions too"):
+    # Of the 18 calls of check_all, those with a count for each rank, those in place that move, and scans have stand-ins.
+    between, by_host, _ = collectives(3)
+    assert between > (by_host / 2 if HAS_KERNELS else 0), f"{between} between GPUs, {by_host} by way of the host"
+
+with suite.case("collectives of megabytes, handed on from GPU to GPU"):
+    for ranks in (2, 4):
+        quiet(run(["gpu_coll", "long"], ranks))
+
+with suite.case("collectives without kernels"):
+    between, by_host, _ = collectives(2, EMULATED_CUDA_TWINS="")
+    assert between > 0, "what only moves data needs none"
+
+with suite.case("collectives with another kind of memory on each rank"):
+    quiet(run(["gpu_coll", "mixed"], 3))
+
+with suite.case("collectives with one rank that does not use CUDA"):
+    between, by_host, result = collectives(3, "apart")
+    assert between == 0 < by_host, f"{between} between GPUs, {by_host} by way of the host\n{result}"
+
+with suite.case("collectives on one GPU after the other"):
+    between, _, _ = collectives(2, "moving")
+    assert between > 0
+
+with suite.case("collectives of several ranks on one GPU"):
+    quiet(run("gpu_coll", 3, EMULATED_CUDA_DEVICES="1"))
+
+with suite.case("collectives where GPUs do not reach each other: all ranks use stand-ins, and say why"):
+    between, by_host, result = collectives(3, EMULATED_CUDA_LINKS="none")
+    assert between < by_host, f"{between} between GPUs, {by_host} by way of the host"
+    assert "go by way of the host's memory" in result.err, result
+
+with suite.case("collectives where nothing can be exported"):
+    between, by_host, result = collectives(2, "moving", EMULATED_CUDA_REFUSE="ipc")
+    assert between == 0 < by_host and "go by way of the host's memory" in result.err, result
+
+with suite.case("collectives where the kernel refuses process_vm_*"):
+    between, by_host, result = collectives(2, ISTHMUS_CMA="off")
+    assert 0 < between < by_host, f"only cudaMalloc memory needs no descriptor\n{result}"
+
+with suite.case("collectives, sleeping"):
+    quiet(run("gpu_coll", 3, ISTHMUS_IDLE="sleep"))
 
 with suite.case("explain tells how GPU memory went"):
     result = run("gpu_p2p", 2, ISTHMUS_EXPLAIN="1")
     for path in ("copied by the sender's GPU", "copied by the receiver's GPU", "by way of the host's"):
         suite.expect(result, err=rf"GPU memory, {path} +sent [1-9]")
+
+
+def solve(halo, **settings):
+    environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", **settings}
+    command = [PREFIX / "bin/mpiexec", "-n", 2, BUILT / "apps/jacobi3d/jacobi3d", "-n", 24, "-q", *halo]
+    return suite.run(command, env=environment, timeout=60)
+
+
+with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by way of the hosts"):
+    probe = solve(["--gpu"], EMULATED_CUDA_TWINS=str(EMULATED / "libemulated_jacobi.so"))
+    if "built without nvcc" in probe.err:
+        raise Skip("jacobi3d was built without nvcc")
+    both = f"{EMULATED / 'libemulated_jacobi.so'}:{EMULATED / 'libemulated_kernels.so'}"
+    answers = set()
+    for halo in ([], ["--gpu", "--halo", "aware"], ["--gpu", "--halo", "staged"]):
+        result = solve(halo, EMULATED_CUDA_TWINS=both)
+        suite.expect(result, out="correct")
+        answers.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
+    assert len(answers) == 1, answers
+
+with suite.case("jacobi3d says what --gpu and --halo want of each other, and where there is no GPU"):
+    suite.expect(solve(["--halo", "staged"]), status=2, err="need --gpu")
+    suite.expect(solve(["--gpu", "--halo", "pack"]), status=2, err="--gpu takes --halo aware or --halo staged")
+    result = solve(["--gpu"], EMULATED_CUDA_DEVICES="0")
+    suite.expect(result, status=1, err="jacobi3d: (--gpu: |the GPU cannot)")
+
+with suite.case("the benchmark of GPU memory checks contents and reports every way"):
+    points = ["host.8B", "pingpong.8B", "pingpong-vmm.4KiB", "window.4KiB", "window-both.4KiB", "first.4KiB", "vector.1KiB",
+              "pinned-device.4KiB", "pageable-device.4KiB", "allreduce.4KiB", "bcast.4KiB", "allgather.4KiB", "alltoall.4KiB"]  # fmt: skip
+    environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail"}
+    program = BUILT / "bench/bench_gpu"
+    result = suite.run([PREFIX / "bin/mpiexec", "-n", 2, program, "--no-nccl", "--seconds", "0.001", "--rounds", 1, *points],
+                       env=environment, timeout=60)  # fmt: skip
+    suite.expect(result)
+    missing = [point for point in points if f'"point": "{point}", "way": "mpi"' not in result.out]
+    assert not missing and "failure" not in result.out, f"nothing of {missing}\n{result}"
+
+with suite.case("./dev bench gpu says what it lacks"):
+    bench = ["python3", "tools/bench/gpu.py"]
+    suite.expect(suite.run([*bench, "--gpus", "0"]), status=1, err="needs two GPUs")
+    suite.expect(suite.run([*bench, "--only", "nonsense"]), status=1, err="no such point")
+    suite.expect(suite.run([*bench, "--list"]), out=r"allreduce.64MiB@4 .* <= 1.11111 x nccl")
 
 suite.finish()

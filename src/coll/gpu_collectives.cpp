@@ -1,0 +1,236 @@
+#include "coll/gpu_collectives.hpp"
+
+#include <utility>
+
+#include "coll/footing.hpp"
+#include "coll/gpu_moves.hpp"
+#include "coll/gpu_reduce.hpp"
+#include "coll/gpu_team.hpp"
+#include "coll/local.hpp"
+
+namespace isthmus::coll::gpu {
+namespace {
+
+Tried failed(Error error) {
+  return Tried(std::in_place, std::unexpect, std::move(error));
+}
+
+bool is_here(GpuMessages* gpu, const GpuPart& part) {
+  if (!gpu) return false;
+  const auto found = gpu->find(part.payload);
+  return found && *found;
+}
+
+/// Runs `body(team, view, call)` where all members know that `make_call()` can go between their GPUs.
+template <class MakeCall, class Body>
+Tried between_gpus(Communicator& comm, MakeCall make_call, Body body) {
+  if (comm.is_inter() || comm.size() == 1 || comm.size() > flat_ranks) return std::nullopt;
+  auto footing = Footing::of(comm);
+  if (!footing) [[unlikely]]
+    return failed(std::move(footing).error());
+  Team* const team = (*footing)->team();
+  if (!team) return std::nullopt;
+  if (!comm.engine().uses_cuda()) [[likely]] {
+    team->all_use_gpu(false);
+    return std::nullopt;
+  }
+  const GpuCall call = make_call();
+  GpuMessages* const gpu = comm.engine().gpu();
+  const bool here = !team->has_used_gpu() && (is_here(gpu, call.send) || is_here(gpu, call.receive));
+  if (!team->all_use_gpu(here)) return std::nullopt;
+  GpuTeam& gpu_team = (*footing)->gpu_team(*gpu);
+  auto view = gpu_team.begin(call);
+  if (!view) return failed(std::move(view).error());
+  if (!*view) return std::nullopt;
+  ++gpu->collectives.between_gpus;
+  return gpu_team.end(call, body(gpu_team, **view, call));
+}
+
+Payload payload_of(const void* buffer, std::int64_t count, const Datatype& type) {
+  return Payload::of(buffer, count, type);
+}
+
+std::byte* bytes_at(void* buffer) {
+  return static_cast<std::byte*>(buffer);
+}
+
+}  // namespace
+
+Tried bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Communicator& comm) {
+  return between_gpus(
+      comm,
+      [&] {
+        const Payload data = payload_of(buffer, count, type);
+        const bool offered = comm.rank() == root || is_handed_on(comm.size(), data.bytes);
+        return GpuCall{.collective = Collective::bcast,
+                       .root = root,
+                       .bytes = data.bytes,
+                       .send = {data, offered},
+                       .receive = {}};
+      },
+      [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
+        return bcast_gpu(team, view, call.send.payload.data, call.bytes, root);
+      });
+}
+
+Tried gather(const In& send, const Out& receive, int root, Communicator& comm) {
+  const bool at_root = comm.rank() == root;
+  const bool here = send.buffer == in_place;
+  return between_gpus(
+      comm,
+      [&] {
+        GpuCall call{
+            .collective = Collective::gather, .root = root, .send = {}, .receive = {}, .in_place = here};
+        if (!here) call.send = {whole(send), !at_root};
+        if (at_root)
+          call.receive.payload = payload_of(receive.buffer, receive.count * comm.size(), *receive.type);
+        call.bytes = at_root ? block(receive, 0).bytes : call.send.payload.bytes;
+        return call;
+      },
+      [&](GpuTeam& team, const GpuView& view, const GpuCall& call) -> Result<> {
+        if (!at_root) return {};
+        return gather_gpu(team, view, here ? nullptr : call.send.payload.data, bytes_at(receive.buffer),
+                          call.bytes);
+      });
+}
+
+Tried scatter(const In& send, const Out& receive, int root, Communicator& comm) {
+  const bool at_root = comm.rank() == root;
+  const bool here = receive.buffer == in_place;
+  return between_gpus(
+      comm,
+      [&] {
+        GpuCall call{
+            .collective = Collective::scatter, .root = root, .send = {}, .receive = {}, .in_place = here};
+        if (at_root) call.send = {payload_of(send.buffer, send.count * comm.size(), *send.type), true};
+        if (!here) call.receive.payload = whole(receive);
+        call.bytes = at_root ? block(send, 0).bytes : call.receive.payload.bytes;
+        return call;
+      },
+      [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
+        return scatter_gpu(team, view, here ? nullptr : call.receive.payload.data, call.bytes, root);
+      });
+}
+
+Tried allgather(const In& send, const Out& receive, Communicator& comm) {
+  const bool here = send.buffer == in_place;
+  return between_gpus(
+      comm,
+      [&] {
+        return GpuCall{
+            .collective = Collective::allgather,
+            .bytes = block(receive, 0).bytes,
+            .send = {here ? block(receive, comm.rank()) : whole(send), true},
+            .receive = {payload_of(receive.buffer, receive.count * comm.size(), *receive.type), false},
+            .in_place = here};
+      },
+      [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
+        return allgather_gpu(team, view, here ? nullptr : call.send.payload.data, bytes_at(receive.buffer),
+                             call.bytes);
+      });
+}
+
+Tried alltoall(const In& send, const Out& receive, Communicator& comm) {
+  return between_gpus(
+      comm,
+      [&] {
+        GpuCall call{.collective = Collective::alltoall,
+                     .bytes = block(receive, 0).bytes,
+                     .send = {},
+                     .receive = {},
+                     .in_place = send.buffer == in_place};
+        // In place, blocks are overwritten while others still want them: without buffers, it takes no part.
+        if (!call.in_place) {
+          call.send = {payload_of(send.buffer, send.count * comm.size(), *send.type), true};
+          call.receive.payload = payload_of(receive.buffer, receive.count * comm.size(), *receive.type);
+        }
+        return call;
+      },
+      [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
+        return alltoall_gpu(team, view, bytes_at(receive.buffer), call.bytes);
+      });
+}
+
+namespace {
+
+bool has_kernel(const Reduction& what, const Communicator& comm) {
+  return static_cast<std::size_t>(comm.size()) <= GpuKernels::most_sources && what.op->is_predefined() &&
+         GpuKernels::can_reduce(*what.op, *what.type);
+}
+
+/// The call of a reduction. Without a kernel, it has no buffers and takes no part. `receives`: this member
+/// gets a result, of `result_count` elements.
+GpuCall reduction_call(const Communicator& comm, Collective collective, const void* send, void* receive,
+                       const Reduction& what, std::int64_t result_count, bool receives) {
+  const bool here = send == in_place;
+  const Payload operand = payload_of(here ? receive : send, what.count, *what.type);
+  GpuCall call{.collective = collective,
+               .bytes = operand.bytes,
+               .send = {},
+               .receive = {},
+               .in_place = here,
+               .needs_kernels = true};
+  if (!has_kernel(what, comm)) return call;
+  call.send = {operand, true};
+  if (receives) call.receive.payload = payload_of(receive, result_count, *what.type);
+  return call;
+}
+
+}  // namespace
+
+Tried reduce(const void* send, void* receive, const Reduction& what, int root, Communicator& comm) {
+  const bool at_root = comm.rank() == root;
+  return between_gpus(
+      comm,
+      [&] {
+        GpuCall call = reduction_call(comm, Collective::reduce, send, receive, what, what.count, at_root);
+        call.root = root;
+        call.receive.offered = at_root;
+        return call;
+      },
+      [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
+        return reduce_gpu(team, view, call.receive.payload.data, what, root);
+      });
+}
+
+Tried allreduce(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  return between_gpus(
+      comm,
+      [&] {
+        GpuCall call = reduction_call(comm, Collective::allreduce, send, receive, what, what.count, true);
+        call.receive.offered = true;
+        return call;
+      },
+      [&](GpuTeam& team, const GpuView& view, const GpuCall&) {
+        return allreduce_gpu(team, view, bytes_at(receive), what);
+      });
+}
+
+Tried reduce_scatter(const void* send, void* receive, const Integers& counts, const Reduction& what,
+                     Communicator& comm) {
+  std::int64_t total = 0;
+  std::int64_t before = 0;
+  const auto add_up = [&] {
+    for (int i = 0; i < comm.size(); ++i) {
+      if (i == comm.rank()) before = total;
+      total += counts[i];
+    }
+  };
+  return between_gpus(
+      comm,
+      [&] {
+        add_up();
+        GpuCall call = reduction_call(comm, Collective::reduce_scatter, send, receive,
+                                      {total, what.type, what.op}, counts[comm.rank()], true);
+        // In place, the result would lie in a part of the operand that another member wants: without
+        // buffers, it takes no part.
+        if (call.in_place) call.send = call.receive = {};
+        return call;
+      },
+      [&](GpuTeam& team, const GpuView& view, const GpuCall&) {
+        return reduce_part_gpu(team, view, bytes_at(receive), {counts[comm.rank()], what.type, what.op},
+                               before);
+      });
+}
+
+}  // namespace isthmus::coll::gpu

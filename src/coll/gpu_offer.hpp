@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "coll/team_area.hpp"
+#include "wire/ring.hpp"
+
+/// What members say to each other at the beginning of a collective between GPUs. Plain bytes, written by
+/// members that may be broken: `GpuTeam` checks what it uses.
+namespace isthmus::coll {
+
+/// A buffer that others are to read or write: a place in one of the allocations that its owner has named.
+struct GpuSide {
+  static constexpr std::uint8_t none = 255;
+
+  std::uint64_t offset = 0;   ///< in the allocation
+  std::uint8_t entry = none;  ///< of the owner's allocations, as it counts them
+  std::uint8_t fresh = 0;     ///< 1: named in this step: its `wire::GpuExport` lies in the owner's slot
+  std::uint16_t reserved = 0;
+  std::uint32_t reserved_too = 0;
+};
+
+/// What a member puts in its line.
+struct GpuOffer {
+  GpuSide send, receive;
+  // Each 1 or 0.
+  std::uint8_t takes_part = 0;  ///< its buffers are in the memory of a GPU, without gaps, and can be exported
+  std::uint8_t forgets = 0;     ///< it copies by another GPU than before: all that was named is void
+  std::uint8_t has_kernels = 0;
+  std::uint8_t in_place = 0;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(GpuOffer) == 40 && sizeof(GpuOffer) <= Line::capacity);
+
+/// The exports of what is fresh, in the member's slot.
+struct GpuFresh {
+  wire::GpuExport send, receive;
+};
+static_assert(sizeof(GpuFresh) <= slot_bytes);
+
+/// What a member found when it opened the fresh ones: two bits for each member.
+struct GpuVerdict {
+  std::uint32_t refused_send = 0, refused_receive = 0;
+};
+static_assert(flat_ranks <= 32 && sizeof(GpuVerdict) <= Line::capacity);
+
+}  // namespace isthmus::coll

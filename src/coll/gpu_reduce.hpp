@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/error.hpp"
+#include "coll/coll.hpp"
+#include "coll/gpu_work.hpp"
+
+/// Reductions between GPUs, for operations and types that there are kernels for. A kernel reads the operands
+/// of all members, in order of rank, so that results are the same wherever they are computed. Between
+/// `GpuTeam::begin` and `GpuTeam::end`, as in gpu_moves.hpp; what is sent and where results go was offered.
+namespace isthmus::coll {
+
+Result<> reduce_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what, int root);
+Result<> allreduce_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what);
+/// `what.count` elements from element `first` of the operands on, for this member alone.
+Result<> reduce_part_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what,
+                         std::int64_t first);
+
+}  // namespace isthmus::coll

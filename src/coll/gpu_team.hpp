@@ -1,0 +1,121 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/error.hpp"
+#include "coll/gpu_offer.hpp"
+#include "coll/gpu_table.hpp"
+#include "coll/select.hpp"
+#include "coll/team.hpp"
+#include "memory/gpu_queue.hpp"
+#include "p2p/gpu.hpp"
+
+namespace isthmus::coll {
+
+/// A buffer of this member in a collective.
+struct GpuPart {
+  Payload payload;       ///< no bytes: there is none
+  bool offered = false;  ///< others read or write it
+};
+
+/// A collective as one member calls it, with what all must agree on.
+struct GpuCall {
+  Collective collective;
+  int root = 0;
+  std::uint64_t bytes = 0;  ///< as in `Question`
+  GpuPart send, receive;
+  bool in_place = false;
+  bool needs_kernels = false;
+};
+
+/// What all members have offered for one collective.
+struct GpuView {
+  std::array<GpuOffer, flat_ranks> offers{};
+  cuda::Device device = cuda::no_device;  ///< of this member
+  bool has_kernels = true;                ///< all members have
+  bool in_place = false;                  ///< for some member
+};
+
+/// What the members of a team need to copy between each other's GPU memory. Each names its allocations once;
+/// all others open them and say whether they could; from then on a call exchanges one cache line a member.
+/// Where anybody's buffer is not in GPU memory, or is refused to anybody, all of them know it, and use their
+/// hosts' memory.
+class GpuTeam final : public GpuDependent {
+ public:
+  GpuTeam(Team& team, GpuMessages& gpu);
+  GpuTeam(const GpuTeam&) = delete;
+  GpuTeam& operator=(const GpuTeam&) = delete;
+  ~GpuTeam() override;
+
+  /// Asks all members whether this collective can go between their GPUs, and where; nothing: it cannot. After
+  /// a view, `end` must be called, whatever happens. Collective.
+  Result<std::optional<GpuView>> begin(const GpuCall& call);
+  /// Where the first `bytes` bytes that a member offered are in this process. An error if it is not what the
+  /// member has handed over.
+  Result<std::byte*> send_of(const GpuView& view, int rank, std::uint64_t bytes) {
+    return place_of(rank, view.offers[static_cast<std::size_t>(rank)].send, bytes);
+  }
+  Result<std::byte*> receive_of(const GpuView& view, int rank, std::uint64_t bytes) {
+    return place_of(rank, view.offers[static_cast<std::size_t>(rank)].receive, bytes);
+  }
+  /// All members have done their parts, so that buffers may be reused; the first error of any member.
+  /// Collective.
+  Result<> end(const GpuCall& call, Result<> done);
+
+  [[nodiscard]] Team& team() const noexcept { return team_; }
+  /// Of this member alone, as of the last `begin`.
+  [[nodiscard]] bool has_kernels() const noexcept { return has_kernels_; }
+  [[nodiscard]] GpuMessages& gpu() const noexcept { return *gpu_; }
+  /// Streams of the device that the last `begin` found, from 0; made when first asked for. The device's
+  /// context must be current.
+  Result<GpuQueue*> queue(std::size_t index);
+
+  void release() noexcept override;
+  void forget(std::uint64_t exporter, std::uint64_t allocation) noexcept override;
+
+ private:
+  /// What this member has to say, with the descriptors of fresh exports, which others fetch until they have
+  /// given their verdict.
+  struct Said {
+    GpuOffer offer;
+    GpuFresh fresh;
+    std::array<UniqueFd, 2> descriptors;
+  };
+  /// All members' offers.
+  struct Heard {
+    std::array<GpuOffer, flat_ranks> offers;
+    std::array<GpuFresh, flat_ranks> fresh;
+    bool all_take_part = true;
+    bool any_fresh = false;
+    bool any_forgets = false;
+  };
+
+  Said prepare(const GpuCall& call);
+  [[nodiscard]] bool locate(const GpuCall& call, std::array<Buffer, 2>& buffers);
+  Result<> name(const Buffer& buffer, GpuSide& side, wire::GpuExport& fresh, UniqueFd& descriptor);
+  Result<Heard> exchange(const GpuCall& call, const Said& said);
+  /// Opens what is fresh; which members' cannot be reached from here.
+  GpuVerdict open_fresh(const Heard& heard);
+  bool open(int rank, const GpuSide& side, const wire::GpuExport& from);
+  Result<> exchange(const GpuCall& call, const Heard& heard, GpuVerdict verdict);
+  void refuse(int rank, const GpuSide& side);
+  [[nodiscard]] bool is_refused(int rank, const GpuSide& side);
+  void drop_queues() noexcept;
+  void give_up(const Said& said, const Heard& heard);
+  Result<std::byte*> place_of(int rank, const GpuSide& side, std::uint64_t bytes);
+
+  Team& team_;
+  GpuMessages* gpu_;  ///< null once it has ended
+  std::vector<GpuTable> tables_;
+  cuda::Device device_ = cuda::no_device;  ///< that mappings are for
+  bool has_kernels_ = false;
+  std::vector<std::unique_ptr<GpuQueue>> queues_;
+};
+
+}  // namespace isthmus::coll

@@ -1,0 +1,19 @@
+// What collectives between GPUs need of the engine's GPU memory.
+#include "p2p/engine.hpp"
+#include "p2p/gpu.hpp"
+
+namespace isthmus {
+
+Result<GpuMessages::Opened> GpuMessages::open(PeerId peer, const wire::GpuExport& from, cuda::Device local) {
+  if (from.memory.exporter == self_.nonce)
+    return Opened{.mapping = {}, .base = reinterpret_cast<std::byte*>(from.memory.base)};
+  auto mapping = map(engine_.peer(peer), from, local);
+  if (!mapping) return std::unexpected(std::move(mapping).error());
+  return Opened{.mapping = *mapping, .base = (*mapping)->base()};
+}
+
+void GpuMessages::note(PeerId peer, const Error& why) {
+  engine_.note_gpu_reason(engine_.peer(peer), why, true);
+}
+
+}  // namespace isthmus

@@ -1,0 +1,68 @@
+"""Tests of ./dev bench gpu: python3 -m unittest discover -s tools/bench"""
+
+from __future__ import annotations
+
+import json
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from gpu import Result, as_json, as_markdown, launches, select  # noqa: E402
+from gpu_points import POINTS, Bound, Point  # noqa: E402
+
+TIME = Point("pingpong.8B", "8 B", "messages", bounds=(Bound("raw", 1.15), Bound("nccl", 0.55)))
+RATE = Point("pingpong.64MiB", "64 MiB", "messages", unit="GB/s", bounds=(Bound("raw", 0.98),))
+
+
+class Points(unittest.TestCase):
+    def test_a_time_must_be_within_every_bound(self):
+        self.assertTrue(TIME.met({"mpi": 7.0, "raw": 6.5, "nccl": 15.0}))
+        self.assertFalse(TIME.met({"mpi": 7.6, "raw": 6.5, "nccl": 15.0}))
+        self.assertFalse(TIME.met({"mpi": 7.0, "raw": 6.5, "nccl": 12.0}))
+
+    def test_a_rate_must_not_be_below_its_share(self):
+        self.assertTrue(RATE.met({"mpi": 98.0, "raw": 100.0}))
+        self.assertFalse(RATE.met({"mpi": 97.9, "raw": 100.0}))
+
+    def test_what_was_not_measured_is_not_judged(self):
+        self.assertIsNone(TIME.met({"mpi": 7.0, "raw": 6.5}))
+        self.assertIsNone(RATE.met({"raw": 100.0}))
+        self.assertIsNone(Point("host.8B", "", "").met({"mpi": 1.0, "raw": 1.0}))
+
+    def test_keys_are_unique(self):
+        keys = [point.key for point in POINTS]
+        self.assertEqual(len(keys), len(set(keys)))
+
+    def test_only_selects_by_name_pattern_and_ranks(self):
+        self.assertEqual({point.ranks for point in select(["@4"])}, {4})
+        self.assertEqual({point.name.partition(".")[0] for point in select(["bcast"])}, {"bcast"})
+        self.assertEqual([point.key for point in select(["pingpong.8B@2"])], ["pingpong.8B@2"])
+        with self.assertRaises(SystemExit):
+            select(["nonsense"])
+
+    def test_a_launch_has_points_of_one_place_and_number_of_ranks(self):
+        started = list(launches(list(POINTS)))
+        self.assertEqual([point for _, _, several in started for point in several], list(POINTS))
+        for ranks, place, several in started:
+            self.assertTrue(all(point.ranks == ranks and point.place == place for point in several))
+
+
+class Tables(unittest.TestCase):
+    def test_the_table_shows_ratio_verdict_and_failures(self):
+        missed = Result(RATE, {"mpi": 50.0, "raw": 100.0})
+        failed = Result(TIME, {"raw": 6.5, "nccl": 15.0}, {"mpi": "exit status 3"})
+        text = as_markdown([missed, failed], [], {"gpus": "2"})
+        self.assertIn("| 64 MiB | GB/s | 50 | 100 | - | 0.5 (raw) | >= 0.98 x raw | MISSED |", text)
+        self.assertIn("| 8 B | us | failed | 6.5 | 15 | - |", text)
+        self.assertIn("0 of 1 targets met", text)
+        self.assertIn("- pingpong.8B@2, mpi: exit status 3", text)
+
+    def test_the_file_has_every_figure(self):
+        point = json.loads(as_json([Result(RATE, {"mpi": 99.0, "raw": 100.0})], {}))["points"][0]
+        self.assertEqual((point["point"], point["met"], point["figures"]), ("pingpong.64MiB@2", True, {"mpi": 99.0, "raw": 100.0}))
+
+
+if __name__ == "__main__":
+    unittest.main()
