@@ -12,9 +12,10 @@ extern "C" {
 /* What Isthmus was built with, for programs that decide when they are compiled: 1 if buffers in CUDA memory
    may be passed, 0 if not. As a program may run on another library than the one it was compiled against,
    those that can wait ask MPIX_Query_cuda_support. */
-#define MPIX_CUDA_AWARE_SUPPORT 0
+#define MPIX_CUDA_AWARE_SUPPORT 1
 
-/* 1 if buffers in CUDA memory may be passed here and now, 0 if not. May be called at any time. */
+/* 1 if buffers in CUDA memory may be passed here and now, 0 if not: whether there is a CUDA driver, of
+   release 12.2 or later. May be called at any time. Loads the driver and does not initialise it. */
 int MPIX_Query_cuda_support(void);
 
 /* Kinds of GPU for MPIX_GPU_query_support, with the values that MPICH gave them */

@@ -12,6 +12,7 @@
 #include "abi/call.hpp"
 #include "abi/entry.hpp"
 #include "coll/circle.hpp"
+#include "comm/memory_kinds.hpp"
 
 namespace isthmus::abi {
 namespace {
@@ -30,6 +31,12 @@ void set_hints(Communicator& comm, const Info& info) {
     const std::string* value = info.find(key);
     if (value != nullptr && (*value == "true" || *value == "false")) hints->set(key, *value);
   }
+  constexpr std::string_view kinds = "mpi_assert_memory_alloc_kinds";
+  const std::string* asserted = info.find(kinds);
+  Runtime& runtime = Runtime::get();
+  if (asserted != nullptr &&
+      memory_kinds::is_within(*asserted, runtime.memory_kinds(runtime.settings.memory_alloc_kinds)))
+    hints->set(kinds, *asserted);
   comm.info = std::move(hints);
 }
 
@@ -148,7 +155,10 @@ ISTHMUS_ENTRY(int, Comm_set_info)(MPI_Comm comm, MPI_Info info) {
 ISTHMUS_ENTRY(int, Comm_get_info)(MPI_Comm comm, MPI_Info* info_used) {
   return call("MPI_Comm_get_info", comm, [&](Communicator& c) -> Result<> {
     ISTHMUS_TRY(check_pointer(info_used, "info_used"));
-    *info_used = Runtime::get().infos.add(c.info ? c.info->duplicate() : make_ref<Info>());
+    Runtime& runtime = Runtime::get();
+    Ref<Info> info = c.info ? c.info->duplicate() : make_ref<Info>();
+    info->set("mpi_memory_alloc_kinds", runtime.memory_kinds(runtime.settings.memory_alloc_kinds));
+    *info_used = runtime.infos.add(std::move(info));
     return {};
   });
 }

@@ -101,6 +101,8 @@ Ref<Info> environment_info(const Runtime& runtime, std::span<const char* const> 
   if (runtime.running()) {
     info->set("maxprocs", std::to_string(runtime.engine->size()));
     info->set("thread_level", thread_level_name(runtime.thread_level));
+    if (!runtime.settings.memory_alloc_kinds.empty())
+      info->set("mpi_memory_alloc_kinds", runtime.settings.memory_alloc_kinds);
   }
   utsname system{};
   if (uname(&system) == 0) {

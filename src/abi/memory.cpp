@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 
 #include "abi/call.hpp"
 #include "abi/entry.hpp"
 #include "base/whole_number.hpp"
+#include "comm/memory_kinds.hpp"
 
 namespace isthmus::abi {
 namespace {
@@ -26,6 +26,19 @@ std::size_t alignment_for(const Info* info) {
   return alignment && std::has_single_bit(*alignment) ? std::max(*alignment, page) : page;
 }
 
+/// Where the info key mpi_memory_alloc_kinds wants it. A program that asks for memory of a GPU can do nothing
+/// with any other, so that what is not known is no hint to be ignored.
+Result<AllocationKind> kind_for(const Info* info) {
+  const std::string* wanted = info ? info->find("mpi_memory_alloc_kinds") : nullptr;
+  if (!wanted) return AllocationKind::host;
+  if (const auto kind = memory_kinds::to_allocate(*wanted)) return *kind;
+  return fail(
+      ErrorClass::info_value,
+      fmt::format("mpi_memory_alloc_kinds \"{}\" does not begin with a kind of memory that can be allocated: "
+                  "system, mpi, cuda:device, cuda:host or cuda:managed",
+                  *wanted));
+}
+
 }  // namespace
 
 ISTHMUS_ENTRY(int, Alloc_mem)(MPI_Aint size, MPI_Info info, void* baseptr) {
@@ -34,12 +47,14 @@ ISTHMUS_ENTRY(int, Alloc_mem)(MPI_Aint size, MPI_Info info, void* baseptr) {
     ISTHMUS_TRY(check_pointer(baseptr, "baseptr"));
     Result<Info*> hints = find_info(info);
     if (!hints) return std::unexpected(std::move(hints).error());
-    void* memory = nullptr;
-    const auto bytes = static_cast<std::size_t>(size);
-    if (::posix_memalign(&memory, alignment_for(*hints), std::max<std::size_t>(bytes, 1)) != 0)
-      return fail(ErrorClass::no_mem, fmt::format("no {} bytes of memory are left", size));
-    runtime.allocations.emplace(memory, bytes);
-    *static_cast<void**>(baseptr) = memory;
+    Result<AllocationKind> kind = kind_for(*hints);
+    if (!kind) return std::unexpected(std::move(kind).error());
+    auto memory =
+        Allocation::make(runtime.cuda, *kind, static_cast<std::size_t>(size), alignment_for(*hints));
+    if (!memory) return std::unexpected(std::move(memory).error());
+    void* const address = (*memory)->data();
+    runtime.allocations.emplace(address, std::move(*memory));
+    *static_cast<void**>(baseptr) = address;
     return {};
   });
 }
@@ -50,7 +65,6 @@ ISTHMUS_ENTRY(int, Free_mem)(void* base) {
     if (runtime.allocations.erase(base) == 0)
       return fail(ErrorClass::base,
                   "base is not an address that MPI_Alloc_mem returned, or was freed before");
-    std::free(base);
     return {};
   });
 }

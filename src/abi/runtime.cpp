@@ -14,6 +14,7 @@
 
 #include "abi/info.hpp"
 #include "base/log.hpp"
+#include "comm/memory_kinds.hpp"
 #include "route/tuning.hpp"
 #include "wire/region.hpp"
 
@@ -107,6 +108,12 @@ Result<> Runtime::join() {
   return {};
 }
 
+std::string Runtime::memory_kinds(std::string_view asked) {
+  // The driver is not loaded for who has not asked for it.
+  const bool has_cuda = asked.find("cuda") != std::string_view::npos && cuda.is_there();
+  return memory_kinds::supported(asked, has_cuda);
+}
+
 void Runtime::define_errhandlers() {
   errhandlers.define(MPI_ERRORS_ARE_FATAL, make_ref<Errhandler>(Errhandler::Action::fatal));
   errhandlers.define(MPI_ERRORS_ABORT, make_ref<Errhandler>(Errhandler::Action::abort));
@@ -170,6 +177,9 @@ Result<> Runtime::close() {
     job->region.roster(job->rank).store(wire::RosterState::finalized, std::memory_order_release);
   }
   release_orphans();
+  // Its driver may be gone when the process ends; memory of the host a program may still look at.
+  if (world_phase() == Phase::finalized)
+    std::erase_if(allocations, [](const auto& each) { return each.second->is_of_cuda(); });
   running_.store(false, std::memory_order_release);
   lock_.store(&early_lock_, std::memory_order_relaxed);
   return result;

@@ -25,6 +25,7 @@
 #include "datatype/datatype.hpp"
 #include "datatype/op.hpp"
 #include "launch/job.hpp"
+#include "memory/allocation.hpp"
 #include "p2p/buffered.hpp"
 #include "p2p/engine.hpp"
 
@@ -95,9 +96,14 @@ class Runtime {
   KeyvalTable keyvals;
   WorldAttributes world_attributes;
   ErrorCodes error_codes;
-  Ref<Errhandler> file_errhandler;                     ///< of MPI_FILE_NULL: what new files get
-  Ref<SendBuffer> send_buffer;                         ///< of MPI_Buffer_attach; null while there is none
-  std::unordered_map<void*, std::size_t> allocations;  ///< of MPI_Alloc_mem: address to bytes
+  Ref<Errhandler> file_errhandler;  ///< of MPI_FILE_NULL: what new files get
+  Ref<SendBuffer> send_buffer;      ///< of MPI_Buffer_attach; null while there is none
+  /// Of MPI_Alloc_mem, by address. What the program has not freed goes at the end of MPI.
+  std::unordered_map<void*, std::unique_ptr<Allocation>> allocations;
+  CudaDriver cuda;  ///< for memory that is asked of it; the engine has its own
+  /// Of the kinds of memory that are asked for, those that there are, and what there is always (MPI 5.0,
+  /// section 11.4.3).
+  std::string memory_kinds(std::string_view asked);
 
   /// Freed before they were complete (MPI_Request_free). What they need lives on until then, and is let go
   /// of here rather than inside of the engine, which may be working on it at that moment.

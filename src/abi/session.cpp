@@ -14,6 +14,7 @@
 
 #include "abi/call.hpp"
 #include "abi/entry.hpp"
+#include "comm/memory_kinds.hpp"
 
 namespace isthmus::abi {
 namespace {
@@ -81,6 +82,7 @@ ISTHMUS_ENTRY(int, Session_init)(MPI_Info info, MPI_Errhandler errhandler, MPI_S
   constexpr const char* function = "MPI_Session_init";
   Ref<Errhandler> handler;
   int level = MPI_THREAD_SINGLE;
+  std::string kinds;
   const int arguments = call_any_time(function, [&](Runtime&) -> Result<> {
     Result<Errhandler*> found = find_session_errhandler(errhandler);
     if (!found) return std::unexpected(std::move(found).error());
@@ -89,6 +91,8 @@ ISTHMUS_ENTRY(int, Session_init)(MPI_Info info, MPI_Errhandler errhandler, MPI_S
     if (!hints) return std::unexpected(std::move(hints).error());
     handler = Ref<Errhandler>::share(*found);
     level = wanted_level(*hints);
+    if (*hints)
+      if (const std::string* asked = (*hints)->find("mpi_memory_alloc_kinds")) kinds = *asked;
     return {};
   });
   if (arguments != MPI_SUCCESS) return arguments;
@@ -102,7 +106,9 @@ ISTHMUS_ENTRY(int, Session_init)(MPI_Info info, MPI_Errhandler errhandler, MPI_S
     if (!opened)
       return raise_on(*handler, reinterpret_cast<std::uintptr_t>(MPI_SESSION_NULL), function, opened.error());
     CallGuard guard(runtime);
-    *session = runtime.sessions.add(make_ref<Session>(handler, level));
+    std::string& asked = runtime.settings.memory_alloc_kinds;
+    if (!kinds.empty() && !memory_kinds::is_within(kinds, asked)) asked += (asked.empty() ? "" : ",") + kinds;
+    *session = runtime.sessions.add(make_ref<Session>(handler, level, runtime.memory_kinds(kinds)));
     return MPI_SUCCESS;
   } catch (...) {
     return raise_exception(function, nullptr);
@@ -154,7 +160,8 @@ ISTHMUS_ENTRY(int, Session_get_info)(MPI_Session session, MPI_Info* info_used) {
   return call_session("MPI_Session_get_info", session, [&](Runtime& runtime, Session& found) -> Result<> {
     ISTHMUS_TRY(check_pointer(info_used, "info_used"));
     *info_used = runtime.infos.add(make_ref<Info>(
-        std::initializer_list<Info::Entry>{{"thread_level", std::string(level_name(found.thread_level))}}));
+        std::initializer_list<Info::Entry>{{"thread_level", std::string(level_name(found.thread_level))},
+                                           {"mpi_memory_alloc_kinds", found.memory_kinds}}));
     return {};
   });
 }

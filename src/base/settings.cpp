@@ -92,6 +92,9 @@ struct Setting {
 /// In the order of `TransportSetting`.
 constexpr std::array<std::string_view, 4> transport_names{"auto", "rc", "ud", "tcp"};
 
+/// In the order of `GpuPathSetting`.
+constexpr std::array<std::string_view, 4> gpu_paths{"auto", "push", "pull", "staged"};
+
 /// Of the compiler wrappers, `mpicc` and `mpicxx`; users may have set them for good.
 constexpr std::array<std::string_view, 2> wrapper_variables{"ISTHMUS_CC", "ISTHMUS_CXX"};
 
@@ -158,6 +161,28 @@ constexpr auto table = std::to_array<Setting>({
        return true;
      },
      [](const Settings& s) { return std::string(s.cma == CmaSetting::off ? "off" : "auto"); }},
+    {"ISTHMUS_GPU_PATH", "auto, push, pull or staged",
+     "How messages between GPUs of one host go: written by the sender's GPU, read by the receiver's, or "
+     "through "
+     "the host's memory. What does not work between two ranks is left out.",
+     [](Settings& s, std::string_view text) {
+       const auto* const found = std::ranges::find(gpu_paths, text);
+       if (found == gpu_paths.end()) return false;
+       s.gpu_path = static_cast<GpuPathSetting>(found - gpu_paths.begin());
+       return true;
+     },
+     [](const Settings& s) { return std::string(gpu_paths[static_cast<std::size_t>(s.gpu_path)]); }},
+    {"ISTHMUS_MEMORY_ALLOC_KINDS", "kinds of memory with commas between, as in system,mpi,cuda:device",
+     "The kinds of memory that the program will use (MPI 5.0, section 11.4.3), as mpiexec "
+     "--memory-alloc-kinds.",
+     [](Settings& s, std::string_view text) {
+       constexpr std::string_view letters =
+           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:,";
+       if (text.find_first_not_of(letters) != std::string_view::npos) return false;
+       s.memory_alloc_kinds = text;
+       return true;
+     },
+     [](const Settings& s) { return s.memory_alloc_kinds; }},
     {"ISTHMUS_RING_CELLS", "a power of two from 16 to 65536; 0 leaves it to the number of ranks",
      "64-byte cells in the ring between two ranks. For the whole job.",
      [](Settings& s, std::string_view text) {

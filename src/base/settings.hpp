@@ -24,6 +24,14 @@ enum class CmaSetting : std::uint8_t {
   off,
 };
 
+/// How messages between ranks of one host go where both sides are in GPU memory.
+enum class GpuPathSetting : std::uint8_t {
+  automatic,  ///< the fastest that works
+  push,       ///< the sender's GPU writes to the receiver's memory
+  pull,       ///< the receiver's GPU reads from the sender's
+  staged,     ///< through memory of the host
+};
+
 /// Which transports may carry messages between hosts.
 enum class TransportSetting : std::uint8_t {
   automatic,  ///< the fastest that the two hosts have in common
@@ -67,6 +75,12 @@ struct Settings {
   std::uint32_t spin_microseconds = 50;
   /// ISTHMUS_CMA
   CmaSetting cma = CmaSetting::automatic;
+  /// ISTHMUS_GPU_PATH
+  GpuPathSetting gpu_path = GpuPathSetting::automatic;
+  /// ISTHMUS_MEMORY_ALLOC_KINDS: the kinds of memory that the program will use, as in the info key
+  /// mpi_memory_alloc_kinds (MPI 5.0, section 11.4.3); `mpiexec --memory-alloc-kinds` sets it. For the whole
+  /// job.
+  std::string memory_alloc_kinds;
   /// ISTHMUS_RING_CELLS: 64-byte cells in the ring between two ranks; 0 leaves it to the number of ranks. For
   /// the whole job.
   std::uint32_t ring_cells = 0;
@@ -109,7 +123,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 17;
+  static constexpr std::size_t count = 19;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 

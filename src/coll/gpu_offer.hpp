@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "coll/team_area.hpp"
-#include "wire/ring.hpp"
+#include "wire/gpu.hpp"
 
 /// What members say to each other at the beginning of a collective between GPUs. Plain bytes, written by
 /// members that may be broken: `GpuTeam` checks what it uses.

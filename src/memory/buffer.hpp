@@ -44,6 +44,11 @@ struct Buffer {
   [[nodiscard]] bool is_host_readable() const noexcept {
     return kind == MemoryKind::pageable || kind == MemoryKind::pinned || kind == MemoryKind::managed;
   }
+  /// Whether a GPU is to copy it: its own memory, and managed memory whose pages it has, which a load by the
+  /// processor would drag to the host.
+  [[nodiscard]] bool is_on_gpu() const noexcept {
+    return !is_host_readable() || (kind == MemoryKind::managed && pages == PageLocation::device);
+  }
   [[nodiscard]] std::size_t offset() const noexcept { return static_cast<std::size_t>(data - base); }
   /// Whether all of it lies in its one allocation.
   [[nodiscard]] bool is_whole() const noexcept { return bytes <= room && offset() <= room - bytes; }

@@ -1,5 +1,6 @@
 #include "memory/copy_engine.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "memory/cuda_error.hpp"
@@ -11,23 +12,33 @@ using cuda::Status;
 PendingCopy::~PendingCopy() {
   if (!engine_) return;
   [[maybe_unused]] const auto waited = wait();
+  if (engine_) let_go();
+}
+
+void PendingCopy::let_go() const noexcept {
   engine_->events_.push_back(event_);
+  --engine_->under_way_[stream_];
+  engine_ = nullptr;
 }
 
 Result<bool> PendingCopy::is_done() const {
+  if (!engine_) return true;
   const cuda::Functions& functions = engine_->contexts_.functions();
   const cuda::RelaxedCapture relaxed(functions);  // an event brings its context along
   const Status status = functions.event_query(event_);
-  if (status == Status::success) return true;
   if (status == Status::not_ready) return false;
-  return cuda::fail(functions, status, "finish a copy");
+  if (status != Status::success) return cuda::fail(functions, status, "finish a copy");
+  let_go();
+  return true;
 }
 
 Result<> PendingCopy::wait() const {
+  if (!engine_) return {};
   const cuda::Functions& functions = engine_->contexts_.functions();
   const cuda::RelaxedCapture relaxed(functions);  // an event brings its context along
   const Status status = functions.event_synchronize(event_);
   if (status != Status::success) return cuda::fail(functions, status, "finish a copy");
+  let_go();
   return {};
 }
 
@@ -52,8 +63,13 @@ Result<> CopyEngine::open() {
     const Status status = functions.stream_create(&stream, cuda::stream_non_blocking);
     if (status != Status::success) return cuda::fail(functions, status, "make a stream");
     streams_.push_back(stream);
+    under_way_.push_back(0);
   }
   return {};
+}
+
+std::size_t CopyEngine::quietest() const noexcept {
+  return static_cast<std::size_t>(std::ranges::min_element(under_way_) - under_way_.begin());
 }
 
 Result<cuda::Event> CopyEngine::take_event() {
@@ -75,7 +91,8 @@ Result<PendingCopy> CopyEngine::start(std::span<const CopyPiece> pieces) {
   const cuda::ContextScope scope(functions, context_);
   auto event = take_event();
   if (!event) return std::unexpected(std::move(event).error());
-  const auto stream = streams_[next_++ % streams_.size()];
+  const std::size_t number = quietest();
+  const auto stream = streams_[number];
   Status status = Status::success;
   for (const CopyPiece& piece : pieces) {
     status = functions.copy_async(reinterpret_cast<cuda::Address>(piece.to),
@@ -83,7 +100,10 @@ Result<PendingCopy> CopyEngine::start(std::span<const CopyPiece> pieces) {
     if (status != Status::success) break;
   }
   if (status == Status::success) status = functions.event_record(*event, stream);
-  if (status == Status::success) return PendingCopy(*this, *event);
+  if (status == Status::success) {
+    ++under_way_[number];
+    return PendingCopy(*this, *event, number);
+  }
   // Nobody could tell later when the pieces that were started are done.
   functions.stream_synchronize(stream);
   events_.push_back(*event);
@@ -100,10 +120,14 @@ Result<PendingCopy> CopyEngine::start(const std::function<Result<>(cuda::Stream)
   const cuda::ContextScope scope(functions, context_);
   auto event = take_event();
   if (!event) return std::unexpected(std::move(event).error());
-  const auto stream = streams_[next_++ % streams_.size()];
+  const std::size_t number = quietest();
+  const auto stream = streams_[number];
   Result<> done = work(stream);
   const Status status = done ? functions.event_record(*event, stream) : Status::success;
-  if (done && status == Status::success) return PendingCopy(*this, *event);
+  if (done && status == Status::success) {
+    ++under_way_[number];
+    return PendingCopy(*this, *event, number);
+  }
   functions.stream_synchronize(stream);
   events_.push_back(*event);
   if (!done) return std::unexpected(std::move(done).error());

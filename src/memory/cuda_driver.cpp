@@ -66,6 +66,13 @@ Result<const cuda::Functions*> CudaDriver::open(const char* file) {
   return &functions_;
 }
 
+bool CudaDriver::is_there(const char* file) {
+  const std::scoped_lock lock(mutex_);
+  if (is_loaded_) return true;
+  void* object = dlopen(file, RTLD_LAZY | RTLD_NODELETE);
+  return object && take(object);
+}
+
 std::string CudaDriver::complaint() const {
   const std::scoped_lock lock(mutex_);
   if (missing_.empty()) return {};

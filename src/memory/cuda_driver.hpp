@@ -32,6 +32,9 @@ class CudaDriver {
   /// means.
   Result<const cuda::Functions*> open(const char* file = default_file);
 
+  /// Whether the driver can be loaded and lacks nothing; loads it, if it is there, and initialises nothing.
+  [[nodiscard]] bool is_there(const char* file = default_file);
+
   /// Why a driver that is loaded cannot be used (it lacks functions); empty where there is nothing to
   /// complain of.
   [[nodiscard]] std::string complaint() const;

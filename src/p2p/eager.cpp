@@ -41,6 +41,16 @@ wire::CellHeader header_of(const Target& target, std::uint64_t size, wire::CellK
           .reserved = 0};
 }
 
+/// Whether a GPU can copy memory of the host by itself: 0.09 us. Pageable memory the driver copies to its own
+/// first, which is no faster than to let the processors do it (64 KiB to and from a GPU 20 us by the driver,
+/// 14 by `Staging`; 64 MiB 8.6 and 8.3 GB/s; 2 x H200).
+bool is_pinned(const cuda::Functions& functions, const void* address) noexcept {
+  int type = 0;
+  return functions.pointer_attribute(&type, cuda::PointerAttribute::memory_type,
+                                     reinterpret_cast<cuda::Address>(address)) == cuda::Status::success &&
+         type == static_cast<int>(cuda::MemoryType::host);
+}
+
 Target target_of(const Request& send) {
   return {send.peer->id, send.context_id, send.source, send.tag};
 }
@@ -142,7 +152,9 @@ bool Engine::emit(Peer& peer, Request& send) {
   const wire::SendOffer offer{
       .sender = send.cookie(),
       .bytes = send.payload.bytes,
-      .address = send.payload.type ? 0 : reinterpret_cast<std::uint64_t>(send.payload.data)};
+      .address = send.payload.type ? 0 : reinterpret_cast<std::uint64_t>(send.payload.data),
+      .by_gpu = gpu_ && !send.payload.type && is_pinned(*cuda_.find(), send.payload.data) ? 1U : 0U,
+      .reserved = 0};
   peer.out.publish(header_of(target, 0, wire::CellKind::ready_to_send), &offer, sizeof offer);
   send.unsent = false;
   return true;
@@ -423,7 +435,12 @@ void Engine::accept(UnexpectedMessage* message, Request& receive) {
       wire::GpuExport from;
       std::memcpy(&from, message->large.get(), sizeof from);
       begin_gpu_offer(*message->peer, receive, message->source, message->tag,
-                      {.sender = message->offer.sender, .bytes = message->bytes}, from);
+                      {.sender = message->offer.sender,
+                       .bytes = message->bytes,
+                       .offset = from.memory.offset,
+                       .number = 0,
+                       .reserved = 0},
+                      from);
       break;
     }
     case UnexpectedMessage::Content::self:

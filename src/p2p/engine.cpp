@@ -133,6 +133,8 @@ unsigned Engine::progress() {
   }
   if (gpu_) [[unlikely]]
     happened += gpu_->poll();
+  if (staging_) [[unlikely]]
+    happened += staging_->poll();
   if (!outbound_.empty() || !shares_.empty() || !deferred_.empty()) [[unlikely]]
     happened += advance();
   if (remote_) [[unlikely]]
@@ -372,6 +374,7 @@ void Engine::finalize() {
   }
   if (remote_) remote_->close();
   // While the program still has its GPUs.
+  staging_.reset();
   gpu_.reset();
   gpu_failed_ = true;
   region_.roster(rank_).store(wire::RosterState::finalized, std::memory_order_release);

@@ -19,6 +19,7 @@
 #include "p2p/remote.hpp"
 #include "p2p/request.hpp"
 #include "p2p/request_pool.hpp"
+#include "p2p/staging.hpp"
 
 namespace isthmus {
 
@@ -185,6 +186,7 @@ class Engine {
   friend class Idle;
   friend class Remote;
   friend class GpuMessages;
+  friend class Staging;
 
   Engine(const launch::Job& job, const Settings& settings);
 
@@ -213,7 +215,9 @@ class Engine {
   void ring_doorbell(std::uint32_t slot) noexcept;
   void wake(std::uint32_t slot) noexcept;
   [[nodiscard]] bool has_doorbell() const noexcept;
-  [[nodiscard]] bool copies_run() const noexcept { return gpu_ && gpu_->is_busy(); }
+  [[nodiscard]] bool copies_run() const noexcept {
+    return (gpu_ && gpu_->is_busy()) || (staging_ && staging_->is_busy());
+  }
   void malformed(Peer& peer, const std::string& what) const;
   void finish(Request& request);
 
@@ -266,11 +270,16 @@ class Engine {
   void receive_fragment(Peer& peer, const wire::FragmentHeader& fragment, const std::byte* bytes,
                         std::uint32_t size);
   // gpu_offers.cpp
+  void receive_gpu_control(Peer& peer, const wire::CellHeader& header, const wire::Cell& cell,
+                           const std::byte* bytes);
   void receive_gpu_offer(Peer& peer, const wire::CellHeader& header, const wire::GpuOffer& offer,
                          const std::byte* bytes);
   void begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, const wire::GpuOffer& offer,
                        const wire::GpuExport& from);
-  void receive_staged(Peer& peer, const wire::StagedOffer& offer);
+  /// A message in the sender's host memory, for a receive in GPU memory; false if it comes as any other.
+  bool begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer);
+  void receive_gpu_end(Peer& peer, const wire::GpuEnd& end);
+  Staging& staging();
   /// Keeps the first reason why GPU memory goes by way of the host between here and `peer`; a setback is
   /// warned of.
   void note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const;
@@ -318,7 +327,9 @@ class Engine {
   cma::Probe probe_{};
   CudaDriver cuda_;
   bool gpu_failed_ = false;
-  std::unique_ptr<GpuMessages> gpu_;  // last, because it ends what is under way
+  // Last, because they end what is under way.
+  std::unique_ptr<GpuMessages> gpu_;
+  std::unique_ptr<Staging> staging_;  ///< null until a message goes that way
 };
 
 }  // namespace isthmus

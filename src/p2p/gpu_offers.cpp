@@ -1,5 +1,5 @@
-// Offers of GPU memory, as any process may get them: one that does not use CUDA has them copied to the host.
-#include <algorithm>
+// What peers say of messages in GPU memory, as any process may hear it: one that does not use CUDA gets them
+// through memory of the host.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -9,15 +9,48 @@
 #include "p2p/engine.hpp"
 
 namespace isthmus {
+namespace {
+
+template <class T>
+T read_payload(const wire::Cell& cell) {
+  return wire::copy_out<T>(cell.payload.data());
+}
+
+}  // namespace
+
+void Engine::receive_gpu_control(Peer& peer, const wire::CellHeader& header, const wire::Cell& cell,
+                                 const std::byte* bytes) {
+  using Kind = wire::CellKind;
+  const std::byte* const piece = header.size != 0 ? bytes : nullptr;
+  switch (header.kind) {
+    case Kind::gpu_offer:
+      return receive_gpu_offer(peer, header, read_payload<wire::GpuOffer>(cell), piece);
+    case Kind::gpu_target:
+      return gpu_ ? gpu_->push(peer, static_cast<std::uint32_t>(header.tag),
+                               read_payload<wire::GpuTarget>(cell), piece)
+                  : malformed(peer, "no GPU is used");
+    case Kind::gpu_end:
+      return receive_gpu_end(peer, read_payload<wire::GpuEnd>(cell));
+    case Kind::gpu_freed:
+      if (gpu_) gpu_->forget(peer, read_payload<wire::GpuFreed>(cell));
+      return;
+    case Kind::stage:
+      return staging().start(peer, read_payload<wire::StageRequest>(cell));
+    case Kind::staged:
+      return staging().begin(peer, read_payload<wire::StageStart>(cell));
+    default:
+      return;
+  }
+}
 
 void Engine::receive_gpu_offer(Peer& peer, const wire::CellHeader& header, const wire::GpuOffer& offer,
                                const std::byte* bytes) {
-  wire::GpuExport from;
-  std::memcpy(&from, bytes, sizeof from);
   MatchContext& context = matcher_.context(header.context);
   if (!context.is_source(header.source)) return malformed(peer, "source beyond its group");
-  if (offer.bytes == 0 || offer.bytes > PTRDIFF_MAX || from.memory.bytes != offer.bytes)
-    return malformed(peer, "offer of GPU memory that is not as long as it says");
+  if (offer.bytes == 0 || offer.bytes > PTRDIFF_MAX)
+    return malformed(peer, "offer of no or too much GPU memory");
+  wire::GpuExport from{};
+  if (GpuMessages* gpu = this->gpu()) from = gpu->hear(peer, offer.number, bytes, offer.offset, offer.bytes);
   if (Request* receive = context.match(header.source, header.tag))
     return begin_gpu_offer(peer, *receive, header.source, header.tag, offer, from);
   UnexpectedMessage& message = keep_offer(peer, context, header.source, header.tag, offer.bytes,
@@ -34,34 +67,64 @@ void Engine::begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, 
     send_control(peer, wire::CellKind::share_done, &offer.sender, sizeof offer.sender);
     return finish(receive);
   }
-  if (GpuMessages* gpu = this->gpu()) {
-    const Result<> started = gpu->copy_from_peer(peer, receive, offer, from);
-    if (started) return;
-    note_gpu_reason(peer, started.error(), true);
+  GpuMessages* const gpu = this->gpu();
+  bool lacks_memory = true;
+  if (gpu) {
+    const Result<bool> begun = gpu->begin(peer, receive, offer.sender, from);
+    if (begun && *begun) return;
+    if (!begun) note_gpu_reason(peer, begun.error(), true);
+    lacks_memory = !begun && !gpu->cannot_reach(peer, from);
   } else {
     note_gpu_reason(peer, Error(ErrorClass::other, "this process does not use CUDA"), false);
   }
-  receive.transfer = Request::Transfer::staged;
-  const wire::StageRequest wanted{.sender = offer.sender, .receiver = receive.cookie()};
-  send_control(peer, wire::CellKind::gpu_stage, &wanted, sizeof wanted);
+  staging().request(peer, receive, offer.sender, lacks_memory);
 }
 
-void Engine::receive_staged(Peer& peer, const wire::StagedOffer& offer) {
-  Request* receive = requests_.find(offer.receiver);
+bool Engine::begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer) {
+  const bool may_push =
+      settings_.gpu_path == GpuPathSetting::automatic || settings_.gpu_path == GpuPathSetting::push;
+  if (may_push && offer.by_gpu != 0 && gpu_->ask_to_push(peer, receive, offer.sender)) return true;
+  // A layout with gaps is unpacked from its stand-in.
+  if (!receive.gpu->is_one_copy()) return false;
+  staging().request(peer, receive, offer.sender, false);
+  return true;
+}
+
+void Engine::receive_gpu_end(Peer& peer, const wire::GpuEnd& end) {
+  Request* receive = requests_.find(end.receiver);
+  const bool is_staged = receive && receive->transfer == Request::Transfer::staged;
   if (!receive || receive->kind != Request::Kind::receive || receive->peer != &peer || receive->complete ||
-      receive->transfer != Request::Transfer::staged)
-    return malformed(peer, "GPU memory on its host that no receive waits for");
-  receive->transfer = Request::Transfer::none;
-  if (offer.bytes < receive->limit) {
-    if (settings_.warn)
-      warn("rank " + std::to_string(peer.id) + " could not copy a message out of its GPU's memory");
-    receive->status.bytes = 0;
-    receive->status.error = static_cast<int>(ErrorClass::other);
-    return finish(*receive);
+      (receive->transfer != Request::Transfer::push && !is_staged))
+    return malformed(peer, "end of a copy that no receive waits for");
+  switch (end.outcome) {
+    case wire::GpuOutcome::landed:
+      if (is_staged) return malformed(peer, "end of a copy that has another way");
+      receive->gpu->landed = true;
+      peer.traffic.add_received(Protocol::gpu_push, receive->limit);
+      return finish(*receive);
+    case wire::GpuOutcome::failed:
+      if (settings_.warn)
+        warn("rank " + std::to_string(peer.id) + " could not copy a message from or to GPU memory");
+      if (is_staged) return staging().abandon(peer, *receive);
+      receive->gpu->landed = true;
+      receive->status.bytes = 0;
+      receive->status.error = static_cast<int>(ErrorClass::other);
+      return finish(*receive);
+    case wire::GpuOutcome::refused: {
+      if (is_staged) return malformed(peer, "end of a copy that has another way");
+      receive->transfer = Request::Transfer::none;
+      const Result<bool> begun = gpu_->begin_without_push(peer, *receive);
+      if (begun && *begun) return;
+      if (!begun) note_gpu_reason(peer, begun.error(), true);
+      return staging().request(peer, *receive, receive->remote, false);
+    }
   }
-  peer.traffic.add_received(Protocol::gpu_staged, receive->limit);
-  begin_rendezvous(peer, *receive, receive->status.source, receive->status.tag,
-                   {.sender = offer.sender, .bytes = offer.bytes, .address = offer.address});
+  malformed(peer, "end of a copy that is no end");
+}
+
+Staging& Engine::staging() {
+  if (!staging_) staging_ = std::make_unique<Staging>(*this);
+  return *staging_;
 }
 
 void Engine::note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const {

@@ -66,12 +66,7 @@ void Engine::receive_control(Peer& peer, const wire::CellHeader& header, const w
     return receive_offer(peer, header, read_payload<wire::SendOffer>(cell));
   if (header.kind == Kind::fragment)
     return receive_fragment(peer, read_payload<wire::FragmentHeader>(cell), bytes, header.size);
-  if (header.kind == Kind::gpu_offer)
-    return receive_gpu_offer(peer, header, read_payload<wire::GpuOffer>(cell), bytes);
-  if (header.kind == Kind::gpu_stage)
-    return gpu_ ? gpu_->stage(peer, read_payload<wire::StageRequest>(cell))
-                : malformed(peer, "no GPU is used");
-  if (header.kind == Kind::gpu_staged) return receive_staged(peer, read_payload<wire::StagedOffer>(cell));
+  if (header.kind >= Kind::gpu_offer) return receive_gpu_control(peer, header, cell, bytes);
   // The rest concerns a send of ours; every offer begins with its cookie.
   Request* send = requests_.find(read_payload<wire::Cookie>(cell));
   if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->unsent ||
@@ -131,6 +126,8 @@ void Engine::begin_rendezvous(Peer& peer, Request& receive, int source, int tag,
     send_control(peer, wire::CellKind::share_done, &offer.sender, sizeof offer.sender);
     return finish(receive);
   }
+  if (receive.gpu && begin_to_gpu(peer, receive, offer)) [[unlikely]]
+    return;
   if (!peer.probed) probe_reach(peer);
   if (offer.address != 0 && peer.pull) {
     const Protocol protocol = peer.plan.step(receive.limit).protocol;

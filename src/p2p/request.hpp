@@ -27,8 +27,9 @@ class Request {
     none,    ///< not settled, or in one go
     stream,  ///< in fragments: send: in `Peer::streaming`; receive: fragments are welcome
     split,   ///< by both sides, in the engine's list of such
-    copy,    ///< by a GPU's copy engine: receive from the peer's GPU, send to host memory
-    staged,  ///< receive: waits for the peer to copy to its host's memory
+    copy,    ///< by a GPU of this process
+    push,    ///< receive: by a GPU of the sender's
+    staged,  ///< a chunk at a time through memory that both share
   };
 
   // The hot part: what posting, matching and waiting touch.

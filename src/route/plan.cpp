@@ -41,7 +41,9 @@ std::string_view name_of(Protocol protocol) noexcept {
       return "eager";
     case Protocol::network_rendezvous:
       return "rendezvous, receiver fetches";
-    case Protocol::gpu_copy:
+    case Protocol::gpu_push:
+      return "GPU memory, copied by the sender's GPU";
+    case Protocol::gpu_pull:
       return "GPU memory, copied by the receiver's GPU";
     case Protocol::gpu_staged:
       return "GPU memory, by way of the host's";

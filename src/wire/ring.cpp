@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "wire/gpu.hpp"
+
 namespace isthmus::wire {
 
 Result<> check(const CellHeader& header, const RingGeometry& geometry) {
@@ -21,16 +23,21 @@ Result<> check(const CellHeader& header, const RingGeometry& geometry) {
       if (header.size > maximum_piece(geometry)) return malformed("piece too long");
       return header.source < 0 ? malformed("negative source") : Result<>{};
     case CellKind::gpu_offer:
-      if (header.size != sizeof(GpuExport)) return malformed("offer of the wrong size");
+      if (header.size != sizeof(GpuExport) && header.size != 0) return malformed("offer of the wrong size");
       break;
+    case CellKind::gpu_target:
+      if (header.size != sizeof(GpuExport) && header.size != 0) return malformed("target of the wrong size");
+      return {};
     case CellKind::ready_to_send:
       break;
     case CellKind::clear_to_send:
     case CellKind::acknowledge:
     case CellKind::share_done:
     case CellKind::split_start:
-    case CellKind::gpu_stage:
-    case CellKind::gpu_staged:
+    case CellKind::gpu_end:
+    case CellKind::gpu_freed:
+    case CellKind::stage:
+    case CellKind::staged:
       return {};
     default:
       return malformed("unknown kind");

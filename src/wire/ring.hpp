@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "base/error.hpp"
-#include "memory/export.hpp"
 #include "wire/region.hpp"
 
 /// What one rank writes to another through their ring: 64-byte cells, each with a header and up to
@@ -28,9 +27,12 @@ enum class CellKind : std::uint8_t {
   share_done = 7,     ///< rendezvous: the receiver has copied all of it: `Cookie`
   split_start = 8,    ///< rendezvous by both sides: `SplitOffer`
   eager_more = 9,     ///< next piece of the message whose `eager` was the last of its kind in this ring
-  gpu_offer = 10,     ///< rendezvous from GPU memory: envelope and `GpuOffer`, `GpuExport` in the byte ring
-  gpu_stage = 11,     ///< the receiver cannot copy from there: `StageRequest`
-  gpu_staged = 12,    ///< the sender has copied to its host's memory: `StagedOffer`
+  gpu_offer = 10,     ///< rendezvous from GPU memory: envelope and `GpuOffer`, perhaps a `GpuExport`
+  gpu_target = 11,    ///< the sender's GPU is to copy it there: `GpuTarget`, perhaps a `GpuExport`
+  gpu_end = 12,       ///< it has, or cannot: `GpuEnd`
+  gpu_freed = 13,     ///< an allocation that was told is no more: `GpuFreed`
+  stage = 14,         ///< rendezvous through shared memory in chunks: `StageRequest`
+  staged = 15,        ///< the sender has begun: `StageStart`
 };
 
 enum class CellFlag : std::uint8_t { none = 0, synchronous = 1 };
@@ -68,6 +70,8 @@ struct SendOffer {
   Cookie sender;
   std::uint64_t bytes;
   std::uint64_t address;  ///< in the sender's address space; 0 where the data is not contiguous
+  std::uint32_t by_gpu;   ///< 1: the sender's process can have a GPU copy it
+  std::uint32_t reserved;
 };
 struct ReceiveOffer {
   Cookie sender;
@@ -85,29 +89,8 @@ struct SplitOffer {
   std::uint32_t share;  ///< index of the `Share` in the ring whose reader this sender is
   std::uint32_t chunk;
 };
-struct GpuOffer {
-  Cookie sender;
-  std::uint64_t bytes;
-};
-/// What a `GpuOffer` offers.
-struct GpuExport {
-  Export memory;
-  std::int32_t descriptor;  ///< in the sender's process, -1 if the export has none
-  std::uint32_t reserved;   ///< 0
-};
-static_assert(sizeof(GpuExport) == 160);
-struct StageRequest {
-  Cookie sender;
-  Cookie receiver;
-};
-struct StagedOffer {
-  Cookie receiver;
-  Cookie sender;
-  std::uint64_t bytes;
-  std::uint64_t address;  ///< in the sender's address space
-};
-static_assert(sizeof(StagedOffer) <= inline_capacity && sizeof(SendOffer) <= inline_capacity &&
-              sizeof(ReceiveOffer) <= inline_capacity && sizeof(SplitOffer) <= inline_capacity);
+static_assert(sizeof(SendOffer) <= inline_capacity && sizeof(ReceiveOffer) <= inline_capacity &&
+              sizeof(SplitOffer) <= inline_capacity);
 
 /// A copy that both sides work on: the reader of a ring pulls chunks from the front while the writer pushes
 /// chunks from the back.
@@ -130,7 +113,7 @@ struct RingHeader {
 /// Whether `CellHeader::size` bytes of the byte ring belong to a cell of this kind.
 [[nodiscard]] constexpr bool has_piece(CellKind kind) noexcept {
   return kind == CellKind::eager || kind == CellKind::eager_more || kind == CellKind::fragment ||
-         kind == CellKind::gpu_offer;
+         kind == CellKind::gpu_offer || kind == CellKind::gpu_target;
 }
 
 [[nodiscard]] constexpr std::uint64_t round_to_line(std::uint32_t bytes) noexcept {

@@ -185,6 +185,32 @@ void check_self(const Gpu& gpu, MemoryKind kind) {
   }
 }
 
+/// Messages longer than what they go through at a time, both ways at once, several under way.
+void check_long(const Gpu& gpu, MemoryKind mine, MemoryKind peers) {
+  constexpr std::size_t most = 9'437'199;
+  const MemoryKind kind = rank == 0 ? mine : peers;
+  const std::vector<std::size_t> sizes{most, 100'001, 3'000'000, 65'536, 2 * most};
+  std::size_t total = 0;
+  for (const std::size_t bytes : sizes)
+    total += bytes;
+  Memory from(gpu, kind, total);
+  Memory to(gpu, kind, total);
+  from.write(pattern(total, rank));
+  to.write(Bytes(total));
+  std::vector<MPI_Request> requests;
+  std::size_t offset = 0;
+  for (const std::size_t bytes : sizes) {
+    const int count = static_cast<int>(bytes);
+    MPI_Irecv(static_cast<char*>(to.data()) + offset, count, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD,
+              &requests.emplace_back());
+    MPI_Isend(static_cast<char*>(from.data()) + offset, count, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD,
+              &requests.emplace_back());
+    offset += bytes;
+  }
+  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  CHECK(to.read<unsigned char>(total) == pattern(total, 1 - rank));
+}
+
 /// Calls that put a copy of the message aside.
 void check_copies(const Gpu& gpu, MemoryKind kind) {
   constexpr int count = 30'000;
@@ -235,7 +261,11 @@ int main(int argc, char** argv) {
       check_self(gpu, kind);
       check_copies(gpu, kind);
       check_reuse(gpu, kind);
+      check_long(gpu, kind, kind);
     }
+    check_long(gpu, MemoryKind::pageable, MemoryKind::device);
+    check_long(gpu, MemoryKind::pinned, MemoryKind::device);
+    check_long(gpu, MemoryKind::managed, MemoryKind::device);
     MPI_Finalize();
   }
   return 0;

@@ -68,10 +68,22 @@ int main(int argc, char** argv) {
                                      {"vmm-vmm", MemoryKind::vmm},
                                      {"host-device", rank == 0 ? MemoryKind::pageable : MemoryKind::device},
                                      {"pinned-device", rank == 0 ? MemoryKind::pinned : MemoryKind::device},
+                                     {"managed-managed", MemoryKind::managed},
                                      {"host-host", MemoryKind::pageable}}) {
       Memory send(gpu, mine, most);
       Memory receive(gpu, mine, most);
-      for (std::size_t bytes = 8; bytes <= most; bytes *= 8) {
+      if (mine == MemoryKind::pageable || mine == MemoryKind::pinned) {
+        std::memset(send.data(), 1, most);  // what was never written is one page of zeros
+        std::memset(receive.data(), 1, most);
+      }
+      if (mine == MemoryKind::managed) {
+        const cuda::Location here{.type = cuda::LocationType::device, .id = gpu.device()};
+        for (const Memory* memory : {&send, &receive})
+          CHECK_CUDA(gpu.functions().managed_prefetch(reinterpret_cast<cuda::Address>(memory->data()), most,
+                                                      here, 0, default_stream));
+        CHECK_CUDA(gpu.functions().stream_synchronize(default_stream));
+      }
+      for (std::size_t bytes = 8; bytes <= most; bytes *= bytes < 4096 ? 8 : 4) {
         const int count = static_cast<int>(bytes);
         const int rounds = bytes <= (1U << 20U) ? 200 : 10;
         const double seconds =

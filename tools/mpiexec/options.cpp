@@ -122,6 +122,14 @@ Complaint set_words(std::vector<std::string>& target, const std::string& text, s
   return std::nullopt;
 }
 
+Complaint set_memory_kinds(State& state, Operands operands) {
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:,";
+  if (operands[0].empty() || operands[0].find_first_not_of(letters) != std::string::npos)
+    return "allowed: kinds with commas between, such as system,mpi,cuda:device";
+  state.options.exports.push_back({"ISTHMUS_MEMORY_ALLOC_KINDS", operands[0]});
+  return std::nullopt;
+}
+
 Complaint set_transport(State& state, Operands operands) {
   if (!transport_named(operands[0])) return "allowed: auto, rc, ud or tcp";
   state.options.exports.push_back({"ISTHMUS_TRANSPORT", operands[0]});
@@ -225,6 +233,12 @@ const std::vector<Option> table{
      Group::environment,
      "Set a variable for all ranks.",
      [](State& s, Operands o) { return add_pair(s.options.exports, o); }},
+    {{"memory-alloc-kinds"},
+     "KINDS",
+     Scope::job,
+     Group::environment,
+     "The kinds of memory that the program will use, as in system,mpi,cuda:device (MPI 5.0, section 11.4.3).",
+     set_memory_kinds},
     {{"bind-to"},
      "WHAT",
      Scope::job,

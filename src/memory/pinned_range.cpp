@@ -1,0 +1,30 @@
+#include "memory/pinned_range.hpp"
+
+#include <string>
+
+#include "memory/cuda_error.hpp"
+
+namespace isthmus {
+
+using cuda::Status;
+
+Result<PinnedRange> PinnedRange::pin(cuda::PrimaryContexts& contexts, cuda::Device device,
+                                     std::span<std::byte> memory) {
+  auto context = contexts.of(device);
+  if (!context) return std::unexpected(std::move(context).error());
+  const cuda::Functions& functions = contexts.functions();
+  const cuda::ContextScope scope(functions, *context);
+  const Status status = functions.host_register(memory.data(), memory.size(), cuda::host_portable);
+  if (status != Status::success)
+    return cuda::fail(functions, status,
+                      "pin " + std::to_string(memory.size() >> 10U) + " KiB of shared memory");
+  return PinnedRange(functions, *context, memory);
+}
+
+PinnedRange::~PinnedRange() {
+  if (!functions_) return;
+  const cuda::ContextScope scope(*functions_, context_);
+  functions_->host_unregister(memory_.data());
+}
+
+}  // namespace isthmus

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <unordered_set>
+
+#include "wire/gpu.hpp"
+
+namespace isthmus {
+
+/// What this rank and one peer know of each other's GPU memory. An export is told in full once and by its
+/// number from then on: 160 bytes less in the way of a message of 8.
+class GpuExports {
+ public:
+  /// The number under which the peer knows an allocation of this rank.
+  [[nodiscard]] std::optional<std::uint32_t> number_of(std::uint64_t allocation) const noexcept {
+    const auto* const found = std::ranges::find(told_, allocation);
+    if (allocation == 0 || found == told_.end()) return std::nullopt;
+    return static_cast<std::uint32_t>(found - told_.begin());
+  }
+  /// The number that the next export will have. It takes the place of the oldest.
+  [[nodiscard]] std::uint32_t next_number() const noexcept { return next_; }
+  /// It has been told under that number.
+  void told(std::uint64_t allocation) {
+    told_[next_] = allocation;
+    next_ = (next_ + 1) % wire::told_exports;
+    open_.insert(allocation);
+  }
+  /// Whether the peer has been told of it at any time, and may have it open.
+  [[nodiscard]] bool may_be_open(std::uint64_t allocation) const { return open_.contains(allocation); }
+  /// The peer has not, or is to close it; whether it may have had it open.
+  bool forget(std::uint64_t allocation) {
+    std::ranges::replace(told_, allocation, std::uint64_t{0});
+    refused_.erase(allocation);
+    return open_.erase(allocation) != 0;
+  }
+
+  /// The peer cannot write to an allocation of this rank.
+  void refuse(std::uint64_t allocation) { refused_.insert(allocation); }
+  [[nodiscard]] bool is_refused(std::uint64_t allocation) const { return refused_.contains(allocation); }
+
+  /// The peer has told an export. Its descriptor holds for the message that it came with and no other.
+  void heard(std::uint32_t number, const wire::GpuExport& what) {
+    exporter_ = what.memory.exporter;
+    heard_[number] = what;
+    heard_[number].descriptor = -1;
+  }
+  /// What the peer has told under a number; exporter 0: nothing.
+  [[nodiscard]] const wire::GpuExport& heard(std::uint32_t number) const noexcept { return heard_[number]; }
+  /// The peer, as its exports name it; 0 before the first.
+  [[nodiscard]] std::uint64_t exporter() const noexcept { return exporter_; }
+  /// It has freed one of its allocations.
+  void heard_freed(std::uint64_t allocation) {
+    unreachable_.erase(allocation);
+    for (wire::GpuExport& each : heard_)
+      if (each.memory.allocation == allocation) each = {};
+  }
+
+  /// The driver has refused to open an allocation of the peer.
+  void cannot_reach(std::uint64_t allocation) { unreachable_.insert(allocation); }
+  [[nodiscard]] bool is_unreachable(std::uint64_t allocation) const {
+    return unreachable_.contains(allocation);
+  }
+
+ private:
+  std::array<std::uint64_t, wire::told_exports> told_{};
+  std::uint32_t next_ = 0;
+  std::unordered_set<std::uint64_t> open_;
+  std::unordered_set<std::uint64_t> refused_;
+  std::unordered_set<std::uint64_t> unreachable_;
+  std::uint64_t exporter_ = 0;
+  std::array<wire::GpuExport, wire::told_exports> heard_{};
+};
+
+}  // namespace isthmus

@@ -1,0 +1,291 @@
+// How ranks of one host tell each other of messages in GPU memory, and whose GPU copies them.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/unique_fd.hpp"
+#include "p2p/engine.hpp"
+#include "p2p/gpu.hpp"
+
+namespace isthmus {
+namespace {
+
+/// From here on a message to pageable memory goes by `Staging`, as one from there does.
+constexpr std::uint64_t pageable_staged_from = 16 * 1024;
+
+/// How often the clock is looked at, and the program's allocations: 0.1 us each.
+constexpr std::chrono::milliseconds freed_interval{5};
+
+/// A descriptor of another process (Linux 5.6), which may be asked for by whoever may read its memory.
+Result<UniqueFd> fetch_descriptor(pid_t pid, int descriptor) {
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  UniqueFd fetched;
+  if (process) fetched = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), descriptor, 0)));
+  if (!fetched)
+    return isthmus::fail(ErrorClass::other, std::string("the descriptor of its GPU memory cannot be had: ") +
+                                                std::strerror(errno));
+  return fetched;
+}
+
+/// What a send's bytes are copied from: one run of them in GPU memory, where a kernel may have packed them.
+const Payload& payload_of(const Request& send) {
+  return send.gpu ? send.gpu->payload : send.payload;
+}
+
+}  // namespace
+
+GpuExports& GpuMessages::exports(const Peer& peer) {
+  return exports_[peer.id];
+}
+
+// --- telling
+
+GpuMessages::Telling GpuMessages::tell(Peer& peer, GpuPart& part) {
+  GpuExports& known = exports(peer);
+  if (const auto number = known.number_of(part.buffer.allocation))
+    return {.number = *number, .in_full = false};
+  tell_freed();
+  Telling telling{.number = known.next_number()};
+  telling.what.descriptor = -1;
+  auto offer = exporter_.offer(part.buffer);
+  if (!offer) {
+    // Managed memory never can be: no news.
+    if (part.buffer.kind != MemoryKind::managed) engine_.note_gpu_reason(peer, offer.error(), true);
+    telling.what.memory.bytes = part.buffer.bytes;
+    return telling;
+  }
+  telling.what.memory = *offer;
+  if (offer->has_descriptor() && !known.may_be_open(offer->allocation)) {
+    if (auto descriptor = exporter_.descriptor(offer->allocation)) part.descriptor = std::move(*descriptor);
+    telling.what.descriptor = part.descriptor.get();
+  }
+  return telling;
+}
+
+bool GpuMessages::publish(Peer& peer, wire::CellHeader header, const void* payload, const Telling& telling,
+                          const GpuPart& part) {
+  if (!telling.in_full) {
+    peer.out.publish(header, payload, wire::inline_capacity);
+    return true;
+  }
+  header.size = sizeof telling.what;
+  std::byte* to = peer.out.reserve(header.size);
+  if (!to) return false;
+  std::memcpy(to, &telling.what, sizeof telling.what);
+  peer.out.publish_reserved(header, payload, wire::inline_capacity);
+  if (telling.what.memory.exporter != 0) exports(peer).told(part.buffer.allocation);
+  return true;
+}
+
+bool GpuMessages::emit(Peer& peer, Request& send, const Target& target) {
+  if (!peer.out.open() || !peer.out.has_cell()) return false;
+  const Telling telling = tell(peer, *send.gpu);
+  const wire::GpuOffer offer{.sender = send.cookie(),
+                             .bytes = send.payload.bytes,
+                             .offset = send.gpu->buffer.offset(),
+                             .number = telling.number,
+                             .reserved = 0};
+  return publish(peer,
+                 {.context = target.context,
+                  .source = target.source,
+                  .tag = target.tag,
+                  .size = 0,
+                  .kind = wire::CellKind::gpu_offer,
+                  .flag = wire::CellFlag::none,
+                  .reserved = 0},
+                 &offer, telling, *send.gpu);
+}
+
+bool GpuMessages::ask_to_push(Peer& peer, Request& receive, wire::Cookie sender) {
+  GpuPart& part = *receive.gpu;
+  const bool can_export = part.is_one_copy() && part.buffer.kind != MemoryKind::managed && part.buffer.is_own;
+  if (!can_export || exports(peer).is_refused(part.buffer.allocation)) return false;
+  if (!peer.out.open()) engine_.connect(peer);
+  if (!peer.out.open() || !peer.control.empty() || !peer.out.has_cell()) return false;
+  const Telling telling = tell(peer, part);
+  if (telling.in_full && telling.what.memory.exporter == 0) return false;
+  const wire::GpuTarget target{
+      .sender = sender, .receiver = receive.cookie(), .bytes = receive.limit, .offset = part.buffer.offset()};
+  if (!publish(peer,
+               {.context = 0,
+                .source = 0,
+                .tag = static_cast<std::int32_t>(telling.number),
+                .size = 0,
+                .kind = wire::CellKind::gpu_target,
+                .flag = wire::CellFlag::none,
+                .reserved = 0},
+               &target, telling, part))
+    return false;
+  engine_.after_publish(peer);
+  receive.transfer = Request::Transfer::push;
+  receive.remote = sender;
+  return true;
+}
+
+wire::GpuExport GpuMessages::hear(Peer& peer, std::uint32_t number, const std::byte* piece,
+                                  std::uint64_t offset, std::uint64_t bytes) {
+  wire::GpuExport what{};
+  if (number >= wire::told_exports) return what;
+  if (piece) {
+    std::memcpy(&what, piece, sizeof what);
+    if (what.memory.exporter != 0) exports(peer).heard(number, what);
+  } else {
+    what = exports(peer).heard(number);
+  }
+  what.memory.offset = offset;
+  what.memory.bytes = bytes;
+  return what;
+}
+
+void GpuMessages::tell_freed() {
+  for (const std::uint64_t allocation : exporter_.take_freed())
+    for (auto& [id, known] : exports_)
+      if (known.forget(allocation)) {
+        const wire::GpuFreed freed{.allocation = allocation};
+        engine_.send_control(engine_.peer(id), wire::CellKind::gpu_freed, &freed, sizeof freed);
+      }
+}
+
+void GpuMessages::look_for_freed() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_for_freed_ < freed_interval) return;
+  looked_for_freed_ = now;
+  tell_freed();
+}
+
+void GpuMessages::forget(Peer& peer, const wire::GpuFreed& freed) {
+  mappings_.forget(exports(peer).exporter(), freed.allocation);
+  exports(peer).heard_freed(freed.allocation);
+}
+
+// --- who copies
+
+bool GpuMessages::prefers_push(const GpuPart& part, const wire::GpuExport& from) const {
+  if (!part.is_one_copy()) return false;
+  if (engine_.settings_.gpu_path != GpuPathSetting::automatic)
+    return engine_.settings_.gpu_path == GpuPathSetting::push;
+  // On one GPU it is all the same, and reading takes a message less.
+  return from.memory.exporter == 0 || gpus_.find(from.memory.device) != part.buffer.device;
+}
+
+Result<bool> GpuMessages::begin(Peer& peer, Request& receive, wire::Cookie sender,
+                                const wire::GpuExport& from) {
+  if (engine_.settings_.gpu_path == GpuPathSetting::staged && !engine_.job_.in_process) return false;
+  if (receive.gpu && !engine_.job_.in_process && prefers_push(*receive.gpu, from)) {
+    receive.gpu->source = from;
+    if (ask_to_push(peer, receive, sender)) return true;
+  }
+  return pull(peer, receive, sender, from);
+}
+
+Result<bool> GpuMessages::begin_without_push(Peer& peer, Request& receive) {
+  GpuPart& part = *receive.gpu;
+  exports(peer).forget(part.buffer.allocation);
+  exports(peer).refuse(part.buffer.allocation);
+  return pull(peer, receive, receive.remote, part.source);
+}
+
+Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender,
+                               const wire::GpuExport& from) {
+  if (from.memory.exporter == 0) return false;  // the sender knows why it cannot export it
+  Payload target = receive.payload;
+  Buffer near;
+  if (receive.gpu) {
+    target = receive.gpu->payload;
+    near = receive.gpu->buffer;
+  } else {
+    const auto device = gpus_.find(from.memory.device);
+    if (!device) return isthmus::fail(ErrorClass::other, "this process does not see the sender's GPU");
+    near.device = *device;
+    const auto here = classifier_.classify(target.data, receive.limit);
+    const bool is_pageable = !target.type && here && here->kind == MemoryKind::pageable;
+    if (is_pageable && receive.limit > pageable_staged_from && !engine_.job_.in_process) return false;
+  }
+  auto source = reach(peer, from, near.device);
+  if (!source) return std::unexpected(std::move(source).error());
+  auto copy = start_copy(near, Payload::of(source->address, from.memory.bytes), target, receive.limit);
+  if (!copy) return std::unexpected(std::move(copy).error());
+  receive.transfer = Request::Transfer::copy;
+  peer.traffic.add_received(Protocol::gpu_pull, receive.limit);
+  running_.push_back({std::move(*copy), Purpose::pull, receive.cookie(), sender, std::move(source->mapping)});
+  return true;
+}
+
+void GpuMessages::push(Peer& peer, std::uint32_t number, const wire::GpuTarget& target,
+                       const std::byte* piece) {
+  Request* send = engine_.requests_.find(target.sender);
+  if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->unsent ||
+      send->transfer != Request::Transfer::none || payload_of(*send).type || target.bytes == 0 ||
+      target.bytes > send->payload.bytes)
+    return engine_.malformed(peer, "asks for a copy of a send that is not pending");
+  const wire::GpuExport to = hear(peer, number, piece, target.offset, target.bytes);
+  const Result<> started = start_push(peer, *send, target, to);
+  if (started) return;
+  engine_.note_gpu_reason(peer, started.error(), true);
+  const wire::GpuEnd end{.receiver = target.receiver, .outcome = wire::GpuOutcome::refused, .reserved = 0};
+  engine_.send_control(peer, wire::CellKind::gpu_end, &end, sizeof end);
+}
+
+Result<> GpuMessages::start_push(Peer& peer, Request& send, const wire::GpuTarget& target,
+                                 const wire::GpuExport& to) {
+  Buffer near;
+  if (send.gpu) {
+    near = send.gpu->buffer;
+  } else {
+    // From memory of the host it goes straight to the GPU that wants it.
+    const auto device = gpus_.find(to.memory.device);
+    if (!device) return isthmus::fail(ErrorClass::other, "this process does not see the receiver's GPU");
+    near.device = *device;
+  }
+  auto reached = reach(peer, to, near.device);
+  if (!reached) return std::unexpected(std::move(reached).error());
+  auto copy = start_copy(near, payload_of(send), Payload::of(reached->address, target.bytes), target.bytes);
+  if (!copy) return std::unexpected(std::move(copy).error());
+  send.transfer = Request::Transfer::copy;
+  peer.traffic.add_sent(Protocol::gpu_push, target.bytes);
+  running_.push_back(
+      {std::move(*copy), Purpose::push, send.cookie(), target.receiver, std::move(reached->mapping)});
+  return {};
+}
+
+Result<GpuMessages::Reached> GpuMessages::reach(Peer& peer, const wire::GpuExport& what, cuda::Device local) {
+  if (what.memory.exporter == 0)
+    return isthmus::fail(ErrorClass::other, "it has not been told which memory it is");
+  if (engine_.job_.in_process)  // all ranks of the job are in this process
+    return Reached{.address = reinterpret_cast<std::byte*>(what.memory.base) + what.memory.offset,
+                   .mapping = {}};
+  auto mapped = map(peer, what, local);
+  if (!mapped) return std::unexpected(std::move(mapped).error());
+  std::byte* const address = (*mapped)->at(what.memory);
+  if (!address) return isthmus::fail(ErrorClass::intern, "the peer names more than its allocation has");
+  return Reached{.address = address, .mapping = std::move(*mapped)};
+}
+
+Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::GpuExport& what,
+                                                        cuda::Device local) {
+  if (auto known = mappings_.find(what.memory, local)) return known;
+  if (exports(peer).is_unreachable(what.memory.allocation))
+    return isthmus::fail(ErrorClass::other, "this memory has been refused before");
+  UniqueFd descriptor;
+  if (what.memory.has_descriptor()) {
+    if (what.descriptor < 0)
+      return isthmus::fail(ErrorClass::other,
+                           "its descriptor has been offered before, and the memory is not open any more");
+    if (!peer.probed) engine_.probe_reach(peer);
+    if (!peer.pull)
+      return isthmus::fail(ErrorClass::other,
+                           "the descriptor of its GPU memory cannot be had: " + peer.pull.error().text);
+    auto fetched = fetch_descriptor(peer.pid, what.descriptor);
+    if (!fetched) return std::unexpected(std::move(fetched).error());
+    descriptor = std::move(*fetched);
+  }
+  auto mapping = mappings_.open(what.memory, local, descriptor.get());
+  if (!mapping) exports(peer).cannot_reach(what.memory.allocation);
+  return mapping;
+}
+
+}  // namespace isthmus

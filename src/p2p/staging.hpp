@@ -1,0 +1,99 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+
+#include "memory/copy_engine.hpp"
+#include "p2p/message.hpp"
+#include "p2p/staging_area.hpp"
+#include "wire/gpu.hpp"
+
+namespace isthmus {
+
+class Engine;
+class Peer;
+class Request;
+
+/// Messages between ranks of one host through memory that both share and have pinned, a chunk at a time: the
+/// sender's GPU copies a chunk there while the receiver's copies the one before. A side without its bytes in
+/// a GPU's memory copies by its processor. The way where no GPU reaches both sides.
+///
+/// The receiver asks (`request`); the sender answers (`start`) that the message is at a position of the
+/// stream of bytes through the pair's area, and fills chunk by chunk; the receiver (`begin`) empties it.
+class Staging {
+ public:
+  explicit Staging(Engine& engine) : engine_(engine) {}
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  ~Staging() = default;
+
+  /// Asks the sender of the matched `receive` for it. `lacks_memory`: what the sender has told of its GPU
+  /// memory is not open here.
+  void request(Peer& peer, Request& receive, wire::Cookie sender, bool lacks_memory);
+  /// The receiver of a send asks for it.
+  void start(Peer& peer, const wire::StageRequest& wanted);
+  /// The sender of a receive has begun.
+  void begin(Peer& peer, const wire::StageStart& start);
+  /// The sender of a receive has given it up: it fails.
+  void abandon(Peer& peer, Request& receive);
+
+  /// Moves what can be moved; how many chunks that were.
+  unsigned poll();
+  [[nodiscard]] bool is_busy() const noexcept { return under_way_ != 0; }
+
+ private:
+  struct Message {
+    wire::Cookie request = 0;
+    wire::Cookie receiver = 0;  ///< of a send: whom to tell
+    std::uint64_t bytes = 0;
+    std::uint64_t position = 0;  ///< in the stream
+    std::uint64_t begun = 0;     ///< bytes whose copy has been started
+    std::uint32_t window = 0;
+    bool is_short = false;   ///< of a send: chunks that stay in the cache of the processor that copies
+    bool is_told = false;    ///< of a send: the receiver knows the position
+    bool failed = false;     ///< of a receive: what comes is thrown away
+    bool abandoned = false;  ///< of a receive: nothing comes any more
+  };
+  struct Chunk {
+    PendingCopy copy;
+    std::uint64_t end;  ///< position in the stream
+    bool is_last;       ///< of its message
+  };
+  /// One direction between this rank and a peer. Messages go one after the other; the first `begun` of them
+  /// have all their chunks under way.
+  struct Stream {
+    StagingArea area{};
+    std::deque<Message> messages{};
+    std::size_t begun = 0;
+    std::deque<Chunk> chunks{};
+    std::uint64_t position = 0;  ///< where the next message of a send begins
+    std::uint32_t window = 0;
+  };
+  using Streams = std::unordered_map<Peer*, Stream>;
+
+  unsigned fill(Peer& peer, Stream& out);
+  unsigned settle_filled(Peer& peer, Stream& out);
+  bool tell(Peer& peer, Stream& out, Message& message, const Request& send);
+  bool open(Stream& out, const Message& message, const Request& send);
+  unsigned fill_chunks(Peer& peer, Stream& out, Message& message, Request& send);
+  void publish(Peer& peer, std::atomic<std::uint64_t>& counter, std::uint64_t position);
+  void end_send(Peer& peer, Stream& out, std::size_t index, const Error* why);
+
+  unsigned empty(Peer& peer, Stream& in);
+  unsigned settle_emptied(Peer& peer, Stream& in);
+  unsigned empty_chunks(Peer& peer, Stream& in, Message& message, Request& receive);
+  void end_receive(Peer& peer, Stream& in);
+
+  bool pin(Stream& stream, const Request& request, std::uint32_t window);
+  void complain(const Error& error);
+
+  Engine& engine_;
+  Streams out_, in_;
+  std::size_t under_way_ = 0;  ///< messages in all streams
+  bool complained_ = false;
+};
+
+}  // namespace isthmus

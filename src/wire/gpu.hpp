@@ -1,0 +1,109 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "memory/export.hpp"
+#include "wire/ring.hpp"
+
+/// What ranks of one host write to each other about messages in GPU memory, and about messages that go
+/// through shared memory a chunk at a time.
+namespace isthmus::wire {
+
+/// An export that the writer has told the reader under a number. It is told in full once, with a `GpuExport`
+/// in the byte ring; later cells have `CellHeader::size` 0 and name it by its number.
+inline constexpr std::uint32_t told_exports = 32;
+
+/// Of `CellKind::gpu_offer`.
+struct GpuOffer {
+  Cookie sender;
+  std::uint64_t bytes;
+  std::uint64_t offset;  ///< of the buffer in the allocation
+  std::uint32_t number;  ///< of the export
+  std::uint32_t reserved;
+};
+/// Of `CellKind::gpu_target`: where the receiver wants it.
+struct GpuTarget {
+  Cookie sender;
+  Cookie receiver;
+  std::uint64_t bytes;   ///< the smaller of both sizes
+  std::uint64_t offset;  ///< of the buffer in the allocation; the export's number is `CellHeader::tag`
+};
+/// In the byte ring, of an offer or a target.
+struct GpuExport {
+  Export memory;
+  std::int32_t descriptor;  ///< in the writer's process, -1 if the export has none
+  std::uint32_t reserved;   ///< 0
+};
+static_assert(sizeof(GpuExport) == 160);
+
+enum class GpuOutcome : std::uint32_t {
+  landed = 1,   ///< the bytes are where the receiver wanted them
+  failed = 2,   ///< they have been lost with the sender's GPU
+  refused = 3,  ///< the sender cannot copy there; nothing has been copied
+};
+/// Of `CellKind::gpu_end`.
+struct GpuEnd {
+  Cookie receiver;
+  GpuOutcome outcome;
+  std::uint32_t reserved;
+};
+/// Of `CellKind::gpu_freed`: the writer has freed an allocation that it had told the reader.
+struct GpuFreed {
+  std::uint64_t allocation;
+};
+
+/// Of `CellKind::stage`: the receiver wants a message through shared memory.
+struct StageRequest {
+  Cookie sender;
+  Cookie receiver;
+  std::uint64_t bytes;
+  std::uint32_t by_processor;  ///< 1: the receiver's processor copies out, 0: its GPU
+  std::uint32_t lacks_memory;  ///< 1: the receiver has not the sender's GPU memory open
+};
+/// Of `CellKind::staged`: the sender has begun.
+struct StageStart {
+  Cookie receiver;
+  std::uint64_t area;      ///< offset in the region's heap
+  std::uint64_t position;  ///< of the message's first byte in the stream of bytes through the area
+  std::uint32_t bytes;     ///< of the area
+  std::uint32_t window;    ///< of its data, in which the stream goes round
+};
+static_assert(sizeof(GpuOffer) <= inline_capacity && sizeof(GpuTarget) <= inline_capacity &&
+              sizeof(StageRequest) <= inline_capacity && sizeof(StageStart) <= inline_capacity);
+
+/// Start of an area, one for each ordered pair of ranks that needs one; `staging_data` from its start the
+/// bytes begin. Both count bytes of the stream, from 0.
+struct StagingHeader {
+  alignas(cache_line) std::atomic<std::uint64_t> filled;   ///< written by the sender
+  alignas(cache_line) std::atomic<std::uint64_t> emptied;  ///< written by the receiver
+};
+inline constexpr std::uint64_t staging_data = 4096;
+inline constexpr std::uint32_t least_window = 64 * 1024;
+inline constexpr std::uint32_t least_area = 128 * 1024;
+inline constexpr std::uint32_t most_area = 64 * 1024 * 1024;
+
+/// The next chunk of a message of `bytes`, `offset` of which have gone, at `position` of the stream. Both
+/// sides compute it. Chunks grow, so that the second side begins early, and shrink towards the end, so that
+/// it has little left to do; a GPU takes 2.6 us for each besides its bytes (2 x H200, measured).
+[[nodiscard]] constexpr std::uint32_t staging_chunk(std::uint64_t bytes, std::uint64_t offset,
+                                                    std::uint64_t position, std::uint32_t window) noexcept {
+  constexpr std::uint64_t grain = 64 * 1024;
+  constexpr std::uint64_t first = 256 * 1024;
+  const std::uint64_t left = bytes - offset;
+  const std::uint64_t most = window / 4 > grain ? window / 4 : grain;
+  std::uint64_t chunk = offset < left / 2 ? offset : left / 2;
+  chunk = chunk > first ? chunk / grain * grain : first;
+  if (chunk > most) chunk = most;
+  if (chunk > left) chunk = left;
+  const std::uint64_t to_the_end = window - position % window;
+  return static_cast<std::uint32_t>(chunk < to_the_end ? chunk : to_the_end);
+}
+
+/// Where the stream goes on behind a message.
+[[nodiscard]] constexpr std::uint64_t staging_end(std::uint64_t position, std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t page = 4096;
+  return (position + bytes + page - 1) / page * page;
+}
+
+}  // namespace isthmus::wire

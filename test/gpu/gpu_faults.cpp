@@ -1,0 +1,118 @@
+// Messages through memory of the host while the emulated driver refuses things. At 2 ranks, with
+// ISTHMUS_GPU_PATH set to staged; the argument names the fault:
+//   short   little memory can be pinned: smaller windows serve
+//   none    none can be pinned: the driver copies by itself
+//   lost    the sender's GPU fails in the middle: both sides get an error, and the next message arrives
+//   mixed   rank 1 does not use CUDA
+#include <dlfcn.h>
+
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "gpu_memory.hpp"
+
+using namespace isthmus;
+using namespace isthmus::testing_gpu;
+
+namespace {
+
+constexpr int bytes = 20'000'000;
+
+int rank = -1;
+
+void set(const char* name, const char* value) {
+  using Set = int (*)(const char*, const char*);
+  auto* const function =
+      reinterpret_cast<Set>(::dlsym(::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), "emulated_cuda_set"));
+  CHECK(function != nullptr);
+  CHECK_EQUAL(function(name, value), 0);
+}
+
+std::vector<int> pattern() {
+  std::vector<int> values(bytes / sizeof(int));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<int>(i * 7);
+  return values;
+}
+
+void check_message(Memory& memory) {
+  if (rank == 0) {
+    memory.write(pattern());
+    CHECK_MPI(MPI_Send(memory.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD));
+  } else {
+    memory.write(std::vector<int>(bytes / sizeof(int)));
+    CHECK_MPI(MPI_Recv(memory.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    CHECK(memory.read<int>(bytes / sizeof(int)) == pattern());
+  }
+}
+
+/// The send fails with the driver's error, and the receive because it does.
+void check_lost(Memory& memory) {
+  constexpr const char* launch_failed = "719";
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Request request;
+  if (rank == 0) {
+    CHECK_MPI(MPI_Isend(memory.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request));
+    CHECK_MPI(MPI_Recv(nullptr, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    set("STICKY", launch_failed);
+  } else {
+    CHECK_MPI(MPI_Send(nullptr, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD));
+    CHECK_MPI(MPI_Irecv(memory.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request));
+  }
+  CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS);
+  if (rank == 0) set("STICKY", "0");
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+/// Between GPU memory of rank 0 and memory of rank 1, which has never heard of CUDA; lengths around each
+/// change of way.
+void check_mixed() {
+  constexpr std::array sizes{1, 32, 16'384, 16'385, 1'000'000, bytes};
+  std::vector<int> values(bytes / sizeof(int));
+  if (rank == 1) {
+    for (const int size : sizes) {
+      MPI_Recv(values.data(), size, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Send(values.data(), size, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+    }
+    CHECK(values == pattern());
+    return;
+  }
+  const Gpu gpu(rank);
+  Memory from(gpu, MemoryKind::device, bytes);
+  Memory to(gpu, MemoryKind::device, bytes);
+  from.write(pattern());
+  for (const int size : sizes) {
+    to.write(std::vector<int>(bytes / sizeof(int)));
+    MPI_Send(from.data(), size, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+    MPI_Recv(to.data(), size, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    std::vector<int> wanted = pattern();
+    std::memset(reinterpret_cast<char*>(wanted.data()) + size, 0, static_cast<std::size_t>(bytes - size));
+    CHECK(to.read<int>(bytes / sizeof(int)) == wanted);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::string_view fault = argc > 1 ? argv[1] : "";
+  if (fault == "mixed") {
+    check_mixed();
+    MPI_Finalize();
+    return 0;
+  }
+  {
+    const Gpu gpu(rank);
+    Memory memory(gpu, MemoryKind::device, bytes);
+    if (fault == "short") set("PINNED", "1500000");
+    if (fault == "none") set("PINNED", "1");
+    if (fault == "lost") check_lost(memory);
+    check_message(memory);
+    check_message(memory);
+    MPI_Finalize();
+  }
+  return 0;
+}

@@ -1,0 +1,88 @@
+// GPU memory that is freed while the peer has it open: the peer lets go of it, so that the driver can give it
+// out again, and what is then at the same addresses arrives as it is. Prints nothing when all is right. At 2
+// ranks.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "gpu_memory.hpp"
+
+using namespace isthmus;
+using namespace isthmus::testing_gpu;
+
+namespace {
+
+constexpr int rounds = 12;
+constexpr std::size_t bytes = std::size_t{8} << 20U;
+
+/// What of peers' memory this process has open, where the driver is the emulated one, else -1.
+int open_of_peers() {
+  using Count = unsigned (*)(char*, std::size_t);
+  auto* const count = reinterpret_cast<Count>(
+      ::dlsym(::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), "emulated_cuda_open_handles"));
+  if (!count) return -1;
+  std::string text(4096, '\0');
+  count(text.data(), text.size());
+  int sum = 0;
+  for (const std::string_view what : {" opened memory handle", " imported pool pointer"})
+    if (const std::size_t at = text.find(what); at != std::string::npos) {
+      const std::size_t begin = at == 0 ? 0 : text.find_last_of(' ', at - 1);
+      sum += std::atoi(text.c_str() + (begin == std::string::npos ? 0 : begin));
+    }
+  return sum;
+}
+
+/// Both ranks' GPU memory is new in each round, and gone at its end.
+void exchange(const Gpu& gpu, MemoryKind kind, int rank) {
+  for (int round = 0; round < rounds; ++round) {
+    Memory out(gpu, kind, bytes);
+    Memory in(gpu, kind, bytes);
+    out.write(std::vector<int>(bytes / sizeof(int), 100 * rank + round));
+    MPI_Sendrecv(out.data(), bytes, MPI_BYTE, 1 - rank, 0, in.data(), bytes, MPI_BYTE, 1 - rank, 0,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(in.read<int>(bytes / sizeof(int)) ==
+          std::vector<int>(bytes / sizeof(int), 100 * (1 - rank) + round));
+  }
+}
+
+/// Time in MPI, in which a rank tells its peers what has been freed and hears it from them.
+void rest() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (std::chrono::steady_clock::now() < end) {
+    int flag = 0;
+    for (int i = 0; i < 100; ++i)
+      MPI_Iprobe(MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  {
+    const Gpu gpu(rank);
+    for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pool}) {
+      exchange(gpu, kind, rank);
+      rest();
+      // Of the emulated driver the handles can be counted; of a real one, what its GPU has free.
+      const int open = open_of_peers();
+      if (open >= 0) {
+        CHECK_EQUAL(open, 0);
+      } else {
+        std::size_t free = 0;
+        std::size_t total = 0;
+        CHECK_CUDA(gpu.functions().memory_info(&free, &total));
+        std::fprintf(stderr, "rank %d: %zu MiB free\n", rank, free >> 20U);
+      }
+    }
+    MPI_Finalize();
+  }
+  return 0;
+}

@@ -1,0 +1,96 @@
+// What ranks tell each other about GPU memory, and how messages are cut into chunks.
+#include "wire/gpu.hpp"
+
+#include <gtest/gtest.h>
+
+#include "p2p/gpu_exports.hpp"
+
+namespace isthmus {
+namespace {
+
+TEST(StagingChunk, CoverAMessageWithoutLeavingTheWindow) {
+  for (const std::uint32_t window : {wire::least_window, 256U << 10U, (8U << 20U) - 4096U}) {
+    for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{262'144}, std::uint64_t{1'000'003},
+                                      std::uint64_t{64} << 20U, (std::uint64_t{64} << 20U) + 1}) {
+      for (const std::uint64_t position :
+           {std::uint64_t{0}, std::uint64_t{4096}, std::uint64_t{window} - 4096}) {
+        std::uint64_t offset = 0;
+        for (int chunks = 0; offset < bytes; ++chunks) {
+          ASSERT_LT(chunks, 100'000);
+          const std::uint64_t place = position + offset;
+          const std::uint32_t chunk = wire::staging_chunk(bytes, offset, place, window);
+          ASSERT_GT(chunk, 0U);
+          ASSERT_LE(place % window + chunk, window);
+          ASSERT_LE(offset + chunk, bytes);
+          offset += chunk;
+        }
+        EXPECT_EQ(offset, bytes);
+      }
+    }
+  }
+}
+
+TEST(StagingChunk, GrowAndShrink) {
+  constexpr std::uint32_t window = 8U << 20U;
+  constexpr std::uint64_t bytes = std::uint64_t{64} << 20U;
+  constexpr std::uint32_t first = 256 * 1024;
+  EXPECT_EQ(wire::staging_chunk(bytes, 0, 0, window), first) << "so that the other side begins early";
+  EXPECT_EQ(wire::staging_chunk(bytes, bytes / 2, bytes / 2, window), window / 4);
+  EXPECT_EQ(wire::staging_chunk(bytes, bytes - first, bytes - first, window), first)
+      << "so that the other side has little left to do";
+}
+
+TEST(StagingChunk, TheNextMessageBeginsAtAPage) {
+  EXPECT_EQ(wire::staging_end(0, 1), 4096U);
+  EXPECT_EQ(wire::staging_end(4096, 4096), 8192U);
+}
+
+TEST(GpuExports, AreToldInFullOnce) {
+  GpuExports exports;
+  EXPECT_EQ(exports.number_of(7), std::nullopt);
+  EXPECT_EQ(exports.number_of(0), std::nullopt)
+      << "which is no allocation, and stands where none has been told";
+  const std::uint32_t number = exports.next_number();
+  exports.told(7);
+  EXPECT_EQ(exports.number_of(7), number);
+  EXPECT_TRUE(exports.may_be_open(7));
+}
+
+TEST(GpuExports, TheOldestIsToldAnew) {
+  GpuExports exports;
+  for (std::uint64_t allocation = 1; allocation <= wire::told_exports + 1; ++allocation)
+    exports.told(allocation);
+  EXPECT_EQ(exports.number_of(1), std::nullopt);
+  EXPECT_TRUE(exports.may_be_open(1)) << "the peer may have it open all the same";
+  EXPECT_EQ(exports.number_of(wire::told_exports + 1), 0U);
+}
+
+TEST(GpuExports, WhatIsFreedIsForgottenOnce) {
+  GpuExports exports;
+  exports.told(7);
+  exports.refuse(7);
+  EXPECT_TRUE(exports.forget(7)) << "the peer is to be told";
+  EXPECT_FALSE(exports.forget(7));
+  EXPECT_EQ(exports.number_of(7), std::nullopt);
+  EXPECT_FALSE(exports.is_refused(7));
+}
+
+TEST(GpuExports, ADescriptorHoldsForItsOwnMessage) {
+  GpuExports exports;
+  wire::GpuExport what{};
+  what.memory.exporter = 5;
+  what.memory.allocation = 9;
+  what.descriptor = 33;
+  exports.heard(3, what);
+  EXPECT_EQ(exports.heard(3).memory.allocation, 9U);
+  EXPECT_EQ(exports.heard(3).descriptor, -1);
+  EXPECT_EQ(exports.heard(4).memory.exporter, 0U) << "nothing has been told";
+  EXPECT_EQ(exports.exporter(), 5U);
+  exports.cannot_reach(9);
+  exports.heard_freed(9);
+  EXPECT_EQ(exports.heard(3).memory.exporter, 0U);
+  EXPECT_FALSE(exports.is_unreachable(9));
+}
+
+}  // namespace
+}  // namespace isthmus
