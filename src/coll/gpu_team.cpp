@@ -191,6 +191,12 @@ Result<> GpuTeam::exchange(const GpuCall& call, const Heard& heard, GpuVerdict v
     verdict.refused_send |= other.refused_send;
     verdict.refused_receive |= other.refused_receive;
   }
+  const GpuOffer& own = heard.offers[static_cast<std::size_t>(team_.rank())];
+  for (int i = 0; i < team_.size(); ++i) {
+    for (const GpuSide* side : {&own.send, &own.receive})
+      if (i != team_.rank() && side->fresh != 0)
+        gpu_->handed(team_.peer(i), tables_[static_cast<std::size_t>(team_.rank())][side->entry].allocation);
+  }
   for (int i = 0; i < team_.size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     if ((verdict.refused_send >> at & 1U) != 0) refuse(i, heard.offers[at].send);

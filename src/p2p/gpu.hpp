@@ -117,6 +117,9 @@ class GpuMessages {
     std::byte* base = nullptr;
   };
   Result<Opened> open(PeerId peer, const wire::GpuExport& from, cuda::Device local);
+  /// A peer has been handed an allocation of this rank otherwise than by a message; it is told when that is
+  /// freed.
+  void handed(PeerId peer, std::uint64_t allocation);
   /// Says once for each peer, and on record for `isthmus explain`, why GPU memory goes by way of the host's.
   void note(PeerId peer, const Error& why);
   /// Collectives of this process with data in GPU memory.

@@ -5,11 +5,16 @@
 namespace isthmus {
 
 Result<GpuMessages::Opened> GpuMessages::open(PeerId peer, const wire::GpuExport& from, cuda::Device local) {
-  if (from.memory.exporter == self_.nonce)
+  if (engine_.job_.in_process)  // all ranks of the job are in this process
     return Opened{.mapping = {}, .base = reinterpret_cast<std::byte*>(from.memory.base)};
+  exports(engine_.peer(peer)).heard_from(from.memory.exporter);
   auto mapping = map(engine_.peer(peer), from, local);
   if (!mapping) return std::unexpected(std::move(mapping).error());
   return Opened{.mapping = *mapping, .base = (*mapping)->base()};
+}
+
+void GpuMessages::handed(PeerId peer, std::uint64_t allocation) {
+  exports(engine_.peer(peer)).handed(allocation);
 }
 
 void GpuMessages::note(PeerId peer, const Error& why) {

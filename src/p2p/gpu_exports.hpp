@@ -28,6 +28,8 @@ class GpuExports {
     next_ = (next_ + 1) % wire::told_exports;
     open_.insert(allocation);
   }
+  /// The peer has been handed it otherwise than by a message.
+  void handed(std::uint64_t allocation) { open_.insert(allocation); }
   /// Whether the peer has been told of it at any time, and may have it open.
   [[nodiscard]] bool may_be_open(std::uint64_t allocation) const { return open_.contains(allocation); }
   /// The peer has not, or is to close it; whether it may have had it open.
@@ -47,6 +49,8 @@ class GpuExports {
     heard_[number] = what;
     heard_[number].descriptor = -1;
   }
+  /// The peer has handed over an export otherwise than by a message.
+  void heard_from(std::uint64_t exporter) { exporter_ = exporter; }
   /// What the peer has told under a number; exporter 0: nothing.
   [[nodiscard]] const wire::GpuExport& heard(std::uint32_t number) const noexcept { return heard_[number]; }
   /// The peer, as its exports name it; 0 before the first.

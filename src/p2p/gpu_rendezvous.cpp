@@ -158,7 +158,10 @@ void GpuMessages::look_for_freed() {
 }
 
 void GpuMessages::forget(Peer& peer, const wire::GpuFreed& freed) {
-  mappings_.forget(exports(peer).exporter(), freed.allocation);
+  const std::uint64_t exporter = exports(peer).exporter();
+  for (GpuDependent* dependent : dependents_)
+    dependent->forget(exporter, freed.allocation);
+  mappings_.forget(exporter, freed.allocation);
   exports(peer).heard_freed(freed.allocation);
 }
 
