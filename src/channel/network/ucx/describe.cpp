@@ -49,8 +49,10 @@ std::vector<Inventory::Transport> transports_in(std::string_view text, std::stri
 
 std::string to_string(const std::vector<Inventory::Transport>& transports) {
   std::string all;
-  for (const auto& [name, device] : transports)
-    all += (all.empty() ? "" : ", ") + name + " on " + device;
+  for (const auto& [name, device] : transports) {
+    if (!all.empty()) all += ", ";
+    all.append(name).append(" on ").append(device);
+  }
   return all.empty() ? "unknown" : all;
 }
 
