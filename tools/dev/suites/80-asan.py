@@ -1,5 +1,5 @@
 # title: suites once more under AddressSanitizer and UndefinedBehaviorSanitizer
-# timeout: 1500
+# timeout: 2400
 import sys
 
 sys.path.insert(0, "tools/dev")

@@ -1,5 +1,5 @@
 # title: suites once more under ThreadSanitizer
-# timeout: 1200
+# timeout: 1500
 import sys
 
 sys.path.insert(0, "tools/dev")
