@@ -3,6 +3,7 @@
 # under: asan
 """The programs of test/gpu check themselves and print nothing when all is right; the emulated driver reports what they leave open."""
 
+import os
 import re
 import sys
 
@@ -27,6 +28,12 @@ def run(program, ranks, before=(), options=(), arguments=(), **settings):
     return suite.run(command, env=environment, timeout=120)
 
 
+def once():
+    """Left out under a sanitizer, where it takes half a minute and runs no code that other cases do not."""
+    if os.environ.get("DEV_SANITIZER"):
+        raise Skip("the same code as in other cases")
+
+
 def quiet(result):
     suite.expect(result)
     # A library that was built without nvcc says once that it has no kernels.
@@ -43,6 +50,8 @@ with suite.case("messages between all kinds of memory, where the kernel refuses 
 
 for path in ("pull", "push", "staged"):
     with suite.case(f"messages between all kinds of memory, {path} alone"):
+        if path != "staged":
+            once()
         quiet(run("gpu_p2p", 2, ISTHMUS_GPU_PATH=path))
 
 for fault in ("short", "none", "lost"):
@@ -70,15 +79,19 @@ with suite.case("memory that is freed while a peer has it open to read"):
     quiet(run("gpu_free", 2, ISTHMUS_GPU_PATH="pull"))
 
 with suite.case("messages between all kinds of memory, on one GPU"):
+    once()
     quiet(run("gpu_p2p", 2, EMULATED_CUDA_DEVICES="1"))
 
 with suite.case("messages between all kinds of memory, where GPUs do not reach each other"):
+    once()
     suite.expect(run("gpu_p2p", 2, EMULATED_CUDA_LINKS="none"), err="go by way of the host's memory")
 
 with suite.case("messages between all kinds of memory, sleeping"):
+    once()
     quiet(run("gpu_p2p", 2, ISTHMUS_IDLE="sleep"))
 
 with suite.case("messages between all kinds of memory, each rank with a GPU that the other does not see"):
+    once()
     one_each = ["sh", "-c", 'CUDA_VISIBLE_DEVICES=$ISTHMUS_RANK exec "$@"', "sh"]
     suite.expect(run("gpu_p2p", 2, one_each))
 
@@ -132,6 +145,7 @@ with suite.case("collectives on one GPU after the other"):
     assert between > 0
 
 with suite.case("collectives of several ranks on one GPU"):
+    once()
     quiet(run("gpu_coll", 3, EMULATED_CUDA_DEVICES="1"))
 
 with suite.case("collectives where GPUs do not reach each other: all ranks use stand-ins, and say why"):
@@ -144,13 +158,16 @@ with suite.case("collectives where nothing can be exported"):
     assert between == 0 < by_host and "go by way of the host's memory" in result.err, result
 
 with suite.case("collectives where the kernel refuses process_vm_*"):
+    once()
     between, by_host, result = collectives(2, ISTHMUS_CMA="off")
     assert 0 < between < by_host, f"only cudaMalloc memory needs no descriptor\n{result}"
 
 with suite.case("collectives, sleeping"):
+    once()
     quiet(run("gpu_coll", 3, ISTHMUS_IDLE="sleep"))
 
 with suite.case("explain tells how GPU memory went"):
+    once()
     result = run("gpu_p2p", 2, ISTHMUS_EXPLAIN="1")
     for path in ("copied by the sender's GPU", "copied by the receiver's GPU", "by way of the host's"):
         suite.expect(result, err=rf"GPU memory, {path} +sent [1-9]")
