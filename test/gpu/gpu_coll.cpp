@@ -32,13 +32,13 @@ class Place {
   void write(const Ints& values) {
     if (gpu_)
       gpu_->write(values);
-    else
+    else if (!values.empty())
       std::memcpy(host_.data(), values.data(), values.size() * sizeof(int));
   }
   [[nodiscard]] Ints read(std::size_t count) const {
     if (gpu_) return gpu_->read<int>(count);
     Ints values(count);
-    std::memcpy(values.data(), host_.data(), count * sizeof(int));
+    if (count > 0) std::memcpy(values.data(), host_.data(), count * sizeof(int));
     return values;
   }
 

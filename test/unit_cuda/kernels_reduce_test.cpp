@@ -1,4 +1,5 @@
 // Reductions by kernels give bit for bit what the host's give, for every operation and type that have one.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <complex>
@@ -102,7 +103,7 @@ class ReduceKernels : public KernelTest {
       std::vector<std::byte> next(at(i), at(i) + how.count * type.extent());
       ASSERT_TRUE(op.reduce(sum.data(), next.data(), sum.data(), how.count, type));
     }
-    std::memcpy(at(target), sum.data(), sum.size());
+    std::ranges::copy(sum, at(target));
     ASSERT_TRUE(memory(target).read(used) == host[target])
         << op.name() << " of " << how.count << " " << type.name() << " from " << how.sources
         << " sources, in place " << how.in_place << ", result at " << how.shifts[target];

@@ -198,6 +198,8 @@ with suite.case("jacobi3d says what --gpu and --halo want of each other, and whe
     suite.expect(result, status=1, err="jacobi3d: (--gpu: |the GPU cannot)")
 
 with suite.case("the benchmark of GPU memory checks contents and reports every way"):
+    if os.environ.get("DEV_SANITIZER"):
+        raise Skip("benchmarks are not built for sanitizers")
     points = ["host.8B", "pingpong.8B", "pingpong-vmm.4KiB", "window.4KiB", "window-both.4KiB", "first.4KiB", "vector.1KiB",
               "pinned-device.4KiB", "pageable-device.4KiB", "allreduce.4KiB", "bcast.4KiB", "allgather.4KiB", "alltoall.4KiB"]  # fmt: skip
     environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail"}
