@@ -11,6 +11,7 @@
 #include "gpus.hpp"
 #include "kernels/image.hpp"
 #include "machine_facts.hpp"
+#include "memory/gdr_driver.hpp"
 
 namespace isthmus::tool {
 namespace {
@@ -54,6 +55,18 @@ void add_gpu_kernels(Section& section) {
                                 "are copied a block at a "
                                 "time, and reductions are computed by the host. ./dev setup installs an nvcc"
                               : fmt::format("for {}: datatypes with gaps, and reductions", targets));
+}
+
+void add_gdrcopy(Section& section) {
+  const auto driver = GdrDriver::open();
+  int major = 0;
+  int minor = 0;
+  if (driver) (*driver)->functions().version(&major, &minor);
+  section.add("gdrcopy", "GDRCopy", driver ? Json(fmt::format("{}.{}", major, minor)) : Json(),
+              driver
+                  ? fmt::format("{}.{}: the processor loads and stores short messages in GPU memory itself",
+                                major, minor)
+                  : driver.error().text());
 }
 
 /// Memory that virtual machines of one host share: an ivshmem-plain device.
@@ -142,6 +155,7 @@ Section device_facts() {
   Section section{.key = "devices", .title = "Devices", .facts = {}};
   add_gpus(section);
   add_gpu_kernels(section);
+  add_gdrcopy(section);
   add_shared_memory_devices(section);
   add_infiniband(section);
   add_interfaces(section);
