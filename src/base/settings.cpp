@@ -95,6 +95,9 @@ constexpr std::array<std::string_view, 4> transport_names{"auto", "rc", "ud", "t
 /// In the order of `GpuPathSetting`.
 constexpr std::array<std::string_view, 4> gpu_paths{"auto", "push", "pull", "staged"};
 
+/// In the order of `GpuCourierSetting`.
+constexpr std::array<std::string_view, 3> gpu_couriers{"auto", "off", "on"};
+
 /// Of the compiler wrappers, `mpicc` and `mpicxx`; users may have set them for good.
 constexpr std::array<std::string_view, 2> wrapper_variables{"ISTHMUS_CC", "ISTHMUS_CXX"};
 
@@ -172,6 +175,16 @@ constexpr auto table = std::to_array<Setting>({
        return true;
      },
      [](const Settings& s) { return std::string(gpu_paths[static_cast<std::size_t>(s.gpu_path)]); }},
+    {"ISTHMUS_GPU_COURIER", "auto, off or on",
+     "Whether short messages between GPUs of one host are copied by a kernel that waits for them, and leaves "
+     "after 100 us without any: auto does so where a rank's sends are latency-bound, on always.",
+     [](Settings& s, std::string_view text) {
+       const auto* const found = std::ranges::find(gpu_couriers, text);
+       if (found == gpu_couriers.end()) return false;
+       s.gpu_courier = static_cast<GpuCourierSetting>(found - gpu_couriers.begin());
+       return true;
+     },
+     [](const Settings& s) { return std::string(gpu_couriers[static_cast<std::size_t>(s.gpu_courier)]); }},
     {"ISTHMUS_MEMORY_ALLOC_KINDS", "kinds of memory with commas between, as in system,mpi,cuda:device",
      "The kinds of memory that the program will use (MPI 5.0, section 11.4.3), as mpiexec "
      "--memory-alloc-kinds.",

@@ -32,6 +32,13 @@ enum class GpuPathSetting : std::uint8_t {
   staged,     ///< through memory of the host
 };
 
+/// Whether short messages between GPUs of one host are copied by a kernel that waits for them.
+enum class GpuCourierSetting : std::uint8_t {
+  automatic,  ///< towards ranks whose sends are latency-bound
+  off,
+  on,  ///< always, as far as it works
+};
+
 /// Which transports may carry messages between hosts.
 enum class TransportSetting : std::uint8_t {
   automatic,  ///< the fastest that the two hosts have in common
@@ -77,6 +84,8 @@ struct Settings {
   CmaSetting cma = CmaSetting::automatic;
   /// ISTHMUS_GPU_PATH
   GpuPathSetting gpu_path = GpuPathSetting::automatic;
+  /// ISTHMUS_GPU_COURIER
+  GpuCourierSetting gpu_courier = GpuCourierSetting::automatic;
   /// ISTHMUS_MEMORY_ALLOC_KINDS: the kinds of memory that the program will use, as in the info key
   /// mpi_memory_alloc_kinds (MPI 5.0, section 11.4.3); `mpiexec --memory-alloc-kinds` sets it. For the whole
   /// job.
@@ -123,7 +132,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 19;
+  static constexpr std::size_t count = 20;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 

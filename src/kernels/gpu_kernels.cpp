@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/copy_body.hpp"
+#include "kernels/courier_body.hpp"
 #include "kernels/move_body.hpp"
 #include "kernels/reduce_body.hpp"
 #include "kernels/reduce_choice.hpp"
@@ -72,7 +73,8 @@ class GpuKernels::Loaded {
     return found->second;
   }
 
-  Result<> launch(GpuStream where, const char* name, std::uint64_t blocks, void* arguments) {
+  Result<> launch(GpuStream where, const char* name, std::uint64_t blocks, void* arguments,
+                  unsigned threads = block_threads) {
     OnDevice& device = on(where.device);
     if (!device.trouble.empty()) return fail(ErrorClass::unsupported_operation, device.trouble);
     const cuda::Functions& functions = contexts_.functions();
@@ -86,8 +88,7 @@ class GpuKernels::Loaded {
     if (!function) status = find(name, function);
     const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, device.most_blocks));
     if (status == Status::success)
-      status =
-          functions.launch(function, grid, 1, 1, block_threads, 1, 1, 0, where.stream, &arguments, nullptr);
+      status = functions.launch(function, grid, 1, 1, threads, 1, 1, 0, where.stream, &arguments, nullptr);
     if (status == Status::success) return {};
     return cuda::fail(functions, status,
                       std::string("run ") + name + " on GPU " + std::to_string(where.device));
@@ -198,6 +199,11 @@ Result<> GpuKernels::copy(GpuStream where, std::span<const CopyPiece> pieces) {
   }
   if (work.count == 0) return {};
   return load().launch(where, "isthmus_copy", work.chunks, &work);
+}
+
+Result<> GpuKernels::send_out(GpuStream where, const kernel::CourierArguments& work) {
+  kernel::CourierArguments arguments = work;
+  return load().launch(where, "isthmus_courier", 1, &arguments, kernel::courier_lanes);
 }
 
 // --- layouts

@@ -15,6 +15,10 @@
 
 namespace isthmus {
 
+namespace kernel {
+struct CourierArguments;
+}
+
 /// Where a kernel runs. The stream belongs to the device's primary context.
 struct GpuStream {
   cuda::Device device = cuda::no_device;
@@ -61,6 +65,9 @@ class GpuKernels {
 
   /// Up to `most_pieces` copies by one kernel.
   Result<> copy(GpuStream where, std::span<const CopyPiece> pieces);
+
+  /// Sends a courier out (`Courier`).
+  Result<> send_out(GpuStream where, const kernel::CourierArguments& work);
 
   /// Whether `move` can go through that side: all layouts but those that nest loops deeply around irregular
   /// blocks, or have very many of these.

@@ -1,5 +1,6 @@
 // The GPU's side: every kernel calls the function of its name's body for the thread that it is.
 #include "kernels/copy_body.hpp"
+#include "kernels/courier_warp.hpp"
 #include "kernels/move_body.hpp"
 #include "kernels/reduce_body.hpp"
 #include "kernels/reduce_list.hpp"
@@ -25,6 +26,15 @@ ISTHMUS_REDUCE_KERNELS(ISTHMUS_KERNEL_)
 
 __global__ void __launch_bounds__(256) isthmus_copy(const __grid_constant__ CopyArguments work) {
   copy(work, this_thread());
+}
+
+__global__ void __launch_bounds__(courier_lanes)
+    isthmus_courier(const __grid_constant__ CourierArguments work) {
+  const Warp warp{threadIdx.x};
+  if (warp.begin(work))
+    serve(work, warp);
+  else
+    warp.tell(&work.board->left, work.number);
 }
 
 #define ISTHMUS_KERNEL_(type, bytes)                                                                        \

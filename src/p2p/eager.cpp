@@ -59,7 +59,7 @@ Target target_of(const Request& send) {
 
 Request* Engine::start_gpu_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
   if (GpuMessages* gpu = this->gpu())
-    if (const auto sent = gpu->try_send(target, payload, mode)) return *sent;
+    if (const auto sent = gpu->try_send(target, payload, mode, start)) return *sent;
   return start_host_send(target, payload, mode, start);
 }
 
@@ -439,7 +439,7 @@ void Engine::accept(UnexpectedMessage* message, Request& receive) {
                        .bytes = message->bytes,
                        .offset = from.memory.offset,
                        .number = 0,
-                       .reserved = 0},
+                       .latency_bound = message->offer.by_gpu},
                       from);
       break;
     }

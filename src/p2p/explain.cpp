@@ -105,6 +105,7 @@ std::string Engine::explain() {
     traffic += fmt::format(
         "    collectives with data in GPU memory: {} between GPUs, {} by way of the hosts' memory\n",
         gpu_->collectives.between_gpus, gpu_->collectives.by_host);
+  if (gpu_) traffic += gpu_->explain_short();
   return text + traffic;
 }
 

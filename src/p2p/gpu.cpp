@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 #include "p2p/engine.hpp"
+#include "p2p/gpu_couriers.hpp"
 
 namespace isthmus {
 namespace {
@@ -33,7 +34,8 @@ GpuMessages::GpuMessages(Engine& engine, CudaDriver& driver, const cuda::Functio
       classifier_(driver),
       exporter_(functions, self_),
       mappings_(contexts_, gpus_, self_, {}),
-      layouts_(contexts_, classifier_, engine.settings_.warn) {}
+      layouts_(contexts_, classifier_, engine.settings_.warn),
+      couriers_(std::make_unique<GpuCouriers>(contexts_, layouts_.kernels(), engine.settings_.gpu_courier)) {}
 
 GpuMessages::~GpuMessages() {
   while (!running_.empty())
@@ -104,11 +106,12 @@ Result<PendingCopy> GpuMessages::stage(const Buffer& near, Direction direction, 
 
 // --- sending
 
-std::optional<Request*> GpuMessages::try_send(const Target& target, const Payload& payload, SendMode mode) {
+std::optional<Request*> GpuMessages::try_send(const Target& target, const Payload& payload, SendMode mode,
+                                              Start start) {
   auto buffer = find(payload);
   if (buffer && !*buffer) [[likely]]
     return std::nullopt;
-  if (buffer) return start_send(target, payload, mode, **buffer);
+  if (buffer) return start_send(target, payload, mode, start, **buffer);
   Request* send = engine_.make_send(target, payload, mode);
   fail(*send, buffer.error());
   return send;
@@ -124,8 +127,10 @@ bool GpuMessages::try_prepare(Request& receive) {
   return true;
 }
 
-Request* GpuMessages::start_send(const Target& target, const Payload& payload, SendMode mode,
+Request* GpuMessages::start_send(const Target& target, const Payload& payload, SendMode mode, Start start,
                                  const Buffer& buffer) {
+  if (const auto sent = send_by_processor(target, payload, mode, start, buffer)) return *sent;
+  publish_gpu(buffer.device);
   Peer& peer = engine_.peer(target.peer);
   if (target.peer == engine_.rank() || !peer.is_local()) return send_by_host(target, payload, mode, buffer);
   GpuPart part{
@@ -140,6 +145,7 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
   send->peer = &peer;
   send->gpu = std::make_unique<GpuPart>(std::move(part));
   engine_.start_offer(peer, *send);
+  engine_.trace_send(peer, start);
   return send;
 }
 
@@ -177,6 +183,7 @@ Request* GpuMessages::send_by_host(const Target& target, const Payload& payload,
 // --- receiving
 
 void GpuMessages::prepare(Request& receive, const Buffer& buffer) {
+  publish_gpu(buffer.device);
   auto stand_in = std::make_unique_for_overwrite<std::byte[]>(receive.payload.bytes);
   const Payload packed = Payload::of(stand_in.get(), receive.payload.bytes);
   receive.gpu = std::make_unique<GpuPart>(GpuPart{.buffer = buffer,
@@ -198,8 +205,12 @@ bool GpuMessages::may_finish(Request& request) {
   const bool in_stand_in = request.kind == Request::Kind::receive && !part.landed && !request.cancelled &&
                            request.matched && request.status.bytes > 0;
   if (!in_stand_in) return true;
-  request.transfer = Request::Transfer::copy;
   const Payload arrived = Payload::of(request.payload.data, request.status.bytes);
+  if (land_by_processor(part, arrived)) {
+    part.landed = true;
+    return true;
+  }
+  request.transfer = Request::Transfer::copy;
   run(start_copy(part.buffer, arrived, part.payload, arrived.bytes), {.copy = PendingCopy(),
                                                                       .purpose = Purpose::land,
                                                                       .request = request.cookie(),
@@ -217,7 +228,7 @@ void GpuMessages::run(Result<PendingCopy> copy, Running running) {
 unsigned GpuMessages::poll() {
   unsigned happened = 0;
   for (std::size_t i = 0; i < running_.size();) {
-    const Result<bool> finished = running_[i].copy.is_done();
+    const Result<bool> finished = is_over(running_[i]);
     if (finished && !*finished) {
       ++i;
       continue;

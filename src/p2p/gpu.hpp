@@ -13,20 +13,24 @@
 #include "memory/classify.hpp"
 #include "memory/copy_engine.hpp"
 #include "memory/export.hpp"
+#include "memory/gdr_mappings.hpp"
 #include "memory/gpu.hpp"
 #include "memory/mapping_cache.hpp"
 #include "memory/pinned_range.hpp"
 #include "p2p/gpu_dependent.hpp"
+#include "p2p/gpu_errand.hpp"
 #include "p2p/gpu_exports.hpp"
 #include "p2p/gpu_layouts.hpp"
 #include "p2p/gpu_part.hpp"
 #include "p2p/message.hpp"
 #include "p2p/request.hpp"
+#include "route/workload.hpp"
 #include "wire/gpu.hpp"
 
 namespace isthmus {
 
 class Engine;
+class GpuCouriers;
 class Peer;
 
 /// Messages from and to GPU memory, for an engine, which makes one as soon as the program has initialised
@@ -51,7 +55,7 @@ class GpuMessages {
   Result<std::optional<Buffer>> find(const Payload& payload);
 
   /// As `Engine::start_send` where the payload is in GPU memory; nothing where it is not.
-  std::optional<Request*> try_send(const Target& target, const Payload& payload, SendMode mode);
+  std::optional<Request*> try_send(const Target& target, const Payload& payload, SendMode mode, Start start);
   /// Makes a receive whose payload may be in GPU memory ready to be posted; false if it has failed.
   bool try_prepare(Request& receive);
 
@@ -64,7 +68,7 @@ class GpuMessages {
                        std::uint64_t bytes);
   /// Begins to bring what a peer offers to where the matched `receive` wants it. False if it is to go through
   /// memory of the host, by choice; fails with the reason if it has to.
-  Result<bool> begin(Peer& peer, Request& receive, wire::Cookie sender, const wire::GpuExport& from);
+  Result<bool> begin(Peer& peer, Request& receive, const wire::GpuOffer& offer, const wire::GpuExport& from);
   /// Asks the sender to have its GPU write to where the matched `receive` wants it; false if that cannot be.
   bool ask_to_push(Peer& peer, Request& receive, wire::Cookie sender);
   /// The receiver of a send asks for that.
@@ -89,6 +93,8 @@ class GpuMessages {
   [[nodiscard]] bool is_busy() const noexcept { return !running_.empty(); }
   /// The kernels of this rank's GPUs.
   [[nodiscard]] GpuKernels& kernels() noexcept { return layouts_.kernels(); }
+  /// What short messages did besides, for `isthmus explain`: whole lines, or nothing.
+  [[nodiscard]] std::string explain_short() const;
   /// Copies between payloads of equal packed size, one or both in GPU memory; waits.
   Result<> copy(const Payload& from, const Payload& to);
   /// The same; false where neither is in GPU memory, with nothing done.
@@ -143,6 +149,7 @@ class GpuMessages {
     wire::Cookie request;
     wire::Cookie peers;  ///< `pull`: the send, `push`: the receive that waits to hear of it
     std::shared_ptr<const Mapping> mapping;
+    std::optional<GpuErrand> errand{};  ///< in place of the copy
   };
   /// An export on its way to a peer.
   struct Telling {
@@ -158,11 +165,16 @@ class GpuMessages {
   /// By the GPU that `near`, one side of the copy, lies on.
   Result<PendingCopy> start_copy(const Buffer& near, const Payload& from, const Payload& to,
                                  std::uint64_t bytes);
-  Request* start_send(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
+  Request* start_send(const Target& target, const Payload& payload, SendMode mode, Start start,
+                      const Buffer& buffer);
   void prepare(Request& receive, const Buffer& buffer);
   /// Puts a message without its gaps in place of that of a send.
   Result<> pack(GpuPart& part);
   Request* send_by_host(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
+  /// Messages that are short enough for the processor's own loads and stores (`GdrMappings`).
+  std::optional<Request*> send_by_processor(const Target& target, const Payload& payload, SendMode mode,
+                                            Start start, const Buffer& buffer);
+  bool land_by_processor(const GpuPart& part, const Payload& arrived);
 
   GpuExports& exports(const Peer& peer);
   Telling tell(Peer& peer, GpuPart& part);
@@ -177,6 +189,12 @@ class GpuMessages {
   Result<Reached> reach(Peer& peer, const wire::GpuExport& what, cuda::Device local);
   Result<std::shared_ptr<const Mapping>> map(Peer& peer, const wire::GpuExport& what, cuda::Device local);
   Result<bool> pull(Peer& peer, Request& receive, wire::Cookie sender, const wire::GpuExport& from);
+  // gpu_short.cpp
+  /// As `begin`, by a courier; false if none is to have it, with nothing done.
+  bool begin_by_courier(Peer& peer, Request& receive, wire::Cookie sender, const wire::GpuExport& from);
+  void publish_gpu(cuda::Device device) noexcept;
+  [[nodiscard]] bool is_alone_on(cuda::Device device) const noexcept;
+  Result<bool> is_over(Running& running);
   Result<> start_push(Peer& peer, Request& send, const wire::GpuTarget& target, const wire::GpuExport& to);
   void look_for_freed();
   void tell_freed();
@@ -195,6 +213,9 @@ class GpuMessages {
   Exporter exporter_;
   MappingCache mappings_;
   GpuLayouts layouts_;
+  GdrMappings gdr_;
+  std::unique_ptr<GpuCouriers> couriers_;
+  cuda::Device published_ = cuda::no_device;
   std::vector<Running> running_;
   std::unordered_map<PeerId, GpuExports> exports_;
   std::uint32_t polls_ = 0;

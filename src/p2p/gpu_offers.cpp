@@ -56,6 +56,7 @@ void Engine::receive_gpu_offer(Peer& peer, const wire::CellHeader& header, const
   UnexpectedMessage& message = keep_offer(peer, context, header.source, header.tag, offer.bytes,
                                           UnexpectedMessage::Content::gpu_offer);
   message.offer.sender = offer.sender;
+  message.offer.by_gpu = offer.latency_bound;
   message.large = std::make_unique_for_overwrite<std::byte[]>(sizeof from);
   std::memcpy(message.large.get(), &from, sizeof from);
 }
@@ -70,7 +71,7 @@ void Engine::begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, 
   GpuMessages* const gpu = this->gpu();
   bool lacks_memory = true;
   if (gpu) {
-    const Result<bool> begun = gpu->begin(peer, receive, offer.sender, from);
+    const Result<bool> begun = gpu->begin(peer, receive, offer, from);
     if (begun && *begun) return;
     if (!begun) note_gpu_reason(peer, begun.error(), true);
     lacks_memory = !begun && !gpu->cannot_reach(peer, from);

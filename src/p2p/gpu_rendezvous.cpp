@@ -10,6 +10,7 @@
 #include "base/unique_fd.hpp"
 #include "p2p/engine.hpp"
 #include "p2p/gpu.hpp"
+#include "p2p/gpu_couriers.hpp"
 
 namespace isthmus {
 namespace {
@@ -88,7 +89,7 @@ bool GpuMessages::emit(Peer& peer, Request& send, const Target& target) {
                              .bytes = send.payload.bytes,
                              .offset = send.gpu->buffer.offset(),
                              .number = telling.number,
-                             .reserved = 0};
+                             .latency_bound = peer.workload.workload() == Workload::latency ? 1U : 0U};
   return publish(peer,
                  {.context = target.context,
                   .source = target.source,
@@ -154,6 +155,7 @@ void GpuMessages::look_for_freed() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_for_freed_ < freed_interval) return;
   looked_for_freed_ = now;
+  gdr_.close_freed();
   tell_freed();
 }
 
@@ -175,9 +177,13 @@ bool GpuMessages::prefers_push(const GpuPart& part, const wire::GpuExport& from)
   return from.memory.exporter == 0 || gpus_.find(from.memory.device) != part.buffer.device;
 }
 
-Result<bool> GpuMessages::begin(Peer& peer, Request& receive, wire::Cookie sender,
+Result<bool> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOffer& offer,
                                 const wire::GpuExport& from) {
+  const wire::Cookie sender = offer.sender;
   if (engine_.settings_.gpu_path == GpuPathSetting::staged && !engine_.job_.in_process) return false;
+  if (couriers_->wants(receive.limit, offer.latency_bound != 0) &&
+      begin_by_courier(peer, receive, sender, from))
+    return true;
   if (receive.gpu && !engine_.job_.in_process && prefers_push(*receive.gpu, from)) {
     receive.gpu->source = from;
     if (ask_to_push(peer, receive, sender)) return true;
@@ -214,7 +220,8 @@ Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender
   if (!copy) return std::unexpected(std::move(copy).error());
   receive.transfer = Request::Transfer::copy;
   peer.traffic.add_received(Protocol::gpu_pull, receive.limit);
-  running_.push_back({std::move(*copy), Purpose::pull, receive.cookie(), sender, std::move(source->mapping)});
+  running_.push_back(
+      {std::move(*copy), Purpose::pull, receive.cookie(), sender, std::move(source->mapping), {}});
   return true;
 }
 
@@ -251,7 +258,7 @@ Result<> GpuMessages::start_push(Peer& peer, Request& send, const wire::GpuTarge
   send.transfer = Request::Transfer::copy;
   peer.traffic.add_sent(Protocol::gpu_push, target.bytes);
   running_.push_back(
-      {std::move(*copy), Purpose::push, send.cookie(), target.receiver, std::move(reached->mapping)});
+      {std::move(*copy), Purpose::push, send.cookie(), target.receiver, std::move(reached->mapping), {}});
   return {};
 }
 

@@ -45,6 +45,8 @@ std::string_view name_of(Protocol protocol) noexcept {
       return "GPU memory, copied by the sender's GPU";
     case Protocol::gpu_pull:
       return "GPU memory, copied by the receiver's GPU";
+    case Protocol::gpu_courier:
+      return "GPU memory, by a courier";
     case Protocol::gpu_staged:
       return "GPU memory, by way of the host's";
   }

@@ -34,9 +34,10 @@ enum class Protocol : std::uint8_t {
   network_rendezvous,  ///< to another host, bytes fetched by the receiver
   gpu_push,            ///< to GPU memory, by the sender's copy engine
   gpu_pull,            ///< from GPU memory, by the receiver's copy engine
+  gpu_courier,         ///< from GPU memory, by a kernel that waits for messages on the receiver's GPU
   gpu_staged,          ///< from or to GPU memory, chunk by chunk through memory of the host that both share
 };
-inline constexpr std::size_t protocol_count = 11;
+inline constexpr std::size_t protocol_count = 12;
 [[nodiscard]] std::string_view name_of(Protocol protocol) noexcept;
 
 /// One range of message sizes: up to and including `up_to` bytes.

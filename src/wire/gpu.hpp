@@ -18,9 +18,9 @@ inline constexpr std::uint32_t told_exports = 32;
 struct GpuOffer {
   Cookie sender;
   std::uint64_t bytes;
-  std::uint64_t offset;  ///< of the buffer in the allocation
-  std::uint32_t number;  ///< of the export
-  std::uint32_t reserved;
+  std::uint64_t offset;         ///< of the buffer in the allocation
+  std::uint32_t number;         ///< of the export
+  std::uint32_t latency_bound;  ///< 1: the writer's sends to the reader are, so that a courier is worth it
 };
 /// Of `CellKind::gpu_target`: where the receiver wants it.
 struct GpuTarget {

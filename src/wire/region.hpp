@@ -117,7 +117,8 @@ struct PlaceRecord {
 };
 
 struct alignas(cache_line) RankBlock {
-  std::atomic<std::uint32_t> connections;                   ///< rings announced to this rank; grows
+  std::atomic<std::uint32_t> connections;  ///< rings announced to this rank; grows
+  std::atomic<std::uint64_t> gpu;  ///< whose memory the rank has named last, by a hash of its UUID; 0: none
   alignas(cache_line) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on this futex word
   alignas(cache_line) PlaceRecord place;
 };

@@ -8,6 +8,7 @@
 #include "datatype/array_types.hpp"
 #include "datatype/construct.hpp"
 #include "datatype/cursor.hpp"
+#include "kernels/courier.hpp"
 #include "kernels_fixture.hpp"
 #include "memory/gpu.hpp"
 
@@ -113,6 +114,36 @@ TEST_F(KernelCost, OfCopies) {
   };
   both("on the GPU", also_here_.data(), here_.data());
   if (there_) both("from the peer", also_here_.data(), there_->data());
+}
+
+TEST_F(KernelCost, OfACourier) {
+  const auto made = Courier::make(contexts, kernels, 0, {});
+  ASSERT_TRUE(made) << made.error().text();
+  Courier& courier = **made;
+  const auto both = [&](const std::string& what, std::byte* to, const std::byte* from) {
+    for (std::size_t bytes = 8; bytes <= Courier::most_bytes; bytes *= 2) {
+      std::vector<double> times;
+      for (int i = -50; i < 501; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        const auto number = courier.take(to, from, bytes);
+        ASSERT_TRUE(number) << number.error().text();
+        Result<Courier::Fate> fate = Courier::Fate::waiting;
+        while (fate && *fate == Courier::Fate::waiting)
+          fate = courier.look(*number);
+        ASSERT_TRUE(fate && *fate == Courier::Fate::delivered);
+        if (i >= 0)
+          times.push_back(
+              std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+      }
+      std::ranges::sort(times);
+      const auto count = static_cast<double>(bytes);
+      print("courier " + what + ", " + std::to_string(bytes) + " B", times[times.size() / 2], count);
+      print("copy engine " + what + ", " + std::to_string(bytes) + " B",
+            time([&](cuda::Stream stream) { return bring(stream, to, from, bytes); }), count);
+    }
+  };
+  if (there_) both("from the peer", also_here_.data(), there_->data());
+  both("on the GPU", also_here_.data(), here_.data());
 }
 
 TEST_F(KernelCost, OfReductions) {

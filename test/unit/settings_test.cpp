@@ -41,6 +41,7 @@ TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_EQ(read("ISTHMUS_SPIN_MICROSECONDS=0").spin_microseconds, 0U);
   EXPECT_EQ(read("ISTHMUS_CMA=off").cma, CmaSetting::off);
   EXPECT_EQ(read("ISTHMUS_GPU_PATH=pull").gpu_path, GpuPathSetting::pull);
+  EXPECT_EQ(read("ISTHMUS_GPU_COURIER=off").gpu_courier, GpuCourierSetting::off);
   EXPECT_EQ(read("ISTHMUS_MEMORY_ALLOC_KINDS=cuda:device,mpi").memory_alloc_kinds, "cuda:device,mpi");
   EXPECT_EQ(read("ISTHMUS_RING_CELLS=64").ring_cells, 64U);
   EXPECT_EQ(read("ISTHMUS_RING_BYTES=0").ring_bytes, 0U);
@@ -71,6 +72,7 @@ TEST(Settings, RefuseNonsenseByNameValueAndWhatIsAllowed) {
                                "ISTHMUS_SPIN_MICROSECONDS=1.5",
                                "ISTHMUS_CMA=on",
                                "ISTHMUS_GPU_PATH=ipc",
+                               "ISTHMUS_GPU_COURIER=always",
                                "ISTHMUS_MEMORY_ALLOC_KINDS=cuda device",
                                "ISTHMUS_RING_CELLS=100",
                                "ISTHMUS_RING_CELLS=8",

@@ -1,10 +1,15 @@
 // The library's kernels on the emulated driver: the same functions that a GPU runs, for one thread after the
 // other.
 #include "kernels/copy_body.hpp"
+#include "kernels/courier_body.hpp"
 #include "kernels/move_body.hpp"
 #include "kernels/reduce_body.hpp"
 #include "kernels/reduce_list.hpp"
 
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
 #include <initializer_list>
 
 #include "emulated_cuda.h"
@@ -54,6 +59,52 @@ int run_move(const EmulatedLaunch* launch) {
   return run<MoveArguments, move<Unit, many>>(*launch, work);
 }
 
+/// A thread that does what the lanes of a courier's warp do. It yields between looks, because there may be
+/// more couriers than cores.
+struct Lone {
+  [[nodiscard]] static std::uint64_t ask(const std::uint64_t& word) {
+    return std::atomic_ref(const_cast<std::uint64_t&>(word)).load(std::memory_order_seq_cst);
+  }
+  [[nodiscard]] static bool begin(const CourierArguments& work) {
+    std::atomic_ref(work.board->begun).store(work.number, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return ask(work.board->recalled) < work.number;
+  }
+  [[nodiscard]] static Parcel look(const Parcel* slot) {
+    ::sched_yield();
+    return {ask(slot->from), ask(slot->to)};
+  }
+  [[nodiscard]] static Parcel agree(const Parcel& seen) { return seen; }
+  [[nodiscard]] static std::uint64_t now() {
+    return static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+  }
+  [[nodiscard]] static Byte* see(std::uint64_t address) {
+    return static_cast<Byte*>(emulated_cuda_view(address));
+  }
+  template <class T>
+  [[nodiscard]] T load(const Byte* from) const {
+    return *reinterpret_cast<const T*>(from);
+  }
+  template <class Work>
+  void each_lane(const Work& work) const {
+    for (std::uint32_t lane = 0; lane < courier_lanes; ++lane)
+      work(lane);
+  }
+  static void tell(std::uint64_t* word, std::uint64_t value) {
+    std::atomic_ref(*word).store(value, std::memory_order_release);
+  }
+};
+
+int run_courier(const EmulatedLaunch* launch) {
+  auto work = *static_cast<const CourierArguments*>(launch->parameters[0]);
+  if (launch->block[0] != courier_lanes || launch->grid[0] != 1 || !see(work.board)) return illegal_address;
+  if (Lone::begin(work)) return serve(work, Lone{}) ? 0 : illegal_address;
+  Lone::tell(&work.board->left, work.number);
+  return 0;
+}
+
+constexpr size_t courier_bytes[] = {sizeof(CourierArguments), 0};
 constexpr size_t reduce_bytes[] = {sizeof(ReduceArguments), 0};
 constexpr size_t copy_bytes[] = {sizeof(CopyArguments), 0};
 constexpr size_t move_bytes[] = {sizeof(MoveArguments), 0};
@@ -72,4 +123,5 @@ using namespace isthmus::kernel;
 extern "C" __attribute__((visibility("default"))) const EmulatedTwin emulated_twins[] = {
     ISTHMUS_REDUCE_KERNELS(ISTHMUS_TWIN_)
         ISTHMUS_MOVE_KERNELS(ISTHMUS_MOVE_TWINS_){"isthmus_copy", run_copy, copy_bytes},
+    {"isthmus_courier", run_courier, courier_bytes},
     {nullptr, nullptr, nullptr}};

@@ -21,6 +21,7 @@ def run(program, ranks, before=(), options=(), arguments=(), **settings):
         "LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}",
         "EMULATED_CUDA_LEAKS": "fail",
         "EMULATED_CUDA_TWINS": str(EMULATED / "libemulated_kernels.so"),
+        "EMULATED_GDR": "absent",
         **settings,
     }
     name, *more = [program] if isinstance(program, str) else program
@@ -67,6 +68,88 @@ with suite.case("messages between all kinds of memory, in pid namespaces in whic
         raise Skip("unshare is refused here")
     result = run("gpu_p2p", 2, alone, EMULATED_CUDA_FOLDER=str(suite.tmp))
     suite.expect(result, err=r"both processes have the process id 1 in their pid namespaces")
+
+def by_courier(mode, **settings):
+    """How many messages of gpu_short couriers have delivered, and how often one was sent out, of both ranks together."""
+    result = run(["gpu_short", mode], 2, ISTHMUS_EXPLAIN="1", ISTHMUS_GPU_COURIER="on", **settings)
+    suite.expect(result)
+    counted = re.findall(r"GPU \d: (\d+) messages by courier, sent out (\d+) times, recalled (\d+) times", result.err)
+    # This program has one message under way at a time, so that a recall gives one back.
+    return sum(int(taken) - int(recalled) for taken, _, recalled in counted), sum(int(times) for _, times, _ in counted), result
+
+
+NO_KERNELS = "a library without kernels has no couriers"
+
+with suite.case("short messages by couriers, from and to any place"):
+    if not HAS_KERNELS:
+        raise Skip(NO_KERNELS)
+    messages, times, result = by_courier("steady")
+    assert messages > 0 < times and "by a courier" in result.err, result
+
+with suite.case("couriers leave while the program does something else, and are sent out again"):
+    if not HAS_KERNELS:
+        raise Skip(NO_KERNELS)
+    messages, times, result = by_courier("pauses")
+    assert messages > 0 and times > 2, f"{messages} messages, sent out {times} times\n{result}"
+
+with suite.case("a program that synchronises its device never waits for a courier for ever"):
+    once()
+    by_courier("sync")
+
+with suite.case("short messages from and to memory that is freed and allocated anew"):
+    by_courier("frees")
+
+with suite.case("short messages while streams are captured"):
+    once()
+    by_courier("captures")
+
+with suite.case("two ranks on one GPU have no courier"):
+    messages, _, result = by_courier("steady", EMULATED_CUDA_DEVICES="1")
+    assert messages == 0, result
+
+with suite.case("GPUs without NVLink between them have no courier"):
+    once()
+    messages, _, result = by_courier("steady", EMULATED_CUDA_LINKS="pcie")
+    assert messages == 0, result
+
+with suite.case("short messages where no courier finds room on its GPU: the copy engine does it"):
+    once()
+    messages, _, result = by_courier("steady", EMULATED_CUDA_DELAY_US="1000")
+    assert messages == 0 or re.search(r"recalled [1-9]", result.err), result
+
+with suite.case("short messages without kernels: as others"):
+    messages, _, result = by_courier("steady", EMULATED_CUDA_TWINS="")
+    assert messages == 0, result
+
+with suite.case("ISTHMUS_GPU_COURIER=off: none"):
+    once()
+    result = run(["gpu_short", "steady"], 2, ISTHMUS_EXPLAIN="1", ISTHMUS_GPU_COURIER="off")
+    suite.expect(result)
+    assert "courier" not in result.err.replace("ISTHMUS_GPU_COURIER", ""), result
+
+with suite.case("a rank is killed while couriers are out: the job ends"):
+    result = run(["gpu_short", "killed"], 2, ISTHMUS_GPU_COURIER="on")
+    suite.expect(result, status=137, err="rank 1")
+
+with suite.case("a rank that ends without MPI_Finalize while a courier is out"):
+    result = run(["gpu_short", "leaves"], 2, ISTHMUS_GPU_COURIER="on")
+    assert not result.timed_out, result
+
+with suite.case("short messages by the processor, where GDRCopy is"):
+    result = run(["gpu_short", "steady"], 2, ISTHMUS_EXPLAIN="1", EMULATED_GDR="")
+    suite.expect(result, err=r"by GDRCopy: [1-9]\d* messages loaded from GPU memory, [1-9]\d* stored there")
+
+with suite.case("short messages by the processor, from and to memory that is freed and allocated anew"):
+    result = run(["gpu_short", "frees"], 2, ISTHMUS_EXPLAIN="1", EMULATED_GDR="")
+    suite.expect(result, err=r"by GDRCopy: [1-9]\d* messages loaded")
+
+with suite.case("messages between all kinds of memory, where GDRCopy is"):
+    quiet(run("gpu_p2p", 2, EMULATED_GDR=""))
+
+with suite.case("explain says why there is no GDRCopy"):
+    once()
+    result = run(["gpu_short", "steady"], 2, ISTHMUS_EXPLAIN="1")
+    suite.expect(result, err="no GDRCopy: GDRCopy's kernel module gdrdrv is not loaded")
 
 with suite.case("MPI_Alloc_mem and the kinds of memory"):
     kinds = ("--memory-alloc-kinds", "cuda:device:host,rocm,system")
@@ -200,7 +283,7 @@ with suite.case("jacobi3d says what --gpu and --halo want of each other, and whe
 with suite.case("the benchmark of GPU memory checks contents and reports every way"):
     if os.environ.get("DEV_SANITIZER"):
         raise Skip("benchmarks are not built for sanitizers")
-    points = ["host.8B", "pingpong.8B", "pingpong-vmm.4KiB", "window.4KiB", "window-both.4KiB", "first.4KiB", "vector.1KiB",
+    points = ["host.8B", "pingpong.8B", "latency.8B", "synchronised.8B", "pingpong-vmm.4KiB", "window.4KiB", "window-both.4KiB", "first.4KiB", "vector.1KiB",
               "pinned-device.4KiB", "pageable-device.4KiB", "allreduce.4KiB", "bcast.4KiB", "allgather.4KiB", "alltoall.4KiB"]  # fmt: skip
     environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail"}
     program = BUILT / "bench/bench_gpu"

@@ -1,0 +1,171 @@
+#include "kernels/courier.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "memory/cuda_error.hpp"
+
+namespace isthmus {
+
+using cuda::Status;
+
+namespace {
+
+/// How often the driver is asked whether the GPU is well while a copy does not come.
+constexpr std::chrono::milliseconds between_questions{1};
+/// Looks at what has not come, for one at the clock, which takes 25 ns.
+constexpr std::uint32_t looks_per_clock = 64;
+
+std::uint64_t read(std::uint64_t& word) noexcept {
+  return std::atomic_ref(word).load(std::memory_order_acquire);
+}
+
+std::uint64_t address_of(const std::byte* pointer) noexcept {
+  return reinterpret_cast<std::uint64_t>(pointer);
+}
+
+/// So that a courier comes before what the program has waiting. The driver takes the highest that there is.
+constexpr int highest_priority = -1000;
+
+}  // namespace
+
+Result<std::unique_ptr<Courier>> Courier::make(cuda::PrimaryContexts& contexts, GpuKernels& kernels,
+                                               cuda::Device device, Patience patience) {
+  if (const std::string& trouble = kernels.trouble(device); !trouble.empty())
+    return fail(ErrorClass::unsupported_operation, trouble);
+  auto context = contexts.of(device);
+  if (!context) return std::unexpected(std::move(context).error());
+  const cuda::Functions& functions = contexts.functions();
+  const cuda::ContextScope scope(functions, *context);
+  GpuStream where{.device = device};
+  Status status =
+      functions.stream_create_with_priority(&where.stream, cuda::stream_non_blocking, highest_priority);
+  if (status != Status::success) return cuda::fail(functions, status, "make a stream");
+  void* memory = nullptr;
+  status = functions.host_allocate(&memory, sizeof(kernel::CourierBoard), cuda::host_portable);
+  if (status != Status::success) {
+    functions.stream_destroy(where.stream);
+    return cuda::fail(functions, status, "pin memory for a courier");
+  }
+  auto* const board = new (memory) kernel::CourierBoard{};
+  return std::unique_ptr<Courier>(new Courier(contexts, kernels, where, *board, patience));
+}
+
+Courier::~Courier() {
+  const auto context = contexts_.of(where_.device);
+  if (!context) return;
+  const cuda::Functions& functions = contexts_.functions();
+  const cuda::ContextScope scope(functions, *context);
+  if (is_out()) {
+    std::atomic_ref(board_.recalled).store(number_, std::memory_order_release);
+    write(++posted_, 0, 0, 0);
+  }
+  functions.stream_synchronize(where_.stream);
+  functions.stream_destroy(where_.stream);
+  functions.host_free(&board_);
+}
+
+std::uint64_t Courier::delivered() const noexcept {
+  return read(board_.delivered);
+}
+
+std::uint64_t Courier::settled() const noexcept {
+  return std::max(delivered(), returned_);
+}
+
+/// What has not been delivered never will be.
+void Courier::give_back() noexcept {
+  first_returned_ = settled() + 1;
+  returned_ = posted_;
+  unheard_ = returned_ + 1 - first_returned_;
+}
+
+bool Courier::is_out() const noexcept {
+  return number_ != 0 && !is_recalled_ && read(board_.left) != number_;
+}
+
+bool Courier::can_take(const std::byte* to, const std::byte* from, std::size_t bytes) const noexcept {
+  constexpr std::uint64_t beyond = ~((std::uint64_t{1} << kernel::parcel_address_bits) - 1);
+  return unheard_ == 0 && bytes > 0 && bytes <= most_bytes &&
+         ((address_of(to) | address_of(from)) & beyond) == 0 &&
+         posted_ - settled() < kernel::courier_slots - 1;  // one slot is for what tells it to leave
+}
+
+void Courier::write(std::uint64_t number, std::uint64_t from, std::uint64_t to,
+                    std::uint32_t bytes) noexcept {
+  const kernel::Parcel parcel = kernel::make_parcel(number, from, to, bytes);
+  kernel::Parcel& slot = board_.parcels[number % kernel::courier_slots];
+  std::atomic_ref(slot.from).store(parcel.from, std::memory_order_release);
+  std::atomic_ref(slot.to).store(parcel.to, std::memory_order_release);
+}
+
+Result<std::uint64_t> Courier::take(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const bool was_out = is_out();
+  write(++posted_, address_of(from), address_of(to), static_cast<std::uint32_t>(bytes));
+  if (!was_out)
+    if (Result<> sent = send_out(); !sent) {
+      give_back();
+      --unheard_;  // of this one the caller hears now
+      return std::unexpected(std::move(sent).error());
+    }
+  ++counts_.parcels;
+  return posted_;
+}
+
+Result<> Courier::send_out() {
+  const kernel::CourierArguments work{.board = &board_,
+                                      .number = number_ + 1,
+                                      .next = settled() + 1,
+                                      .patience = static_cast<std::uint64_t>(patience_.idle.count())};
+  ISTHMUS_TRY(kernels_.send_out(where_, work));
+  ++number_;
+  is_recalled_ = has_begun_ = false;
+  sent_out_ = asked_ = Clock::now();
+  ++counts_.sent_out;
+  return {};
+}
+
+Result<Courier::Fate> Courier::look_after(std::uint64_t number) {
+  if (number <= returned_) {
+    if (number < first_returned_) return Fate::delivered;
+    --unheard_;
+    return Fate::returned;
+  }
+  if (read(board_.left) == number_) {
+    // What it has delivered it has told before.
+    if (delivered() >= number) return Fate::delivered;
+    ++counts_.left;
+    ISTHMUS_TRY(send_out());
+    return Fate::waiting;
+  }
+  if (!has_begun_) {
+    has_begun_ = read(board_.begun) == number_;
+    if (!has_begun_ && Clock::now() - sent_out_ > patience_.begin) recall();
+    return Fate::waiting;
+  }
+  if (++looks_ % looks_per_clock != 0) return Fate::waiting;
+  const auto now = Clock::now();
+  if (now - asked_ < between_questions) return Fate::waiting;
+  asked_ = now;
+  const cuda::Functions& functions = contexts_.functions();
+  const cuda::RelaxedCapture relaxed(functions);
+  const Status status = functions.stream_query(where_.stream);
+  if (status == Status::success || status == Status::not_ready) return Fate::waiting;
+  return cuda::fail(functions, status, "finish a courier's copy");
+}
+
+/// Either it sees that it is recalled when it begins, or it is seen here that it has begun.
+void Courier::recall() noexcept {
+  std::atomic_ref(board_.recalled).store(number_, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  has_begun_ = true;
+  if (read(board_.begun) == number_) return;
+  is_recalled_ = true;
+  give_back();
+  ++counts_.recalled;
+}
+
+}  // namespace isthmus

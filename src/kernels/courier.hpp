@@ -1,0 +1,93 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/error.hpp"
+#include "kernels/courier_body.hpp"
+#include "kernels/gpu_kernels.hpp"
+#include "memory/cuda_context.hpp"
+
+namespace isthmus {
+
+/// Copies of a few bytes by a warp that stays on the GPU and looks for them in pinned memory: what the host
+/// has to do for one is to write 16 bytes, and to see a word change. A courier goes out with its first copy,
+/// and leaves when none has come for a while, because whoever synchronises the device waits for it. It has a
+/// stream of its own, of the highest priority. One thread at a time.
+class Courier {
+ public:
+  struct Patience {
+    std::chrono::nanoseconds idle{100'000};   ///< without a copy: then it leaves
+    std::chrono::nanoseconds begin{100'000};  ///< for the GPU to find room for it: then it is recalled
+  };
+  enum class Fate : std::uint8_t {
+    waiting,
+    delivered,
+    returned,  ///< not copied, and never will be: the GPU has no room for a courier
+  };
+  struct Counts {
+    std::uint64_t parcels = 0;   ///< given to it
+    std::uint64_t sent_out = 0;  ///< how often a courier has been
+    std::uint64_t left = 0;      ///< how often one has left for want of work
+    std::uint64_t recalled = 0;
+  };
+  static constexpr std::size_t most_bytes = kernel::most_parcel_bytes;
+
+  /// Fails where there are no kernels. Both must outlive it.
+  static Result<std::unique_ptr<Courier>> make(cuda::PrimaryContexts& contexts, GpuKernels& kernels,
+                                               cuda::Device device, Patience patience);
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+  /// Waits until it has left.
+  ~Courier();
+
+  /// Whether it can take one more.
+  [[nodiscard]] bool can_take(const std::byte* to, const std::byte* from, std::size_t bytes) const noexcept;
+  /// Gives it a copy that it can take, between memories that the GPU's kernels reach; sends it out if it is
+  /// not. The copy's number.
+  Result<std::uint64_t> take(std::byte* to, const std::byte* from, std::size_t bytes);
+  /// Of a copy that it has taken, until it is no longer waiting. Fails if the GPU has.
+  Result<Fate> look(std::uint64_t number) {
+    if (number > returned_ && delivered() >= number) [[likely]]
+      return Fate::delivered;
+    return look_after(number);
+  }
+  /// Whether one has been sent out that has not left.
+  [[nodiscard]] bool is_out() const noexcept;
+  [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Courier(cuda::PrimaryContexts& contexts, GpuKernels& kernels, GpuStream where, kernel::CourierBoard& board,
+          Patience patience)
+      : contexts_(contexts), kernels_(kernels), where_(where), board_(board), patience_(patience) {}
+
+  [[nodiscard]] std::uint64_t delivered() const noexcept;
+  /// The last of which nothing is to be expected any more.
+  [[nodiscard]] std::uint64_t settled() const noexcept;
+  void write(std::uint64_t number, std::uint64_t from, std::uint64_t to, std::uint32_t bytes) noexcept;
+  Result<> send_out();
+  Result<Fate> look_after(std::uint64_t number);
+  void recall() noexcept;
+  void give_back() noexcept;
+
+  cuda::PrimaryContexts& contexts_;
+  GpuKernels& kernels_;
+  const GpuStream where_;
+  kernel::CourierBoard& board_;
+  const Patience patience_;
+  std::uint64_t posted_ = 0;                         ///< parcels written
+  std::uint64_t first_returned_ = 0, returned_ = 0;  ///< those that were given back last
+  std::uint64_t unheard_ = 0;                        ///< of them, those that nobody has looked at since
+  std::uint64_t number_ = 0;                         ///< of the courier sent out last
+  bool is_recalled_ = false;                         ///< that one will not begin
+  bool has_begun_ = false;                           ///< it has, or has been recalled
+  Clock::time_point sent_out_{}, asked_{};
+  std::uint32_t looks_ = 0;
+  Counts counts_;
+};
+
+}  // namespace isthmus

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/threads.hpp"
+
+namespace isthmus::kernel {
+
+/// Copies that a courier can be given before it has done the first of them.
+inline constexpr std::uint64_t courier_slots = 16;
+inline constexpr std::uint32_t courier_lanes = 32;
+/// No bytes: the courier is to leave.
+inline constexpr std::uint32_t most_parcel_bytes = 65535;
+
+/// One copy. Each word has 48 bits of an address, 8 bits of the parcel's number and 8 bits of its size, so
+/// that a parcel of which only one word has come is told from a whole one.
+struct alignas(16) Parcel {
+  std::uint64_t from;
+  std::uint64_t to;
+};
+
+constexpr std::uint64_t parcel_address_bits = 48;
+
+/// Differs between the parcels that follow one another in a slot, and from what a fresh board has.
+ISTHMUS_ANYWHERE std::uint64_t parcel_mark(std::uint64_t number) {
+  return (number / courier_slots + 1) & 0xff;
+}
+
+ISTHMUS_ANYWHERE Parcel make_parcel(std::uint64_t number, std::uint64_t from, std::uint64_t to,
+                                    std::uint32_t bytes) {
+  const std::uint64_t mark = parcel_mark(number) << parcel_address_bits;
+  return {from | mark | std::uint64_t{bytes & 0xff} << 56, to | mark | std::uint64_t{bytes >> 8} << 56};
+}
+
+ISTHMUS_ANYWHERE bool is_parcel(const Parcel& seen, std::uint64_t number) {
+  const std::uint64_t mark = parcel_mark(number);
+  return (seen.from >> parcel_address_bits & 0xff) == mark && (seen.to >> parcel_address_bits & 0xff) == mark;
+}
+
+ISTHMUS_ANYWHERE std::uint64_t parcel_address(std::uint64_t word) {
+  return word & ((std::uint64_t{1} << parcel_address_bits) - 1);
+}
+
+ISTHMUS_ANYWHERE std::uint32_t parcel_bytes(const Parcel& parcel) {
+  return static_cast<std::uint32_t>(parcel.from >> 56 | (parcel.to >> 56) << 8);
+}
+
+/// What host and courier tell each other, in pinned memory. Parcels and couriers are numbered from 1. A
+/// courier that has written `left` touches nothing any more; one that finds `recalled` at its number when it
+/// begins leaves at once.
+struct CourierBoard {
+  Parcel parcels[courier_slots];        ///< number n in slot n % courier_slots; by the host
+  alignas(64) std::uint64_t recalled;   ///< couriers up to this number must not begin; by the host
+  alignas(64) std::uint64_t delivered;  ///< parcels up to this number have arrived; by the courier
+  std::uint64_t begun;                  ///< number of the last courier that has
+  std::uint64_t left;                   ///< number of the last courier that has
+};
+
+struct CourierArguments {
+  CourierBoard* board;
+  std::uint64_t number;    ///< of this courier
+  std::uint64_t next;      ///< its first parcel
+  std::uint64_t patience;  ///< nanoseconds without a parcel after which it leaves
+};
+
+/// By one of the lanes. `bytes` is at most `most_parcel_bytes`.
+template <class Unit, class Machine>
+ISTHMUS_ANYWHERE void carry_units(const Machine& machine, Byte* to, const Byte* from, std::uint32_t bytes,
+                                  std::uint32_t lane) {
+  const auto ahead = static_cast<std::uint32_t>(
+      (sizeof(Unit) - reinterpret_cast<std::uintptr_t>(to) % sizeof(Unit)) % sizeof(Unit));
+  const std::uint32_t head = ahead < bytes ? ahead : bytes;
+  const auto units = static_cast<std::uint32_t>((bytes - head) / sizeof(Unit));
+  const auto behind = static_cast<std::uint32_t>(head + units * sizeof(Unit));
+  // Fewer bytes before and behind the units than there are lanes. They are asked for first, so that they come
+  // together with the units.
+  const std::uint32_t edges = head + (bytes - behind);
+  const std::uint32_t at = lane < head ? lane : lane - head + behind;
+  Byte edge = 0;
+  if (lane < edges) edge = machine.template load<Byte>(from + at);
+  constexpr std::uint32_t together = 8;
+  for (std::uint32_t first = lane; first < units; first += courier_lanes * together) {
+    Unit loaded[together];
+    ISTHMUS_UNROLL
+    for (std::uint32_t i = 0; i < together; ++i)
+      if (const std::uint32_t unit = first + courier_lanes * i; unit < units)
+        loaded[i] = machine.template load<Unit>(from + head + unit * sizeof(Unit));
+    ISTHMUS_UNROLL
+    for (std::uint32_t i = 0; i < together; ++i)
+      if (const std::uint32_t unit = first + courier_lanes * i; unit < units)
+        store(to + head + unit * sizeof(Unit), loaded[i]);
+  }
+  if (lane < edges) to[at] = edge;
+}
+
+template <class Machine>
+ISTHMUS_ANYWHERE void carry(const Machine& machine, Byte* to, const Byte* from, std::uint32_t bytes,
+                            std::uint32_t lane) {
+  const std::uint64_t apart = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from);
+  if (apart % 16 == 0) return carry_units<Vector>(machine, to, from, bytes, lane);
+  if (apart % 4 == 0) return carry_units<std::uint32_t>(machine, to, from, bytes, lane);
+  carry_units<Byte>(machine, to, from, bytes, lane);
+}
+
+/// A courier's life. `Machine` is a warp of the GPU, or a thread of the host that stands for one: it can
+/// `look` at a slot and `agree` on what its lanes have seen there, `load` past caches (the memory changes
+/// while the kernel runs), `see` an address that it was told, and `tell` a word after all stores before.
+/// False if it was told an address that is none.
+template <class Machine>
+ISTHMUS_ANYWHERE bool serve(const CourierArguments& work, const Machine& machine) {
+  CourierBoard& board = *work.board;
+  std::uint64_t last = machine.now();
+  for (std::uint64_t number = work.next;;) {
+    const Parcel seen = machine.look(&board.parcels[number % courier_slots]);
+    const std::uint64_t now = machine.now();  // while the look is under way
+    const Parcel parcel = machine.agree(seen);
+    if (!is_parcel(parcel, number)) {
+      if (now - last < work.patience) continue;
+      break;
+    }
+    const std::uint32_t bytes = parcel_bytes(parcel);
+    if (bytes == 0) break;
+    Byte* const to = machine.see(parcel_address(parcel.to));
+    const Byte* const from = machine.see(parcel_address(parcel.from));
+    if (!to || !from) return false;
+    machine.each_lane([&](std::uint32_t lane) { carry(machine, to, from, bytes, lane); });
+    machine.tell(&board.delivered, number++);
+    last = machine.now();
+  }
+  machine.tell(&board.left, work.number);
+  return true;
+}
+
+}  // namespace isthmus::kernel
