@@ -42,6 +42,12 @@
   X(stream_create, cuStreamCreate, (Stream * stream, unsigned flags))                                       \
   X(stream_destroy, cuStreamDestroy_v2, (Stream stream))                                                    \
   X(stream_synchronize, cuStreamSynchronize, (Stream stream))                                               \
+  X(module_load, cuModuleLoadData, (Module * module, const void* image))                                    \
+  X(module_unload, cuModuleUnload, (Module module))                                                         \
+  X(module_function, cuModuleGetFunction, (Function * function, Module module, const char* name))           \
+  X(launch, cuLaunchKernel,                                                                                 \
+    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                \
+     unsigned block_y, unsigned block_z, unsigned shared, Stream stream, void** parameters, void** extra))  \
   X(event_create, cuEventCreate, (Event * event, unsigned flags))                                           \
   X(event_destroy, cuEventDestroy_v2, (Event event))                                                        \
   X(event_record, cuEventRecord, (Event event, Stream stream))                                              \
@@ -54,6 +60,8 @@ using Physical = std::uint64_t;
 using Context = struct CUctx_st*;
 using Stream = struct CUstream_st*;
 using Event = struct CUevent_st*;
+using Module = struct CUmod_st*;
+using Function = struct CUfunc_st*;
 
 inline constexpr int success = 0;
 inline constexpr int not_ready = 600;

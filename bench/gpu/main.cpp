@@ -49,6 +49,8 @@ constexpr std::string_view host_name = "host";
 constexpr Family families[] = {
     {"pingpong", 2, pingpong_of<Kind::device>},
     {"pingpong-vmm", 2, pingpong_of<Kind::virtual_memory>},
+    {"latency", 2, latency_bound},
+    {"synchronised", 2, synchronised},
     {"window", 2, window_of<false>},
     {"window-both", 2, window_of<true>},
     {"first", 2, first_message},

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "gpu/courier.hpp"
 #include "gpu/points.hpp"
 
 namespace isthmus::bench {
@@ -97,6 +98,68 @@ void pingpong(const Setting& with, std::string_view point, std::size_t bytes, Ki
     with.rounds.demand(point, way.name, mute || to.read<std::uint8_t>(bytes) == pattern(bytes, peer));
   }
   with.rounds.measure(point, one_way(bytes), ways);
+}
+
+void latency_bound(const Setting& with, std::string_view point, std::size_t bytes) {
+  const int rank = with.rounds.rank();
+  const Memory from(with.cuda, Kind::device, bytes);
+  const Memory to(with.cuda, Kind::device, bytes);
+  from.write(pattern(bytes, rank));
+  std::vector<Way> ways{
+      {"mpi", [&] { there_and_back(rank, from.data(), to.data(), as_count(bytes), MPI_BYTE); }}};
+  const PeerMemory there(with.cuda, to, 1 - rank);
+  BareCourier bare(with.cuda);
+  if (there && bare && bytes == sizeof(std::uint64_t))
+    ways.push_back({"raw", [&] {
+                      for (int way = 0; way < 2 && rank == 0; ++way)
+                        bare.deliver(there.address());
+                    }});
+  constexpr double many = 10;
+  const Rounds rounds = with.rounds.longer(many);
+  rounds.measure(point, one_way(bytes), ways);
+  to.write(Bytes(bytes));
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < 1000; ++i)
+    ways.front().once();
+  rounds.demand(point, "mpi", to.read<std::uint8_t>(bytes) == pattern(bytes, 1 - rank));
+}
+
+void synchronised(const Setting& with, std::string_view point, std::size_t bytes) {
+  const int rank = with.rounds.rank();
+  const int peer = 1 - rank;
+  const Memory from(with.cuda, Kind::device, bytes);
+  const Memory to(with.cuda, Kind::device, bytes);
+  from.write(pattern(bytes, rank));
+  const auto send = [&] {
+    with.cuda.demand(with.cuda->synchronize(), "cuCtxSynchronize");
+    MPI_Send(from.data(), as_count(bytes), MPI_BYTE, peer, 0, MPI_COMM_WORLD);
+  };
+  const auto receive = [&] {
+    MPI_Recv(to.data(), as_count(bytes), MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  };
+  std::vector<Way> ways{{"mpi", [&] {
+                           if (rank == 0) send();
+                           receive();
+                           if (rank != 0) send();
+                         }}};
+  const PeerMemory there(with.cuda, to, peer);
+  if (there)
+    ways.push_back({"raw", [&] {
+                      for (int way = 0; way < 2 && rank == 0; ++way) {
+                        with.cuda.demand(with.cuda->synchronize(), "cuCtxSynchronize");
+                        with.cuda.demand(
+                            with.cuda->copy_async(there.address(), from.address(), bytes, with.cuda.stream()),
+                            "cuMemcpyAsync");
+                        with.cuda.poll();
+                      }
+                    }});
+  constexpr double many = 10;
+  const Rounds rounds = with.rounds.longer(many);
+  rounds.measure(point, one_way(bytes), ways);
+  to.write(Bytes(bytes));
+  MPI_Barrier(MPI_COMM_WORLD);
+  ways.front().once();
+  rounds.demand(point, "mpi", to.read<std::uint8_t>(bytes) == pattern(bytes, peer));
 }
 
 void window(const Setting& with, std::string_view point, std::size_t bytes, bool both) {

@@ -18,6 +18,10 @@ struct Setting {
 
 // Between two ranks.
 void pingpong(const Setting& with, std::string_view point, std::size_t bytes, Kind mine);
+// The same for long enough that the library finds it latency-bound; raw: a bare courier.
+void latency_bound(const Setting& with, std::string_view point, std::size_t bytes);
+// A ping-pong of a program that synchronises its device before each message; raw: a bare copy and that.
+void synchronised(const Setting& with, std::string_view point, std::size_t bytes);
 // 64 messages under way, one way or both.
 void window(const Setting& with, std::string_view point, std::size_t bytes, bool both);
 // To and from memory that the other rank has never seen.

@@ -33,6 +33,8 @@ class Rounds {
   // Collective: ends the job if the contents are wrong on any rank, and says where.
   void demand(std::string_view point, std::string_view way, bool right) const;
   void fail(std::string_view point, std::string_view way, std::string_view why) const;
+  // The same with more time for each way.
+  Rounds longer(double times) const { return {times * seconds_, rounds_}; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 

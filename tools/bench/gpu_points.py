@@ -50,6 +50,7 @@ _UNSHARE = ("unshare", "-U", "-r", "-m", "-p", "-i", "-u", "-n", "-f", "--mount-
 PLACES = {
     "apart": (*_UNSHARE, "sh", "-c", 'for i in $(seq $((2 + 3 * ISTHMUS_RANK))); do sh -c : & wait; done; "$@"', "sh"),
     "equal pids": (*_UNSHARE,),
+    "courier off": ("env", "ISTHMUS_GPU_COURIER=off"),
 }
 
 SMALL = ("8B", "4KiB", "64KiB", "1MiB")
@@ -69,6 +70,17 @@ def _messages() -> list[Point]:
         Point("first.4MiB", "first message of a buffer, 4 MiB", section, bounds=(Bound("raw", 1.1),)),
         Point("vector.1MiB", "1 MiB in 8-byte blocks (raw: without gaps)", section, unit="GB/s", bounds=(Bound("raw", 0.5),)),
     ]
+    return points
+
+
+def _couriers() -> list[Point]:
+    section = "latency-bound, device to device, one way (raw: a bare courier)"
+    points = [Point("latency.8B", "8 B", section, bounds=(Bound("raw", 1.21),))]
+    points += [Point(f"latency.{size}", size, section) for size in ("1KiB", "4KiB", "16KiB")]
+    points.append(Point("synchronised.8B", "8 B, the device synchronised before each (raw: the same around copies)", section))
+    off = "courier off"
+    points += [Point(f"latency.{size}", f"{size}, without courier", section, place=off) for size in ("8B", "1KiB", "4KiB", "16KiB")]
+    points.append(Point("synchronised.8B", "8 B, the device synchronised before each, without courier", section, place=off))
     return points
 
 
@@ -101,4 +113,4 @@ def _collectives(ranks: int) -> list[Point]:
     return points
 
 
-POINTS: tuple[Point, ...] = tuple(_messages() + _host() + _places() + _collectives(2) + _collectives(4))
+POINTS: tuple[Point, ...] = tuple(_messages() + _couriers() + _host() + _places() + _collectives(2) + _collectives(4))
