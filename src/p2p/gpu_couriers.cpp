@@ -15,6 +15,8 @@ constexpr std::int64_t gain = 4'000;
 /// What messages that came quickly, but without courier, count for: so that one is tried again.
 constexpr std::int64_t hope = 100;
 constexpr std::int64_t most_credit = 10 * cost;
+/// How long a GPU may take to find room for a courier that the user insists on.
+constexpr std::chrono::milliseconds insisted{10};
 
 }  // namespace
 
@@ -51,7 +53,9 @@ std::optional<GpuErrand> GpuCouriers::take(cuda::Device device, std::byte* to, c
                                            std::uint64_t bytes) {
   Post& post = posts_.find(device)->second;
   if (!post.courier) {
-    auto made = Courier::make(contexts_, kernels_, device, {});
+    Courier::Patience patience;
+    if (setting_ == GpuCourierSetting::on) patience.begin = insisted;
+    auto made = Courier::make(contexts_, kernels_, device, patience);
     if (!made) {
       post.trouble = made.error().text();
       return std::nullopt;

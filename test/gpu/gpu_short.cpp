@@ -1,6 +1,7 @@
 // Short messages in GPU memory between 2 ranks, one at a time. Prints nothing when all is right. The argument
 // says how the program goes on:
 //   steady    one message after the other, of many lengths and places
+//   few       the same, and soon over
 //   pauses    now and then the ranks do something else for longer than a courier stays
 //   sync      each rank synchronises its device before each message
 //   frees     buffers are freed and allocated anew all the time
@@ -22,7 +23,8 @@ using namespace isthmus::testing_gpu;
 
 namespace {
 
-constexpr int messages = 400;
+constexpr int many = 400;
+constexpr int few = 24;
 constexpr std::size_t room = 20'000;
 constexpr unsigned char canary = 0xAB;
 
@@ -127,6 +129,7 @@ int main(int argc, char** argv) {
   const std::string_view mode = argc > 1 ? argv[1] : "steady";
   {
     const Gpu gpu(rank);
+    const int messages = mode == "few" ? few : many;
     {
       Player player(gpu, mode);
       for (int message = 0; message < messages; message += 2) {
