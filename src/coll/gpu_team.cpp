@@ -80,6 +80,13 @@ bool GpuTeam::locate(const GpuCall& call, std::array<Buffer, 2>& buffers) {
     if (!found || !*found || payload.type || !(*found)->is_whole()) return false;
     if ((*found)->is_host_readable()) return false;
     buffers[i] = **found;
+    if (!gpu_->contexts().reaches(buffers[i])) {
+      gpu_->note(team_.peer(team_.rank()),
+                 Error(ErrorClass::other,
+                       "a buffer lies in a CUDA context of the program's own (cuCtxCreate), "
+                       "and collectives run in the device's primary context"));
+      return false;
+    }
     if (device != cuda::no_device && device != buffers[i].device) return false;
     device = buffers[i].device;
   }

@@ -80,6 +80,7 @@ Result<bool> GpuMessages::try_reduce(const Op& op, const Datatype& type, const v
     auto right = find(Payload::of(inout, count, type));
     if (!right) return std::unexpected(std::move(right).error());
     if (!*right || (*right)->device != (*left)->device) return false;
+    if (!contexts_.reaches(**left) || !contexts_.reaches(**right)) return false;
     return layouts_.reduce(engine_on((*left)->device), op, type, in, inout, count);
   }
   if (!left) return std::unexpected(std::move(left).error());
