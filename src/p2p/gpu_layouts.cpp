@@ -95,11 +95,11 @@ Result<PendingCopy> GpuLayouts::start(CopyEngine& engine, const Payload& from, c
   if (!source) return std::unexpected(std::move(source).error());
   auto target = reach_of(to, engine.device());
   if (!target) return std::unexpected(std::move(target).error());
-  // What was opened was opened for the GPU of the other side.
+  // What was opened was opened for this GPU: that of the other side, or where that is the host's, its own.
   const bool from_kernels =
-      *source == Reach::kernels || (*source == Reach::opened && *target == Reach::kernels);
+      *source == Reach::kernels || (*source == Reach::opened && *target != Reach::engines);
   const bool to_kernels =
-      *target == Reach::kernels || (*target == Reach::opened && *source == Reach::kernels);
+      *target == Reach::kernels || (*target == Reach::opened && *source != Reach::engines);
   std::optional<Result<PendingCopy>> copy;
   if (from_kernels && to_kernels)
     copy = by_kernel(engine, from, to, bytes);

@@ -16,7 +16,7 @@ using namespace isthmus::testing_gpu;
 namespace {
 
 constexpr int rounds = 12;
-constexpr std::size_t bytes = std::size_t{8} << 20U;
+constexpr std::size_t bytes = std::size_t{2} << 20U;
 
 /// What of peers' memory this process has open, where the driver is the emulated one, else -1.
 int open_of_peers() {
