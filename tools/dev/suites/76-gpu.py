@@ -172,9 +172,9 @@ for ranks in (1, 2, 5):
         quiet(run("gpu_coll", ranks))
 
 with suite.case("collectives at 3 go between GPUs, reductions too"):
-    # Of the 18 calls of check_all, those with a count for each rank, those in place that move, and scans have stand-ins.
+    # What has gaps, an operation of its own, or lies in memory of the host has stand-ins.
     between, by_host, _ = collectives(3)
-    assert between > (by_host / 2 if HAS_KERNELS else 0), f"{between} between GPUs, {by_host} by way of the host"
+    assert between > (10 * by_host if HAS_KERNELS else by_host), f"{between} between GPUs, {by_host} by way of the host"
 
 with suite.case("collectives of megabytes, handed on from GPU to GPU"):
     for ranks in (2, 4):
@@ -206,12 +206,13 @@ with suite.case("collectives where GPUs do not reach each other: all ranks use s
 
 with suite.case("collectives where nothing can be exported"):
     between, by_host, result = collectives(2, "moving", EMULATED_CUDA_REFUSE="ipc")
-    assert between == 0 < by_host and "go by way of the host's memory" in result.err, result
+    # A gatherv or scatterv to whose root nobody else gives anything needs no export.
+    assert between < by_host / 20 and "go by way of the host's memory" in result.err, result
 
 with suite.case("collectives where the kernel refuses process_vm_*"):
     once()
     between, by_host, result = collectives(2, ISTHMUS_CMA="off")
-    assert 0 < between < by_host, f"only cudaMalloc memory needs no descriptor\n{result}"
+    assert 0 < between < 2 * by_host, f"only cudaMalloc memory needs no descriptor\n{result}"
 
 with suite.case("collectives, sleeping"):
     once()
@@ -252,7 +253,8 @@ with suite.case("the benchmark of GPU memory checks contents and reports every w
     if os.environ.get("DEV_SANITIZER"):
         raise Skip("benchmarks are not built for sanitizers")
     points = ["host.8B", "pingpong.8B", "pingpong-vmm.4KiB", "window.4KiB", "window-both.4KiB", "first.4KiB", "vector.1KiB",
-              "pinned-device.4KiB", "pageable-device.4KiB", "allreduce.4KiB", "bcast.4KiB", "allgather.4KiB", "alltoall.4KiB"]  # fmt: skip
+              "pinned-device.4KiB", "pageable-device.4KiB", "allreduce.4KiB", "bcast.4KiB", "allgather.4KiB", "allgatherv.4KiB", "alltoall.4KiB",
+              "alltoall-in-place.4KiB", "alltoallv.4KiB", "scan.4KiB"]  # fmt: skip
     environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail"}
     program = BUILT / "bench/bench_gpu"
     result = suite.run([PREFIX / "bin/mpiexec", "-n", 2, program, "--no-nccl", "--seconds", "0.001", "--rounds", 1, *points],
