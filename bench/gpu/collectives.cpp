@@ -111,9 +111,9 @@ struct Exchange {
   [[nodiscard]] int count() const { return as_count(each); }
   // Where each block begins, and its length.
   [[nodiscard]] std::vector<int> places() const {
-    std::vector<int> made;
+    std::vector<int> made(ranks());
     for (std::size_t i = 0; i < ranks(); ++i)
-      made.push_back(as_count(i * each));
+      made[i] = as_count(i * each);
     return made;
   }
   [[nodiscard]] std::vector<int> counts() const { return std::vector<int>(ranks(), count()); }

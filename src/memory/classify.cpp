@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "memory/allocation_id.hpp"
+#include "memory/cuda_context.hpp"
 #include "memory/cuda_error.hpp"
 
 namespace isthmus {
@@ -55,6 +56,8 @@ struct Classifier::Answer {
 
 Classifier::Known Classifier::inspect(const cuda::Functions& functions, cuda::Address address,
                                       const Answer& answer) const {
+  // To ask for a handle of the memory would disturb a capture (H200).
+  const cuda::RelaxedCapture relaxed(functions);
   Known known{
       .buffer = answer.buffer, .block = answer.block, .allocation = answer.buffer, .device = answer.device};
   int is_legacy = 0;
@@ -109,8 +112,8 @@ Result<Buffer> Classifier::ask(const cuda::Functions& functions, const void* add
   Known& slot = known_[answer.buffer % known_.size()];
   const bool is_known = answer.buffer != 0 && slot.buffer == answer.buffer && slot.block == answer.block &&
                         where - slot.base < slot.room;
-  const Known known = is_known ? slot : inspect(functions, where, answer);
-  if (!is_known) slot = known;
+  if (!is_known) slot = inspect(functions, where, answer);
+  const Known& known = slot;
   Buffer buffer{.data = const_cast<std::byte*>(static_cast<const std::byte*>(address)),
                 .bytes = bytes,
                 .kind = known.kind,

@@ -191,7 +191,8 @@ void check_reset(const Gpu& gpu) {
 }
 
 /// As many programs end.
-void check_reset_at_the_end(const Gpu& gpu) {
+void check_reset_at_the_end() {
+  const Gpu gpu(rank);  // the resets have ended what was retained before
   {
     Memory send(gpu, MemoryKind::device, all * sizeof(int));
     Memory receive(gpu, MemoryKind::device, all * sizeof(int));
@@ -267,7 +268,7 @@ int main(int argc, char** argv) {
     if (which == "context") check_context(gpu);
     if (which == "reset") {
       check_reset(gpu);
-      check_reset_at_the_end(gpu);
+      check_reset_at_the_end();
     }
     MPI_Finalize();
   }

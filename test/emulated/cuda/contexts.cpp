@@ -112,6 +112,7 @@ Status cuDevicePrimaryCtxReset_v2(Device device) {
   if (const auto& primary = cuda.primary[static_cast<std::size_t>(device)]) {
     empty_context(cuda, primary.get());
     end_streams_and_events(cuda, primary.get());
+    primary->alive = false;
   }
   return Status::success;
 }

@@ -85,6 +85,7 @@ for path in ("auto", "staged"):
     with suite.case(f"freed GPU memory, addresses without memory, too long messages: errors, and no end, {path}"):
         result = run("gpu_misuse", 2, ISTHMUS_GPU_PATH=path)
         suite.expect(result, err="there is no memory at 0x[0-9a-f]+, neither of this process nor of a GPU")
+        suite.expect(result, err="the program has freed GPU memory that a message is still to be copied from or to")
 
 with suite.case("messages and collectives while streams of the program are in capture"):
     quiet(run(["gpu_program", "capture"], 2))
