@@ -63,11 +63,7 @@ void rest() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int rank = -1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  {
-    const Gpu gpu(rank);
+  return run_on_gpu(argc, argv, [&](const Gpu& gpu, int rank) {
     for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pool}) {
       exchange(gpu, kind, rank);
       rest();
@@ -82,7 +78,5 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "rank %d: %zu MiB free\n", rank, free >> 20U);
       }
     }
-    MPI_Finalize();
-  }
-  return 0;
+  });
 }

@@ -153,7 +153,9 @@ int main(int argc, char** argv) {
       if (wants("beyond")) check_beyond(gpu, kind);
       check_good(gpu, kind);
       for (const bool is_open : {false, true}) {
-        if (wants("on the way")) check_freed_on_the_way(gpu, kind, is_open);
+        // A GPU that reads a peer's pool memory after it was freed loses its context (H200,
+        // CUDA_ERROR_CONTAINED).
+        if (wants("on the way") && kind != MemoryKind::pool) check_freed_on_the_way(gpu, kind, is_open);
         check_good(gpu, kind);
       }
     }
