@@ -162,6 +162,9 @@ class GpuMessages {
               const ProcessIdentity& self);
 
   CopyEngine& engine_on(cuda::Device device);
+  /// What the program has freed meanwhile is no memory of a GPU any more: the driver would take it for the
+  /// host's and fault, and a kernel would lose the context. 0.1 us.
+  [[nodiscard]] Result<> check_still_there(const Buffer& near) const;
   /// By the GPU that `near`, one side of the copy, lies on.
   Result<PendingCopy> start_copy(const Buffer& near, const Payload& from, const Payload& to,
                                  std::uint64_t bytes);

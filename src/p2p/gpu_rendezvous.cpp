@@ -283,7 +283,7 @@ Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::
   UniqueFd descriptor;
   if (what.memory.has_descriptor()) {
     if (what.descriptor < 0)
-      return isthmus::fail(ErrorClass::other,
+      return isthmus::fail(ErrorClass::pending,
                            "its descriptor has been offered before, and the memory is not open any more");
     if (!peer.probed) engine_.probe_reach(peer);
     if (!peer.pull)

@@ -60,10 +60,12 @@ bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie se
   const bool fits = part.is_one_copy() && part.buffer.kind != MemoryKind::managed &&
                     from.memory.exporter != 0 && theirs &&
                     gpus_.link(part.buffer.device, *theirs) == PeerLink::nvlink;
-  if (!fits || !couriers_->is_worth_it(part.buffer.device)) return false;
+  if (!fits || !contexts_.reaches(part.buffer) || !couriers_->is_worth_it(part.buffer.device)) return false;
   if (couriers_->should_look_around(part.buffer.device) && !is_alone_on(part.buffer.device)) return false;
+  // Whoever tries the next way says why this one fails.
+  if (!check_still_there(part.buffer)) return false;
   auto source = reach(peer, from, part.buffer.device);
-  if (!source) return false;  // who tries the next way says why
+  if (!source) return false;
   const auto errand = couriers_->take(part.buffer.device, part.payload.data, source->address, receive.limit);
   if (!errand) return false;
   receive.transfer = Request::Transfer::copy;
@@ -101,7 +103,9 @@ std::optional<Request*> GpuMessages::send_by_processor(const Target& target, con
 }
 
 bool GpuMessages::land_by_processor(const GpuPart& part, const Payload& arrived) {
-  if (part.payload.type || arrived.bytes > most_stored) return false;
+  const bool is_missing = !gdr_.is_there() && !gdr_.trouble().empty();
+  if (is_missing || part.payload.type || arrived.bytes > most_stored || !check_still_there(part.buffer))
+    return false;
   Buffer landing = part.buffer;
   landing.bytes = arrived.bytes;
   return gdr_.store(landing, arrived.data);

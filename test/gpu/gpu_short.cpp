@@ -5,6 +5,7 @@
 //   pauses    now and then the ranks do something else for longer than a courier stays
 //   sync      each rank synchronises its device before each message
 //   frees     buffers are freed and allocated anew all the time
+//   gone      the buffer of a receive is freed before its message comes; prints a warning
 //   captures  each message goes while a stream of the program is captured
 //   killed    rank 1 is killed in the middle
 //   leaves    both ranks end without MPI_Finalize
@@ -121,6 +122,27 @@ class Player {
   std::unique_ptr<Memory> out_, in_;
 };
 
+/// An error at the receiver, and all goes on.
+void check_gone(const Gpu& gpu) {
+  constexpr int bytes = 4096;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (rank == 0) {
+    const Memory out(gpu, MemoryKind::device, bytes);
+    CHECK_MPI(MPI_Recv(nullptr, 0, MPI_BYTE, 1, many, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MPI_Send(out.data(), bytes, MPI_BYTE, 1, many, MPI_COMM_WORLD);
+    return;
+  }
+  MPI_Request request;
+  {
+    const Memory in(gpu, MemoryKind::device, bytes);
+    CHECK_MPI(MPI_Irecv(in.data(), bytes, MPI_BYTE, 0, many, MPI_COMM_WORLD, &request));
+  }
+  CHECK_MPI(MPI_Send(nullptr, 0, MPI_BYTE, 0, many, MPI_COMM_WORLD));
+  int error_class = MPI_SUCCESS;
+  MPI_Error_class(MPI_Wait(&request, MPI_STATUS_IGNORE), &error_class);
+  CHECK(error_class != MPI_SUCCESS);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -129,11 +151,12 @@ int main(int argc, char** argv) {
   const std::string_view mode = argc > 1 ? argv[1] : "steady";
   {
     const Gpu gpu(rank);
-    const int messages = mode == "few" ? few : many;
+    const int messages = mode == "few" || mode == "gone" ? few : many;
     {
       Player player(gpu, mode);
       for (int message = 0; message < messages; message += 2) {
         player.play(message);
+        if (mode == "gone" && message % 10 == 0) check_gone(gpu);
         if (mode == "killed" && rank == 1 && message == messages / 2) ::kill(::getpid(), SIGKILL);
       }
       if (mode == "leaves") ::_exit(0);
