@@ -73,9 +73,7 @@ void Engine::begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, 
   if (gpu) {
     const Result<bool> begun = gpu->begin(peer, receive, offer, from);
     if (begun && *begun) return;
-    // What the next message comes with is no reason.
-    if (!begun && begun.error().error_class() != ErrorClass::pending)
-      note_gpu_reason(peer, begun.error(), true);
+    if (!begun) note_gpu_reason(peer, begun.error(), true);
     lacks_memory = !begun && !gpu->cannot_reach(peer, from);
   } else {
     note_gpu_reason(peer, Error(ErrorClass::other, "this process does not use CUDA"), false);
@@ -131,7 +129,8 @@ Staging& Engine::staging() {
 }
 
 void Engine::note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const {
-  if (!peer.gpu_reason.empty()) return;
+  // What the next message comes with is no reason.
+  if (!peer.gpu_reason.empty() || why.error_class() == ErrorClass::pending) return;
   peer.gpu_reason = why.text();
   if (is_setback && settings_.warn)
     warn("rank " + std::to_string(rank_) + ": messages in GPU memory from or to rank " +

@@ -1,6 +1,8 @@
 // Buffers that are not what MPI was told: freed memory of a GPU, addresses without memory, messages that go
 // on beyond their allocation, host memory where GPU memory was promised. Errors with a class, and the library
 // goes on. At 2 ranks; prints warnings. The argument chooses one of them.
+#include <sys/mman.h>
+
 #include <memory>
 #include <numeric>
 #include <string_view>
@@ -159,9 +161,9 @@ int main(int argc, char** argv) {
         check_good(gpu, kind);
       }
     }
-    constexpr std::uintptr_t nowhere = 0x600000000000;
-    if (wants("nowhere"))
-      check_no_memory(reinterpret_cast<void*>(nowhere));  // NOLINT(performance-no-int-to-ptr)
+    void* const nowhere = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (wants("nowhere")) check_no_memory(nowhere);
+    ::munmap(nowhere, bytes);
     check_good(gpu, MemoryKind::device);
     MPI_Finalize();
   }
