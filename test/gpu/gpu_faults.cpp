@@ -4,6 +4,7 @@
 //   none    none can be pinned: the driver copies by itself
 //   lost    the sender's GPU fails in the middle: both sides get an error, and the next message arrives
 //   mixed   rank 1 does not use CUDA
+//   tight   the sender's GPU has no memory left to pack a message with gaps in, with ISTHMUS_GPU_PATH unset
 #include <dlfcn.h>
 
 #include <array>
@@ -66,6 +67,28 @@ void check_lost(Memory& memory) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/// What a GPU reads where it lies needs no memory to be packed in.
+void check_tight(Memory& memory) {
+  constexpr int blocks = 10'000;
+  MPI_Datatype strided;
+  MPI_Type_vector(blocks, 2, 4, MPI_INT, &strided);
+  MPI_Type_commit(&strided);
+  if (rank == 0) {
+    memory.write(pattern());
+    set("MEMORY", "1");
+    MPI_Send(memory.data(), 1, strided, 1, 0, MPI_COMM_WORLD);
+    set("MEMORY", "1000000000");
+  } else {
+    std::vector<int> wanted(bytes / sizeof(int));
+    memory.write(wanted);
+    MPI_Recv(memory.data(), 1, strided, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (std::size_t i = 0; i < std::size_t{4} * blocks; ++i)
+      if (i % 4 < 2) wanted[i] = static_cast<int>(i * 7);
+    CHECK(memory.read<int>(wanted.size()) == wanted);
+  }
+  MPI_Type_free(&strided);
+}
+
 /// Between GPU memory of rank 0 and memory of rank 1, which has never heard of CUDA; lengths around each
 /// change of way.
 void check_mixed() {
@@ -110,6 +133,7 @@ int main(int argc, char** argv) {
     if (fault == "short") set("PINNED", "1500000");
     if (fault == "none") set("PINNED", "1");
     if (fault == "lost") check_lost(memory);
+    if (fault == "tight") check_tight(memory);
     check_message(memory);
     check_message(memory);
     MPI_Finalize();

@@ -58,6 +58,11 @@ for fault in ("short", "none", "lost"):
     with suite.case(f"messages through the host where pinned memory or a GPU fails: {fault}"):
         suite.expect(run("gpu_faults", 2, ISTHMUS_GPU_PATH="staged", arguments=[fault]), err="the CUDA driver refuses|failed before")
 
+with suite.case("messages with gaps are read where they lie: the sender's GPU needs no memory to pack them"):
+    if not HAS_KERNELS:
+        raise Skip("built without kernels")
+    quiet(run("gpu_faults", 2, arguments=["tight"]))
+
 with suite.case("messages between a rank that uses CUDA and one that does not"):
     quiet(run("gpu_faults", 2, arguments=["mixed"]))
 
