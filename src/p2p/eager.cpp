@@ -42,8 +42,8 @@ wire::CellHeader header_of(const Target& target, std::uint64_t size, wire::CellK
 }
 
 /// Whether a GPU can copy memory of the host by itself: 0.09 us. Pageable memory the driver copies to its own
-/// first, which is no faster than to let the processors do it (64 KiB to and from a GPU 20 us by the driver,
-/// 14 by `Staging`; 64 MiB 8.6 and 8.3 GB/s; 2 x H200).
+/// first, while the caller waits, and about as fast as `Staging` (64 KiB to and from a GPU 20 us by the
+/// driver, 15 by `Staging`; 64 MiB 11 GB/s to a GPU and 16 from it, 12.5 by `Staging`; 2 x H200).
 bool is_pinned(const cuda::Functions& functions, const void* address) noexcept {
   int type = 0;
   return functions.pointer_attribute(&type, cuda::PointerAttribute::memory_type,
