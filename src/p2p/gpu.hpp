@@ -164,6 +164,8 @@ class GpuMessages {
               const ProcessIdentity& self);
 
   CopyEngine& engine_on(cuda::Device device);
+  /// Fails where the program has freed that memory since it was named.
+  Result<> check_still_there(const Buffer& near) const;
   /// By the GPU that `near`, one side of the copy, lies on.
   Result<PendingCopy> start_copy(const Buffer& near, const Payload& from, const Payload& to,
                                  std::uint64_t bytes);

@@ -135,7 +135,8 @@ Staging& Engine::staging() {
 }
 
 void Engine::note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const {
-  if (!peer.gpu_reason.empty()) return;
+  // What the next message comes with is no reason.
+  if (!peer.gpu_reason.empty() || why.error_class() == ErrorClass::pending) return;
   peer.gpu_reason = why.text();
   if (is_setback && settings_.warn)
     warn("rank " + std::to_string(rank_) + ": messages in GPU memory from or to rank " +

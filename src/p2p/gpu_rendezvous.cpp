@@ -249,6 +249,7 @@ Result<GpuMessages::Pulling> GpuMessages::start_pull(Peer& peer, const GpuSource
   const bool has_gaps = from.shape.level_count != 0;
   std::int64_t begin = 0;
   if (has_gaps) {
+    ISTHMUS_TRY(check_still_there(near));
     if (!layouts_.can_move(engine_on(near.device), to)) return Pulling{};
     const auto span = wire::span_of(from.shape, what.memory.bytes);
     if (!span || static_cast<std::int64_t>(what.memory.offset) < -span->begin)
@@ -324,7 +325,7 @@ Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::
   UniqueFd descriptor;
   if (what.memory.has_descriptor()) {
     if (what.descriptor < 0)
-      return isthmus::fail(ErrorClass::other,
+      return isthmus::fail(ErrorClass::pending,
                            "its descriptor has been offered before, and the memory is not open any more");
     if (!peer.probed) engine_.probe_reach(peer);
     if (!peer.pull)
