@@ -68,7 +68,7 @@ with suite.case("messages with gaps where the GPU has no memory left to pack the
 with suite.case("messages with gaps are read where they lie: the sender's GPU needs no memory to pack them"):
     if not HAS_KERNELS:
         raise Skip("built without kernels")
-    quiet(run("gpu_faults", 2, arguments=["tight"]))
+    quiet(run(["gpu_faults", "tight"], 2))
 
 with suite.case("messages between a rank that uses CUDA and one that does not"):
     quiet(run(["gpu_faults", "mixed"], 2))
