@@ -229,10 +229,23 @@ Result<> GpuKernels::move(GpuStream where, const LaidOut& from, const LaidOut& t
   if (!lists_) lists_ = std::make_unique<RunLists>(contexts_);
   if (source->irregular) ISTHMUS_TRY(lists_->place(where, *from.type, *source));
   if (target->irregular) ISTHMUS_TRY(lists_->place(where, *to.type, *target));
-  const std::uint64_t unit = unit_of(source->factors | target->factors | address_of(source->shape.base) |
-                                     address_of(target->shape.base) | bytes);
-  kernel::MoveArguments work{
-      .from = source->in_units(unit), .to = target->in_units(unit), .units = bytes / unit};
+  return move_shaped(where, *source, *target, bytes);
+}
+
+Result<> GpuKernels::move(GpuStream where, const ShapedSide& from, const LaidOut& to, std::uint64_t bytes) {
+  if (bytes == 0) return {};
+  auto target = shape_of(to);
+  if (!target) return fail(ErrorClass::intern, "a layout that kernels cannot go through");
+  if (!lists_) lists_ = std::make_unique<RunLists>(contexts_);
+  if (target->irregular) ISTHMUS_TRY(lists_->place(where, *to.type, *target));
+  return move_shaped(where, from, *target, bytes);
+}
+
+Result<> GpuKernels::move_shaped(GpuStream where, const ShapedSide& from, const ShapedSide& to,
+                                 std::uint64_t bytes) {
+  const std::uint64_t unit =
+      unit_of(from.factors | to.factors | address_of(from.shape.base) | address_of(to.shape.base) | bytes);
+  kernel::MoveArguments work{.from = from.in_units(unit), .to = to.in_units(unit), .units = bytes / unit};
   constexpr std::uint64_t many = std::uint64_t{1} << 31U;
   const bool is_many = std::max(work.from.first, work.to.first) + work.units >= many;
   const auto& names = is_many ? many_names : few_names;

@@ -33,6 +33,8 @@ struct LaidOut {
   std::uint64_t position = 0;
 };
 
+struct ShapedSide;
+
 /// The kernels of this library, loaded when they are first needed. Every call puts work on a stream and
 /// returns; whoever calls records an event behind it (`CopyEngine::start`). All memory named must be within
 /// the device's reach: its own, peers' that are mapped, pinned host memory. Any alignment will do.
@@ -75,11 +77,14 @@ class GpuKernels {
   /// Copies `bytes` packed bytes from one side to the other: pack, unpack, or both at once. Lists of
   /// irregular blocks are kept on the device for the next message of the same type.
   Result<> move(GpuStream where, const LaidOut& from, const LaidOut& to, std::uint64_t bytes);
+  /// The same, out of a shape without an irregular part.
+  Result<> move(GpuStream where, const ShapedSide& from, const LaidOut& to, std::uint64_t bytes);
 
  private:
   class Loaded;
   class RunLists;
   Loaded& load();
+  Result<> move_shaped(GpuStream where, const ShapedSide& from, const ShapedSide& to, std::uint64_t bytes);
 
   cuda::PrimaryContexts& contexts_;
   const std::span<const std::byte> image_;

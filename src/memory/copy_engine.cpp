@@ -2,54 +2,56 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "memory/cuda_error.hpp"
 
 namespace isthmus {
+namespace {
+
+/// Copies that share an event, at most.
+constexpr std::uint64_t most_together = 16;
+/// Bytes under way from which on another stream is taken: what a GPU copies in 20 us. Work of unknown length
+/// counts as that much.
+constexpr std::size_t enough = std::size_t{8} << 20U;
+
+}  // namespace
 
 using cuda::Status;
 
 PendingCopy::~PendingCopy() {
-  if (!engine_) return;
   [[maybe_unused]] const auto waited = wait();
-  if (engine_) let_go();
-}
-
-void PendingCopy::let_go() const noexcept {
-  engine_->events_.push_back(event_);
-  --engine_->under_way_[stream_];
-  engine_ = nullptr;
 }
 
 Result<bool> PendingCopy::is_done() const {
   if (!engine_) return true;
-  const cuda::Functions& functions = engine_->contexts_.functions();
-  const cuda::RelaxedCapture relaxed(functions);  // an event brings its context along
-  const Status status = functions.event_query(event_);
-  if (status == Status::not_ready) return false;
-  if (status != Status::success) return cuda::fail(functions, status, "finish a copy");
-  let_go();
-  return true;
+  auto done = engine_->is_done(engine_->lanes_[lane_], number_);
+  if (done && *done) engine_ = nullptr;
+  return done;
 }
 
 Result<> PendingCopy::wait() const {
   if (!engine_) return {};
-  const cuda::Functions& functions = engine_->contexts_.functions();
-  const cuda::RelaxedCapture relaxed(functions);  // an event brings its context along
-  const Status status = functions.event_synchronize(event_);
-  if (status != Status::success) return cuda::fail(functions, status, "finish a copy");
-  let_go();
+  ISTHMUS_TRY(engine_->wait(engine_->lanes_[lane_], number_));
+  engine_ = nullptr;
   return {};
+}
+
+const void* PendingCopy::stream() const noexcept {
+  return engine_ ? engine_->lanes_[lane_].stream : nullptr;
 }
 
 CopyEngine::~CopyEngine() {
   if (!context_) return;
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, context_);
+  for (const Lane& lane : lanes_) {
+    for (const Mark& mark : lane.marks)
+      functions.event_destroy(mark.event);
+    functions.stream_destroy(lane.stream);
+  }
   for (const auto event : events_)
     functions.event_destroy(event);
-  for (const auto stream : streams_)
-    functions.stream_destroy(stream);
 }
 
 Result<> CopyEngine::open() {
@@ -58,18 +60,20 @@ Result<> CopyEngine::open() {
   context_ = *context;
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, context_);
-  while (streams_.size() < wanted_streams_) {
+  while (lanes_.size() < wanted_streams_) {
     cuda::Stream stream = nullptr;
     const Status status = functions.stream_create(&stream, cuda::stream_non_blocking);
     if (status != Status::success) return cuda::fail(functions, status, "make a stream");
-    streams_.push_back(stream);
-    under_way_.push_back(0);
+    lanes_.push_back({.stream = stream});
   }
   return {};
 }
 
 std::size_t CopyEngine::quietest() const noexcept {
-  return static_cast<std::size_t>(std::ranges::min_element(under_way_) - under_way_.begin());
+  const auto under_way = [](const Lane& lane) { return lane.marked_bytes + lane.unmarked_bytes; };
+  auto found = std::ranges::find_if(lanes_, [&](const Lane& lane) { return under_way(lane) < enough; });
+  if (found == lanes_.end()) found = std::ranges::min_element(lanes_, {}, under_way);
+  return static_cast<std::size_t>(found - lanes_.begin());
 }
 
 Result<cuda::Event> CopyEngine::take_event() {
@@ -85,53 +89,104 @@ Result<cuda::Event> CopyEngine::take_event() {
   return event;
 }
 
+// --- starting
+
 Result<PendingCopy> CopyEngine::start(std::span<const CopyPiece> pieces) {
-  if (streams_.size() < wanted_streams_) ISTHMUS_TRY(open());
-  const cuda::Functions& functions = contexts_.functions();
-  const cuda::ContextScope scope(functions, context_);
-  auto event = take_event();
-  if (!event) return std::unexpected(std::move(event).error());
-  const std::size_t number = quietest();
-  const auto stream = streams_[number];
-  Status status = Status::success;
-  for (const CopyPiece& piece : pieces) {
-    status = functions.copy_async(reinterpret_cast<cuda::Address>(piece.to),
-                                  reinterpret_cast<cuda::Address>(piece.from), piece.bytes, stream);
-    if (status != Status::success) break;
-  }
-  if (status == Status::success) status = functions.event_record(*event, stream);
-  if (status == Status::success) {
-    ++under_way_[number];
-    return PendingCopy(*this, *event, number);
-  }
-  // Nobody could tell later when the pieces that were started are done.
-  functions.stream_synchronize(stream);
-  events_.push_back(*event);
   std::size_t bytes = 0;
   for (const CopyPiece& piece : pieces)
     bytes += piece.bytes;
-  return cuda::fail(functions, status,
-                    "copy " + std::to_string(bytes) + " bytes by GPU " + std::to_string(device_));
+  const cuda::Functions& functions = contexts_.functions();
+  return put(bytes, [&](cuda::Stream stream) -> Result<> {
+    for (const CopyPiece& piece : pieces) {
+      const Status status =
+          functions.copy_async(reinterpret_cast<cuda::Address>(piece.to),
+                               reinterpret_cast<cuda::Address>(piece.from), piece.bytes, stream);
+      if (status != Status::success)
+        return cuda::fail(functions, status,
+                          "copy " + std::to_string(bytes) + " bytes by GPU " + std::to_string(device_));
+    }
+    return {};
+  });
 }
 
-Result<PendingCopy> CopyEngine::start(const std::function<Result<>(cuda::Stream)>& work) {
-  if (streams_.size() < wanted_streams_) ISTHMUS_TRY(open());
+Result<PendingCopy> CopyEngine::put(std::size_t bytes, const Work& work) {
+  if (lanes_.size() < wanted_streams_) ISTHMUS_TRY(open());
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, context_);
+  const std::size_t index = quietest();
+  Lane& lane = lanes_[index];
+  // What is long is not what others wait for.
+  Result<> done;
+  if (lane.marked < lane.started && bytes > together_ - lane.unmarked_bytes) done = mark(lane);
+  if (done) done = work(lane.stream);
+  if (done) {
+    ++lane.started;
+    lane.unmarked_bytes += bytes == unknown ? enough : bytes;
+    if (lane.unmarked_bytes >= together_ || lane.started - lane.marked >= most_together) done = mark(lane);
+  }
+  if (done) return PendingCopy(*this, index, lane.started);
+  // Nobody could tell later when what was started is done.
+  functions.stream_synchronize(lane.stream);
+  return std::unexpected(std::move(done).error());
+}
+
+Result<> CopyEngine::mark(Lane& lane) {
   auto event = take_event();
   if (!event) return std::unexpected(std::move(event).error());
-  const std::size_t number = quietest();
-  const auto stream = streams_[number];
-  Result<> done = work(stream);
-  const Status status = done ? functions.event_record(*event, stream) : Status::success;
-  if (done && status == Status::success) {
-    ++under_way_[number];
-    return PendingCopy(*this, *event, number);
+  const cuda::Functions& functions = contexts_.functions();
+  if (const Status status = functions.event_record(*event, lane.stream); status != Status::success) {
+    events_.push_back(*event);
+    return cuda::fail(functions, status, "record an event on GPU " + std::to_string(device_));
   }
-  functions.stream_synchronize(stream);
-  events_.push_back(*event);
-  if (!done) return std::unexpected(std::move(done).error());
-  return cuda::fail(functions, status, "record an event on GPU " + std::to_string(device_));
+  lane.marks.push_back({*event, lane.started, lane.unmarked_bytes});
+  lane.marked = lane.started;
+  lane.marked_bytes += lane.unmarked_bytes;
+  lane.unmarked_bytes = 0;
+  return {};
+}
+
+// --- ending
+
+/// Sees to it that there is an event behind all that was started.
+Result<> CopyEngine::mark_all(Lane& lane) {
+  if (lane.marked == lane.started) return {};
+  const cuda::ContextScope scope(contexts_.functions(), context_);
+  return mark(lane);
+}
+
+/// The first event of a stream has passed.
+void CopyEngine::pass(Lane& lane) {
+  lane.finished = lane.marks.front().last;
+  lane.marked_bytes -= lane.marks.front().bytes;
+  events_.push_back(lane.marks.front().event);
+  lane.marks.pop_front();
+}
+
+Result<bool> CopyEngine::is_done(Lane& lane, std::uint64_t number) {
+  if (lane.finished >= number) return true;
+  ISTHMUS_TRY(mark_all(lane));
+  const cuda::Functions& functions = contexts_.functions();
+  const cuda::RelaxedCapture relaxed(functions);  // an event brings its context along
+  while (lane.finished < number) {
+    const Status status = functions.event_query(lane.marks.front().event);
+    if (status == Status::not_ready) return false;
+    if (status != Status::success) return cuda::fail(functions, status, "finish a copy");
+    pass(lane);
+  }
+  return true;
+}
+
+Result<> CopyEngine::wait(Lane& lane, std::uint64_t number) {
+  if (lane.finished >= number) return {};
+  ISTHMUS_TRY(mark_all(lane));
+  const cuda::Functions& functions = contexts_.functions();
+  const cuda::RelaxedCapture relaxed(functions);
+  const auto last = std::ranges::find_if(lane.marks, [&](const Mark& mark) { return mark.last >= number; });
+  if (const Status status = functions.event_synchronize(last->event); status != Status::success)
+    return cuda::fail(functions, status, "finish a copy");
+  while (lane.finished < number)
+    pass(lane);
+  return {};
 }
 
 }  // namespace isthmus

@@ -142,6 +142,15 @@ unsigned Engine::progress() {
   return happened;
 }
 
+void Engine::listen() {
+  if (sleeps_) {
+    drain_doorbells();
+    return;
+  }
+  for (Peer* peer : inbound_)
+    drain(*peer);
+}
+
 void Engine::progress_for_test() {
   if (progress() != 0) {
     fruitless_tests_ = 0;

@@ -138,6 +138,8 @@ class Engine {
   }
   /// Moves what can be moved; returns how many things happened. Never blocks.
   unsigned progress();
+  /// Reads what peers have written, and no more: for calls that start one of many operations.
+  void listen();
   /// Progress for a test call: as `progress`, and lets other processes run if nothing happened and they share
   /// the core.
   void progress_for_test();
@@ -275,7 +277,7 @@ class Engine {
   void receive_gpu_offer(Peer& peer, const wire::CellHeader& header, const wire::GpuOffer& offer,
                          const std::byte* bytes);
   void begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, const wire::GpuOffer& offer,
-                       const wire::GpuExport& from);
+                       const GpuSource& from);
   /// A message in the sender's host memory, for a receive in GPU memory; false if it comes as any other.
   bool begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer);
   void receive_gpu_end(Peer& peer, const wire::GpuEnd& end);

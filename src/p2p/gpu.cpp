@@ -8,12 +8,16 @@
 #include "memory/allocation_id.hpp"
 #include "p2p/engine.hpp"
 #include "p2p/gpu_couriers.hpp"
+#include "p2p/gpu_shapes.hpp"
 
 namespace isthmus {
 namespace {
 
 /// How many looks for what is under way pass before one at the clock.
 constexpr std::uint32_t polls_per_clock = 256;
+
+/// Bytes of copies that may be known to be done at the same time: what a GPU copies in 10 us.
+constexpr std::size_t together = std::size_t{4} << 20U;
 
 }  // namespace
 
@@ -92,7 +96,7 @@ Result<bool> GpuMessages::try_reduce(const Op& op, const Datatype& type, const v
 }
 
 CopyEngine& GpuMessages::engine_on(cuda::Device device) {
-  return engines_.try_emplace(device, contexts_, device).first->second;
+  return engines_.try_emplace(device, contexts_, device, 2, together).first->second;
 }
 
 Result<> GpuMessages::check_still_there(const Buffer& near) const {
@@ -155,7 +159,7 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
   if (target.peer == engine_.rank() || !peer.is_local()) return send_by_host(target, payload, mode, buffer);
   GpuPart part{
       .buffer = buffer, .payload = payload, .stand_in = {}, .descriptor = {}, .packed = {}, .source = {}};
-  if (payload.type || !buffer.is_whole()) {
+  if ((payload.type || !buffer.is_whole()) && !offer_in_place(part)) {
     if (const Result<> packed = pack(part); !packed) {
       engine_.note_gpu_reason(peer, packed.error(), packed.error().error_class() == ErrorClass::no_mem);
       return send_by_host(target, payload, mode, buffer);
@@ -184,6 +188,41 @@ Result<> GpuMessages::pack(GpuPart& part) {
   return {};
 }
 
+bool GpuMessages::offer_in_place(GpuPart& part) {
+  const Buffer& buffer = part.buffer;
+  if (!part.payload.type || !buffer.is_own || buffer.kind == MemoryKind::managed || engine_.job_.in_process)
+    return false;
+  const auto shaped = shaped_payload(part.payload);
+  if (!shaped || !reads_well(shaped->shape, part.payload.bytes)) return false;
+  const auto span = wire::span_of(shaped->shape, part.payload.bytes);
+  if (!span) return false;
+  Buffer whole = buffer;
+  whole.data = shaped->first + span->begin;
+  whole.bytes = static_cast<std::size_t>(span->end - span->begin);
+  Buffer packed = buffer;
+  packed.data = shaped->first;
+  // An export names bytes without gaps: a send may take some twice, and have more than there are.
+  if (whole.data < whole.base || !whole.is_whole() || !packed.is_whole()) return false;
+  if (!layouts_.can_move(engine_on(buffer.device), part.payload)) return false;
+  part.buffer = packed;
+  part.source.shape = shaped->shape;
+  if (shaped->shape.level_count == 0) part.payload = Payload::of(shaped->first, part.payload.bytes);
+  return true;
+}
+
+Result<> GpuMessages::pack_late(Request& send) {
+  GpuPart& part = *send.gpu;
+  if (!part.payload.type || pack(part)) return {};
+  // Where the GPU has no room for it, the host has.
+  auto staging = std::make_unique_for_overwrite<std::byte[]>(part.payload.bytes);
+  const Payload packed = Payload::of(staging.get(), part.payload.bytes);
+  ISTHMUS_TRY(copy(part.payload, packed));
+  send.staging = std::move(staging);
+  send.payload = packed;
+  send.gpu.reset();
+  return {};
+}
+
 Request* GpuMessages::send_by_host(const Target& target, const Payload& payload, SendMode mode,
                                    const Buffer& buffer) {
   auto staging = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
@@ -204,15 +243,13 @@ Request* GpuMessages::send_by_host(const Target& target, const Payload& payload,
 
 void GpuMessages::prepare(Request& receive, const Buffer& buffer) {
   publish_gpu(buffer.device);
-  auto stand_in = std::make_unique_for_overwrite<std::byte[]>(receive.payload.bytes);
-  const Payload packed = Payload::of(stand_in.get(), receive.payload.bytes);
   receive.gpu = std::make_unique<GpuPart>(GpuPart{.buffer = buffer,
                                                   .payload = receive.payload,
-                                                  .stand_in = std::move(stand_in),
+                                                  .stand_in = {},
                                                   .descriptor = {},
                                                   .packed = {},
                                                   .source = {}});
-  receive.payload = packed;
+  receive.payload = Payload::of(static_cast<std::byte*>(nullptr), receive.payload.bytes);
 }
 
 // --- copies under way
@@ -222,8 +259,8 @@ bool GpuMessages::may_finish(Request& request) {
   if (request.kind == Request::Kind::send && request.peer && request.transfer == Request::Transfer::none &&
       request.status.error == 0)
     request.peer->traffic.add_sent(Protocol::gpu_pull, part.payload.bytes);
-  const bool in_stand_in = request.kind == Request::Kind::receive && !part.landed && !request.cancelled &&
-                           request.matched && request.status.bytes > 0;
+  const bool in_stand_in = request.kind == Request::Kind::receive && part.stand_in && !part.landed &&
+                           !request.cancelled && request.matched && request.status.bytes > 0;
   if (!in_stand_in) return true;
   const Payload arrived = Payload::of(request.payload.data, request.status.bytes);
   if (land_by_processor(part, arrived)) {
@@ -246,22 +283,39 @@ void GpuMessages::run(Result<PendingCopy> copy, Running running) {
 }
 
 unsigned GpuMessages::poll() {
-  unsigned happened = 0;
-  for (std::size_t i = 0; i < running_.size();) {
-    const Result<bool> finished = is_over(running_[i]);
-    if (finished && !*finished) {
-      ++i;
-      continue;
-    }
-    std::swap(running_[i], running_.back());
-    Running running = std::move(running_.back());
-    running_.pop_back();
-    ended(running, finished);
-    ++happened;
+  // Where the first copy of a stream is not done, none behind it is: one question for all of them.
+  struct Answer {
+    std::size_t index;
+    Result<bool> result;
+  };
+  std::vector<Answer> over;
+  busy_streams_.clear();
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    const void* const stream = running_[i].errand ? nullptr : running_[i].copy.stream();
+    if (stream && std::ranges::find(busy_streams_, stream) != busy_streams_.end()) continue;
+    Result<bool> done = is_over(running_[i]);
+    if (!done || *done)
+      over.push_back({i, std::move(done)});
+    else if (stream)
+      busy_streams_.push_back(stream);
   }
+  std::vector<Running> finished;
+  finished.reserve(over.size());
+  for (const Answer& answer : over)
+    finished.push_back(std::move(running_[answer.index]));
+  std::size_t index = 0;
+  auto next = over.begin();
+  std::erase_if(running_, [&](const Running&) {
+    const bool is_over = next != over.end() && next->index == index;
+    ++index;
+    if (is_over) ++next;
+    return is_over;
+  });
+  for (std::size_t i = 0; i < over.size(); ++i)
+    ended(finished[i], over[i].result);
   if (++polls_ % polls_per_clock == 0) [[unlikely]]
     look_for_freed();
-  return happened;
+  return static_cast<unsigned>(over.size());
 }
 
 void GpuMessages::ended(Running& running, const Result<bool>& result) {

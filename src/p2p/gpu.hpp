@@ -43,7 +43,12 @@ class Peer;
 /// not one run of a GPU's, or that is refused, the receiver's GPU reads. What lies in memory of the host, and
 /// is not sent at once, goes straight to or from the GPU too, if both processes use CUDA. Where no GPU
 /// reaches both, the message goes through memory that both share (`Staging`), with the reason on record. A
-/// receive into GPU memory has a stand-in in host memory for all that comes in other ways.
+/// receive into GPU memory has a stand-in in host memory once something comes in another way.
+///
+/// A send with gaps is offered as it lies (`wire::GpuShape`) where that is quicker than to pack it first: the
+/// sender's GPU packs it into a receive without gaps, else the receiver's reads it out of the sender's memory
+/// into its own layout. Where neither can, the sender packs it when the receiver asks for it by way of the
+/// host.
 class GpuMessages {
  public:
   static Result<std::unique_ptr<GpuMessages>> make(Engine& engine, CudaDriver& driver);
@@ -68,13 +73,17 @@ class GpuMessages {
                        std::uint64_t bytes);
   /// Begins to bring what a peer offers to where the matched `receive` wants it. False if it is to go through
   /// memory of the host, by choice; fails with the reason if it has to.
-  Result<bool> begin(Peer& peer, Request& receive, const wire::GpuOffer& offer, const wire::GpuExport& from);
+  Result<bool> begin(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from);
   /// Asks the sender to have its GPU write to where the matched `receive` wants it; false if that cannot be.
   bool ask_to_push(Peer& peer, Request& receive, wire::Cookie sender);
   /// The receiver of a send asks for that.
   void push(Peer& peer, std::uint32_t number, const wire::GpuTarget& target, const std::byte* piece);
+  /// The sender of a receive has answered what `ask_to_push` asked for.
+  void answered(const Peer& peer) { exports(peer).answered(); }
   /// The sender of a receive cannot do it; as `begin`.
   Result<bool> begin_without_push(Peer& peer, Request& receive);
+  /// Packs a send that was offered as it lies, because it goes by way of the host; waits.
+  Result<> pack_late(Request& send);
   /// The peer has not what it has been told of.
   void untell(Peer& peer, const Request& send) { exports(peer).forget(send.gpu->buffer.allocation); }
   /// Whether the driver has refused to open that here.
@@ -173,6 +182,8 @@ class GpuMessages {
   void prepare(Request& receive, const Buffer& buffer);
   /// Puts a message without its gaps in place of that of a send.
   Result<> pack(GpuPart& part);
+  /// Makes a send with gaps ready to be offered as it lies; false where it is to be packed.
+  bool offer_in_place(GpuPart& part);
   Request* send_by_host(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
   /// Messages that are short enough for the processor's own loads and stores (`GdrMappings`).
   std::optional<Request*> send_by_processor(const Target& target, const Payload& payload, SendMode mode,
@@ -184,6 +195,8 @@ class GpuMessages {
   bool publish(Peer& peer, wire::CellHeader header, const void* payload, const Telling& telling,
                const GpuPart& part);
   [[nodiscard]] bool prefers_push(const GpuPart& part, const wire::GpuExport& from) const;
+  /// Whether this rank is to copy because the peer has more to copy to it than it from the peer.
+  [[nodiscard]] bool can_help(const Peer& peer, const wire::GpuExport& from, cuda::Device local);
   /// What a peer's export is called here; the mapping stays empty where it is this process's own.
   struct Reached {
     std::byte* address = nullptr;
@@ -191,10 +204,17 @@ class GpuMessages {
   };
   Result<Reached> reach(Peer& peer, const wire::GpuExport& what, cuda::Device local);
   Result<std::shared_ptr<const Mapping>> map(Peer& peer, const wire::GpuExport& what, cuda::Device local);
-  Result<bool> pull(Peer& peer, Request& receive, wire::Cookie sender, const wire::GpuExport& from);
+  Result<bool> pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from);
+  /// A copy of what a peer offers, by `device`, begun; no copy where no kernel can do it.
+  struct Pulling {
+    std::optional<PendingCopy> copy;
+    std::shared_ptr<const Mapping> mapping;
+  };
+  Result<Pulling> start_pull(Peer& peer, const GpuSource& from, const Buffer& near, const Payload& to,
+                             std::uint64_t bytes);
   // gpu_short.cpp
   /// As `begin`, by a courier; false if none is to have it, with nothing done.
-  bool begin_by_courier(Peer& peer, Request& receive, wire::Cookie sender, const wire::GpuExport& from);
+  bool begin_by_courier(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from);
   void publish_gpu(cuda::Device device) noexcept;
   [[nodiscard]] bool is_alone_on(cuda::Device device) const noexcept;
   Result<bool> is_over(Running& running);
@@ -219,7 +239,8 @@ class GpuMessages {
   GdrMappings gdr_;
   std::unique_ptr<GpuCouriers> couriers_;
   cuda::Device published_ = cuda::no_device;
-  std::vector<Running> running_;
+  std::vector<Running> running_;           ///< in the order in which they were started
+  std::vector<const void*> busy_streams_;  ///< of `poll`
   std::unordered_map<PeerId, GpuExports> exports_;
   std::uint32_t polls_ = 0;
   std::chrono::steady_clock::time_point looked_for_freed_{};

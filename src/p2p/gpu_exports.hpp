@@ -43,6 +43,18 @@ class GpuExports {
   void refuse(std::uint64_t allocation) { refused_.insert(allocation); }
   [[nodiscard]] bool is_refused(std::uint64_t allocation) const { return refused_.contains(allocation); }
 
+  /// The peer has been asked to copy to this rank, and has answered.
+  void asked() noexcept { ++copies_asked_for_; }
+  void answered() noexcept { copies_asked_for_ -= copies_asked_for_ != 0 ? 1 : 0; }
+  /// What it has not answered yet.
+  [[nodiscard]] std::uint32_t copies_asked_for() const noexcept { return copies_asked_for_; }
+  /// Of what is not open here: it would have been of use. True when that has been said `often` times.
+  [[nodiscard]] bool missed(std::uint32_t often) noexcept {
+    if (++times_missed_ < often) return false;
+    times_missed_ = 0;
+    return true;
+  }
+
   /// The peer has told an export. Its descriptor holds for the message that it came with and no other.
   void heard(std::uint32_t number, const wire::GpuExport& what) {
     exporter_ = what.memory.exporter;
@@ -75,6 +87,8 @@ class GpuExports {
   std::unordered_set<std::uint64_t> refused_;
   std::unordered_set<std::uint64_t> unreachable_;
   std::uint64_t exporter_ = 0;
+  std::uint32_t copies_asked_for_ = 0;
+  std::uint32_t times_missed_ = 0;
   std::array<wire::GpuExport, wire::told_exports> heard_{};
 };
 

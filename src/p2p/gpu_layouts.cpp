@@ -139,6 +139,21 @@ Result<const DeviceBuffer*> GpuLayouts::passage_of(GpuStream where) {
   return &passage;
 }
 
+Result<PendingCopy> GpuLayouts::by_passage(CopyEngine& engine, std::uint64_t bytes,
+                                           const std::function<Result<>(const Passing&)>& pass) {
+  return engine.start([&](cuda::Stream stream) -> Result<> {
+    auto taken = passage_of({engine.device(), stream});
+    if (!taken) return std::unexpected(std::move(taken).error());
+    const DeviceBuffer& passage = **taken;
+    for (std::uint64_t at = 0; at < bytes; at += passage.size())
+      ISTHMUS_TRY(pass({.stream = stream,
+                        .passage = passage.data(),
+                        .at = at,
+                        .bytes = std::min<std::uint64_t>(bytes - at, passage.size())}));
+    return {};
+  });
+}
+
 Result<PendingCopy> GpuLayouts::out_of_gpu(CopyEngine& engine, const Payload& from, const Payload& to,
                                            std::uint64_t bytes) {
   if (to.type) {
@@ -150,17 +165,10 @@ Result<PendingCopy> GpuLayouts::out_of_gpu(CopyEngine& engine, const Payload& fr
     unpack(*to.type, to.data, to.count, {packed.get(), bytes});
     return copy;
   }
-  return engine.start([&](cuda::Stream stream) -> Result<> {
-    auto taken = passage_of({engine.device(), stream});
-    if (!taken) return std::unexpected(std::move(taken).error());
-    const DeviceBuffer& passage = **taken;
-    for (std::uint64_t at = 0; at < bytes; at += passage.size()) {
-      const std::uint64_t part = std::min<std::uint64_t>(bytes - at, passage.size());
-      ISTHMUS_TRY(
-          kernels_.move({engine.device(), stream}, laid_out(from, at), {.data = passage.data()}, part));
-      ISTHMUS_TRY(copy_run(stream, to.data + at, passage.data(), part));
-    }
-    return {};
+  return by_passage(engine, bytes, [&](const Passing& part) -> Result<> {
+    ISTHMUS_TRY(kernels_.move({engine.device(), part.stream}, laid_out(from, part.at), {.data = part.passage},
+                              part.bytes));
+    return copy_run(part.stream, to.data + part.at, part.passage, part.bytes);
   });
 }
 
@@ -173,16 +181,22 @@ Result<PendingCopy> GpuLayouts::into_gpu(CopyEngine& engine, const Payload& from
     if (copy) ISTHMUS_TRY(copy->wait());
     return copy;
   }
-  return engine.start([&](cuda::Stream stream) -> Result<> {
-    auto taken = passage_of({engine.device(), stream});
-    if (!taken) return std::unexpected(std::move(taken).error());
-    const DeviceBuffer& passage = **taken;
-    for (std::uint64_t at = 0; at < bytes; at += passage.size()) {
-      const std::uint64_t part = std::min<std::uint64_t>(bytes - at, passage.size());
-      ISTHMUS_TRY(copy_run(stream, passage.data(), from.data + at, part));
-      ISTHMUS_TRY(kernels_.move({engine.device(), stream}, {.data = passage.data()}, laid_out(to, at), part));
-    }
-    return {};
+  return by_passage(engine, bytes, [&](const Passing& part) -> Result<> {
+    ISTHMUS_TRY(copy_run(part.stream, part.passage, from.data + part.at, part.bytes));
+    return kernels_.move({engine.device(), part.stream}, {.data = part.passage}, laid_out(to, part.at),
+                         part.bytes);
+  });
+}
+
+bool GpuLayouts::can_move(CopyEngine& engine, const Payload& payload) {
+  const auto reach = reach_of(payload, engine.device());
+  return reach && *reach == Reach::kernels && can_use_kernels(engine.device(), payload, payload);
+}
+
+Result<PendingCopy> GpuLayouts::read(CopyEngine& engine, const ShapedSide& from, const Payload& to,
+                                     std::uint64_t bytes) {
+  return engine.start([&](cuda::Stream stream) {
+    return kernels_.move({engine.device(), stream}, from, laid_out(to), bytes);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -38,6 +39,11 @@ class GpuLayouts {
   /// The message without gaps, in memory of that device that peers can open; waits for it. Fails where there
   /// are no kernels or no memory.
   Result<DeviceBuffer> pack(CopyEngine& engine, const Payload& payload);
+  /// Whether kernels of that device go through a payload and reach all of it.
+  bool can_move(CopyEngine& engine, const Payload& payload);
+  /// Brings the first `bytes` bytes of what a peer has into such a payload.
+  Result<PendingCopy> read(CopyEngine& engine, const ShapedSide& from, const Payload& to,
+                           std::uint64_t bytes);
 
   /// `inout = in OP inout`, both in the engine's memory; waits. False, with a warning, where there are no
   /// kernels.
@@ -61,6 +67,15 @@ class GpuLayouts {
   bool can_use_kernels(cuda::Device device, const Payload& from, const Payload& to);
   Result<PendingCopy> by_kernel(CopyEngine& engine, const Payload& from, const Payload& to,
                                 std::uint64_t bytes);
+  /// A part of a message that goes by way of memory of the device: bytes, from which on.
+  struct Passing {
+    cuda::Stream stream;
+    std::byte* passage;
+    std::uint64_t at;
+    std::uint64_t bytes;
+  };
+  Result<PendingCopy> by_passage(CopyEngine& engine, std::uint64_t bytes,
+                                 const std::function<Result<>(const Passing&)>& pass);
   Result<PendingCopy> out_of_gpu(CopyEngine& engine, const Payload& from, const Payload& to,
                                  std::uint64_t bytes);
   Result<PendingCopy> into_gpu(CopyEngine& engine, const Payload& from, const Payload& to,

@@ -49,8 +49,14 @@ void Engine::receive_gpu_offer(Peer& peer, const wire::CellHeader& header, const
   if (!context.is_source(header.source)) return malformed(peer, "source beyond its group");
   if (offer.bytes == 0 || offer.bytes > PTRDIFF_MAX)
     return malformed(peer, "offer of no or too much GPU memory");
-  wire::GpuExport from{};
-  if (GpuMessages* gpu = this->gpu()) from = gpu->hear(peer, offer.number, bytes, offer.offset, offer.bytes);
+  GpuSource from;
+  const bool is_told = wire::has_export(header.size);
+  if (wire::has_shape(header.size)) {
+    std::memcpy(&from.shape, bytes + (is_told ? sizeof from.memory : 0), sizeof from.shape);
+    if (!wire::span_of(from.shape, offer.bytes)) return malformed(peer, "a shape that no message has");
+  }
+  if (GpuMessages* gpu = this->gpu())
+    from.memory = gpu->hear(peer, offer.number, is_told ? bytes : nullptr, offer.offset, offer.bytes);
   if (Request* receive = context.match(header.source, header.tag))
     return begin_gpu_offer(peer, *receive, header.source, header.tag, offer, from);
   UnexpectedMessage& message = keep_offer(peer, context, header.source, header.tag, offer.bytes,
@@ -62,7 +68,7 @@ void Engine::receive_gpu_offer(Peer& peer, const wire::CellHeader& header, const
 }
 
 void Engine::begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, const wire::GpuOffer& offer,
-                             const wire::GpuExport& from) {
+                             const GpuSource& from) {
   receive.assign(&peer, source, tag, offer.bytes);
   if (receive.limit == 0) {
     send_control(peer, wire::CellKind::share_done, &offer.sender, sizeof offer.sender);
@@ -74,7 +80,7 @@ void Engine::begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, 
     const Result<bool> begun = gpu->begin(peer, receive, offer, from);
     if (begun && *begun) return;
     if (!begun) note_gpu_reason(peer, begun.error(), true);
-    lacks_memory = !begun && !gpu->cannot_reach(peer, from);
+    lacks_memory = !begun && !gpu->cannot_reach(peer, from.memory);
   } else {
     note_gpu_reason(peer, Error(ErrorClass::other, "this process does not use CUDA"), false);
   }
@@ -97,6 +103,7 @@ void Engine::receive_gpu_end(Peer& peer, const wire::GpuEnd& end) {
   if (!receive || receive->kind != Request::Kind::receive || receive->peer != &peer || receive->complete ||
       (receive->transfer != Request::Transfer::push && !is_staged))
     return malformed(peer, "end of a copy that no receive waits for");
+  if (!is_staged) gpu_->answered(peer);
   switch (end.outcome) {
     case wire::GpuOutcome::landed:
       if (is_staged) return malformed(peer, "end of a copy that has another way");

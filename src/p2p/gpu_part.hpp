@@ -12,15 +12,22 @@
 
 namespace isthmus {
 
+/// What a peer offers in its GPU memory.
+struct GpuSource {
+  wire::GpuExport memory{};  ///< exporter 0: it has told nothing
+  wire::GpuShape shape{};    ///< of no level where the message has no gaps
+};
+
 /// What a request has besides where its payload lies in GPU memory.
 struct GpuPart {
   Buffer buffer;
   Payload payload;  ///< the program's; that of the request is in host memory, or not to be touched
-  std::unique_ptr<std::byte[]> stand_in;  ///< receive: of the payload in host memory, packed
-  UniqueFd descriptor;                    ///< of an export, for as long as the peer may fetch it
-  DeviceBuffer packed;                    ///< send: what its payload lies in, where the program's has gaps
-  wire::GpuExport source;                 ///< receive: what the sender has offered; exporter 0: nothing
-  bool landed = false;                    ///< receive: the bytes are where they belong
+  std::unique_ptr<std::byte[]>
+      stand_in;         ///< receive: of the payload in host memory, packed, once it is needed
+  UniqueFd descriptor;  ///< of an export, for as long as the peer may fetch it
+  DeviceBuffer packed;  ///< send: what its payload lies in, where the program's has gaps
+  GpuSource source;     ///< receive: what the sender has offered; send: the shape alone
+  bool landed = false;  ///< receive: the bytes are where they belong
 
   /// Whether a GPU can copy all of it at once.
   [[nodiscard]] bool is_one_copy() const noexcept {

@@ -2,6 +2,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -11,12 +12,19 @@
 #include "p2p/engine.hpp"
 #include "p2p/gpu.hpp"
 #include "p2p/gpu_couriers.hpp"
+#include "p2p/gpu_shapes.hpp"
 
 namespace isthmus {
 namespace {
 
 /// From here on a message to pageable memory goes by `Staging`, as one from there does.
 constexpr std::uint64_t pageable_staged_from = 16 * 1024;
+
+/// With so many messages on their way that the sender's GPU is to copy, the receiver's copies the next ones:
+/// the engines of both GPUs copy at the same time.
+constexpr std::uint32_t helped_from = 3;
+/// Messages that could have been so copied before the sender's memory is opened for it: 2 ms.
+constexpr std::uint32_t help_opens_after = 128;
 
 /// How often the clock is looked at, and the program's allocations: 0.1 us each.
 constexpr std::chrono::milliseconds freed_interval{5};
@@ -32,7 +40,7 @@ Result<UniqueFd> fetch_descriptor(pid_t pid, int descriptor) {
   return fetched;
 }
 
-/// What a send's bytes are copied from: one run of them in GPU memory, where a kernel may have packed them.
+/// What a send's bytes are copied from: in GPU memory, where a kernel may have packed them.
 const Payload& payload_of(const Request& send) {
   return send.gpu ? send.gpu->payload : send.payload;
 }
@@ -69,16 +77,19 @@ GpuMessages::Telling GpuMessages::tell(Peer& peer, GpuPart& part) {
 
 bool GpuMessages::publish(Peer& peer, wire::CellHeader header, const void* payload, const Telling& telling,
                           const GpuPart& part) {
-  if (!telling.in_full) {
+  const bool has_shape = header.kind == wire::CellKind::gpu_offer && part.source.shape.level_count != 0;
+  const std::size_t told = telling.in_full ? sizeof telling.what : 0;
+  header.size = static_cast<std::uint32_t>(told + (has_shape ? sizeof part.source.shape : 0));
+  if (header.size == 0) {
     peer.out.publish(header, payload, wire::inline_capacity);
     return true;
   }
-  header.size = sizeof telling.what;
   std::byte* to = peer.out.reserve(header.size);
   if (!to) return false;
-  std::memcpy(to, &telling.what, sizeof telling.what);
+  if (telling.in_full) std::memcpy(to, &telling.what, sizeof telling.what);
+  if (has_shape) std::memcpy(to + told, &part.source.shape, sizeof part.source.shape);
   peer.out.publish_reserved(header, payload, wire::inline_capacity);
-  if (telling.what.memory.exporter != 0) exports(peer).told(part.buffer.allocation);
+  if (telling.in_full && telling.what.memory.exporter != 0) exports(peer).told(part.buffer.allocation);
   return true;
 }
 
@@ -124,6 +135,7 @@ bool GpuMessages::ask_to_push(Peer& peer, Request& receive, wire::Cookie sender)
   engine_.after_publish(peer);
   receive.transfer = Request::Transfer::push;
   receive.remote = sender;
+  exports(peer).asked();
   return true;
 }
 
@@ -177,14 +189,29 @@ bool GpuMessages::prefers_push(const GpuPart& part, const wire::GpuExport& from)
   return from.memory.exporter == 0 || gpus_.find(from.memory.device) != part.buffer.device;
 }
 
+bool GpuMessages::can_help(const Peer& peer, const wire::GpuExport& from, cuda::Device local) {
+  GpuExports& known = exports(peer);
+  const std::uint32_t asked_for = known.copies_asked_for();
+  if (asked_for < helped_from || engine_.settings_.gpu_path != GpuPathSetting::automatic) return false;
+  if (std::ranges::count(running_, Purpose::pull, &Running::purpose) >= asked_for) return false;
+  if (mappings_.find(from.memory, local)) return true;
+  // A descriptor holds for the message that it came with.
+  const bool may_open = !from.memory.has_descriptor() && !known.is_unreachable(from.memory.allocation);
+  return may_open && known.missed(help_opens_after);
+}
+
 Result<bool> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOffer& offer,
-                                const wire::GpuExport& from) {
+                                const GpuSource& from) {
   const wire::Cookie sender = offer.sender;
   if (engine_.settings_.gpu_path == GpuPathSetting::staged && !engine_.job_.in_process) return false;
   if (couriers_->wants(receive.limit, offer.latency_bound != 0) &&
       begin_by_courier(peer, receive, sender, from))
     return true;
-  if (receive.gpu && !engine_.job_.in_process && prefers_push(*receive.gpu, from)) {
+  if (receive.gpu && !engine_.job_.in_process && prefers_push(*receive.gpu, from.memory)) {
+    if (can_help(peer, from.memory, receive.gpu->buffer.device)) {
+      const Result<bool> helped = pull(peer, receive, sender, from);
+      if (helped && *helped) return true;
+    }
     receive.gpu->source = from;
     if (ask_to_push(peer, receive, sender)) return true;
   }
@@ -198,38 +225,60 @@ Result<bool> GpuMessages::begin_without_push(Peer& peer, Request& receive) {
   return pull(peer, receive, receive.remote, part.source);
 }
 
-Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender,
-                               const wire::GpuExport& from) {
-  if (from.memory.exporter == 0) return false;  // the sender knows why it cannot export it
+Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {
+  if (from.memory.memory.exporter == 0) return false;  // the sender knows why it cannot export it
   Payload target = receive.payload;
   Buffer near;
   if (receive.gpu) {
     target = receive.gpu->payload;
     near = receive.gpu->buffer;
   } else {
-    const auto device = gpus_.find(from.memory.device);
+    const auto device = gpus_.find(from.memory.memory.device);
     if (!device) return isthmus::fail(ErrorClass::other, "this process does not see the sender's GPU");
     near.device = *device;
     const auto here = classifier_.classify(target.data, receive.limit);
     const bool is_pageable = !target.type && here && here->kind == MemoryKind::pageable;
     if (is_pageable && receive.limit > pageable_staged_from && !engine_.job_.in_process) return false;
   }
-  auto source = reach(peer, from, near.device);
-  if (!source) return std::unexpected(std::move(source).error());
-  auto copy = start_copy(near, Payload::of(source->address, from.memory.bytes), target, receive.limit);
-  if (!copy) return std::unexpected(std::move(copy).error());
+  auto pulling = start_pull(peer, from, near, target, receive.limit);
+  if (!pulling) return std::unexpected(std::move(pulling).error());
+  if (!pulling->copy) return false;
   receive.transfer = Request::Transfer::copy;
   peer.traffic.add_received(Protocol::gpu_pull, receive.limit);
   running_.push_back(
-      {std::move(*copy), Purpose::pull, receive.cookie(), sender, std::move(source->mapping), {}});
+      {std::move(*pulling->copy), Purpose::pull, receive.cookie(), sender, std::move(pulling->mapping), {}});
   return true;
+}
+
+Result<GpuMessages::Pulling> GpuMessages::start_pull(Peer& peer, const GpuSource& from, const Buffer& near,
+                                                     const Payload& to, std::uint64_t bytes) {
+  wire::GpuExport what = from.memory;
+  const bool has_gaps = from.shape.level_count != 0;
+  std::int64_t begin = 0;
+  if (has_gaps) {
+    ISTHMUS_TRY(check_still_there(near));
+    if (!layouts_.can_move(engine_on(near.device), to)) return Pulling{};
+    const auto span = wire::span_of(from.shape, what.memory.bytes);
+    if (!span || static_cast<std::int64_t>(what.memory.offset) < -span->begin)
+      return isthmus::fail(ErrorClass::intern, "the peer names more than its allocation has");
+    begin = span->begin;
+    what.memory.offset += static_cast<std::uint64_t>(begin);
+    what.memory.bytes = static_cast<std::uint64_t>(span->end - begin);
+  }
+  auto source = reach(peer, what, near.device);
+  if (!source) return std::unexpected(std::move(source).error());
+  auto copy = has_gaps ? layouts_.read(engine_on(near.device), side_of(source->address - begin, from.shape),
+                                       to, bytes)
+                       : start_copy(near, Payload::of(source->address, what.memory.bytes), to, bytes);
+  if (!copy) return std::unexpected(std::move(copy).error());
+  return Pulling{.copy = std::move(*copy), .mapping = std::move(source->mapping)};
 }
 
 void GpuMessages::push(Peer& peer, std::uint32_t number, const wire::GpuTarget& target,
                        const std::byte* piece) {
   Request* send = engine_.requests_.find(target.sender);
   if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->unsent ||
-      send->transfer != Request::Transfer::none || payload_of(*send).type || target.bytes == 0 ||
+      send->transfer != Request::Transfer::none || (!send->gpu && send->payload.type) || target.bytes == 0 ||
       target.bytes > send->payload.bytes)
     return engine_.malformed(peer, "asks for a copy of a send that is not pending");
   const wire::GpuExport to = hear(peer, number, piece, target.offset, target.bytes);

@@ -52,26 +52,27 @@ bool GpuMessages::is_alone_on(cuda::Device device) const noexcept {
 }
 
 bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie sender,
-                                   const wire::GpuExport& from) {
+                                   const GpuSource& source) {
+  const wire::GpuExport& from = source.memory;
   if (!receive.gpu || engine_.job_.in_process || engine_.settings_.gpu_path != GpuPathSetting::automatic)
     return false;
   const GpuPart& part = *receive.gpu;
   const auto theirs = gpus_.find(from.memory.device);
   const bool fits = part.is_one_copy() && part.buffer.kind != MemoryKind::managed &&
-                    from.memory.exporter != 0 && theirs &&
+                    source.shape.level_count == 0 && from.memory.exporter != 0 && theirs &&
                     gpus_.link(part.buffer.device, *theirs) == PeerLink::nvlink;
   if (!fits || !contexts_.reaches(part.buffer) || !couriers_->is_worth_it(part.buffer.device)) return false;
   if (couriers_->should_look_around(part.buffer.device) && !is_alone_on(part.buffer.device)) return false;
   // Whoever tries the next way says why this one fails.
   if (!check_still_there(part.buffer)) return false;
-  auto source = reach(peer, from, part.buffer.device);
-  if (!source) return false;
-  const auto errand = couriers_->take(part.buffer.device, part.payload.data, source->address, receive.limit);
+  auto reached = reach(peer, from, part.buffer.device);
+  if (!reached) return false;
+  const auto errand = couriers_->take(part.buffer.device, part.payload.data, reached->address, receive.limit);
   if (!errand) return false;
   receive.transfer = Request::Transfer::copy;
   peer.traffic.add_received(Protocol::gpu_courier, receive.limit);
   running_.push_back(
-      {PendingCopy(), Purpose::pull, receive.cookie(), sender, std::move(source->mapping), errand});
+      {PendingCopy(), Purpose::pull, receive.cookie(), sender, std::move(reached->mapping), errand});
   return true;
 }
 

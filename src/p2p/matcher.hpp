@@ -21,7 +21,7 @@ struct UnexpectedMessage {
     bytes,         ///< in `data`
     offer,         ///< at the sender: `offer`
     remote_offer,  ///< at a sender on another host: `offer.sender` is the port's name for it
-    gpu_offer,     ///< in the sender's GPU memory: `offer.sender`, and a `wire::GpuExport` in `large`
+    gpu_offer,     ///< in the sender's GPU memory: `offer.sender`, and a `GpuSource` in `large`
     self,          ///< in the payload of `local_send`, a request of this process
   };
 

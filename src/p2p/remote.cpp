@@ -122,7 +122,7 @@ void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint6
   }
   // Where that fails, the fetch reports it.
   [[maybe_unused]] const auto connected = connect(peer);
-  std::byte* to = receive.payload.data;
+  std::byte* to = receive.landing().data;
   if (receive.payload.type) {
     receive.staging = std::make_unique_for_overwrite<std::byte[]>(receive.limit);
     to = receive.staging.get();

@@ -126,8 +126,10 @@ void Engine::begin_rendezvous(Peer& peer, Request& receive, int source, int tag,
     send_control(peer, wire::CellKind::share_done, &offer.sender, sizeof offer.sender);
     return finish(receive);
   }
-  if (receive.gpu && begin_to_gpu(peer, receive, offer)) [[unlikely]]
-    return;
+  if (receive.gpu) [[unlikely]] {
+    if (begin_to_gpu(peer, receive, offer)) return;
+    static_cast<void>(receive.landing());
+  }
   if (!peer.probed) probe_reach(peer);
   if (offer.address != 0 && peer.pull) {
     const Protocol protocol = peer.plan.step(receive.limit).protocol;

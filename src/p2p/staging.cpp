@@ -6,14 +6,15 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/stream_copy.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus {
 namespace {
 
-/// What a processor copies to or from, in chunks of a quarter of it, so that they stay in its cache: 64 MiB
-/// through 1 MiB went at 23 GB/s, through 4 MiB at 15. With a GPU at the other end it is 8 GB/s for either (2
-/// x H200 with Sapphire Rapids).
+/// What two processors copy through, in chunks of a quarter of it, so that they stay in their cache: 64 MiB
+/// through 1 MiB went at 23 GB/s, through 4 MiB at 15 (Sapphire Rapids). With a GPU at one end there is
+/// nothing to stay there for: see `copy_past_cache`.
 constexpr std::uint32_t short_window = 1024 * 1024;
 /// The least that a GPU's copies are given where pinned memory is short.
 constexpr std::uint32_t least_window = 256 * 1024;
@@ -24,25 +25,28 @@ bool goes_by_gpu(const Request& request) {
   return request.gpu && request.gpu->is_one_copy();
 }
 
-/// The next bytes of a request, by the processor.
-void copy_out(Request& send, std::uint64_t offset, std::span<std::byte> to) {
+/// The next bytes of a request, by the processor. `to_gpu`: a GPU takes them up.
+void copy_out(Request& send, std::uint64_t offset, std::span<std::byte> to, bool to_gpu) {
   if (send.payload.type) {
     if (offset == 0)
       send.cursor = std::make_unique<Cursor>(*send.payload.type, send.payload.data, send.payload.count);
     send.cursor->pack(to);
   } else {
-    std::memcpy(to.data(), send.payload.data + offset, to.size());
+    const std::byte* const from = send.payload.data + offset;
+    if (to_gpu)
+      copy_past_cache(to.data(), from, to.size());
+    else
+      std::memcpy(to.data(), from, to.size());
   }
 }
 
 void copy_in(Request& receive, std::uint64_t offset, std::span<const std::byte> from) {
-  if (receive.payload.type) {
-    if (offset == 0)
-      receive.cursor =
-          std::make_unique<Cursor>(*receive.payload.type, receive.payload.data, receive.payload.count);
+  const Payload& payload = receive.landing();
+  if (payload.type) {
+    if (offset == 0) receive.cursor = std::make_unique<Cursor>(*payload.type, payload.data, payload.count);
     receive.cursor->unpack(from);
   } else {
-    std::memcpy(receive.payload.data + offset, from.data(), from.size());
+    copy_past_cache(payload.data + offset, from.data(), from.size());
   }
 }
 
@@ -67,11 +71,14 @@ void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
     return engine_.malformed(peer, "asks for chunks of a send that is not pending");
   if (wanted.lacks_memory != 0 && send->gpu && engine_.gpu_) engine_.gpu_->untell(peer, *send);
   send->transfer = Request::Transfer::staged;
+  if (send->gpu)
+    if (const Result<> packed = engine_.gpu_->pack_late(*send); !packed)
+      return fail_send(peer, *send, wanted.receiver, packed.error());
   Stream& out = out_[&peer];
   out.messages.push_back({.request = wanted.sender,
                           .receiver = wanted.receiver,
                           .bytes = wanted.bytes,
-                          .is_short = wanted.by_processor != 0 || !goes_by_gpu(*send)});
+                          .to_gpu = wanted.by_processor == 0});
   ++under_way_;
   fill(peer, out);
 }
@@ -138,7 +145,7 @@ bool Staging::tell(Peer& peer, Stream& out, Message& message, const Request& sen
 /// Makes the window right for a message. What is in the window must have been emptied before it is changed.
 bool Staging::open(Stream& out, const Message& message, const Request& send) {
   const std::uint32_t most = out.area.largest_window();
-  const bool is_long = !message.is_short && message.bytes > short_window;
+  const bool is_long = (message.to_gpu || goes_by_gpu(send)) && message.bytes > short_window;
   std::uint32_t window = is_long ? most : std::min(most, short_window);
   const bool is_ready =
       out.window == window && (!goes_by_gpu(send) || out.area.pinned() >= out.area.part(window).size());
@@ -176,7 +183,7 @@ unsigned Staging::fill_chunks(Peer& peer, Stream& out, Message& message, Request
       if (is_last) ++out.begun;
       continue;
     }
-    copy_out(send, offset, {to, bytes});
+    copy_out(send, offset, {to, bytes}, message.to_gpu);
     publish(peer, out.area.header().filled, position + bytes);
     if (is_last) end_send(peer, out, out.begun, nullptr);
     return happened;  // one at a time, so that the rest of this rank's work goes on
@@ -205,14 +212,16 @@ void Staging::end_send(Peer& peer, Stream& out, std::size_t index, const Error* 
   if (index < out.begun) --out.begun;
   --under_way_;
   Request& send = *engine_.requests_.find(message.request);
-  if (why) {
-    const wire::GpuEnd end{.receiver = message.receiver, .outcome = wire::GpuOutcome::failed, .reserved = 0};
-    engine_.send_control(peer, wire::CellKind::gpu_end, &end, sizeof end);
-    complain(*why);
-    send.status.error = static_cast<int>(why->error_class());
-  } else {
-    peer.traffic.add_sent(Protocol::gpu_staged, message.bytes);
-  }
+  if (why) return fail_send(peer, send, message.receiver, *why);
+  peer.traffic.add_sent(Protocol::gpu_staged, message.bytes);
+  engine_.finish(send);
+}
+
+void Staging::fail_send(Peer& peer, Request& send, wire::Cookie receiver, const Error& why) {
+  const wire::GpuEnd end{.receiver = receiver, .outcome = wire::GpuOutcome::failed, .reserved = 0};
+  engine_.send_control(peer, wire::CellKind::gpu_end, &end, sizeof end);
+  complain(why);
+  send.status.error = static_cast<int>(why.error_class());
   engine_.finish(send);
 }
 

@@ -19,7 +19,11 @@ class Request;
 
 /// Messages between ranks of one host through memory that both share and have pinned, a chunk at a time: the
 /// sender's GPU copies a chunk there while the receiver's copies the one before. A side without its bytes in
-/// a GPU's memory copies by its processor. The way where no GPU reaches both sides.
+/// a GPU's memory copies by its processor.
+///
+/// So go messages from or to GPU memory where no GPU reaches both sides, those between GPU memory and
+/// pageable memory (which GPUs reach by way of the driver's own copies alone), those with gaps on a side that
+/// no kernel reaches, and all of them where a setting says so.
 ///
 /// The receiver asks (`request`); the sender answers (`start`) that the message is at a position of the
 /// stream of bytes through the pair's area, and fills chunk by chunk; the receiver (`begin`) empties it.
@@ -52,7 +56,7 @@ class Staging {
     std::uint64_t position = 0;  ///< in the stream
     std::uint64_t begun = 0;     ///< bytes whose copy has been started
     std::uint32_t window = 0;
-    bool is_short = false;   ///< of a send: chunks that stay in the cache of the processor that copies
+    bool to_gpu = false;     ///< of a send: a GPU takes the chunks up
     bool is_told = false;    ///< of a send: the receiver knows the position
     bool failed = false;     ///< of a receive: what comes is thrown away
     bool abandoned = false;  ///< of a receive: nothing comes any more
@@ -81,6 +85,7 @@ class Staging {
   unsigned fill_chunks(Peer& peer, Stream& out, Message& message, Request& send);
   void publish(Peer& peer, std::atomic<std::uint64_t>& counter, std::uint64_t position);
   void end_send(Peer& peer, Stream& out, std::size_t index, const Error* why);
+  void fail_send(Peer& peer, Request& send, wire::Cookie receiver, const Error& why);
 
   unsigned empty(Peer& peer, Stream& in);
   unsigned settle_emptied(Peer& peer, Stream& in);

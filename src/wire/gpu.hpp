@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "memory/export.hpp"
+#include "wire/gpu_shape.hpp"
 #include "wire/ring.hpp"
 
 /// What ranks of one host write to each other about messages in GPU memory, and about messages that go
@@ -14,11 +15,12 @@ namespace isthmus::wire {
 /// in the byte ring; later cells have `CellHeader::size` 0 and name it by its number.
 inline constexpr std::uint32_t told_exports = 32;
 
-/// Of `CellKind::gpu_offer`.
+/// Of `CellKind::gpu_offer`. A message with gaps that its sender has not packed has a `GpuShape` in the byte
+/// ring, behind the `GpuExport` if there is one.
 struct GpuOffer {
   Cookie sender;
   std::uint64_t bytes;
-  std::uint64_t offset;         ///< of the buffer in the allocation
+  std::uint64_t offset;         ///< of its first byte in the allocation
   std::uint32_t number;         ///< of the export
   std::uint32_t latency_bound;  ///< 1: the writer's sends to the reader are, so that a courier is worth it
 };
@@ -36,6 +38,14 @@ struct GpuExport {
   std::uint32_t reserved;   ///< 0
 };
 static_assert(sizeof(GpuExport) == 160);
+
+/// What the byte ring has for an offer of that `CellHeader::size`.
+[[nodiscard]] constexpr bool has_export(std::uint32_t size) noexcept {
+  return size == sizeof(GpuExport) || size == sizeof(GpuExport) + sizeof(GpuShape);
+}
+[[nodiscard]] constexpr bool has_shape(std::uint32_t size) noexcept {
+  return size == sizeof(GpuShape) || size == sizeof(GpuExport) + sizeof(GpuShape);
+}
 
 enum class GpuOutcome : std::uint32_t {
   landed = 1,   ///< the bytes are where the receiver wanted them

@@ -23,7 +23,8 @@ Result<> check(const CellHeader& header, const RingGeometry& geometry) {
       if (header.size > maximum_piece(geometry)) return malformed("piece too long");
       return header.source < 0 ? malformed("negative source") : Result<>{};
     case CellKind::gpu_offer:
-      if (header.size != sizeof(GpuExport) && header.size != 0) return malformed("offer of the wrong size");
+      if (header.size != 0 && !has_export(header.size) && !has_shape(header.size))
+        return malformed("offer of the wrong size");
       break;
     case CellKind::gpu_target:
       if (header.size != sizeof(GpuExport) && header.size != 0) return malformed("target of the wrong size");

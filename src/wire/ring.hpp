@@ -27,7 +27,7 @@ enum class CellKind : std::uint8_t {
   share_done = 7,     ///< rendezvous: the receiver has copied all of it: `Cookie`
   split_start = 8,    ///< rendezvous by both sides: `SplitOffer`
   eager_more = 9,     ///< next piece of the message whose `eager` was the last of its kind in this ring
-  gpu_offer = 10,     ///< rendezvous from GPU memory: envelope and `GpuOffer`, perhaps a `GpuExport`
+  gpu_offer = 10,     ///< rendezvous from GPU memory: envelope, `GpuOffer`, perhaps `GpuExport`, `GpuShape`
   gpu_target = 11,    ///< the sender's GPU is to copy it there: `GpuTarget`, perhaps a `GpuExport`
   gpu_end = 12,       ///< it has, or cannot: `GpuEnd`
   gpu_freed = 13,     ///< an allocation that was told is no more: `GpuFreed`

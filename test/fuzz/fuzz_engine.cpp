@@ -17,6 +17,7 @@
 #include "input.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
+#include "wire/gpu.hpp"
 
 namespace isthmus {
 namespace {
@@ -205,30 +206,59 @@ class Session {
                              input_.pick(chunks)});
         break;
       }
+      case wire::CellKind::gpu_offer:
+        put(wire::GpuOffer{some_cookie(), some_length(), some_address(), input_.below(40), 0});
+        break;
+      case wire::CellKind::gpu_target:
+        put(wire::GpuTarget{some_cookie(), some_cookie(), some_length(), some_length()});
+        break;
+      case wire::CellKind::gpu_end:
+        put(wire::GpuEnd{some_cookie(), static_cast<wire::GpuOutcome>(input_.below(5)), 0});
+        break;
+      case wire::CellKind::stage:
+        put(wire::StageRequest{some_cookie(), some_cookie(), some_length(), input_.below(2),
+                               input_.below(2)});
+        break;
       default:
         input_.fill(part);
     }
     return part;
   }
 
+  /// What an offer in GPU memory has in the byte ring: a shape that may be one, or anything.
+  void write_piece(wire::CellKind kind, std::span<std::byte> to) {
+    std::memset(to.data(), static_cast<int>(to.size() % 251), to.size());
+    if (kind != wire::CellKind::gpu_offer || to.size() < sizeof(wire::GpuShape)) return;
+    wire::GpuShape shape{};
+    shape.level_count = input_.below(8);
+    for (auto& level : shape.levels)
+      level = {.stride = input_.take<std::int16_t>(), .bytes = some_length()};
+    if (input_.below(8) == 0) input_.fill(std::as_writable_bytes(std::span(&shape, 1)));
+    std::memcpy(to.last(sizeof shape).data(), &shape, sizeof shape);
+  }
+
   void write_cell() {
     open_ring();
     if (!out_.open() || !out_.has_cell()) return;
     const unsigned number = input_.below(64);
-    const auto kind = static_cast<wire::CellKind>(number < 60 ? 1 + number % 9 : number);
+    const auto kind = static_cast<wire::CellKind>(number < 60 ? 1 + number % 15 : number);
     const auto part = some_part(kind);
     const std::uint32_t sizes[]{0, 8, 32, 64, 100, 1000, 1536, 2048, 6144, input_.below(256) << 24};
-    wire::CellHeader header{.context = some_context(),
-                            .source = input_.below(16) != 0 ? 1 : static_cast<std::int8_t>(input_.below(256)),
-                            .tag = static_cast<int>(input_.below(4)) - (input_.below(16) == 0 ? 3 : 0),
-                            .size = input_.pick(sizes),
-                            .kind = kind,
-                            .flag = static_cast<wire::CellFlag>(input_.below(9) / 4),
-                            .reserved = 0};
+    const std::uint32_t offered[]{0, sizeof(wire::GpuShape), sizeof(wire::GpuExport),
+                                  sizeof(wire::GpuExport) + sizeof(wire::GpuShape)};
+    const bool is_of_gpu = kind == wire::CellKind::gpu_offer || kind == wire::CellKind::gpu_target;
+    wire::CellHeader header{
+        .context = some_context(),
+        .source = input_.below(16) != 0 ? 1 : static_cast<std::int8_t>(input_.below(256)),
+        .tag = static_cast<int>(input_.below(4)) - (input_.below(16) == 0 ? 3 : 0),
+        .size = is_of_gpu && input_.below(8) != 0 ? input_.pick(offered) : input_.pick(sizes),
+        .kind = kind,
+        .flag = static_cast<wire::CellFlag>(input_.below(9) / 4),
+        .reserved = 0};
     if (wire::has_piece(kind) && header.size <= wire::maximum_piece(geometry())) {
       std::byte* to = out_.reserve(header.size);
       if (!to) return;
-      std::memset(to, static_cast<int>(number), header.size);
+      write_piece(kind, {to, header.size});
       out_.publish_reserved(header, part.data(), part.size());
     } else {
       out_.publish(header, part.data(), part.size());

@@ -233,6 +233,102 @@ void check_copies(const Gpu& gpu, MemoryKind kind) {
   }
 }
 
+/// So many messages both ways that each GPU copies some of either direction.
+void check_streams(const Gpu& gpu) {
+  constexpr int messages = 64;
+  constexpr std::size_t most = 10'000;
+  Memory from(gpu, MemoryKind::device, messages * most);
+  Memory to(gpu, MemoryKind::device, messages * most);
+  for (int round = 0; round < 5; ++round) {
+    from.write(pattern(messages * most, 10 * round + rank));
+    to.write(Bytes(messages * most));
+    std::vector<MPI_Request> requests;
+    Bytes wanted(messages * most);
+    const Bytes theirs = pattern(messages * most, 10 * round + 1 - rank);
+    for (std::size_t i = 0; i < messages; ++i) {
+      const std::size_t bytes = most - i * 100;
+      MPI_Irecv(static_cast<char*>(to.data()) + i * most, static_cast<int>(bytes), MPI_BYTE, 1 - rank, 0,
+                MPI_COMM_WORLD, &requests.emplace_back());
+      std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(i * most), bytes,
+                  wanted.begin() + static_cast<std::ptrdiff_t>(i * most));
+    }
+    for (std::size_t i = 0; i < messages; ++i)
+      MPI_Isend(static_cast<char*>(from.data()) + i * most, static_cast<int>(most - i * 100), MPI_BYTE,
+                1 - rank, 0, MPI_COMM_WORLD, &requests.emplace_back());
+    MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+    CHECK(to.read<unsigned char>(messages * most) == wanted);
+  }
+}
+
+/// Nested strides, back to front too, that the receiver takes in part, in whole, or into more room.
+void check_shapes(const Gpu& gpu) {
+  constexpr int rows = 400;
+  constexpr std::size_t ints = 8 * rows * 20;
+  MPI_Datatype pairs;
+  MPI_Datatype upwards;
+  MPI_Datatype spread;
+  MPI_Type_vector(4, 2, 5, MPI_INT, &pairs);
+  MPI_Type_create_hvector(rows, 1, -20 * static_cast<int>(sizeof(int)), pairs, &upwards);
+  MPI_Type_vector(rows * 4, 2, 3, MPI_INT, &spread);
+  MPI_Type_commit(&upwards);
+  MPI_Type_commit(&spread);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  for (const int taken : {1, rows * 4 - 3, rows * 4, rows * 5}) {
+    Memory memory(gpu, MemoryKind::device, ints * sizeof(int));
+    auto* const data = static_cast<int*>(memory.data());
+    std::vector<int> all(ints);
+    if (rank == 0) {
+      std::iota(all.begin(), all.end(), 0);
+      memory.write(all);
+      CHECK_MPI(MPI_Send(data + 20 * (rows - 1), 1, upwards, 1, taken, MPI_COMM_WORLD));
+    } else {
+      memory.write(all);
+      MPI_Datatype part;
+      MPI_Type_vector(taken, 2, 3, MPI_INT, &part);
+      MPI_Type_commit(&part);
+      MPI_Status status;
+      int error = MPI_Recv(data, 1, part, 0, taken, MPI_COMM_WORLD, &status);
+      MPI_Error_class(error, &error);
+      CHECK_EQUAL(error, taken < rows * 4 ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+      for (int i = 0; i < 2 * std::min(taken, rows * 4); ++i)
+        all[static_cast<std::size_t>(i / 2 * 3 + i % 2)] =
+            20 * (rows - 1) - i / 8 * 20 + i % 8 / 2 * 5 + i % 2;
+      CHECK(memory.read<int>(ints) == all);
+      MPI_Type_free(&part);
+    }
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  MPI_Type_free(&pairs);
+  MPI_Type_free(&upwards);
+  MPI_Type_free(&spread);
+}
+
+std::size_t address_space() {
+  std::size_t pages = 0;
+  std::FILE* const file = std::fopen("/proc/self/statm", "r");
+  CHECK(file != nullptr && std::fscanf(file, "%zu", &pages) == 1);
+  std::fclose(file);
+  return pages * 4096;
+}
+
+/// A receive into GPU memory that comes from a GPU takes none of the host's.
+void check_room(const Gpu& gpu) {
+  constexpr int count = 400 << 20U;
+  Memory memory(gpu, MemoryKind::device, count);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Send(memory.data(), 8, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+  } else {
+    const std::size_t before = address_space();
+    MPI_Request request;
+    MPI_Irecv(memory.data(), count, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request);
+    CHECK(address_space() < before + count / 2);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+}
+
 /// The same by requests, and the modes that `check_modes` leaves out.
 void check_requests(const Gpu& gpu, MemoryKind kind) {
   constexpr int count = 20'000;
@@ -362,6 +458,9 @@ int main(int argc, char** argv) {
       check_truncated(gpu, kind, kind);
       check_reuse(gpu, kind);
     }
+    check_shapes(gpu);
+    check_streams(gpu);
+    check_room(gpu);
     check_truncated(gpu, MemoryKind::pageable, MemoryKind::device);
     check_truncated(gpu, MemoryKind::device, MemoryKind::pinned);
     if (argc == 1) {

@@ -45,6 +45,35 @@ TEST(StagingChunk, TheNextMessageBeginsAtAPage) {
   EXPECT_EQ(wire::staging_end(4096, 4096), 8192U);
 }
 
+wire::GpuShape shape(std::initializer_list<wire::GpuShape::Level> levels) {
+  wire::GpuShape made{};
+  for (const auto& level : levels)
+    made.levels[made.level_count++] = level;
+  return made;
+}
+
+TEST(GpuShape, SpansWhatItsStepsReach) {
+  EXPECT_EQ(wire::span_of(shape({}), 100), (wire::GpuSpan{0, 100}));
+  EXPECT_EQ(wire::span_of(shape({{16, 8}}), 80), (wire::GpuSpan{0, 9 * 16 + 8}));
+  EXPECT_EQ(wire::span_of(shape({{-16, 8}}), 80), (wire::GpuSpan{-9 * 16, 8}));
+  EXPECT_EQ(wire::span_of(shape({{1000, 40}, {-16, 8}}), 80), (wire::GpuSpan{-4 * 16, 1000 + 8}));
+  EXPECT_EQ(wire::span_of(shape({{0, 8}}), 80), (wire::GpuSpan{0, 8})) << "the same block ten times";
+}
+
+TEST(GpuShape, IsRefusedWhereNoMessageHasIt) {
+  EXPECT_FALSE(wire::span_of(shape({{16, 0}}), 80)) << "no step";
+  EXPECT_FALSE(wire::span_of(shape({{16, 81}}), 80)) << "a step of more than there is";
+  EXPECT_FALSE(wire::span_of(shape({{16, 9}}), 80)) << "a part of a step";
+  EXPECT_FALSE(wire::span_of(shape({{1000, 40}, {16, 16}}), 80)) << "a part of an inner step";
+  EXPECT_FALSE(wire::span_of(shape({{INT64_MAX, 8}}), 80)) << "beyond all memory";
+  EXPECT_FALSE(wire::span_of(shape({{INT64_MIN, 8}}), 16)) << "before all memory";
+  EXPECT_FALSE(wire::span_of(shape({{INT64_MAX / 5, 40}, {INT64_MAX / 5, 20}}), 80)) << "both together";
+  EXPECT_FALSE(wire::span_of(shape({{16, 8}}), UINT64_MAX / 8 * 8)) << "more than all memory";
+  auto many = shape({{16, 8}});
+  many.level_count = 7;
+  EXPECT_FALSE(wire::span_of(many, 80)) << "more levels than there is room for";
+}
+
 TEST(GpuExports, AreToldInFullOnce) {
   GpuExports exports;
   EXPECT_EQ(exports.number_of(7), std::nullopt);

@@ -86,6 +86,66 @@ TEST_F(CopyEngineTest, UsesItsEventsAgain) {
   EXPECT_EQ(functions.free(memory), Status::success);
 }
 
+TEST_F(CopyEngineTest, AsksOneEventForSeveralShortCopies) {
+  constexpr std::size_t together = 1000;
+  const cuda::Address memory = allocate(10'000);
+  const auto calls_of = [&](std::size_t bytes_together) {
+    CopyEngine engine(contexts, 0, 1, bytes_together);
+    const auto warm = engine.start(at(memory), at(memory) + 500, 50);
+    EXPECT_TRUE(warm && warm->wait());
+    const auto before = control.calls();
+    {
+      std::vector<PendingCopy> copies;
+      for (int i = 0; i < 10; ++i)
+        copies.push_back(*engine.start(at(memory) + 100 * i, at(memory) + 5000, 100));
+      EXPECT_TRUE(copies.back().wait());
+      for (const PendingCopy& copy : copies)
+        EXPECT_EQ(copy.is_done(), true);
+    }
+    return control.calls() - before;
+  };
+  // To record an event and to ask it.
+  EXPECT_LE(calls_of(together) + 10, calls_of(0));
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
+TEST_F(CopyEngineTest, DoesNotKeepAShortCopyWaitingForALongOneBehindIt) {
+  CopyEngine engine(contexts, 0, 1, 1000);
+  const cuda::Address memory = allocate(1'000'000);
+  {
+    const auto first = engine.start(at(memory), at(memory) + 500, 50);
+    ASSERT_TRUE(first);
+    const Fault slow("MEGABYTES_PER_SECOND", "1", "0");
+    const auto second = engine.start(at(memory), at(memory) + 500'000, 400'000);
+    ASSERT_TRUE(second);
+    EXPECT_TRUE(first->wait());
+    EXPECT_EQ(second->is_done(), false) << "it takes 0.4 s";
+    EXPECT_NE(second->stream(), nullptr);
+    EXPECT_EQ(first->stream(), nullptr);
+  }
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
+TEST_F(CopyEngineTest, LaterCopiesOfAStreamAreDoneNoSooner) {
+  CopyEngine engine(contexts, 0, 1, 1000);
+  const cuda::Address memory = allocate(10'000);
+  std::vector<PendingCopy> copies;
+  {
+    const Fault slow("MEGABYTES_PER_SECOND", "1", "0");
+    for (int i = 0; i < 40; ++i)
+      copies.push_back(*engine.start(at(memory) + 100 * i, at(memory) + 5000, 90));
+    std::size_t done = 0;
+    while (done < copies.size()) {
+      const bool last = copies.back().is_done().value_or(false);
+      const bool next = copies[done].is_done().value_or(false);
+      EXPECT_TRUE(next || !last);
+      if (next) ++done;
+    }
+  }
+  copies.clear();
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
 TEST_F(CopyEngineTest, SaysWhyItCannot) {
   CopyEngine engine(contexts, 0);
   const cuda::Address memory = allocate(100);

@@ -7,6 +7,7 @@
 #include "datatype_reference.hpp"
 #include "kernels/move_body.hpp"
 #include "kernels_fixture.hpp"
+#include "p2p/gpu_shapes.hpp"
 
 namespace isthmus::testing_cuda {
 namespace {
@@ -125,6 +126,39 @@ TEST_F(MoveKernels, GoFromOneLayoutToAnother) {
   ASSERT_TRUE(move({.data = source.data(), .type = vector->get(), .count = 1},
                    {.data = target.data(), .type = indexed->get(), .count = 100}, 7200));
   copy(**vector, from.data(), 1, **indexed, to.data(), 100);
+  EXPECT_TRUE(target.read() == to);
+}
+
+TEST_F(MoveKernels, ReadWhatAPeerTellsOfItsLayout) {
+  // Rows back to front of a part of a matrix, twice.
+  const auto row = vector_type(5, 1, 3, Datatype::basic(Basic::int_), Form::small);
+  ASSERT_TRUE(row);
+  const auto rows = hvector_type(7, 1, -80, **row, Form::small);
+  const auto vector = vector_type(30, 3, 7, Datatype::basic(Basic::int_), Form::small);
+  ASSERT_TRUE(rows && vector);
+  ASSERT_TRUE((*rows)->commit() && (*vector)->commit());
+  std::mt19937 random(5);
+  std::vector<std::byte> from(4000);
+  std::vector<std::byte> to(30UL * 7 * 4);
+  for (std::byte& byte : from)
+    byte = static_cast<std::byte>(random());
+  DeviceBytes source(functions, from.size());
+  DeviceBytes target(functions, to.size());
+  source.write(from);
+  target.write(to);
+  constexpr int count = 2;
+  constexpr std::uint64_t bytes = count * 7 * 5 * 4;
+  constexpr std::ptrdiff_t begin = 1000;
+  const auto shaped = shaped_payload(Payload::of(source.data() + begin, count, **rows));
+  ASSERT_TRUE(shaped);
+  EXPECT_TRUE(wire::span_of(shaped->shape, bytes));
+  auto copy_there = engine.start([&](cuda::Stream stream) {
+    return kernels.move({0, stream}, side_of(shaped->first, shaped->shape),
+                        {.data = target.data(), .type = vector->get(), .count = 1}, bytes);
+  });
+  ASSERT_TRUE(copy_there);
+  ASSERT_TRUE(copy_there->wait());
+  copy(**rows, from.data() + begin, count, **vector, to.data(), 1);
   EXPECT_TRUE(target.read() == to);
 }
 

@@ -66,6 +66,11 @@ with suite.case("messages with gaps where the GPU has no memory left to pack the
     result = run(["gpu_faults", "memory"], 2)
     suite.expect(result, err="to pack a message: CUDA_ERROR_OUT_OF_MEMORY")
 
+with suite.case("messages with gaps are read where they lie: the sender's GPU needs no memory to pack them"):
+    if not HAS_KERNELS:
+        raise Skip("built without kernels")
+    quiet(run(["gpu_faults", "tight"], 2))
+
 with suite.case("messages between a rank that uses CUDA and one that does not"):
     quiet(run(["gpu_faults", "mixed"], 2))
 
