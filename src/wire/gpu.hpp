@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "memory/export.hpp"
+#include "wire/descriptor.hpp"
 #include "wire/ring.hpp"
 
 /// What ranks of one host write to each other about messages in GPU memory, and about messages that go
@@ -32,8 +33,10 @@ struct GpuTarget {
 /// In the byte ring, of an offer or a target.
 struct GpuExport {
   Export memory;
-  std::int32_t descriptor;  ///< in the writer's process, -1 if the export has none
-  std::uint32_t reserved;   ///< 0
+  std::int32_t descriptor;  ///< in the writer's process, -1 if there is none
+  std::uint32_t ticket;     ///< number of the one left for the reader in the region's box, 0 if there is none
+
+  [[nodiscard]] DescriptorTicket left() const noexcept { return {memory.exporter, ticket}; }
 };
 static_assert(sizeof(GpuExport) == 160);
 

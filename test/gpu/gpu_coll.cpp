@@ -290,6 +290,10 @@ int main(int argc, char** argv) {
       check_all(&gpu, MemoryKind::device, 3'000'017);
       check_in_place(&gpu, MemoryKind::device, 700'001);
     }
+    if (which == "described") {
+      check_everything(&gpu, MemoryKind::vmm);
+      check_everything(&gpu, MemoryKind::pool);
+    }
     for (std::size_t i = 0; i < kinds && which == "mixed"; ++i)
       check_everything(&gpu, every_kind[(i + static_cast<std::size_t>(rank)) % kinds]);
     for (std::size_t i = 0; i < kinds && which.empty(); ++i) {
