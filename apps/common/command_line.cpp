@@ -15,15 +15,19 @@ int refuse(const char* program, const Refusal& refusal, const Member& member) {
   return refusal.status;
 }
 
-void add_output_options(CLI::App& app, Output& output) {
-  add_choice<ProgressStyle>(app, "--progress", output.progress,
+void add_progress_options(CLI::App& app, ProgressStyle& style) {
+  add_choice<ProgressStyle>(app, "--progress", style,
                             {{"auto", ProgressStyle::automatic},
                              {"bar", ProgressStyle::bar},
                              {"lines", ProgressStyle::lines},
                              {"none", ProgressStyle::none}},
                             "bar, lines, none or auto (default): a bar on a terminal, lines elsewhere");
   app.add_flag_callback(
-      "-q,--quiet", [&output] { output.progress = ProgressStyle::none; }, "No progress, only the result");
+      "-q,--quiet", [&style] { style = ProgressStyle::none; }, "No progress, only the result");
+}
+
+void add_output_options(CLI::App& app, Output& output) {
+  add_progress_options(app, output.progress);
   app.add_flag("--json", output.json, "The result as one JSON object, and no progress");
 }
 

@@ -38,7 +38,9 @@ void add_choice(CLI::App& app, const std::string& name, T& target, const std::ma
       ->option_text("NAME");
 }
 
-// --progress, --quiet and --json.
+// --progress and --quiet.
+void add_progress_options(CLI::App& app, ProgressStyle& style);
+// The same and --json.
 void add_output_options(CLI::App& app, Output& output);
 
 // Fills in what was added to `app`; nothing if that went well.

@@ -5,6 +5,10 @@
 
 #include <cstdio>
 #include <exception>
+#include <variant>
+
+#include "common/command_line.hpp"
+#include "common/member.hpp"
 
 namespace apps {
 
@@ -17,13 +21,17 @@ class Mpi {
   ~Mpi() { MPI_Finalize(); }
 };
 
-// The exit status that `run(argc, argv)` returns, called with MPI initialised. What it throws ends the job,
-// with one line.
-template <class Run>
-int run_with_mpi(const char* program, int argc, char** argv, Run run) {
+// With MPI initialised, `read(argc, argv, processes)` gives options or a refusal, and `work(options, member)`
+// is called with the options. Returns the exit status that it returns. What either throws ends the job, with
+// one line.
+template <class Read, class Work>
+int run_application(const char* program, int argc, char** argv, Read read, Work work) {
   const Mpi mpi(&argc, &argv);
   try {
-    return run(argc, argv);
+    const Member member(MPI_COMM_WORLD);
+    const auto line = read(argc, argv, member.size);
+    if (const auto* refusal = std::get_if<Refusal>(&line)) return refuse(program, *refusal, member);
+    return work(std::get<0>(line), member);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", program, error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);

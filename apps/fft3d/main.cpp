@@ -1,27 +1,16 @@
 // fft3d: a Fourier transform in three dimensions with pencils, in plain MPI. See --help.
-#include <mpi.h>
-
 #include "benchmark.hpp"
 #include "common/session.hpp"
 #include "options.hpp"
 #include "report.hpp"
 
-namespace {
-
-int run_here(int argc, char** argv) {
-  using namespace fft;
-  const apps::Member member(MPI_COMM_WORLD);
-  const auto line = read_command_line(argc, argv, member.size);
-  if (const auto* refusal = std::get_if<apps::Refusal>(&line)) return apps::refuse("fft3d", *refusal, member);
-  const Options& options = std::get<Options>(line);
-  print_setting(options, member);
-  const Outcome outcome = run(options, member);
-  print_outcome(options, outcome, member);
-  return outcome.correct() ? 0 : 1;
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
-  return apps::run_with_mpi("fft3d", argc, argv, run_here);
+  using namespace fft;
+  return apps::run_application("fft3d", argc, argv, read_command_line,
+                               [](const Options& options, const apps::Member& member) {
+                                 print_setting(options, member);
+                                 const Outcome outcome = run(options, member);
+                                 print_outcome(options, outcome, member);
+                                 return outcome.correct() ? 0 : 1;
+                               });
 }

@@ -4,7 +4,7 @@
 
 namespace integer_sort {
 
-std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv) {
+std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, int /*processes*/) {
   Options options{.problem = find_problem('A'), .output = {}};
   CLI::App app(
       "Ranks integer keys: the problem IS of the NAS Parallel Benchmarks, by a bucket sort in plain MPI. The "

@@ -13,6 +13,6 @@ struct Options {
   apps::Output output;
 };
 
-[[nodiscard]] std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv);
+[[nodiscard]] std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, int processes);
 
 }  // namespace integer_sort

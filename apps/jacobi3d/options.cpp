@@ -3,8 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <map>
-#include <sstream>
+#include <string>
 
 namespace jacobi {
 namespace {
@@ -19,16 +18,6 @@ std::optional<Triple> parse_grid(const std::string& text) {
   if (std::sscanf(text.c_str(), "%6dx%6dx%6d%n", &grid[0], &grid[1], &grid[2], &used) != 3) return {};
   const bool positive = std::ranges::all_of(grid, [](int extent) { return extent > 0; });
   return positive && static_cast<std::size_t>(used) == text.size() ? std::optional(grid) : std::nullopt;
-}
-
-// An option whose value is one of a few words.
-template <class T>
-void add_choice(CLI::App& app, const std::string& name, T& target, const std::map<std::string, T>& choices,
-                const std::string& help) {
-  app.add_option_function<std::string>(
-         name, [&target, choices](const std::string& word) { target = choices.at(word); }, help)
-      ->check(CLI::IsMember(choices))
-      ->option_text("NAME");
 }
 
 // What the single options cannot know of each other; empty if all is well. Settles the grid.
@@ -70,10 +59,9 @@ std::string reconcile(Options& options, const std::string& grid_text, int proces
 
 }  // namespace
 
-CommandLine read_command_line(int argc, char** argv, int processes) {
+std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, int processes) {
   Options options;
   std::string grid_text;
-  bool quiet = false;
   CLI::App app(
       "Solves -Laplace(u) = f on the unit cube by Jacobi iterations, in parallel, and holds the answer "
       "against the analytic "
@@ -94,14 +82,14 @@ CommandLine read_command_line(int argc, char** argv, int processes) {
                  "Iterations from one residual (an allreduce) to the next (10)")
       ->check(CLI::Range(1, 1'000'000))
       ->option_text("N");
-  add_choice<Method>(app, "--method", options.method,
-                     {{"jacobi", Method::jacobi}, {"chebyshev", Method::chebyshev}},
-                     "jacobi: of the order of n^2 iterations; chebyshev: the same with Chebyshev's weights, "
-                     "of the order of n "
-                     "(default)");
+  apps::add_choice<Method>(
+      app, "--method", options.method, {{"jacobi", Method::jacobi}, {"chebyshev", Method::chebyshev}},
+      "jacobi: of the order of n^2 iterations; chebyshev: the same with Chebyshev's weights, "
+      "of the order of n "
+      "(default)");
   app.add_flag("--gpu", options.gpu, "Iterate on a GPU, each process of a host on the next one");
   std::optional<HaloKind> halo;
-  add_choice<std::optional<HaloKind>>(
+  apps::add_choice<std::optional<HaloKind>>(
       app, "--halo", halo,
       {{"datatype", HaloKind::datatype},
        {"pack", HaloKind::pack},
@@ -112,28 +100,15 @@ CommandLine read_command_line(int argc, char** argv, int processes) {
   app.add_option("--grid", grid_text,
                  "Processes along x, y and z, as in 2x2x4 (otherwise those with the least surface)")
       ->option_text("AxBxC");
-  add_choice<ProgressStyle>(app, "--progress", options.progress,
-                            {{"auto", ProgressStyle::automatic},
-                             {"bar", ProgressStyle::bar},
-                             {"lines", ProgressStyle::lines},
-                             {"none", ProgressStyle::none}},
-                            "bar, lines, none or auto (default): a bar on a terminal, lines elsewhere");
   app.add_flag("--check", options.check,
                "Solve on a grid half as fine too, and check the orders of convergence");
-  app.add_flag("-q,--quiet", quiet, "No progress, only the result");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out;
-    const bool bad = app.exit(error, out, out) != 0;
-    return {.options = {}, .message = out.str(), .status = bad ? 2 : 0};
-  }
-  if (quiet) options.progress = ProgressStyle::none;
+  apps::add_progress_options(app, options.progress);
+  if (auto refusal = apps::parse(app, argc, argv)) return *refusal;
   options.halo = halo.value_or(options.gpu ? HaloKind::aware : HaloKind::datatype);
   if (std::string problem = reconcile(options, grid_text, processes); !problem.empty()) {
-    return {.options = {}, .message = problem + "\n", .status = 2};
+    return apps::Refusal::bad(problem);
   }
-  return {.options = options, .message = {}, .status = 0};
+  return options;
 }
 
 }  // namespace jacobi

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <optional>
-#include <string>
+#include <variant>
 
+#include "common/command_line.hpp"
 #include "decomposition.hpp"
 #include "halo.hpp"
 
 namespace jacobi {
 
 enum class Method { jacobi, chebyshev };
-enum class ProgressStyle { automatic, bar, lines, none };
 
 struct Options {
   int n = 128;
@@ -21,18 +21,11 @@ struct Options {
   bool gpu = false;
   HaloKind halo = HaloKind::datatype;  // with `gpu`, aware or staged
   std::optional<Triple> grid;          // nothing: choose_grid()
-  ProgressStyle progress = ProgressStyle::automatic;
+  apps::ProgressStyle progress = apps::ProgressStyle::automatic;
   bool check = false;
 };
 
-// Either options, or a text for the user and the status to exit with.
-struct CommandLine {
-  std::optional<Options> options;
-  std::string message;
-  int status = 0;
-};
-
 // `processes` is how many there are to share the work.
-[[nodiscard]] CommandLine read_command_line(int argc, char** argv, int processes);
+[[nodiscard]] std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, int processes);
 
 }  // namespace jacobi

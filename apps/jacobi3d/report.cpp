@@ -7,15 +7,11 @@
 #include <numeric>
 #include <string>
 
+#include "common/library.hpp"
+#include "common/statistics.hpp"
+
 namespace jacobi {
 namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 const char* way_of(HaloKind halo) {
   switch (halo) {
@@ -33,15 +29,6 @@ const char* way_of(HaloKind halo) {
 
 double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
-}
-
-// The first line of what the library says of itself.
-std::string library() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);
-  const std::string all(text.data(), static_cast<std::size_t>(length));
-  return all.substr(0, all.find('\n'));
 }
 
 std::string bytes(double count) {
@@ -81,7 +68,7 @@ void print_setting(const Options& options, const Block& block, MPI_Comm comm) {
   const auto [sx, sy, sz] = block.size;
   std::printf("jacobi3d: -Laplace(u) = f on the unit cube, %d^3 points, %s\n", options.n,
               options.method == Method::jacobi ? "plain Jacobi" : "Jacobi with Chebyshev weights");
-  std::printf("  library      %s\n", library().c_str());
+  std::printf("  library      %s\n", apps::library().c_str());
   std::printf("  processes    %d as %d x %d x %d, blocks of %d x %d x %d points\n", processes, gx, gy, gz, sx,
               sy, sz);
   if (processes > 1) {
@@ -95,7 +82,8 @@ void print_result(const Options& options, const Solution& solution, MPI_Comm com
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   // The slowest process's median sets the pace; shares are of all processes' time.
-  const std::array<double, 2> mine{median(solution.timing.iteration), median(solution.timing.halo)};
+  const std::array<double, 2> mine{apps::median(solution.timing.iteration),
+                                   apps::median(solution.timing.halo)};
   std::array<double, 2> slowest{};
   MPI_Allreduce(mine.data(), slowest.data(), 2, MPI_DOUBLE, MPI_MAX, comm);
   const auto [pace, exchange] = slowest;

@@ -144,7 +144,7 @@ Request request_of(int count, char** arguments) {
   own = own.substr(own.find_last_of('/') + 1);
   request.words.assign(arguments + 1, arguments + count);
   request.benchmark = find(own);
-  if (request.benchmark == nullptr && !request.words.empty() && !request.words[0].starts_with("-")) {
+  if (request.benchmark == nullptr && !request.words.empty() && !request.words[0].starts_with('-')) {
     request.benchmark = find(request.words[0]);
     if (request.benchmark == nullptr)
       request.trouble = "there is no benchmark '" + request.words[0] + "'; --list shows all";

@@ -110,7 +110,7 @@ Result<> Runtime::join() {
 
 std::string Runtime::memory_kinds(std::string_view asked) {
   // The driver is not loaded for who has not asked for it.
-  const bool has_cuda = asked.find("cuda") != std::string_view::npos && cuda.is_there();
+  const bool has_cuda = asked.contains("cuda") && cuda.is_there();
   return memory_kinds::supported(asked, has_cuda);
 }
 

@@ -269,8 +269,7 @@ constexpr auto table = std::to_array<Setting>({
      "first "
      "that can be used.",
      [](Settings& s, std::string_view text) {
-       const bool address =
-           text.find(':') != std::string_view::npos && text.find('/') == std::string_view::npos;
+       const bool address = text.contains(':') && !text.contains('/');
        if (text != "auto" && text != "off" && !address && !text.starts_with('/')) return false;
        s.ivshmem = text;
        return true;

@@ -170,7 +170,7 @@ void Engine::report() {
     wait_for([&] { return (message = context.find(static_cast<int>(id), 0)) != nullptr; });
     std::string text(std::min(message->bytes, longest_report), '\0');
     receive(context, static_cast<int>(id), 0, Payload::of(text.data(), text.size()));
-    if (json) whole += ",";
+    if (json) whole += ',';
     whole += text;
   }
   print(json ? whole + "]}\n" : whole);

@@ -32,7 +32,7 @@ std::string array(const All& all, const Print& print) {
   for (const auto& each : all) {
     const std::string text = print(each);
     if (text.empty()) continue;
-    if (result.size() > 1) result += ",";
+    if (result.size() > 1) result += ',';
     result += text;
   }
   return result + "]";

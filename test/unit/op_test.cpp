@@ -11,6 +11,7 @@
 #include <cstring>
 #include <optional>
 #include <random>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,28 +30,18 @@ constexpr OpCode all_codes[] = {OpCode::sum,    OpCode::min,    OpCode::max,    
 /// The allowed pairs as section 6.9.2 of the standard lists them, by operation and class.
 bool allowed(OpCode code, TypeClass type_class) {
   using enum TypeClass;
+  using enum OpCode;
   using Classes = std::set<TypeClass>;
-  switch (code) {
-    case OpCode::max:
-    case OpCode::min:
-      return Classes{c_integer, fortran_integer, floating, multi_language}.contains(type_class);
-    case OpCode::sum:
-    case OpCode::prod:
-      return Classes{c_integer, fortran_integer, floating, complex, multi_language}.contains(type_class);
-    case OpCode::land:
-    case OpCode::lor:
-    case OpCode::lxor:
-      return Classes{c_integer, TypeClass::logical}.contains(type_class);
-    case OpCode::band:
-    case OpCode::bor:
-    case OpCode::bxor:
-      return Classes{c_integer, fortran_integer, TypeClass::byte, multi_language}.contains(type_class);
-    case OpCode::minloc:
-    case OpCode::maxloc:
-      return type_class == pair;
-    default:
-      return true;
-  }
+  const Classes ordered{c_integer, fortran_integer, floating, multi_language};
+  const Classes numbers{c_integer, fortran_integer, floating, complex, multi_language};
+  const Classes logicals{c_integer, TypeClass::logical};
+  const Classes bits{c_integer, fortran_integer, TypeClass::byte, multi_language};
+  const std::map<OpCode, Classes> table{
+      {max, ordered},   {min, ordered}, {sum, numbers}, {prod, numbers}, {land, logicals}, {lor, logicals},
+      {lxor, logicals}, {band, bits},   {bor, bits},    {bxor, bits},    {minloc, {pair}}, {maxloc, {pair}},
+  };
+  const auto row = table.find(code);
+  return row == table.end() || row->second.contains(type_class);
 }
 
 TEST(Op, EveryHandleOfTheAbiIsFoundAndNoOther) {

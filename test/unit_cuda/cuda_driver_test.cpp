@@ -85,7 +85,7 @@ int without_devices(const Line&) {
   CudaDriver driver;
   const auto opened = driver.open(emulated_path().c_str());
   if (opened) return 1;
-  return opened.error().text().find("CUDA_ERROR_NO_DEVICE") != std::string::npos ? 0 : 2;
+  return opened.error().text().contains("CUDA_ERROR_NO_DEVICE") ? 0 : 2;
 }
 const Role without_devices_role("without devices", without_devices);
 

@@ -97,7 +97,7 @@ TEST(GdrDriver, SaysWhatIsMissing) {
 int without_module(const Line&) {
   cuda_functions();
   const auto opened = GdrDriver::open(gdr_path().c_str());
-  return !opened && opened.error().text().find("gdrdrv is not loaded") != std::string::npos ? 0 : 1;
+  return !opened && opened.error().text().contains("gdrdrv is not loaded") ? 0 : 1;
 }
 const Role without_module_role("without gdrdrv", without_module);
 

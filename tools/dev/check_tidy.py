@@ -4,6 +4,7 @@ import re
 import subprocess
 
 from sources import (
+    BUILD,
     COMPILE_DATABASE,
     ROOT,
     cached,
@@ -15,7 +16,7 @@ from sources import (
     source_files,
 )
 
-CLANG_TIDY = "clang-tidy-19"
+CLANG_TIDY = BUILD / "venv/bin/clang-tidy"
 _DIAGNOSTIC = re.compile(r"^(/\S+?:\d+:\d+): (warning|error): .*", re.MULTILINE)
 
 

@@ -7,6 +7,8 @@
 
 import contextlib
 import os
+import re
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -30,6 +32,17 @@ def running(command, output, *, said, times, seconds=20.0, env=None):
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+def interrupt(command, output, *, said, line):
+    """What a job has printed that is interrupted (Ctrl-C) once it has `said` something: `line`, a regular expression, is in it
+    once, and the job ends as one that Ctrl-C ends."""
+    with running(command, output, said=said, times=1) as (process, out):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == -signal.SIGINT, process.returncode
+        text = out.read_text()
+    assert len(re.findall(line, text, re.MULTILINE)) == 1, text
+    return text
 
 
 def vanish(find, seconds=5.0):

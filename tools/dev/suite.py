@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import traceback
+import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,6 +164,22 @@ class Suite:
             self.fail(name, traceback.format_exc())
         else:
             self.ok(name)
+
+    def unittests(self, *modules):
+        """A case for each unittest of the modules."""
+        for module in modules:
+            for group in unittest.defaultTestLoader.loadTestsFromModule(module):
+                for test in group:
+                    outcome = unittest.TestResult()
+                    test.run(outcome)
+                    trouble = "".join(text for _, text in outcome.errors + outcome.failures)
+                    self.check(test.id().rpartition(".")[2].replace("_", " "), outcome.wasSuccessful(), trouble)
+
+    def preload(self, source, *flags):
+        """An object for LD_PRELOAD, compiled from a C file with our mpicc."""
+        target = self.tmp / f"{Path(source).stem}{len(list(self.tmp.glob('*.so')))}.so"
+        self.expect(self.run([PREFIX / "bin/mpicc", "-shared", "-fPIC", *flags, ROOT / source, "-o", target]))
+        return target
 
     def expect(self, result, *, status=0, out=None, err=None, within=None):
         """Fails the case unless the command exited with `status` (None: whatever), `out` and `err` (regular expressions,

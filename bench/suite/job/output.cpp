@@ -16,9 +16,8 @@ int print_column(const std::string& text) {
 
 // Four significant digits at least, and two after the point, as the OSU suite has them.
 std::string figure_text(double value) {
-  int digits = 2;
-  for (double bound = 10; std::abs(value) < bound && digits < 4; bound /= 10)
-    ++digits;
+  const double size = std::abs(value);
+  const int digits = size < 1 ? 4 : size < 10 ? 3 : 2;
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "%.*f", digits, value);
   return text.data();

@@ -53,7 +53,7 @@ bool is_image(const void* image) {
   std::memcpy(&mark, image, sizeof mark);
   if (mark == 0x464c'457f || mark == 0xba55'ed50 || mark == 0x4662'43b1) return true;
   const std::string_view text(static_cast<const char*>(image));
-  return text.find(".version") != std::string_view::npos;
+  return text.contains(".version");
 }
 
 /// A copy of a launch's parameters, which the program may change once the call has returned.

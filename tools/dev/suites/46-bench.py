@@ -2,7 +2,6 @@
 # timeout: 300
 import json
 import sys
-import unittest
 
 sys.path[:0] = ["tools/dev", "tools/bench"]
 import test_bench
@@ -13,16 +12,6 @@ MPIEXEC = PREFIX / "bin/mpiexec"
 FAMILIES_OF_TWO = ("latency", "latency-echo", "bandwidth", "bandwidth-echo", "bandwidth-window", "rate")
 COLLECTIVES = ("barrier", "allreduce.8B", "allreduce.64KiB", "bcast.4KiB", "bcast-fixed-root.4KiB", "alltoall.1KiB")
 
-# Spoils the last byte of every message that is received: what a broken library would deliver.
-SPOILER = """
-#include <mpi.h>
-int MPI_Recv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status* status) {
-  const int result = PMPI_Recv(data, count, type, source, tag, comm, status);
-  if (type == MPI_BYTE && count > 0) ((unsigned char*)data)[count - 1] ^= 1;
-  return result;
-}
-"""
-
 suite = Suite("bench")
 
 
@@ -32,13 +21,7 @@ def figures(result):
     return {line["point"] for line in lines}
 
 
-for module in (test_bench, test_gpu):
-    for group in unittest.defaultTestLoader.loadTestsFromModule(module):
-        for test in group:
-            outcome = unittest.TestResult()
-            test.run(outcome)
-            trouble = "".join(text for _, text in outcome.errors + outcome.failures)
-            suite.check(test.id().rpartition(".")[2].replace("_", " "), outcome.wasSuccessful(), trouble)
+suite.unittests(test_bench, test_gpu)
 
 with suite.case("every benchmark between two ranks runs, and the contents are right, at 8 B, 32 KiB and 1 MiB"):
     points = [f"{family}.{size}" for family in FAMILIES_OF_TWO for size in ("8B", "32KiB", "1MiB")]
@@ -53,9 +36,7 @@ for ranks in (1, 2, 5):
         assert not missing, missing
 
 with suite.case("a library that delivers a wrong byte fails the benchmark, which names rank and byte"):
-    source, spoiler = suite.tmp / "spoiler.c", suite.tmp / "spoiler.so"
-    source.write_text(SPOILER)
-    suite.expect(suite.run([PREFIX / "bin/mpicc", "-shared", "-fPIC", source, "-o", spoiler]))
+    spoiler = suite.preload("test/bench/spoiler.c")
     command = [MPIEXEC, "-n", "2", "env", f"LD_PRELOAD={spoiler}", BUILT / "bench/bench_host", "latency.64B"]
     suite.expect(suite.run(command), status=3, out=r'"point": "latency.64B", "failure": "rank [01]: byte 63 is wrong"')
 

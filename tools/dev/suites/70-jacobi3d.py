@@ -6,6 +6,7 @@ import re
 import sys
 
 sys.path.insert(0, "tools/dev")
+import jobs
 from suite import BUILT, PREFIX, Suite
 
 suite = Suite("jacobi3d")
@@ -50,9 +51,11 @@ with suite.case("plain Jacobi contracts as theory says"):
     suite.expect(solve(2, "-n", "12", "--method", "jacobi", "--check"), out="theoretical rate: correct")
 with suite.case("large faces"):
     suite.expect(solve(2, "-n", "200", "--grid", "1x1x2", "--iterations", "3", "--tolerance", "0"), out="within the bound")
-with suite.case("progress comes in lines where there is no terminal"):
-    result = suite.run([MPIEXEC, "-n", 2, solver, "-n", "16", "--progress", "lines"])
-    suite.expect(result, out=r"iteration +\d+ of about +\d+ +residual .* to go")
+with suite.case("progress comes in lines where there is no terminal; Ctrl-C says how far it was"):
+    command = [MPIEXEC, "-n", 2, solver, "-n", "16", "--tolerance", "0", "--iterations", "1000000000"]
+    line = r"^jacobi3d: interrupted after \d+ of about \d+ iterations$"
+    text = jobs.interrupt(command, suite.tmp / "running", said="s to go", line=line)
+    assert re.search(r"^  iteration +\d+ of about \d+ +residual .* ms each .* s to go$", text, re.MULTILINE), text
 with suite.case("without mpiexec it is a job of one"):
     suite.expect(suite.run([solver, "-q", "-n", "16"]), out="1 as 1 x 1 x 1")
 with suite.case("too many ranks for the points"):

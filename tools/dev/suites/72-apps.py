@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import signal
 import sys
 
 sys.path.insert(0, "tools/dev")
@@ -17,20 +16,6 @@ SORT = BUILT / "apps/integer_sort/integer_sort"
 TRANSFORM = BUILT / "apps/fft3d/fft3d"
 # Every namespace private, with a /dev/shm of its own: all ranks are process 1.
 ALONE = "unshare -Urmpuinf --mount-proc sh -c 'mount -t tmpfs shm /dev/shm; exec \"$@\"' sh"
-
-# Spoils one number of what rank 0 receives in each alltoallv from its third on: what a broken library would deliver.
-SPOILER = """
-#include <mpi.h>
-int MPI_Alltoallv(const void* sent, const int* send_counts, const int* send_offsets, MPI_Datatype send_type, void* received,
-                  const int* counts, const int* offsets, MPI_Datatype type, MPI_Comm comm) {
-  static int calls;
-  const int result = PMPI_Alltoallv(sent, send_counts, send_offsets, send_type, received, counts, offsets, type, comm);
-  int rank;
-  MPI_Comm_rank(comm, &rank);
-  if (rank == 0 && ++calls >= 3) ((unsigned char*)received)[SPOILED] ^= 1;
-  return result;
-}
-"""
 
 
 def job(ranks, program, *arguments, options=(), timeout=60):
@@ -92,9 +77,7 @@ for program, offset, status, found in (
     with suite.case(f"{program.name} finds a wrong bit in byte {offset} of what alltoallv brought"):
         if os.environ.get("DEV_SANITIZER"):
             raise Skip("a sanitizer must be loaded first")
-        source, spoiler = suite.tmp / "spoiler.c", suite.tmp / f"spoiler{offset}.so"
-        source.write_text(SPOILER)
-        suite.expect(suite.run([PREFIX / "bin/mpicc", "-shared", "-fPIC", f"-DSPOILED={offset}", source, "-o", spoiler]))
+        spoiler = suite.preload("test/apps/spoiler.c", f"-DSPOILED={offset}")
         arguments = ["-c", "S"] if program == SORT else ["-n", "16", "--iterations", "3"]
         result = suite.run([MPIEXEC, "-n", 2, "env", f"LD_PRELOAD={spoiler}", program, "-q", *arguments])
         suite.expect(result, status=status)
@@ -126,10 +109,7 @@ with suite.case("--help names every option, once, with status 0"):
 
 with suite.case("progress comes in lines; Ctrl-C says how far it was, and ends the job as Ctrl-C does"):
     command = [MPIEXEC, "-n", 2, TRANSFORM, "-n", "24", "--plan", "estimate", "--iterations", "1000000"]
-    with jobs.running(command, suite.tmp / "running", said="s to go", times=1) as (process, out):
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == -signal.SIGINT, process.returncode
-        text = out.read_text()
-        assert re.search(r"^  iteration +\d+ of 1000000 .* ms each .* s to go$", text, re.MULTILINE), text
-        assert len(re.findall(r"^fft3d: interrupted after \d+ of 1000000 iterations$", text, re.MULTILINE)) == 1, text
+    line = r"^fft3d: interrupted after \d+ of 1000000 iterations$"
+    text = jobs.interrupt(command, suite.tmp / "running", said="s to go", line=line)
+    assert re.search(r"^  iteration +\d+ of 1000000 .* ms each .* s to go$", text, re.MULTILINE), text
 suite.finish()

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 from pathlib import Path
 
 sys.path[:0] = ["tools/dev", "tools/bench"]
@@ -25,16 +24,6 @@ POINT_TO_POINT = ("latency", "latency_one_way", "multi_lat", "bw", "bibw", "mbw_
 COLLECTIVES = ("barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw",
                "reduce", "allreduce", "reduce_scatter", "reduce_scatter_block")
 
-# Spoils the last byte of every broadcast and message: what a broken library would deliver.
-SPOILER = """
-#include <mpi.h>
-int MPI_Recv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status* status) {
-  const int result = PMPI_Recv(data, count, type, source, tag, comm, status);
-  if (type == MPI_BYTE && count > 0) ((unsigned char*)data)[count - 1] ^= 1;
-  return result;
-}
-"""
-
 suite = Suite("bench-suite")
 
 
@@ -46,12 +35,7 @@ def sizes_in(result):
     return [line.split()[0] for line in result.out.splitlines() if line and not line.startswith("#") and not line.lstrip().startswith("#")]
 
 
-for group in unittest.defaultTestLoader.loadTestsFromModule(test_compare):
-    for test in group:
-        outcome = unittest.TestResult()
-        test.run(outcome)
-        trouble = "".join(text for _, text in outcome.errors + outcome.failures)
-        suite.check(test.id().rpartition(".")[2].replace("_", " "), outcome.wasSuccessful(), trouble)
+suite.unittests(test_compare)
 
 for name in POINT_TO_POINT:
     with suite.case(f"{name} moves the right bytes"):
@@ -90,9 +74,7 @@ for timing in ("barrier", "loop", "synchronised"):
         assert sizes_in(suite.expect(ranks(2, "allreduce", "-m", "8:8", "--seconds", "0.005", "--timing", timing))) == ["8"]
 
 with suite.case("a library that delivers a wrong byte fails the benchmark, which names rank and byte"):
-    source, spoiler = suite.tmp / "spoiler.c", suite.tmp / "spoiler.so"
-    source.write_text(SPOILER)
-    suite.expect(suite.run([PREFIX / "bin/mpicc", "-shared", "-fPIC", source, "-o", spoiler]))
+    spoiler = suite.preload("test/bench/spoiler.c")
     command = [MPIEXEC, "-n", "2", "env", f"LD_PRELOAD={spoiler}", FOLDER / "latency", "-m", "64:64", *QUICK]
     suite.expect(suite.run(command), status=3, err=r"isthmus bench latency: rank [01]: byte 63 is wrong")
 
