@@ -5,6 +5,7 @@
 //   apart    device memory, but host memory on the last rank, which does not use CUDA
 //   moving   device memory of one GPU after the other
 //   long     device memory, megabytes
+//   described  VMM and pool memory, which have descriptors
 #include <algorithm>
 #include <functional>
 #include <limits>
