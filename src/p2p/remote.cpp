@@ -160,7 +160,9 @@ void Remote::decline(Peer& peer, network::OfferId offer) {
 }
 
 unsigned Remote::poll() {
-  return port_ ? port_->poll() + chunks_->poll() : 0;
+  if (!port_) return 0;
+  const unsigned happened = port_->poll();
+  return happened + chunks_->poll();  // what has been offered just now, too
 }
 
 bool Remote::arm() {
