@@ -59,7 +59,11 @@ constexpr Family families[] = {
     {"allreduce", 0, allreduce},
     {"bcast", 0, bcast},
     {"allgather", 0, allgather},
+    {"allgatherv", 0, allgatherv},
     {"alltoall", 0, alltoall},
+    {"alltoall-in-place", 0, alltoall_in_place},
+    {"alltoallv", 0, alltoallv},
+    {"scan", 0, scan},
 };
 
 struct Point {

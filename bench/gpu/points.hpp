@@ -27,11 +27,16 @@ void vector(const Setting& with, std::string_view point, std::size_t bytes);
 // From memory of `from` on rank 0 to memory of `to` on rank 1, and back.
 void mixed(const Setting& with, std::string_view point, std::size_t bytes, Kind from, Kind to);
 
-// Among all ranks; `bytes` is the whole vector, and for allgather and alltoall all blocks of a rank together.
+// Among all ranks; `bytes` is the whole vector, and of an allgather or alltoall all blocks of a rank
+// together.
 void allreduce(const Setting& with, std::string_view point, std::size_t bytes);
 void bcast(const Setting& with, std::string_view point, std::size_t bytes);
 void allgather(const Setting& with, std::string_view point, std::size_t bytes);
+void allgatherv(const Setting& with, std::string_view point, std::size_t bytes);
 void alltoall(const Setting& with, std::string_view point, std::size_t bytes);
+void alltoall_in_place(const Setting& with, std::string_view point, std::size_t bytes);
+void alltoallv(const Setting& with, std::string_view point, std::size_t bytes);
+void scan(const Setting& with, std::string_view point, std::size_t bytes);
 
 // Host memory; called before the program has initialised CUDA, with the way "raw", and after it.
 void host_pingpong(const Rounds& rounds, std::string_view point, std::size_t bytes, const char* way);

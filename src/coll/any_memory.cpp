@@ -127,6 +127,7 @@ Result<> gather(const In& send, const Out& receive, int root, Communicator& comm
   return gather_any(send, receive, root, comm, host::gather);
 }
 Result<> gatherv(const In& send, const OutV& receive, int root, Communicator& comm) {
+  if (auto done = gpu::gatherv(send, receive, root, comm)) return std::move(*done);
   return gather_any(send, receive, root, comm, host::gatherv);
 }
 Result<> scatter(const In& send, const Out& receive, int root, Communicator& comm) {
@@ -134,6 +135,7 @@ Result<> scatter(const In& send, const Out& receive, int root, Communicator& com
   return scatter_any(send, receive, root, comm, host::scatter);
 }
 Result<> scatterv(const InV& send, const Out& receive, int root, Communicator& comm) {
+  if (auto done = gpu::scatterv(send, receive, root, comm)) return std::move(*done);
   return scatter_any(send, receive, root, comm, host::scatterv);
 }
 
@@ -142,6 +144,7 @@ Result<> allgather(const In& send, const Out& receive, Communicator& comm) {
   return exchange_any(send, 1, receive, comm, host::allgather);
 }
 Result<> allgatherv(const In& send, const OutV& receive, Communicator& comm) {
+  if (auto done = gpu::allgatherv(send, receive, comm)) return std::move(*done);
   return exchange_any(send, 1, receive, comm, host::allgatherv);
 }
 Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
@@ -149,9 +152,11 @@ Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
   return exchange_any(send, comm.remote_size(), receive, comm, host::alltoall);
 }
 Result<> alltoallv(const InV& send, const OutV& receive, Communicator& comm) {
+  if (auto done = gpu::alltoallv(send, receive, comm)) return std::move(*done);
   return exchange_any(send, comm.remote_size(), receive, comm, host::alltoallv);
 }
 Result<> alltoallw(const InW& send, const OutW& receive, Communicator& comm) {
+  if (auto done = gpu::alltoallw(send, receive, comm)) return std::move(*done);
   return exchange_any(send, comm.remote_size(), receive, comm, host::alltoallw);
 }
 
@@ -196,11 +201,13 @@ Result<> reduce_scatter_block(const void* send, void* receive, const Reduction& 
 }
 
 Result<> scan(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  if (auto done = gpu::scan(send, receive, what, comm)) return std::move(*done);
   return reduce_any(send, receive, what.count, what.count, what, comm,
                     [&](const void* from, void* to) { return host::scan(from, to, what, comm); });
 }
 
 Result<> exscan(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  if (auto done = gpu::exscan(send, receive, what, comm)) return std::move(*done);
   // Rank 0 gets nothing.
   return reduce_any(send, receive, what.count, comm.rank() == 0 ? 0 : what.count, what, comm,
                     [&](const void* from, void* to) { return host::exscan(from, to, what, comm); });

@@ -1,50 +1,12 @@
 #include "coll/gpu_collectives.hpp"
 
-#include <utility>
-
-#include "coll/footing.hpp"
+#include "coll/gpu_between.hpp"
 #include "coll/gpu_moves.hpp"
 #include "coll/gpu_reduce.hpp"
-#include "coll/gpu_team.hpp"
 #include "coll/local.hpp"
 
 namespace isthmus::coll::gpu {
 namespace {
-
-Tried failed(Error error) {
-  return Tried(std::in_place, std::unexpect, std::move(error));
-}
-
-bool is_here(GpuMessages* gpu, const GpuPart& part) {
-  if (!gpu) return false;
-  const auto found = gpu->find(part.payload);
-  return found && *found;
-}
-
-/// Runs `body(team, view, call)` where all members know that `make_call()` can go between their GPUs.
-template <class MakeCall, class Body>
-Tried between_gpus(Communicator& comm, MakeCall make_call, Body body) {
-  if (comm.is_inter() || comm.size() == 1 || comm.size() > flat_ranks) return std::nullopt;
-  auto footing = Footing::of(comm);
-  if (!footing) [[unlikely]]
-    return failed(std::move(footing).error());
-  Team* const team = (*footing)->team();
-  if (!team) return std::nullopt;
-  if (!comm.engine().uses_cuda()) [[likely]] {
-    team->all_use_gpu(false);
-    return std::nullopt;
-  }
-  const GpuCall call = make_call();
-  GpuMessages* const gpu = comm.engine().gpu();
-  const bool here = !team->has_used_gpu() && (is_here(gpu, call.send) || is_here(gpu, call.receive));
-  if (!team->all_use_gpu(here)) return std::nullopt;
-  GpuTeam& gpu_team = (*footing)->gpu_team(*gpu);
-  auto view = gpu_team.begin(call);
-  if (!view) return failed(std::move(view).error());
-  if (!*view) return std::nullopt;
-  ++gpu->collectives.between_gpus;
-  return gpu_team.end(call, body(gpu_team, **view, call));
-}
 
 Payload payload_of(const void* buffer, std::int64_t count, const Datatype& type) {
   return Payload::of(buffer, count, type);
@@ -134,16 +96,13 @@ Tried alltoall(const In& send, const Out& receive, Communicator& comm) {
   return between_gpus(
       comm,
       [&] {
+        const Payload all = payload_of(receive.buffer, receive.count * comm.size(), *receive.type);
         GpuCall call{.collective = Collective::alltoall,
                      .bytes = block(receive, 0).bytes,
-                     .send = {},
-                     .receive = {},
+                     .send = {.payload = all, .offered = true, .staged = true},
+                     .receive = {.payload = all},
                      .in_place = send.buffer == in_place};
-        // In place, blocks are overwritten while others still want them: without buffers, it takes no part.
-        if (!call.in_place) {
-          call.send = {payload_of(send.buffer, send.count * comm.size(), *send.type), true};
-          call.receive.payload = payload_of(receive.buffer, receive.count * comm.size(), *receive.type);
-        }
+        if (!call.in_place) call.send = {payload_of(send.buffer, send.count * comm.size(), *send.type), true};
         return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
@@ -158,20 +117,18 @@ bool has_kernel(const Reduction& what, const Communicator& comm) {
          GpuKernels::can_reduce(*what.op, *what.type);
 }
 
-/// The call of a reduction. Without a kernel, it has no buffers and takes no part. `receives`: this member
-/// gets a result, of `result_count` elements.
+/// The call of a reduction. `receives`: this member gets a result, of `result_count` elements.
 GpuCall reduction_call(const Communicator& comm, Collective collective, const void* send, void* receive,
                        const Reduction& what, std::int64_t result_count, bool receives) {
   const bool here = send == in_place;
   const Payload operand = payload_of(here ? receive : send, what.count, *what.type);
   GpuCall call{.collective = collective,
                .bytes = operand.bytes,
-               .send = {},
+               .send = {operand, true},
                .receive = {},
                .in_place = here,
-               .needs_kernels = true};
-  if (!has_kernel(what, comm)) return call;
-  call.send = {operand, true};
+               .needs_kernels = true,
+               .barred = !has_kernel(what, comm)};
   if (receives) call.receive.payload = payload_of(receive, result_count, *what.type);
   return call;
 }
@@ -222,15 +179,39 @@ Tried reduce_scatter(const void* send, void* receive, const Integers& counts, co
         add_up();
         GpuCall call = reduction_call(comm, Collective::reduce_scatter, send, receive,
                                       {total, what.type, what.op}, counts[comm.rank()], true);
-        // In place, the result would lie in a part of the operand that another member wants: without
-        // buffers, it takes no part.
-        if (call.in_place) call.send = call.receive = {};
+        call.send.staged = call.in_place;  // the result lies in a part of the operand that another wants
         return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall&) {
         return reduce_part_gpu(team, view, bytes_at(receive), {counts[comm.rank()], what.type, what.op},
                                before);
       });
+}
+
+namespace {
+
+Tried scan_any(const void* send, void* receive, const Reduction& what, bool inclusive, Communicator& comm) {
+  return between_gpus(
+      comm,
+      [&] {
+        const bool receives = inclusive || comm.rank() > 0;
+        GpuCall call = reduction_call(comm, Collective::scan, send, receive, what, what.count, receives);
+        call.send.staged = call.in_place;  // members behind this one read its operand
+        return call;
+      },
+      [&](GpuTeam& team, const GpuView& view, const GpuCall&) {
+        return scan_gpu(team, view, bytes_at(receive), what, inclusive);
+      });
+}
+
+}  // namespace
+
+Tried scan(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  return scan_any(send, receive, what, true, comm);
+}
+
+Tried exscan(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  return scan_any(send, receive, what, false, comm);
 }
 
 }  // namespace isthmus::coll::gpu

@@ -6,21 +6,28 @@
 namespace isthmus::coll {
 namespace {
 
-/// Fetches block `place(i)` of each member's offer to block i of `receive`, beginning behind the own rank:
-/// not all from the same member at once.
-template <class Source>
-Result<> fetch_all(GpuTeam& team, const GpuView& view, std::byte* receive, std::uint64_t bytes,
-                   Source source) {
+/// Fetches `block(i)` of each member from `source(i)`, beginning behind the own rank: not all from the same
+/// member at once.
+template <class Block, class Source>
+Result<> fetch_all(GpuTeam& team, const GpuView& view, Block block, Source source) {
   const int n = team.team().size();
   const int rank = team.team().rank();
   std::vector<CopyPiece> pieces;
   for (int k = 0; k < n; ++k) {
     const int i = (rank + k) % n;
+    const GpuBlock to = block(i);
+    if (to.bytes == 0) continue;
     auto from = source(i);
     if (!from) return std::unexpected(std::move(from).error());
-    if (*from) pieces.push_back({receive + static_cast<std::uint64_t>(i) * bytes, *from, bytes});
+    if (*from) pieces.push_back({to.to, *from, to.bytes});
   }
+  if (pieces.empty()) return {};
   return on_gpu(team, view, [&](GpuWork& work) { return work.copy(pieces); });
+}
+
+/// Blocks of equal length, one behind the other.
+auto blocks_in(std::byte* receive, std::uint64_t bytes) {
+  return [=](int i) { return GpuBlock{receive + static_cast<std::uint64_t>(i) * bytes, bytes}; };
 }
 
 // --- a long broadcast
@@ -150,7 +157,7 @@ bool is_handed_on(int ranks, std::uint64_t bytes) noexcept {
 }
 
 Result<> bcast_gpu(GpuTeam& team, const GpuView& view, std::byte* data, std::uint64_t bytes, int root) {
-  if (team.team().rank() == root) return {};
+  if (team.team().rank() == root || bytes == 0) return {};
   if (is_handed_on(team.team().size(), bytes)) {
     HandingOn handing_on(team, view, data, bytes, root);
     Result<> done = on_gpu(team, view, [&](GpuWork& work) { return handing_on.run(work); });
@@ -165,10 +172,25 @@ Result<> bcast_gpu(GpuTeam& team, const GpuView& view, std::byte* data, std::uin
 
 Result<> allgather_gpu(GpuTeam& team, const GpuView& view, const std::byte* send, std::byte* receive,
                        std::uint64_t bytes) {
-  return fetch_all(team, view, receive, bytes, [&](int i) -> Result<const std::byte*> {
+  return fetch_all(team, view, blocks_in(receive, bytes), [&](int i) -> Result<const std::byte*> {
     if (i == team.team().rank()) return send;
     return team.send_of(view, i, bytes);
   });
+}
+
+Result<> fetch_blocks_gpu(GpuTeam& team, const GpuView& view, std::span<const GpuBlock> blocks,
+                          const std::byte* own) {
+  const auto block = [&](int i) { return blocks[static_cast<std::size_t>(i)]; };
+  return fetch_all(team, view, block, [&](int i) -> Result<const std::byte*> {
+    if (i == team.team().rank()) return own;
+    return team.send_of(view, i, block(i).bytes);
+  });
+}
+
+Result<> fetch_own_blocks_gpu(GpuTeam& team, const GpuView& view, std::span<const GpuBlock> blocks) {
+  const auto block = [&](int i) { return blocks[static_cast<std::size_t>(i)]; };
+  return fetch_all(team, view, block,
+                   [&](int i) -> Result<const std::byte*> { return team.own_of(view, i, block(i).bytes); });
 }
 
 Result<> gather_gpu(GpuTeam& team, const GpuView& view, const std::byte* send, std::byte* receive,
@@ -177,7 +199,7 @@ Result<> gather_gpu(GpuTeam& team, const GpuView& view, const std::byte* send, s
 }
 
 Result<> scatter_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, std::uint64_t bytes, int root) {
-  if (!receive) return {};
+  if (!receive || bytes == 0) return {};
   const Team& members = team.team();
   auto from = team.send_of(view, root, bytes * static_cast<unsigned>(members.size()));
   if (!from) return std::unexpected(std::move(from).error());
@@ -188,7 +210,7 @@ Result<> scatter_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, std
 Result<> alltoall_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, std::uint64_t bytes) {
   const Team& members = team.team();
   const std::uint64_t mine = bytes * static_cast<unsigned>(members.rank());
-  return fetch_all(team, view, receive, bytes, [&](int i) -> Result<const std::byte*> {
+  return fetch_all(team, view, blocks_in(receive, bytes), [&](int i) -> Result<const std::byte*> {
     auto from = team.send_of(view, i, bytes * static_cast<unsigned>(members.size()));
     if (!from) return std::unexpected(std::move(from).error());
     return *from + mine;

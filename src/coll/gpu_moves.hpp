@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/error.hpp"
 #include "coll/gpu_work.hpp"
@@ -22,6 +23,18 @@ Result<> gather_gpu(GpuTeam& team, const GpuView& view, const std::byte* send, s
                     std::uint64_t bytes);
 /// `receive` is null at a root that keeps its block in place.
 Result<> scatter_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, std::uint64_t bytes, int root);
+/// One member's block in the receive buffer.
+struct GpuBlock {
+  std::byte* to = nullptr;
+  std::uint64_t bytes = 0;  ///< 0: there is none
+};
+/// Blocks of any lengths, from the beginning of what each member sends. `own`: where this member's own is,
+/// null if it is in its place.
+Result<> fetch_blocks_gpu(GpuTeam& team, const GpuView& view, std::span<const GpuBlock> blocks,
+                          const std::byte* own);
+/// The same from where each member said that this one's block begins; the own block too.
+Result<> fetch_own_blocks_gpu(GpuTeam& team, const GpuView& view, std::span<const GpuBlock> blocks);
+
 Result<> alltoall_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, std::uint64_t bytes);
 
 }  // namespace isthmus::coll

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,15 +30,26 @@ struct GpuOffer {
   std::uint8_t forgets = 0;     ///< it copies by another GPU than before: all that was named is void
   std::uint8_t has_kernels = 0;
   std::uint8_t in_place = 0;
-  std::uint32_t reserved = 0;
+  std::uint8_t has_begins = 0;  ///< 1: `GpuSaid::begins` is in its slot
+  std::uint8_t reserved = 0;
+  std::uint16_t reserved_too = 0;
 };
 static_assert(sizeof(GpuOffer) == 40 && sizeof(GpuOffer) <= Line::capacity);
 
-/// The exports of what is fresh, in the member's slot.
+/// The exports of what is fresh.
 struct GpuFresh {
   wire::GpuExport send, receive;
 };
-static_assert(sizeof(GpuFresh) <= slot_bytes);
+
+/// Where what is for each member begins in the send side, in bytes.
+using GpuBegins = std::array<std::uint64_t, flat_ranks>;
+
+/// What a member puts in its slot, as far as its line says that it is there.
+struct GpuSaid {
+  GpuFresh fresh;
+  GpuBegins begins;
+};
+static_assert(sizeof(GpuSaid) <= slot_bytes);
 
 /// What a member found when it opened the fresh ones: two bits for each member.
 struct GpuVerdict {

@@ -35,11 +35,11 @@ std::uint64_t bytes_of(const Reduction& what) {
   return static_cast<std::uint64_t>(what.count * what.type->size());
 }
 
-/// All members' operands, from element `first` on, of which there are `total`.
-Result<Sources> operands(GpuTeam& team, const GpuView& view, const Reduction& what, std::int64_t first,
-                         std::int64_t total) {
+/// The operands of the first `members`, from element `first` on, of which there are `total`.
+Result<Sources> operands(GpuTeam& team, const GpuView& view, int members, const Reduction& what,
+                         std::int64_t first, std::int64_t total) {
   Sources sources{};
-  for (int i = 0; i < team.team().size(); ++i) {
+  for (int i = 0; i < members; ++i) {
     auto from = team.send_of(view, i, static_cast<std::uint64_t>(total * what.type->size()));
     if (!from) return std::unexpected(std::move(from).error());
     sources[static_cast<std::size_t>(i)] = *from + first * what.type->size();
@@ -47,15 +47,18 @@ Result<Sources> operands(GpuTeam& team, const GpuView& view, const Reduction& wh
   return sources;
 }
 
+Result<> compute_from(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what,
+                      std::span<const std::byte* const> sources) {
+  return on_gpu(team, view, [&](GpuWork& work) { return work.reduce(what, sources, receive, what.count); });
+}
+
 Result<> compute_alone(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what,
                        std::int64_t first, std::int64_t total) {
   if (what.count == 0) return {};
-  auto sources = operands(team, view, what, first, total);
+  const int n = team.team().size();
+  auto sources = operands(team, view, n, what, first, total);
   if (!sources) return std::unexpected(std::move(sources).error());
-  return on_gpu(team, view, [&](GpuWork& work) {
-    return work.reduce(what, std::span(*sources).first(static_cast<std::size_t>(team.team().size())), receive,
-                       what.count);
-  });
+  return compute_from(team, view, receive, what, std::span(*sources).first(static_cast<std::size_t>(n)));
 }
 
 }  // namespace
@@ -63,6 +66,16 @@ Result<> compute_alone(GpuTeam& team, const GpuView& view, std::byte* receive, c
 Result<> reduce_part_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what,
                          std::int64_t first) {
   return compute_alone(team, view, receive, what, first, first + what.count);
+}
+
+Result<> scan_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what,
+                  bool inclusive) {
+  const int members = team.team().rank() + (inclusive ? 1 : 0);
+  if (what.count == 0 || members == 0) return {};
+  auto sources = operands(team, view, members, what, 0, what.count);
+  if (!sources) return std::unexpected(std::move(sources).error());
+  return compute_from(team, view, receive, what,
+                      std::span(*sources).first(static_cast<std::size_t>(members)));
 }
 
 Result<> reduce_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what, int root) {
@@ -95,7 +108,7 @@ Result<> allreduce_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, c
     return compute_alone(team, view, receive, what, 0, what.count);
   const Share share = Share::of(what, rank, n);
   if (share.count == 0) return {};
-  auto sources = operands(team, view, what, share.first, what.count);
+  auto sources = operands(team, view, n, what, share.first, what.count);
   if (!sources) return std::unexpected(std::move(sources).error());
   const std::int64_t size = what.type->size();
   std::byte* const own = receive + share.first * size;

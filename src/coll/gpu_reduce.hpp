@@ -17,5 +17,8 @@ Result<> allreduce_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, c
 /// `what.count` elements from element `first` of the operands on, for this member alone.
 Result<> reduce_part_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what,
                          std::int64_t first);
+/// The operands of members before this one, in order, and with `inclusive` its own; nothing for none.
+Result<> scan_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what,
+                  bool inclusive);
 
 }  // namespace isthmus::coll

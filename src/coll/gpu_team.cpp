@@ -50,6 +50,8 @@ void GpuTeam::release() noexcept {
   drop_queues();
   for (GpuTable& table : tables_)
     table.clear();
+  staged_ = {};
+  pool_.reset();
   gpu_ = nullptr;
 }
 
@@ -70,6 +72,7 @@ Result<GpuQueue*> GpuTeam::queue(std::size_t index) {
 // --- what this member says
 
 bool GpuTeam::locate(const GpuCall& call, std::array<Buffer, 2>& buffers) {
+  if (call.barred) return false;
   const std::array parts{&call.send, &call.receive};
   cuda::Device device = cuda::no_device;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -80,10 +83,32 @@ bool GpuTeam::locate(const GpuCall& call, std::array<Buffer, 2>& buffers) {
     if (!found || !*found || payload.type || !(*found)->is_whole()) return false;
     if ((*found)->is_host_readable()) return false;
     buffers[i] = **found;
+    if (!gpu_->contexts().reaches(buffers[i])) {
+      gpu_->note(team_.peer(team_.rank()),
+                 Error(ErrorClass::other,
+                       "a buffer lies in a CUDA context of the program's own (cuCtxCreate), "
+                       "and collectives run in the device's primary context"));
+      return false;
+    }
     if (device != cuda::no_device && device != buffers[i].device) return false;
     device = buffers[i].device;
   }
-  return device != cuda::no_device;
+  // A member without bytes of its own goes along once it is known by which GPU.
+  return device != cuda::no_device || device_ != cuda::no_device;
+}
+
+Result<Buffer> GpuTeam::stage(const Payload& payload, cuda::Device device) {
+  staged_ = {};
+  if (!pool_) pool_ = std::make_unique<DevicePool>(gpu_->contexts(), DevicePool::Limits{});
+  auto taken = pool_->take(device, payload.bytes);
+  if (!taken) return std::unexpected(std::move(taken).error());
+  staged_ = std::move(*taken);
+  const Payload copy = Payload::of(staged_.data(), payload.bytes);
+  ISTHMUS_TRY(gpu_->copy(payload, copy));
+  auto buffer = gpu_->find(copy);
+  if (!buffer) return std::unexpected(std::move(buffer).error());
+  if (!*buffer) return fail(ErrorClass::intern, "memory of a GPU that is none");
+  return **buffer;
 }
 
 Result<> GpuTeam::name(const Buffer& buffer, GpuSide& side, wire::GpuExport& fresh, UniqueFd& descriptor) {
@@ -116,7 +141,9 @@ GpuTeam::Said GpuTeam::prepare(const GpuCall& call) {
   said.offer.in_place = call.in_place ? 1 : 0;
   std::array<Buffer, 2> buffers;
   if (!locate(call, buffers)) return said;
-  const cuda::Device device = buffers[0].bytes != 0 ? buffers[0].device : buffers[1].device;
+  const bool sends = call.send.payload.bytes != 0;
+  const bool receives = call.receive.payload.bytes != 0;
+  const cuda::Device device = sends ? buffers[0].device : receives ? buffers[1].device : device_;
   if (device_ != device && device_ != cuda::no_device) {
     said.offer.forgets = 1;
     return said;
@@ -124,9 +151,21 @@ GpuTeam::Said GpuTeam::prepare(const GpuCall& call) {
   if (std::exchange(device_, device) != device) has_kernels_ = gpu_->kernels().trouble(device).empty();
   said.offer.has_kernels = has_kernels_ ? 1 : 0;
   Result<> named;
-  if (call.send.offered) named = name(buffers[0], said.offer.send, said.fresh.send, said.descriptors[0]);
-  if (named && call.receive.offered)
-    named = name(buffers[1], said.offer.receive, said.fresh.receive, said.descriptors[1]);
+  if (sends && call.send.staged) {
+    auto staged = stage(call.send.payload, device);
+    if (staged)
+      buffers[0] = *staged;
+    else
+      named = std::unexpected(std::move(staged).error());
+  }
+  if (named && sends && call.send.offered)
+    named = name(buffers[0], said.offer.send, said.more.fresh.send, said.descriptors[0]);
+  if (named && receives && call.receive.offered)
+    named = name(buffers[1], said.offer.receive, said.more.fresh.receive, said.descriptors[1]);
+  if (call.begins) {
+    said.offer.has_begins = 1;
+    said.more.begins = *call.begins;
+  }
   if (!named) gpu_->note(team_.peer(team_.rank()), named.error());
   said.offer.takes_part = named ? 1 : 0;
   return said;
@@ -138,20 +177,24 @@ Result<GpuTeam::Heard> GpuTeam::exchange(const GpuCall& call, const Said& said) 
   Heard heard;
   Step step(team_, call.collective, call.root, call.bytes);
   put(step.room(sizeof said.offer), said.offer);
-  if (said.offer.send.fresh != 0 || said.offer.receive.fresh != 0) put(step.room(slot_bytes), said.fresh);
+  if (said.offer.send.fresh != 0 || said.offer.receive.fresh != 0 || said.offer.has_begins != 0)
+    put(step.room(slot_bytes), said.more);
   ISTHMUS_TRY(step.exchange());
   for (int i = 0; i < team_.size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     GpuOffer& offer = heard.offers[at];
     offer = get<GpuOffer>(step.heard(i, sizeof offer));
     if (offer.send.fresh != 0 || offer.receive.fresh != 0) {
-      heard.fresh[at] = get<GpuFresh>(step.heard(i, slot_bytes));
+      heard.fresh[at] = get<GpuFresh>(step.heard(i, slot_bytes) + offsetof(GpuSaid, fresh));
       heard.any_fresh = true;
       if (i != team_.rank() && offer.send.fresh != 0)
         heard.descriptors[at][0] = gpu_->take(heard.fresh[at].send);
       if (i != team_.rank() && offer.receive.fresh != 0)
         heard.descriptors[at][1] = gpu_->take(heard.fresh[at].receive);
     }
+    if (offer.has_begins != 0)
+      heard.begins[at] = get<std::uint64_t>(step.heard(i, slot_bytes) + offsetof(GpuSaid, begins) +
+                                            sizeof(std::uint64_t) * static_cast<std::size_t>(team_.rank()));
     heard.all_take_part = heard.all_take_part && offer.takes_part != 0;
     heard.any_forgets = heard.any_forgets || offer.forgets != 0;
   }
@@ -217,11 +260,13 @@ bool GpuTeam::is_refused(int rank, const GpuSide& side) {
   return is_named(side) && tables_[static_cast<std::size_t>(rank)][side.entry].refused;
 }
 
-Result<std::byte*> GpuTeam::place_of(int rank, const GpuSide& side, std::uint64_t bytes) {
+Result<std::byte*> GpuTeam::place_of(int rank, const GpuSide& side, std::uint64_t begin,
+                                     std::uint64_t bytes) {
   if (is_named(side)) {
     const GpuTable::Entry& entry = tables_[static_cast<std::size_t>(rank)][side.entry];
-    if (entry.here && bytes <= entry.room && side.offset <= entry.room - bytes)
-      return entry.here + side.offset;
+    if (entry.here && side.offset <= entry.room && begin <= entry.room - side.offset &&
+        bytes <= entry.room - side.offset - begin)
+      return entry.here + side.offset + begin;
   }
   return fail(ErrorClass::intern,
               "rank " + std::to_string(rank) + " names GPU memory that it has not handed over");
@@ -251,7 +296,7 @@ Result<std::optional<GpuView>> GpuTeam::begin(const GpuCall& call) {
     if (auto agreed = exchange(call, *heard, open_fresh(*heard)); !agreed)
       return std::unexpected(std::move(agreed).error());
 
-  GpuView view{.offers = heard->offers, .device = device_};
+  GpuView view{.offers = heard->offers, .begins = heard->begins, .device = device_};
   for (int i = 0; i < team_.size(); ++i) {
     const GpuOffer& offer = heard->offers[static_cast<std::size_t>(i)];
     if (is_refused(i, offer.send) || is_refused(i, offer.receive)) return std::nullopt;
@@ -263,6 +308,7 @@ Result<std::optional<GpuView>> GpuTeam::begin(const GpuCall& call) {
 }
 
 Result<> GpuTeam::end(const GpuCall& call, Result<> done) {
+  staged_ = {};
   const std::int32_t mine = done ? 0 : 1;
   Step step(team_, call.collective, call.root, call.bytes);
   put(step.room(sizeof mine), mine);

@@ -13,6 +13,7 @@
 #include "coll/gpu_table.hpp"
 #include "coll/select.hpp"
 #include "coll/team.hpp"
+#include "memory/device_pool.hpp"
 #include "memory/gpu_queue.hpp"
 #include "p2p/gpu.hpp"
 
@@ -22,6 +23,8 @@ namespace isthmus::coll {
 struct GpuPart {
   Payload payload;       ///< no bytes: there is none
   bool offered = false;  ///< others read or write it
+  /// Of what is sent: it is overwritten while others still read it, so that they are offered a copy.
+  bool staged = false;
 };
 
 /// A collective as one member calls it, with what all must agree on.
@@ -32,11 +35,16 @@ struct GpuCall {
   GpuPart send, receive;
   bool in_place = false;
   bool needs_kernels = false;
+  /// Where members send what differs from one to the other: where each one's begins, at the sender.
+  const GpuBegins* begins = nullptr;
+  bool barred = false;  ///< this member knows that it cannot
 };
 
 /// What all members have offered for one collective.
 struct GpuView {
   std::array<GpuOffer, flat_ranks> offers{};
+  /// Where what is for this member begins in each one's send side.
+  std::array<std::uint64_t, flat_ranks> begins{};
   cuda::Device device = cuda::no_device;  ///< of this member
   bool has_kernels = true;                ///< all members have
   bool in_place = false;                  ///< for some member
@@ -59,10 +67,15 @@ class GpuTeam final : public GpuDependent {
   /// Where the first `bytes` bytes that a member offered are in this process. An error if it is not what the
   /// member has handed over.
   Result<std::byte*> send_of(const GpuView& view, int rank, std::uint64_t bytes) {
-    return place_of(rank, view.offers[static_cast<std::size_t>(rank)].send, bytes);
+    return place_of(rank, view.offers[static_cast<std::size_t>(rank)].send, 0, bytes);
   }
   Result<std::byte*> receive_of(const GpuView& view, int rank, std::uint64_t bytes) {
-    return place_of(rank, view.offers[static_cast<std::size_t>(rank)].receive, bytes);
+    return place_of(rank, view.offers[static_cast<std::size_t>(rank)].receive, 0, bytes);
+  }
+  /// The same for what is for this member, where each gets its own.
+  Result<std::byte*> own_of(const GpuView& view, int rank, std::uint64_t bytes) {
+    const auto at = static_cast<std::size_t>(rank);
+    return place_of(rank, view.offers[at].send, view.begins[at], bytes);
   }
   /// All members have done their parts, so that buffers may be reused; the first error of any member.
   /// Collective.
@@ -84,7 +97,7 @@ class GpuTeam final : public GpuDependent {
   /// given their verdict.
   struct Said {
     GpuOffer offer;
-    GpuFresh fresh;
+    GpuSaid more;
     std::array<UniqueFd, 2> descriptors;
   };
   /// All members' offers.
@@ -92,6 +105,7 @@ class GpuTeam final : public GpuDependent {
     std::array<GpuOffer, flat_ranks> offers;
     std::array<GpuFresh, flat_ranks> fresh;
     std::array<std::array<UniqueFd, 2>, flat_ranks> descriptors;  ///< of what is fresh, send and receive
+    GpuBegins begins{};                                           ///< for this member
     bool all_take_part = true;
     bool any_fresh = false;
     bool any_forgets = false;
@@ -99,6 +113,8 @@ class GpuTeam final : public GpuDependent {
 
   Said prepare(const GpuCall& call);
   [[nodiscard]] bool locate(const GpuCall& call, std::array<Buffer, 2>& buffers);
+  /// A copy of what this member sends, until `end`.
+  Result<Buffer> stage(const Payload& payload, cuda::Device device);
   Result<> name(const Buffer& buffer, GpuSide& side, wire::GpuExport& fresh, UniqueFd& descriptor);
   Result<Heard> exchange(const GpuCall& call, const Said& said);
   /// Opens what is fresh; which members' cannot be reached from here.
@@ -109,7 +125,7 @@ class GpuTeam final : public GpuDependent {
   [[nodiscard]] bool is_refused(int rank, const GpuSide& side);
   void drop_queues() noexcept;
   void give_up(const Said& said, const Heard& heard);
-  Result<std::byte*> place_of(int rank, const GpuSide& side, std::uint64_t bytes);
+  Result<std::byte*> place_of(int rank, const GpuSide& side, std::uint64_t begin, std::uint64_t bytes);
 
   Team& team_;
   GpuMessages* gpu_;  ///< null once it has ended
@@ -117,6 +133,8 @@ class GpuTeam final : public GpuDependent {
   cuda::Device device_ = cuda::no_device;  ///< that mappings are for
   bool has_kernels_ = false;
   std::vector<std::unique_ptr<GpuQueue>> queues_;
+  std::unique_ptr<DevicePool> pool_;  ///< null before anything was staged
+  DeviceBuffer staged_;
 };
 
 }  // namespace isthmus::coll

@@ -38,4 +38,10 @@ Result<Context> PrimaryContexts::of(Device device) {
   return context;
 }
 
+bool PrimaryContexts::reaches(const Buffer& buffer) {
+  if (!buffer.context || buffer.is_host_readable()) return true;
+  const auto primary = of(buffer.device);
+  return primary && *primary == buffer.context;
+}
+
 }  // namespace isthmus::cuda

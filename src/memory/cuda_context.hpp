@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "memory/buffer.hpp"
 #include "memory/cuda_api.hpp"
 
 namespace isthmus::cuda {
@@ -48,6 +49,9 @@ class PrimaryContexts {
 
   /// Of a device by its ordinal.
   Result<Context> of(Device device);
+  /// Whether kernels in the primary context of its device reach a buffer: not if it belongs to a context that
+  /// the program has made besides (cuCtxCreate). Copy engines do.
+  bool reaches(const Buffer& buffer);
   [[nodiscard]] const Functions& functions() const noexcept { return functions_; }
 
  private:

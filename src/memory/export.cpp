@@ -170,6 +170,7 @@ Result<UniqueFd> Exporter::descriptor(std::uint64_t allocation) {
   if (known == by_allocation_.end() || !is_there(*known->second))
     return fail(ErrorClass::buffer, "the program has freed GPU memory that a peer is still to read or write");
   const Entry& entry = *known->second;
+  const cuda::RelaxedCapture relaxed(functions_);
   return entry.kind == MemoryKind::vmm ? make_vmm_descriptor(entry) : make_pool_descriptor(entry);
 }
 

@@ -63,6 +63,7 @@ std::string why_not_reachable(const Export& what, const Opening& with) {
 Result<std::shared_ptr<const ImportedPool>> ImportedPool::open(const cuda::Functions& functions,
                                                                int descriptor) {
   if (descriptor < 0) return no_descriptor();
+  const cuda::RelaxedCapture relaxed(functions);
   cuda::Pool pool = nullptr;
   const Status status =
       functions.pool_import(&pool, as_pointer(descriptor), cuda::HandleType::posix_descriptor, 0);
@@ -71,6 +72,7 @@ Result<std::shared_ptr<const ImportedPool>> ImportedPool::open(const cuda::Funct
 }
 
 ImportedPool::~ImportedPool() {
+  const cuda::RelaxedCapture relaxed(functions_);
   functions_.pool_destroy(pool_);
 }
 

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "memory/cuda_context.hpp"
+
 namespace isthmus {
 namespace {
 
@@ -13,6 +15,7 @@ constexpr std::uint64_t present_bit = std::uint64_t{1} << 63U;  // Linux, admin-
 
 /// The device that the range was last prefetched to, or `no_device`.
 cuda::Device prefetched_to(const cuda::Functions& functions, const Buffer& buffer) {
+  const cuda::RelaxedCapture relaxed(functions);
   int type = 0;
   int id = 0;
   std::array<void*, 2> values{&type, &id};

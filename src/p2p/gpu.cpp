@@ -1,13 +1,32 @@
 #include "p2p/gpu.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/log.hpp"
+#include "memory/allocation_id.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus {
 namespace {
+
+/// What the program has freed meanwhile is no memory of a GPU any more, and the driver would take it for the
+/// host's, and fault. 0.1 us.
+Result<> check_still_there(const cuda::Functions& functions, const Buffer& near) {
+  if (near.allocation == 0) return {};
+  std::uint64_t buffer = 0;
+  std::uint64_t block = 0;
+  std::array attributes{cuda::PointerAttribute::buffer_id, cuda::PointerAttribute::block_id};
+  std::array<void*, 2> values{&buffer, &block};
+  const cuda::Status status = functions.pointer_attributes(
+      attributes.size(), attributes.data(), values.data(), reinterpret_cast<cuda::Address>(near.data));
+  // What else is wrong, the copy will say.
+  if (status != cuda::Status::success || allocation_id(near.kind, buffer, block) == near.allocation)
+    return {};
+  return isthmus::fail(ErrorClass::buffer,
+                       "the program has freed GPU memory that a message is still to be copied from or to");
+}
 
 /// How many looks for what is under way pass before one at the clock.
 constexpr std::uint32_t polls_per_clock = 256;
@@ -81,6 +100,7 @@ Result<bool> GpuMessages::try_reduce(const Op& op, const Datatype& type, const v
     auto right = find(Payload::of(inout, count, type));
     if (!right) return std::unexpected(std::move(right).error());
     if (!*right || (*right)->device != (*left)->device) return false;
+    if (!contexts_.reaches(**left) || !contexts_.reaches(**right)) return false;
     return layouts_.reduce(engine_on((*left)->device), op, type, in, inout, count);
   }
   if (!left) return std::unexpected(std::move(left).error());
@@ -93,12 +113,14 @@ CopyEngine& GpuMessages::engine_on(cuda::Device device) {
 
 Result<PendingCopy> GpuMessages::start_copy(const Buffer& near, const Payload& from, const Payload& to,
                                             std::uint64_t bytes) {
+  ISTHMUS_TRY(check_still_there(contexts_.functions(), near));
   CopyEngine& engine = engine_on(near.device);
   if (!from.type && !to.type) return engine.start(to.data, from.data, bytes);
   return layouts_.start(engine, from, to, bytes);
 }
 
 Result<PendingCopy> GpuMessages::stage(const Buffer& near, Direction direction, const CopyPiece& piece) {
+  ISTHMUS_TRY(check_still_there(contexts_.functions(), near));
   auto& engines = direction == Direction::to_host ? to_host_ : from_host_;
   return engines.try_emplace(near.device, contexts_, near.device, 1).first->second.start({&piece, 1});
 }

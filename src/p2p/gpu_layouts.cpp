@@ -19,6 +19,8 @@ namespace {
 /// Bytes of a passage: large enough that the copy engine is at its full rate, small enough that nobody misses
 /// them.
 constexpr std::size_t passage_bytes = std::size_t{4} << 20U;
+/// Where the device has no more.
+constexpr std::size_t least_passage_bytes = std::size_t{64} << 10U;
 
 LaidOut laid_out(const Payload& payload, std::uint64_t position = 0) {
   return {.data = payload.data, .type = payload.type, .count = payload.count, .position = position};
@@ -60,15 +62,24 @@ Result<GpuLayouts::Reach> GpuLayouts::reach_of(const Payload& payload, cuda::Dev
   // Kernels would drag managed pages to the GPU.
   if (buffer->is_host_readable()) return Reach::processor;
   if (!buffer->is_own) return Reach::opened;
-  // Copy engines reach every GPU of the process, kernels only those that the program has let them.
-  return buffer->device == device ? Reach::kernels : Reach::engines;
+  // Copy engines reach every GPU and context of the process, kernels only those that the program has let
+  // them.
+  const bool is_other_context = !contexts_.reaches(*buffer);
+  if (is_other_context)
+    warn_once(
+        "they lie in a CUDA context of the program's own (cuCtxCreate), and kernels run in the primary");
+  return buffer->device == device && !is_other_context ? Reach::kernels : Reach::engines;
+}
+
+void GpuLayouts::warn_once(std::string_view why) {
+  if (may_warn_ && !std::exchange(has_warned_, true))
+    warn("messages with gaps in GPU memory are copied a block at a time, and the host computes reductions: " +
+         std::string(why));
 }
 
 bool GpuLayouts::has_kernels(cuda::Device device) {
   const std::string& trouble = kernels_.trouble(device);
-  if (!trouble.empty() && may_warn_ && !std::exchange(has_warned_, true))
-    warn("messages with gaps in GPU memory are copied a block at a time, and the host computes reductions: " +
-         trouble);
+  if (!trouble.empty()) warn_once(trouble);
   return trouble.empty();
 }
 
@@ -84,14 +95,20 @@ Result<PendingCopy> GpuLayouts::start(CopyEngine& engine, const Payload& from, c
   if (!source) return std::unexpected(std::move(source).error());
   auto target = reach_of(to, engine.device());
   if (!target) return std::unexpected(std::move(target).error());
-  // What was opened was opened for the GPU of the other side.
+  // What was opened was opened for this GPU: that of the other side, or where that is the host's, its own.
   const bool from_kernels =
-      *source == Reach::kernels || (*source == Reach::opened && *target == Reach::kernels);
+      *source == Reach::kernels || (*source == Reach::opened && *target != Reach::engines);
   const bool to_kernels =
-      *target == Reach::kernels || (*target == Reach::opened && *source == Reach::kernels);
-  if (from_kernels && to_kernels) return by_kernel(engine, from, to, bytes);
-  if (from_kernels && (!to.type || *target == Reach::processor)) return out_of_gpu(engine, from, to, bytes);
-  if (to_kernels && (!from.type || *source == Reach::processor)) return into_gpu(engine, from, to, bytes);
+      *target == Reach::kernels || (*target == Reach::opened && *source != Reach::engines);
+  std::optional<Result<PendingCopy>> copy;
+  if (from_kernels && to_kernels)
+    copy = by_kernel(engine, from, to, bytes);
+  else if (from_kernels && (!to.type || *target == Reach::processor))
+    copy = out_of_gpu(engine, from, to, bytes);
+  else if (to_kernels && (!from.type || *source == Reach::processor))
+    copy = into_gpu(engine, from, to, bytes);
+  if (copy && (*copy || copy->error().error_class() != ErrorClass::no_mem)) return std::move(*copy);
+  if (copy) warn_once(copy->error().text());
   return engine.start(pieces_of(from, to, bytes));
 }
 
@@ -112,10 +129,12 @@ Result<> GpuLayouts::copy_run(cuda::Stream stream, std::byte* to, const std::byt
 
 Result<const DeviceBuffer*> GpuLayouts::passage_of(GpuStream where) {
   DeviceBuffer& passage = passages_[where.stream];
-  if (!passage.data()) {
-    auto taken = pool_.take(where.device, passage_bytes);
-    if (!taken) return std::unexpected(std::move(taken).error());
-    passage = std::move(*taken);
+  for (std::size_t bytes = passage_bytes; !passage.data(); bytes /= 4) {
+    auto taken = pool_.take(where.device, bytes);
+    if (taken)
+      passage = std::move(*taken);
+    else if (taken.error().error_class() != ErrorClass::no_mem || bytes <= least_passage_bytes)
+      return std::unexpected(std::move(taken).error());
   }
   return &passage;
 }

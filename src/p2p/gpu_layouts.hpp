@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -54,6 +55,7 @@ class GpuLayouts {
     processor,  ///< and engines
   };
   Result<Reach> reach_of(const Payload& payload, cuda::Device device);
+  void warn_once(std::string_view why);
   /// False, with one warning of what that means, where there are no kernels.
   bool has_kernels(cuda::Device device);
   bool can_use_kernels(cuda::Device device, const Payload& from, const Payload& to);

@@ -78,7 +78,9 @@ void Engine::begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, 
   if (gpu) {
     const Result<bool> begun = gpu->begin(peer, receive, offer.sender, from);
     if (begun && *begun) return;
-    if (!begun) note_gpu_reason(peer, begun.error(), true);
+    // What the next message comes with is no reason.
+    if (!begun && begun.error().error_class() != ErrorClass::pending)
+      note_gpu_reason(peer, begun.error(), true);
     lacks_memory = !begun && !gpu->cannot_reach(peer, from);
   } else {
     note_gpu_reason(peer, Error(ErrorClass::other, "this process does not use CUDA"), false);

@@ -269,7 +269,8 @@ Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::
   if (what.memory.has_descriptor() && !descriptor) {
     auto fetched = descriptor_of(peer, what);
     if (!fetched) {
-      exports(peer).note(GpuExports::Whose::peers, what.memory.kind, fetched.error().text());
+      if (fetched.error().error_class() != ErrorClass::pending)
+        exports(peer).note(GpuExports::Whose::peers, what.memory.kind, fetched.error().text());
       return std::unexpected(std::move(fetched).error());
     }
     descriptor = std::move(*fetched);
@@ -303,7 +304,7 @@ UniqueFd GpuMessages::take(const wire::GpuExport& what) {
 /// Of the exporter's own, where none came through the box.
 Result<UniqueFd> GpuMessages::descriptor_of(Peer& peer, const wire::GpuExport& what) {
   if (what.descriptor < 0)
-    return isthmus::fail(ErrorClass::other,
+    return isthmus::fail(what.ticket != 0 ? ErrorClass::other : ErrorClass::pending,
                          what.ticket != 0
                              ? "its descriptor has been left for this process, and somebody else has it"
                              : "its descriptor has been offered before, and the memory is not open any more");

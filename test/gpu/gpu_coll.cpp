@@ -211,6 +211,82 @@ void check_in_place(const Gpu* gpu, MemoryKind kind, int count) {
   CHECK(std::equal(got.begin(), got.end(), wanted.begin()));
 }
 
+/// Forms with a length for each pair: none for some, blocks in no order, others' blocks between them.
+void check_lengths(const Gpu* gpu, MemoryKind kind, int count) {
+  const MPI_Comm comm = MPI_COMM_WORLD;
+  const int n = size;
+  // What `from` sends to `to`; rank 1 sends and gets nothing but its own.
+  const auto length = [&](int from, int to) {
+    if ((from == 1 || to == 1) && from != to) return 0;
+    return (from + 2 * to) % 3 == 0 ? 0 : count + 5 * from + to;
+  };
+  Ints send_counts, receive_counts, send_places, receive_places, send_bytes, receive_bytes;
+  const int room = count + 6 * n;
+  for (int i = 0; i < n; ++i) {
+    send_counts.push_back(length(rank, i));
+    receive_counts.push_back(length(i, rank));
+    send_places.push_back((n - 1 - i) * room);
+    receive_places.push_back((i + 1) % n * room);
+    send_bytes.push_back(4 * send_places.back());
+    receive_bytes.push_back(4 * receive_places.back());
+  }
+  const auto all = static_cast<std::size_t>(n * room);
+  const std::vector<MPI_Datatype> types(static_cast<std::size_t>(n), MPI_INT);
+  check(gpu, kind, all, all, [&](void* s, void* r) {
+    MPI_Alltoallv(s, send_counts.data(), send_places.data(), MPI_INT, r, receive_counts.data(),
+                  receive_places.data(), MPI_INT, comm);
+  });
+  check(gpu, kind, all, all, [&](void* s, void* r) {
+    MPI_Alltoallw(s, send_counts.data(), send_bytes.data(), types.data(), r, receive_counts.data(),
+                  receive_bytes.data(), types.data(), comm);
+  });
+  // In place, a pair sends as much one way as the other.
+  Ints both;
+  for (int i = 0; i < n; ++i)
+    both.push_back(count + (i + rank) % 4 - (i + rank) % 2);
+  check_here(gpu, kind, all, [&](void* b) {
+    MPI_Alltoallv(MPI_IN_PLACE, nullptr, nullptr, MPI_DATATYPE_NULL, b, both.data(), receive_places.data(),
+                  MPI_INT, comm);
+  });
+  check_here(gpu, kind, all, [&](void* b) {
+    MPI_Alltoallw(MPI_IN_PLACE, nullptr, nullptr, nullptr, b, both.data(), receive_bytes.data(), types.data(),
+                  comm);
+  });
+  Ints counts;
+  for (int i = 0; i < n; ++i)
+    counts.push_back(i == 1 ? 0 : count + i);
+  const int mine = counts[static_cast<std::size_t>(rank)];
+  for (const int root : {0, n - 1}) {
+    check(gpu, kind, all, all, [&](void* s, void* r) {
+      MPI_Gatherv(s, mine, MPI_INT, r, counts.data(), receive_places.data(), MPI_INT, root, comm);
+    });
+    check(gpu, kind, all, all, [&](void* s, void* r) {
+      MPI_Scatterv(s, counts.data(), send_places.data(), MPI_INT, r, mine, MPI_INT, root, comm);
+    });
+    const bool here = rank == root;
+    check_here(gpu, kind, all, [&](void* b) {
+      MPI_Gatherv(here ? MPI_IN_PLACE : b, mine, MPI_INT, b, counts.data(), receive_places.data(), MPI_INT,
+                  root, comm);
+    });
+    check_here(gpu, kind, all, [&](void* b) {
+      MPI_Scatterv(b, counts.data(), receive_places.data(), MPI_INT, here ? MPI_IN_PLACE : b, mine, MPI_INT,
+                   root, comm);
+    });
+  }
+  check(gpu, kind, all, all, [&](void* s, void* r) {
+    MPI_Allgatherv(s, mine, MPI_INT, r, counts.data(), send_places.data(), MPI_INT, comm);
+  });
+  Ints places;
+  for (int i = 0; i < n; ++i)
+    places.push_back(i * room);
+  check_here(gpu, kind, all, [&](void* b) {
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, counts.data(), places.data(), MPI_INT, comm);
+  });
+  const auto c = static_cast<std::size_t>(count);
+  check_here(gpu, kind, c, [&](void* b) { MPI_Scan(MPI_IN_PLACE, b, count, MPI_INT, MPI_SUM, comm); });
+  check_here(gpu, kind, c, [&](void* b) { MPI_Exscan(MPI_IN_PLACE, b, count, MPI_INT, MPI_MAX, comm); });
+}
+
 /// Results of floating-point reductions are the same on all ranks, to the bit.
 void check_same_everywhere(const Gpu* gpu, MemoryKind kind, int count) {
   const auto c = static_cast<std::size_t>(count);
@@ -264,6 +340,7 @@ void check_everything(const Gpu* gpu, MemoryKind kind) {
     check_all(gpu, kind, count);
   check_others(gpu, kind, 300);
   check_in_place(gpu, kind, 700);
+  check_lengths(gpu, kind, 400);
   check_same_everywhere(gpu, kind, 5000);
   check_parts(gpu, kind, 1000);
   check_reuse(gpu, kind, 500);
@@ -288,8 +365,12 @@ int main(int argc, char** argv) {
     const Gpu gpu(rank);
     if (which == "apart") check_everything(&gpu, MemoryKind::device);
     if (which == "long") {
-      check_all(&gpu, MemoryKind::device, 3'000'017);
-      check_in_place(&gpu, MemoryKind::device, 700'001);
+      // Longer than what one kernel copies, than what each member reduces for itself, and a broadcast that is
+      // handed on.
+      check_all(&gpu, MemoryKind::device, 600'007);
+      check_in_place(&gpu, MemoryKind::device, 300'001);
+      check_here(&gpu, MemoryKind::device, 2'200'017,
+                 [](void* b) { MPI_Bcast(b, 2'200'017, MPI_INT, size - 1, MPI_COMM_WORLD); });
     }
     if (which == "described") {
       check_everything(&gpu, MemoryKind::vmm);

@@ -1,12 +1,20 @@
-// Messages through memory of the host while the emulated driver refuses things. At 2 ranks, with
-// ISTHMUS_GPU_PATH set to staged; the argument names the fault:
+// Messages while the emulated driver refuses things. At 2 ranks; the argument names the fault. With
+// ISTHMUS_GPU_PATH set to staged:
 //   short   little memory can be pinned: smaller windows serve
 //   none    none can be pinned: the driver copies by itself
 //   lost    the sender's GPU fails in the middle: both sides get an error, and the next message arrives
+// and by whatever way:
+//   memory  the GPU has no memory left to pack a message in: it is packed on the host
+//   sender, receiver
+//           that rank is killed while bytes are on their way. With ISTHMUS_GPU_PATH set to pull and push, the
+//           other's copy outlives it, and is whole
 //   mixed   rank 1 does not use CUDA
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <array>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 
@@ -66,6 +74,55 @@ void check_lost(Memory& memory) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/// Every other int of 1 MB.
+void check_no_room(Memory& memory) {
+  constexpr int blocks = 125'000;
+  MPI_Datatype gaps;
+  MPI_Type_vector(blocks / 100, 100, 200, MPI_INT, &gaps);
+  MPI_Type_commit(&gaps);
+  // Nothing, then some beside the 20 MB that are in use, then enough.
+  for (const char* room : {"1", "20300000", "1000000000", "1"}) {
+    set("MEMORY", room);
+    if (rank == 0) {
+      memory.write(pattern());
+      CHECK_MPI(MPI_Send(memory.data(), 1, gaps, 1, 0, MPI_COMM_WORLD));
+      continue;
+    }
+    memory.write(std::vector<int>(bytes / sizeof(int)));
+    CHECK_MPI(MPI_Recv(memory.data(), 1, gaps, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    const std::vector<int> got = memory.read<int>(2 * blocks);
+    const std::vector<int> wanted = pattern();
+    for (std::size_t i = 0; i + 100 < got.size(); ++i)
+      CHECK_EQUAL(got[i], i % 200 < 100 ? wanted[i] : 0);
+  }
+  MPI_Type_free(&gaps);
+}
+
+/// mpiexec gives the other rank half a second from then on.
+[[noreturn]] void check_killed(Memory& memory, bool is_victim) {
+  constexpr double under_way = 0.06;  // seconds, of 0.2
+  std::signal(SIGTERM, SIG_IGN);
+  MPI_Request request;
+  if (rank == 0) {
+    memory.write(pattern());
+    CHECK_MPI(MPI_Barrier(MPI_COMM_WORLD));
+    CHECK_MPI(MPI_Isend(memory.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request));
+  } else {
+    CHECK_MPI(MPI_Barrier(MPI_COMM_WORLD));
+    CHECK_MPI(MPI_Irecv(memory.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request));
+  }
+  const double begin = MPI_Wtime();
+  while (is_victim && MPI_Wtime() - begin < under_way) {
+    int is_over = 0;
+    CHECK_MPI(MPI_Test(&request, &is_over, MPI_STATUS_IGNORE));
+  }
+  if (is_victim) ::raise(SIGKILL);
+  CHECK_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  CHECK(memory.read<int>(bytes / sizeof(int)) == pattern());
+  std::fprintf(stderr, "outlived\n");
+  ::_exit(0);
+}
+
 /// Between GPU memory of rank 0 and memory of rank 1, which has never heard of CUDA; lengths around each
 /// change of way.
 void check_mixed() {
@@ -110,6 +167,8 @@ int main(int argc, char** argv) {
     if (fault == "short") set("PINNED", "1500000");
     if (fault == "none") set("PINNED", "1");
     if (fault == "lost") check_lost(memory);
+    if (fault == "memory") check_no_room(memory);
+    if (fault == "sender" || fault == "receiver") check_killed(memory, rank == (fault == "sender" ? 0 : 1));
     check_message(memory);
     check_message(memory);
     MPI_Finalize();

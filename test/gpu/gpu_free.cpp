@@ -19,7 +19,7 @@ using namespace isthmus::testing_gpu;
 namespace {
 
 constexpr int rounds = 6;
-constexpr std::size_t bytes = std::size_t{8} << 20U;
+constexpr std::size_t bytes = std::size_t{2} << 20U;
 
 /// What of peers' memory this process has open, where the driver is the emulated one, else -1.
 int open_of_peers() {
@@ -83,11 +83,7 @@ void rest() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int rank = -1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  {
-    const Gpu gpu(rank);
+  return run_on_gpu(argc, argv, [&](const Gpu& gpu, int rank) {
     for (const MemoryKind kind : {MemoryKind::device, MemoryKind::vmm, MemoryKind::pool}) {
       exchange(gpu, kind, rank);
       rest();
@@ -108,7 +104,5 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "rank %d: %zu MiB free\n", rank, free >> 20U);
       }
     }
-    MPI_Finalize();
-  }
-  return 0;
+  });
 }

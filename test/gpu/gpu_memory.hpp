@@ -62,6 +62,20 @@ inline Gpu::Gpu(int rank) {
   CHECK_CUDA(functions().context_push(context));
 }
 
+/// A program's main: `body(gpu, rank)` between MPI_Init and MPI_Finalize.
+template <class Body>
+int run_on_gpu(int argc, char** argv, Body body) {
+  MPI_Init(&argc, &argv);
+  int rank = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  {
+    const Gpu gpu(rank);
+    body(gpu, rank);
+    MPI_Finalize();
+  }
+  return 0;
+}
+
 /// Some bytes of memory of a kind.
 class Memory {
  public:

@@ -1,5 +1,5 @@
 // Messages between every two kinds of memory, at sizes around each change of way, in every mode. Prints
-// nothing when all is right. At 2 ranks.
+// nothing when all is right. At 2 ranks. With an argument, without long messages.
 #include <algorithm>
 #include <numeric>
 
@@ -189,7 +189,7 @@ void check_self(const Gpu& gpu, MemoryKind kind) {
 void check_long(const Gpu& gpu, MemoryKind mine, MemoryKind peers) {
   constexpr std::size_t most = 9'437'199;
   const MemoryKind kind = rank == 0 ? mine : peers;
-  const std::vector<std::size_t> sizes{most, 100'001, 3'000'000, 65'536, 2 * most};
+  const std::vector<std::size_t> sizes{most, 100'001, 3'000'000, 65'536};
   std::size_t total = 0;
   for (const std::size_t bytes : sizes)
     total += bytes;
@@ -233,6 +233,104 @@ void check_copies(const Gpu& gpu, MemoryKind kind) {
   }
 }
 
+/// The same by requests, and the modes that `check_modes` leaves out.
+void check_requests(const Gpu& gpu, MemoryKind kind) {
+  constexpr int count = 20'000;
+  const MPI_Comm comm = MPI_COMM_WORLD;
+  const int peer = 1 - rank;
+  Memory send(gpu, kind, count);
+  Memory receive(gpu, kind, count);
+  send.write(pattern(count, rank));
+  MPI_Request request;
+  MPI_Isendrecv(send.data(), count, MPI_BYTE, peer, 0, receive.data(), count, MPI_BYTE, peer, 0, comm,
+                &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  CHECK(receive.read<unsigned char>(count) == pattern(count, peer));
+  MPI_Isendrecv_replace(receive.data(), count, MPI_BYTE, peer, 0, peer, 0, comm, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  CHECK(receive.read<unsigned char>(count) == pattern(count, rank));
+
+  // A receive that nothing comes for, and nothing at all.
+  MPI_Irecv(receive.data(), count, MPI_BYTE, peer, 99, comm, &request);
+  MPI_Cancel(&request);
+  MPI_Status status;
+  MPI_Wait(&request, &status);
+  int flag = 0;
+  MPI_Test_cancelled(&status, &flag);
+  CHECK_EQUAL(flag, 1);
+  MPI_Sendrecv(nullptr, 0, MPI_BYTE, peer, 1, receive.data(), 0, MPI_BYTE, peer, 1, comm, &status);
+  MPI_Get_count(&status, MPI_BYTE, &flag);
+  CHECK_EQUAL(flag, 0);
+  CHECK(receive.read<unsigned char>(count) == pattern(count, rank));
+
+  if (rank == 0) {
+    std::vector<char> space(count + MPI_BSEND_OVERHEAD);
+    MPI_Buffer_attach(space.data(), static_cast<int>(space.size()));
+    MPI_Ibsend(send.data(), count, MPI_BYTE, 1, 2, comm, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    void* detached = nullptr;
+    int size = 0;
+    MPI_Buffer_detach(&detached, &size);
+    MPI_Ssend_init(send.data(), count, MPI_BYTE, 1, 3, comm, &request);
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
+    MPI_Recv(nullptr, 0, MPI_BYTE, 1, 4, comm, MPI_STATUS_IGNORE);
+    MPI_Rsend(send.data(), count, MPI_BYTE, 1, 5, comm);
+    return;
+  }
+  const auto check_next = [&](const auto& call) {
+    receive.write(Bytes(count));
+    call();
+    CHECK(receive.read<unsigned char>(count) == pattern(count, 0));
+  };
+  check_next([&] { MPI_Recv(receive.data(), count, MPI_BYTE, MPI_ANY_SOURCE, 2, comm, MPI_STATUS_IGNORE); });
+  check_next([&] {
+    MPI_Message message = MPI_MESSAGE_NULL;
+    while (!flag)
+      MPI_Improbe(MPI_ANY_SOURCE, 3, comm, &flag, &message, MPI_STATUS_IGNORE);
+    MPI_Imrecv(receive.data(), count, MPI_BYTE, &message, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  });
+  check_next([&] {
+    MPI_Irecv(receive.data(), count, MPI_BYTE, 0, 5, comm, &request);
+    MPI_Send(nullptr, 0, MPI_BYTE, 0, 4, comm);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  });
+}
+
+/// Receives that are too short for their messages, whatever either side looks like.
+void check_truncated(const Gpu& gpu, MemoryKind from, MemoryKind to) {
+  constexpr int rows = 2000;
+  constexpr std::size_t ints = std::size_t{rows} * width;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  Memory memory(gpu, rank == 0 ? from : to, ints * sizeof(int));
+  for (const bool gaps : {false, true})
+    for (const int received : {0, 1, rows / 2}) {
+      // Of rows, each of two ints.
+      MPI_Datatype type = columns(rank == 0 ? rows : received);
+      MPI_Type_commit(&type);
+      std::vector<int> all(ints, -1);
+      if (rank == 0) std::iota(all.begin(), all.end(), 0);
+      memory.write(all);
+      if (rank == 0) {
+        // An error of the receiver is none of the sender's.
+        CHECK_MPI(MPI_Send(memory.data(), gaps ? 1 : 2 * rows, gaps ? type : MPI_INT, 1, 0, MPI_COMM_WORLD));
+      } else {
+        CHECK_ERROR(MPI_Recv(memory.data(), gaps ? 1 : 2 * received, gaps ? type : MPI_INT, 0, 0,
+                             MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                    MPI_ERR_TRUNCATE, "");
+        for (int i = 0; i < 2 * received; ++i) {
+          const int place = gaps ? i / 2 * width + i % 2 : i;
+          all[static_cast<std::size_t>(place)] = place;
+        }
+        CHECK(memory.read<int>(ints) == all);
+      }
+      MPI_Type_free(&type);
+    }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 /// A buffer that is freed and whose address another allocation gets.
 void check_reuse(const Gpu& gpu, MemoryKind kind) {
   for (int round = 0; round < 5; ++round)
@@ -260,12 +358,20 @@ int main(int argc, char** argv) {
       check_window(gpu, kind);
       check_self(gpu, kind);
       check_copies(gpu, kind);
+      check_requests(gpu, kind);
+      check_truncated(gpu, kind, kind);
       check_reuse(gpu, kind);
-      check_long(gpu, kind, kind);
     }
-    check_long(gpu, MemoryKind::pageable, MemoryKind::device);
-    check_long(gpu, MemoryKind::pinned, MemoryKind::device);
-    check_long(gpu, MemoryKind::managed, MemoryKind::device);
+    check_truncated(gpu, MemoryKind::pageable, MemoryKind::device);
+    check_truncated(gpu, MemoryKind::device, MemoryKind::pinned);
+    if (argc == 1) {
+      // Memory of a GPU by whatever name goes alike from here on.
+      for (const MemoryKind kind : {MemoryKind::pageable, MemoryKind::device, MemoryKind::managed}) {
+        check_long(gpu, kind, kind);
+        if (kind != MemoryKind::device) check_long(gpu, kind, MemoryKind::device);
+      }
+      check_long(gpu, MemoryKind::pinned, MemoryKind::device);
+    }
     MPI_Finalize();
   }
   return 0;

@@ -58,11 +58,7 @@ void measure_gaps(const Gpu& gpu, int rank, std::size_t most) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int rank = -1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  {
-    const Gpu gpu(rank);
+  return run_on_gpu(argc, argv, [&](const Gpu& gpu, int rank) {
     const std::size_t most = std::size_t{argc > 1 ? 1U : 64U} << 20U;
     for (const auto& [name, mine] : {std::pair{"device-device", MemoryKind::device},
                                      {"vmm-vmm", MemoryKind::vmm},
@@ -105,7 +101,5 @@ int main(int argc, char** argv) {
       }
     }
     measure_gaps(gpu, rank, most);
-    MPI_Finalize();
-  }
-  return 0;
+  });
 }

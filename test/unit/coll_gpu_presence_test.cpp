@@ -2,13 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <thread>
 #include <vector>
 
-#include "coll/flat.hpp"
-#include "coll/footing.hpp"
-#include "engine_ranks.hpp"
+#include "coll_team_ranks.hpp"
 
 namespace isthmus::coll {
 namespace {
@@ -28,27 +25,12 @@ Answers answers(Team& team, int calls, Here here) {
   return found;
 }
 
-class PresenceAt : public testing::TestWithParam<std::uint32_t> {
- protected:
-  template <class Body>
-  void run(const Body& body) {
-    const testing_ranks::Conditions conditions{"Presence", {64, 64 * 1024}};
-    testing_ranks::run(GetParam(), conditions, [&](const testing_ranks::Rank& rank) {
-      std::vector<PeerId> members(rank.engine.size());
-      std::iota(members.begin(), members.end(), 0U);
-      const auto comm =
-          Communicator::make(rank.engine, make_ref<Group>(std::move(members)), Engine::world_context);
-      const auto footing = Footing::of(*comm);
-      ASSERT_TRUE(footing && (*footing)->team());
-      body(*(*footing)->team());
-    });
-  }
-};
+using PresenceAt = testing_team::TeamAt;
 
 INSTANTIATE_TEST_SUITE_P(Ranks, PresenceAt, testing::Values(2U, 3U, 5U));
 
 TEST_P(PresenceAt, AllAgreeFromTheLastOnesFirstCallOn) {
-  run([](Team& team) {
+  run([](const Communicator&, Team& team) {
     constexpr int calls = 40;
     const int last = 2 + 3 * (team.size() - 1);
     // Once is enough: whoever has had it takes part in the question ever after.
@@ -59,7 +41,7 @@ TEST_P(PresenceAt, AllAgreeFromTheLastOnesFirstCallOn) {
 }
 
 TEST_P(PresenceAt, NobodyGoesWhereOneNeverHasIt) {
-  run([](Team& team) {
+  run([](const Communicator&, Team& team) {
     const Answers found = answers(team, 40, [&](int) { return team.rank() != team.size() - 1; });
     EXPECT_EQ(std::ranges::count(found, true), 0);
     EXPECT_EQ(team.has_used_gpu(), team.rank() != team.size() - 1);

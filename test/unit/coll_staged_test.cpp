@@ -8,33 +8,16 @@
 #include <string>
 
 #include "coll/flat.hpp"
-#include "coll/footing.hpp"
 #include "coll_data.hpp"
+#include "coll_team_ranks.hpp"
 #include "datatype/construct.hpp"
-#include "engine_ranks.hpp"
 
 namespace isthmus::coll {
 namespace {
 
 using namespace testing_data;
 
-class StagedAt : public testing::TestWithParam<std::uint32_t> {
- protected:
-  /// `body(comm, team)` on every rank.
-  template <class Body>
-  void run(const Body& body) {
-    const testing_ranks::Conditions conditions{"Staged", {64, 64 * 1024}};
-    testing_ranks::run(GetParam(), conditions, [&](const testing_ranks::Rank& rank) {
-      std::vector<PeerId> members(rank.engine.size());
-      std::iota(members.begin(), members.end(), 0U);
-      const auto comm =
-          Communicator::make(rank.engine, make_ref<Group>(std::move(members)), Engine::world_context);
-      const auto footing = Footing::of(*comm);
-      ASSERT_TRUE(footing && (*footing)->team());
-      body(*comm, *(*footing)->team());
-    });
-  }
-};
+using StagedAt = testing_team::TeamAt;
 
 INSTANTIATE_TEST_SUITE_P(Ranks, StagedAt, testing::Values(2U, 3U, 5U, 17U));
 

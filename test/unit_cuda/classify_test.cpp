@@ -85,7 +85,7 @@ TEST_F(ClassifierTest, TellsAnAllocationFromTheNextAtTheSameAddress) {
   cuda::Address memory = allocate(5000);
   const Buffer first = classify(memory);
   EXPECT_EQ(functions.free(memory), Status::success);
-  EXPECT_EQ(classify(memory).kind, MemoryKind::pageable) << "nothing is there";
+  EXPECT_FALSE(classifier.classify(reinterpret_cast<void*>(memory), 8)) << "nothing is there";
   const cuda::Address again = allocate(3000);
   ASSERT_EQ(again, memory) << "the driver uses addresses again, or this proves nothing";
   const Buffer second = classify(memory);
@@ -172,6 +172,31 @@ TEST_F(ClassifierTest, SaysThatTheProgramsOwnGpuWorkHasFailed) {
 TEST_F(ClassifierTest, TakesNothingForPageable) {
   EXPECT_EQ(calls_for(cuda::Address{0}, 0), 0U);
   EXPECT_EQ(classify(cuda::Address{0}, 0).kind, MemoryKind::pageable);
+}
+
+TEST_F(ClassifierTest, SaysThatThereIsNoMemory) {
+  const auto expect_none = [&](cuda::Address address) {
+    const auto buffer = classifier.classify(reinterpret_cast<void*>(address), 8);
+    ASSERT_FALSE(buffer);
+    EXPECT_EQ(buffer.error().error_class(), ErrorClass::buffer);
+    EXPECT_THAT(buffer.error().text(), HasSubstr("memory of a GPU that has been freed"));
+  };
+  const cuda::Address freed = allocate(100'000);
+  EXPECT_EQ(classify(freed).kind, MemoryKind::device);
+  EXPECT_EQ(functions.free(freed), Status::success);
+  expect_none(freed);
+  expect_none(freed + 50'001);
+  cuda::Address reserved = 0;
+  EXPECT_EQ(functions.address_reserve(&reserved, std::size_t{2} << 20U, 0, 0, 0), Status::success);
+  expect_none(reserved);
+  EXPECT_EQ(functions.address_free(reserved, std::size_t{2} << 20U), Status::success);
+  void* guarded = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  expect_none(address_of(guarded));
+  EXPECT_EQ(::mprotect(guarded, 4096, PROT_READ), 0);
+  EXPECT_EQ(classify(guarded).kind, MemoryKind::pageable);
+  EXPECT_EQ(classify(static_cast<char*>(guarded) + 4095, 1).kind, MemoryKind::pageable);
+  ::munmap(guarded, 4096);
+  expect_none(address_of(guarded));
 }
 
 TEST_F(ClassifierTest, TakesAllForPageableInAChildOfFork) {

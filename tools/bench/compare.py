@@ -24,7 +24,7 @@ from builds import build_suite, find_sources, jobs  # noqa: E402
 from campaign import Campaign, Job, OtherPlan, Plan, Store  # noqa: E402
 from campaign_report import Findings, as_csv, as_json, as_markdown, as_text, find  # noqa: E402
 from peers import Library, Unavailable, libraries, make_available  # noqa: E402
-from processes import adopt_orphans  # noqa: E402
+from processes import begin_clean  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 ALIASES = {"openmpi": ("openmpi4", "openmpi5"), "mpich": ("mpich4", "mpich5"), "intel": ("intelmpi",), "impi": ("intelmpi",)}
@@ -209,7 +209,7 @@ def main(words: list[str]) -> int:
     arguments = parse_arguments(words)
     build = arguments.build.resolve()
     chosen = choose_libraries(arguments.mpi, build, arguments.prefix.resolve())
-    adopt_orphans()
+    begin_clean()
     build.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     programs, unavailable = prepare(chosen, build, not arguments.no_install)

@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from gpu_points import PLACES, POINTS, Point  # noqa: E402
-from processes import adopt_orphans, run  # noqa: E402
+from processes import begin_clean, run  # noqa: E402
 from results import parse_lines  # noqa: E402
 
 WAYS = ("mpi", "raw", "nccl")
@@ -226,7 +226,7 @@ def main(words: list[str]) -> int:
     arguments.nccl = arguments.nccl or find_nccl()
     chosen = [Library("isthmus", arguments.prefix.resolve() / "bin/mpiexec", arguments.program.resolve())]
     chosen += [build(key, Path(prefix).resolve()) for key, _, prefix in (word.partition("=") for word in arguments.mpi)]
-    adopt_orphans()
+    begin_clean()
     results = {point.key: Result(point) for point in points}
     facts = {"date": time.strftime("%Y-%m-%d %H:%M:%S"),
              "method": f"median of {arguments.rounds} rounds, ways in turn, {arguments.seconds:g} s each; the slowest rank's time"}

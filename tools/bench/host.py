@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from launches import make_launches, matches, select_points  # noqa: E402
 from peers import Library, isthmus_settings, libraries  # noqa: E402
-from processes import adopt_orphans  # noqa: E402
+from processes import begin_clean  # noqa: E402
 from report import Report, as_json, as_markdown, as_text  # noqa: E402
 from results import judge  # noqa: E402
 from runner import Bench  # noqa: E402
@@ -107,7 +107,7 @@ def main(words: list[str]) -> int:
     bench = Bench(
         source=ROOT / "bench", build=build, libraries=list(chosen), launches=make_launches(points),
         repetitions=arguments.repetitions, seconds=0.03 if arguments.quick else 0.1)
-    adopt_orphans()
+    begin_clean()
     facts = machine_facts(bench)
     start = time.monotonic()
     bench.prepare(not arguments.no_install, lambda text: print(text, file=sys.stderr, flush=True))

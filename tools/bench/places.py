@@ -23,7 +23,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT / "tools/dev")]
 from namespaces import Hosts, why_not  # noqa: E402
 from peers import Library, libraries  # noqa: E402
 from podman import Podman  # noqa: E402
-from processes import adopt_orphans, run  # noqa: E402
+from processes import begin_clean, run  # noqa: E402
 from progress import Progress  # noqa: E402
 from results import parse_lines  # noqa: E402
 from runner import Bench  # noqa: E402
@@ -191,7 +191,7 @@ def main(words: list[str]) -> int:
         print(f"--only {arguments.only}: no such place; there are: {', '.join(this.place for this in RUNS)}", file=sys.stderr)
         return 2
     bench = Bench(source=ROOT / "bench", build=arguments.build.resolve(), libraries=chosen, launches=[], repetitions=0, seconds=0)
-    adopt_orphans()
+    begin_clean()
     bench.prepare(True, lambda text: print(text, file=sys.stderr, flush=True))
     chosen = bench.libraries
     with contextlib.ExitStack() as stack:

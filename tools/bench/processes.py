@@ -25,8 +25,10 @@ class Finished:
     errors: str
 
 
-def adopt_orphans() -> None:
-    """Makes this process the parent of what a killed launcher leaves behind, so that it can be found and ended."""
+def begin_clean() -> None:
+    """Makes this process the parent of what a killed launcher leaves behind, so that it can be found and ended; and SIGTERM ends it
+    as Ctrl-C does, so that it is."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import host  # noqa: E402
 from launches import make_launches, select_points  # noqa: E402
 from peers import Library, Unavailable, libraries, make_available  # noqa: E402
-from processes import adopt_orphans, run  # noqa: E402
+from processes import begin_clean, run  # noqa: E402
 from report import Report, as_json, as_markdown, as_text, figure  # noqa: E402
 from results import Results, judge, parse_lines  # noqa: E402
 from targets import POINTS, Point, Target  # noqa: E402
@@ -147,7 +148,7 @@ class Peers(unittest.TestCase):
 
 class Processes(unittest.TestCase):
     def setUp(self):
-        adopt_orphans()
+        begin_clean()
         self.environment = {"PATH": os.environ["PATH"]}
 
     def test_output_status_and_time_come_back(self):
@@ -159,6 +160,19 @@ class Processes(unittest.TestCase):
         done = run(["sleep", "60"], self.environment, Path("/"), 0.2)
         self.assertTrue(done.timed_out)
         self.assertLess(time.monotonic() - start, 10)
+
+    def test_sigterm_ends_what_runs(self):
+        with tempfile.NamedTemporaryFile("r") as file:
+            body = "import processes, pathlib, os; processes.begin_clean(); processes.run(" \
+                f"['sh', '-c', 'echo $$ > {file.name}; exec sleep 60'], dict(os.environ), pathlib.Path('/'), 60)"
+            harness = subprocess.Popen([sys.executable, "-c", body], cwd=Path(__file__).parent, stderr=subprocess.DEVNULL)
+            deadline = time.monotonic() + 20
+            while not (text := Path(file.name).read_text().strip()) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            harness.terminate()
+            harness.wait(20)
+        self.assertNotEqual(text, "")
+        self.assertFalse(Path(f"/proc/{text}").exists())
 
     def test_what_outlives_the_command_is_ended(self):
         with tempfile.NamedTemporaryFile("r") as file:

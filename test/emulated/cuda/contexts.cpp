@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "events.hpp"
 #include "memory.hpp"
 #include "stream.hpp"
 
@@ -19,6 +20,24 @@ std::shared_ptr<ContextObject> make_context(Driver& cuda, Device device) {
   context->legacy = std::make_shared<StreamObject>(context.get(), true);
   cuda.contexts.add(context);
   return context;
+}
+
+/// Their handles are good for nothing from then on.
+void end_streams_and_events(Driver& cuda, Context context) {
+  std::vector<Stream> streams;
+  for (const auto& [handle, stream] : cuda.streams.all())
+    if (stream->context == context) streams.push_back(handle);
+  for (const Stream handle : streams) {
+    cuda.streams.remove(handle)->close();
+    ledger().closed(Held::stream);
+  }
+  std::vector<Event> events;
+  for (const auto& [handle, event] : cuda.events.all())
+    if (event->context == context) events.push_back(handle);
+  for (const Event handle : events) {
+    const auto event = cuda.events.remove(handle);
+    ledger().closed(event->is_imported ? Held::ipc_event : Held::event);
+  }
 }
 
 }  // namespace
@@ -90,8 +109,11 @@ Status cuDevicePrimaryCtxReset_v2(Device device) {
   if (!cuda.machine.has(device)) return Status::invalid_device;
   wait_for_all_streams(cuda);
   const std::scoped_lock lock(cuda.mutex);
-  if (const auto& primary = cuda.primary[static_cast<std::size_t>(device)])
+  if (const auto& primary = cuda.primary[static_cast<std::size_t>(device)]) {
     empty_context(cuda, primary.get());
+    end_streams_and_events(cuda, primary.get());
+    primary->alive = false;
+  }
   return Status::success;
 }
 

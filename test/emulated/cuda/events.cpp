@@ -58,6 +58,7 @@ Status cuEventCreate(Event* handle, unsigned flags) {
   if (!handle || flags > 7 || (shared && (flags & event_disable_timing) == 0)) return Status::invalid_value;
   auto event = std::make_shared<EventObject>();
   event->device = context->device;
+  event->context = context;
   event->flags = flags;
   if (shared) {
     event->backing = Backing::create(BackingKind::event, driver()->machine.physical(context->device), 0);

@@ -9,6 +9,7 @@ namespace isthmus::cuda {
 
 struct EventObject {
   Device device = 0;
+  ContextObject* context = nullptr;
   unsigned flags = 0;
   /// Holds `state` where several processes share the event.
   std::shared_ptr<emulated::Backing> backing;

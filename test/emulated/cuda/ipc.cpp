@@ -23,6 +23,7 @@ extern "C" {
 
 Status cuIpcGetMemHandle(IpcMemory* handle, Address address) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   const std::scoped_lock lock(driver()->mutex);
   const auto memory = driver()->addresses.find(address);
   if (!handle || !memory || memory->origin != Origin::device) return Status::invalid_value;

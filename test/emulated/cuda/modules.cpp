@@ -213,7 +213,9 @@ __attribute__((visibility("default"))) void* emulated_cuda_view(unsigned long lo
   const std::scoped_lock lock(cuda->mutex);
   const auto memory = cuda->addresses.find(address);
   if (!memory) return nullptr;
-  if (!context || !memory->on_device() || memory->device == context->device) return memory->view_of(address);
+  const bool is_anothers = memory->origin == Origin::device && memory->context != context;
+  if (!context || !memory->on_device() || (memory->device == context->device && !is_anothers))
+    return memory->view_of(address);
   const auto pool = memory->pool ? cuda->pools.find(memory->pool) : nullptr;
   const auto& allowed = pool ? pool->accessible : memory->accessible;
   const bool given = std::find(allowed.begin(), allowed.end(), context->device) != allowed.end();

@@ -1,5 +1,6 @@
 // Memory pools: one backing each, from which allocations are cut in the order of streams.
 #include "pools.hpp"
+#include "capture.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -118,6 +119,7 @@ Status cuMemPoolCreate(Pool* handle, const PoolProperties* properties) {
 
 Status cuMemPoolDestroy(Pool handle) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   const std::scoped_lock lock(driver()->mutex);
   const auto& defaults = driver()->default_pools;
   if (std::find(defaults.begin(), defaults.end(), handle) != defaults.end()) return Status::invalid_value;
@@ -129,6 +131,7 @@ Status cuMemPoolDestroy(Pool handle) {
 
 Status cuMemPoolSetAccess(Pool handle, const Access* accesses, std::size_t count) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
   const auto pool = cuda.pools.find(handle);
@@ -211,6 +214,7 @@ Status cuMemFreeAsync(Address address, Stream stream) {
 Status cuMemPoolExportToShareableHandle(void* shareable, Pool handle, HandleType type,
                                         unsigned long long flags) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   const std::scoped_lock lock(driver()->mutex);
   const auto pool = driver()->pools.find(handle);
   if (!pool || !shareable || flags != 0 || pool->is_imported || type != HandleType::posix_descriptor ||
@@ -225,6 +229,7 @@ Status cuMemPoolExportToShareableHandle(void* shareable, Pool handle, HandleType
 Status cuMemPoolImportFromShareableHandle(Pool* handle, void* shareable, HandleType type,
                                           unsigned long long flags) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   Driver& cuda = *driver();
   if (!handle || flags != 0 || type != HandleType::posix_descriptor) return Status::invalid_value;
   // A descriptor goes in the place of a pointer.
@@ -245,6 +250,7 @@ Status cuMemPoolImportFromShareableHandle(Pool* handle, void* shareable, HandleT
 
 Status cuMemPoolExportPointer(PoolPointer* data, Address address) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   const std::scoped_lock lock(driver()->mutex);
   const auto memory = driver()->addresses.find(address);
   if (!data || !memory || memory->origin != Origin::pool || memory->base != address)
@@ -260,6 +266,7 @@ Status cuMemPoolExportPointer(PoolPointer* data, Address address) {
 
 Status cuMemPoolImportPointer(Address* address, Pool handle, PoolPointer* data) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
   const auto pool = cuda.pools.find(handle);

@@ -78,6 +78,7 @@ Status cuMemGetAllocationGranularity(std::size_t* bytes, const AllocationPropert
 Status cuMemCreate(Physical* handle, std::size_t bytes, const AllocationProperties* properties,
                    unsigned long long flags) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   if (settings().refuses(Refusal::vmm)) return Status::not_supported;
   ISTHMUS_PASS(check(properties));
   if (!handle || bytes == 0 || bytes % granule != 0 || flags != 0) return Status::invalid_value;
@@ -97,6 +98,7 @@ Status cuMemCreate(Physical* handle, std::size_t bytes, const AllocationProperti
 
 Status cuMemRelease(Physical handle) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
   const auto memory = find_physical(handle);
@@ -109,6 +111,7 @@ Status cuMemRelease(Physical handle) {
 
 Status cuMemRetainAllocationHandle(Physical* handle, void* address) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
   const auto mapping = cuda.addresses.find(reinterpret_cast<Address>(address));
@@ -122,6 +125,7 @@ Status cuMemRetainAllocationHandle(Physical* handle, void* address) {
 
 Status cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties, Physical handle) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   const std::scoped_lock lock(driver()->mutex);
   const auto memory = find_physical(handle);
   if (!memory) return Status::invalid_value;
@@ -132,6 +136,7 @@ Status cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties, 
 Status cuMemExportToShareableHandle(void* shareable, Physical handle, HandleType type,
                                     unsigned long long flags) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   const std::scoped_lock lock(driver()->mutex);
   const auto memory = find_physical(handle);
   if (!memory || !shareable || flags != 0 || type != HandleType::posix_descriptor ||
@@ -145,6 +150,7 @@ Status cuMemExportToShareableHandle(void* shareable, Physical handle, HandleType
 
 Status cuMemImportFromShareableHandle(Physical* handle, void* shareable, HandleType type) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   Driver& cuda = *driver();
   if (!handle || type != HandleType::posix_descriptor) return Status::invalid_value;
   // A descriptor goes in the place of a pointer.
@@ -163,6 +169,7 @@ Status cuMemImportFromShareableHandle(Physical* handle, void* shareable, HandleT
 Status cuMemAddressReserve(Address* address, std::size_t bytes, std::size_t alignment, Address,
                            unsigned long long flags) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   if (!address || bytes == 0 || bytes % granule != 0 || flags != 0) return Status::invalid_value;
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
@@ -175,6 +182,7 @@ Status cuMemAddressReserve(Address* address, std::size_t bytes, std::size_t alig
 
 Status cuMemAddressFree(Address address, std::size_t bytes) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
   const auto found = cuda.reservations.find(address);
@@ -190,6 +198,7 @@ Status cuMemAddressFree(Address address, std::size_t bytes) {
 Status cuMemMap(Address address, std::size_t bytes, std::size_t offset, Physical handle,
                 unsigned long long flags) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
   const auto memory = find_physical(handle);
@@ -228,6 +237,7 @@ Status cuMemUnmap(Address address, std::size_t bytes) {
 
 Status cuMemSetAccess(Address address, std::size_t bytes, const Access* accesses, std::size_t count) {
   ISTHMUS_PASS(enter());
+  ISTHMUS_PASS(unsafe_in_capture());
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
   const auto mapping = cuda.addresses.find(address);
