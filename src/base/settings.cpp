@@ -185,6 +185,32 @@ constexpr auto table = std::to_array<Setting>({
        return true;
      },
      [](const Settings& s) { return std::string(gpu_couriers[static_cast<std::size_t>(s.gpu_courier)]); }},
+    {"ISTHMUS_GPU_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0: none",
+     "Largest message that is copied from GPU memory to the host's and sent from there as any other.",
+     [](Settings& s, std::string_view text) {
+       return assign(s.gpu_eager_limit, parse_bytes(text), 0, std::uint64_t{1} << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.gpu_eager_limit); }},
+    {"ISTHMUS_GPU_PUSH_FROM", "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the plan",
+     "Size from which on the sender's GPU writes to another GPU; what is shorter, the receiver's GPU reads.",
+     [](Settings& s, std::string_view text) {
+       return assign(s.gpu_push_from, parse_bytes(text), 0, std::uint64_t{1} << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.gpu_push_from); }},
+    {"ISTHMUS_GPU_DIRECT_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the plan",
+     "Largest message that a GPU copies straight to pageable memory; longer ones go through memory that both "
+     "ranks share.",
+     [](Settings& s, std::string_view text) {
+       return assign(s.gpu_direct_limit, parse_bytes(text), 0, std::uint64_t{1} << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.gpu_direct_limit); }},
+    {"ISTHMUS_GPU_CHUNK", "a number of bytes from 4K to 1G; 0 leaves it to the library",
+     "Pieces in which a long message goes from GPU memory to another host.",
+     [](Settings& s, std::string_view text) {
+       const auto bytes = parse_bytes(text);
+       return assign(s.gpu_chunk, bytes, bytes && *bytes != 0 ? 4096 : 0, std::uint64_t{1} << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.gpu_chunk); }},
     {"ISTHMUS_MEMORY_ALLOC_KINDS", "kinds of memory with commas between, as in system,mpi,cuda:device",
      "The kinds of memory that the program will use (MPI 5.0, section 11.4.3), as mpiexec "
      "--memory-alloc-kinds.",

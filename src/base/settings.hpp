@@ -86,6 +86,18 @@ struct Settings {
   GpuPathSetting gpu_path = GpuPathSetting::automatic;
   /// ISTHMUS_GPU_COURIER
   GpuCourierSetting gpu_courier = GpuCourierSetting::automatic;
+  /// ISTHMUS_GPU_EAGER_LIMIT: largest message in bytes that is copied from GPU memory to the host's and sent
+  /// from there as any other; 0: none.
+  std::uint64_t gpu_eager_limit = 0;
+  /// ISTHMUS_GPU_PUSH_FROM: from this size on the sender's GPU writes to another GPU, in bytes; what is
+  /// shorter, the receiver's reads. 0 leaves it to the plan.
+  std::uint64_t gpu_push_from = 0;
+  /// ISTHMUS_GPU_DIRECT_LIMIT: largest message in bytes that a GPU copies straight to pageable memory, longer
+  /// ones go through memory that both ranks share; 0 leaves it to the plan.
+  std::uint64_t gpu_direct_limit = 0;
+  /// ISTHMUS_GPU_CHUNK: bytes of one piece of a long message from GPU memory to another host; 0 leaves it to
+  /// the library.
+  std::uint64_t gpu_chunk = 0;
   /// ISTHMUS_MEMORY_ALLOC_KINDS: the kinds of memory that the program will use, as in the info key
   /// mpi_memory_alloc_kinds (MPI 5.0, section 11.4.3); `mpiexec --memory-alloc-kinds` sets it. For the whole
   /// job.
@@ -132,7 +144,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 20;
+  static constexpr std::size_t count = 24;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 
@@ -155,12 +167,14 @@ namespace launcher_variable {
 inline constexpr const char* rank = "ISTHMUS_RANK";  ///< rank in MPI_COMM_WORLD
 /// The job's region: the number of a descriptor, or the path of a socket that gives it to who shows the key.
 inline constexpr const char* region = "ISTHMUS_REGION";
-inline constexpr const char* key = "ISTHMUS_KEY";                ///< for that socket: 32 hexadecimal digits
+inline constexpr const char* key = "ISTHMUS_KEY";  ///< for that socket: 32 hexadecimal digits
+/// The number of a descriptor: the box that goes with the region.
+inline constexpr const char* box = "ISTHMUS_BOX";
 inline constexpr const char* world_rank = "ISTHMUS_WORLD_RANK";  ///< as ISTHMUS_RANK, and left for scripts
 inline constexpr const char* world_size = "ISTHMUS_WORLD_SIZE";  ///< ranks in MPI_COMM_WORLD
 inline constexpr const char* local_rank = "ISTHMUS_LOCAL_RANK";  ///< rank among those of this host
 inline constexpr const char* local_size = "ISTHMUS_LOCAL_SIZE";  ///< ranks on this host
-inline constexpr std::array all{rank, region, key, world_rank, world_size, local_rank, local_size};
+inline constexpr std::array all{rank, region, key, box, world_rank, world_size, local_rank, local_size};
 }  // namespace launcher_variable
 
 }  // namespace isthmus

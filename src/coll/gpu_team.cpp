@@ -120,12 +120,15 @@ Result<> GpuTeam::name(const Buffer& buffer, GpuSide& side, wire::GpuExport& fre
   }
   auto offer = gpu_->exporter().offer(buffer);
   if (!offer) return std::unexpected(std::move(offer).error());
-  fresh = {.memory = *offer, .descriptor = -1, .reserved = 0};
+  fresh = {.memory = *offer, .descriptor = -1, .ticket = 0};
   if (offer->has_descriptor()) {
     auto made = gpu_->exporter().descriptor(offer->allocation);
     if (!made) return std::unexpected(std::move(made).error());
     descriptor = std::move(*made);
-    fresh.descriptor = descriptor.get();
+    std::vector<PeerId> others;
+    for (int i = 0; i < team_.size(); ++i)
+      if (i != team_.rank()) others.push_back(team_.peer(i));
+    gpu_->hand_over(others, fresh, descriptor);
   }
   side.entry = table.pick(buffer);
   side.fresh = 1;
@@ -184,6 +187,10 @@ Result<GpuTeam::Heard> GpuTeam::exchange(const GpuCall& call, const Said& said) 
     if (offer.send.fresh != 0 || offer.receive.fresh != 0) {
       heard.fresh[at] = get<GpuFresh>(step.heard(i, slot_bytes) + offsetof(GpuSaid, fresh));
       heard.any_fresh = true;
+      if (i != team_.rank() && offer.send.fresh != 0)
+        heard.descriptors[at][0] = gpu_->take(heard.fresh[at].send);
+      if (i != team_.rank() && offer.receive.fresh != 0)
+        heard.descriptors[at][1] = gpu_->take(heard.fresh[at].receive);
     }
     if (offer.has_begins != 0)
       heard.begins[at] = get<std::uint64_t>(step.heard(i, slot_bytes) + offsetof(GpuSaid, begins) +
@@ -194,9 +201,9 @@ Result<GpuTeam::Heard> GpuTeam::exchange(const GpuCall& call, const Said& said) 
   return heard;
 }
 
-bool GpuTeam::open(int rank, const GpuSide& side, const wire::GpuExport& from) {
+bool GpuTeam::open(int rank, const GpuSide& side, const wire::GpuExport& from, UniqueFd descriptor) {
   GpuTable::Entry& entry = tables_[static_cast<std::size_t>(rank)].name(side.entry, from.memory);
-  auto opened = gpu_->open(team_.peer(rank), from, device_);
+  auto opened = gpu_->open(team_.peer(rank), from, device_, std::move(descriptor));
   if (!opened) {
     gpu_->note(team_.peer(rank), opened.error());
     return false;
@@ -206,16 +213,17 @@ bool GpuTeam::open(int rank, const GpuSide& side, const wire::GpuExport& from) {
   return true;
 }
 
-GpuVerdict GpuTeam::open_fresh(const Heard& heard) {
+GpuVerdict GpuTeam::open_fresh(Heard& heard) {
   GpuVerdict verdict;
   for (int i = 0; i < team_.size(); ++i) {
     if (i == team_.rank()) continue;
     const auto at = static_cast<std::size_t>(i);
     const GpuOffer& offer = heard.offers[at];
-    if (offer.send.fresh != 0 && is_named(offer.send) && !open(i, offer.send, heard.fresh[at].send))
+    if (offer.send.fresh != 0 && is_named(offer.send) &&
+        !open(i, offer.send, heard.fresh[at].send, std::move(heard.descriptors[at][0])))
       verdict.refused_send |= 1U << at;
     if (offer.receive.fresh != 0 && is_named(offer.receive) &&
-        !open(i, offer.receive, heard.fresh[at].receive))
+        !open(i, offer.receive, heard.fresh[at].receive, std::move(heard.descriptors[at][1])))
       verdict.refused_receive |= 1U << at;
   }
   return verdict;

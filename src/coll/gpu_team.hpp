@@ -104,7 +104,8 @@ class GpuTeam final : public GpuDependent {
   struct Heard {
     std::array<GpuOffer, flat_ranks> offers;
     std::array<GpuFresh, flat_ranks> fresh;
-    GpuBegins begins{};  ///< for this member
+    std::array<std::array<UniqueFd, 2>, flat_ranks> descriptors;  ///< of what is fresh, send and receive
+    GpuBegins begins{};                                           ///< for this member
     bool all_take_part = true;
     bool any_fresh = false;
     bool any_forgets = false;
@@ -117,8 +118,8 @@ class GpuTeam final : public GpuDependent {
   Result<> name(const Buffer& buffer, GpuSide& side, wire::GpuExport& fresh, UniqueFd& descriptor);
   Result<Heard> exchange(const GpuCall& call, const Said& said);
   /// Opens what is fresh; which members' cannot be reached from here.
-  GpuVerdict open_fresh(const Heard& heard);
-  bool open(int rank, const GpuSide& side, const wire::GpuExport& from);
+  GpuVerdict open_fresh(Heard& heard);
+  bool open(int rank, const GpuSide& side, const wire::GpuExport& from, UniqueFd descriptor);
   Result<> exchange(const GpuCall& call, const Heard& heard, GpuVerdict verdict);
   void refuse(int rank, const GpuSide& side);
   [[nodiscard]] bool is_refused(int rank, const GpuSide& side);

@@ -68,10 +68,11 @@ void Broker::admit(const wire::JobKey& key) {
   wake();
 }
 
-void Broker::offer_region(UniqueFd region) {
+void Broker::offer_region(UniqueFd region, UniqueFd box) {
   {
     const std::lock_guard lock(mutex_);
     region_ = std::move(region);
+    box_ = std::move(box);
   }
   wake();
 }
@@ -173,7 +174,7 @@ void Broker::serve(Guest& guest) {
   }
   if (has_nothing_) guest.leaves = true;
   if (!region_) return;
-  guest.reception.answer(*key_, rank_, region_.get());
+  guest.reception.answer(*key_, rank_, region_.get(), box_.get());
   guest.leaves = true;
 }
 

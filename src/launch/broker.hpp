@@ -47,8 +47,8 @@ class Broker {
   Result<> open_folder(const std::string& folder);
   /// From now on guests are judged, by `key`; before, they wait.
   void admit(const wire::JobKey& key);
-  /// From now on guests that ask for the job's region get `region`; before, they wait.
-  void offer_region(UniqueFd region);
+  /// From now on guests that ask for the job's region get `region`, and `box` with it; before, they wait.
+  void offer_region(UniqueFd region, UniqueFd box = {});
   /// From now on they are sent away: the region has no descriptor.
   void offer_nothing();
   [[nodiscard]] std::vector<Visitor> visitors() const;
@@ -84,7 +84,7 @@ class Broker {
   mutable std::mutex mutex_;  ///< guards what follows, up to `visitors_`
   bool closing_ = false;
   std::optional<wire::JobKey> key_;
-  UniqueFd region_;
+  UniqueFd region_, box_;
   bool has_nothing_ = false;
   std::vector<UniqueFd> listeners_;
   std::vector<std::string> paths_;

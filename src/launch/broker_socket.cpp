@@ -12,6 +12,7 @@
 #include <memory>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace isthmus::launch {
 namespace {
@@ -37,9 +38,9 @@ constexpr socklen_t size_for(std::size_t characters) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + characters);
 }
 
-/// Room for a descriptor beside a packet.
+/// Room for descriptors beside a packet.
 struct Control {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(most_descriptors * sizeof(int))> bytes{};
 };
 
 }  // namespace
@@ -140,44 +141,47 @@ void sweep_folder(const std::string& folder) noexcept {
   }
 }
 
-bool send_packet(int socket, const void* bytes, std::size_t size, int fd) noexcept {
+bool send_packet(int socket, const void* bytes, std::size_t size, std::span<const int> fds) noexcept {
+  if (fds.size() > most_descriptors) return false;
   iovec piece{const_cast<void*>(bytes), size};
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
   Control control;
-  if (fd >= 0) {
+  if (!fds.empty()) {
     message.msg_control = control.bytes.data();
-    message.msg_controllen = control.bytes.size();
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
     cmsghdr* header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
   }
   return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(size);
 }
 
-long receive_packet(int socket, void* bytes, std::size_t size, UniqueFd* fd) noexcept {
+long receive_packet(int socket, void* bytes, std::size_t size, std::span<UniqueFd> fds) noexcept {
   iovec piece{bytes, size};
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
   Control control;
-  if (fd) {
+  if (!fds.empty()) {
     message.msg_control = control.bytes.data();
     message.msg_controllen = control.bytes.size();
   }
   const ssize_t received = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (received < 0) return received;
-  const cmsghdr* header = fd ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-    // Alignment leaves room for a second one that nobody has asked for; it is closed here.
+  const cmsghdr* header = !fds.empty() ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+    std::size_t next = 0;
     for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len; at += sizeof(int)) {
       int taken = -1;
       std::memcpy(&taken, reinterpret_cast<const char*>(header) + at, sizeof taken);
-      *fd = UniqueFd(taken);
+      UniqueFd owned(taken);
+      if (next < fds.size()) fds[next++] = std::move(owned);
     }
+  }
   return (message.msg_flags & MSG_TRUNC) != 0 ? static_cast<long>(size) + 1 : received;
 }
 

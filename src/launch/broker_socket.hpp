@@ -4,6 +4,7 @@
 #include <sys/un.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/error.hpp"
@@ -56,10 +57,20 @@ Result<UniqueFd> connect_to(const BrokerAddress& address, int seconds);
 /// Removes what brokers that were killed have left in `folder`.
 void sweep_folder(const std::string& folder) noexcept;
 
-/// Sends one packet, and `fd` with it if there is one. False where it did not leave at once.
-bool send_packet(int socket, const void* bytes, std::size_t size, int fd = -1) noexcept;
-/// Takes one packet, with one descriptor at most. Its size, `size` + 1 if it is longer, 0 at the end, -1
-/// where there is none.
-long receive_packet(int socket, void* bytes, std::size_t size, UniqueFd* fd = nullptr) noexcept;
+/// Descriptors beside one packet, at most.
+inline constexpr std::size_t most_descriptors = 2;
+/// Sends one packet, and `fds` with it. False where it did not leave at once.
+bool send_packet(int socket, const void* bytes, std::size_t size, std::span<const int> fds) noexcept;
+/// The same with `fd` if there is one.
+inline bool send_packet(int socket, const void* bytes, std::size_t size, int fd = -1) noexcept {
+  return send_packet(socket, bytes, size, std::span<const int>(&fd, fd >= 0 ? 1 : 0));
+}
+/// Takes one packet, with as many descriptors as `fds` has room for; what else comes is closed. Its size,
+/// `size` + 1 if it is longer, 0 at the end, -1 where there is none.
+long receive_packet(int socket, void* bytes, std::size_t size, std::span<UniqueFd> fds) noexcept;
+/// The same with one descriptor at most.
+inline long receive_packet(int socket, void* bytes, std::size_t size, UniqueFd* fd = nullptr) noexcept {
+  return receive_packet(socket, bytes, size, std::span<UniqueFd>(fd, fd ? 1 : 0));
+}
 
 }  // namespace isthmus::launch

@@ -1,5 +1,6 @@
 #include "launch/job.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,6 +38,8 @@ std::string bounded(const std::array<char, N>& text) {
 Job make_job(std::uint32_t rank, bool singleton, SharedRegion region, std::vector<std::uint32_t> members) {
   const wire::RegionHeader& header = region.view.header();
   const auto slot = std::ranges::lower_bound(members, rank) - members.begin();
+  std::shared_ptr<DescriptorBox> box;
+  if (region.box) box = std::make_shared<DescriptorBox>(std::move(region.box), rank);
   return Job{.rank = rank,
              .size = region.view.world(),
              .singleton = singleton,
@@ -49,7 +52,8 @@ Job make_job(std::uint32_t rank, bool singleton, SharedRegion region, std::vecto
              .region = region.view,
              .mapping = std::move(region.mapping),
              .device = std::move(region.device),
-             .region_fd = std::move(region.fd)};
+             .region_fd = std::move(region.fd),
+             .box = std::move(box)};
 }
 
 Job make_job(std::uint32_t rank, bool singleton, SharedRegion region) {
@@ -90,6 +94,16 @@ struct Inheritance {
   SharedRegion region;
 };
 
+/// Empty where there is none, or something between has closed it: what would need it says so.
+UniqueFd inherited_box() {
+  const char* text = std::getenv(launcher_variable::box);
+  const auto fd = text ? whole_number<std::uint32_t>(text) : std::nullopt;
+  if (!fd || *fd > std::numeric_limits<int>::max() || !DescriptorBox::is_one(static_cast<int>(*fd)))
+    return {};
+  ::fcntl(static_cast<int>(*fd), F_SETFD, FD_CLOEXEC);
+  return UniqueFd(static_cast<int>(*fd));
+}
+
 Result<Inheritance> inherit(const char* rank_text, const char* region_text) {
   if (!rank_text || !region_text) {
     const bool has_rank = rank_text != nullptr;
@@ -103,14 +117,16 @@ Result<Inheritance> inherit(const char* rank_text, const char* region_text) {
   if (!rank)
     return fail(ErrorClass::arg, quoted(launcher_variable::rank, rank_text) +
                                      " is not a rank (a whole number from 0)" + unset_hint);
-  UniqueFd fetched;
+  Handed fetched;
   if (std::strchr(region_text, '/')) {
     auto from_socket = fetch_region(region_text, std::getenv(launcher_variable::key));
     if (!from_socket) return std::unexpected(std::move(from_socket).error());
     fetched = std::move(*from_socket);
+  } else {
+    fetched.box = inherited_box();
   }
-  const auto fd = fetched ? std::optional(static_cast<std::uint32_t>(fetched.get()))
-                          : whole_number<std::uint32_t>(region_text);
+  const auto fd = fetched.region ? std::optional(static_cast<std::uint32_t>(fetched.region.get()))
+                                 : whole_number<std::uint32_t>(region_text);
   if (!fd || *fd > std::numeric_limits<int>::max())
     return fail(ErrorClass::arg, quoted(launcher_variable::region, region_text) +
                                      " is not the number of a file descriptor" + unset_hint);
@@ -118,7 +134,8 @@ Result<Inheritance> inherit(const char* rank_text, const char* region_text) {
   if (!region)
     return fail(region.error().error_class(),
                 quoted(launcher_variable::region, region_text) + ": " + region.error().text());
-  static_cast<void>(fetched.leak());  // the region's now
+  static_cast<void>(fetched.region.leak());  // the region's now
+  if (DescriptorBox::is_one(fetched.box.get())) region->box = std::move(fetched.box);
   if (*rank >= region->view.world())
     return fail(ErrorClass::arg, quoted(launcher_variable::rank, rank_text) +
                                      " is not a rank of the job: it has " +
@@ -130,6 +147,7 @@ void unset_launcher_variables() {
   ::unsetenv(launcher_variable::rank);
   ::unsetenv(launcher_variable::region);
   ::unsetenv(launcher_variable::key);
+  ::unsetenv(launcher_variable::box);
 }
 
 /// A job of one host: the region is all that it needs.

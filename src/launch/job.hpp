@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/settings.hpp"
 #include "base/unique_fd.hpp"
+#include "launch/descriptor_box.hpp"
 #include "launch/key_values.hpp"
 #include "launch/meeting.hpp"
 #include "launch/shared_region.hpp"
@@ -34,6 +35,7 @@ struct Job {
   std::shared_ptr<const SharedMapping> mapping;  ///< keeps `region` valid
   std::string device;                            ///< the ivshmem device that `region` lies in, empty for none
   UniqueFd region_fd;                            ///< empty but for the first of `local_jobs`
+  std::shared_ptr<DescriptorBox> box = nullptr;  ///< of all who share `region`; null for none
 
   [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
   /// Slot of process `other`; nothing where it does not share the region.

@@ -40,6 +40,10 @@ std::string list(const Ranks& ranks) {
   return text;
 }
 
+UniqueFd duplicate(const UniqueFd& fd) {
+  return UniqueFd(fd ? ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0) : -1);
+}
+
 class Meeting {
  public:
   Meeting(KeyValues& launcher, const Settings& settings, Place mine, std::shared_ptr<Device> device,
@@ -223,7 +227,7 @@ Result<Met> Meeting::hold() {
     auto region = enter_or_found();
     if (!region) return std::unexpected(std::move(region).error());
     if (region->fd)
-      (*broker)->offer_region(UniqueFd(::fcntl(region->fd.get(), F_DUPFD_CLOEXEC, 0)));
+      (*broker)->offer_region(duplicate(region->fd), duplicate(region->box));
     else
       (*broker)->offer_nothing();
     region->view.roster(rank_).store(wire::RosterState::met, std::memory_order_release);

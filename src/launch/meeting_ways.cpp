@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "launch/broker.hpp"
+#include "launch/descriptor_box.hpp"
 #include "launch/meeting.hpp"
 
 namespace isthmus::launch {
@@ -13,12 +14,13 @@ namespace {
 constexpr int answer_seconds = 60;
 
 Result<SharedRegion> ask(const Approach& approach, const BrokerAddress& address) {
-  auto fd = visit(address, {.socket = approach.theirs.socket, .rank = approach.rank, .key = approach.key},
-                  answer_seconds);
-  if (!fd) return std::unexpected(std::move(fd).error());
-  auto region = open_region(fd->get());
+  auto handed = visit(address, {.socket = approach.theirs.socket, .rank = approach.rank, .key = approach.key},
+                      answer_seconds);
+  if (!handed) return std::unexpected(std::move(handed).error());
+  auto region = open_region(handed->region.get());
   if (!region) return std::unexpected(std::move(region).error());
-  static_cast<void>(fd->leak());  // it is the region's now
+  static_cast<void>(handed->region.leak());  // it is the region's now
+  if (DescriptorBox::is_one(handed->box.get())) region->box = std::move(handed->box);
   if (region->view.header().key != approach.key)
     return fail(ErrorClass::intern, "it hands out the region of another job");
   return region;

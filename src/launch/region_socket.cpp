@@ -4,7 +4,6 @@
 #include <system_error>
 
 #include "base/settings.hpp"
-#include "launch/visit.hpp"
 
 namespace isthmus::launch {
 namespace {
@@ -39,7 +38,7 @@ std::optional<wire::JobKey> parse_key(std::string_view text) {
   return key;
 }
 
-Result<UniqueFd> fetch_region(const char* path, const char* key) {
+Result<Handed> fetch_region(const char* path, const char* key) {
   const auto bytes = key ? parse_key(key) : std::nullopt;
   if (!bytes)
     return cannot(path, std::string("is a socket, but ") + launcher_variable::key +
@@ -47,12 +46,12 @@ Result<UniqueFd> fetch_region(const char* path, const char* key) {
                             "; both are set by mpiexec: unset them to run as a job of one rank");
   const auto address = BrokerAddress::at(path);
   if (!address) return cannot(path, address.error().text());
-  auto region = visit(*address, {.key = *bytes}, patience_seconds);
-  if (!region)
-    return cannot(path, region.error().text() +
+  auto handed = visit(*address, {.key = *bytes}, patience_seconds);
+  if (!handed)
+    return cannot(path, handed.error().text() +
                             " (is mpiexec's folder mounted here, does mpiexec still run, and is " +
                             launcher_variable::key + " that of its job?)");
-  return region;
+  return handed;
 }
 
 }  // namespace isthmus::launch

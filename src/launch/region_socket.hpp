@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "base/unique_fd.hpp"
+#include "launch/visit.hpp"
 #include "wire/region.hpp"
 
 /// How a region's descriptor comes into a container that can inherit none: the launcher listens on a UNIX
@@ -18,7 +18,7 @@ std::string key_text(const wire::JobKey& key);
 std::optional<wire::JobKey> parse_key(std::string_view text);
 
 /// Asks the socket at `path` for the region of the job with `key`, as ISTHMUS_REGION and ISTHMUS_KEY have
-/// them (null: not set). Waits at most 10 s. The descriptor is close-on-exec.
-Result<UniqueFd> fetch_region(const char* path, const char* key);
+/// them (null: not set). Waits at most 10 s. The descriptors are close-on-exec.
+Result<Handed> fetch_region(const char* path, const char* key);
 
 }  // namespace isthmus::launch

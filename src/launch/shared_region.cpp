@@ -13,6 +13,8 @@
 #include <string>
 #include <system_error>
 
+#include "launch/descriptor_box.hpp"
+
 namespace isthmus::launch {
 namespace {
 
@@ -110,7 +112,10 @@ Result<SharedRegion> make_region(const wire::RegionShape& shape, const wire::Reg
   auto mapping = SharedMapping::map(fd.get(), layout->bytes);
   if (!mapping) return std::unexpected(std::move(mapping).error());
   const auto view = wire::RegionView::format(mapping->memory(), *layout, format);
-  return SharedRegion{std::move(fd), std::make_shared<const SharedMapping>(std::move(*mapping)), view};
+  SharedRegion region{std::move(fd), std::make_shared<const SharedMapping>(std::move(*mapping)), view};
+  // Nearly all jobs do without, and who needs one says what it lacks.
+  if (auto box = DescriptorBox::make()) region.box = std::move(*box);
+  return region;
 }
 
 Result<SharedRegion> open_region(int fd) {

@@ -37,16 +37,18 @@ class SharedMapping {
   std::span<std::byte> memory_;
 };
 
-/// A job's region: the memfd, its mapping and the view of it.
+/// A job's region: the memfd, its mapping and the view of it, and the box that goes with it.
 struct SharedRegion {
   UniqueFd fd;  ///< close-on-exec; empty for a System V segment and in a device
   std::shared_ptr<const SharedMapping> mapping;  ///< in a device, of all of it
   wire::RegionView view;
   std::string device = {};  ///< name of the ivshmem device that it lies in, empty for none
+  UniqueFd box = {};        ///< close-on-exec; a `DescriptorBox`, empty for none
 };
 
-/// Makes and formats a region in a memfd whose size is sealed, so that no peer can turn another's access into
-/// SIGBUS by truncating it. Nothing of it has a name in any file system: it goes with its last process.
+/// Makes and formats a region, with a box, in a memfd whose size is sealed, so that no peer can turn
+/// another's access into SIGBUS by truncating it. Nothing of it has a name in any file system: it goes with
+/// its last process.
 Result<SharedRegion> make_region(const wire::RegionShape& shape, const wire::RegionView::Format& format);
 
 /// Takes over a region that another process made, and `fd` with it, which becomes close-on-exec. Refuses what

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -57,7 +58,7 @@ std::unexpected<Error> hung_up() {
 
 /// The next packet of the other side, which must be a `Packet`.
 template <class Packet>
-Result<Packet> next(int socket, Clock::time_point deadline, int seconds, UniqueFd* fd = nullptr) {
+Result<Packet> next(int socket, Clock::time_point deadline, int seconds, std::span<UniqueFd> fds = {}) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0)
@@ -65,7 +66,7 @@ Result<Packet> next(int socket, Clock::time_point deadline, int seconds, UniqueF
     pollfd watched{socket, POLLIN, 0};
     if (::poll(&watched, 1, static_cast<int>(left.count())) <= 0) continue;
     Packet packet;
-    const long received = receive_packet(socket, &packet, sizeof packet, fd);
+    const long received = receive_packet(socket, &packet, sizeof packet, fds);
     if (received < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (received <= 0) return hung_up();
     if (!is_ours(received, packet)) return fail(ErrorClass::other, "it answers something else");
@@ -75,7 +76,7 @@ Result<Packet> next(int socket, Clock::time_point deadline, int seconds, UniqueF
 
 }  // namespace
 
-Result<UniqueFd> visit(const BrokerAddress& address, const Inquiry& inquiry, int seconds) {
+Result<Handed> visit(const BrokerAddress& address, const Inquiry& inquiry, int seconds) {
   const auto deadline = Clock::now() + std::chrono::seconds(seconds);
   auto socket = connect_to(address, seconds);
   if (!socket) return std::unexpected(std::move(socket).error());
@@ -93,12 +94,12 @@ Result<UniqueFd> visit(const BrokerAddress& address, const Inquiry& inquiry, int
   if (!send_packet(socket->get(), &request, sizeof request, reply.get())) return hung_up();
   reply.reset();
 
-  UniqueFd region;
-  auto answer = next<wire::VisitAnswer>(answers.get(), deadline, seconds, &region);
+  std::array<UniqueFd, 2> handed;
+  auto answer = next<wire::VisitAnswer>(answers.get(), deadline, seconds, handed);
   if (!answer) return std::unexpected(std::move(answer).error());
-  if (answer->proof != proof_of(inquiry.key, *greeting, request, without_proof(*answer)) || !region)
+  if (answer->proof != proof_of(inquiry.key, *greeting, request, without_proof(*answer)) || !handed[0])
     return fail(ErrorClass::other, "it answers something else");
-  return region;
+  return Handed{.region = std::move(handed[0]), .box = std::move(handed[1])};
 }
 
 std::optional<Reception> Reception::greet(int socket) {
@@ -126,10 +127,11 @@ bool Reception::is_proved(const wire::JobKey& key) const noexcept {
   return reply_ && request_.proof == proof_of(key, greeting_, without_proof(request_));
 }
 
-void Reception::answer(const wire::JobKey& key, std::uint32_t rank, int region) const noexcept {
+void Reception::answer(const wire::JobKey& key, std::uint32_t rank, int region, int box) const noexcept {
   wire::VisitAnswer answer{.rank = rank};
   answer.proof = proof_of(key, greeting_, request_, answer);
-  send_packet(reply_.get(), &answer, sizeof answer, region);
+  const std::array fds{region, box};
+  send_packet(reply_.get(), &answer, sizeof answer, std::span(fds).first(box >= 0 ? 2 : 1));
 }
 
 }  // namespace isthmus::launch

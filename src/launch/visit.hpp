@@ -11,6 +11,12 @@
 /// The two sides of `wire/visit.hpp`.
 namespace isthmus::launch {
 
+/// What a broker hands out.
+struct Handed {
+  UniqueFd region;
+  UniqueFd box;  ///< empty where the region has none
+};
+
 /// Who is asked, by whom, and what both must know.
 struct Inquiry {
   std::uint64_t socket = 0;
@@ -18,9 +24,9 @@ struct Inquiry {
   wire::JobKey key{};
 };
 
-/// Asks who listens at `address` for the job's region. Waits until there is one, `seconds` at most. The
-/// reason of a failure is a part of a sentence: "connection refused".
-Result<UniqueFd> visit(const BrokerAddress& address, const Inquiry& inquiry, int seconds);
+/// Asks who listens at `address` for the job's region and its box. Waits until there is one, `seconds` at
+/// most. The reason of a failure is a part of a sentence: "connection refused".
+Result<Handed> visit(const BrokerAddress& address, const Inquiry& inquiry, int seconds);
 
 /// The broker's side of one visit.
 class Reception {
@@ -35,8 +41,8 @@ class Reception {
 
   /// Whether the request comes from somebody who has the key.
   [[nodiscard]] bool is_proved(const wire::JobKey& key) const noexcept;
-  /// Answers with `region`, as `rank`.
-  void answer(const wire::JobKey& key, std::uint32_t rank, int region) const noexcept;
+  /// Answers with `region` and, if it is not -1, `box`, as `rank`.
+  void answer(const wire::JobKey& key, std::uint32_t rank, int region, int box) const noexcept;
 
  private:
   wire::VisitGreeting greeting_;

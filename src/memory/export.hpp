@@ -21,6 +21,18 @@ enum class ExportKind : std::uint8_t {
   pool = 3,    ///< a descriptor of the pool, and 64 bytes for the allocation in it
 };
 
+/// How memory of a kind is handed over; what is never counts as cudaMalloc memory.
+[[nodiscard]] constexpr ExportKind export_kind_of(MemoryKind kind) noexcept {
+  return kind == MemoryKind::vmm    ? ExportKind::vmm
+         : kind == MemoryKind::pool ? ExportKind::pool
+                                    : ExportKind::legacy;
+}
+[[nodiscard]] constexpr MemoryKind memory_kind_of(ExportKind kind) noexcept {
+  return kind == ExportKind::vmm    ? MemoryKind::vmm
+         : kind == ExportKind::pool ? MemoryKind::pool
+                                    : MemoryKind::device;
+}
+
 /// What a peer needs to reach a buffer on a GPU. Plain bytes, the same in every process of a host, so that it
 /// can lie in a message; what comes from a message is checked by `Mapping::open`. A descriptor, where the
 /// kind has one, travels beside it.

@@ -439,6 +439,10 @@ void Engine::accept(UnexpectedMessage* message, Request& receive) {
       remote_->fetch(*message->peer, receive, message->source, message->tag, message->bytes,
                      message->offer.sender);
       break;
+    case UnexpectedMessage::Content::remote_chunks:
+      remote_->fetch_chunks(*message->peer, receive, message->source, message->tag, message->bytes,
+                            message->offer.sender);
+      break;
     case UnexpectedMessage::Content::gpu_offer: {
       GpuSource from;
       std::memcpy(&from, message->large.get(), sizeof from);

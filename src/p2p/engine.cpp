@@ -356,6 +356,8 @@ void Engine::close_context(MatchContext& context) {
     context.remove(message);
     if (message->content == UnexpectedMessage::Content::remote_offer)
       remote_->decline(*message->peer, message->offer.sender);
+    if (message->content == UnexpectedMessage::Content::remote_chunks)
+      remote_->decline_chunks(*message->peer, message->offer.sender);
     if (message->peer && message->peer->incoming_message == message)
       message->peer->incoming_message = nullptr;
     matcher_.give_back(message);

@@ -188,6 +188,7 @@ class Engine {
   friend class Idle;
   friend class Remote;
   friend class GpuMessages;
+  friend class NetworkChunks;
   friend class Staging;
 
   Engine(const launch::Job& job, const Settings& settings);
@@ -218,7 +219,8 @@ class Engine {
   void wake(std::uint32_t slot) noexcept;
   [[nodiscard]] bool has_doorbell() const noexcept;
   [[nodiscard]] bool copies_run() const noexcept {
-    return (gpu_ && gpu_->is_busy()) || (staging_ && staging_->is_busy());
+    return (gpu_ && gpu_->is_busy()) || (staging_ && staging_->is_busy()) ||
+           (remote_ && remote_->is_copying());
   }
   void malformed(Peer& peer, const std::string& what) const;
   void finish(Request& request);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "p2p/engine.hpp"
 
@@ -58,6 +59,34 @@ std::string traffic_text(const Peer& peer) {
   return text;
 }
 
+std::string kinds_text(const std::vector<MemoryKind>& kinds) {
+  std::string text;
+  for (const MemoryKind kind : kinds)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", name_of(kind));
+  return text;
+}
+
+/// A way of GPU memory where that is the subject.
+std::string_view short_name_of(Protocol way) {
+  constexpr std::string_view subject = "GPU memory, ";
+  const std::string_view name = name_of(way);
+  return name.starts_with(subject) ? name.substr(subject.size()) : name;
+}
+
+/// How messages in GPU memory come from a peer.
+std::string gpu_text(GpuMessages& gpu, Peer& peer) {
+  std::string text = fmt::format("      GPU memory ({}):\n",
+                                 name_of(peer.is_local() ? gpu.locality(peer) : GpuLocality::other_host));
+  for (const GpuPairs& pairs : gpu.plans(peer)) {
+    text += fmt::format("        {} -> {}\n", kinds_text(pairs.from), kinds_text(pairs.to));
+    for (const GpuStep& step : pairs.steps)
+      text += fmt::format("          up to {:<9} {}\n", size_text(step.up_to), short_name_of(step.way));
+    for (const auto& [way, why] : pairs.refusals)
+      text += fmt::format("          not {}: {}\n", short_name_of(way), why);
+  }
+  return text;
+}
+
 /// "1, 3-7" for sorted ids.
 std::string ranges(const std::vector<PeerId>& ids) {
   std::string text;
@@ -91,8 +120,10 @@ std::string Engine::explain() {
     if (!found.probed) probe_reach(found);
     const bool remote = !found.is_local();
     const bool far = !remote && id != rank_ && !same_machine(found.slot);
-    plans[plan_text(found, id == rank_, remote ? remote_->describe(id) : "", far ? job_.device : "")]
-        .push_back(id);
+    std::string plan =
+        plan_text(found, id == rank_, remote ? remote_->describe(id) : "", far ? job_.device : "");
+    if (gpu_ && id != rank_) plan += gpu_text(*gpu_, found);
+    plans[std::move(plan)].push_back(id);
     if (const std::string text = traffic_text(found); !text.empty())
       traffic += fmt::format("    traffic with rank {}\n{}", id, text);
   }

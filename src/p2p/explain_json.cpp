@@ -69,6 +69,30 @@ std::string workload_json(const Peer& peer) {
                      quoted(name_of(trace.workload())), trace.nonblocking(), trace.since(), peer.eager_limit);
 }
 
+std::string kinds_json(const std::vector<MemoryKind>& kinds) {
+  return array(kinds, [](MemoryKind kind) { return quoted(name_of(kind)); });
+}
+
+std::string gpu_step_json(const GpuStep& step) {
+  return fmt::format(R"({{"up_to":{},"way":{}}})",
+                     step.up_to != UINT64_MAX ? std::to_string(step.up_to) : "null",
+                     quoted(name_of(step.way)));
+}
+
+/// How messages in GPU memory come from a peer.
+std::string gpu_json(GpuMessages& gpu, Peer& peer) {
+  const auto pairs_json = [](const GpuPairs& pairs) {
+    return fmt::format(
+        R"({{"from":{},"to":{},"steps":{},"refused":{}}})", kinds_json(pairs.from), kinds_json(pairs.to),
+        array(pairs.steps, gpu_step_json), array(pairs.refusals, [](const GpuPairs::Refusal& refusal) {
+          return fmt::format(R"({{"way":{},"why":{}}})", quoted(name_of(refusal.way)), quoted(refusal.why));
+        }));
+  };
+  const GpuLocality locality = peer.is_local() ? gpu.locality(peer) : GpuLocality::other_host;
+  return fmt::format(R"(,"gpu_locality":{},"gpu_plans":{})", quoted(name_of(locality)),
+                     array(gpu.plans(peer), pairs_json));
+}
+
 }  // namespace
 
 std::string Engine::explain_json() {
@@ -84,6 +108,7 @@ std::string Engine::explain_json() {
     else if (id != rank_)
       peers += fmt::format(R"(,"pull_refused":{},"push_refused":{},"workload":{})", refusal(found.pull),
                            refusal(found.push), workload_json(found));
+    if (gpu_ && id != rank_) peers += gpu_json(*gpu_, found);
     peers += fmt::format(R"(,"traffic":{}}})", traffic_json(found.traffic));
   }
   const wire::PlaceRecord& place = region_.block(slot_).place;

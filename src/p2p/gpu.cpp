@@ -59,6 +59,7 @@ Result<std::optional<Buffer>> GpuMessages::find(const Payload& payload) {
                            payload.bytes);
   if (!buffer) return std::unexpected(std::move(buffer).error());
   if (!buffer->is_on_gpu()) return std::nullopt;
+  last_device_ = buffer->device;
   return *buffer;
 }
 
@@ -156,9 +157,15 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
   if (const auto sent = send_by_processor(target, payload, mode, start, buffer)) return *sent;
   publish_gpu(buffer.device);
   Peer& peer = engine_.peer(target.peer);
-  if (target.peer == engine_.rank() || !peer.is_local()) return send_by_host(target, payload, mode, buffer);
+  const bool is_eager = payload.bytes <= engine_.settings_.gpu_eager_limit && mode == SendMode::standard;
+  if (target.peer == engine_.rank() || is_eager) return send_by_host(target, payload, mode, buffer);
   GpuPart part{
       .buffer = buffer, .payload = payload, .stand_in = {}, .descriptor = {}, .packed = {}, .source = {}};
+  if (!peer.is_local()) {
+    if (part.is_one_copy())
+      if (Request* send = engine_.remote_->try_send_chunks(peer, target, part, mode)) return send;
+    return send_by_host(target, payload, mode, buffer);
+  }
   if ((payload.type || !buffer.is_whole()) && !offer_in_place(part)) {
     if (const Result<> packed = pack(part); !packed) {
       engine_.note_gpu_reason(peer, packed.error(), packed.error().error_class() == ErrorClass::no_mem);

@@ -24,6 +24,7 @@
 #include "p2p/gpu_part.hpp"
 #include "p2p/message.hpp"
 #include "p2p/request.hpp"
+#include "route/gpu_pairs.hpp"
 #include "route/workload.hpp"
 #include "wire/gpu.hpp"
 
@@ -121,6 +122,17 @@ class GpuMessages {
     return PinnedRange::pin(contexts_, near.device, memory);
   }
 
+  // --- gpu_plans.cpp
+
+  /// What the plans of messages from a peer follow from, but for the memories at both ends.
+  [[nodiscard]] GpuPlanInputs plan_inputs(const Peer& peer) const;
+  /// Which way a message in memory of the sender's host takes to the GPU memory of the matched `receive`.
+  [[nodiscard]] Protocol way_from_host(Peer& peer, const Request& receive, bool is_pinned);
+  /// The plans of messages from a peer, as far as they are known, for `isthmus explain`.
+  [[nodiscard]] std::vector<GpuPairs> plans(Peer& peer);
+  /// Where a peer's GPU is to the one that this rank has used last.
+  [[nodiscard]] GpuLocality locality(const Peer& peer);
+
   // --- for collectives between GPUs
 
   [[nodiscard]] cuda::PrimaryContexts& contexts() noexcept { return contexts_; }
@@ -131,7 +143,13 @@ class GpuMessages {
     std::shared_ptr<const Mapping> mapping;
     std::byte* base = nullptr;
   };
-  Result<Opened> open(PeerId peer, const wire::GpuExport& from, cuda::Device local);
+  /// `descriptor`: as `take` has given it.
+  Result<Opened> open(PeerId peer, const wire::GpuExport& from, cuda::Device local, UniqueFd descriptor);
+  /// Leaves the descriptor of an export for peers in the region's box, and closes it. Where there is no box,
+  /// or it is full, it stays open, for peers that may fetch it from this process.
+  void hand_over(std::span<const PeerId> peers, wire::GpuExport& what, UniqueFd& descriptor);
+  /// What a peer has left. Must be called for every export that is told with a ticket.
+  [[nodiscard]] UniqueFd take(const wire::GpuExport& what);
   /// A peer has been handed an allocation of this rank otherwise than by a message; it is told when that is
   /// freed.
   void handed(PeerId peer, std::uint64_t allocation);
@@ -192,9 +210,9 @@ class GpuMessages {
 
   GpuExports& exports(const Peer& peer);
   Telling tell(Peer& peer, GpuPart& part);
-  bool publish(Peer& peer, wire::CellHeader header, const void* payload, const Telling& telling,
-               const GpuPart& part);
-  [[nodiscard]] bool prefers_push(const GpuPart& part, const wire::GpuExport& from) const;
+  bool publish(Peer& peer, wire::CellHeader header, const void* payload, Telling& telling, GpuPart& part);
+  /// By the plan between what a peer offers and where the matched `receive` wants it.
+  [[nodiscard]] Protocol way_of(Peer& peer, const Request& receive, const wire::GpuExport& from);
   /// Whether this rank is to copy because the peer has more to copy to it than it from the peer.
   [[nodiscard]] bool can_help(const Peer& peer, const wire::GpuExport& from, cuda::Device local);
   /// What a peer's export is called here; the mapping stays empty where it is this process's own.
@@ -204,6 +222,7 @@ class GpuMessages {
   };
   Result<Reached> reach(Peer& peer, const wire::GpuExport& what, cuda::Device local);
   Result<std::shared_ptr<const Mapping>> map(Peer& peer, const wire::GpuExport& what, cuda::Device local);
+  Result<UniqueFd> descriptor_of(Peer& peer, const wire::GpuExport& what);
   Result<bool> pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from);
   /// A copy of what a peer offers, by `device`, begun; no copy where no kernel can do it.
   struct Pulling {
@@ -242,6 +261,8 @@ class GpuMessages {
   std::vector<Running> running_;           ///< in the order in which they were started
   std::vector<const void*> busy_streams_;  ///< of `poll`
   std::unordered_map<PeerId, GpuExports> exports_;
+  std::uint32_t last_ticket_ = 0;
+  cuda::Device last_device_ = cuda::no_device;  ///< of the program's buffers
   std::uint32_t polls_ = 0;
   std::chrono::steady_clock::time_point looked_for_freed_{};
   std::vector<GpuDependent*> dependents_;

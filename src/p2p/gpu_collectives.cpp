@@ -4,10 +4,12 @@
 
 namespace isthmus {
 
-Result<GpuMessages::Opened> GpuMessages::open(PeerId peer, const wire::GpuExport& from, cuda::Device local) {
+Result<GpuMessages::Opened> GpuMessages::open(PeerId peer, const wire::GpuExport& from, cuda::Device local,
+                                              UniqueFd descriptor) {
   if (engine_.job_.in_process)  // all ranks of the job are in this process
     return Opened{.mapping = {}, .base = reinterpret_cast<std::byte*>(from.memory.base)};
   exports(engine_.peer(peer)).heard_from(from.memory.exporter);
+  exports(engine_.peer(peer)).keep(from.memory.allocation, std::move(descriptor));
   auto mapping = map(engine_.peer(peer), from, local);
   if (!mapping) return std::unexpected(std::move(mapping).error());
   return Opened{.mapping = *mapping, .base = (*mapping)->base()};

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <unordered_set>
+#include <utility>
 
+#include "base/unique_fd.hpp"
 #include "wire/gpu.hpp"
 
 namespace isthmus {
@@ -58,8 +62,24 @@ class GpuExports {
   /// The peer has told an export. Its descriptor holds for the message that it came with and no other.
   void heard(std::uint32_t number, const wire::GpuExport& what) {
     exporter_ = what.memory.exporter;
+    device_ = what.memory.device;
     heard_[number] = what;
     heard_[number].descriptor = -1;
+    heard_[number].ticket = 0;
+  }
+  /// The descriptor that came with an export, until the memory is opened or freed. It keeps the memory as an
+  /// open mapping does.
+  void keep(std::uint64_t allocation, UniqueFd descriptor) {
+    if (!descriptor) return;
+    descriptors_[allocation] = std::move(descriptor);
+    if (descriptors_.size() > wire::told_exports) descriptors_.erase(descriptors_.begin());
+  }
+  [[nodiscard]] UniqueFd take_descriptor(std::uint64_t allocation) {
+    const auto found = descriptors_.find(allocation);
+    if (found == descriptors_.end()) return {};
+    UniqueFd descriptor = std::move(found->second);
+    descriptors_.erase(found);
+    return descriptor;
   }
   /// The peer has handed over an export otherwise than by a message.
   void heard_from(std::uint64_t exporter) { exporter_ = exporter; }
@@ -70,9 +90,20 @@ class GpuExports {
   /// It has freed one of its allocations.
   void heard_freed(std::uint64_t allocation) {
     unreachable_.erase(allocation);
+    descriptors_.erase(allocation);
     for (wire::GpuExport& each : heard_)
       if (each.memory.allocation == allocation) each = {};
   }
+
+  /// Why memory of a kind was refused the last time: the peer's here, or this rank's there. Empty where none
+  /// was.
+  enum class Whose : std::uint8_t { peers, own };
+  void note(Whose whose, ExportKind kind, std::string why) { reason(whose, kind) = std::move(why); }
+  [[nodiscard]] const std::string& why_refused(Whose whose, ExportKind kind) const {
+    return const_cast<GpuExports*>(this)->reason(whose, kind);
+  }
+  /// The GPU of the last export that the peer has told; all zero before the first.
+  [[nodiscard]] const cuda::Uuid& device() const noexcept { return device_; }
 
   /// The driver has refused to open an allocation of the peer.
   void cannot_reach(std::uint64_t allocation) { unreachable_.insert(allocation); }
@@ -81,6 +112,10 @@ class GpuExports {
   }
 
  private:
+  std::string& reason(Whose whose, ExportKind kind) {
+    return reasons_[static_cast<std::size_t>(whose)][static_cast<std::size_t>(kind) % reasons_[0].size()];
+  }
+
   std::array<std::uint64_t, wire::told_exports> told_{};
   std::uint32_t next_ = 0;
   std::unordered_set<std::uint64_t> open_;
@@ -90,6 +125,9 @@ class GpuExports {
   std::uint32_t copies_asked_for_ = 0;
   std::uint32_t times_missed_ = 0;
   std::array<wire::GpuExport, wire::told_exports> heard_{};
+  std::map<std::uint64_t, UniqueFd> descriptors_;      ///< by allocation, the oldest first
+  std::array<std::array<std::string, 4>, 2> reasons_;  ///< by whose it is and kind
+  cuda::Uuid device_{};
 };
 
 }  // namespace isthmus

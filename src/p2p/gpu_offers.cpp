@@ -55,8 +55,13 @@ void Engine::receive_gpu_offer(Peer& peer, const wire::CellHeader& header, const
     std::memcpy(&from.shape, bytes + (is_told ? sizeof from.memory : 0), sizeof from.shape);
     if (!wire::span_of(from.shape, offer.bytes)) return malformed(peer, "a shape that no message has");
   }
-  if (GpuMessages* gpu = this->gpu())
+  if (GpuMessages* gpu = this->gpu()) {
     from.memory = gpu->hear(peer, offer.number, is_told ? bytes : nullptr, offer.offset, offer.bytes);
+  } else if (is_told) {
+    const auto told = wire::copy_out<wire::GpuExport>(bytes);
+    if (told.ticket != 0 && job_.box) [[maybe_unused]]
+      const UniqueFd unused = job_.box->take(told.left());
+  }
   if (Request* receive = context.match(header.source, header.tag))
     return begin_gpu_offer(peer, *receive, header.source, header.tag, offer, from);
   UnexpectedMessage& message = keep_offer(peer, context, header.source, header.tag, offer.bytes,
@@ -88,9 +93,9 @@ void Engine::begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, 
 }
 
 bool Engine::begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer) {
-  const bool may_push =
-      settings_.gpu_path == GpuPathSetting::automatic || settings_.gpu_path == GpuPathSetting::push;
-  if (may_push && offer.by_gpu != 0 && gpu_->ask_to_push(peer, receive, offer.sender)) return true;
+  if (gpu_->way_from_host(peer, receive, offer.by_gpu != 0) == Protocol::gpu_push &&
+      gpu_->ask_to_push(peer, receive, offer.sender))
+    return true;
   // A layout with gaps is unpacked from its stand-in.
   if (!receive.gpu->is_one_copy()) return false;
   staging().request(peer, receive, offer.sender, false);

@@ -24,7 +24,7 @@ struct GpuPart {
   Payload payload;  ///< the program's; that of the request is in host memory, or not to be touched
   std::unique_ptr<std::byte[]>
       stand_in;         ///< receive: of the payload in host memory, packed, once it is needed
-  UniqueFd descriptor;  ///< of an export, for as long as the peer may fetch it
+  UniqueFd descriptor;  ///< of an export that the peer fetches itself, for as long as it may
   DeviceBuffer packed;  ///< send: what its payload lies in, where the program's has gaps
   GpuSource source;     ///< receive: what the sender has offered; send: the shape alone
   bool landed = false;  ///< receive: the bytes are where they belong

@@ -17,9 +17,6 @@
 namespace isthmus {
 namespace {
 
-/// From here on a message to pageable memory goes by `Staging`, as one from there does.
-constexpr std::uint64_t pageable_staged_from = 16 * 1024;
-
 /// With so many messages on their way that the sender's GPU is to copy, the receiver's copies the next ones:
 /// the engines of both GPUs copy at the same time.
 constexpr std::uint32_t helped_from = 3;
@@ -70,13 +67,12 @@ GpuMessages::Telling GpuMessages::tell(Peer& peer, GpuPart& part) {
   telling.what.memory = *offer;
   if (offer->has_descriptor() && !known.may_be_open(offer->allocation)) {
     if (auto descriptor = exporter_.descriptor(offer->allocation)) part.descriptor = std::move(*descriptor);
-    telling.what.descriptor = part.descriptor.get();
   }
   return telling;
 }
 
-bool GpuMessages::publish(Peer& peer, wire::CellHeader header, const void* payload, const Telling& telling,
-                          const GpuPart& part) {
+bool GpuMessages::publish(Peer& peer, wire::CellHeader header, const void* payload, Telling& telling,
+                          GpuPart& part) {
   const bool has_shape = header.kind == wire::CellKind::gpu_offer && part.source.shape.level_count != 0;
   const std::size_t told = telling.in_full ? sizeof telling.what : 0;
   header.size = static_cast<std::uint32_t>(told + (has_shape ? sizeof part.source.shape : 0));
@@ -86,7 +82,10 @@ bool GpuMessages::publish(Peer& peer, wire::CellHeader header, const void* paylo
   }
   std::byte* to = peer.out.reserve(header.size);
   if (!to) return false;
-  if (telling.in_full) std::memcpy(to, &telling.what, sizeof telling.what);
+  if (telling.in_full) {
+    if (part.descriptor) hand_over({&peer.id, 1}, telling.what, part.descriptor);
+    std::memcpy(to, &telling.what, sizeof telling.what);
+  }
   if (has_shape) std::memcpy(to + told, &part.source.shape, sizeof part.source.shape);
   peer.out.publish_reserved(header, payload, wire::inline_capacity);
   if (telling.in_full && telling.what.memory.exporter != 0) exports(peer).told(part.buffer.allocation);
@@ -95,7 +94,7 @@ bool GpuMessages::publish(Peer& peer, wire::CellHeader header, const void* paylo
 
 bool GpuMessages::emit(Peer& peer, Request& send, const Target& target) {
   if (!peer.out.open() || !peer.out.has_cell()) return false;
-  const Telling telling = tell(peer, *send.gpu);
+  Telling telling = tell(peer, *send.gpu);
   const wire::GpuOffer offer{.sender = send.cookie(),
                              .bytes = send.payload.bytes,
                              .offset = send.gpu->buffer.offset(),
@@ -118,7 +117,7 @@ bool GpuMessages::ask_to_push(Peer& peer, Request& receive, wire::Cookie sender)
   if (!can_export || exports(peer).is_refused(part.buffer.allocation)) return false;
   if (!peer.out.open()) engine_.connect(peer);
   if (!peer.out.open() || !peer.control.empty() || !peer.out.has_cell()) return false;
-  const Telling telling = tell(peer, part);
+  Telling telling = tell(peer, part);
   if (telling.in_full && telling.what.memory.exporter == 0) return false;
   const wire::GpuTarget target{
       .sender = sender, .receiver = receive.cookie(), .bytes = receive.limit, .offset = part.buffer.offset()};
@@ -146,6 +145,7 @@ wire::GpuExport GpuMessages::hear(Peer& peer, std::uint32_t number, const std::b
   if (piece) {
     std::memcpy(&what, piece, sizeof what);
     if (what.memory.exporter != 0) exports(peer).heard(number, what);
+    exports(peer).keep(what.memory.allocation, take(what));
   } else {
     what = exports(peer).heard(number);
   }
@@ -181,14 +181,6 @@ void GpuMessages::forget(Peer& peer, const wire::GpuFreed& freed) {
 
 // --- who copies
 
-bool GpuMessages::prefers_push(const GpuPart& part, const wire::GpuExport& from) const {
-  if (!part.is_one_copy()) return false;
-  if (engine_.settings_.gpu_path != GpuPathSetting::automatic)
-    return engine_.settings_.gpu_path == GpuPathSetting::push;
-  // On one GPU it is all the same, and reading takes a message less.
-  return from.memory.exporter == 0 || gpus_.find(from.memory.device) != part.buffer.device;
-}
-
 bool GpuMessages::can_help(const Peer& peer, const wire::GpuExport& from, cuda::Device local) {
   GpuExports& known = exports(peer);
   const std::uint32_t asked_for = known.copies_asked_for();
@@ -203,11 +195,13 @@ bool GpuMessages::can_help(const Peer& peer, const wire::GpuExport& from, cuda::
 Result<bool> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOffer& offer,
                                 const GpuSource& from) {
   const wire::Cookie sender = offer.sender;
-  if (engine_.settings_.gpu_path == GpuPathSetting::staged && !engine_.job_.in_process) return false;
+  // All ranks of such a job see the same addresses.
+  const Protocol way = engine_.job_.in_process ? Protocol::gpu_pull : way_of(peer, receive, from.memory);
+  if (way == Protocol::gpu_staged) return false;
   if (couriers_->wants(receive.limit, offer.latency_bound != 0) &&
       begin_by_courier(peer, receive, sender, from))
     return true;
-  if (receive.gpu && !engine_.job_.in_process && prefers_push(*receive.gpu, from.memory)) {
+  if (way == Protocol::gpu_push) {
     if (can_help(peer, from.memory, receive.gpu->buffer.device)) {
       const Result<bool> helped = pull(peer, receive, sender, from);
       if (helped && *helped) return true;
@@ -222,6 +216,8 @@ Result<bool> GpuMessages::begin_without_push(Peer& peer, Request& receive) {
   GpuPart& part = *receive.gpu;
   exports(peer).forget(part.buffer.allocation);
   exports(peer).refuse(part.buffer.allocation);
+  exports(peer).note(GpuExports::Whose::own, export_kind_of(part.buffer.kind),
+                     "the peer cannot open it, and tells why");
   return pull(peer, receive, receive.remote, part.source);
 }
 
@@ -236,9 +232,6 @@ Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender
     const auto device = gpus_.find(from.memory.memory.device);
     if (!device) return isthmus::fail(ErrorClass::other, "this process does not see the sender's GPU");
     near.device = *device;
-    const auto here = classifier_.classify(target.data, receive.limit);
-    const bool is_pageable = !target.type && here && here->kind == MemoryKind::pageable;
-    if (is_pageable && receive.limit > pageable_staged_from && !engine_.job_.in_process) return false;
   }
   auto pulling = start_pull(peer, from, near, target, receive.limit);
   if (!pulling) return std::unexpected(std::move(pulling).error());
@@ -326,25 +319,57 @@ Result<GpuMessages::Reached> GpuMessages::reach(Peer& peer, const wire::GpuExpor
 
 Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::GpuExport& what,
                                                         cuda::Device local) {
+  UniqueFd descriptor = exports(peer).take_descriptor(what.memory.allocation);
   if (auto known = mappings_.find(what.memory, local)) return known;
   if (exports(peer).is_unreachable(what.memory.allocation))
     return isthmus::fail(ErrorClass::other, "this memory has been refused before");
-  UniqueFd descriptor;
-  if (what.memory.has_descriptor()) {
-    if (what.descriptor < 0)
-      return isthmus::fail(ErrorClass::pending,
-                           "its descriptor has been offered before, and the memory is not open any more");
-    if (!peer.probed) engine_.probe_reach(peer);
-    if (!peer.pull)
-      return isthmus::fail(ErrorClass::other,
-                           "the descriptor of its GPU memory cannot be had: " + peer.pull.error().text);
-    auto fetched = fetch_descriptor(peer.pid, what.descriptor);
-    if (!fetched) return std::unexpected(std::move(fetched).error());
+  if (what.memory.has_descriptor() && !descriptor) {
+    auto fetched = descriptor_of(peer, what);
+    if (!fetched) {
+      if (fetched.error().error_class() != ErrorClass::pending)
+        exports(peer).note(GpuExports::Whose::peers, what.memory.kind, fetched.error().text());
+      return std::unexpected(std::move(fetched).error());
+    }
     descriptor = std::move(*fetched);
   }
   auto mapping = mappings_.open(what.memory, local, descriptor.get());
   if (!mapping) exports(peer).cannot_reach(what.memory.allocation);
+  exports(peer).note(GpuExports::Whose::peers, what.memory.kind, mapping ? "" : mapping.error().text());
   return mapping;
+}
+
+// --- descriptors
+
+void GpuMessages::hand_over(std::span<const PeerId> peers, wire::GpuExport& what, UniqueFd& descriptor) {
+  what.descriptor = descriptor.get();
+  launch::DescriptorBox* const box = engine_.job_.box.get();
+  if (!box || !descriptor) return;
+  if (++last_ticket_ == 0) ++last_ticket_;
+  const wire::DescriptorTicket ticket{what.memory.exporter, last_ticket_};
+  const auto left =
+      std::ranges::count_if(peers, [&](PeerId id) { return box->leave(id, ticket, descriptor.get()); });
+  if (left > 0) what.ticket = last_ticket_;
+  if (static_cast<std::size_t>(left) < peers.size()) return;
+  what.descriptor = -1;
+  descriptor.reset();
+}
+
+UniqueFd GpuMessages::take(const wire::GpuExport& what) {
+  return what.ticket != 0 && engine_.job_.box ? engine_.job_.box->take(what.left()) : UniqueFd();
+}
+
+/// Of the exporter's own, where none came through the box.
+Result<UniqueFd> GpuMessages::descriptor_of(Peer& peer, const wire::GpuExport& what) {
+  if (what.descriptor < 0)
+    return isthmus::fail(what.ticket != 0 ? ErrorClass::other : ErrorClass::pending,
+                         what.ticket != 0
+                             ? "its descriptor has been left for this process, and somebody else has it"
+                             : "its descriptor has been offered before, and the memory is not open any more");
+  if (!peer.probed) engine_.probe_reach(peer);
+  if (!peer.pull)
+    return isthmus::fail(ErrorClass::other,
+                         "the descriptor of its GPU memory cannot be had: " + peer.pull.error().text);
+  return fetch_descriptor(peer.pid, what.descriptor);
 }
 
 }  // namespace isthmus

@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "p2p/engine.hpp"
+#include "p2p/network_chunks.hpp"
 #include "p2p/pack.hpp"
 
 namespace isthmus {
@@ -33,6 +34,10 @@ wire::NetworkHeader header_of(const Target& target, std::uint64_t bytes) {
 }
 
 }  // namespace
+
+Remote::Remote(Engine& engine) : engine_(engine), chunks_(std::make_unique<NetworkChunks>(engine, *this)) {}
+
+Remote::~Remote() = default;
 
 Result<std::unique_ptr<Remote>> Remote::open(Engine& engine) {
   std::unique_ptr<Remote> remote(new Remote(engine));
@@ -103,6 +108,24 @@ Request* Remote::start_send(Peer& peer, const Target& target, const Payload& pay
   return nullptr;
 }
 
+Request* Remote::try_send_chunks(Peer& peer, const Target& target, GpuPart& part, SendMode mode) {
+  return connect(peer) ? chunks_->try_send(peer, target, part, mode) : nullptr;
+}
+
+void Remote::fetch_chunks(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes,
+                          wire::Cookie sender) {
+  receive.assign(&peer, source, tag, bytes);
+  chunks_->match(peer, receive, sender);
+}
+
+void Remote::decline_chunks(Peer& peer, wire::Cookie sender) {
+  chunks_->decline(peer, sender);
+}
+
+bool Remote::is_copying() const noexcept {
+  return chunks_ && chunks_->is_copying();
+}
+
 void Remote::acknowledge(Peer& peer, wire::Cookie sender) {
   if (!connect(peer)) return;
   wire::NetworkHeader header = header_of({peer.id, 0, 0, 0}, 0);
@@ -137,7 +160,9 @@ void Remote::decline(Peer& peer, network::OfferId offer) {
 }
 
 unsigned Remote::poll() {
-  return port_ ? port_->poll() : 0;
+  if (!port_) return 0;
+  const unsigned happened = port_->poll();
+  return happened + chunks_->poll();  // what has been offered just now, too
 }
 
 bool Remote::arm() {
@@ -154,6 +179,7 @@ bool Remote::arm() {
 
 void Remote::close() {
   waker_.reset();
+  chunks_.reset();
   port_.reset();
 }
 
@@ -183,6 +209,11 @@ void Remote::arrived(PeerId from, std::span<const std::byte> header, std::span<c
   const auto read = wire::read_network_header(header);
   if (!read) return engine_.malformed(peer, "header of a message from another host");
   if (read->kind == wire::NetworkKind::acknowledge) return acknowledged(peer, read->sender);
+  if (read->kind == wire::NetworkKind::chunked) return chunks_->announced(peer, *read);
+  if (read->kind == wire::NetworkKind::chunk && read->bytes == 0)
+    return chunks_->broken_off(peer, read->sender);
+  if (read->kind != wire::NetworkKind::message)
+    return engine_.malformed(peer, "chunk that came without being fetched");
   if (read->bytes != bytes.size()) return engine_.malformed(peer, "message that is not as long as it says");
   deliver(peer, *read, bytes);
 }
@@ -208,6 +239,8 @@ void Remote::offered(PeerId from, std::span<const std::byte> header, std::uint64
                      network::OfferId offer) {
   Peer& peer = engine_.peer(from);
   const auto read = wire::read_network_header(header);
+  if (read && read->kind == wire::NetworkKind::chunk && read->bytes == bytes)
+    return chunks_->offered(peer, *read, bytes, offer);
   if (!read || read->kind != wire::NetworkKind::message || read->bytes != bytes) {
     engine_.malformed(peer, "offer of a message from another host");
     return decline(peer, offer);
@@ -229,6 +262,7 @@ void Remote::end_part(Request& send) {
 }
 
 void Remote::sent(network::Token token, const Error* error) {
+  if (chunks_->sent(token, error)) return;
   Request* send = engine_.requests_.find(token);
   if (!send || send->complete) return;  // acknowledgements have no request
   if (error) send->status.error = static_cast<int>(ErrorClass::proc_aborted);
@@ -245,6 +279,7 @@ void Remote::acknowledged(const Peer& peer, wire::Cookie sender) {
 }
 
 void Remote::fetched(network::Token token, const Error* error) {
+  if (chunks_->fetched(token, error)) return;
   Request* receive = engine_.requests_.find(token);
   if (!receive || receive->complete) return;
   if (error) {
@@ -266,6 +301,7 @@ void Remote::lost(PeerId id, const Error& why) {
     request.status.error = static_cast<int>(ErrorClass::proc_aborted);
     engine_.finish(request);
   };
+  chunks_->lost(peer);
   std::vector<Request*> unheard;
   std::erase_if(unacknowledged_, [&](Request* send) {
     const bool gone = send->peer == &peer;

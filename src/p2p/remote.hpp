@@ -16,6 +16,8 @@
 namespace isthmus {
 
 class Engine;
+class NetworkChunks;
+struct GpuPart;
 
 /// The part of an engine that carries messages to and from processes of other hosts: envelopes for the
 /// engine's matcher over a `network::Port`. Guarded by the engine's lock.
@@ -25,11 +27,22 @@ class Remote final : private network::Events {
   static Result<std::unique_ptr<Remote>> open(Engine& engine);
   Remote(const Remote&) = delete;
   Remote& operator=(const Remote&) = delete;
+  ~Remote();
 
   [[nodiscard]] std::string describe(PeerId peer) const { return port_->describe(peer); }
 
   /// As `Engine::start_send`.
   Request* start_send(Peer& peer, const Target& target, const Payload& payload, SendMode mode);
+  /// Sends a message that lies in GPU memory without gaps, chunk by chunk; nothing where it is too short for
+  /// that, or the peer cannot be reached.
+  Request* try_send_chunks(Peer& peer, const Target& target, GpuPart& part, SendMode mode);
+  /// Completes `receive` with a message in chunks, sooner or later.
+  void fetch_chunks(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes,
+                    wire::Cookie sender);
+  /// Lets go of a message in chunks that nobody will receive.
+  void decline_chunks(Peer& peer, wire::Cookie sender);
+  /// Whether a GPU copies for a message to or from another host.
+  [[nodiscard]] bool is_copying() const noexcept;
   /// Tells `peer` that its synchronous message has been matched.
   void acknowledge(Peer& peer, wire::Cookie sender);
   /// Completes `receive` with the bytes of an offer, sooner or later.
@@ -49,7 +62,9 @@ class Remote final : private network::Events {
   void close();
 
  private:
-  explicit Remote(Engine& engine) : engine_(engine) {}
+  friend class NetworkChunks;
+
+  explicit Remote(Engine& engine);
 
   void arrived(PeerId from, std::span<const std::byte> header, std::span<const std::byte> bytes) override;
   void offered(PeerId from, std::span<const std::byte> header, std::uint64_t bytes,
@@ -68,6 +83,7 @@ class Remote final : private network::Events {
   std::unique_ptr<network::Port> port_;
   std::unique_ptr<PortWaker> waker_;  ///< made when it is needed; goes before the port
   bool ending_ = false;
+  std::unique_ptr<NetworkChunks> chunks_;
   std::vector<Request*> unacknowledged_;  ///< synchronous sends whose match has not been heard of
 };
 

@@ -41,6 +41,8 @@ std::string_view name_of(Protocol protocol) noexcept {
       return "eager";
     case Protocol::network_rendezvous:
       return "rendezvous, receiver fetches";
+    case Protocol::network_chunks:
+      return "GPU memory to another host, in chunks";
     case Protocol::gpu_push:
       return "GPU memory, copied by the sender's GPU";
     case Protocol::gpu_pull:

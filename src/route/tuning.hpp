@@ -32,11 +32,17 @@ struct Value {
 };
 
 /// The variables that a table may have values for.
-inline constexpr std::array<std::string_view, 7> variables{
-    "ISTHMUS_EAGER_LIMIT",        "ISTHMUS_BANDWIDTH_EAGER_LIMIT",
-    "ISTHMUS_SPLIT_FROM",         "ISTHMUS_FRAGMENT",
-    "ISTHMUS_RING_CELLS",         "ISTHMUS_RING_BYTES",
-    "ISTHMUS_NETWORK_EAGER_LIMIT"};
+inline constexpr std::array<std::string_view, 11> variables{"ISTHMUS_EAGER_LIMIT",
+                                                            "ISTHMUS_BANDWIDTH_EAGER_LIMIT",
+                                                            "ISTHMUS_SPLIT_FROM",
+                                                            "ISTHMUS_FRAGMENT",
+                                                            "ISTHMUS_RING_CELLS",
+                                                            "ISTHMUS_RING_BYTES",
+                                                            "ISTHMUS_NETWORK_EAGER_LIMIT",
+                                                            "ISTHMUS_GPU_EAGER_LIMIT",
+                                                            "ISTHMUS_GPU_PUSH_FROM",
+                                                            "ISTHMUS_GPU_DIRECT_LIMIT",
+                                                            "ISTHMUS_GPU_CHUNK"};
 
 inline constexpr std::uint64_t version = 1;
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "memory/export.hpp"
+#include "wire/descriptor.hpp"
 #include "wire/gpu_shape.hpp"
 #include "wire/ring.hpp"
 
@@ -34,8 +35,10 @@ struct GpuTarget {
 /// In the byte ring, of an offer or a target.
 struct GpuExport {
   Export memory;
-  std::int32_t descriptor;  ///< in the writer's process, -1 if the export has none
-  std::uint32_t reserved;   ///< 0
+  std::int32_t descriptor;  ///< in the writer's process, -1 if there is none
+  std::uint32_t ticket;     ///< number of the one left for the reader in the region's box, 0 if there is none
+
+  [[nodiscard]] DescriptorTicket left() const noexcept { return {memory.exporter, ticket}; }
 };
 static_assert(sizeof(GpuExport) == 160);
 

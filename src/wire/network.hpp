@@ -13,6 +13,8 @@ namespace isthmus::wire {
 enum class NetworkKind : std::uint8_t {
   message = 1,      ///< an envelope, with its bytes or with the offer of them
   acknowledge = 2,  ///< a synchronous message has been matched: `sender`
+  chunked = 3,      ///< an envelope, whose bytes follow in chunks: `sender` names them
+  chunk = 4,        ///< the offer of the next chunk of the message of `sender`
 };
 
 /// The envelope (MPI 5.0, section 3.2.3) between hosts.
@@ -21,7 +23,7 @@ struct NetworkHeader {
   std::int32_t source;
   std::int32_t tag;
   std::uint64_t bytes;  ///< of the message
-  Cookie sender;        ///< with `CellFlag::synchronous` and in an acknowledgement: the send it is about
+  Cookie sender;        ///< with `CellFlag::synchronous` and where `kind` says so: the send it is about
   NetworkKind kind;
   CellFlag flag;
   std::uint16_t reserved16;

@@ -6,7 +6,7 @@
 #include "wire/region.hpp"
 
 /// What a process and another's broker say to each other over a UNIX socket, one packet each: the broker
-/// greets, the visitor asks, the broker answers, and beside the answer comes a descriptor (SCM_RIGHTS). Both
+/// greets, the visitor asks, the broker answers, and beside the answer come descriptors (SCM_RIGHTS). Both
 /// prove that they have the job's key, and the key does not travel.
 ///
 /// With the request the visitor sends one end of a pair of sockets of its own, and the answer goes there. The
@@ -15,7 +15,7 @@
 namespace isthmus::wire {
 
 inline constexpr std::uint64_t visit_magic = 0x6973'7468'7669'7301;  // "isthvis", 1
-inline constexpr std::uint32_t visit_version = 2;
+inline constexpr std::uint32_t visit_version = 3;
 
 enum class VisitWish : std::uint32_t { region = 1 };
 

@@ -5,6 +5,7 @@
 //   apart    device memory, but host memory on the last rank, which does not use CUDA
 //   moving   device memory of one GPU after the other
 //   long     device memory, megabytes
+//   described  VMM and pool memory, which have descriptors
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -370,6 +371,10 @@ int main(int argc, char** argv) {
       check_in_place(&gpu, MemoryKind::device, 300'001);
       check_here(&gpu, MemoryKind::device, 2'200'017,
                  [](void* b) { MPI_Bcast(b, 2'200'017, MPI_INT, size - 1, MPI_COMM_WORLD); });
+    }
+    if (which == "described") {
+      check_everything(&gpu, MemoryKind::vmm);
+      check_everything(&gpu, MemoryKind::pool);
     }
     for (std::size_t i = 0; i < kinds && which == "mixed"; ++i)
       check_everything(&gpu, every_kind[(i + static_cast<std::size_t>(rank)) % kinds]);

@@ -2,20 +2,23 @@
 // out again, and what is then at the same addresses arrives as it is. Prints nothing when all is right. At 2
 // ranks.
 #include <dlfcn.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 
 #include "gpu_memory.hpp"
+#include "launch/descriptor_box.hpp"
 
 using namespace isthmus;
 using namespace isthmus::testing_gpu;
 
 namespace {
 
-constexpr int rounds = 12;
+constexpr int rounds = 6;
 constexpr std::size_t bytes = std::size_t{2} << 20U;
 
 /// What of peers' memory this process has open, where the driver is the emulated one, else -1.
@@ -33,6 +36,23 @@ int open_of_peers() {
       sum += std::atoi(text.c_str() + (begin == std::string::npos ? 0 : begin));
     }
   return sum;
+}
+
+struct Descriptors {
+  int open = 0;
+  int left = 0;  ///< bytes of what nobody has taken out of the region's box
+};
+
+/// Of this process. One that stays open keeps memory that the program has freed.
+Descriptors descriptors() {
+  Descriptors found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++found.open;
+    const int fd = std::atoi(entry.path().filename().c_str());
+    int bytes = 0;
+    if (launch::DescriptorBox::is_one(fd) && ::ioctl(fd, FIONREAD, &bytes) == 0) found.left += bytes;
+  }
+  return found;
 }
 
 /// Both ranks' GPU memory is new in each round, and gone at its end.
@@ -64,9 +84,15 @@ void rest() {
 
 int main(int argc, char** argv) {
   return run_on_gpu(argc, argv, [&](const Gpu& gpu, int rank) {
-    for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pool}) {
+    for (const MemoryKind kind : {MemoryKind::device, MemoryKind::vmm, MemoryKind::pool}) {
       exchange(gpu, kind, rank);
       rest();
+      const Descriptors before = descriptors();
+      exchange(gpu, kind, rank);
+      rest();
+      const Descriptors after = descriptors();
+      CHECK_EQUAL(after.open, before.open);
+      CHECK_EQUAL(after.left, 0);
       // Of the emulated driver the handles can be counted; of a real one, what its GPU has free.
       const int open = open_of_peers();
       if (open >= 0) {

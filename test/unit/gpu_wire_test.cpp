@@ -1,7 +1,9 @@
 // What ranks tell each other about GPU memory, and how messages are cut into chunks.
 #include "wire/gpu.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "p2p/gpu_exports.hpp"
 
@@ -119,6 +121,24 @@ TEST(GpuExports, ADescriptorHoldsForItsOwnMessage) {
   exports.heard_freed(9);
   EXPECT_EQ(exports.heard(3).memory.exporter, 0U);
   EXPECT_FALSE(exports.is_unreachable(9));
+}
+
+TEST(GpuExports, ADescriptorIsClosedWithItsAllocationAndABoundIsSetToTheirNumber) {
+  const auto is_open = [](int fd) { return ::fcntl(fd, F_GETFD) >= 0; };
+  GpuExports exports;
+  UniqueFd file(::memfd_create("gpu", MFD_CLOEXEC));
+  const int number = file.get();
+  exports.keep(9, std::move(file));
+  exports.heard_freed(8);
+  EXPECT_TRUE(is_open(number));
+  exports.heard_freed(9);
+  EXPECT_FALSE(is_open(number));
+  EXPECT_FALSE(exports.take_descriptor(9));
+
+  for (std::uint64_t allocation = 1; allocation <= 2 * wire::told_exports; ++allocation)
+    exports.keep(allocation, UniqueFd(::memfd_create("gpu", MFD_CLOEXEC)));
+  EXPECT_FALSE(exports.take_descriptor(1)) << "the oldest";
+  EXPECT_TRUE(exports.take_descriptor(2 * wire::told_exports));
 }
 
 }  // namespace

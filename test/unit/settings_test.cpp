@@ -42,6 +42,10 @@ TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_EQ(read("ISTHMUS_CMA=off").cma, CmaSetting::off);
   EXPECT_EQ(read("ISTHMUS_GPU_PATH=pull").gpu_path, GpuPathSetting::pull);
   EXPECT_EQ(read("ISTHMUS_GPU_COURIER=off").gpu_courier, GpuCourierSetting::off);
+  EXPECT_EQ(read("ISTHMUS_GPU_EAGER_LIMIT=64").gpu_eager_limit, 64U);
+  EXPECT_EQ(read("ISTHMUS_GPU_PUSH_FROM=4K").gpu_push_from, 4096U);
+  EXPECT_EQ(read("ISTHMUS_GPU_DIRECT_LIMIT=1M").gpu_direct_limit, 1U << 20U);
+  EXPECT_EQ(read("ISTHMUS_GPU_CHUNK=256K").gpu_chunk, 256U << 10U);
   EXPECT_EQ(read("ISTHMUS_MEMORY_ALLOC_KINDS=cuda:device,mpi").memory_alloc_kinds, "cuda:device,mpi");
   EXPECT_EQ(read("ISTHMUS_RING_CELLS=64").ring_cells, 64U);
   EXPECT_EQ(read("ISTHMUS_RING_BYTES=0").ring_bytes, 0U);

@@ -23,6 +23,7 @@ int bench(const std::vector<std::string>& words);
 
 struct TuneOptions {
   bool quick = false;
+  bool gpu = false;      ///< GPU memory too
   std::string output;    ///< file of the table; empty: where jobs look for it
   std::string plot;      ///< prefix of the names of the drawings; empty: none
   std::string from;      ///< a table to draw instead of measuring; empty: measure

@@ -42,6 +42,8 @@ CLI::App* add_tune(CLI::App& app, isthmus::tool::TuneOptions& options) {
       "tune", "Measure this machine with two ranks, and write a table of what suits it best");
   CLI::Option* quick =
       tune->add_flag("--quick", options.quick, "Few repetitions: seconds instead of minutes, and more noise");
+  CLI::Option* gpu =
+      tune->add_flag("--gpu", options.gpu, "Measure the ways of GPU memory too, between the first two GPUs");
   CLI::Option* output =
       tune->add_option("--output", options.output,
                        "The table's file; without it, the one that your later jobs load by themselves")
@@ -62,6 +64,7 @@ CLI::App* add_tune(CLI::App& app, isthmus::tool::TuneOptions& options) {
       ->type_name("TABLE")
       ->needs(plot)
       ->excludes(quick)
+      ->excludes(gpu)
       ->excludes(output)
       ->excludes(hosts);
   return tune;

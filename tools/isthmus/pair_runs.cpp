@@ -55,8 +55,10 @@ std::vector<std::string> command_for(const Curve& curve, const Way& way, int bat
   words.insert(words.end(), curve.launch.begin(), curve.launch.end());
   for (const std::string& variable : way.variables)
     words.insert(words.end(), {"-x", variable});
-  words.insert(words.end(), {root + "/libexec/isthmus/measure_pair", curve.many ? "bandwidth" : "latency",
+  const std::string program = curve.memories.empty() ? "measure_pair" : "measure_gpu_pair";
+  words.insert(words.end(), {root + "/libexec/isthmus/" + program, curve.many ? "bandwidth" : "latency",
                              std::to_string(batches)});
+  words.insert(words.end(), curve.memories.begin(), curve.memories.end());
   std::ranges::transform(curve.sizes, std::back_inserter(words),
                          [](std::uint64_t size) { return std::to_string(size); });
   return words;

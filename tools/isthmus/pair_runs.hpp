@@ -7,7 +7,7 @@
 
 #include "progress_bar.hpp"
 
-/// Runs two ranks of `measure_pair` again and again.
+/// Runs two ranks of `measure_pair`, or of `measure_gpu_pair`, again and again.
 namespace isthmus::tool {
 
 /// One way to run them.
@@ -21,6 +21,7 @@ struct Curve {
   bool many = false;  ///< 64 messages under way at once; else ping-pong
   std::vector<std::uint64_t> sizes;
   std::vector<Way> ways;
+  std::vector<std::string> memories;       ///< "device" or "host" at either end; empty: no GPU
   std::vector<std::string> launch;         ///< further options of mpiexec
   std::vector<std::vector<double>> times;  ///< microseconds a message, by way and size; filled by `measure`
 };

@@ -8,6 +8,7 @@
 
 #include "base/settings.hpp"
 #include "commands.hpp"
+#include "memory/cuda_driver.hpp"
 #include "network_pair.hpp"
 #include "pair_runs.hpp"
 #include "plot.hpp"
@@ -46,15 +47,21 @@ void forget_settings() {
 /// Asks all questions; keeps them with the answers.
 class Tuner {
  public:
-  Tuner(const Effort& effort, const std::expected<NetworkPair, std::string>& network)
-      : effort_(effort), network_(network), bar_(count_jobs()) {}
+  /// `gpus`: how many there are, 0: they are not asked for.
+  Tuner(const Effort& effort, const std::expected<NetworkPair, std::string>& network, int gpus)
+      : effort_(effort), network_(network), gpus_(gpus), bar_(count_jobs()) {}
 
   std::expected<void, std::string> ask_all() {
     if (auto asked = ask(split_question()); !asked) return asked;
     for (Question& question : further_questions(answers_.front().value.value))
       if (auto asked = ask(std::move(question)); !asked) return asked;
-    if (network_) return ask(network_question(*network_));
-    fmt::print("\nISTHMUS_NETWORK_EAGER_LIMIT is not measured: {}\n", network_.error());
+    if (!network_)
+      fmt::print("\nISTHMUS_NETWORK_EAGER_LIMIT is not measured: {}\n", network_.error());
+    else if (auto asked = ask(network_question(*network_)); !asked)
+      return asked;
+    for (Question& question : of_gpus())
+      if (auto asked = ask(std::move(question)); !asked) return asked;
+    if (gpus_ == 1) fmt::print("\nISTHMUS_GPU_PUSH_FROM is not measured: there is one GPU\n");
     return {};
   }
 
@@ -65,7 +72,15 @@ class Tuner {
     std::size_t jobs = jobs_for(split_question().curve, effort_);
     for (const Question& question : further_questions(0))
       jobs += jobs_for(question.curve, effort_);
+    for (const Question& question : of_gpus())
+      jobs += jobs_for(question.curve, effort_);
     return network_ ? jobs + jobs_for(network_question(*network_).curve, effort_) : jobs;
+  }
+  [[nodiscard]] std::vector<Question> of_gpus() const {
+    if (gpus_ == 0) return {};
+    std::vector<Question> all = gpu_questions(gpus_);
+    if (network_) all.push_back(gpu_chunk_question(*network_));
+    return all;
   }
 
   /// Measures, prints and keeps.
@@ -83,9 +98,21 @@ class Tuner {
 
   Effort effort_;
   const std::expected<NetworkPair, std::string>& network_;
+  const int gpus_;
   ProgressBar bar_;
   std::vector<Answered> answers_;
 };
+
+/// How many GPUs a program sees.
+std::expected<int, std::string> count_gpus() {
+  CudaDriver driver;
+  const auto cuda = driver.open();
+  if (!cuda) return std::unexpected(cuda.error().text());
+  int count = 0;
+  if ((*cuda)->device_count(&count) != cuda::Status::success || count == 0)
+    return std::unexpected("the CUDA driver has no GPU");
+  return count;
+}
 
 /// Draws the table at `path`, where that is wanted.
 int draw(const std::string& path, const std::string& prefix) {
@@ -104,6 +131,15 @@ int tune(const TuneOptions& options) {
     fmt::print(stderr, "isthmus: there is no home folder for the table: name a file with --output\n");
     return 2;
   }
+  int gpus = 0;
+  if (options.gpu) {
+    const auto found = count_gpus();
+    if (!found) {
+      fmt::print(stderr, "isthmus: --gpu needs a GPU: {}; no table is written\n", found.error());
+      return 2;
+    }
+    gpus = *found;
+  }
   forget_settings();
   if (!options.plot.empty()) warn_of_missing_plotter();
   const auto network = find_network_pair(options.hosts, options.launcher);
@@ -111,7 +147,7 @@ int tune(const TuneOptions& options) {
     fmt::print(stderr, "isthmus: no two ranks on {}: {}\n", options.hosts, network.error());
     return 1;
   }
-  Tuner tuner(options.quick ? quick : thorough, network);
+  Tuner tuner(options.quick ? quick : thorough, network, gpus);
   if (const auto asked = tuner.ask_all(); !asked) {
     fmt::print(stderr, "isthmus: {}; no table is written\n", asked.error());
     return 1;

@@ -45,7 +45,7 @@ tuning::Value answer_crossing(const Question& question) {
   if (question.first_above)
     value.value = end ? curve.sizes.back() * 2 : curve.sizes[point];
   else
-    value.value = point == 0 ? 2 * kib : curve.sizes[point - 1];
+    value.value = point == 0 ? question.below : curve.sizes[point - 1];
   const std::size_t at =
       value.tuned && point > question.usual ? point - 1 : std::min(found, curve.sizes.size() - 1);
   const std::string_view left = held          ? question.only_up
@@ -130,6 +130,45 @@ Question network_question(const NetworkPair& pair) {
     question.only_up =
         "; not lowered for that: between hosts the question before a rendezvous takes longer (--hosts "
         "measures it)";
+  return question;
+}
+
+std::vector<Question> gpu_questions(int gpus) {
+  constexpr std::uint64_t mib = 1024 * kib;
+  std::vector<Question> all;
+  if (gpus > 1) {
+    Question push = crossing(
+        "ISTHMUS_GPU_PUSH_FROM", "GPU to GPU: receiver's GPU reads, or sender's writes", false,
+        {8, 64, 1 * kib, 8 * kib, 64 * kib, 512 * kib, 4 * mib, 32 * mib},
+        {{"receiver's reads", {"ISTHMUS_GPU_PATH=pull"}}, {"sender's writes", {"ISTHMUS_GPU_PATH=push"}}}, 0);
+    push.first_above = true;
+    push.curve.memories = {"device", "device"};
+    all.push_back(std::move(push));
+  }
+  Question eager =
+      crossing("ISTHMUS_GPU_EAGER_LIMIT", "GPU to GPU: copied to the host and eager, or straight", false,
+               {8, 64, 512, 4 * kib, 16 * kib},
+               {{"eager", {"ISTHMUS_GPU_EAGER_LIMIT=64K", "ISTHMUS_EAGER_LIMIT=64K"}}, {"straight", {}}}, 0);
+  eager.below = 0;
+  eager.curve.memories = {"device", "device"};
+  all.push_back(std::move(eager));
+  Question direct = crossing(
+      "ISTHMUS_GPU_DIRECT_LIMIT", "GPU to pageable memory: straight, or through shared memory", false,
+      {1 * kib, 4 * kib, 16 * kib, 64 * kib, 256 * kib, 1 * mib, 8 * mib},
+      {{"straight", {"ISTHMUS_GPU_DIRECT_LIMIT=1G"}}, {"shared memory", {"ISTHMUS_GPU_DIRECT_LIMIT=1"}}}, 3);
+  direct.below = 1;
+  direct.curve.memories = {"device", "host"};
+  all.push_back(std::move(direct));
+  return all;
+}
+
+Question gpu_chunk_question(const NetworkPair& pair) {
+  constexpr std::uint64_t mib = 1024 * kib;
+  Question question =
+      candidates("ISTHMUS_GPU_CHUNK", "GPU to GPU in chunks over the network, " + pair.description, false,
+                 {4 * mib, 32 * mib}, {256 * kib, 512 * kib, 1 * mib, 2 * mib, 4 * mib}, 2);
+  question.curve.memories = {"device", "device"};
+  question.curve.launch = pair.launch;
   return question;
 }
 

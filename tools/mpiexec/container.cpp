@@ -91,7 +91,7 @@ Container::Command Container::wrap(const Part& part, const Environment& environm
     }
   }
   if (engine_ == Engine::podman && rendezvous_ == Rendezvous::inherited)
-    added.emplace_back("--preserve-fds=2");
+    added.emplace_back("--preserve-fds=3");
   add_mounts(added);
   Part wrapped = part;
   if (wrapped.directory && engine_ != Engine::other) {

@@ -14,10 +14,11 @@ namespace isthmus::mpiexec {
 /// The number that a descriptor has in a container: podman hands on those from 3 without a gap.
 inline constexpr int container_region_fd = 3;
 inline constexpr int container_pmi_fd = 4;
+inline constexpr int container_box_fd = 5;
 
 /// How a rank in its container gets at the job's region.
 enum class Rendezvous : std::uint8_t {
-  inherited,  ///< as descriptor 3, with PMI's beside it
+  inherited,  ///< as descriptor 3, with PMI's and the box's beside it
   socket,     ///< from a socket in a folder that the container sees: docker passes no descriptors
 };
 

@@ -46,15 +46,18 @@ StartError explain(const ProcessError& error, const Program& program, std::uint3
 
 }  // namespace
 
-std::expected<Process, ProcessError> Launcher::start_rank(const Job::PartPlan& part, int region_fd,
-                                                          int pmi_fd, const Output::RankEnds& ends) {
+std::expected<Process, ProcessError> Launcher::start_rank(const Job::PartPlan& part, int pmi_fd,
+                                                          const Output::RankEnds& ends) {
   const Job& job = parts_.job;
   const Binding& binding = job.bindings[slot_];
   const auto words = arguments_of(part.program, rank(), job.name);
   const auto arguments = pointers(words);
   const auto environment = part.environment.pointers();
   std::vector<ProcessPlan::HandedOn> handed_on;
-  if (!job.region_server) handed_on.push_back({region_fd, job.container ? container_region_fd : region_fd});
+  if (!job.region_server) {
+    handed_on.push_back({region_.get(), job.container ? container_region_fd : region_.get()});
+    if (box_) handed_on.push_back({box_.get(), job.container ? container_box_fd : box_.get()});
+  }
   if (pmi_fd >= 0) handed_on.push_back({pmi_fd, job.container ? container_pmi_fd : pmi_fd});
   const ProcessPlan plan{
       .path = part.program.path.c_str(),
@@ -84,14 +87,18 @@ std::expected<UniqueFd, StartError> Launcher::offer_pmi(const Job::PartPlan& par
   return fd;
 }
 
-std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part, int region_fd) {
+std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part) {
   const Job& job = parts_.job;
   Environment& environment = part.environment;
-  const int inherited_as = job.container ? container_region_fd : region_fd;
-  environment.set(launcher_variable::region,
-                  job.region_server ? job.region_server->socket_path() : std::to_string(inherited_as));
-  if (job.region_server)
+  if (job.region_server) {
+    environment.set(launcher_variable::region, job.region_server->socket_path());
     environment.set(launcher_variable::key, launch::key_text(parts_.region.view.header().key));
+  } else {
+    environment.set(launcher_variable::region,
+                    std::to_string(job.container ? container_region_fd : region_.get()));
+    if (box_)
+      environment.set(launcher_variable::box, std::to_string(job.container ? container_box_fd : box_.get()));
+  }
   environment.set(launcher_variable::world_size, std::to_string(job.share.world));
   environment.set(launcher_variable::local_size, std::to_string(job.ranks));
   for (std::uint32_t i = 0; i < part.ranks; ++i, ++slot_) {
@@ -106,10 +113,10 @@ std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part, int re
       return std::unexpected(
           StartError{1, fmt::format("cannot make a pipe for rank {}: {} (--output direct needs none)", rank(),
                                     std::strerror(ends.error()))});
-    auto process = start_rank(part, region_fd, pmi->get(), *ends);
+    auto process = start_rank(part, pmi->get(), *ends);
     if (!process && process.error().error == ENOEXEC && is_plain_script(part.program)) {
       part.program = through_shell(std::move(part.program));
-      process = start_rank(part, region_fd, pmi->get(), *ends);
+      process = start_rank(part, pmi->get(), *ends);
     }
     if (!process) return std::unexpected(explain(process.error(), part.program, rank()));
     started(*process);
@@ -130,10 +137,12 @@ std::expected<void, StartError> Launcher::start_all() {
   region_ = UniqueFd(::fcntl(parts_.region.fd.get(), F_DUPFD_CLOEXEC, lowest_fd_handed_on));
   if (!region_)
     return std::unexpected(StartError{1, fmt::format("cannot hand the region on: {}", std::strerror(errno))});
+  if (parts_.region.box)
+    box_ = UniqueFd(::fcntl(parts_.region.box.get(), F_DUPFD_CLOEXEC, lowest_fd_handed_on));
   if (parts_.job.region_server)
-    parts_.job.region_server->serve(region_.get(), parts_.region.view.header().key);
+    parts_.job.region_server->serve(region_.get(), box_.get(), parts_.region.view.header().key);
   for (Job::PartPlan& part : parts_.job.parts)
-    if (auto started = start_part(part, region_.get()); !started) return started;
+    if (auto started = start_part(part); !started) return started;
   parts_.input.started();
   return {};
 }

@@ -28,8 +28,8 @@ class Launcher {
   std::expected<void, StartError> start_all();
 
  private:
-  std::expected<void, StartError> start_part(Job::PartPlan& part, int region_fd);
-  std::expected<Process, ProcessError> start_rank(const Job::PartPlan& part, int region_fd, int pmi_fd,
+  std::expected<void, StartError> start_part(Job::PartPlan& part);
+  std::expected<Process, ProcessError> start_rank(const Job::PartPlan& part, int pmi_fd,
                                                   const Output::RankEnds& ends);
   [[nodiscard]] std::uint32_t rank() const { return parts_.job.share.first_rank + slot_; }
   std::expected<UniqueFd, StartError> offer_pmi(const Job::PartPlan& part, Environment& environment);
@@ -37,7 +37,7 @@ class Launcher {
   void started(const Process& process);
 
   Parts parts_;
-  UniqueFd region_;  ///< under a number that programs leave alone
+  UniqueFd region_, box_;  ///< under numbers that programs leave alone
   std::uint32_t slot_ = 0;
   bool bind_warned_ = false;
 };

@@ -50,8 +50,9 @@ RegionServer::~RegionServer() {
   ::rmdir(folder_.c_str());
 }
 
-void RegionServer::serve(int region, const wire::JobKey& key) {
+void RegionServer::serve(int region, int box, const wire::JobKey& key) {
   region_ = region;
+  box_ = box;
   key_ = key;
 }
 
@@ -78,7 +79,7 @@ bool RegionServer::is_done(Connection& connection) const {
   launch::Reception& reception = connection.reception;
   if (!reception.hear(connection.socket.get(), unnamed)) return true;
   if (!reception.has_request()) return connection.end <= Clock::now();
-  if (reception.is_proved(key_)) reception.answer(key_, launcher_rank, region_);
+  if (reception.is_proved(key_)) reception.answer(key_, launcher_rank, region_, box_);
   return true;
 }
 

@@ -11,8 +11,8 @@
 
 namespace isthmus::mpiexec {
 
-/// Gives the region's descriptor to ranks in containers that ask for it on a socket and prove to have the
-/// job's key
+/// Gives the region's descriptor, and its box's, to ranks in containers that ask for it on a socket and prove
+/// to have the job's key
 /// (`launch/region_socket.hpp`). The socket lies in a folder of its own, which goes with this object.
 class RegionServer final : public Attendant {
  public:
@@ -24,8 +24,8 @@ class RegionServer final : public Attendant {
 
   [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
   [[nodiscard]] std::string socket_path() const { return folder_ + "/region"; }
-  /// From now on it answers. `region` stays the caller's.
-  void serve(int region, const wire::JobKey& key);
+  /// From now on it answers, with `region` and, if it is not -1, `box`: both stay the caller's.
+  void serve(int region, int box, const wire::JobKey& key);
 
   void prepare(std::vector<pollfd>& waited_for) const override;
   void react() override;
@@ -43,6 +43,7 @@ class RegionServer final : public Attendant {
   std::string folder_;
   UniqueFd listener_;
   int region_ = -1;
+  int box_ = -1;
   wire::JobKey key_{};
   std::list<Connection> connections_;
 };

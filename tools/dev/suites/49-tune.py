@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, "tools/dev")
 from namespaces import Hosts, why_not
-from suite import PREFIX, VENV, Skip, Suite
+from suite import BUILT, PREFIX, VENV, Skip, Suite
 
 suite = Suite("tune")
 ISTHMUS = PREFIX / "bin/isthmus"
@@ -66,6 +66,24 @@ with suite.case("the network's eager limit is measured over the network, on one 
     network = good["curves"][-1]
     assert network["decides"] == "ISTHMUS_NETWORK_EAGER_LIMIT" and "within this machine: " in network["name"], network
     assert good["values"]["ISTHMUS_NETWORK_EAGER_LIMIT"]["value"] >= 16384, "a machine alone lowers nothing"
+
+GPU_VALUES = {f"ISTHMUS_GPU_{name}" for name in ("PUSH_FROM", "EAGER_LIMIT", "DIRECT_LIMIT")}
+
+with suite.case("tune --gpu measures the ways of GPU memory too, on the emulated driver"):
+    table = suite.tmp / "gpu.json"
+    libraries = {"LD_LIBRARY_PATH": f"{BUILT / 'test/emulated'}:{PREFIX / 'lib'}"}
+    command = [ISTHMUS, "tune", "--quick", "--gpu", "--output", table]
+    suite.expect(suite.run(command, env={**CONFIG, **libraries}, timeout=150), status=0, out=r"-> ISTHMUS_GPU_PUSH_FROM = \d+")
+    measured = json.loads(table.read_text())["values"]
+    assert GPU_VALUES <= measured.keys(), measured.keys()
+    assert ("ISTHMUS_GPU_CHUNK" in measured) == NETWORK.exists(), measured.keys()
+
+with suite.case("and without a GPU says so, and writes nothing"):
+    table = suite.tmp / "none.json"
+    if suite.run([ISTHMUS, "info"], env=CONFIG).out.count("NVIDIA"):
+        raise Skip("there is one")
+    suite.expect(suite.run([ISTHMUS, "tune", "--quick", "--gpu", "--output", table], env=CONFIG), status=2, err="--gpu needs a GPU: ")
+    assert not table.exists()
 
 with suite.case("and between two hosts, by a launcher"):
     if not NETWORK.exists():

@@ -3,6 +3,7 @@
 # under: asan
 """The programs of test/gpu check themselves and print nothing when all is right; the emulated driver reports what they leave open."""
 
+import json
 import os
 import re
 import sys
@@ -47,7 +48,14 @@ with suite.case("messages between all kinds of memory"):
     quiet(run("gpu_p2p", 2))
 
 with suite.case("messages between all kinds of memory, where the kernel refuses process_vm_*"):
-    result = run(["gpu_p2p", "short"], 2, ISTHMUS_CMA="off")
+    quiet(run(["gpu_p2p", "short"], 2, ISTHMUS_CMA="off"))
+
+NO_BOX = ("env", "-u", "ISTHMUS_BOX")
+
+with suite.case("messages between all kinds of memory, without a box for descriptors: they are fetched, where the kernel allows it"):
+    quiet(run(["gpu_p2p", "short"], 2, NO_BOX))
+    once()
+    result = run(["gpu_p2p", "short"], 2, NO_BOX, ISTHMUS_CMA="off")
     suite.expect(result, err=r"go by way of the host's memory: the descriptor of its GPU memory cannot be had")
 
 for path in ("pull", "push", "staged"):
@@ -102,12 +110,68 @@ with suite.case("buffers in a CUDA context of the program's own"):
     result = run(["gpu_program", "context"], 2)
     suite.expect(result, err="a buffer lies in a CUDA context of the program's own")
 
-with suite.case("messages between all kinds of memory, in pid namespaces in which both ranks are process 1"):
-    alone = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
-    if suite.run([*alone, "true"], timeout=20).status != 0:
-        raise Skip("unshare is refused here")
-    result = run(["gpu_p2p", "short"], 2, alone, EMULATED_CUDA_FOLDER=str(suite.tmp))
+ALONE = ["unshare", "--user", "--map-root-user", "--pid", "--ipc", "--net", "--mount", "--uts", "--fork", "--kill-child"]
+
+
+def gpu_only(result):
+    """What has a descriptor goes from GPU to GPU where cudaMalloc memory is refused."""
     suite.expect(result, err=r"both processes have the process id 1 in their pid namespaces")
+    suite.expect(result, err=r"GPU memory, copied by the sender's GPU +sent [1-9]")
+
+
+def need_namespaces():
+    if suite.run([*ALONE, "true"], timeout=20).status != 0:
+        raise Skip("unshare is refused here")
+
+
+with suite.case("all namespaces private and both ranks process 1: memory with a descriptor goes from GPU to GPU"):
+    need_namespaces()
+    gpu_only(run(["gpu_p2p", "short"], 2, ALONE, EMULATED_CUDA_FOLDER=str(suite.tmp), ISTHMUS_EXPLAIN="1"))
+
+with suite.case("the same where containers get the region, and its box, from a socket"):
+    need_namespaces()
+    once()
+    options = ["--rendezvous", suite.tmp, "--container", " ".join(ALONE)]
+    gpu_only(run("gpu_free", 2, options=options, EMULATED_CUDA_FOLDER=str(suite.tmp), ISTHMUS_EXPLAIN="1"))
+
+# A launcher whose hosts are all this machine.
+launcher = suite.tmp / "launcher"
+launcher.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+launcher.chmod(0o755)
+HOSTS = ["--launcher", launcher, "--hosts", "a,b"]
+
+with suite.case("the same where ranks have met in a folder"):
+    need_namespaces()
+    once()
+    gpu_only(run("gpu_free", 2, ALONE, HOSTS, EMULATED_CUDA_FOLDER=str(suite.tmp), ISTHMUS_EXPLAIN="1",
+                 ISTHMUS_RENDEZVOUS_DIR=str(suite.tmp)))  # fmt: skip
+
+CHUNKED = r"GPU memory to another host, in chunks +sent [1-9]"
+AWAY = {"ISTHMUS_LOCALITY": "static", "ISTHMUS_NETWORK_EAGER_LIMIT": "1K"}
+
+
+def need_network():
+    if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+        raise Skip("this build has no network")
+
+
+with suite.case("messages between all kinds of memory, to another host: long ones of GPUs in chunks"):
+    need_network()
+    result = run(["gpu_p2p", "short"], 2, options=HOSTS, ISTHMUS_GPU_CHUNK="4K", ISTHMUS_EXPLAIN="1", **AWAY)
+    suite.expect(result, err=CHUNKED)
+    once()
+    suite.expect(run(["gpu_p2p", "short"], 2, options=HOSTS, ISTHMUS_GPU_CHUNK="64K", ISTHMUS_IDLE="sleep", ISTHMUS_EXPLAIN="1", **AWAY), err=CHUNKED)
+
+with suite.case("a GPU that fails between two chunks ends the message on both hosts with an error"):
+    need_network()
+    result = run(["gpu_faults", "lost"], 2, options=HOSTS, ISTHMUS_GPU_CHUNK="64K", **AWAY)
+    suite.expect(result, err="failed before")
+
+with suite.case("chunks from a GPU to a host that has none, and back, and where no memory can be pinned"):
+    need_network()
+    once()
+    for fault in ("mixed", "none"):
+        suite.expect(run(["gpu_faults", fault], 2, options=HOSTS, ISTHMUS_EXPLAIN="1", **AWAY), err="another host, in chunks +sent [1-9]")
 
 def by_courier(mode, **settings):
     """How many messages of gpu_short couriers have delivered, and how often one was sent out, of both ranks together."""
@@ -199,8 +263,14 @@ with suite.case("MPI_Alloc_mem and the kinds of memory"):
     kinds = ("--memory-alloc-kinds", "cuda:device:host,rocm,system")
     quiet(run("gpu_alloc", 2, options=kinds))
 
-with suite.case("memory that is freed while a peer has it open"):
+with suite.case("memory that is freed while a peer has it open: no descriptor stays open"):
     quiet(run("gpu_free", 2))
+
+with suite.case("memory that is freed while a peer has it open, all namespaces private: no descriptor stays open, none stays in the box"):
+    need_namespaces()
+    result = run("gpu_free", 2, ALONE, EMULATED_CUDA_FOLDER=str(suite.tmp), ISTHMUS_GPU_PATH="pull")
+    suite.expect(result, err="have the process id 1")
+    suite.expect(run("gpu_free", 2, ALONE, EMULATED_CUDA_FOLDER=str(suite.tmp), ISTHMUS_GPU_PATH="staged"))
 
 with suite.case("memory that is freed while a peer has it open to read"):
     quiet(run("gpu_free", 2, ISTHMUS_GPU_PATH="pull"))
@@ -250,9 +320,9 @@ with suite.case("messages and local calls without kernels: as before, with one w
 COUNTS = r"collectives with data in GPU memory: (\d+) between GPUs, (\d+) by way"
 
 
-def collectives(ranks, *which, **settings):
+def collectives(ranks, *which, before=(), **settings):
     """How many went between GPUs, and how many by way of the hosts, on the rank that has most of them."""
-    result = run(["gpu_coll", *which], ranks, ISTHMUS_EXPLAIN="1", **settings)
+    result = run(["gpu_coll", *which], ranks, before, ISTHMUS_EXPLAIN="1", **settings)
     suite.expect(result)
     counted = [tuple(map(int, counts)) for counts in re.findall(COUNTS, result.err)]
     assert counted, f"explain does not tell of collectives\n{result}"
@@ -304,11 +374,33 @@ with suite.case("collectives where nothing can be exported"):
 with suite.case("collectives where the kernel refuses process_vm_*"):
     once()
     between, by_host, result = collectives(2, ISTHMUS_CMA="off")
-    assert 0 < between < 2 * by_host, f"only cudaMalloc memory needs no descriptor\n{result}"
+    assert between > by_host / 2, f"no descriptor is fetched\n{result}"
+
+with suite.case("collectives of memory with descriptors, all namespaces private and all ranks process 1"):
+    need_namespaces()
+    between, by_host, _ = collectives(3, "described", before=ALONE, EMULATED_CUDA_FOLDER=str(suite.tmp))
+    assert between > by_host / 2, f"{between} between GPUs, {by_host} by way of the host"
 
 with suite.case("collectives, sleeping"):
     once()
     quiet(run("gpu_coll", 3, ISTHMUS_IDLE="sleep"))
+
+with suite.case("explain tells the plan of each pair of memories, and why ways are left out"):
+    report = json.loads(run(["gpu_p2p", "short"], 2, ISTHMUS_EXPLAIN="json").err.splitlines()[-1])
+    peer = next(peer for peer in report["ranks"][0]["peers"] if peer["rank"] == 1)
+    assert peer["gpu_locality"] == "GPUs over NVLink", peer
+
+    def plan(source, target):
+        found = [one for one in peer["gpu_plans"] if source in one["from"] and target in one["to"]]
+        assert len(found) == 1, (source, target, peer["gpu_plans"])
+        return [step["way"] for step in found[0]["steps"]], {one["way"]: one["why"] for one in found[0]["refused"]}
+
+    push, pull, staged = (f"GPU memory, {way}" for way in ("copied by the sender's GPU", "copied by the receiver's GPU", "by way of the host's"))
+    device, managed = "device memory", "managed memory"
+    assert plan(device, device) == ([push], {}), plan(device, device)
+    assert plan(device, managed)[0] == [pull] and "managed" in plan(device, managed)[1][push], plan(device, managed)
+    assert plan(device, "pageable host memory")[0] == [pull, staged], plan(device, "pageable host memory")
+    assert plan("pinned host memory", "VMM memory")[0] == ["eager", push], plan("pinned host memory", "VMM memory")
 
 with suite.case("explain tells how GPU memory went"):
     once()

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "base/error.hpp"
+#include "base/unique_fd.hpp"
+#include "wire/descriptor.hpp"
+
+namespace isthmus::launch {
+
+/// A box in which the processes of a region leave descriptors for each other: a datagram socket that is
+/// connected to itself, handed on together with the region. What one holder sends, another receives, whatever
+/// their namespaces, users and process ids; the kernel refuses all others. So no name, no key and no
+/// permission is needed, nobody waits for the other, and nothing is left when the last holder is gone.
+///
+/// All holders receive from the same queue. One that takes a packet that is not for it puts it back; one that
+/// looks for its own waits for a packet that another is just putting back. About 270 packets fit in.
+class DescriptorBox {
+ public:
+  /// How long `take` waits for what another process has in its hands: it may have lost its processor.
+  static constexpr std::chrono::milliseconds patience{1000};
+  /// Descriptors that were left for this process and that it has not asked for yet.
+  static constexpr std::size_t most_kept = 64;
+
+  /// An empty box.
+  static Result<UniqueFd> make();
+  /// Whether a descriptor that was handed to this process is one.
+  [[nodiscard]] static bool is_one(int fd) noexcept;
+
+  /// `rank`: this process's in the job.
+  DescriptorBox(UniqueFd socket, std::uint32_t rank) : socket_(std::move(socket)), rank_(rank) {}
+
+  /// Leaves a copy of `fd` for process `rank`. False where the box is full.
+  [[nodiscard]] bool leave(std::uint32_t rank, const wire::DescriptorTicket& ticket, int fd) noexcept;
+  /// What was left for this process, close-on-exec. Empty where it is not there.
+  [[nodiscard]] UniqueFd take(const wire::DescriptorTicket& ticket);
+
+ private:
+  struct Kept {
+    wire::DescriptorTicket ticket;
+    UniqueFd fd;
+  };
+  enum class Seen : std::uint8_t { wanted, other, nothing };
+  Seen look(const wire::DescriptorTicket& ticket, UniqueFd& wanted);
+
+  UniqueFd socket_;
+  const std::uint32_t rank_;
+  std::deque<Kept> kept_;
+};
+
+}  // namespace isthmus::launch

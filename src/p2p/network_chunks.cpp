@@ -1,0 +1,372 @@
+#include "p2p/network_chunks.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/log.hpp"
+#include "p2p/engine.hpp"
+#include "p2p/remote.hpp"
+
+namespace isthmus {
+namespace {
+
+/// In the lower half of a token, where requests have their index: there are never so many.
+constexpr std::uint32_t chunk_mark = std::numeric_limits<std::uint32_t>::max();
+
+constexpr PinnedPool::Limits pool_limits{};
+
+wire::NetworkHeader header_of(wire::NetworkKind kind, const Target& target, std::uint64_t bytes,
+                              wire::Cookie sender) {
+  return {.context = target.context,
+          .source = target.source,
+          .tag = target.tag,
+          .bytes = bytes,
+          .sender = sender,
+          .kind = kind,
+          .flag = wire::CellFlag::none,
+          .reserved16 = 0,
+          .reserved32 = 0};
+}
+
+bool is_landed_by_gpu(const Request& receive) {
+  return receive.gpu && receive.gpu->is_one_copy();
+}
+
+}  // namespace
+
+NetworkChunks::~NetworkChunks() {
+  if (registered_ && engine_.gpu_) engine_.gpu_->remove(*this);
+}
+
+void NetworkChunks::release() noexcept {
+  outgoing_.clear();
+  incoming_.clear();
+  operations_.clear();
+  pools_.clear();
+  copying_ = 0;
+  registered_ = false;
+}
+
+/// A GPU could not copy a chunk of a message. Said once a message.
+void NetworkChunks::fail(bool& failed, const Error& why) const {
+  if (!std::exchange(failed, true) && engine_.settings_.warn) warn(why.text());
+}
+
+// --- memory and tokens
+
+/// Fewer than two where the message is too short to be cut.
+std::uint64_t NetworkChunks::count_for(const Peer& peer, std::uint64_t bytes) const {
+  return bytes / (cut_from(remote_.port_->eager_limit(peer.id), engine_.settings_.gpu_chunk) / 2);
+}
+
+NetworkChunks::Slot NetworkChunks::take_slot(cuda::Device device, std::uint64_t bytes) {
+  if (!std::exchange(registered_, true)) engine_.gpu_->add(*this);
+  Slot slot;
+  if (bytes <= pool_limits.most) {
+    PinnedPool& pool =
+        pools_.try_emplace(device, engine_.gpu_->contexts(), device, pool_limits).first->second;
+    if (auto pinned = pool.take(bytes); pinned && pinned->size() >= bytes) {
+      slot.pinned = std::move(*pinned);
+      slot.memory = slot.pinned.span().first(bytes);
+      return slot;
+    }
+  }
+  // The driver goes through memory of its own then.
+  slot.plain = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  slot.memory = {slot.plain.get(), bytes};
+  return slot;
+}
+
+network::Token NetworkChunks::begin_operation(Operation operation) {
+  while (operations_.contains(++last_operation_)) {
+  }
+  operations_.emplace(last_operation_, std::move(operation));
+  return std::uint64_t{last_operation_} << 32U | chunk_mark;
+}
+
+std::optional<NetworkChunks::Operation> NetworkChunks::end_operation(network::Token token) {
+  const auto found = operations_.find(static_cast<std::uint32_t>(token >> 32U));
+  if (static_cast<std::uint32_t>(token) != chunk_mark || found == operations_.end()) return std::nullopt;
+  Operation operation = std::move(found->second);
+  operations_.erase(found);
+  return operation;
+}
+
+// --- the sender's side
+
+Request* NetworkChunks::try_send(Peer& peer, const Target& target, GpuPart& part, SendMode mode) {
+  const std::uint64_t bytes = part.payload.bytes;
+  const std::uint64_t chunks = count_for(peer, bytes);
+  if (chunks < 2) return nullptr;
+  Request* send = engine_.make_send(target, part.payload, mode);
+  const auto header = header_of(wire::NetworkKind::chunked, target, bytes, send->cookie());
+  const auto told = remote_.port_->send(peer.id, std::as_bytes(std::span(&header, 1)), {}, send->cookie());
+  send->peer = &peer;
+  send->transfer = Request::Transfer::copy;
+  send->gpu = std::make_unique<GpuPart>(std::move(part));
+  Outgoing& out =
+      outgoing_
+          .insert_or_assign(
+              send->cookie(),
+              Outgoing{
+                  .peer = &peer, .send = send->cookie(), .chunks = chunks, .bytes = bytes, .copying = {}})
+          .first->second;
+  out.failed = !told;
+  peer.traffic.add_sent(Protocol::network_chunks, bytes);
+  advance(out);
+  return send;
+}
+
+/// Begins the copy of the next chunk.
+bool NetworkChunks::copy_out(Outgoing& out) {
+  const Request& send = *engine_.requests_.find(out.send);
+  // All equal, or one byte longer, so that the last is not a short one.
+  const std::uint64_t bytes = out.bytes / out.chunks + (out.index++ < out.bytes % out.chunks ? 1 : 0);
+  const Buffer& near = send.gpu->buffer;
+  Slot slot = take_slot(near.device, bytes);
+  auto copy = engine_.gpu_->stage(near, GpuMessages::Direction::to_host,
+                                  {slot.memory.data(), send.gpu->payload.data + out.begun, bytes});
+  if (!copy) {
+    fail(out.failed, copy.error());
+    return false;
+  }
+  out.copying.push_back({std::move(*copy), std::move(slot), bytes});
+  out.begun += bytes;
+  ++copying_;
+  return true;
+}
+
+unsigned NetworkChunks::advance(Outgoing& out) {
+  unsigned happened = 0;
+  while (!out.failed && out.begun < out.bytes && out.copying.size() + out.under_way < depth)
+    if (!copy_out(out)) break;
+  while (!out.copying.empty()) {
+    const Result<bool> done = out.copying.front().copy.is_done();
+    if (done && !*done) break;
+    ++happened;
+    Copying copied = std::move(out.copying.front());
+    out.copying.pop_front();
+    --copying_;
+    if (!done) fail(out.failed, done.error());
+    if (out.failed) continue;
+    const auto header = header_of(wire::NetworkKind::chunk, {}, copied.bytes, out.send);
+    const std::span<const std::byte> memory = copied.slot.memory;
+    const network::Token token =
+        begin_operation({.key = {out.peer->id, out.send}, .slot = std::move(copied.slot)});
+    const auto progress =
+        remote_.port_->send(out.peer->id, std::as_bytes(std::span(&header, 1)), memory, token);
+    if (progress && *progress == network::Port::Progress::pending) {
+      ++out.under_way;
+      continue;
+    }
+    out.failed = out.failed || !progress;
+    end_operation(token);
+  }
+  return happened;
+}
+
+bool NetworkChunks::is_over(const Outgoing& out) noexcept {
+  return out.under_way == 0 && out.copying.empty() && (out.failed || out.begun == out.bytes);
+}
+
+void NetworkChunks::finish(const Outgoing& out) {
+  Request* send = engine_.requests_.find(out.send);
+  if (!send) return;
+  if (out.failed) {
+    send->status.error = static_cast<int>(out.peer->lost ? ErrorClass::proc_aborted : ErrorClass::other);
+    const auto header = header_of(wire::NetworkKind::chunk, {}, 0, out.send);
+    // Where it does not arrive, the peer hears of the loss.
+    [[maybe_unused]] const auto told =
+        remote_.port_->send(out.peer->id, std::as_bytes(std::span(&header, 1)), {}, chunk_mark);
+  }
+  engine_.finish(*send);
+}
+
+bool NetworkChunks::sent(network::Token token, const Error* error) {
+  auto operation = end_operation(token);
+  if (!operation) return static_cast<std::uint32_t>(token) == chunk_mark;
+  const auto found = outgoing_.find(operation->key.second);
+  if (found == outgoing_.end()) return true;
+  --found->second.under_way;
+  found->second.failed = found->second.failed || error;
+  return true;
+}
+
+// --- the receiver's side
+
+void NetworkChunks::announced(Peer& peer, const wire::NetworkHeader& header) {
+  const Key key{peer.id, header.sender};
+  if (header.bytes == 0 || incoming_.contains(key))
+    return engine_.malformed(peer, "message in chunks that cannot be");
+  MatchContext& context = engine_.matcher_.context(header.context);
+  if (!context.is_source(header.source)) return engine_.malformed(peer, "source beyond its group");
+  incoming_.emplace(
+      key, Incoming{.peer = &peer, .bytes = header.bytes, .waiting = {}, .copying = {}, .receive = {}});
+  if (Request* receive = context.match(header.source, header.tag))
+    return remote_.fetch_chunks(peer, *receive, header.source, header.tag, header.bytes, header.sender);
+  engine_
+      .keep_offer(peer, context, header.source, header.tag, header.bytes,
+                  UnexpectedMessage::Content::remote_chunks)
+      .offer.sender = header.sender;
+}
+
+void NetworkChunks::match(Peer& peer, Request& receive, wire::Cookie sender) {
+  const auto found = incoming_.find({peer.id, sender});
+  if (found == incoming_.end()) {
+    receive.status.error = static_cast<int>(ErrorClass::proc_aborted);
+    return engine_.finish(receive);
+  }
+  peer.traffic.add_received(Protocol::network_chunks, receive.limit);
+  if (receive.payload.type) receive.staging = std::make_unique_for_overwrite<std::byte[]>(receive.limit);
+  receive.transfer = Request::Transfer::copy;
+  found->second.receive = receive.cookie();
+}
+
+void NetworkChunks::decline(Peer& peer, wire::Cookie sender) {
+  const auto found = incoming_.find({peer.id, sender});
+  if (found != incoming_.end()) found->second.declined = true;
+}
+
+void NetworkChunks::broken_off(Peer& peer, wire::Cookie sender) {
+  const auto found = incoming_.find({peer.id, sender});
+  if (found == incoming_.end()) return engine_.malformed(peer, "end of no message");
+  found->second.failed = true;
+  found->second.seen = found->second.bytes;
+}
+
+void NetworkChunks::offered(Peer& peer, const wire::NetworkHeader& header, std::uint64_t bytes,
+                            network::OfferId offer) {
+  const auto found = incoming_.find({peer.id, header.sender});
+  const bool fits =
+      found != incoming_.end() && bytes != 0 && bytes <= found->second.bytes - found->second.seen;
+  if (!fits) {
+    engine_.malformed(peer, "chunk of no message");
+    return remote_.decline(peer, offer);
+  }
+  Incoming& in = found->second;
+  in.waiting.push_back({offer, in.seen, bytes});
+  in.seen += bytes;
+}
+
+unsigned NetworkChunks::advance(const Key& key, Incoming& in) {
+  unsigned happened = 0;
+  Request* const receive = in.receive ? engine_.requests_.find(*in.receive) : nullptr;
+  while (!in.copying.empty()) {
+    const Result<bool> done = in.copying.front().copy.is_done();
+    if (done && !*done) break;
+    if (!done) fail(in.failed, done.error());
+    in.copying.pop_front();
+    --copying_;
+    ++happened;
+  }
+  while (!in.waiting.empty() && (receive || in.declined || in.failed)) {
+    const Offer offer = in.waiting.front();
+    const std::uint64_t limit = receive && !in.failed ? receive->limit : 0;
+    const std::uint64_t bytes = offer.offset < limit ? std::min(offer.bytes, limit - offer.offset) : 0;
+    if (bytes != 0 && in.under_way + in.copying.size() >= depth) break;
+    in.waiting.pop_front();
+    ++happened;
+    if (bytes == 0)
+      remote_.decline(*in.peer, offer.id);
+    else
+      fetch(key, in, offer, *receive, bytes);
+  }
+  return happened;
+}
+
+void NetworkChunks::fetch(const Key& key, Incoming& in, const Offer& offer, Request& receive,
+                          std::uint64_t bytes) {
+  Operation operation{.key = key, .slot = {}, .offset = offer.offset, .bytes = bytes};
+  std::span<std::byte> to;
+  if (is_landed_by_gpu(receive)) {
+    operation.slot = take_slot(receive.gpu->buffer.device, bytes);
+    to = operation.slot.memory;
+  } else {
+    std::byte* const whole = receive.staging ? receive.staging.get() : receive.landing().data;
+    to = {whole + offer.offset, bytes};
+  }
+  ++in.under_way;
+  // Where that fails, the fetch reports it.
+  [[maybe_unused]] const auto connected = remote_.connect(*in.peer);
+  remote_.port_->fetch(offer.id, to, begin_operation(std::move(operation)));
+}
+
+bool NetworkChunks::fetched(network::Token token, const Error* error) {
+  auto operation = end_operation(token);
+  if (!operation) return static_cast<std::uint32_t>(token) == chunk_mark;
+  const auto found = incoming_.find(operation->key);
+  if (found == incoming_.end()) return true;
+  Incoming& in = found->second;
+  --in.under_way;
+  in.failed = in.failed || error;
+  Request* const receive = in.receive ? engine_.requests_.find(*in.receive) : nullptr;
+  if (receive && !in.failed && is_landed_by_gpu(*receive)) land(in, *operation, *receive);
+  return true;
+}
+
+/// From pinned memory to where it belongs.
+void NetworkChunks::land(Incoming& in, Operation& operation, Request& receive) {
+  const GpuPart& part = *receive.gpu;
+  auto copy = engine_.gpu_->stage(
+      part.buffer, GpuMessages::Direction::from_host,
+      {part.payload.data + operation.offset, operation.slot.memory.data(), operation.bytes});
+  if (!copy) return fail(in.failed, copy.error());
+  in.copying.push_back({std::move(*copy), std::move(operation.slot), operation.bytes});
+  ++copying_;
+}
+
+bool NetworkChunks::is_over(const Incoming& in) noexcept {
+  const bool is_wanted = in.receive || in.declined;
+  return is_wanted && in.under_way == 0 && in.copying.empty() && in.waiting.empty() &&
+         (in.seen == in.bytes || in.peer->lost);
+}
+
+void NetworkChunks::finish(const Incoming& in) {
+  Request* receive = in.receive ? engine_.requests_.find(*in.receive) : nullptr;
+  if (!receive) return;
+  if (in.failed || in.seen < in.bytes) {
+    receive->status.error = static_cast<int>(in.peer->lost ? ErrorClass::proc_aborted : ErrorClass::other);
+    if (receive->gpu) receive->gpu->landed = true;
+  } else if (receive->staging) {
+    Cursor cursor(*receive->payload.type, receive->payload.data, receive->payload.count);
+    cursor.unpack({receive->staging.get(), receive->limit});
+  } else if (is_landed_by_gpu(*receive)) {
+    receive->gpu->landed = true;
+  }
+  engine_.finish(*receive);
+}
+
+void NetworkChunks::lost(const Peer& peer) {
+  for (auto& [key, in] : incoming_)
+    if (in.peer == &peer) in.failed = true;
+  for (auto& [send, out] : outgoing_)
+    if (out.peer == &peer) out.failed = true;
+}
+
+// --- progress
+
+unsigned NetworkChunks::poll() {
+  unsigned happened = 0;
+  for (auto next = outgoing_.begin(); next != outgoing_.end();) {
+    const auto each = next++;
+    happened += advance(each->second);
+    if (!is_over(each->second)) continue;
+    const Outgoing over = std::move(each->second);
+    outgoing_.erase(each);
+    finish(over);
+    ++happened;
+  }
+  for (auto next = incoming_.begin(); next != incoming_.end();) {
+    const auto each = next++;
+    happened += advance(each->first, each->second);
+    if (!is_over(each->second)) continue;
+    const Incoming over = std::move(each->second);
+    incoming_.erase(each);
+    finish(over);
+    ++happened;
+  }
+  return happened;
+}
+
+}  // namespace isthmus

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include "channel/network/port.hpp"
+#include "memory/copy_engine.hpp"
+#include "memory/pinned_pool.hpp"
+#include "p2p/gpu_dependent.hpp"
+#include "p2p/gpu_part.hpp"
+#include "p2p/request.hpp"
+#include "wire/network.hpp"
+
+namespace isthmus {
+
+class Engine;
+class Remote;
+
+/// Long messages from GPU memory to other hosts. The envelope goes first; then each chunk is copied to pinned
+/// memory and offered as a message of its own, in order, at most `depth` at a time, so that the sender's GPU
+/// copies one while the network takes those before. A receiver in GPU memory fetches into pinned memory of
+/// its own in the same way, and its GPU copies from there; one in memory of the host fetches to where the
+/// bytes belong. Chunks that nobody has matched yet wait at the sender. Guarded by the engine's lock.
+class NetworkChunks final : public GpuDependent {
+ public:
+  /// Chunks under way at each side of a message.
+  static constexpr std::size_t depth = 4;
+  static constexpr std::uint64_t default_chunk = 1024 * 1024;
+
+  NetworkChunks(Engine& engine, Remote& remote) : engine_(engine), remote_(remote) {}
+  NetworkChunks(const NetworkChunks&) = delete;
+  NetworkChunks& operator=(const NetworkChunks&) = delete;
+  ~NetworkChunks() override;
+
+  /// The least message that is cut, into two chunks. Each is longer than `eager_limit`, what the network
+  /// sends at once. `chunk`: the setting.
+  [[nodiscard]] static std::uint64_t cut_from(std::uint64_t eager_limit, std::uint64_t chunk) noexcept {
+    return 2 * std::max(chunk != 0 ? chunk : default_chunk, eager_limit + 1);
+  }
+
+  /// As `Remote::try_send_chunks`, to a peer that is connected.
+  Request* try_send(Peer& peer, const Target& target, GpuPart& part, SendMode mode);
+  /// The envelope has come; `match` gives it a receive.
+  void announced(Peer& peer, const wire::NetworkHeader& header);
+  void match(Peer& peer, Request& receive, wire::Cookie sender);
+  void decline(Peer& peer, wire::Cookie sender);
+  /// The sender's GPU has failed: no more chunks come.
+  void broken_off(Peer& peer, wire::Cookie sender);
+  void offered(Peer& peer, const wire::NetworkHeader& header, std::uint64_t bytes, network::OfferId offer);
+
+  /// Whether an event of the port was of a chunk.
+  bool sent(network::Token token, const Error* error);
+  bool fetched(network::Token token, const Error* error);
+  void lost(const Peer& peer);
+
+  unsigned poll();
+  [[nodiscard]] bool is_copying() const noexcept { return copying_ > 0; }
+  void release() noexcept override;
+  void forget(std::uint64_t /*exporter*/, std::uint64_t /*allocation*/) noexcept override {}
+
+ private:
+  using Key = std::pair<PeerId, wire::Cookie>;  ///< sender, and its send
+  /// Memory of the host for a chunk: pinned, or plain where that is short.
+  struct Slot {
+    PinnedBuffer pinned;
+    std::unique_ptr<std::byte[]> plain;
+    std::span<std::byte> memory;
+  };
+  struct Copying {
+    PendingCopy copy;
+    Slot slot;
+    std::uint64_t bytes;
+  };
+  struct Outgoing {
+    Peer* peer;
+    wire::Cookie send;
+    std::uint64_t chunks;
+    std::uint64_t bytes;
+    std::uint64_t index = 0;      ///< of the next chunk
+    std::uint64_t begun = 0;      ///< bytes whose copies have begun
+    std::deque<Copying> copying;  ///< oldest first
+    std::size_t under_way = 0;    ///< chunks that the network has
+    bool failed = false;
+  };
+  struct Offer {
+    network::OfferId id;
+    std::uint64_t offset, bytes;
+  };
+  struct Incoming {
+    Peer* peer;
+    std::uint64_t bytes;
+    std::uint64_t seen = 0;  ///< bytes offered so far
+    std::deque<Offer> waiting;
+    std::deque<Copying> copying;
+    std::size_t under_way = 0;  ///< chunks that are being fetched
+    std::optional<wire::Cookie> receive;
+    bool declined = false;
+    bool failed = false;
+  };
+  /// What the network has under way, by token.
+  struct Operation {
+    Key key;
+    Slot slot;
+    std::uint64_t offset = 0, bytes = 0;
+  };
+
+  [[nodiscard]] std::uint64_t count_for(const Peer& peer, std::uint64_t bytes) const;
+  Slot take_slot(cuda::Device device, std::uint64_t bytes);
+  network::Token begin_operation(Operation operation);
+  std::optional<Operation> end_operation(network::Token token);
+
+  void fail(bool& failed, const Error& why) const;
+  bool copy_out(Outgoing& out);
+  unsigned advance(Outgoing& out);
+  unsigned advance(const Key& key, Incoming& in);
+  void fetch(const Key& key, Incoming& in, const Offer& offer, Request& receive, std::uint64_t bytes);
+  void land(Incoming& in, Operation& operation, Request& receive);
+  [[nodiscard]] static bool is_over(const Outgoing& out) noexcept;
+  [[nodiscard]] static bool is_over(const Incoming& in) noexcept;
+  void finish(const Outgoing& out);
+  void finish(const Incoming& in);
+
+  Engine& engine_;
+  Remote& remote_;
+  std::unordered_map<cuda::Device, PinnedPool> pools_;
+  std::map<wire::Cookie, Outgoing> outgoing_;
+  std::map<Key, Incoming> incoming_;
+  std::unordered_map<std::uint32_t, Operation> operations_;
+  std::uint32_t last_operation_ = 0;
+  std::size_t copying_ = 0;
+  bool registered_ = false;
+};
+
+}  // namespace isthmus

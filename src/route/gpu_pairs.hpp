@@ -1,0 +1,27 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "route/gpu_plan.hpp"
+
+namespace isthmus {
+
+/// Kinds of memory whose messages go in the same ways: from each of `from` to each of `to`.
+struct GpuPairs {
+  struct Refusal {
+    Protocol way;
+    std::string why;
+    friend bool operator==(const Refusal&, const Refusal&) = default;
+  };
+  std::vector<MemoryKind> from, to;  ///< managed memory: whose pages a GPU has
+  std::vector<GpuStep> steps;
+  std::vector<Refusal> refusals;  ///< of the ways that no step takes
+};
+
+/// The plans between all kinds of memory, for people, pairs with the same one put together. `inputs` gives
+/// what the plan of a pair follows from. Two memories of hosts are left out: they are in `Plan`.
+std::vector<GpuPairs> gpu_pairs(const std::function<GpuPlanInputs(GpuPlanEnd, GpuPlanEnd)>& inputs);
+
+}  // namespace isthmus

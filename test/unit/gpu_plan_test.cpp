@@ -1,0 +1,172 @@
+#include "route/gpu_plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "route/gpu_pairs.hpp"
+
+namespace isthmus {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using enum MemoryKind;
+
+constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+const Reach refused = std::unexpected(Reason{"equal process ids"});
+
+GpuPlanInputs inputs(MemoryKind from, MemoryKind to, GpuLocality locality = GpuLocality::nvlink) {
+  return {.from = {.kind = from, .has_pages = true},
+          .to = {.kind = to, .has_pages = true},
+          .locality = locality,
+          .host_eager_limit = 16384};
+}
+
+std::vector<GpuStep> steps(const GpuPlanInputs& of) {
+  const GpuPlan plan(of);
+  return {plan.steps().begin(), plan.steps().end()};
+}
+
+const GpuStep push{most, Protocol::gpu_push};
+const GpuStep pull{most, Protocol::gpu_pull};
+const GpuStep staged{most, Protocol::gpu_staged};
+const GpuStep eager{16384, Protocol::eager};
+
+TEST(GpuPlan, BetweenGpusTheSendersWrites) {
+  for (const MemoryKind from : {device, vmm, pool})
+    for (const MemoryKind to : {device, vmm, pool})
+      for (const GpuLocality locality : {GpuLocality::nvlink, GpuLocality::pcie, GpuLocality::unknown})
+        EXPECT_THAT(steps(inputs(from, to, locality)), ElementsAre(push));
+}
+
+TEST(GpuPlan, OnOneGpuTheReceiverReads) {
+  EXPECT_THAT(steps(inputs(device, vmm, GpuLocality::same_gpu)), ElementsAre(pull));
+}
+
+TEST(GpuPlan, ShortOnesAreReadWhereThatWasMeasuredToBeFaster) {
+  GpuPlanInputs tuned = inputs(device, device);
+  tuned.push_from = 4096;
+  EXPECT_THAT(steps(tuned), ElementsAre(GpuStep{4095, Protocol::gpu_pull}, push));
+  EXPECT_EQ(GpuPlan(tuned).way(4095), Protocol::gpu_pull);
+  EXPECT_EQ(GpuPlan(tuned).way(4096), Protocol::gpu_push);
+}
+
+TEST(GpuPlan, OneDirectionServesWhereTheOtherIsRefused) {
+  GpuPlanInputs one = inputs(device, vmm);
+  one.push = refused;
+  EXPECT_THAT(steps(one), ElementsAre(pull));
+  one.pull = refused;
+  EXPECT_THAT(steps(one), ElementsAre(staged));
+  one.push = {};
+  EXPECT_THAT(steps(one), ElementsAre(push));
+}
+
+TEST(GpuPlan, ManagedMemoryIsReachedByItsOwnProcessAlone) {
+  EXPECT_THAT(steps(inputs(device, managed)), ElementsAre(pull)) << "the receiver opens the sender's memory";
+  EXPECT_THAT(steps(inputs(managed, device)), ElementsAre(push));
+  EXPECT_THAT(steps(inputs(managed, managed)), ElementsAre(staged));
+  EXPECT_THAT(steps(inputs(managed, pinned)), ElementsAre(staged));
+}
+
+TEST(GpuPlan, ManagedMemoryWhosePagesTheHostHasCountsAsTheHosts) {
+  GpuPlanInputs host = inputs(managed, device);
+  host.from.has_pages = false;
+  EXPECT_THAT(steps(host), ElementsAre(eager, staged));
+}
+
+TEST(GpuPlan, PinnedMemoryGoesStraightAndPageableMemoryThroughShared) {
+  EXPECT_THAT(steps(inputs(device, pinned)), ElementsAre(pull));
+  EXPECT_THAT(steps(inputs(pinned, device)), ElementsAre(eager, push));
+  EXPECT_THAT(steps(inputs(device, pageable)),
+              ElementsAre(GpuStep{default_gpu_direct_limit, Protocol::gpu_pull}, staged));
+  EXPECT_THAT(steps(inputs(pageable, device)), ElementsAre(eager, staged));
+  GpuPlanInputs tuned = inputs(vmm, pageable);
+  tuned.direct_limit = 100;
+  EXPECT_THAT(steps(tuned), ElementsAre(GpuStep{100, Protocol::gpu_pull}, staged));
+}
+
+TEST(GpuPlan, WhatIsCopiedToTheHostFirstTakesItsWays) {
+  GpuPlanInputs tuned = inputs(device, device);
+  tuned.gpu_eager_limit = 64;
+  EXPECT_THAT(steps(tuned), ElementsAre(GpuStep{64, Protocol::eager}, push));
+}
+
+TEST(GpuPlan, GpusThatDoNotReachEachOtherGoThroughTheHostAndSayWhy) {
+  for (const GpuLocality locality : {GpuLocality::no_peer_access, GpuLocality::not_visible}) {
+    const GpuPlanInputs apart = inputs(device, device, locality);
+    EXPECT_THAT(steps(apart), ElementsAre(staged));
+    EXPECT_FALSE(why_not(apart, Protocol::gpu_push).empty());
+    EXPECT_FALSE(why_not(apart, Protocol::gpu_pull).empty());
+  }
+}
+
+TEST(GpuPlan, TheSettingWinsWhereItsWayWorks) {
+  GpuPlanInputs chosen = inputs(device, device);
+  chosen.path = GpuPathSetting::pull;
+  EXPECT_THAT(steps(chosen), ElementsAre(pull));
+  chosen.path = GpuPathSetting::staged;
+  EXPECT_THAT(steps(chosen), ElementsAre(staged));
+  chosen.path = GpuPathSetting::push;
+  chosen.locality = GpuLocality::same_gpu;
+  EXPECT_THAT(steps(chosen), ElementsAre(push));
+  chosen.push = refused;
+  EXPECT_THAT(steps(chosen), ElementsAre(pull)) << "what does not work is left out";
+}
+
+TEST(GpuPlan, ToAnotherHostLongMessagesOfGpusGoInChunks) {
+  GpuPlanInputs away = inputs(device, device, GpuLocality::other_host);
+  away.chunks_from = 1000;
+  away.host_eager_limit = 100;
+  EXPECT_THAT(steps(away),
+              ElementsAre(GpuStep{100, Protocol::network_eager}, GpuStep{999, Protocol::network_rendezvous},
+                          GpuStep{most, Protocol::network_chunks}));
+  away.from.kind = pinned;
+  EXPECT_THAT(steps(away), ElementsAre(GpuStep{100, Protocol::network_eager},
+                                       GpuStep{most, Protocol::network_rendezvous}));
+}
+
+TEST(GpuPlan, HasASizeRangeForEveryMessage) {
+  for (const MemoryKind from : {device, vmm, pool, managed, pinned, pageable})
+    for (const MemoryKind to : {device, vmm, pool, managed, pinned, pageable})
+      for (const bool can_push : {false, true})
+        for (const bool can_pull : {false, true}) {
+          GpuPlanInputs of = inputs(from, to);
+          if (!can_push) of.push = refused;
+          if (!can_pull) of.pull = refused;
+          const auto all = steps(of);
+          ASSERT_FALSE(all.empty());
+          EXPECT_EQ(all.back().up_to, most);
+          for (const GpuStep& step : all)
+            EXPECT_TRUE(why_not(of, step.way).empty()) << why_not(of, step.way);
+        }
+}
+
+TEST(GpuPairs, PutsPairsWithOnePlanTogetherAndTellsWhatIsRefused) {
+  const auto all = gpu_pairs([](GpuPlanEnd from, GpuPlanEnd to) {
+    GpuPlanInputs of = inputs(from.kind, to.kind);
+    if (from.kind == device) of.pull = refused;
+    if (to.kind == device) of.push = refused;
+    return of;
+  });
+  std::size_t pairs = 0;
+  bool has_reason = false;
+  for (const GpuPairs& each : all) {
+    pairs += each.from.size() * each.to.size();
+    for (const GpuPairs::Refusal& refusal : each.refusals)
+      has_reason = has_reason || refusal.why == "equal process ids";
+  }
+  EXPECT_EQ(pairs, 6U * 6U - 2U * 2U) << "all but those between two hosts' memories";
+  EXPECT_TRUE(has_reason);
+  const auto both = std::ranges::find_if(all, [](const GpuPairs& each) {
+    return each.from == std::vector{vmm, pool} && each.to == std::vector{vmm, pool};
+  });
+  ASSERT_NE(both, all.end());
+  EXPECT_THAT(both->steps, ElementsAre(push));
+  EXPECT_TRUE(both->refusals.empty());
+}
+
+}  // namespace
+}  // namespace isthmus
