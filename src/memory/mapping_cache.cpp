@@ -36,17 +36,26 @@ Result<std::shared_ptr<const Mapping>> MappingCache::open_in_pool(const Export& 
   const PoolKey key{what.exporter, what.pool};
   // Importing a pool costs 8.6 ms. One that was destroyed may have had the same number: then it is imported
   // anew.
-  if (const auto known = pools_.find(key); known != pools_.end()) {
-    with.pool = known->second;
+  if (const auto known = std::ranges::find(pools_, key, &Pool::key); known != pools_.end()) {
+    with.pool = known->imported;
     if (auto mapping = Mapping::open(what, with)) return mapping;
-    pools_.erase(key);
+    pools_.erase(known);
   }
   auto pool = ImportedPool::open(contexts_.functions(), with.descriptor);
   if (!pool) return std::unexpected(std::move(pool).error());
   with.pool = *pool;
   auto mapping = Mapping::open(what, with);
-  if (mapping) pools_[key] = std::move(*pool);
+  if (mapping) pools_.push_front({.key = key, .imported = std::move(*pool)});
+  close_idle_pools();
   return mapping;
+}
+
+/// A pool that the peer has destroyed keeps 32 MiB of its GPU for as long as it is open here.
+void MappingCache::close_idle_pools() {
+  std::size_t idle = 0;
+  std::erase_if(pools_, [&](const Pool& pool) {
+    return pool.imported.use_count() == 1 && ++idle > limits_.idle_pools;
+  });
 }
 
 void MappingCache::drop_overlapping(const Export& what) {
@@ -79,7 +88,7 @@ void MappingCache::forget(std::uint64_t exporter) {
     if (entry.exporter == exporter) bytes_ -= entry.room;
     return entry.exporter == exporter;
   });
-  std::erase_if(pools_, [&](const auto& pool) { return pool.first.exporter == exporter; });
+  std::erase_if(pools_, [&](const Pool& pool) { return pool.key.exporter == exporter; });
 }
 
 }  // namespace isthmus

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <list>
-#include <map>
 #include <memory>
 
 #include "memory/mapping.hpp"
@@ -18,6 +17,7 @@ class MappingCache {
   struct Limits {
     std::size_t mappings = 256;
     std::uint64_t bytes = std::uint64_t{256} << 30U;  ///< of address space
+    std::size_t idle_pools = 4;  ///< open though none of their memory is: the peer may have destroyed them
   };
 
   MappingCache(cuda::PrimaryContexts& contexts, const GpuList& gpus, const ProcessIdentity& self,
@@ -46,17 +46,21 @@ class MappingCache {
     std::uint64_t exporter = 0, pool = 0;
     auto operator<=>(const PoolKey&) const = default;
   };
-  using Pools = std::map<PoolKey, std::shared_ptr<const ImportedPool>>;
+  struct Pool {
+    PoolKey key;
+    std::shared_ptr<const ImportedPool> imported;
+  };
 
   void drop_overlapping(const Export& what);
   void make_room(std::uint64_t bytes);
   Result<std::shared_ptr<const Mapping>> open_in_pool(const Export& what, Opening with);
+  void close_idle_pools();
 
   cuda::PrimaryContexts& contexts_;
   const GpuList& gpus_;
   const ProcessIdentity& self_;
   const Limits limits_;
-  Pools pools_;
+  std::list<Pool> pools_;     ///< the last opened first
   std::list<Entry> entries_;  ///< the last used first; few, and searched from there
   std::uint64_t bytes_ = 0;
 };

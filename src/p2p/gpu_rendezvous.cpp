@@ -361,10 +361,11 @@ UniqueFd GpuMessages::take(const wire::GpuExport& what) {
 /// Of the exporter's own, where none came through the box.
 Result<UniqueFd> GpuMessages::descriptor_of(Peer& peer, const wire::GpuExport& what) {
   if (what.descriptor < 0)
-    return isthmus::fail(what.ticket != 0 ? ErrorClass::other : ErrorClass::pending,
-                         what.ticket != 0
-                             ? "its descriptor has been left for this process, and somebody else has it"
-                             : "its descriptor has been offered before, and the memory is not open any more");
+    return isthmus::fail(
+        what.ticket != 0 ? ErrorClass::other : ErrorClass::pending,
+        what.ticket != 0
+            ? "its descriptor, which was left for this process, is gone, and the memory is not open any more"
+            : "its descriptor has been offered before, and the memory is not open any more");
   if (!peer.probed) engine_.probe_reach(peer);
   if (!peer.pull)
     return isthmus::fail(ErrorClass::other,

@@ -51,21 +51,20 @@ bool GpuMessages::is_alone_on(cuda::Device device) const noexcept {
   return true;
 }
 
-bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie sender,
-                                   const GpuSource& source) {
-  const wire::GpuExport& from = source.memory;
+bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {
+  const wire::GpuExport& memory = from.memory;
   if (!receive.gpu || engine_.job_.in_process || engine_.settings_.gpu_path != GpuPathSetting::automatic)
     return false;
   const GpuPart& part = *receive.gpu;
-  const auto theirs = gpus_.find(from.memory.device);
+  const auto theirs = gpus_.find(memory.memory.device);
   const bool fits = part.is_one_copy() && part.buffer.kind != MemoryKind::managed &&
-                    source.shape.level_count == 0 && from.memory.exporter != 0 && theirs &&
+                    from.shape.level_count == 0 && memory.memory.exporter != 0 && theirs &&
                     gpus_.link(part.buffer.device, *theirs) == PeerLink::nvlink;
   if (!fits || !contexts_.reaches(part.buffer) || !couriers_->is_worth_it(part.buffer.device)) return false;
   if (couriers_->should_look_around(part.buffer.device) && !is_alone_on(part.buffer.device)) return false;
   // Whoever tries the next way says why this one fails.
   if (!check_still_there(part.buffer)) return false;
-  auto reached = reach(peer, from, part.buffer.device);
+  auto reached = reach(peer, memory, part.buffer.device);
   if (!reached) return false;
   const auto errand = couriers_->take(part.buffer.device, part.payload.data, reached->address, receive.limit);
   if (!errand) return false;

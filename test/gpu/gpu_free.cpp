@@ -7,7 +7,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <sstream>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "gpu_memory.hpp"
@@ -21,21 +26,20 @@ namespace {
 constexpr int rounds = 6;
 constexpr std::size_t bytes = std::size_t{2} << 20U;
 
-/// What of peers' memory this process has open, where the driver is the emulated one, else -1.
-int open_of_peers() {
-  using Count = unsigned (*)(char*, std::size_t);
-  auto* const count = reinterpret_cast<Count>(
+/// How many handles of that name the emulated driver has open; -1 where it is another driver.
+int open_handles(std::string_view name) {
+  using Describe = unsigned (*)(char*, std::size_t);
+  auto* const describe = reinterpret_cast<Describe>(
       ::dlsym(::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), "emulated_cuda_open_handles"));
-  if (!count) return -1;
+  if (!describe) return -1;
   std::string text(4096, '\0');
-  count(text.data(), text.size());
-  int sum = 0;
-  for (const std::string_view what : {" opened memory handle", " imported pool pointer"})
-    if (const std::size_t at = text.find(what); at != std::string::npos) {
-      const std::size_t begin = at == 0 ? 0 : text.find_last_of(' ', at - 1);
-      sum += std::atoi(text.c_str() + (begin == std::string::npos ? 0 : begin));
-    }
-  return sum;
+  describe(text.data(), text.size());
+  text.resize(std::strlen(text.c_str()));
+  // As in "2 x stream, 1 x imported pool".
+  std::istringstream all(text);
+  for (std::string each; std::getline(all >> std::ws, each, ',');)
+    if (each.ends_with(" x " + std::string(name))) return std::atoi(each.c_str());
+  return 0;
 }
 
 struct Descriptors {
@@ -94,9 +98,10 @@ int main(int argc, char** argv) {
       CHECK_EQUAL(after.open, before.open);
       CHECK_EQUAL(after.left, 0);
       // Of the emulated driver the handles can be counted; of a real one, what its GPU has free.
-      const int open = open_of_peers();
-      if (open >= 0) {
-        CHECK_EQUAL(open, 0);
+      if (open_handles("stream") > 0) {
+        CHECK_EQUAL(open_handles("opened memory handle"), 0);
+        CHECK_EQUAL(open_handles("imported pool pointer"), 0);
+        CHECK(open_handles("imported pool") <= 4);
       } else {
         std::size_t free = 0;
         std::size_t total = 0;

@@ -9,9 +9,9 @@
 #include <complex>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <random>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>

@@ -110,6 +110,8 @@ def _collectives(ranks: int) -> list[Point]:
     for name in ("allreduce", "bcast", "allgather", "alltoall"):
         points += [Point(f"{name}.{size}", f"{name} {size}", section, ranks, bounds=(Bound("nccl", 1.0),)) for size in SMALL]
         points.append(Point(f"{name}.64MiB", f"{name} 64MiB", section, ranks, bounds=(Bound("nccl", 1 / 0.9),)))
+    for name in ("allgatherv", "alltoallv", "alltoall-in-place", "scan"):
+        points += [Point(f"{name}.{size}", f"{name} {size}", section, ranks) for size in (*SMALL, "64MiB")]
     return points
 
 
