@@ -42,6 +42,9 @@ void GpuTeam::drop_queues() noexcept {
   if (queues_.empty()) return;
   if (const auto context = gpu_->contexts().of(device_)) {
     const cuda::ContextScope scope(gpu_->contexts().functions(), *context);
+    if (!gpu_->contexts().is_alive(device_))
+      for (const auto& queue : queues_)
+        queue->abandon();
     queues_.clear();
   }
 }
@@ -61,6 +64,7 @@ void GpuTeam::forget(std::uint64_t exporter, std::uint64_t allocation) noexcept 
 }
 
 Result<GpuQueue*> GpuTeam::queue(std::size_t index) {
+  ISTHMUS_TRY(gpu_->contexts().check_alive(device_));
   while (queues_.size() <= index) {
     auto made = GpuQueue::make(gpu_->contexts().functions());
     if (!made) return std::unexpected(std::move(made).error());

@@ -42,7 +42,7 @@ const void* PendingCopy::stream() const noexcept {
 }
 
 CopyEngine::~CopyEngine() {
-  if (!context_) return;
+  if (!context_ || !contexts_.is_alive(device_)) return;
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, context_);
   for (const Lane& lane : lanes_) {

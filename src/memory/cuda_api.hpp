@@ -32,6 +32,7 @@
   X(context_set, cuCtxSetCurrent, (::isthmus::cuda::Context context))                                \
   X(context_push, cuCtxPushCurrent_v2, (::isthmus::cuda::Context context))                           \
   X(context_pop, cuCtxPopCurrent_v2, (::isthmus::cuda::Context * context))                           \
+  X(context_id, cuCtxGetId, (::isthmus::cuda::Context context, unsigned long long* id))              \
   X(context_device, cuCtxGetDevice, (::isthmus::cuda::Device * device))                              \
   X(context_synchronize, cuCtxSynchronize, ())                                                       \
   X(context_enable_peer, cuCtxEnablePeerAccess, (::isthmus::cuda::Context peer, unsigned flags))     \

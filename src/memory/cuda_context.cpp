@@ -1,5 +1,6 @@
 #include "memory/cuda_context.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "memory/cuda_error.hpp"
@@ -24,18 +25,37 @@ ContextScope::~ContextScope() {
 }
 
 PrimaryContexts::~PrimaryContexts() {
-  for (const auto& [device, context] : retained_)
-    functions_.primary_release(device);
+  for (const Retained& each : retained_)
+    functions_.primary_release(each.device);
 }
 
 Result<Context> PrimaryContexts::of(Device device) {
-  for (const auto& [known, context] : retained_)
-    if (known == device) return context;
+  for (const Retained& each : retained_)
+    if (each.device == device) return each.context;
   Context context = nullptr;
   if (const Status status = functions_.primary_retain(&context, device); status != Status::success)
     return fail(functions_, status, "use GPU " + std::to_string(device));
-  retained_.emplace_back(device, context);
+  unsigned long long id = 0;
+  if (const Status status = functions_.context_id(context, &id); status != Status::success) {
+    functions_.primary_release(device);
+    return fail(functions_, status, "use GPU " + std::to_string(device));
+  }
+  retained_.push_back({.device = device, .context = context, .id = id});
   return context;
+}
+
+bool PrimaryContexts::is_alive(Device device) const noexcept {
+  const auto found = std::ranges::find(retained_, device, &Retained::device);
+  if (found == retained_.end()) return true;
+  unsigned long long id = 0;
+  return functions_.context_id(found->context, &id) == Status::success && id == found->id;
+}
+
+Result<> PrimaryContexts::check_alive(Device device) const {
+  if (is_alive(device)) return {};
+  return isthmus::fail(ErrorClass::other,
+                       "the program has reset GPU " + std::to_string(device) +
+                           ", and with it what the library had there: no more messages in its memory");
 }
 
 bool PrimaryContexts::reaches(const Buffer& buffer) {

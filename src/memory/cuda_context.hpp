@@ -49,6 +49,12 @@ class PrimaryContexts {
 
   /// Of a device by its ordinal.
   Result<Context> of(Device device);
+  /// Whether what has been made in the primary context of a device since `of` is still there. A program that
+  /// resets its device (cudaDeviceReset) ends it all, and the driver faults where a stream or an event of
+  /// that time is named. 20 ns.
+  [[nodiscard]] bool is_alive(Device device) const noexcept;
+  /// The error where that is not so.
+  [[nodiscard]] Result<> check_alive(Device device) const;
   /// Whether kernels in the primary context of its device reach a buffer: not if it belongs to a context that
   /// the program has made besides (cuCtxCreate). Copy engines do.
   bool reaches(const Buffer& buffer);
@@ -56,7 +62,12 @@ class PrimaryContexts {
 
  private:
   const Functions& functions_;
-  std::vector<std::pair<Device, Context>> retained_;
+  struct Retained {
+    Device device;
+    Context context;
+    unsigned long long id;  ///< another one after a reset
+  };
+  std::vector<Retained> retained_;
 };
 
 }  // namespace isthmus::cuda

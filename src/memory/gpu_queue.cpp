@@ -16,6 +16,7 @@ Result<std::unique_ptr<GpuQueue>> GpuQueue::make(const cuda::Functions& function
 }
 
 GpuQueue::~GpuQueue() {
+  if (!stream_) return;
   drain();
   for (const auto event : events_)
     functions_.event_destroy(event);

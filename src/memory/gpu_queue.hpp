@@ -28,6 +28,8 @@ class GpuQueue {
   [[nodiscard]] Result<bool> has_passed(std::size_t mark) const;
   /// Waits until all is done; after an error, because memory must not be freed while it is being copied.
   void drain() noexcept;
+  /// The program has reset the device: there is nothing left to be destroyed.
+  void abandon() noexcept { stream_ = nullptr; }
   /// Marks begin at 0 again. Nothing may be waiting for one.
   void forget_marks() noexcept { marks_ = 0; }
 

@@ -81,6 +81,7 @@ void MappingCache::forget(std::uint64_t exporter, std::uint64_t allocation) {
     if (is_it) bytes_ -= entry.room;
     return is_it;
   });
+  close_idle_pools();
 }
 
 void MappingCache::forget(std::uint64_t exporter) {

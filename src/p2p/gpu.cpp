@@ -101,6 +101,7 @@ CopyEngine& GpuMessages::engine_on(cuda::Device device) {
 }
 
 Result<> GpuMessages::check_still_there(const Buffer& near) const {
+  ISTHMUS_TRY(contexts_.check_alive(near.device));
   if (near.allocation == 0) return {};
   std::uint64_t buffer = 0;
   std::uint64_t block = 0;

@@ -60,10 +60,10 @@ bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie se
   const bool fits = part.is_one_copy() && part.buffer.kind != MemoryKind::managed &&
                     from.shape.level_count == 0 && memory.memory.exporter != 0 && theirs &&
                     gpus_.link(part.buffer.device, *theirs) == PeerLink::nvlink;
-  if (!fits || !contexts_.reaches(part.buffer) || !couriers_->is_worth_it(part.buffer.device)) return false;
-  if (couriers_->should_look_around(part.buffer.device) && !is_alone_on(part.buffer.device)) return false;
   // Whoever tries the next way says why this one fails.
-  if (!check_still_there(part.buffer)) return false;
+  if (!fits || !contexts_.reaches(part.buffer) || !check_still_there(part.buffer)) return false;
+  if (!couriers_->is_worth_it(part.buffer.device)) return false;
+  if (couriers_->should_look_around(part.buffer.device) && !is_alone_on(part.buffer.device)) return false;
   auto reached = reach(peer, memory, part.buffer.device);
   if (!reached) return false;
   const auto errand = couriers_->take(part.buffer.device, part.payload.data, reached->address, receive.limit);

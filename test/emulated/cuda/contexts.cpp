@@ -17,6 +17,7 @@ std::vector<Context>& stack() {
 std::shared_ptr<ContextObject> make_context(Driver& cuda, Device device) {
   auto context = std::make_shared<ContextObject>();
   context->device = device;
+  context->id = ++cuda.last_context;
   context->legacy = std::make_shared<StreamObject>(context.get(), true);
   cuda.contexts.add(context);
   return context;
@@ -28,14 +29,14 @@ void end_streams_and_events(Driver& cuda, Context context) {
   for (const auto& [handle, stream] : cuda.streams.all())
     if (stream->context == context) streams.push_back(handle);
   for (const Stream handle : streams) {
-    cuda.streams.remove(handle)->close();
+    cuda.streams.end(handle)->close();
     ledger().closed(Held::stream);
   }
   std::vector<Event> events;
   for (const auto& [handle, event] : cuda.events.all())
     if (event->context == context) events.push_back(handle);
   for (const Event handle : events) {
-    const auto event = cuda.events.remove(handle);
+    const auto event = cuda.events.end(handle);
     ledger().closed(event->is_imported ? Held::ipc_event : Held::event);
   }
 }
@@ -81,6 +82,7 @@ Status cuDevicePrimaryCtxRetain(Context* context, Device device) {
     primary = make_context(cuda, device);
     primary->is_primary = true;
   }
+  if (!primary->alive) primary->id = ++cuda.last_context;
   primary->alive = true;
   ++primary->retained;
   ledger().opened(Held::primary_context);
@@ -178,6 +180,15 @@ Status cuCtxPopCurrent_v2(Context* context) {
   if (stack().empty()) return Status::invalid_context;
   if (context) *context = stack().back();
   stack().pop_back();
+  return Status::success;
+}
+
+Status cuCtxGetId(Context handle, unsigned long long* id) {
+  ISTHMUS_PASS(enter_query());
+  const std::scoped_lock lock(driver()->mutex);
+  const auto context = driver()->contexts.find(handle);
+  if (!context || !context->alive) return Status::context_is_destroyed;
+  *id = context->id;
   return Status::success;
 }
 

@@ -12,6 +12,7 @@ struct ContextObject {
   bool is_primary = false;
   unsigned retained = 0;  ///< a primary context's; it is active while this is not 0
   bool alive = true;
+  unsigned long long id = 0;       ///< another one after a reset
   std::set<ContextObject*> peers;  ///< to whose memory this one has access
   std::shared_ptr<StreamObject> legacy;
 };

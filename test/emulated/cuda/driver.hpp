@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "addresses.hpp"
@@ -20,21 +23,37 @@ class Registry {
  public:
   Object* add(std::shared_ptr<Object> object) {
     Object* handle = object.get();
+    ended_.erase(handle);
     objects_.emplace(handle, std::move(object));
     return handle;
   }
   [[nodiscard]] std::shared_ptr<Object> find(Object* handle) const {
+    fault_if_ended(handle);
     const auto found = objects_.find(handle);
     return found == objects_.end() ? nullptr : found->second;
   }
   std::shared_ptr<Object> remove(Object* handle) {
+    fault_if_ended(handle);
     auto node = objects_.extract(handle);
     return node ? std::move(node.mapped()) : nullptr;
+  }
+  /// The same, for a reset: whoever names it from now on has a fault, as with a real driver.
+  std::shared_ptr<Object> end(Object* handle) {
+    auto object = remove(handle);
+    ended_.insert(handle);
+    return object;
   }
   [[nodiscard]] const auto& all() const noexcept { return objects_; }
 
  private:
+  void fault_if_ended(Object* handle) const {
+    if (!ended_.contains(handle)) return;
+    std::fputs("emulated cuda: a handle of a context that was reset\n", stderr);
+    std::abort();
+  }
+
   std::unordered_map<Object*, std::shared_ptr<Object>> objects_;
+  std::unordered_set<Object*> ended_;
 };
 
 struct PhysicalMemory;
@@ -64,6 +83,7 @@ struct Driver {
   std::vector<std::uint64_t> used;  ///< bytes, by ordinal
   std::uint64_t pinned = 0;         ///< bytes
   std::uint64_t last_id = 0;        ///< of buffers; never used again
+  unsigned long long last_context = 0;
   std::map<Physical, std::shared_ptr<PhysicalMemory>> physical;
   std::map<Address, Reservation> reservations;
   std::vector<Pool> default_pools, current_pools;  ///< by ordinal
