@@ -56,7 +56,7 @@ std::string set_number(Number& where, const std::string& text, long least) {
 std::string take_sizes(Options& options, const std::string& text) {
   std::string wrong =
       "needs MAX, MIN:MAX or a list SIZE,SIZE,...; a size is a number of bytes, or one with K, M or G";
-  if (text.contains(',')) {
+  if (std::ranges::find(text, ',') != text.end()) {
     for (const std::string& word : split(text, ',')) {
       const auto size = size_of(word);
       if (!size) return wrong;
