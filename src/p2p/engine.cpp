@@ -121,16 +121,18 @@ void Engine::discover() {
   }
 }
 
-unsigned Engine::progress() {
+unsigned Engine::listen() {
+  if (sleeps_) return drain_doorbells();
   unsigned happened = 0;
+  for (Peer* peer : inbound_)
+    happened += drain(*peer);
+  return happened;
+}
+
+unsigned Engine::progress() {
   if (region_.block(slot_).connections.load(std::memory_order_relaxed) != connections_seen_) [[unlikely]]
     discover();
-  if (sleeps_) {
-    happened += drain_doorbells();
-  } else {
-    for (Peer* peer : inbound_)
-      happened += drain(*peer);
-  }
+  unsigned happened = listen();
   if (gpu_) [[unlikely]]
     happened += gpu_->poll();
   if (staging_) [[unlikely]]
@@ -140,15 +142,6 @@ unsigned Engine::progress() {
   if (remote_) [[unlikely]]
     happened += remote_->poll();
   return happened;
-}
-
-void Engine::listen() {
-  if (sleeps_) {
-    drain_doorbells();
-    return;
-  }
-  for (Peer* peer : inbound_)
-    drain(*peer);
 }
 
 void Engine::progress_for_test() {
@@ -383,6 +376,8 @@ void Engine::finalize() {
   } else {
     wait_for([&count, members] { return count.load(std::memory_order_acquire) >= members; });
   }
+  // The last pieces of messages whose receives were freed: nobody writes any more, one look empties a ring.
+  progress();
   if (remote_) remote_->close();
   // While the program still has its GPUs.
   staging_.reset();
@@ -420,11 +415,13 @@ const Reach& Engine::push_reach(PeerId id) {
 }
 
 Result<> Engine::push(PeerId id, std::uint64_t address, const void* from, std::uint64_t bytes) {
-  return after_copy(cma::write(peer(id).pid, address, from, bytes));
+  Peer& to = peer(id);
+  return after_copy(to, cma::write(to.pid, address, from, bytes));
 }
 
 Result<> Engine::pull(PeerId id, std::uint64_t address, void* to, std::uint64_t bytes) {
-  return after_copy(cma::read(peer(id).pid, address, to, bytes));
+  Peer& from = peer(id);
+  return after_copy(from, cma::read(from.pid, address, to, bytes));
 }
 
 }  // namespace isthmus

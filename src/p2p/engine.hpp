@@ -139,7 +139,7 @@ class Engine {
   /// Moves what can be moved; returns how many things happened. Never blocks.
   unsigned progress();
   /// Reads what peers have written, and no more: for calls that start one of many operations.
-  void listen();
+  unsigned listen();
   /// Progress for a test call: as `progress`, and lets other processes run if nothing happened and they share
   /// the core.
   void progress_for_test();
@@ -270,7 +270,7 @@ class Engine {
   unsigned advance_shares();
   bool finish_share(Peer& peer, Request& request);
   unsigned stream(Peer& peer);
-  Result<> after_copy(Result<> copied) const;
+  Result<> after_copy(Peer& peer, Result<> copied) const;
   void receive_fragment(Peer& peer, const wire::FragmentHeader& fragment, const std::byte* bytes,
                         std::uint32_t size);
   // gpu_offers.cpp

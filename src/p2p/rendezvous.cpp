@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "channel/cma/refusal.hpp"
 #include "p2p/engine.hpp"
@@ -220,10 +221,11 @@ void Engine::join_split(Peer& peer, Request& send, const wire::SplitOffer& offer
 }
 
 /// Where the peer's process is no more, the launcher ends the job and says which rank was killed by what: it
-/// is given the time to, before this rank complains about what is but a consequence.
-Result<> Engine::after_copy(Result<> copied) const {
+/// is given the time to, once, before this rank complains about what is but a consequence.
+Result<> Engine::after_copy(Peer& peer, Result<> copied) const {
   constexpr useconds_t patience = 500'000;
-  if (!copied && copied.error().error_class() == ErrorClass::proc_aborted && !job_.singleton)
+  if (!copied && copied.error().error_class() == ErrorClass::proc_aborted && !job_.singleton &&
+      !std::exchange(peer.gone, true))
     ::usleep(patience);
   return copied;
 }
@@ -249,11 +251,15 @@ bool Engine::copy_chunk(Request& request) {
   const std::uint64_t index = front ? from_front : total - 1 - from_back;
   const std::uint64_t offset = index * request.chunk;
   const std::uint64_t bytes = std::min<std::uint64_t>(request.chunk, request.limit - offset);
-  const pid_t pid = request.peer->pid;
-  const Result<> copied = after_copy(
-      front ? cma::read(pid, request.remote_address + offset, request.payload.data + offset, bytes)
-            : cma::write(pid, request.remote_address + offset, request.payload.data + offset, bytes));
-  if (!copied) share.failed.store(1, std::memory_order_relaxed);
+  // What has failed for one chunk is of no use to anybody: the rest is only counted.
+  if (share.failed.load(std::memory_order_relaxed) == 0) {
+    Peer& peer = *request.peer;
+    const std::uint64_t address = request.remote_address + offset;
+    std::byte* const local = request.payload.data + offset;
+    const Result<> copied = after_copy(peer, front ? cma::read(peer.pid, address, local, bytes)
+                                                   : cma::write(peer.pid, address, local, bytes));
+    if (!copied) share.failed.store(1, std::memory_order_relaxed);
+  }
   share.done.fetch_add(1, std::memory_order_release);
   return true;
 }
@@ -264,7 +270,7 @@ bool Engine::finish_share(Peer& peer, Request& request) {
   wire::Share& share = share_of(request);
   if (share.done.load(std::memory_order_acquire) < chunk_count(request.limit, request.chunk)) return false;
   if (share.failed.load(std::memory_order_relaxed) != 0)
-    request.status.error = static_cast<int>(ErrorClass::buffer);
+    request.status.error = static_cast<int>(peer.gone ? ErrorClass::proc_aborted : ErrorClass::buffer);
   if (receiver)
     peer.shares_held &= static_cast<std::uint8_t>(~(1U << request.share));
   else

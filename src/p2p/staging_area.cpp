@@ -10,18 +10,17 @@ namespace isthmus {
 constexpr std::uint32_t preferred_area = 8 * 1024 * 1024;
 
 Result<StagingArea> StagingArea::take(wire::RegionHeap heap) {
-  Error last(ErrorClass::no_mem, "");
-  for (std::uint32_t bytes = preferred_area; bytes >= wire::least_area; bytes /= 2) {
+  for (std::uint32_t bytes = preferred_area;; bytes /= 2) {
     auto offset = heap.allocate(bytes);
-    if (!offset) {
-      last = std::move(offset).error();
-      continue;
+    if (offset) {
+      const std::span<std::byte> memory = heap.at(*offset, bytes);
+      new (memory.data()) wire::StagingHeader{};
+      return StagingArea(*offset, memory);
     }
-    const std::span<std::byte> memory = heap.at(*offset, bytes);
-    new (memory.data()) wire::StagingHeader{};
-    return StagingArea(*offset, memory);
+    const Error& why = offset.error();
+    if (why.error_class() != ErrorClass::no_mem || bytes / 2 < wire::least_area)
+      return fail(why.error_class(), "no memory through which messages of GPUs could go: " + why.text());
   }
-  return fail(last.error_class(), "no memory through which messages of GPUs could go: " + last.text());
 }
 
 std::optional<StagingArea> StagingArea::at(wire::RegionHeap heap, std::uint64_t offset, std::uint32_t bytes) {

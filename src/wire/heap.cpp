@@ -14,14 +14,16 @@ constexpr std::uint64_t smallest = 4096;
 class Locked {
  public:
   Locked(std::atomic<std::uint32_t>& word, std::chrono::milliseconds patience) : word_(word) {
-    held_ = take();
-    if (held_) return;
+    std::uint32_t found = take();
     for (const auto end = std::chrono::steady_clock::now() + patience;
-         !held_ && std::chrono::steady_clock::now() < end; held_ = take())
+         found == HeapHeader::held && std::chrono::steady_clock::now() < end; found = take())
       ::sched_yield();
+    held_ = found == HeapHeader::open;
+    if (found == HeapHeader::held)
+      word_.compare_exchange_strong(found, HeapHeader::given_up, std::memory_order_relaxed);
   }
   ~Locked() {
-    if (held_) word_.store(0, std::memory_order_release);
+    if (held_) word_.store(HeapHeader::open, std::memory_order_release);
   }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
@@ -29,7 +31,13 @@ class Locked {
   [[nodiscard]] bool held() const noexcept { return held_; }
 
  private:
-  bool take() noexcept { return word_.exchange(1, std::memory_order_acquire) == 0; }
+  /// What was there before; held from now on where that was `open`.
+  std::uint32_t take() noexcept {
+    std::uint32_t found = HeapHeader::open;
+    word_.compare_exchange_strong(found, HeapHeader::held, std::memory_order_acquire,
+                                  std::memory_order_relaxed);
+    return found;
+  }
 
   std::atomic<std::uint32_t>& word_;
   bool held_ = false;

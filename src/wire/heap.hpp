@@ -16,6 +16,9 @@ namespace isthmus::wire {
 /// shared memory serialises it, so it is for set-up, not for messages.
 struct HeapHeader {
   static constexpr unsigned size_classes = 40;
+  /// What the lock word says; anything else is taken for `given_up`, which means that somebody has waited in
+  /// vain: nobody else does, until the holder lets go after all.
+  static constexpr std::uint32_t open = 0, held = 1, given_up = 2;
 
   std::atomic<std::uint32_t> lock;
   std::atomic<std::uint64_t> used;  ///< bytes handed out for the first time so far
@@ -28,7 +31,8 @@ class RegionHeap {
  public:
   RegionHeap() = default;
   /// `memory`: the heap's part of the region, aligned to a page. `patience`: how long to wait for the lock,
-  /// which honest ranks hold for less than a microsecond of their own time.
+  /// which honest ranks hold for less than a microsecond of their own time. One rank of the job waits so long
+  /// in vain, and none after it.
   RegionHeap(HeapHeader& header, std::span<std::byte> memory,
              std::chrono::milliseconds patience = std::chrono::seconds(5)) noexcept
       : header_(&header), memory_(memory), patience_(patience) {}

@@ -303,6 +303,9 @@ class Session {
     const std::int32_t allowed[]{victim.pid, ::getpid(), 0, -1, INT32_MAX, INT32_MIN};
     if (std::ranges::find(allowed, pid) == std::end(allowed))
       pid = allowed[static_cast<std::uint32_t>(pid) % std::size(allowed)];
+    // A peer that keeps the heap's lock costs its patience, which is known.
+    auto held = wire::HeapHeader::held;
+    region().header().heap.lock.compare_exchange_strong(held, wire::HeapHeader::given_up);
   }
 
   void receive() {

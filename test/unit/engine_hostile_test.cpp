@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <deque>
@@ -15,6 +16,7 @@
 #include "channel/shm/ring_writer.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
+#include "wire/gpu.hpp"
 
 namespace isthmus {
 namespace {
@@ -391,6 +393,41 @@ TEST_F(EngineHostile, ASharedCopyTakesNoFragmentsAndSurvivesAnyProgress) {
     engine->free(receive);
   }
   EXPECT_EQ(engine->requests().living(), 0U);
+}
+
+TEST_F(EngineHostile, ASharedCopyWithAProcessThatHasGoneFailsAsAWhole) {
+  static std::uint64_t probe[2] = {0xdead, 0};
+  static std::vector<std::byte> source(400'000, std::byte{9});
+  {
+    const Child peer;
+    place().pid = peer.pid();
+    place().probe_nonce = probe[0];
+    place().probe_address = reinterpret_cast<std::uint64_t>(probe);
+    if (!engine->pull_reach(1)) GTEST_SKIP() << engine->pull_reach(1).error().text;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  Request* receive = start_receive(source.size());
+  write(wire::CellKind::ready_to_send,
+        wire::SendOffer{1, source.size(), reinterpret_cast<std::uint64_t>(source.data())});
+  progress(100);
+  ASSERT_TRUE(receive->complete);
+  EXPECT_EQ(receive->status.error, static_cast<int>(ErrorClass::proc_aborted));
+  // Half a second for the launcher, once: for each of the chunks it was 12 seconds.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6));
+  engine->free(receive);
+}
+
+TEST_F(EngineHostile, WithoutTheHeapNothingIsStaged) {
+  for (const std::uint32_t lock : {wire::HeapHeader::given_up, 77U}) {
+    make({64, 64 * 1024});
+    region().header().heap.lock.store(lock);
+    Request* send = start_send(50'000);
+    write(wire::CellKind::stage, wire::StageRequest{send->cookie(), 9, 50'000, 1, 0});
+    progress();
+    ASSERT_TRUE(send->complete);
+    EXPECT_EQ(send->status.error, static_cast<int>(ErrorClass::intern));
+    engine->free(send);
+  }
 }
 
 TEST_F(EngineHostile, DoorbellsOfRanksThatDoNotExistAreNoise) {

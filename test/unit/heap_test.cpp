@@ -125,9 +125,23 @@ TEST_F(HeapTest, AnOwnerThatKeepsTheLockIsAnErrorAndNoHang) {
   ASSERT_FALSE(offset);
   EXPECT_EQ(offset.error().error_class(), ErrorClass::intern);
   heap.release(0, page);
-  EXPECT_EQ(header.lock.load(), 1U);
-  header.lock.store(0);
+  EXPECT_NE(header.lock.load(), HeapHeader::open);
+  header.lock.store(HeapHeader::open);
   EXPECT_TRUE(heap.allocate(page));
+}
+
+TEST_F(HeapTest, OnlyOneRankWaitsForAnOwnerThatKeepsTheLock) {
+  using namespace std::chrono_literals;
+  RegionHeap patient(header, {memory.get(), size}, 1h);
+  header.lock.store(HeapHeader::held);
+  EXPECT_FALSE(heap.allocate(page));
+  EXPECT_FALSE(patient.allocate(page));
+  patient.release(0, page);
+  EXPECT_EQ(header.lock.load(), HeapHeader::given_up);
+  for (const std::uint32_t neither : {3U, 0xffff'ffffU}) {
+    header.lock.store(neither);
+    EXPECT_FALSE(patient.allocate(page));
+  }
 }
 
 TEST_F(HeapTest, ThreadsNeverShareABlock) {
