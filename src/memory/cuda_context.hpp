@@ -51,7 +51,7 @@ class PrimaryContexts {
   Result<Context> of(Device device);
   /// Whether what has been made in the primary context of a device since `of` is still there. A program that
   /// resets its device (cudaDeviceReset) ends it all, and the driver faults where a stream or an event of
-  /// that time is named. 20 ns.
+  /// that time is named.
   [[nodiscard]] bool is_alive(Device device) const noexcept;
   /// The error where that is not so.
   [[nodiscard]] Result<> check_alive(Device device) const;

@@ -35,6 +35,8 @@ class GdrMappings {
 
   /// Whether GDRCopy is there; `trouble` says why not, or is empty before anybody has looked.
   [[nodiscard]] bool is_there() const noexcept { return driver_ != nullptr; }
+  /// Whether somebody has looked, and it is not.
+  [[nodiscard]] bool is_missing() const noexcept { return has_looked_ && !driver_; }
   [[nodiscard]] const std::string& trouble() const noexcept { return trouble_; }
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
   [[nodiscard]] std::size_t open_mappings() const noexcept { return entries_.size(); }

@@ -21,6 +21,7 @@ Result<std::shared_ptr<const Mapping>> MappingCache::open(const Export& what, cu
   const Opening with{
       .contexts = contexts_, .gpus = gpus_, .self = self_, .local = local, .descriptor = descriptor};
   auto mapping = what.kind == ExportKind::pool ? open_in_pool(what, with) : Mapping::open(what, with);
+  close_idle_pools();
   if (!mapping) return mapping;
   entries_.push_front({.exporter = what.exporter,
                        .allocation = what.allocation,
@@ -46,7 +47,6 @@ Result<std::shared_ptr<const Mapping>> MappingCache::open_in_pool(const Export& 
   with.pool = *pool;
   auto mapping = Mapping::open(what, with);
   if (mapping) pools_.push_front({.key = key, .imported = std::move(*pool)});
-  close_idle_pools();
   return mapping;
 }
 

@@ -292,35 +292,25 @@ void GpuMessages::run(Result<PendingCopy> copy, Running running) {
 
 unsigned GpuMessages::poll() {
   // Where the first copy of a stream is not done, none behind it is: one question for all of them.
-  struct Answer {
-    std::size_t index;
-    Result<bool> result;
-  };
-  std::vector<Answer> over;
+  std::vector<std::pair<Running, Result<bool>>> over;
   busy_streams_.clear();
+  std::size_t kept = 0;
   for (std::size_t i = 0; i < running_.size(); ++i) {
-    const void* const stream = running_[i].errand ? nullptr : running_[i].copy.stream();
-    if (stream && std::ranges::find(busy_streams_, stream) != busy_streams_.end()) continue;
-    Result<bool> done = is_over(running_[i]);
-    if (!done || *done)
-      over.push_back({i, std::move(done)});
-    else if (stream)
-      busy_streams_.push_back(stream);
+    Running& each = running_[i];
+    const void* const stream = each.errand ? nullptr : each.copy.stream();
+    const bool is_behind = stream && std::ranges::find(busy_streams_, stream) != busy_streams_.end();
+    Result<bool> done = is_behind ? Result<bool>(false) : is_over(each);
+    if (!done || *done) {
+      over.emplace_back(std::move(each), std::move(done));
+      continue;
+    }
+    if (stream && !is_behind) busy_streams_.push_back(stream);
+    if (kept != i) running_[kept] = std::move(each);
+    ++kept;
   }
-  std::vector<Running> finished;
-  finished.reserve(over.size());
-  for (const Answer& answer : over)
-    finished.push_back(std::move(running_[answer.index]));
-  std::size_t index = 0;
-  auto next = over.begin();
-  std::erase_if(running_, [&](const Running&) {
-    const bool is_over = next != over.end() && next->index == index;
-    ++index;
-    if (is_over) ++next;
-    return is_over;
-  });
-  for (std::size_t i = 0; i < over.size(); ++i)
-    ended(finished[i], over[i].result);
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(kept), running_.end());
+  for (auto& [each, result] : over)
+    ended(each, result);
   if (++polls_ % polls_per_clock == 0) [[unlikely]]
     look_for_freed();
   return static_cast<unsigned>(over.size());

@@ -92,8 +92,7 @@ Result<bool> GpuMessages::is_over(Running& running) {
 
 std::optional<Request*> GpuMessages::send_by_processor(const Target& target, const Payload& payload,
                                                        SendMode mode, Start start, const Buffer& buffer) {
-  const bool is_missing = !gdr_.is_there() && !gdr_.trouble().empty();
-  if (is_missing || payload.type || payload.bytes > most_loaded || buffer.bytes != payload.bytes)
+  if (gdr_.is_missing() || payload.type || payload.bytes > most_loaded || buffer.bytes != payload.bytes)
     return std::nullopt;
   auto loaded = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
   if (!gdr_.load(loaded.get(), buffer)) return std::nullopt;
@@ -103,8 +102,8 @@ std::optional<Request*> GpuMessages::send_by_processor(const Target& target, con
 }
 
 bool GpuMessages::land_by_processor(const GpuPart& part, const Payload& arrived) {
-  const bool is_missing = !gdr_.is_there() && !gdr_.trouble().empty();
-  if (is_missing || part.payload.type || arrived.bytes > most_stored || !check_still_there(part.buffer))
+  if (gdr_.is_missing() || part.payload.type || arrived.bytes > most_stored ||
+      !check_still_there(part.buffer))
     return false;
   Buffer landing = part.buffer;
   landing.bytes = arrived.bytes;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "batches.hpp"
 #include "memory/cuda_driver.hpp"
 
 namespace {
@@ -53,8 +54,7 @@ class Memory {
 
 double measure(const Memory& memory, int rank, int bytes, int batches) {
   const int trips = std::clamp((1 << 22) / std::max(bytes, 1), 2, 50);
-  std::vector<double> times;
-  for (int batch = -2; batch < batches; ++batch) {  // the first two warm up
+  return pair::median_of(batches, [&] {
     MPI_Barrier(MPI_COMM_WORLD);
     const double begin = MPI_Wtime();
     for (int i = 0; i < trips; ++i) {
@@ -66,10 +66,8 @@ double measure(const Memory& memory, int rank, int bytes, int batches) {
         MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
       }
     }
-    if (batch >= 0) times.push_back((MPI_Wtime() - begin) / trips);
-  }
-  std::ranges::nth_element(times, times.begin() + batches / 2);
-  return times[static_cast<std::size_t>(batches) / 2];
+    return (MPI_Wtime() - begin) / trips;
+  });
 }
 
 }  // namespace
@@ -82,14 +80,9 @@ int main(int count, char** arguments) {
   const int batches = count > 5 ? std::atoi(arguments[2]) : 0;
   if (size != 2 || batches < 1)
     give_up("isthmus tune starts it: latency BATCHES FROM TO SIZE..., with memory device or host");
-  std::vector<int> sizes;
-  for (int i = 5; i < count; ++i)
-    sizes.push_back(std::max(std::atoi(arguments[i]), 1));
+  const std::vector<int> sizes = pair::sizes_of(count, arguments, 5, 1);
   const Memory memory(arguments[3 + rank], rank, static_cast<std::size_t>(std::ranges::max(sizes)));
-  for (const int bytes : sizes) {
-    const double time = measure(memory, rank, bytes, batches);
-    if (rank == 0) std::printf("%d %.6f\n", bytes, time * 1e6);
-  }
+  pair::print_times(rank, sizes, [&](int bytes) { return measure(memory, rank, bytes, batches); });
   MPI_Finalize();
   return 0;
 }

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "batches.hpp"
+
 namespace {
 
 constexpr int window = 64;  ///< messages under way in the bandwidth mode
@@ -59,13 +61,7 @@ struct Pair {
 
   double measure(bool many, int bytes) {
     const int trips = std::clamp((1 << 18) / std::max(bytes, 1), 2, 50);
-    std::vector<double> times;
-    for (int batch = -2; batch < batches; ++batch) {  // the first two warm up
-      const double time = many ? bandwidth(bytes) : latency(bytes, trips);
-      if (batch >= 0) times.push_back(time);
-    }
-    std::ranges::nth_element(times, times.begin() + batches / 2);
-    return times[static_cast<std::size_t>(batches) / 2];
+    return isthmus::pair::median_of(batches, [&] { return many ? bandwidth(bytes) : latency(bytes, trips); });
   }
 };
 
@@ -82,15 +78,10 @@ int main(int count, char** arguments) {
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   const bool many = std::strcmp(arguments[1], "bandwidth") == 0;
-  std::vector<int> sizes;
-  for (int i = 3; i < count; ++i)
-    sizes.push_back(std::max(std::atoi(arguments[i]), 0));
+  const std::vector<int> sizes = isthmus::pair::sizes_of(count, arguments, 3, 0);
   const auto room = static_cast<std::size_t>(std::ranges::max(sizes)) * (many ? window : 1);
   Pair pair{rank, batches, std::vector<char>(room, 'o'), std::vector<char>(room, 'i')};
-  for (const int bytes : sizes) {
-    const double time = pair.measure(many, bytes);
-    if (rank == 0) std::printf("%d %.6f\n", bytes, time * 1e6);
-  }
+  isthmus::pair::print_times(rank, sizes, [&](int bytes) { return pair.measure(many, bytes); });
   MPI_Finalize();
   return 0;
 }
