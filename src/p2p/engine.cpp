@@ -49,7 +49,8 @@ Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Setti
     const auto cpus = CpuSet::affinity();
     engine->shares_cores_ = cpus && cpus->size() < here;
   }
-  if (!job.on_one_host()) {
+  const bool loops = settings.gpu_path == GpuPathSetting::network && job.size > 1 && !job.in_process;
+  if (!job.on_one_host() || loops) {
     auto remote = Remote::open(*engine);
     if (!remote) return std::unexpected(std::move(remote).error());
     engine->remote_ = std::move(*remote);

@@ -79,6 +79,11 @@ class GpuMessages {
   bool ask_to_push(Peer& peer, Request& receive, wire::Cookie sender);
   /// The receiver of a send asks for that.
   void push(Peer& peer, std::uint32_t number, const wire::GpuTarget& target, const std::byte* piece);
+  /// Asks the sender to hand it to the network, which puts it where the matched `receive` wants it; false if
+  /// that cannot be.
+  bool ask_to_loop(Peer& peer, Request& receive, wire::Cookie sender);
+  /// The receiver of a send asks for that.
+  void loop(Peer& peer, const wire::LoopRequest& wanted);
   /// The sender of a receive has answered what `ask_to_push` asked for.
   void answered(const Peer& peer) { exports(peer).answered(); }
   /// The sender of a receive cannot do it; as `begin`.
@@ -126,6 +131,8 @@ class GpuMessages {
 
   /// What the plans of messages from a peer follow from, but for the memories at both ends.
   [[nodiscard]] GpuPlanInputs plan_inputs(const Peer& peer) const;
+  /// Whether the network may be handed GPU memory.
+  [[nodiscard]] Reach network_reach() const;
   /// Which way a message in memory of the sender's host takes to the GPU memory of the matched `receive`.
   [[nodiscard]] Protocol way_from_host(Peer& peer, const Request& receive, bool is_pinned);
   /// The plans of messages from a peer, as far as they are known, for `isthmus explain`.
@@ -208,6 +215,7 @@ class GpuMessages {
                                             Start start, const Buffer& buffer);
   bool land_by_processor(const GpuPart& part, const Payload& arrived);
 
+  void note_missing_loopback(Peer& peer);
   GpuExports& exports(const Peer& peer);
   Telling tell(Peer& peer, GpuPart& part);
   bool publish(Peer& peer, wire::CellHeader header, const void* payload, Telling& telling, GpuPart& part);

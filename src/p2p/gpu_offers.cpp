@@ -36,6 +36,9 @@ void Engine::receive_gpu_control(Peer& peer, const wire::CellHeader& header, con
       return;
     case Kind::stage:
       return staging().start(peer, read_payload<wire::StageRequest>(cell));
+    case Kind::gpu_loop:
+      return gpu_ ? gpu_->loop(peer, read_payload<wire::LoopRequest>(cell))
+                  : malformed(peer, "no GPU is used");
     case Kind::staged:
       return staging().begin(peer, read_payload<wire::StageStart>(cell));
     default:
@@ -105,10 +108,12 @@ bool Engine::begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& o
 void Engine::receive_gpu_end(Peer& peer, const wire::GpuEnd& end) {
   Request* receive = requests_.find(end.receiver);
   const bool is_staged = receive && receive->transfer == Request::Transfer::staged;
+  const bool is_looped = receive && receive->transfer == Request::Transfer::network;
   if (!receive || receive->kind != Request::Kind::receive || receive->peer != &peer || receive->complete ||
-      (receive->transfer != Request::Transfer::push && !is_staged))
+      (receive->transfer != Request::Transfer::push && !is_staged && !is_looped) ||
+      (is_looped && end.outcome != wire::GpuOutcome::refused))
     return malformed(peer, "end of a copy that no receive waits for");
-  if (!is_staged) gpu_->answered(peer);
+  if (!is_staged && !is_looped) gpu_->answered(peer);
   switch (end.outcome) {
     case wire::GpuOutcome::landed:
       if (is_staged) return malformed(peer, "end of a copy that has another way");
@@ -126,6 +131,7 @@ void Engine::receive_gpu_end(Peer& peer, const wire::GpuEnd& end) {
     case wire::GpuOutcome::refused: {
       if (is_staged) return malformed(peer, "end of a copy that has another way");
       receive->transfer = Request::Transfer::none;
+      if (is_looped) return staging().request(peer, *receive, receive->remote, false);
       const Result<bool> begun = gpu_->begin_without_push(peer, *receive);
       if (begun && *begun) return;
       if (!begun) note_gpu_reason(peer, begun.error(), true);

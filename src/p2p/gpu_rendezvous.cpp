@@ -197,7 +197,11 @@ Result<bool> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOff
   const wire::Cookie sender = offer.sender;
   // All ranks of such a job see the same addresses.
   const Protocol way = engine_.job_.in_process ? Protocol::gpu_pull : way_of(peer, receive, from.memory);
-  if (way == Protocol::gpu_staged) return false;
+  if (way == Protocol::gpu_loopback) return ask_to_loop(peer, receive, sender);
+  if (way == Protocol::gpu_staged) {
+    note_missing_loopback(peer);
+    return false;
+  }
   if (couriers_->wants(receive.limit, offer.latency_bound != 0) &&
       begin_by_courier(peer, receive, sender, from))
     return true;

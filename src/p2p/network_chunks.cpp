@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "p2p/engine.hpp"
+#include "p2p/network_header.hpp"
 #include "p2p/remote.hpp"
 
 namespace isthmus {
@@ -15,19 +16,6 @@ namespace {
 constexpr std::uint32_t chunk_mark = std::numeric_limits<std::uint32_t>::max();
 
 constexpr PinnedPool::Limits pool_limits{};
-
-wire::NetworkHeader header_of(wire::NetworkKind kind, const Target& target, std::uint64_t bytes,
-                              wire::Cookie sender) {
-  return {.context = target.context,
-          .source = target.source,
-          .tag = target.tag,
-          .bytes = bytes,
-          .sender = sender,
-          .kind = kind,
-          .flag = wire::CellFlag::none,
-          .reserved16 = 0,
-          .reserved32 = 0};
-}
 
 bool is_landed_by_gpu(const Request& receive) {
   return receive.gpu && receive.gpu->is_one_copy();
@@ -100,7 +88,7 @@ Request* NetworkChunks::try_send(Peer& peer, const Target& target, GpuPart& part
   const std::uint64_t chunks = count_for(peer, bytes);
   if (chunks < 2) return nullptr;
   Request* send = engine_.make_send(target, part.payload, mode);
-  const auto header = header_of(wire::NetworkKind::chunked, target, bytes, send->cookie());
+  const auto header = network_header(wire::NetworkKind::chunked, target, bytes, send->cookie());
   const auto told = remote_.port_->send(peer.id, std::as_bytes(std::span(&header, 1)), {}, send->cookie());
   send->peer = &peer;
   send->transfer = Request::Transfer::copy;
@@ -150,7 +138,7 @@ unsigned NetworkChunks::advance(Outgoing& out) {
     --copying_;
     if (!done) fail(out.failed, done.error());
     if (out.failed) continue;
-    const auto header = header_of(wire::NetworkKind::chunk, {}, copied.bytes, out.send);
+    const auto header = network_header(wire::NetworkKind::chunk, {}, copied.bytes, out.send);
     const std::span<const std::byte> memory = copied.slot.memory;
     const network::Token token =
         begin_operation({.key = {out.peer->id, out.send}, .slot = std::move(copied.slot)});
@@ -175,7 +163,7 @@ void NetworkChunks::finish(const Outgoing& out) {
   if (!send) return;
   if (out.failed) {
     send->status.error = static_cast<int>(out.peer->lost ? ErrorClass::proc_aborted : ErrorClass::other);
-    const auto header = header_of(wire::NetworkKind::chunk, {}, 0, out.send);
+    const auto header = network_header(wire::NetworkKind::chunk, {}, 0, out.send);
     // Where it does not arrive, the peer hears of the loss.
     [[maybe_unused]] const auto told =
         remote_.port_->send(out.peer->id, std::as_bytes(std::span(&header, 1)), {}, chunk_mark);

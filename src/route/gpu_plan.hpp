@@ -43,8 +43,9 @@ struct GpuPlanEnd {
 struct GpuPlanInputs {
   GpuPlanEnd from, to;
   GpuLocality locality = GpuLocality::unknown;
-  Reach push{};  ///< the sender opens the receiver's memory
-  Reach pull{};  ///< the receiver opens the sender's
+  Reach push{};                               ///< the sender opens the receiver's memory
+  Reach pull{};                               ///< the receiver opens the sender's
+  Reach network = std::unexpected(Reason{});  ///< the network is handed GPU memory
   GpuPathSetting path = GpuPathSetting::automatic;
   std::uint64_t host_eager_limit =
       0;  ///< of what is sent from memory of the host; of another host the network's

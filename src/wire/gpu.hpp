@@ -85,6 +85,14 @@ struct StageStart {
 static_assert(sizeof(GpuOffer) <= inline_capacity && sizeof(GpuTarget) <= inline_capacity &&
               sizeof(StageRequest) <= inline_capacity && sizeof(StageStart) <= inline_capacity);
 
+/// Of `CellKind::gpu_loop`: the receiver wants a message through the network's adapter, under its own name.
+struct LoopRequest {
+  Cookie sender;
+  Cookie receiver;
+  std::uint64_t bytes;
+};
+static_assert(sizeof(LoopRequest) <= inline_capacity);
+
 /// Start of an area, one for each ordered pair of ranks that needs one; `staging_data` from its start the
 /// bytes begin. Both count bytes of the stream, from 0.
 struct StagingHeader {

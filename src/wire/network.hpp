@@ -15,6 +15,7 @@ enum class NetworkKind : std::uint8_t {
   acknowledge = 2,  ///< a synchronous message has been matched: `sender`
   chunked = 3,      ///< an envelope, whose bytes follow in chunks: `sender` names them
   chunk = 4,        ///< the offer of the next chunk of the message of `sender`
+  loop = 5,         ///< the offer of bytes whose envelope went through shared memory: `sender` is the receive
 };
 
 /// The envelope (MPI 5.0, section 3.2.3) between hosts.
