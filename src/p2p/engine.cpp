@@ -349,7 +349,7 @@ void Engine::close_context(MatchContext& context) {
   while (UnexpectedMessage* message = context.first_unexpected()) {
     context.remove(message);
     if (message->content == UnexpectedMessage::Content::remote_offer)
-      remote_->decline(*message->peer, message->offer.sender);
+      remote_->decline(*message->peer, message->offer.address);
     if (message->content == UnexpectedMessage::Content::remote_chunks)
       remote_->decline_chunks(*message->peer, message->offer.sender);
     if (message->peer && message->peer->incoming_message == message)

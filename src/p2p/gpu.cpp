@@ -59,6 +59,7 @@ Result<std::optional<Buffer>> GpuMessages::find(const Payload& payload) {
                            payload.bytes);
   if (!buffer) return std::unexpected(std::move(buffer).error());
   if (!buffer->is_on_gpu()) return std::nullopt;
+  ISTHMUS_TRY(check_alive(buffer->device));
   last_device_ = buffer->device;
   return *buffer;
 }
@@ -100,8 +101,16 @@ CopyEngine& GpuMessages::engine_on(cuda::Device device) {
   return engines_.try_emplace(device, contexts_, device, 2, together).first->second;
 }
 
-Result<> GpuMessages::check_still_there(const Buffer& near) const {
-  ISTHMUS_TRY(contexts_.check_alive(near.device));
+Result<> GpuMessages::check_alive(cuda::Device device) {
+  ISTHMUS_TRY(contexts_.check_alive(device));
+  if (std::exchange(renewals_, contexts_.renewals()) != contexts_.renewals())
+    for (auto& [peer, known] : exports_)
+      known.try_again();
+  return {};
+}
+
+Result<> GpuMessages::check_still_there(const Buffer& near) {
+  ISTHMUS_TRY(check_alive(near.device));
   if (near.allocation == 0) return {};
   std::uint64_t buffer = 0;
   std::uint64_t block = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/log.hpp"
 #include "p2p/engine.hpp"
@@ -121,18 +122,20 @@ void Engine::receive_gpu_end(Peer& peer, const wire::GpuEnd& end) {
       peer.traffic.add_received(Protocol::gpu_push, receive->limit);
       return finish(*receive);
     case wire::GpuOutcome::failed:
-      if (settings_.warn)
+      if (!std::exchange(peer.gpu_failed, true) && settings_.warn)
         warn("rank " + std::to_string(peer.id) + " could not copy a message from or to GPU memory");
       if (is_staged) return staging().abandon(peer, *receive);
       receive->gpu->landed = true;
       receive->status.bytes = 0;
       receive->status.error = static_cast<int>(ErrorClass::other);
       return finish(*receive);
-    case wire::GpuOutcome::refused: {
+    case wire::GpuOutcome::refused:
+    case wire::GpuOutcome::lacking:
+    case wire::GpuOutcome::hindered: {
       if (is_staged) return malformed(peer, "end of a copy that has another way");
       receive->transfer = Request::Transfer::none;
       if (is_looped) return staging().request(peer, *receive, receive->remote, false);
-      const Result<bool> begun = gpu_->begin_without_push(peer, *receive);
+      const Result<bool> begun = gpu_->begin_without_push(peer, *receive, end.outcome);
       if (begun && *begun) return;
       if (!begun) note_gpu_reason(peer, begun.error(), true);
       return staging().request(peer, *receive, receive->remote, false);

@@ -91,7 +91,8 @@ class Peer {
   bool connected = false;  ///< the port knows its address, and the plan its eager limit
   bool lost = false;       ///< it cannot be reached any more
 
-  std::string gpu_reason;  ///< why messages in GPU memory go by way of the host's; empty while none did
+  bool gpu_failed = false;  ///< that it could not copy a message in GPU memory has been reported
+  std::string gpu_reason;   ///< why messages in GPU memory go by way of the host's; empty while none did
   Traffic traffic;
   bool reported = false;  ///< a malformed cell has been reported
 

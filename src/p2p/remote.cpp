@@ -112,6 +112,7 @@ Request* Remote::start_send(Peer& peer, const Target& target, const Payload& pay
     data = send->staging.get();
   }
   send->limit = 1;  // what has to happen before it is complete
+  if (!eager) header.sender = send->cookie();
   if (mode == SendMode::synchronous && eager) {
     header.flag = wire::CellFlag::synchronous;
     header.sender = send->cookie();
@@ -156,24 +157,24 @@ void Remote::acknowledge(Peer& peer, wire::Cookie sender) {
   [[maybe_unused]] const auto progress = port_->send(peer.id, bytes_of(header), {}, 0);
 }
 
-void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes,
-                   network::OfferId offer) {
-  receive.assign(&peer, source, tag, bytes);
+void Remote::fetch(Peer& peer, Request& receive, int source, int tag, const RemoteOffer& offer) {
+  receive.assign(&peer, source, tag, offer.bytes);
   if (receive.limit == 0) {
-    decline(peer, offer);
+    decline(peer, offer.id);
     return engine_.finish(receive);
   }
   // Where that fails, the fetch reports it.
   [[maybe_unused]] const auto connected = connect(peer);
-  if (try_fetch_direct(receive, offer))
+  if (try_fetch_direct(receive, offer.id))
     return peer.traffic.add_received(Protocol::network_gpu, receive.limit);
+  if (receive.gpu && chunks_->try_fetch(peer, receive, offer)) return;
   peer.traffic.add_received(Protocol::network_rendezvous, receive.limit);
   std::byte* to = receive.landing().data;
   if (receive.payload.type) {
     receive.staging = std::make_unique_for_overwrite<std::byte[]>(receive.limit);
     to = receive.staging.get();
   }
-  port_->fetch(offer, {to, receive.limit}, receive.cookie());
+  port_->fetch(offer.id, {to, receive.limit}, receive.cookie());
 }
 
 void Remote::decline(Peer& peer, network::OfferId offer) {
@@ -223,7 +224,11 @@ void Remote::barrier() {
     const PeerId to = (rank + distance) % size;
     const PeerId from = (rank + size - distance) % size;
     const Target target{to, meeting_context, static_cast<int>(rank), 0};
-    engine_.send_receive(target, {}, context, static_cast<int>(from), 0, {});
+    // A context that is opened after the loss of a rank does not know of it.
+    if (engine_.peer(from).lost)
+      engine_.send(target, {});
+    else
+      engine_.send_receive(target, {}, context, static_cast<int>(from), 0, {});
   }
 }
 
@@ -235,6 +240,7 @@ void Remote::arrived(PeerId from, std::span<const std::byte> header, std::span<c
   if (read->kind == wire::NetworkKind::chunked) return chunks_->announced(peer, *read);
   if (read->kind == wire::NetworkKind::chunk && read->bytes == 0)
     return chunks_->broken_off(peer, read->sender);
+  if (read->kind == wire::NetworkKind::cut) return chunks_->cut(peer, read->sender);
   if (read->kind != wire::NetworkKind::message)
     return engine_.malformed(peer, "chunk that came without being fetched");
   if (read->bytes != bytes.size()) return engine_.malformed(peer, "message that is not as long as it says");
@@ -275,10 +281,11 @@ void Remote::offered(PeerId from, std::span<const std::byte> header, std::uint64
     return decline(peer, offer);
   }
   if (Request* receive = context.match(read->source, read->tag))
-    return fetch(peer, *receive, read->source, read->tag, bytes, offer);
+    return fetch(peer, *receive, read->source, read->tag, {bytes, offer, read->sender});
   UnexpectedMessage& message = engine_.keep_offer(peer, context, read->source, read->tag, bytes,
                                                   UnexpectedMessage::Content::remote_offer);
-  message.offer.sender = offer;
+  message.offer.sender = read->sender;
+  message.offer.address = offer;
 }
 
 void Remote::end_part(Request& send) {

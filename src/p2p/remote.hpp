@@ -20,6 +20,13 @@ class Engine;
 class NetworkChunks;
 struct GpuPart;
 
+/// A message whose bytes are at its sender on another host.
+struct RemoteOffer {
+  std::uint64_t bytes;
+  network::OfferId id;
+  wire::Cookie sender;
+};
+
 /// The part of an engine that carries messages to and from processes of other hosts: envelopes for the
 /// engine's matcher over a `network::Port`. Guarded by the engine's lock.
 class Remote final : private network::Events {
@@ -47,7 +54,7 @@ class Remote final : private network::Events {
   /// Tells `peer` that its synchronous message has been matched.
   void acknowledge(Peer& peer, wire::Cookie sender);
   /// Completes `receive` with the bytes of an offer, sooner or later.
-  void fetch(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes, network::OfferId offer);
+  void fetch(Peer& peer, Request& receive, int source, int tag, const RemoteOffer& offer);
   /// Lets go of a message of `peer` that nobody will receive; its sender hears of it.
   void decline(Peer& peer, network::OfferId offer);
 

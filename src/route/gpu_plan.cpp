@@ -107,11 +107,10 @@ GpuPlan::GpuPlan(const GpuPlanInputs& inputs) {
       add(no_limit, Protocol::network_gpu);
       return;
     }
-    // A host's sender does not know that the receiver is a GPU.
-    if (inputs.from.is_on_gpu() && inputs.chunks_from > 0)
-      add(inputs.chunks_from - 1, Protocol::network_rendezvous);
-    add(no_limit, inputs.from.is_on_gpu() && inputs.chunks_from > 0 ? Protocol::network_chunks
-                                                                    : Protocol::network_rendezvous);
+    // What a host sends is offered as a whole, and cut if the receiver is a GPU.
+    const bool is_chunked = inputs.chunks_from > 0 && (inputs.from.is_on_gpu() || inputs.to.is_on_gpu());
+    if (is_chunked && !inputs.from.is_on_gpu()) add(inputs.chunks_from - 1, Protocol::network_rendezvous);
+    add(no_limit, is_chunked ? Protocol::network_chunks : Protocol::network_rendezvous);
     return;
   }
   if (eager > 0) add(eager, Protocol::eager);

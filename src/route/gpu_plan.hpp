@@ -50,7 +50,7 @@ struct GpuPlanInputs {
   std::uint64_t host_eager_limit =
       0;  ///< of what is sent from memory of the host; of another host the network's
   std::uint64_t gpu_eager_limit = 0;  ///< of what is sent from a GPU
-  std::uint64_t chunks_from = 0;      ///< to another host in chunks from this size on; 0: never
+  std::uint64_t chunks_from = 0;      ///< from a host to another's GPU in two chunks and more; 0: never
   std::uint64_t push_from = 0;        ///< 0: `default_gpu_push_from`
   std::uint64_t direct_limit = 0;     ///< 0: `default_gpu_direct_limit`
 };

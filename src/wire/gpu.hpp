@@ -51,9 +51,12 @@ static_assert(sizeof(GpuExport) == 160);
 }
 
 enum class GpuOutcome : std::uint32_t {
-  landed = 1,   ///< the bytes are where the receiver wanted them
-  failed = 2,   ///< they have been lost with the sender's GPU
-  refused = 3,  ///< the sender cannot copy there; nothing has been copied
+  landed = 1,  ///< the bytes are where the receiver wanted them
+  failed = 2,  ///< they have been lost with the sender's GPU
+  // Nothing has been copied:
+  refused = 3,   ///< the sender cannot open that memory, nor will it be able to
+  lacking = 4,   ///< it has the memory not open any more, and nothing to open it with: it is to be told anew
+  hindered = 5,  ///< it cannot copy now, for a reason of its own
 };
 /// Of `CellKind::gpu_end`.
 struct GpuEnd {

@@ -213,7 +213,7 @@ class Session {
         put(wire::GpuTarget{some_cookie(), some_cookie(), some_length(), some_length()});
         break;
       case wire::CellKind::gpu_end:
-        put(wire::GpuEnd{some_cookie(), static_cast<wire::GpuOutcome>(input_.below(5)), 0});
+        put(wire::GpuEnd{some_cookie(), static_cast<wire::GpuOutcome>(input_.below(7)), 0});
         break;
       case wire::CellKind::gpu_loop:
         put(wire::LoopRequest{some_cookie(), some_cookie(), some_length()});

@@ -173,6 +173,46 @@ with suite.case("chunks from a GPU to a host that has none, and back, and where 
     for fault in ("mixed", "none"):
         suite.expect(run(["gpu_faults", fault], 2, options=HOSTS, ISTHMUS_EXPLAIN="1", **AWAY), err="another host, in chunks +sent [1-9]")
 
+with suite.case("a message from memory of the host lands in a GPU's of another host a chunk at a time"):
+    need_network()
+    result = run(["gpu_lost", "slim"], 2, options=HOSTS, ISTHMUS_EXPLAIN="1", **AWAY)
+    suite.expect(result, err="GPU memory to another host, in chunks +sent 0 messages, 0 bytes; received 2 messages")
+
+with suite.case("a host is lost in the middle of messages in chunks: they end with MPI_ERR_PROC_ABORTED at both, and nothing is left"):
+    need_network()
+    suite.expect(run(["gpu_lost", "cut"], 2, options=HOSTS, ISTHMUS_GPU_CHUNK="64K", **AWAY), err="has lost rank")
+
+for victim in ("sender", "receiver"):
+    with suite.case(f"the {victim} of a message in chunks is killed: the job ends, and nothing is left"):
+        need_network()
+        before = shared_files() | segments()
+        result = run(["gpu_lost", victim], 2, options=HOSTS, ISTHMUS_GPU_CHUNK="64K", MARK=f"lost{os.getpid()}", **AWAY)
+        suite.expect(result, status=137, err="killed by signal 9", within=20)
+        vanish(lambda: marked_processes(f"MARK=lost{os.getpid()}"))
+        assert shared_files() | segments() == before
+
+
+def pushed(mode):
+    """How many messages of gpu_again the sender's GPU has copied."""
+    result = run(["gpu_again", mode], 2, ISTHMUS_GPU_PATH="push", ISTHMUS_EXPLAIN="1")
+    suite.expect(result)
+    counted = re.findall(r"copied by the sender's GPU +sent \d+ messages, \d+ bytes; received (\d+)", result.err)
+    return sum(map(int, counted)), result
+
+
+with suite.case("memory that a peer has closed to open other is told anew, and goes from GPU to GPU again"):
+    messages, result = pushed("evicted")
+    assert messages == 319, f"{messages} of 320: but for the one from which it is seen\n{result}"
+
+with suite.case("a sender that frees its buffer spoils no other message of the receiver's, and is warned of once"):
+    messages, result = pushed("hindered")
+    assert messages == 20, f"{messages} of 20\n{result}"
+    assert result.err.count("could not copy a message from or to GPU memory") == 1, result
+
+for path in ("auto", "push", "pull", "staged"):
+    with suite.case(f"a device is reset: what is under way ends with errors, what comes later arrives, {path}"):
+        suite.expect(run(["gpu_again", "reset"], 2, ISTHMUS_GPU_PATH=path, ISTHMUS_GPU_COURIER="on"), err="has reset GPU")
+
 UCX_WITH_CUDA = next(VENV.glob("lib/python3*/site-packages/libucx/lib"), None)
 
 
