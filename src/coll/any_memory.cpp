@@ -1,7 +1,8 @@
-// The collectives for buffers in any memory: straight between GPUs where all members can; else, where the
-// program uses CUDA, arguments in GPU memory get stand-ins.
+// The collectives for buffers in any memory: straight between GPUs where all members can, on one host or in
+// two levels; else, where the program uses CUDA, arguments in GPU memory get stand-ins.
 #include "coll/coll.hpp"
 #include "coll/gpu_collectives.hpp"
+#include "coll/gpu_hosts.hpp"
 #include "coll/host.hpp"
 #include "coll/stand_ins.hpp"
 
@@ -111,6 +112,7 @@ Result<> barrier(Communicator& comm) {
 
 Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Communicator& comm) {
   if (auto done = gpu::bcast(buffer, count, type, root, comm)) return std::move(*done);
+  if (auto done = gpu_hosts::bcast(buffer, count, type, root, comm)) return std::move(*done);
   return in_any_memory(
       comm, [&] { return host::bcast(buffer, count, type, root, comm); },
       [&](StandIns& stand_ins) -> Result<> {
@@ -141,6 +143,7 @@ Result<> scatterv(const InV& send, const Out& receive, int root, Communicator& c
 
 Result<> allgather(const In& send, const Out& receive, Communicator& comm) {
   if (auto done = gpu::allgather(send, receive, comm)) return std::move(*done);
+  if (auto done = gpu_hosts::allgather(send, receive, comm)) return std::move(*done);
   return exchange_any(send, 1, receive, comm, host::allgather);
 }
 Result<> allgatherv(const In& send, const OutV& receive, Communicator& comm) {
@@ -178,6 +181,7 @@ Result<> reduce(const void* send, void* receive, const Reduction& what, int root
 
 Result<> allreduce(const void* send, void* receive, const Reduction& what, Communicator& comm) {
   if (auto done = gpu::allreduce(send, receive, what, comm)) return std::move(*done);
+  if (auto done = gpu_hosts::allreduce(send, receive, what, comm)) return std::move(*done);
   return reduce_any(send, receive, what.count, what.count, what, comm,
                     [&](const void* from, void* to) { return host::allreduce(from, to, what, comm); });
 }

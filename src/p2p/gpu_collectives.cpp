@@ -15,6 +15,10 @@ Result<GpuMessages::Opened> GpuMessages::open(PeerId peer, const wire::GpuExport
   return Opened{.mapping = *mapping, .base = (*mapping)->base()};
 }
 
+PinnedPool& GpuMessages::pinned_pool(cuda::Device device) {
+  return pinned_.try_emplace(device, contexts_, device, PinnedPool::Limits{}).first->second;
+}
+
 void GpuMessages::handed(PeerId peer, std::uint64_t allocation) {
   exports(engine_.peer(peer)).handed(allocation);
 }
