@@ -81,23 +81,33 @@ std::optional<AcrossHosts> HostsAgreement::prepare(const HostsCall& call) {
 Result<std::optional<AcrossHosts>> HostsAgreement::ask(const HostsCall& call) {
   auto mine = prepare(call);
   // The shortest segment that any member wants, which all have memory for; 0: some member cannot.
-  const auto wanted = static_cast<std::int64_t>(mine ? mine->segment_ : 0);
-  std::int64_t agreed = 0;
-  const Reduction least{1, &Datatype::basic(Basic::int64), &Op::predefined(OpCode::min)};
-  ISTHMUS_TRY(host::allreduce(&wanted, &agreed, least, comm_));
-  footing_.patience().heard(agreed != 0);
-  if (agreed == 0 || !mine) return std::nullopt;
-  mine->segment_ = static_cast<std::uint64_t>(agreed);
+  auto agreed = least_of(mine ? mine->segment_ : 0);
+  if (!agreed) return std::unexpected(std::move(agreed).error());
+  footing_.patience().heard(*agreed != 0);
+  if (*agreed == 0 || !mine) return std::nullopt;
+  mine->segment_ = *agreed;
   return mine;
 }
 
-void HostsAgreement::ended(const AcrossHosts& all, const GpuMessages::Collectives& before) {
+Result<std::uint64_t> HostsAgreement::least_of(std::uint64_t mine) {
+  std::uint64_t least = 0;
+  ISTHMUS_TRY(host::allreduce(&mine, &least,
+                              {1, &Datatype::basic(Basic::uint64), &Op::predefined(OpCode::min)}, comm_));
+  return least;
+}
+
+Result<> HostsAgreement::end(const AcrossHosts& all, Result<> done, const GpuMessages::Collectives& before) {
   GpuMessages::Collectives& counts = all.gpu().collectives;
   const bool by_host = counts.by_host != before.by_host;
   // Where GPUs of this host do not reach each other, stand-ins for the whole copy less.
   if (by_host) footing_.avoid_hosts();
   counts = before;
   ++(by_host ? counts.by_host : counts.across_hosts);
+  auto met = least_of(done ? 1 : 0);
+  if (!done) return done;
+  if (!met) return std::unexpected(std::move(met).error());
+  if (*met == 0) return fail(ErrorClass::other, "the GPU of another rank could not do its part");
+  return {};
 }
 
 }  // namespace isthmus::coll

@@ -92,10 +92,12 @@ class HostsAgreement {
 
   /// Nothing: stand-ins serve. Collective.
   Result<std::optional<AcrossHosts>> ask(const HostsCall& call);
-  /// After the collective: how it has gone on this host.
-  void ended(const AcrossHosts& all, const GpuMessages::Collectives& before);
+  /// After the collective, `done` by this member: whether all members have. `before`: it. Collective.
+  Result<> end(const AcrossHosts& all, Result<> done, const GpuMessages::Collectives& before);
 
  private:
+  /// What the member has that has least. Collective.
+  Result<std::uint64_t> least_of(std::uint64_t mine);
   /// What this member can; nothing where it cannot, or has no memory to pin.
   std::optional<AcrossHosts> prepare(const HostsCall& call);
   [[nodiscard]] bool locate(GpuMessages& gpu, const HostsCall& call, Buffer& near);
@@ -121,9 +123,7 @@ std::optional<Result<>> across_hosts(Communicator& comm, std::uint64_t bytes, Ma
   if (!all) return Tried(std::in_place, std::unexpect, std::move(all).error());
   if (!*all) return std::nullopt;
   const GpuMessages::Collectives before = (*all)->gpu().collectives;
-  Result<> done = body(**all);
-  agreement.ended(**all, before);
-  return done;
+  return agreement.end(**all, body(**all), before);
 }
 
 /// The first of several errors; whatever fails at one member, it goes on to do what others wait for.

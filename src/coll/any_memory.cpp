@@ -54,7 +54,7 @@ Result<> gather_any(const Send& send, const Receive& receive, int root, Communic
         const Send from = sends ? stand_ins.of(send, 1) : send;
         const Receive to =
             role.root ? stand_ins.of(receive, comm.remote_size(), result_use(send.buffer)) : receive;
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host(from, to, root, comm));
       });
 }
@@ -69,7 +69,7 @@ Result<> scatter_any(const Send& send, const Receive& receive, int root, Communi
         const bool receives = !comm.is_inter() || !role.root;
         const Send from = role.root ? stand_ins.of(send, comm.remote_size()) : send;
         const Receive to = receives ? stand_ins.of(receive, 1) : receive;
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host(from, to, root, comm));
       });
 }
@@ -83,7 +83,7 @@ Result<> exchange_any(const Send& send, int send_blocks, const Receive& receive,
       [&](StandIns& stand_ins) -> Result<> {
         const Send from = stand_ins.of(send, send_blocks);
         const Receive to = stand_ins.of(receive, comm.remote_size(), result_use(send.buffer));
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host(from, to, comm));
       });
 }
@@ -99,7 +99,7 @@ Result<> reduce_any(const void* send, void* receive, std::int64_t count, std::in
         const In from = stand_ins.of(In{send, count, what.type}, 1);
         const Out to =
             stand_ins.of(Out{receive, here ? count : result_count, what.type}, 1, result_use(send));
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host(from.buffer, to.buffer));
       });
 }
@@ -119,7 +119,7 @@ Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root,
         const Role role(comm, root);
         if (role.apart) return {};
         const Out data = stand_ins.of(Out{buffer, count, &type}, 1, role.root ? Use::read : Use::write);
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host::bcast(data.buffer, count, type, root, comm));
       });
 }
@@ -174,7 +174,7 @@ Result<> reduce(const void* send, void* receive, const Reduction& what, int root
         const In from = sends ? stand_ins.of(In{send, what.count, what.type}, 1) : In{send, 0, what.type};
         const Out to = role.root ? stand_ins.of(Out{receive, what.count, what.type}, 1, result_use(send))
                                  : Out{receive, 0, what.type};
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host::reduce(from.buffer, to.buffer, what, root, comm));
       });
 }

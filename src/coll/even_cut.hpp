@@ -14,7 +14,6 @@ class EvenCut {
 
   [[nodiscard]] std::int64_t begin(int part) const { return std::min(each_ * part, total_); }
   [[nodiscard]] std::int64_t size(int part) const { return begin(part + 1) - begin(part); }
-  [[nodiscard]] std::int64_t largest() const { return std::min(each_, total_); }
 
  private:
   std::int64_t total_, each_;

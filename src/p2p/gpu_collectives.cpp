@@ -16,7 +16,9 @@ Result<GpuMessages::Opened> GpuMessages::open(PeerId peer, const wire::GpuExport
 }
 
 PinnedPool& GpuMessages::pinned_pool(cuda::Device device) {
-  return pinned_.try_emplace(device, contexts_, device, PinnedPool::Limits{}).first->second;
+  // For one collective across hosts, and for stand-ins of another one within it.
+  constexpr PinnedPool::Limits limits{.most = std::size_t{128} << 20U};
+  return pinned_.try_emplace(device, contexts_, device, limits).first->second;
 }
 
 void GpuMessages::handed(PeerId peer, std::uint64_t allocation) {

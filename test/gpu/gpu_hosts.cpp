@@ -5,6 +5,9 @@
 //   apart      device memory, but host memory on the last rank, which does not use CUDA
 //   turns      device memory, but on rank 0 in every other collective memory of the host
 //   gaps       device memory, but a broadcast with gaps on rank 0
+//   lost       device memory, and the GPU of rank 0 fails in the middle: an error on all ranks
+#include <dlfcn.h>
+
 #include <array>
 #include <functional>
 #include <memory>
@@ -154,6 +157,31 @@ void check_gaps(const Setting& setting, MPI_Comm comm, int count) {
   MPI_Type_free(&strided);
 }
 
+/// The GPU of rank 0 fails some hundred driver calls after an allreduce has begun.
+void check_lost(const Setting& setting, int rank, int count) {
+  using Set = int (*)(const char*, const char*);
+  auto* const set =
+      reinterpret_cast<Set>(::dlsym(::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), "emulated_cuda_set"));
+  CHECK(set != nullptr);
+  constexpr const char* launch_failed = "719";
+  const auto c = static_cast<std::size_t>(count);
+  Place buffer(setting.gpu, setting.kind, values(c, rank, 1));
+  const auto reduce = [&] {
+    return MPI_Allreduce(MPI_IN_PLACE, buffer.data(), count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  };
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  CHECK_MPI(reduce());
+  CHECK_MPI(MPI_Barrier(MPI_COMM_WORLD));
+  if (rank == 0) {
+    CHECK_EQUAL(set("STICKY_AFTER", "400"), 0);
+    CHECK_EQUAL(set("STICKY", launch_failed), 0);
+  }
+  CHECK(reduce() != MPI_SUCCESS);
+  if (rank == 0) CHECK_EQUAL(set("STICKY", "0"), 0);
+  CHECK_MPI(MPI_Barrier(MPI_COMM_WORLD));
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 /// All ranks; in turn, where they were in blocks, and the other way round; some of them.
 void for_every_order(const std::function<void(MPI_Comm)>& body) {
   int rank = -1;
@@ -209,6 +237,8 @@ int main(int argc, char** argv) {
   } else if (which == "gaps") {
     check_gaps({.gpu = &gpu}, MPI_COMM_WORLD, 100'000);
     check_gaps({.gpu = &gpu}, MPI_COMM_WORLD, 300'000);
+  } else if (which == "lost") {
+    check_lost({.gpu = &gpu}, rank, 600'000);
   } else {
     check_everything({.gpu = &gpu});
   }
