@@ -1,7 +1,8 @@
-// The collectives for buffers in any memory: straight between GPUs where all members can; else, where the
-// program uses CUDA, arguments in GPU memory get stand-ins.
+// The collectives for buffers in any memory: straight between GPUs where all members can, on one host or in
+// two levels; else, where the program uses CUDA, arguments in GPU memory get stand-ins.
 #include "coll/coll.hpp"
 #include "coll/gpu_collectives.hpp"
+#include "coll/gpu_hosts.hpp"
 #include "coll/host.hpp"
 #include "coll/stand_ins.hpp"
 
@@ -53,7 +54,7 @@ Result<> gather_any(const Send& send, const Receive& receive, int root, Communic
         const Send from = sends ? stand_ins.of(send, 1) : send;
         const Receive to =
             role.root ? stand_ins.of(receive, comm.remote_size(), result_use(send.buffer)) : receive;
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host(from, to, root, comm));
       });
 }
@@ -68,7 +69,7 @@ Result<> scatter_any(const Send& send, const Receive& receive, int root, Communi
         const bool receives = !comm.is_inter() || !role.root;
         const Send from = role.root ? stand_ins.of(send, comm.remote_size()) : send;
         const Receive to = receives ? stand_ins.of(receive, 1) : receive;
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host(from, to, root, comm));
       });
 }
@@ -82,7 +83,7 @@ Result<> exchange_any(const Send& send, int send_blocks, const Receive& receive,
       [&](StandIns& stand_ins) -> Result<> {
         const Send from = stand_ins.of(send, send_blocks);
         const Receive to = stand_ins.of(receive, comm.remote_size(), result_use(send.buffer));
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host(from, to, comm));
       });
 }
@@ -98,7 +99,7 @@ Result<> reduce_any(const void* send, void* receive, std::int64_t count, std::in
         const In from = stand_ins.of(In{send, count, what.type}, 1);
         const Out to =
             stand_ins.of(Out{receive, here ? count : result_count, what.type}, 1, result_use(send));
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host(from.buffer, to.buffer));
       });
 }
@@ -111,13 +112,14 @@ Result<> barrier(Communicator& comm) {
 
 Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Communicator& comm) {
   if (auto done = gpu::bcast(buffer, count, type, root, comm)) return std::move(*done);
+  if (auto done = gpu_hosts::bcast(buffer, count, type, root, comm)) return std::move(*done);
   return in_any_memory(
       comm, [&] { return host::bcast(buffer, count, type, root, comm); },
       [&](StandIns& stand_ins) -> Result<> {
         const Role role(comm, root);
         if (role.apart) return {};
         const Out data = stand_ins.of(Out{buffer, count, &type}, 1, role.root ? Use::read : Use::write);
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host::bcast(data.buffer, count, type, root, comm));
       });
 }
@@ -141,6 +143,7 @@ Result<> scatterv(const InV& send, const Out& receive, int root, Communicator& c
 
 Result<> allgather(const In& send, const Out& receive, Communicator& comm) {
   if (auto done = gpu::allgather(send, receive, comm)) return std::move(*done);
+  if (auto done = gpu_hosts::allgather(send, receive, comm)) return std::move(*done);
   return exchange_any(send, 1, receive, comm, host::allgather);
 }
 Result<> allgatherv(const In& send, const OutV& receive, Communicator& comm) {
@@ -171,13 +174,14 @@ Result<> reduce(const void* send, void* receive, const Reduction& what, int root
         const In from = sends ? stand_ins.of(In{send, what.count, what.type}, 1) : In{send, 0, what.type};
         const Out to = role.root ? stand_ins.of(Out{receive, what.count, what.type}, 1, result_use(send))
                                  : Out{receive, 0, what.type};
-        ISTHMUS_TRY(stand_ins.fetch());
+        stand_ins.fetch();
         return stand_ins.finish(host::reduce(from.buffer, to.buffer, what, root, comm));
       });
 }
 
 Result<> allreduce(const void* send, void* receive, const Reduction& what, Communicator& comm) {
   if (auto done = gpu::allreduce(send, receive, what, comm)) return std::move(*done);
+  if (auto done = gpu_hosts::allreduce(send, receive, what, comm)) return std::move(*done);
   return reduce_any(send, receive, what.count, what.count, what, comm,
                     [&](const void* from, void* to) { return host::allreduce(from, to, what, comm); });
 }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <bit>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -7,6 +6,7 @@
 #include "coll/domains.hpp"
 #include "coll/local.hpp"
 #include "coll/messages.hpp"
+#include "coll/way.hpp"
 
 namespace isthmus::coll {
 
@@ -25,39 +25,6 @@ Result<> bcast_leaders(const Spread& all, const Out& data, int root) {
 }
 
 namespace {
-
-/// The way of segments from domain to domain. A chain sends each of them once from each domain, but the last
-/// domain waits for one segment's time for each domain before it; a binomial tree has short ways, and its
-/// root sends everything several times.
-class Way {
- public:
-  Way(int domains, int own, int top, int segments)
-      : domains_(domains),
-        top_(top),
-        position_((own - top + domains) % domains),
-        chain_(segments + domains - 2 <=
-               segments * static_cast<int>(std::bit_width(static_cast<unsigned>(domains - 1)))) {}
-
-  [[nodiscard]] bool at_top() const { return position_ == 0; }
-  [[nodiscard]] int parent() const { return domain(chain_ ? position_ - 1 : position_ & (position_ - 1)); }
-  template <class Visit>
-  void for_children(Visit visit) const {
-    if (chain_) {
-      if (position_ + 1 < domains_) visit(domain(position_ + 1));
-      return;
-    }
-    const int reach =
-        at_top() ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(domains_))) : position_ & -position_;
-    for (int distance = reach / 2; distance > 0; distance /= 2)
-      if (position_ + distance < domains_) visit(domain(position_ + distance));
-  }
-
- private:
-  [[nodiscard]] int domain(int position) const { return (position + top_) % domains_; }
-
-  int domains_, top_, position_;
-  bool chain_;
-};
 
 /// Segments that a speaker is ready to receive: one that comes before it is waited for is copied twice. 1 MiB
 /// to four hosts of two ranks on two cores: 1490 us with 1 of 128 KiB, 1060 with 2, 990 with 8 of 64 KiB.

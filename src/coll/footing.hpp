@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "coll/gpu_team.hpp"
 #include "coll/hierarchy.hpp"
+#include "coll/patience.hpp"
 #include "coll/team.hpp"
 #include "comm/communicator.hpp"
 
@@ -24,7 +25,18 @@ class Footing final : public CollectiveState {
   [[nodiscard]] Team* team() const noexcept { return team_.get(); }
   /// Where they are on several hosts, and on some of them several; with a team, on several sockets, and on
   /// some of them several.
-  [[nodiscard]] const Hierarchy* hierarchy() const noexcept { return hierarchy_.get(); }
+  [[nodiscard]] const Hierarchy* hierarchy() const noexcept {
+    return hierarchy_ && !hierarchy_->is_flat() ? hierarchy_.get() : nullptr;
+  }
+  /// Where they are on several hosts, even if each is alone on its own.
+  [[nodiscard]] const Hierarchy* hosts() const noexcept { return team_ ? nullptr : hierarchy_.get(); }
+  /// When members on several hosts ask each other whether all have their data in GPU memory.
+  [[nodiscard]] Patience& patience() noexcept { return patience_; }
+  /// The GPUs of this member's host have not reached each other in such a collective: this member is to say
+  /// no for some questions.
+  void avoid_hosts() noexcept { avoid_ = 64; }
+  /// Counts a question: whether this one is among them.
+  [[nodiscard]] bool avoids_hosts() noexcept { return avoid_ > 0 && avoid_-- > 0; }
   /// What the team's members know of each other's GPU memory. Only with a team.
   [[nodiscard]] GpuTeam& gpu_team(GpuMessages& gpu) {
     if (!gpu_team_) gpu_team_ = std::make_unique<GpuTeam>(*team_, gpu);
@@ -39,6 +51,8 @@ class Footing final : public CollectiveState {
   std::unique_ptr<Team> team_;
   std::unique_ptr<Hierarchy> hierarchy_;
   std::unique_ptr<GpuTeam> gpu_team_;
+  Patience patience_;
+  int avoid_ = 0;
 };
 
 }  // namespace isthmus::coll

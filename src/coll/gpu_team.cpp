@@ -28,6 +28,14 @@ bool is_named(const GpuSide& side) {
 
 }  // namespace
 
+bool is_in_reach(GpuMessages& gpu, PeerId self, const Buffer& buffer) {
+  if (gpu.contexts().reaches(buffer)) return true;
+  gpu.note(self, Error(ErrorClass::other,
+                       "a buffer lies in a CUDA context of the program's own (cuCtxCreate), "
+                       "and collectives run in the device's primary context"));
+  return false;
+}
+
 GpuTeam::GpuTeam(Team& team, GpuMessages& gpu)
     : team_(team), gpu_(&gpu), tables_(static_cast<std::size_t>(team.size())) {
   gpu.add(*this);
@@ -90,13 +98,7 @@ bool GpuTeam::locate(const GpuCall& call, std::array<Buffer, 2>& buffers) {
     if (!found || !*found || payload.type || !(*found)->is_whole()) return false;
     if ((*found)->is_host_readable()) return false;
     buffers[i] = **found;
-    if (!gpu_->contexts().reaches(buffers[i])) {
-      gpu_->note(team_.peer(team_.rank()),
-                 Error(ErrorClass::other,
-                       "a buffer lies in a CUDA context of the program's own (cuCtxCreate), "
-                       "and collectives run in the device's primary context"));
-      return false;
-    }
+    if (!is_in_reach(*gpu_, team_.peer(team_.rank()), buffers[i])) return false;
     if (device != cuda::no_device && device != buffers[i].device) return false;
     device = buffers[i].device;
   }

@@ -50,6 +50,9 @@ struct GpuView {
   bool in_place = false;                  ///< for some member
 };
 
+/// Whether collectives reach a buffer of the caller; else a warning has said why not. `self`: the caller.
+bool is_in_reach(GpuMessages& gpu, PeerId self, const Buffer& buffer);
+
 /// What the members of a team need to copy between each other's GPU memory. Each names its allocations once;
 /// all others open them and say whether they could; from then on a call exchanges one cache line a member.
 /// Where anybody's buffer is not in GPU memory, or is refused to anybody, all of them know it, and use their

@@ -53,7 +53,6 @@ Result<std::unique_ptr<Hierarchy>> Hierarchy::of_hosts(Communicator& comm) {
   std::vector<std::uint32_t> places;
   std::ranges::transform(*all, std::back_inserter(places), &Whereabouts::place);
   std::unique_ptr<Hierarchy> made(new Hierarchy(comm, places));
-  if (made->count() == comm.size()) return nullptr;
   const int leader = made->leaders()[static_cast<std::size_t>(made->own_domain())];
   made->join(comm, (*all)[static_cast<std::size_t>(leader)].context);
   return made;

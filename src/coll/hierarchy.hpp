@@ -20,7 +20,7 @@ namespace isthmus::coll {
 /// The same on all members, but for what says "own".
 class Hierarchy {
  public:
-  /// By host. Collective, over messages; null where no two members are on one, which all of them know then.
+  /// By host. Collective, over messages.
   static Result<std::unique_ptr<Hierarchy>> of_hosts(Communicator& comm);
   /// By the sockets that members of a communicator on one host are bound to. Collective; null where one of
   /// them is bound to none, no two are on one, or all are, which all of them know then.
@@ -39,6 +39,8 @@ class Hierarchy {
                            static_cast<std::size_t>(members(domain)));
   }
 
+  /// No two members are in one domain.
+  [[nodiscard]] bool is_flat() const noexcept { return leaders_.size() == order_.size(); }
   /// Each domain has as many members as any other.
   [[nodiscard]] bool is_even() const noexcept { return even_; }
   /// `order()` is the order of ranks.

@@ -1,5 +1,6 @@
 #include "coll/ranks.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace isthmus::coll {
@@ -54,6 +55,10 @@ void Batch::receive(int from, const Payload& payload) {
   Request* request = ranks_.comm_.engine().start_receive(ranks_.comm_.collective_context(),
                                                          ranks_.source(from), ranks_.tag_, payload);
   pending_.push_back({request, payload.bytes, true});
+}
+
+bool Batch::is_complete() const {
+  return std::ranges::all_of(pending_, [](const Pending& pending) { return pending.request->complete; });
 }
 
 Result<> Batch::wait() {

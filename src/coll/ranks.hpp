@@ -89,6 +89,8 @@ class Batch {
   void send(int to, const Payload& payload);
   void receive(int from, const Payload& payload);
   [[nodiscard]] std::size_t size() const noexcept { return pending_.size(); }
+  /// Whether everything started is complete; makes no progress itself.
+  [[nodiscard]] bool is_complete() const;
   /// Completes everything started; the first error, if any.
   Result<> wait();
 

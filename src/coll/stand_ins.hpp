@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "coll/coll.hpp"
+#include "memory/pinned_pool.hpp"
 #include "p2p/gpu.hpp"
 #include "p2p/message.hpp"
 
@@ -29,9 +30,12 @@ class StandIns {
   InW of(const InW& in, int blocks, Use use = Use::read);
   OutW of(const OutW& out, int blocks, Use use = Use::write);
 
-  /// Copies what will be read. Fails if an argument cannot be told or copied.
-  Result<> fetch();
-  /// Copies what the collective has written, unless it has failed.
+  /// Copies what will be read. Where an argument cannot be told or copied the collective goes on all the
+  /// same, with whatever bytes there are, because other members wait for it; `finish` tells what was wrong.
+  void fetch();
+  /// Nothing has been wrong so far.
+  [[nodiscard]] bool is_well() const noexcept { return trouble_.has_value(); }
+  /// Copies what the collective has written, unless something has failed; the first error.
   Result<> finish(Result<> done);
 
  private:
@@ -40,7 +44,8 @@ class StandIns {
   };
   struct StandIn {
     Use use;
-    std::unique_ptr<std::byte[]> memory;
+    PinnedBuffer pinned;
+    std::unique_ptr<std::byte[]> plain;  ///< where that is short, or much would be pinned
     std::vector<Block> blocks;
   };
   void* replace(const void* buffer, const std::vector<Payload>& blocks, Use use);

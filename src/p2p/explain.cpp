@@ -132,10 +132,15 @@ std::string Engine::explain() {
                                  place.core >= 0 ? fmt::format(", core {}", place.core) : std::string());
   for (const auto& [plan, ids] : plans)
     text += fmt::format("    from rank {}\n{}", ranges(ids), plan);
-  if (gpu_ && gpu_->collectives.between_gpus + gpu_->collectives.by_host > 0)
-    traffic += fmt::format(
-        "    collectives with data in GPU memory: {} between GPUs, {} by way of the hosts' memory\n",
-        gpu_->collectives.between_gpus, gpu_->collectives.by_host);
+  if (gpu_) {
+    const auto& [between_gpus, across_hosts, by_host] = gpu_->collectives;
+    if (between_gpus + across_hosts + by_host > 0)
+      traffic += fmt::format(
+          "    collectives with data in GPU memory: {} between GPUs, {} by way of the hosts' memory{}\n",
+          between_gpus, by_host,
+          across_hosts == 0 ? ""
+                            : fmt::format(", {} across hosts and between the GPUs of each", across_hosts));
+  }
   if (gpu_) traffic += gpu_->explain_short();
   return text + traffic;
 }

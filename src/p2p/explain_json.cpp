@@ -114,8 +114,8 @@ std::string Engine::explain_json() {
   const wire::PlaceRecord& place = region_.block(slot_).place;
   const GpuMessages::Collectives counts = gpu_ ? gpu_->collectives : GpuMessages::Collectives();
   return fmt::format(
-      R"({{"rank":{},"pid":{},"core":{},"gpu_collectives":{{"between_gpus":{},"by_host":{}}},"peers":{}]}})",
-      rank_, place.pid, place.core, counts.between_gpus, counts.by_host, peers);
+      R"({{"rank":{},"pid":{},"core":{},"gpu_collectives":{{"between_gpus":{},"across_hosts":{},"by_host":{}}},"peers":{}]}})",
+      rank_, place.pid, place.core, counts.between_gpus, counts.across_hosts, counts.by_host, peers);
 }
 
 std::string Engine::report_head_json() const {

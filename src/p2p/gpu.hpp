@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include "memory/gdr_mappings.hpp"
 #include "memory/gpu.hpp"
 #include "memory/mapping_cache.hpp"
+#include "memory/pinned_pool.hpp"
 #include "memory/pinned_range.hpp"
 #include "p2p/gpu_dependent.hpp"
 #include "p2p/gpu_errand.hpp"
@@ -162,10 +164,17 @@ class GpuMessages {
   void handed(PeerId peer, std::uint64_t allocation);
   /// Says once for each peer, and on record for `isthmus explain`, why GPU memory goes by way of the host's.
   void note(PeerId peer, const Error& why);
+  /// Pinned memory for collectives, by the device that copies from and to it.
+  [[nodiscard]] PinnedPool& pinned_pool(cuda::Device device);
+  /// Whatever `work` puts on a stream of a device.
+  Result<PendingCopy> start(cuda::Device device, const std::function<Result<>(cuda::Stream)>& work) {
+    return engine_on(device).start(work);
+  }
   /// Collectives of this process with data in GPU memory.
   struct Collectives {
     std::uint64_t between_gpus = 0;
-    std::uint64_t by_host = 0;  ///< with stand-ins
+    std::uint64_t across_hosts = 0;  ///< on each host between its GPUs
+    std::uint64_t by_host = 0;       ///< with stand-ins
   } collectives;
   void add(GpuDependent& dependent) { dependents_.push_back(&dependent); }
   void remove(const GpuDependent& dependent) { std::erase(dependents_, &dependent); }
@@ -263,6 +272,7 @@ class GpuMessages {
   cuda::PrimaryContexts contexts_;
   std::unordered_map<cuda::Device, CopyEngine> engines_;
   std::unordered_map<cuda::Device, CopyEngine> to_host_, from_host_;  ///< of `stage`: a stream each
+  std::unordered_map<cuda::Device, PinnedPool> pinned_;
   Classifier classifier_;
   Exporter exporter_;
   MappingCache mappings_;

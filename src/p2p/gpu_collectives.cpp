@@ -15,6 +15,12 @@ Result<GpuMessages::Opened> GpuMessages::open(PeerId peer, const wire::GpuExport
   return Opened{.mapping = *mapping, .base = (*mapping)->base()};
 }
 
+PinnedPool& GpuMessages::pinned_pool(cuda::Device device) {
+  // For one collective across hosts, and for stand-ins of another one within it.
+  constexpr PinnedPool::Limits limits{.most = std::size_t{128} << 20U};
+  return pinned_.try_emplace(device, contexts_, device, limits).first->second;
+}
+
 void GpuMessages::handed(PeerId peer, std::uint64_t allocation) {
   exports(engine_.peer(peer)).handed(allocation);
 }

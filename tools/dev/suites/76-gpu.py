@@ -473,6 +473,58 @@ with suite.case("collectives, sleeping"):
     once()
     quiet(run("gpu_coll", 3, ISTHMUS_IDLE="sleep"))
 
+ACROSS = r"by way of the hosts' memory(?:, (\d+) across hosts)?"
+
+
+def across(ranks, hosts, *which, **settings):
+    """As `collectives`, of gpu_hosts on several hosts: how many went across hosts between GPUs, on the ranks that have least and most of them."""
+    need_network()
+    settings = {"ISTHMUS_GPU_CHUNK": "64K", **settings}
+    result = run(["gpu_hosts", *which], ranks, options=["--launcher", launcher, "--hosts", hosts], ISTHMUS_EXPLAIN="1", **AWAY, **settings)
+    suite.expect(result)
+    counted = [int(count or 0) for count in re.findall(ACROSS, result.err)]
+    assert counted, f"explain does not tell of collectives\n{result}"
+    return min(counted), max(counted), result
+
+
+for ranks, hosts in ((4, "a:2,b:2"), (7, "a:4,b:1,c:2"), (2, "a,b")):
+    with suite.case(f"long collectives across hosts go between the GPUs of each, {hosts}"):
+        if ranks == 7:
+            once()
+        least, _, result = across(ranks, hosts)
+        assert least > (30 if HAS_KERNELS else 10), result
+
+with suite.case("long collectives across hosts of memory with descriptors, sleeping"):
+    once()
+    least, _, result = across(6, "a:2,b:2,c:2", "described", ISTHMUS_IDLE="sleep", ISTHMUS_GPU_CHUNK="1M")
+    assert least > (60 if HAS_KERNELS else 20), result
+
+with suite.case("long collectives across hosts where one rank does not use CUDA, or has its data on the host in turn, or gaps: stand-ins on all"):
+    assert across(2, "a,b", "apart")[1] == 0
+    assert across(3, "a:2,b:1", "gaps")[1] == 0
+    least, most, result = across(4, "a:2,b:2", "turns")
+    assert 0 < least <= most < 40, result
+
+with suite.case("long collectives across hosts where the GPUs of a host do not reach each other: by way of the hosts, and it is said why"):
+    once()
+    least, _, result = across(4, "a:2,b:2", EMULATED_CUDA_LINKS="none")
+    assert least < 10 and "go by way of the host's memory" in result.err, result
+
+with suite.case("long collectives across hosts where little memory can be pinned: stand-ins, and it is said why"):
+    _, most, result = across(4, "a:2,b:2", EMULATED_CUDA_PINNED="200000")
+    assert most == 0 and re.search("pinned for collectives|no pinned host memory", result.err), result
+
+with suite.case("long collectives across hosts without kernels: what only moves data goes between GPUs"):
+    once()
+    least, most, result = across(4, "a:2,b:2", EMULATED_CUDA_TWINS="")
+    assert 10 < least <= most < 60, result
+
+with suite.case("a GPU that fails in the middle of a collective across hosts is an error on all ranks, and nobody waits for ever"):
+    if not HAS_KERNELS:
+        raise Skip("nothing is reduced on the GPU without kernels")
+    least, _, _ = across(4, "a:2,b:2", "lost", ISTHMUS_GPU_CHUNK="4K")
+    assert least > 0
+
 with suite.case("explain tells the plan of each pair of memories, and why ways are left out"):
     report = json.loads(run(["gpu_p2p", "short"], 2, ISTHMUS_EXPLAIN="json").err.splitlines()[-1])
     peer = next(peer for peer in report["ranks"][0]["peers"] if peer["rank"] == 1)

@@ -1,0 +1,204 @@
+// The collectives across hosts that reduce.
+#include <algorithm>
+#include <array>
+#include <span>
+#include <vector>
+
+#include "coll/across_hosts.hpp"
+#include "coll/conveyor.hpp"
+#include "coll/even_cut.hpp"
+#include "coll/gpu_hosts.hpp"
+#include "coll/local.hpp"
+#include "coll/operands.hpp"
+#include "memory/cuda_error.hpp"
+
+namespace isthmus::coll::gpu_hosts {
+namespace {
+
+std::int64_t grain_of(const Datatype& type) {
+  return std::max<std::int64_t>(1, gpu_grain / type.size());
+}
+
+/// A slot has room for a segment, and behind it for what each other host sends of one piece of it.
+std::uint64_t reduction_slot(std::uint64_t segment, int hosts) {
+  return 2 * segment + 2 * static_cast<std::uint64_t>(gpu_grain) * static_cast<unsigned>(hosts);
+}
+
+/// A carrier's share of an allreduce. Each segment is cut into a piece for each host, which gets the others'
+/// operands of it, has its GPU combine them with its own, in order of hosts, and hands on the result. The
+/// kernel reads what has come where it lies, in pinned memory.
+class CarryAllreduce {
+ public:
+  /// `operand` may be `result`.
+  CarryAllreduce(const AcrossHosts& all, const std::byte* operand, std::byte* result, const Reduction& what)
+      : all_(all),
+        operand_(operand),
+        result_(result),
+        what_(what),
+        size_(what.type->size()),
+        each_(segment_elements(all, *what.type)),
+        swaps_(all.between(Tag::reduce_scatter)),
+        shares_(all.between(Tag::allgather)) {}
+
+  Result<> run() {
+    const std::array<Stage, 5> stages{
+        [&](Segment& segment) { fetch(segment); }, [&](Segment& segment) { swap(segment); },
+        [&](Segment& segment) { combine(segment); }, [&](Segment& segment) { hand_on(segment); },
+        [&](Segment& segment) { land(segment); }};
+    return convey(all_, static_cast<std::uint64_t>((what_.count + each_ - 1) / each_), stages);
+  }
+
+ private:
+  /// Elements, from the beginning of the share.
+  struct Part {
+    std::int64_t begin, count;
+  };
+  static std::int64_t segment_elements(const AcrossHosts& all, const Datatype& type) {
+    const std::int64_t grain = grain_of(type);
+    const auto fitting = static_cast<std::int64_t>(all.segment()) / type.size();
+    return std::max(fitting / grain * grain, std::int64_t{1});
+  }
+  [[nodiscard]] int hosts() const { return all_.hosts().count(); }
+  [[nodiscard]] int own() const { return all_.hosts().own_domain(); }
+
+  [[nodiscard]] std::int64_t first(const Segment& segment) const {
+    return static_cast<std::int64_t>(segment.index()) * each_;
+  }
+  [[nodiscard]] EvenCut pieces(const Segment& segment) const {
+    return {std::min(each_, what_.count - first(segment)), hosts(), grain_of(*what_.type)};
+  }
+  [[nodiscard]] Part piece(const Segment& segment, int host) const {
+    const EvenCut cut = pieces(segment);
+    return {first(segment) + cut.begin(host), cut.size(host)};
+  }
+  [[nodiscard]] std::uint64_t bytes(const Part& part) const {
+    return static_cast<std::uint64_t>(part.count * size_);
+  }
+  /// Where a part of the segment is in the slot.
+  [[nodiscard]] Payload in_slot(const Segment& segment, const Part& part) const {
+    return Payload::of(segment.memory() + (part.begin - first(segment)) * size_, bytes(part));
+  }
+  /// Where the operands of this host's piece come in.
+  [[nodiscard]] Payload incoming(const Segment& segment, int host) const {
+    const Part mine = piece(segment, own());
+    const int place = host < own() ? host : host - 1;
+    const std::uint64_t room = (bytes(mine) + gpu_grain - 1) / gpu_grain * gpu_grain;
+    return Payload::of(segment.memory() + all_.segment() + room * static_cast<unsigned>(place), bytes(mine));
+  }
+  /// The segment without this host's piece: before and behind it.
+  [[nodiscard]] std::array<Part, 2> others(const Segment& segment) const {
+    const Part mine = piece(segment, own());
+    const std::int64_t end = std::min(first(segment) + each_, what_.count);
+    return {{{first(segment), mine.begin - first(segment)},
+             {mine.begin + mine.count, end - mine.begin - mine.count}}};
+  }
+
+  void fetch(Segment& segment) {
+    for (const Part& part : others(segment))
+      if (part.count > 0)
+        segment.add(all_.to_host(in_slot(segment, part).data, operand_ + part.begin * size_, bytes(part)));
+  }
+  void swap(Segment& segment) {
+    Batch& batch = segment.messages(swaps_);
+    for (int k = 1; k < hosts(); ++k) {
+      const int to = (own() + k) % hosts();
+      const int from = (own() - k + hosts()) % hosts();
+      if (piece(segment, own()).count > 0) batch.receive(from, incoming(segment, from));
+      if (const Part theirs = piece(segment, to); theirs.count > 0) batch.send(to, in_slot(segment, theirs));
+    }
+  }
+  void combine(Segment& segment) {
+    const Part mine = piece(segment, own());
+    if (mine.count == 0) return;
+    segment.add(all_.gpu().start(all_.device(), [&](cuda::Stream stream) -> Result<> {
+      std::byte* const result = result_ + mine.begin * size_;
+      ISTHMUS_TRY(compute({.device = all_.device(), .stream = stream}, segment, mine, result));
+      const cuda::Functions& cuda = all_.gpu().contexts().functions();
+      const cuda::Status copied =
+          cuda.copy_async(reinterpret_cast<cuda::Address>(in_slot(segment, mine).data),
+                          reinterpret_cast<cuda::Address>(result), bytes(mine), stream);
+      if (copied == cuda::Status::success) return {};
+      return cuda::fail(cuda, copied, "copy a result to the host");
+    }));
+  }
+  Result<> compute(GpuStream where, const Segment& segment, const Part& mine, std::byte* result) {
+    std::array<const std::byte*, GpuKernels::most_sources> sources{};
+    std::size_t n = 0;
+    for (int host = 0; host < hosts(); ++host) {
+      sources[n++] = host == own() ? operand_ + mine.begin * size_ : incoming(segment, host).data;
+      if (n < sources.size() && host + 1 < hosts()) continue;
+      ISTHMUS_TRY(all_.gpu().kernels().reduce(where, *what_.op, *what_.type, std::span(sources).first(n),
+                                              result, mine.count));
+      // More hosts than one kernel reads: the next one goes on from there.
+      sources[0] = result;
+      n = 1;
+    }
+    return {};
+  }
+  void hand_on(Segment& segment) {
+    Batch& batch = segment.messages(shares_);
+    for (int k = 1; k < hosts(); ++k) {
+      const int to = (own() + k) % hosts();
+      const int from = (own() - k + hosts()) % hosts();
+      if (const Part theirs = piece(segment, from); theirs.count > 0)
+        batch.receive(from, in_slot(segment, theirs));
+      if (const Part mine = piece(segment, own()); mine.count > 0) batch.send(to, in_slot(segment, mine));
+    }
+  }
+  void land(Segment& segment) {
+    for (const Part& part : others(segment))
+      if (part.count > 0)
+        segment.add(all_.from_host(result_ + part.begin * size_, in_slot(segment, part).data, bytes(part)));
+  }
+
+  const AcrossHosts& all_;
+  const std::byte* const operand_;
+  std::byte* const result_;
+  const Reduction& what_;
+  const std::int64_t size_;
+  const std::int64_t each_;  ///< elements of a segment
+  const Ranks swaps_, shares_;
+};
+
+Result<> run_allreduce(const AcrossHosts& all, const void* operand, void* receive, const Reduction& what) {
+  Communicator& local = all.local();
+  const EvenCut shares(what.count, all.carriers(), grain_of(*what.type));
+  std::vector<std::int64_t> counts, begins;
+  for (int i = 0; i < local.size(); ++i) {
+    counts.push_back(i < all.carriers() ? shares.size(i) : 0);
+    begins.push_back(i < all.carriers() ? shares.begin(i) : 0);
+  }
+  const auto me = static_cast<std::size_t>(local.rank());
+  const auto at = [&](const void* buffer) {
+    return static_cast<std::byte*>(element(buffer, begins[me], *what.type));
+  };
+  FirstError error;
+  // In the place where it belongs the share may overwrite the own operand: nobody else wants that part of it.
+  if (local.size() > 1) error.add(coll::reduce_scatter(operand, at(receive), counts.data(), what, local));
+  if (counts[me] > 0)
+    error.add(CarryAllreduce(all, at(local.size() > 1 ? receive : operand), at(receive),
+                             {counts[me], what.type, what.op})
+                  .run());
+  if (local.size() > 1)
+    error.add(coll::allgatherv({in_place, 0, what.type}, {receive, counts.data(), begins.data(), what.type},
+                               local));
+  return error.take();
+}
+
+}  // namespace
+
+Tried allreduce(const void* send, void* receive, const Reduction& what, Communicator& comm) {
+  const void* const operand = send == in_place ? receive : send;
+  const Payload result = elements(receive, what);
+  return across_hosts(
+      comm, result.bytes,
+      [&] {
+        return HostsCall{.send = elements(operand, what),
+                         .receive = result,
+                         .reduces = &what,
+                         .slot_bytes = reduction_slot};
+      },
+      [&](const AcrossHosts& all) { return run_allreduce(all, operand, receive, what); });
+}
+
+}  // namespace isthmus::coll::gpu_hosts
