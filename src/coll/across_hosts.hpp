@@ -25,7 +25,9 @@ struct HostsCall {
   Payload send, receive;  ///< no bytes: there is none
   /// The operation has to be computed by a kernel.
   const Reduction* reduces = nullptr;
-  bool barred = false;  ///< this member knows that it cannot
+  std::uint64_t temporary = 0;  ///< bytes of the GPU's memory that this member needs besides
+  bool all_carry = false;       ///< every member brings data between hosts
+  bool barred = false;          ///< this member knows that it cannot
   /// Pinned memory that a segment of so many bytes takes, where there are so many hosts.
   std::uint64_t (*slot_bytes)(std::uint64_t segment, int hosts) = nullptr;
 };
@@ -52,6 +54,8 @@ class AcrossHosts {
   /// Bytes of a segment, alike on all members.
   [[nodiscard]] std::uint64_t segment() const noexcept { return segment_; }
   [[nodiscard]] std::span<const PinnedBuffer> slots() const noexcept { return slots_; }
+  /// Memory of the GPU, as much as the call has asked for.
+  [[nodiscard]] std::byte* temporary() const noexcept { return temporary_.data(); }
 
   [[nodiscard]] int carriers() const noexcept { return carriers_; }
   [[nodiscard]] bool carries() const noexcept { return local().rank() < carriers_; }
@@ -78,6 +82,7 @@ class AcrossHosts {
   Buffer near_;  ///< some buffer of the call
   std::uint64_t segment_ = 0;
   std::vector<PinnedBuffer> slots_;
+  DeviceBuffer temporary_;
   int carriers_ = 0;
   std::vector<int> slice_;
 };
