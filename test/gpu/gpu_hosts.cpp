@@ -223,8 +223,8 @@ void check_everything(const Setting& setting) {
     // 0, what is too short, one segment, several, and such as do not divide.
     for (const int count : {0, 1, 1000, 65'536, 300'007})
       check_all(setting, comm, count);
-    check_own_operation(setting, comm, 70'000);
-    check_same_everywhere(setting, comm, 70'001);
+    check_own_operation(setting, comm, 270'000);
+    check_same_everywhere(setting, comm, 140'001);
   });
 }
 
