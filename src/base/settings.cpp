@@ -93,7 +93,7 @@ struct Setting {
 constexpr std::array<std::string_view, 4> transport_names{"auto", "rc", "ud", "tcp"};
 
 /// In the order of `GpuPathSetting`.
-constexpr std::array<std::string_view, 4> gpu_paths{"auto", "push", "pull", "staged"};
+constexpr std::array<std::string_view, 5> gpu_paths{"auto", "push", "pull", "staged", "network"};
 
 /// In the order of `GpuCourierSetting`.
 constexpr std::array<std::string_view, 3> gpu_couriers{"auto", "off", "on"};
@@ -164,10 +164,10 @@ constexpr auto table = std::to_array<Setting>({
        return true;
      },
      [](const Settings& s) { return std::string(s.cma == CmaSetting::off ? "off" : "auto"); }},
-    {"ISTHMUS_GPU_PATH", "auto, push, pull or staged",
-     "How messages between GPUs of one host go: written by the sender's GPU, read by the receiver's, or "
-     "through "
-     "the host's memory. What does not work between two ranks is left out.",
+    {"ISTHMUS_GPU_PATH", "auto, push, pull, staged or network",
+     "How messages between GPUs go: written by the sender's GPU, read by the receiver's (both on one host), "
+     "through the host's memory, or by the network's adapter, which is handed GPU memory (for the whole job, "
+     "also between ranks of one host). What does not work between two ranks is left out.",
      [](Settings& s, std::string_view text) {
        const auto* const found = std::ranges::find(gpu_paths, text);
        if (found == gpu_paths.end()) return false;

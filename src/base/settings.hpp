@@ -24,12 +24,13 @@ enum class CmaSetting : std::uint8_t {
   off,
 };
 
-/// How messages between ranks of one host go where both sides are in GPU memory.
+/// How messages go where both sides are in GPU memory.
 enum class GpuPathSetting : std::uint8_t {
   automatic,  ///< the fastest that works
   push,       ///< the sender's GPU writes to the receiver's memory
   pull,       ///< the receiver's GPU reads from the sender's
   staged,     ///< through memory of the host
+  network,    ///< by the network's adapter, which is handed GPU memory: between ranks of one host as well
 };
 
 /// Whether short messages between GPUs of one host are copied by a kernel that waits for them.

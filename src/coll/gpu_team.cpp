@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "coll/step.hpp"
@@ -50,7 +51,7 @@ void GpuTeam::drop_queues() noexcept {
   if (queues_.empty()) return;
   if (const auto context = gpu_->contexts().of(device_)) {
     const cuda::ContextScope scope(gpu_->contexts().functions(), *context);
-    if (!gpu_->contexts().is_alive(device_))
+    if (!gpu_->contexts().is_alive(device_, life_))
       for (const auto& queue : queues_)
         queue->abandon();
     queues_.clear();
@@ -72,7 +73,9 @@ void GpuTeam::forget(std::uint64_t exporter, std::uint64_t allocation) noexcept 
 }
 
 Result<GpuQueue*> GpuTeam::queue(std::size_t index) {
-  ISTHMUS_TRY(gpu_->contexts().check_alive(device_));
+  if (!gpu_->contexts().is_alive(device_, life_))
+    return fail(ErrorClass::other,
+                "the program has reset GPU " + std::to_string(device_) + " during a collective");
   while (queues_.size() <= index) {
     auto made = GpuQueue::make(gpu_->contexts().functions());
     if (!made) return std::unexpected(std::move(made).error());
@@ -150,11 +153,16 @@ GpuTeam::Said GpuTeam::prepare(const GpuCall& call) {
   const bool sends = call.send.payload.bytes != 0;
   const bool receives = call.receive.payload.bytes != 0;
   const cuda::Device device = sends ? buffers[0].device : receives ? buffers[1].device : device_;
-  if (device_ != device && device_ != cuda::no_device) {
+  if (!gpu_->contexts().check_alive(device)) return said;
+  // After a reset of the device all members name and open everything anew.
+  if (device_ != cuda::no_device && (device_ != device || life_ != gpu_->contexts().life(device_))) {
     said.offer.forgets = 1;
     return said;
   }
-  if (std::exchange(device_, device) != device) has_kernels_ = gpu_->kernels().trouble(device).empty();
+  if (std::exchange(device_, device) != device) {
+    has_kernels_ = gpu_->kernels().trouble(device).empty();
+    life_ = gpu_->contexts().life(device);
+  }
   said.offer.has_kernels = has_kernels_ ? 1 : 0;
   Result<> named;
   if (sends && call.send.staged) {

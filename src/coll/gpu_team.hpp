@@ -134,6 +134,7 @@ class GpuTeam final : public GpuDependent {
   GpuMessages* gpu_;  ///< null once it has ended
   std::vector<GpuTable> tables_;
   cuda::Device device_ = cuda::no_device;  ///< that mappings are for
+  cuda::ContextLife life_ = 0;
   bool has_kernels_ = false;
   std::vector<std::unique_ptr<GpuQueue>> queues_;
   std::unique_ptr<DevicePool> pool_;  ///< null before anything was staged

@@ -56,7 +56,7 @@ Result<std::unique_ptr<Courier>> Courier::make(cuda::PrimaryContexts& contexts, 
 
 Courier::~Courier() {
   const auto context = contexts_.of(where_.device);
-  if (!context || !contexts_.is_alive(where_.device)) return;
+  if (!context || !contexts_.is_alive(where_.device, life_)) return;
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, *context);
   if (is_out()) {

@@ -57,13 +57,21 @@ class Courier {
   /// Whether one has been sent out that has not left.
   [[nodiscard]] bool is_out() const noexcept;
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
+  /// Of the context that it was made in. After a reset of the device nothing may be asked of it but this and
+  /// what it has counted.
+  [[nodiscard]] cuda::ContextLife life() const noexcept { return life_; }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   Courier(cuda::PrimaryContexts& contexts, GpuKernels& kernels, GpuStream where, kernel::CourierBoard& board,
           Patience patience)
-      : contexts_(contexts), kernels_(kernels), where_(where), board_(board), patience_(patience) {}
+      : contexts_(contexts),
+        kernels_(kernels),
+        where_(where),
+        life_(contexts.life(where.device)),
+        board_(board),
+        patience_(patience) {}
 
   [[nodiscard]] std::uint64_t delivered() const noexcept;
   /// The last of which nothing is to be expected any more.
@@ -77,6 +85,7 @@ class Courier {
   cuda::PrimaryContexts& contexts_;
   GpuKernels& kernels_;
   const GpuStream where_;
+  const cuda::ContextLife life_;
   kernel::CourierBoard& board_;
   const Patience patience_;
   std::uint64_t posted_ = 0;                         ///< parcels written

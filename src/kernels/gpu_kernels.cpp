@@ -45,6 +45,7 @@ class GpuKernels::Loaded {
  public:
   struct OnDevice {
     cuda::Context context = nullptr;
+    cuda::ContextLife life = 0;  ///< what is known holds until a reset
     std::uint64_t most_blocks = 1;
     std::string trouble;
     std::unordered_map<const char*, cuda::Function> functions;  ///< by the names' own addresses
@@ -69,8 +70,13 @@ class GpuKernels::Loaded {
 
   OnDevice& on(cuda::Device device) {
     const auto [found, is_new] = devices_.try_emplace(device);
-    if (is_new) found->second.trouble = prepare(device, found->second);
-    return found->second;
+    OnDevice& known = found->second;
+    if (is_new || known.life != contexts_.life(device)) {
+      known = {};
+      known.trouble = prepare(device, known);
+      known.life = contexts_.life(device);
+    }
+    return known;
   }
 
   Result<> launch(GpuStream where, const char* name, std::uint64_t blocks, void* arguments,

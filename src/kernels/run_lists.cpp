@@ -17,7 +17,7 @@ GpuKernels::RunLists::~RunLists() {
 
 void GpuKernels::RunLists::drop(const Entry& entry) noexcept {
   const auto context = contexts_.of(entry.device);
-  if (!context) return;
+  if (!context || !contexts_.is_alive(entry.device, entry.life)) return;
   const cuda::ContextScope scope(contexts_.functions(), *context);
   contexts_.functions().free(entry.memory);
 }
@@ -25,7 +25,8 @@ void GpuKernels::RunLists::drop(const Entry& entry) noexcept {
 Result<> GpuKernels::RunLists::place(GpuStream where, const Datatype& type, ShapedSide& side) {
   const Layout& layout = type.layout();
   auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
-    return entry.layout.get() == &layout && entry.device == where.device;
+    return entry.layout.get() == &layout && entry.device == where.device &&
+           entry.life == contexts_.life(where.device);
   });
   if (found == entries_.end()) {
     ISTHMUS_TRY(add(where, layout, *side.irregular));
@@ -73,6 +74,7 @@ Result<> GpuKernels::RunLists::add(GpuStream where, const Layout& layout, const 
   list.runs = {};
   entries_.push_front({.layout = Ref<const Layout>::share(&layout),
                        .device = where.device,
+                       .life = contexts_.life(where.device),
                        .memory = memory,
                        .bytes = bytes,
                        .list = std::move(list),

@@ -30,6 +30,7 @@ class GpuKernels::RunLists {
   struct Entry {
     Ref<const Layout> layout;
     cuda::Device device;
+    cuda::ContextLife life;  ///< of the context that the memory is in
     cuda::Address memory;
     std::size_t bytes;
     RunList list;  ///< without its runs

@@ -42,13 +42,13 @@ const void* PendingCopy::stream() const noexcept {
 }
 
 CopyEngine::~CopyEngine() {
-  if (!context_ || !contexts_.is_alive(device_)) return;
+  if (!contexts_.is_alive(device_, life_)) return;
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, context_);
   for (const Lane& lane : lanes_) {
     for (const Mark& mark : lane.marks)
       functions.event_destroy(mark.event);
-    functions.stream_destroy(lane.stream);
+    if (lane.stream) functions.stream_destroy(lane.stream);
   }
   for (const auto event : events_)
     functions.event_destroy(event);
@@ -58,15 +58,45 @@ Result<> CopyEngine::open() {
   auto context = contexts_.of(device_);
   if (!context) return std::unexpected(std::move(context).error());
   context_ = *context;
+  if (life_ != contexts_.life(device_)) abandon();
+  life_ = contexts_.life(device_);
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, context_);
-  while (lanes_.size() < wanted_streams_) {
+  lanes_.resize(wanted_streams_);
+  for (Lane& lane : lanes_) {
+    if (lane.stream) continue;
     cuda::Stream stream = nullptr;
     const Status status = functions.stream_create(&stream, cuda::stream_non_blocking);
     if (status != Status::success) return cuda::fail(functions, status, "make a stream");
-    lanes_.push_back({.stream = stream});
+    lane.stream = stream;
   }
   return {};
+}
+
+bool CopyEngine::is_open() const noexcept {
+  return life_ != 0 && life_ == contexts_.life(device_) && lanes_.back().stream;
+}
+
+void CopyEngine::abandon() noexcept {
+  for (Lane& lane : lanes_) {
+    if (lane.finished < lane.started) {
+      if (lane.last_lost == 0) lane.first_lost = lane.finished + 1;
+      lane.last_lost = lane.started;
+    }
+    lane.stream = nullptr;
+    lane.finished = lane.marked = lane.started;
+    lane.unmarked_bytes = lane.marked_bytes = 0;
+    lane.marks.clear();
+  }
+  events_.clear();
+  life_ = 0;
+}
+
+Result<> CopyEngine::check_not_lost(const Lane& lane, std::uint64_t number) {
+  if (lane.finished < number && !contexts_.is_alive(device_, life_)) abandon();
+  if (number < lane.first_lost || number > lane.last_lost) return {};
+  return isthmus::fail(ErrorClass::other, "the program has reset GPU " + std::to_string(device_) +
+                                              " while a message was copied from or to its memory");
 }
 
 std::size_t CopyEngine::quietest() const noexcept {
@@ -110,7 +140,7 @@ Result<PendingCopy> CopyEngine::start(std::span<const CopyPiece> pieces) {
 }
 
 Result<PendingCopy> CopyEngine::put(std::size_t bytes, const Work& work) {
-  if (lanes_.size() < wanted_streams_) ISTHMUS_TRY(open());
+  if (!is_open()) ISTHMUS_TRY(open());
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, context_);
   const std::size_t index = quietest();
@@ -163,6 +193,7 @@ void CopyEngine::pass(Lane& lane) {
 }
 
 Result<bool> CopyEngine::is_done(Lane& lane, std::uint64_t number) {
+  ISTHMUS_TRY(check_not_lost(lane, number));
   if (lane.finished >= number) return true;
   ISTHMUS_TRY(mark_all(lane));
   const cuda::Functions& functions = contexts_.functions();
@@ -177,6 +208,7 @@ Result<bool> CopyEngine::is_done(Lane& lane, std::uint64_t number) {
 }
 
 Result<> CopyEngine::wait(Lane& lane, std::uint64_t number) {
+  ISTHMUS_TRY(check_not_lost(lane, number));
   if (lane.finished >= number) return {};
   ISTHMUS_TRY(mark_all(lane));
   const cuda::Functions& functions = contexts_.functions();

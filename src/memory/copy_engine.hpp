@@ -55,7 +55,8 @@ struct CopyPiece {
 };
 
 /// Copies by the engines of one GPU, on streams of its own: they are in no order with the program's streams,
-/// nor with the default one, and part of no capture. Made when first used. One thread at a time.
+/// nor with the default one, and part of no capture. Made when first used, and anew after a reset of the
+/// device; copies that were under way at a reset end with an error. One thread at a time.
 class CopyEngine {
  public:
   /// Copies of up to `together` bytes may share an event, and be known to be done when all of them are. To
@@ -96,11 +97,18 @@ class CopyEngine {
     std::size_t unmarked_bytes = 0;
     std::size_t marked_bytes = 0;  ///< of copies that are not known to be done
     std::deque<Mark> marks{};
+    /// Copies that resets of the device have ended, and those between them.
+    std::uint64_t first_lost = 0, last_lost = 0;
   };
   using Work = std::function<Result<>(cuda::Stream)>;
   static constexpr std::size_t unknown = SIZE_MAX;
 
   Result<> open();
+  [[nodiscard]] bool is_open() const noexcept;
+  /// Lets go of what a reset of the device has ended.
+  void abandon() noexcept;
+  /// The error of a copy that a reset has ended.
+  [[nodiscard]] Result<> check_not_lost(const Lane& lane, std::uint64_t number);
   Result<PendingCopy> put(std::size_t bytes, const Work& work);
   Result<cuda::Event> take_event();
   /// In the engine's context.
@@ -119,6 +127,7 @@ class CopyEngine {
   const std::size_t wanted_streams_;
   const std::size_t together_;
   cuda::Context context_ = nullptr;
+  cuda::ContextLife life_ = 0;
   std::vector<Lane> lanes_;
   std::vector<cuda::Event> events_;  ///< free ones
 };

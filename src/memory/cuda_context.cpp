@@ -24,38 +24,60 @@ ContextScope::~ContextScope() {
   if (pushed_) functions_.context_pop(&popped);
 }
 
+/// Also after a reset: it "does not release" the context (CUDA driver API, cuDevicePrimaryCtxReset).
 PrimaryContexts::~PrimaryContexts() {
   for (const Retained& each : retained_)
     functions_.primary_release(each.device);
 }
 
 Result<Context> PrimaryContexts::of(Device device) {
-  for (const Retained& each : retained_)
-    if (each.device == device) return each.context;
+  if (const Retained* known = find(device)) return known->context;
   Context context = nullptr;
   if (const Status status = functions_.primary_retain(&context, device); status != Status::success)
     return fail(functions_, status, "use GPU " + std::to_string(device));
-  unsigned long long id = 0;
-  if (const Status status = functions_.context_id(context, &id); status != Status::success) {
+  ContextLife life = 0;
+  if (const Status status = functions_.context_id(context, &life); status != Status::success) {
     functions_.primary_release(device);
     return fail(functions_, status, "use GPU " + std::to_string(device));
   }
-  retained_.push_back({.device = device, .context = context, .id = id});
+  retained_.push_back({.device = device, .context = context, .life = life});
   return context;
 }
 
-bool PrimaryContexts::is_alive(Device device) const noexcept {
+const PrimaryContexts::Retained* PrimaryContexts::find(Device device) const noexcept {
   const auto found = std::ranges::find(retained_, device, &Retained::device);
-  if (found == retained_.end()) return true;
-  unsigned long long id = 0;
-  return functions_.context_id(found->context, &id) == Status::success && id == found->id;
+  return found == retained_.end() ? nullptr : &*found;
 }
 
-Result<> PrimaryContexts::check_alive(Device device) const {
-  if (is_alive(device)) return {};
-  return isthmus::fail(ErrorClass::other,
-                       "the program has reset GPU " + std::to_string(device) +
-                           ", and with it what the library had there: no more messages in its memory");
+ContextLife PrimaryContexts::ask(const Retained& retained) const noexcept {
+  ContextLife life = 0;
+  return functions_.context_id(retained.context, &life) == Status::success ? life : 0;
+}
+
+Result<> PrimaryContexts::check_alive(Device device) {
+  const auto found = std::ranges::find(retained_, device, &Retained::device);
+  if (found == retained_.end()) return {};
+  const ContextLife life = ask(*found);
+  if (life == 0)
+    return isthmus::fail(
+        ErrorClass::other,
+        "the program has reset GPU " + std::to_string(device) +
+            " and not used it since: there is nothing left in its memory to send or receive");
+  if (life != found->life) {
+    found->life = life;
+    ++renewals_;
+  }
+  return {};
+}
+
+ContextLife PrimaryContexts::life(Device device) const noexcept {
+  const Retained* const known = find(device);
+  return known ? known->life : 0;
+}
+
+bool PrimaryContexts::is_alive(Device device, ContextLife life) const noexcept {
+  const Retained* const known = find(device);
+  return known && known->life == life && ask(*known) == life;
 }
 
 bool PrimaryContexts::reaches(const Buffer& buffer) {

@@ -38,8 +38,17 @@ class ContextScope {
   bool pushed_ = false;
 };
 
+/// Names the life of a device's primary context in which something was made: it ends when the program resets
+/// the device (cudaDeviceReset). Never 0; the driver's number, which no later life has.
+using ContextLife = unsigned long long;
+
 /// The devices' primary contexts, which the CUDA runtime uses too: each retained when first asked for, and
 /// released at the end. One thread at a time.
+///
+/// A reset ends all that was made in a context. From then on its streams and events must not be named, since
+/// the driver faults, nor its addresses freed, since they may be others'. So whoever keeps what was made
+/// there notes the life that it belongs to, and lets go of it without the driver once that is over. A reset
+/// by another thread during a call of the driver cannot be guarded against.
 class PrimaryContexts {
  public:
   explicit PrimaryContexts(const Functions& functions) noexcept : functions_(functions) {}
@@ -49,12 +58,15 @@ class PrimaryContexts {
 
   /// Of a device by its ordinal.
   Result<Context> of(Device device);
-  /// Whether what has been made in the primary context of a device since `of` is still there. A program that
-  /// resets its device (cudaDeviceReset) ends it all, and the driver faults where a stream or an event of
-  /// that time is named.
-  [[nodiscard]] bool is_alive(Device device) const noexcept;
-  /// The error where that is not so.
-  [[nodiscard]] Result<> check_alive(Device device) const;
+  /// Looks whether the program has reset the device since `of`. Where it has begun to use it again, a new
+  /// life begins here, too; until then it is an error. Needed before anything is made or used there.
+  [[nodiscard]] Result<> check_alive(Device device);
+  /// The life that is known to be the current one; 0 before `of`. Asks nobody.
+  [[nodiscard]] ContextLife life(Device device) const noexcept;
+  /// Whether what was made in that life is still there.
+  [[nodiscard]] bool is_alive(Device device, ContextLife life) const noexcept;
+  /// How often a new life has begun, of any device.
+  [[nodiscard]] unsigned renewals() const noexcept { return renewals_; }
   /// Whether kernels in the primary context of its device reach a buffer: not if it belongs to a context that
   /// the program has made besides (cuCtxCreate). Copy engines do.
   bool reaches(const Buffer& buffer);
@@ -65,9 +77,14 @@ class PrimaryContexts {
   struct Retained {
     Device device;
     Context context;
-    unsigned long long id;  ///< another one after a reset
+    ContextLife life;
   };
+  [[nodiscard]] const Retained* find(Device device) const noexcept;
+  /// What the driver says now; 0: it has been reset, and nobody has used it since.
+  [[nodiscard]] ContextLife ask(const Retained& retained) const noexcept;
+
   std::vector<Retained> retained_;
+  unsigned renewals_ = 0;
 };
 
 }  // namespace isthmus::cuda

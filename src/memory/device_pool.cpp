@@ -17,13 +17,24 @@ DeviceBuffer::~DeviceBuffer() {
 DevicePool::~DevicePool() {
   for (const auto& piece : shelf_->all) {
     const auto context = contexts_.of(piece.device);
-    if (!context) continue;
+    if (!context || !contexts_.is_alive(piece.device, piece.life)) continue;
     const cuda::ContextScope scope(contexts_.functions(), *context);
     contexts_.functions().free(piece.address);
   }
 }
 
+void DevicePool::forget_lost(cuda::Device device) {
+  const auto is_lost = [&](const DeviceBuffer::Piece& piece) {
+    return piece.device == device && piece.life != contexts_.life(device);
+  };
+  for (const auto& piece : shelf_->all)
+    if (is_lost(piece)) shelf_->bytes -= piece.bytes;
+  std::erase_if(shelf_->all, is_lost);
+  std::erase_if(shelf_->free, is_lost);
+}
+
 Result<DeviceBuffer> DevicePool::take(cuda::Device device, std::size_t bytes) {
+  forget_lost(device);
   auto& free = shelf_->free;
   auto best = free.end();  // the smallest that is large enough
   for (auto it = free.begin(); it != free.end(); ++it)
@@ -40,13 +51,14 @@ Result<DeviceBuffer> DevicePool::take(cuda::Device device, std::size_t bytes) {
     return fail(ErrorClass::no_mem, "Isthmus does not " + what + ": the limit of " +
                                         std::to_string(limits_.most >> 20U) + " MiB is in use");
   DeviceBuffer::Piece piece{
-      .device = device, .address = 0, .bytes = std::bit_ceil(std::max(bytes, limits_.least))};
+      .device = device, .address = 0, .bytes = std::bit_ceil(std::max(bytes, limits_.least)), .life = 0};
   auto context = contexts_.of(device);
   if (!context) return std::unexpected(std::move(context).error());
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, *context);
   if (const Status status = functions.allocate(&piece.address, piece.bytes); status != Status::success)
     return cuda::fail(functions, status, what);
+  piece.life = contexts_.life(device);
   shelf_->all.push_back(piece);
   shelf_->bytes += piece.bytes;
   return DeviceBuffer(shelf_, piece);

@@ -28,6 +28,8 @@ class DeviceBuffer {
   }
   [[nodiscard]] std::size_t size() const noexcept { return piece_.bytes; }
   [[nodiscard]] cuda::Device device() const noexcept { return piece_.device; }
+  /// Of the context that it lies in: a reset of the device takes it away.
+  [[nodiscard]] cuda::ContextLife life() const noexcept { return piece_.life; }
 
  private:
   friend class DevicePool;
@@ -35,6 +37,7 @@ class DeviceBuffer {
     cuda::Device device = cuda::no_device;
     cuda::Address address = 0;
     std::size_t bytes = 0;
+    cuda::ContextLife life = 0;
   };
   /// What is there, lent or not.
   struct Shelf {
@@ -67,6 +70,9 @@ class DevicePool {
   Result<DeviceBuffer> take(cuda::Device device, std::size_t bytes);
 
  private:
+  /// What a reset of the device has taken away.
+  void forget_lost(cuda::Device device);
+
   cuda::PrimaryContexts& contexts_;
   const Limits limits_;
   std::shared_ptr<DeviceBuffer::Shelf> shelf_ = std::make_shared<DeviceBuffer::Shelf>();

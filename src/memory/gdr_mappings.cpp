@@ -26,6 +26,7 @@ const GdrMapping* GdrMappings::find(const Buffer& buffer) {
   if (refused_.contains(buffer.allocation)) return nullptr;
   auto mapping = GdrMapping::open(*driver_, buffer);
   if (!mapping) {
+    if (refused_.size() == most_refused) refused_.clear();
     refused_.insert(buffer.allocation);
     trouble_ = mapping.error().text();
     return nullptr;

@@ -17,6 +17,8 @@ namespace isthmus {
 class GdrMappings {
  public:
   static constexpr std::size_t most_mappings = 64;
+  /// Allocations that are remembered as refused; beyond that they are tried again.
+  static constexpr std::size_t most_refused = 1024;
   struct Counts {
     std::uint64_t loads = 0, stores = 0;
   };

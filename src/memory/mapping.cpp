@@ -82,8 +82,8 @@ Result<std::shared_ptr<const Mapping>> Mapping::open(const Export& what, const O
   auto context = with.contexts.of(with.local);
   if (!context) return std::unexpected(std::move(context).error());
   const cuda::ContextScope scope(functions, *context);
-  std::shared_ptr<Mapping> mapping(new Mapping(functions, what.kind));
-  mapping->context_ = *context;
+  std::shared_ptr<Mapping> mapping(new Mapping(with.contexts, with.local, what.kind));
+  mapping->life_ = with.contexts.life(with.local);
   mapping->room_ = what.room;
   switch (what.kind) {
     case ExportKind::legacy:
@@ -171,7 +171,10 @@ Result<> Mapping::open_pool(const Export& what, const Opening& with) {
 }
 
 Mapping::~Mapping() {
-  const cuda::ContextScope scope(functions_, context_);
+  if (kind_ == ExportKind::legacy && !contexts_.is_alive(local_, life_)) return;
+  const bool has_context = contexts_.is_alive(local_, contexts_.life(local_));
+  const auto context = contexts_.of(local_);
+  const cuda::ContextScope scope(functions_, has_context && context ? *context : nullptr);
   if (kind_ == ExportKind::vmm) {
     if (is_mapped_) functions_.unmap(address_, room_);
     if (address_ != 0) functions_.address_free(address_, room_);

@@ -50,20 +50,28 @@ class Mapping {
   /// The first byte of the allocation.
   [[nodiscard]] std::byte* base() const noexcept { return reinterpret_cast<std::byte*>(address_); }
   [[nodiscard]] std::size_t bytes() const noexcept { return room_; }
+  /// Whether a reset of the device that it was opened for has closed it, as far as the contexts know. What
+  /// has a descriptor belongs to no context.
+  [[nodiscard]] bool is_over() const noexcept {
+    return kind_ == ExportKind::legacy && contexts_.life(local_) != life_;
+  }
   /// Where the buffer of an export of this allocation begins, null if it does not fit in.
   [[nodiscard]] std::byte* at(const Export& what) const noexcept {
     return what.bytes <= room_ && what.offset <= room_ - what.bytes ? base() + what.offset : nullptr;
   }
 
  private:
-  Mapping(const cuda::Functions& functions, ExportKind kind) : functions_(functions), kind_(kind) {}
+  Mapping(cuda::PrimaryContexts& contexts, cuda::Device local, ExportKind kind)
+      : contexts_(contexts), functions_(contexts.functions()), local_(local), kind_(kind) {}
   Result<> open_legacy(const Export& what, const Opening& with);
   Result<> open_vmm(const Export& what, const Opening& with);
   Result<> open_pool(const Export& what, const Opening& with);
 
+  cuda::PrimaryContexts& contexts_;
   const cuda::Functions& functions_;
+  const cuda::Device local_;
   const ExportKind kind_;
-  cuda::Context context_ = nullptr;
+  cuda::ContextLife life_ = 0;
   cuda::Address address_ = 0;
   std::size_t room_ = 0;
   cuda::Physical physical_ = 0;

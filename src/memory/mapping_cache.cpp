@@ -8,7 +8,13 @@ std::shared_ptr<const Mapping> MappingCache::find(const Export& what, cuda::Devi
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.allocation == what.allocation && entry.exporter == what.exporter && entry.local == local;
   });
-  if (found == entries_.end() || !found->mapping->at(what)) return nullptr;
+  if (found == entries_.end()) return nullptr;
+  if (found->mapping->is_over()) {
+    bytes_ -= found->room;
+    entries_.erase(found);
+    return nullptr;
+  }
+  if (!found->mapping->at(what)) return nullptr;
   entries_.splice(entries_.begin(), entries_, found);
   return found->mapping;
 }

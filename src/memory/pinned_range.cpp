@@ -17,14 +17,16 @@ Result<PinnedRange> PinnedRange::pin(cuda::PrimaryContexts& contexts, cuda::Devi
   const Status status = functions.host_register(memory.data(), memory.size(), cuda::host_portable);
   if (status != Status::success)
     return cuda::fail(functions, status,
-                      "pin " + std::to_string(memory.size() >> 10U) + " KiB of shared memory");
-  return PinnedRange(functions, *context, memory);
+                      "pin " + std::to_string(memory.size() >> 10U) + " KiB of host memory");
+  return PinnedRange(contexts, device, memory);
 }
 
 PinnedRange::~PinnedRange() {
-  if (!functions_) return;
-  const cuda::ContextScope scope(*functions_, context_);
-  functions_->host_unregister(memory_.data());
+  if (!contexts_ || !contexts_->is_alive(device_, life_)) return;
+  const auto context = contexts_->of(device_);
+  const cuda::Functions& functions = contexts_->functions();
+  const cuda::ContextScope scope(functions, *context);
+  functions.host_unregister(memory_.data());
 }
 
 }  // namespace isthmus

@@ -436,8 +436,8 @@ void Engine::accept(UnexpectedMessage* message, Request& receive) {
       begin_rendezvous(*message->peer, receive, message->source, message->tag, message->offer);
       break;
     case UnexpectedMessage::Content::remote_offer:
-      remote_->fetch(*message->peer, receive, message->source, message->tag, message->bytes,
-                     message->offer.sender);
+      remote_->fetch(*message->peer, receive, message->source, message->tag,
+                     {message->bytes, message->offer.address, message->offer.sender});
       break;
     case UnexpectedMessage::Content::remote_chunks:
       remote_->fetch_chunks(*message->peer, receive, message->source, message->tag, message->bytes,

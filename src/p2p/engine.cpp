@@ -49,7 +49,8 @@ Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Setti
     const auto cpus = CpuSet::affinity();
     engine->shares_cores_ = cpus && cpus->size() < here;
   }
-  if (!job.on_one_host()) {
+  const bool loops = settings.gpu_path == GpuPathSetting::network && job.size > 1 && !job.in_process;
+  if (!job.on_one_host() || loops) {
     auto remote = Remote::open(*engine);
     if (!remote) return std::unexpected(std::move(remote).error());
     engine->remote_ = std::move(*remote);
@@ -348,7 +349,7 @@ void Engine::close_context(MatchContext& context) {
   while (UnexpectedMessage* message = context.first_unexpected()) {
     context.remove(message);
     if (message->content == UnexpectedMessage::Content::remote_offer)
-      remote_->decline(*message->peer, message->offer.sender);
+      remote_->decline(*message->peer, message->offer.address);
     if (message->content == UnexpectedMessage::Content::remote_chunks)
       remote_->decline_chunks(*message->peer, message->offer.sender);
     if (message->peer && message->peer->incoming_message == message)

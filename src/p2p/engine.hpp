@@ -271,6 +271,9 @@ class Engine {
   bool finish_share(Peer& peer, Request& request);
   unsigned stream(Peer& peer);
   Result<> after_copy(Peer& peer, Result<> copied) const;
+  /// The process of a peer on this host is no more: the launcher ends the job and says which rank was killed
+  /// by what. It is given the time to, once, before this rank complains about what is but a consequence.
+  void found_gone(Peer& peer) const;
   void receive_fragment(Peer& peer, const wire::FragmentHeader& fragment, const std::byte* bytes,
                         std::uint32_t size);
   // gpu_offers.cpp
@@ -323,7 +326,8 @@ class Engine {
   std::vector<Request*> shares_;    ///< copies by both sides that are under way, oldest first
   std::vector<Request*> deferred_;  ///< receives that wait for room to offer such a copy
   Peer* last_out_ = nullptr;        ///< whose byte ring was written last
-  std::unique_ptr<Remote> remote_;  ///< null where all processes of the job share the region
+  std::unique_ptr<Remote>
+      remote_;  ///< null where all processes share the region and nothing goes through the adapter
   std::uint32_t connections_seen_ = 0;
   std::uint32_t next_context_ = 1;
   std::uint32_t fruitless_tests_ = 0;

@@ -59,6 +59,7 @@ Result<std::optional<Buffer>> GpuMessages::find(const Payload& payload) {
                            payload.bytes);
   if (!buffer) return std::unexpected(std::move(buffer).error());
   if (!buffer->is_on_gpu()) return std::nullopt;
+  ISTHMUS_TRY(check_alive(buffer->device));
   last_device_ = buffer->device;
   return *buffer;
 }
@@ -100,8 +101,16 @@ CopyEngine& GpuMessages::engine_on(cuda::Device device) {
   return engines_.try_emplace(device, contexts_, device, 2, together).first->second;
 }
 
-Result<> GpuMessages::check_still_there(const Buffer& near) const {
-  ISTHMUS_TRY(contexts_.check_alive(near.device));
+Result<> GpuMessages::check_alive(cuda::Device device) {
+  ISTHMUS_TRY(contexts_.check_alive(device));
+  if (std::exchange(renewals_, contexts_.renewals()) != contexts_.renewals())
+    for (auto& [peer, known] : exports_)
+      known.try_again();
+  return {};
+}
+
+Result<> GpuMessages::check_still_there(const Buffer& near) {
+  ISTHMUS_TRY(check_alive(near.device));
   if (near.allocation == 0) return {};
   std::uint64_t buffer = 0;
   std::uint64_t block = 0;
@@ -164,7 +173,7 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
       .buffer = buffer, .payload = payload, .stand_in = {}, .descriptor = {}, .packed = {}, .source = {}};
   if (!peer.is_local()) {
     if (part.is_one_copy())
-      if (Request* send = engine_.remote_->try_send_chunks(peer, target, part, mode)) return send;
+      if (Request* send = engine_.remote_->try_send_gpu(peer, target, part, mode)) return send;
     return send_by_host(target, payload, mode, buffer);
   }
   if ((payload.type || !buffer.is_whole()) && !offer_in_place(part)) {

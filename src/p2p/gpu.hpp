@@ -81,10 +81,15 @@ class GpuMessages {
   bool ask_to_push(Peer& peer, Request& receive, wire::Cookie sender);
   /// The receiver of a send asks for that.
   void push(Peer& peer, std::uint32_t number, const wire::GpuTarget& target, const std::byte* piece);
+  /// Asks the sender to hand it to the network, which puts it where the matched `receive` wants it; false if
+  /// that cannot be.
+  bool ask_to_loop(Peer& peer, Request& receive, wire::Cookie sender);
+  /// The receiver of a send asks for that.
+  void loop(Peer& peer, const wire::LoopRequest& wanted);
   /// The sender of a receive has answered what `ask_to_push` asked for.
   void answered(const Peer& peer) { exports(peer).answered(); }
-  /// The sender of a receive cannot do it; as `begin`.
-  Result<bool> begin_without_push(Peer& peer, Request& receive);
+  /// The sender of a receive has not done it, because of `why`; as `begin`.
+  Result<bool> begin_without_push(Peer& peer, Request& receive, wire::GpuOutcome why);
   /// Packs a send that was offered as it lies, because it goes by way of the host; waits.
   Result<> pack_late(Request& send);
   /// The peer has not what it has been told of.
@@ -128,6 +133,8 @@ class GpuMessages {
 
   /// What the plans of messages from a peer follow from, but for the memories at both ends.
   [[nodiscard]] GpuPlanInputs plan_inputs(const Peer& peer) const;
+  /// Whether the network may be handed GPU memory.
+  [[nodiscard]] Reach network_reach() const;
   /// Which way a message in memory of the sender's host takes to the GPU memory of the matched `receive`.
   [[nodiscard]] Protocol way_from_host(Peer& peer, const Request& receive, bool is_pinned);
   /// The plans of messages from a peer, as far as they are known, for `isthmus explain`.
@@ -202,7 +209,7 @@ class GpuMessages {
   CopyEngine& engine_on(cuda::Device device);
   /// What the program has freed meanwhile is no memory of a GPU any more: the driver would take it for the
   /// host's and fault, and a kernel would lose the context. 0.1 us.
-  [[nodiscard]] Result<> check_still_there(const Buffer& near) const;
+  [[nodiscard]] Result<> check_still_there(const Buffer& near);
   /// By the GPU that `near`, one side of the copy, lies on.
   Result<PendingCopy> start_copy(const Buffer& near, const Payload& from, const Payload& to,
                                  std::uint64_t bytes);
@@ -219,6 +226,7 @@ class GpuMessages {
                                             Start start, const Buffer& buffer);
   bool land_by_processor(const GpuPart& part, const Payload& arrived);
 
+  void note_missing_loopback(Peer& peer);
   GpuExports& exports(const Peer& peer);
   Telling tell(Peer& peer, GpuPart& part);
   bool publish(Peer& peer, wire::CellHeader header, const void* payload, Telling& telling, GpuPart& part);
@@ -248,7 +256,11 @@ class GpuMessages {
   void publish_gpu(cuda::Device device) noexcept;
   [[nodiscard]] bool is_alone_on(cuda::Device device) const noexcept;
   Result<bool> is_over(Running& running);
-  Result<> start_push(Peer& peer, Request& send, const wire::GpuTarget& target, const wire::GpuExport& to);
+  /// `outcome`: what the receiver is to be told if that fails.
+  Result<> start_push(Peer& peer, Request& send, const wire::GpuTarget& target, const wire::GpuExport& to,
+                      wire::GpuOutcome& outcome);
+  /// Before anything is done on a device: the program may have reset it.
+  [[nodiscard]] Result<> check_alive(cuda::Device device);
   void look_for_freed();
   void tell_freed();
 
@@ -275,6 +287,7 @@ class GpuMessages {
   std::unordered_map<PeerId, GpuExports> exports_;
   std::uint32_t last_ticket_ = 0;
   cuda::Device last_device_ = cuda::no_device;  ///< of the program's buffers
+  unsigned renewals_ = 0;                       ///< of `contexts_`, that have been seen
   std::uint32_t polls_ = 0;
   std::chrono::steady_clock::time_point looked_for_freed_{};
   std::vector<GpuDependent*> dependents_;

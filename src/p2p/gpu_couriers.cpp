@@ -32,6 +32,10 @@ bool GpuCouriers::is_worth_it(cuda::Device device) {
   if (found == posts_.end())
     found = posts_.emplace(device, Post{.courier = {}, .trouble = {}, .credit = cost}).first;
   Post& post = found->second;
+  if (post.life != contexts_.life(device)) {
+    post = {.courier = {}, .trouble = {}, .credit = post.credit};
+    post.life = contexts_.life(device);
+  }
   if (!post.trouble.empty()) return false;
   if (post.was_out) {
     if (post.courier->is_out()) return true;
@@ -72,6 +76,7 @@ std::optional<GpuErrand> GpuCouriers::take(cuda::Device device, std::byte* to, c
   return GpuErrand{.courier = post.courier.get(),
                    .number = *number,
                    .device = device,
+                   .life = post.courier->life(),
                    .to = to,
                    .from = from,
                    .bytes = bytes};

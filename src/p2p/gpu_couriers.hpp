@@ -51,11 +51,12 @@ class GpuCouriers {
   /// What is known of a device.
   struct Post {
     std::unique_ptr<Courier> courier;
-    std::string trouble;       ///< why there is none
-    bool was_out = false;      ///< when it was looked at last
-    std::uint32_t given = 0;   ///< messages since it went out
-    std::int64_t credit;       ///< nanoseconds that couriers have gained more than they may have cost
-    std::uint64_t served = 0;  ///< by all couriers before this one
+    cuda::ContextLife life = 0;  ///< that the rest is about
+    std::string trouble;         ///< why there is none
+    bool was_out = false;        ///< when it was looked at last
+    std::uint32_t given = 0;     ///< messages since it went out
+    std::int64_t credit;         ///< nanoseconds that couriers have gained more than they may have cost
+    std::uint64_t served = 0;    ///< by all couriers before this one
     Clock::time_point last{};
   };
   void see_departure(Post& post);

@@ -3,17 +3,18 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "memory/cuda_types.hpp"
+#include "memory/cuda_context.hpp"
 
 namespace isthmus {
 
 class Courier;
 
-/// A message that a courier has taken.
+/// A message that a courier has taken. After a reset of the device, the courier may be no more.
 struct GpuErrand {
   Courier* courier;
   std::uint64_t number;
   cuda::Device device;
+  cuda::ContextLife life;
   std::byte* to;
   const std::byte* from;
   std::uint64_t bytes;

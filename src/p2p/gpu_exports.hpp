@@ -110,6 +110,8 @@ class GpuExports {
   [[nodiscard]] bool is_unreachable(std::uint64_t allocation) const {
     return unreachable_.contains(allocation);
   }
+  /// What the driver has refused before it may open now.
+  void try_again() noexcept { unreachable_.clear(); }
 
  private:
   std::string& reason(Whose whose, ExportKind kind) {

@@ -129,6 +129,8 @@ Result<> GpuLayouts::copy_run(cuda::Stream stream, std::byte* to, const std::byt
 
 Result<const DeviceBuffer*> GpuLayouts::passage_of(GpuStream where) {
   DeviceBuffer& passage = passages_[where.stream];
+  // Gone with a reset of the device, after which streams may have the names of earlier ones.
+  if (passage.data() && passage.life() != contexts_.life(where.device)) passage = {};
   for (std::size_t bytes = passage_bytes; !passage.data(); bytes /= 4) {
     auto taken = pool_.take(where.device, bytes);
     if (taken)

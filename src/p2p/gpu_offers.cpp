@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/log.hpp"
 #include "p2p/engine.hpp"
@@ -36,6 +37,9 @@ void Engine::receive_gpu_control(Peer& peer, const wire::CellHeader& header, con
       return;
     case Kind::stage:
       return staging().start(peer, read_payload<wire::StageRequest>(cell));
+    case Kind::gpu_loop:
+      return gpu_ ? gpu_->loop(peer, read_payload<wire::LoopRequest>(cell))
+                  : malformed(peer, "no GPU is used");
     case Kind::staged:
       return staging().begin(peer, read_payload<wire::StageStart>(cell));
     default:
@@ -105,10 +109,12 @@ bool Engine::begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& o
 void Engine::receive_gpu_end(Peer& peer, const wire::GpuEnd& end) {
   Request* receive = requests_.find(end.receiver);
   const bool is_staged = receive && receive->transfer == Request::Transfer::staged;
+  const bool is_looped = receive && receive->transfer == Request::Transfer::network;
   if (!receive || receive->kind != Request::Kind::receive || receive->peer != &peer || receive->complete ||
-      (receive->transfer != Request::Transfer::push && !is_staged))
+      (receive->transfer != Request::Transfer::push && !is_staged && !is_looped) ||
+      (is_looped && end.outcome != wire::GpuOutcome::refused))
     return malformed(peer, "end of a copy that no receive waits for");
-  if (!is_staged) gpu_->answered(peer);
+  if (!is_staged && !is_looped) gpu_->answered(peer);
   switch (end.outcome) {
     case wire::GpuOutcome::landed:
       if (is_staged) return malformed(peer, "end of a copy that has another way");
@@ -116,17 +122,20 @@ void Engine::receive_gpu_end(Peer& peer, const wire::GpuEnd& end) {
       peer.traffic.add_received(Protocol::gpu_push, receive->limit);
       return finish(*receive);
     case wire::GpuOutcome::failed:
-      if (settings_.warn)
+      if (!std::exchange(peer.gpu_failed, true) && settings_.warn)
         warn("rank " + std::to_string(peer.id) + " could not copy a message from or to GPU memory");
       if (is_staged) return staging().abandon(peer, *receive);
       receive->gpu->landed = true;
       receive->status.bytes = 0;
       receive->status.error = static_cast<int>(ErrorClass::other);
       return finish(*receive);
-    case wire::GpuOutcome::refused: {
+    case wire::GpuOutcome::refused:
+    case wire::GpuOutcome::lacking:
+    case wire::GpuOutcome::hindered: {
       if (is_staged) return malformed(peer, "end of a copy that has another way");
       receive->transfer = Request::Transfer::none;
-      const Result<bool> begun = gpu_->begin_without_push(peer, *receive);
+      if (is_looped) return staging().request(peer, *receive, receive->remote, false);
+      const Result<bool> begun = gpu_->begin_without_push(peer, *receive, end.outcome);
       if (begun && *begun) return;
       if (!begun) note_gpu_reason(peer, begun.error(), true);
       return staging().request(peer, *receive, receive->remote, false);

@@ -2,17 +2,24 @@
 #include "p2p/engine.hpp"
 #include "p2p/gpu.hpp"
 #include "p2p/network_chunks.hpp"
+#include "p2p/remote.hpp"
 
 namespace isthmus {
 
 GpuPlanInputs GpuMessages::plan_inputs(const Peer& peer) const {
   const Settings& settings = engine_.settings_;
   return {.locality = GpuLocality::unknown,
+          .network = network_reach(),
           .path = settings.gpu_path,
           .host_eager_limit = peer.eager_limit,
           .gpu_eager_limit = settings.gpu_eager_limit,
           .push_from = settings.gpu_push_from,
           .direct_limit = settings.gpu_direct_limit};
+}
+
+Reach GpuMessages::network_reach() const {
+  if (!engine_.remote_) return std::unexpected(Reason{"all ranks share memory"});
+  return engine_.remote_->gpu_reach();
 }
 
 Protocol GpuMessages::way_of(Peer& peer, const Request& receive, const wire::GpuExport& from) {

@@ -197,7 +197,11 @@ Result<bool> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOff
   const wire::Cookie sender = offer.sender;
   // All ranks of such a job see the same addresses.
   const Protocol way = engine_.job_.in_process ? Protocol::gpu_pull : way_of(peer, receive, from.memory);
-  if (way == Protocol::gpu_staged) return false;
+  if (way == Protocol::gpu_loopback) return ask_to_loop(peer, receive, sender);
+  if (way == Protocol::gpu_staged) {
+    note_missing_loopback(peer);
+    return false;
+  }
   if (couriers_->wants(receive.limit, offer.latency_bound != 0) &&
       begin_by_courier(peer, receive, sender, from))
     return true;
@@ -212,12 +216,16 @@ Result<bool> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOff
   return pull(peer, receive, sender, from);
 }
 
-Result<bool> GpuMessages::begin_without_push(Peer& peer, Request& receive) {
+Result<bool> GpuMessages::begin_without_push(Peer& peer, Request& receive, wire::GpuOutcome why) {
   GpuPart& part = *receive.gpu;
+  // What the sender's GPU cannot copy, and be it because its memory is freed, this one is not to look at.
+  if (why == wire::GpuOutcome::hindered) return false;
   exports(peer).forget(part.buffer.allocation);
-  exports(peer).refuse(part.buffer.allocation);
-  exports(peer).note(GpuExports::Whose::own, export_kind_of(part.buffer.kind),
-                     "the peer cannot open it, and tells why");
+  if (why == wire::GpuOutcome::refused) {
+    exports(peer).refuse(part.buffer.allocation);
+    exports(peer).note(GpuExports::Whose::own, export_kind_of(part.buffer.kind),
+                       "the peer cannot open it, and tells why");
+  }
   return pull(peer, receive, receive.remote, part.source);
 }
 
@@ -275,26 +283,34 @@ void GpuMessages::push(Peer& peer, std::uint32_t number, const wire::GpuTarget& 
       target.bytes > send->payload.bytes)
     return engine_.malformed(peer, "asks for a copy of a send that is not pending");
   const wire::GpuExport to = hear(peer, number, piece, target.offset, target.bytes);
-  const Result<> started = start_push(peer, *send, target, to);
+  auto outcome = wire::GpuOutcome::hindered;
+  const Result<> started = start_push(peer, *send, target, to, outcome);
   if (started) return;
   engine_.note_gpu_reason(peer, started.error(), true);
-  const wire::GpuEnd end{.receiver = target.receiver, .outcome = wire::GpuOutcome::refused, .reserved = 0};
+  const wire::GpuEnd end{.receiver = target.receiver, .outcome = outcome, .reserved = 0};
   engine_.send_control(peer, wire::CellKind::gpu_end, &end, sizeof end);
 }
 
 Result<> GpuMessages::start_push(Peer& peer, Request& send, const wire::GpuTarget& target,
-                                 const wire::GpuExport& to) {
+                                 const wire::GpuExport& to, wire::GpuOutcome& outcome) {
   Buffer near;
   if (send.gpu) {
     near = send.gpu->buffer;
   } else {
     // From memory of the host it goes straight to the GPU that wants it.
     const auto device = gpus_.find(to.memory.device);
+    if (!device) outcome = wire::GpuOutcome::refused;
     if (!device) return isthmus::fail(ErrorClass::other, "this process does not see the receiver's GPU");
     near.device = *device;
   }
+  ISTHMUS_TRY(check_still_there(near));
   auto reached = reach(peer, to, near.device);
-  if (!reached) return std::unexpected(std::move(reached).error());
+  if (!reached) {
+    const ErrorClass why = reached.error().error_class();
+    if (why == ErrorClass::pending) outcome = wire::GpuOutcome::lacking;
+    if (why != ErrorClass::pending && why != ErrorClass::no_mem) outcome = wire::GpuOutcome::refused;
+    return std::unexpected(std::move(reached).error());
+  }
   auto copy = start_copy(near, payload_of(send), Payload::of(reached->address, target.bytes), target.bytes);
   if (!copy) return std::unexpected(std::move(copy).error());
   send.transfer = Request::Transfer::copy;
@@ -332,8 +348,11 @@ Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::
     }
     descriptor = std::move(*fetched);
   }
+  ISTHMUS_TRY(check_alive(local));
   auto mapping = mappings_.open(what.memory, local, descriptor.get());
-  if (!mapping) exports(peer).cannot_reach(what.memory.allocation);
+  // Where memory is short now, it may be had later.
+  if (!mapping && mapping.error().error_class() != ErrorClass::no_mem)
+    exports(peer).cannot_reach(what.memory.allocation);
   exports(peer).note(GpuExports::Whose::peers, what.memory.kind, mapping ? "" : mapping.error().text());
   return mapping;
 }

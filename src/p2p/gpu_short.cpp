@@ -2,6 +2,7 @@
 // loads and stores.
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "p2p/engine.hpp"
@@ -78,6 +79,9 @@ bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie se
 Result<bool> GpuMessages::is_over(Running& running) {
   if (!running.errand) return running.copy.is_done();
   GpuErrand& errand = *running.errand;
+  if (!contexts_.is_alive(errand.device, errand.life))
+    return isthmus::fail(ErrorClass::other, "the program has reset GPU " + std::to_string(errand.device) +
+                                                " while a message was copied from or to its memory");
   auto fate = errand.courier->look(errand.number);
   if (!fate) return std::unexpected(std::move(fate).error());
   if (*fate != Courier::Fate::returned) return *fate == Courier::Fate::delivered;

@@ -20,7 +20,7 @@ struct UnexpectedMessage {
   enum class Content : std::uint8_t {
     bytes,          ///< in `data`
     offer,          ///< at the sender: `offer`
-    remote_offer,   ///< at a sender on another host: `offer.sender` is the port's name for it
+    remote_offer,   ///< of `offer.sender` on another host: `offer.address` is the port's name for it
     remote_chunks,  ///< in chunks, of the send `offer.sender` of another host
     gpu_offer,      ///< in the sender's GPU memory: `offer.sender`, and a `GpuSource` in `large`
     self,           ///< in the payload of `local_send`, a request of this process

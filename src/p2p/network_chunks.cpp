@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "p2p/engine.hpp"
+#include "p2p/network_header.hpp"
 #include "p2p/remote.hpp"
 
 namespace isthmus {
@@ -15,19 +16,6 @@ namespace {
 constexpr std::uint32_t chunk_mark = std::numeric_limits<std::uint32_t>::max();
 
 constexpr PinnedPool::Limits pool_limits{};
-
-wire::NetworkHeader header_of(wire::NetworkKind kind, const Target& target, std::uint64_t bytes,
-                              wire::Cookie sender) {
-  return {.context = target.context,
-          .source = target.source,
-          .tag = target.tag,
-          .bytes = bytes,
-          .sender = sender,
-          .kind = kind,
-          .flag = wire::CellFlag::none,
-          .reserved16 = 0,
-          .reserved32 = 0};
-}
 
 bool is_landed_by_gpu(const Request& receive) {
   return receive.gpu && receive.gpu->is_one_copy();
@@ -48,16 +36,18 @@ void NetworkChunks::release() noexcept {
   registered_ = false;
 }
 
-/// A GPU could not copy a chunk of a message. Said once a message.
-void NetworkChunks::fail(bool& failed, const Error& why) const {
-  if (!std::exchange(failed, true) && engine_.settings_.warn) warn(why.text());
+/// A GPU could not copy a chunk of a message.
+void NetworkChunks::fail(bool& failed, const Error& why) {
+  failed = true;
+  if (!std::exchange(complained_, true) && engine_.settings_.warn) warn(why.text());
 }
 
 // --- memory and tokens
 
-/// Fewer than two where the message is too short to be cut.
+/// Of a message that is longer than what the network sends at once, and so is each chunk.
 std::uint64_t NetworkChunks::count_for(const Peer& peer, std::uint64_t bytes) const {
-  return bytes / (cut_from(remote_.port_->eager_limit(peer.id), engine_.settings_.gpu_chunk) / 2);
+  const std::uint64_t whole = cut_from(remote_.port_->eager_limit(peer.id), engine_.settings_.gpu_chunk) / 2;
+  return std::max<std::uint64_t>(bytes / whole, 1);
 }
 
 NetworkChunks::Slot NetworkChunks::take_slot(cuda::Device device, std::uint64_t bytes) {
@@ -66,13 +56,16 @@ NetworkChunks::Slot NetworkChunks::take_slot(cuda::Device device, std::uint64_t 
   if (bytes <= pool_limits.most) {
     PinnedPool& pool =
         pools_.try_emplace(device, engine_.gpu_->contexts(), device, pool_limits).first->second;
-    if (auto pinned = pool.take(bytes); pinned && pinned->size() >= bytes) {
+    auto pinned = pool.take(bytes);
+    if (pinned && pinned->size() >= bytes) {
       slot.pinned = std::move(*pinned);
       slot.memory = slot.pinned.span().first(bytes);
       return slot;
     }
+    if (!std::exchange(complained_of_memory_, true) && engine_.settings_.warn)
+      warn("messages between GPU memory and other hosts go by way of the CUDA driver's own memory: " +
+           (pinned ? "so many are under way that no more pinned memory is left" : pinned.error().text()));
   }
-  // The driver goes through memory of its own then.
   slot.plain = std::make_unique_for_overwrite<std::byte[]>(bytes);
   slot.memory = {slot.plain.get(), bytes};
   return slot;
@@ -97,11 +90,11 @@ std::optional<NetworkChunks::Operation> NetworkChunks::end_operation(network::To
 
 Request* NetworkChunks::try_send(Peer& peer, const Target& target, GpuPart& part, SendMode mode) {
   const std::uint64_t bytes = part.payload.bytes;
+  if (bytes <= remote_.port_->eager_limit(peer.id)) return nullptr;
   const std::uint64_t chunks = count_for(peer, bytes);
-  if (chunks < 2) return nullptr;
   Request* send = engine_.make_send(target, part.payload, mode);
-  const auto header = header_of(wire::NetworkKind::chunked, target, bytes, send->cookie());
-  const auto told = remote_.port_->send(peer.id, std::as_bytes(std::span(&header, 1)), {}, send->cookie());
+  const auto header = network_header(wire::NetworkKind::chunked, target, bytes, send->cookie());
+  const auto told = remote_.port_->send(peer.id, std::as_bytes(std::span(&header, 1)), {}, chunk_mark);
   send->peer = &peer;
   send->transfer = Request::Transfer::copy;
   send->gpu = std::make_unique<GpuPart>(std::move(part));
@@ -112,17 +105,37 @@ Request* NetworkChunks::try_send(Peer& peer, const Target& target, GpuPart& part
               Outgoing{
                   .peer = &peer, .send = send->cookie(), .chunks = chunks, .bytes = bytes, .copying = {}})
           .first->second;
-  out.failed = !told;
+  out.failed = out.cut_off = !told;
   peer.traffic.add_sent(Protocol::network_chunks, bytes);
   advance(out);
   return send;
 }
 
+void NetworkChunks::cut(Peer& peer, wire::Cookie sender) {
+  Request* send = engine_.requests_.find(sender);
+  if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->gpu ||
+      send->limit != 1 || send->payload.bytes <= remote_.port_->eager_limit(peer.id))
+    return engine_.malformed(peer, "asks for chunks of a send that is not pending");
+  ++send->limit;
+  const std::uint64_t bytes = send->payload.bytes;
+  outgoing_.insert_or_assign(sender,
+                             Outgoing{.peer = &peer,
+                                      .send = sender,
+                                      .chunks = count_for(peer, bytes),
+                                      .bytes = bytes,
+                                      .host = send->payload.type ? send->staging.get() : send->payload.data,
+                                      .copying = {}});
+}
+
+/// All equal, or one byte longer, so that the last is not a short one.
+std::uint64_t NetworkChunks::next_chunk(Outgoing& out) noexcept {
+  return out.bytes / out.chunks + (out.index++ < out.bytes % out.chunks ? 1 : 0);
+}
+
 /// Begins the copy of the next chunk.
 bool NetworkChunks::copy_out(Outgoing& out) {
   const Request& send = *engine_.requests_.find(out.send);
-  // All equal, or one byte longer, so that the last is not a short one.
-  const std::uint64_t bytes = out.bytes / out.chunks + (out.index++ < out.bytes % out.chunks ? 1 : 0);
+  const std::uint64_t bytes = next_chunk(out);
   const Buffer& near = send.gpu->buffer;
   Slot slot = take_slot(near.device, bytes);
   auto copy = engine_.gpu_->stage(near, GpuMessages::Direction::to_host,
@@ -137,10 +150,28 @@ bool NetworkChunks::copy_out(Outgoing& out) {
   return true;
 }
 
+/// Gives a chunk to the network.
+void NetworkChunks::offer(Outgoing& out, std::span<const std::byte> chunk, Slot slot) {
+  const auto header = network_header(wire::NetworkKind::chunk, {}, chunk.size(), out.send);
+  const network::Token token = begin_operation({.key = {out.peer->id, out.send}, .slot = std::move(slot)});
+  const auto progress = remote_.port_->send(out.peer->id, std::as_bytes(std::span(&header, 1)), chunk, token);
+  if (progress && *progress == network::Port::Progress::pending) {
+    ++out.under_way;
+    return;
+  }
+  if (!progress) out.failed = out.cut_off = true;
+  end_operation(token);
+}
+
 unsigned NetworkChunks::advance(Outgoing& out) {
   unsigned happened = 0;
-  while (!out.failed && out.begun < out.bytes && out.copying.size() + out.under_way < depth)
-    if (!copy_out(out)) break;
+  while (!out.failed && out.begun < out.bytes && out.copying.size() + out.under_way < depth) {
+    if (!out.host && !copy_out(out)) break;
+    if (!out.host) continue;
+    const std::uint64_t bytes = next_chunk(out);
+    offer(out, {out.host + std::exchange(out.begun, out.begun + bytes), bytes}, {});
+    ++happened;
+  }
   while (!out.copying.empty()) {
     const Result<bool> done = out.copying.front().copy.is_done();
     if (done && !*done) break;
@@ -150,18 +181,8 @@ unsigned NetworkChunks::advance(Outgoing& out) {
     --copying_;
     if (!done) fail(out.failed, done.error());
     if (out.failed) continue;
-    const auto header = header_of(wire::NetworkKind::chunk, {}, copied.bytes, out.send);
-    const std::span<const std::byte> memory = copied.slot.memory;
-    const network::Token token =
-        begin_operation({.key = {out.peer->id, out.send}, .slot = std::move(copied.slot)});
-    const auto progress =
-        remote_.port_->send(out.peer->id, std::as_bytes(std::span(&header, 1)), memory, token);
-    if (progress && *progress == network::Port::Progress::pending) {
-      ++out.under_way;
-      continue;
-    }
-    out.failed = out.failed || !progress;
-    end_operation(token);
+    const std::span<const std::byte> chunk = copied.slot.memory;
+    offer(out, chunk, std::move(copied.slot));
   }
   return happened;
 }
@@ -174,12 +195,14 @@ void NetworkChunks::finish(const Outgoing& out) {
   Request* send = engine_.requests_.find(out.send);
   if (!send) return;
   if (out.failed) {
-    send->status.error = static_cast<int>(out.peer->lost ? ErrorClass::proc_aborted : ErrorClass::other);
-    const auto header = header_of(wire::NetworkKind::chunk, {}, 0, out.send);
+    send->status.error = static_cast<int>(out.cut_off ? ErrorClass::proc_aborted : ErrorClass::other);
+    const auto header = network_header(wire::NetworkKind::chunk, {}, 0, out.send);
     // Where it does not arrive, the peer hears of the loss.
     [[maybe_unused]] const auto told =
         remote_.port_->send(out.peer->id, std::as_bytes(std::span(&header, 1)), {}, chunk_mark);
   }
+  // The whole has been offered, too.
+  if (out.host) return remote_.end_part(*send);
   engine_.finish(*send);
 }
 
@@ -189,7 +212,7 @@ bool NetworkChunks::sent(network::Token token, const Error* error) {
   const auto found = outgoing_.find(operation->key.second);
   if (found == outgoing_.end()) return true;
   --found->second.under_way;
-  found->second.failed = found->second.failed || error;
+  if (error) found->second.failed = found->second.cut_off = true;
   return true;
 }
 
@@ -221,6 +244,28 @@ void NetworkChunks::match(Peer& peer, Request& receive, wire::Cookie sender) {
   if (receive.payload.type) receive.staging = std::make_unique_for_overwrite<std::byte[]>(receive.limit);
   receive.transfer = Request::Transfer::copy;
   found->second.receive = receive.cookie();
+}
+
+bool NetworkChunks::try_fetch(Peer& peer, Request& receive, const RemoteOffer& offer) {
+  const Key key{peer.id, offer.sender};
+  if (receive.limit == 0 || !is_landed_by_gpu(receive) || incoming_.contains(key) || !remote_.connect(peer))
+    return false;
+  Incoming in{.peer = &peer, .bytes = offer.bytes, .waiting = {}, .copying = {}, .receive = receive.cookie()};
+  // What the sender's network has in its hands has no name, and cannot be cut any more.
+  const bool is_cut = offer.sender != 0 && offer.bytes >= cut_from(remote_.port_->eager_limit(peer.id),
+                                                                   engine_.settings_.gpu_chunk);
+  if (is_cut) {
+    const auto header = network_header(wire::NetworkKind::cut, {}, 0, offer.sender);
+    if (!remote_.port_->send(peer.id, std::as_bytes(std::span(&header, 1)), {}, chunk_mark)) return false;
+    in.whole = offer.id;
+  } else {
+    in.waiting.push_back({offer.id, 0, offer.bytes});
+    in.seen = offer.bytes;
+  }
+  peer.traffic.add_received(is_cut ? Protocol::network_chunks : Protocol::network_rendezvous, receive.limit);
+  receive.transfer = Request::Transfer::copy;
+  incoming_.emplace(key, std::move(in));
+  return true;
 }
 
 void NetworkChunks::decline(Peer& peer, wire::Cookie sender) {
@@ -299,7 +344,7 @@ bool NetworkChunks::fetched(network::Token token, const Error* error) {
   if (found == incoming_.end()) return true;
   Incoming& in = found->second;
   --in.under_way;
-  in.failed = in.failed || error;
+  if (error) in.failed = in.cut_off = true;
   Request* const receive = in.receive ? engine_.requests_.find(*in.receive) : nullptr;
   if (receive && !in.failed && is_landed_by_gpu(*receive)) land(in, *operation, *receive);
   return true;
@@ -323,10 +368,11 @@ bool NetworkChunks::is_over(const Incoming& in) noexcept {
 }
 
 void NetworkChunks::finish(const Incoming& in) {
+  if (in.whole != 0) remote_.decline(*in.peer, in.whole);
   Request* receive = in.receive ? engine_.requests_.find(*in.receive) : nullptr;
   if (!receive) return;
   if (in.failed || in.seen < in.bytes) {
-    receive->status.error = static_cast<int>(in.peer->lost ? ErrorClass::proc_aborted : ErrorClass::other);
+    receive->status.error = static_cast<int>(in.cut_off ? ErrorClass::proc_aborted : ErrorClass::other);
     if (receive->gpu) receive->gpu->landed = true;
   } else if (receive->staging) {
     Cursor cursor(*receive->payload.type, receive->payload.data, receive->payload.count);
@@ -339,9 +385,9 @@ void NetworkChunks::finish(const Incoming& in) {
 
 void NetworkChunks::lost(const Peer& peer) {
   for (auto& [key, in] : incoming_)
-    if (in.peer == &peer) in.failed = true;
+    if (in.peer == &peer) in.failed = in.cut_off = true;
   for (auto& [send, out] : outgoing_)
-    if (out.peer == &peer) out.failed = true;
+    if (out.peer == &peer) out.failed = out.cut_off = true;
 }
 
 // --- progress

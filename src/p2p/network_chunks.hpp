@@ -23,12 +23,19 @@ namespace isthmus {
 
 class Engine;
 class Remote;
+struct RemoteOffer;
 
-/// Long messages from GPU memory to other hosts. The envelope goes first; then each chunk is copied to pinned
-/// memory and offered as a message of its own, in order, at most `depth` at a time, so that the sender's GPU
-/// copies one while the network takes those before. A receiver in GPU memory fetches into pinned memory of
-/// its own in the same way, and its GPU copies from there; one in memory of the host fetches to where the
-/// bytes belong. Chunks that nobody has matched yet wait at the sender. Guarded by the engine's lock.
+/// Messages from and to GPU memory to and from other hosts, but for the shortest. Of one from GPU memory the
+/// envelope goes first; then each chunk is copied to pinned memory and offered as a message of its own, in
+/// order, at most `depth` at a time, so that the sender's GPU copies one while the network takes those
+/// before. A receiver in GPU memory fetches into pinned memory of its own in the same way, and its GPU copies
+/// from there; one in memory of the host fetches to where the bytes belong. Chunks that nobody has matched
+/// yet wait at the sender.
+///
+/// A message from memory of the host is offered as a whole, since its sender does not know where it goes to.
+/// A receiver in GPU memory lands it through pinned memory; a long one it has the sender cut, which then
+/// offers chunks beside the whole, and the receiver declines the whole when it has them. Guarded by the
+/// engine's lock.
 class NetworkChunks final : public GpuDependent {
  public:
   /// Chunks under way at each side of a message.
@@ -40,11 +47,17 @@ class NetworkChunks final : public GpuDependent {
   NetworkChunks& operator=(const NetworkChunks&) = delete;
   ~NetworkChunks() override;
 
-  /// The least message that is cut, into two chunks. Each is longer than `eager_limit`, what the network
+  /// The least message of two chunks. Each is longer than `eager_limit`, what the network
   /// sends at once. `chunk`: the setting.
   [[nodiscard]] static std::uint64_t cut_from(std::uint64_t eager_limit, std::uint64_t chunk) noexcept {
     return 2 * std::max(chunk != 0 ? chunk : default_chunk, eager_limit + 1);
   }
+
+  /// Lands a message of the host's where the matched `receive` wants it; false, with nothing done, where it
+  /// has to come otherwise.
+  bool try_fetch(Peer& peer, Request& receive, const RemoteOffer& offer);
+  /// The receiver of a send from memory of the host wants it in chunks.
+  void cut(Peer& peer, wire::Cookie sender);
 
   /// As `Remote::try_send_chunks`, to a peer that is connected.
   Request* try_send(Peer& peer, const Target& target, GpuPart& part, SendMode mode);
@@ -84,11 +97,13 @@ class NetworkChunks final : public GpuDependent {
     wire::Cookie send;
     std::uint64_t chunks;
     std::uint64_t bytes;
-    std::uint64_t index = 0;      ///< of the next chunk
-    std::uint64_t begun = 0;      ///< bytes whose copies have begun
-    std::deque<Copying> copying;  ///< oldest first
-    std::size_t under_way = 0;    ///< chunks that the network has
+    const std::byte* host = nullptr;  ///< where it lies; null: in GPU memory
+    std::uint64_t index = 0;          ///< of the next chunk
+    std::uint64_t begun = 0;          ///< bytes whose copies have begun
+    std::deque<Copying> copying;      ///< oldest first
+    std::size_t under_way = 0;        ///< chunks that the network has
     bool failed = false;
+    bool cut_off = false;  ///< and that by the network
   };
   struct Offer {
     network::OfferId id;
@@ -102,8 +117,10 @@ class NetworkChunks final : public GpuDependent {
     std::deque<Copying> copying;
     std::size_t under_way = 0;  ///< chunks that are being fetched
     std::optional<wire::Cookie> receive;
+    network::OfferId whole = 0;  ///< of a message that is cut for this receive
     bool declined = false;
     bool failed = false;
+    bool cut_off = false;  ///< and that by the network
   };
   /// What the network has under way, by token.
   struct Operation {
@@ -117,8 +134,10 @@ class NetworkChunks final : public GpuDependent {
   network::Token begin_operation(Operation operation);
   std::optional<Operation> end_operation(network::Token token);
 
-  void fail(bool& failed, const Error& why) const;
+  void fail(bool& failed, const Error& why);
+  [[nodiscard]] static std::uint64_t next_chunk(Outgoing& out) noexcept;
   bool copy_out(Outgoing& out);
+  void offer(Outgoing& out, std::span<const std::byte> chunk, Slot slot);
   unsigned advance(Outgoing& out);
   unsigned advance(const Key& key, Incoming& in);
   void fetch(const Key& key, Incoming& in, const Offer& offer, Request& receive, std::uint64_t bytes);
@@ -137,6 +156,8 @@ class NetworkChunks final : public GpuDependent {
   std::uint32_t last_operation_ = 0;
   std::size_t copying_ = 0;
   bool registered_ = false;
+  bool complained_of_memory_ = false;
+  bool complained_ = false;  ///< of a GPU
 };
 
 }  // namespace isthmus

@@ -80,7 +80,7 @@ class Peer {
   /// The process that the probe reached; 0 until then. Kept, because what the region says may change.
   std::int32_t pid = 0;
   bool probed = false;
-  bool gone = false;  ///< a copy has found that there is no such process any more
+  bool gone = false;  ///< it has been found that there is no such process any more
   Reach pull = std::unexpected(Reason{"not tried yet"});
   Reach push = std::unexpected(Reason{"not tried yet"});
   Plan plan;  ///< for messages from the peer; its eager part holds for both directions
@@ -91,7 +91,8 @@ class Peer {
   bool connected = false;  ///< the port knows its address, and the plan its eager limit
   bool lost = false;       ///< it cannot be reached any more
 
-  std::string gpu_reason;  ///< why messages in GPU memory go by way of the host's; empty while none did
+  bool gpu_failed = false;  ///< that it could not copy a message in GPU memory has been reported
+  std::string gpu_reason;   ///< why messages in GPU memory go by way of the host's; empty while none did
   Traffic traffic;
   bool reported = false;  ///< a malformed cell has been reported
 

@@ -1,12 +1,14 @@
 #include "p2p/remote.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "base/log.hpp"
 #include "p2p/engine.hpp"
 #include "p2p/network_chunks.hpp"
+#include "p2p/network_header.hpp"
 #include "p2p/pack.hpp"
 
 namespace isthmus {
@@ -21,18 +23,6 @@ std::span<const std::byte> bytes_of(const wire::NetworkHeader& header) {
   return std::as_bytes(std::span(&header, 1));
 }
 
-wire::NetworkHeader header_of(const Target& target, std::uint64_t bytes) {
-  return {.context = target.context,
-          .source = target.source,
-          .tag = target.tag,
-          .bytes = bytes,
-          .sender = 0,
-          .kind = wire::NetworkKind::message,
-          .flag = wire::CellFlag::none,
-          .reserved16 = 0,
-          .reserved32 = 0};
-}
-
 }  // namespace
 
 Remote::Remote(Engine& engine) : engine_(engine), chunks_(std::make_unique<NetworkChunks>(engine, *this)) {}
@@ -45,23 +35,59 @@ Result<std::unique_ptr<Remote>> Remote::open(Engine& engine) {
   if (!port)
     return fail(port.error().error_class(),
                 "rank " + std::to_string(engine.rank()) +
-                    " shares no memory with some ranks of its job and cannot reach "
-                    "them over a network: " +
+                    (engine.job().on_one_host()
+                         ? " is to send through the network's adapter (ISTHMUS_GPU_PATH=network) and cannot: "
+                         : " shares no memory with some ranks of its job and cannot reach them over a "
+                           "network: ") +
                     port.error().text());
   remote->port_ = std::move(*port);
-  launch::KeyValues& launcher = *engine.job().launcher;
-  const auto address = remote->port_->address();
-  ISTHMUS_TRY(launcher.put(port_key, {reinterpret_cast<const char*>(address.data()), address.size()}));
-  ISTHMUS_TRY(launcher.fence());
+  ISTHMUS_TRY(remote->publish());
   return remote;
+}
+
+Result<> Remote::publish() {
+  const auto address = port_->address();
+  if (launch::KeyValues* const launcher = engine_.job().launcher.get()) {
+    ISTHMUS_TRY(launcher->put(port_key, {reinterpret_cast<const char*>(address.data()), address.size()}));
+    return launcher->fence();
+  }
+  const std::uint64_t bytes = address.size();
+  wire::RegionHeap heap = engine_.region_.heap();
+  auto offset = heap.allocate(sizeof bytes + bytes);
+  if (!offset) return std::unexpected(std::move(offset).error());
+  std::byte* const to = heap.at(*offset, sizeof bytes + bytes).data();
+  std::memcpy(to, &bytes, sizeof bytes);
+  std::memcpy(to + sizeof bytes, address.data(), bytes);
+  engine_.region_.block(engine_.slot_).port.store(*offset + 1, std::memory_order_release);
+  return {};
+}
+
+Result<std::vector<std::byte>> Remote::address_of(const Peer& peer) const {
+  if (launch::KeyValues* const launcher = engine_.job().launcher.get()) {
+    auto text = launcher->get(peer.id, port_key);
+    if (!text) return std::unexpected(std::move(text).error());
+    const auto bytes = std::as_bytes(std::span(*text));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  }
+  const wire::RegionHeap heap = engine_.region_.heap();
+  const std::uint64_t offset = engine_.region_.block(peer.slot).port.load(std::memory_order_acquire) - 1;
+  std::uint64_t bytes = 0;
+  const auto length = heap.at(offset, sizeof bytes);
+  if (length.empty())
+    return fail(ErrorClass::other, "rank " + std::to_string(peer.id) +
+                                       " has no network port: ISTHMUS_GPU_PATH=network is for a whole job");
+  std::memcpy(&bytes, length.data(), sizeof bytes);
+  const auto address = heap.at(offset + sizeof bytes, bytes);
+  return std::vector<std::byte>(address.begin(), address.end());
 }
 
 Result<> Remote::connect(Peer& peer) {
   if (peer.connected) return {};
-  auto address = engine_.job().launcher->get(peer.id, port_key);
+  auto address = address_of(peer);
   if (!address) return std::unexpected(std::move(address).error());
-  ISTHMUS_TRY(port_->connect(peer.id, std::as_bytes(std::span(*address))));
+  ISTHMUS_TRY(port_->connect(peer.id, *address));
   peer.connected = true;
+  if (peer.is_local()) return {};
   peer.plan = Plan({.remote = true, .eager_limit = port_->eager_limit(peer.id)});
   return {};
 }
@@ -76,7 +102,7 @@ Request* Remote::start_send(Peer& peer, const Target& target, const Payload& pay
     return send;
   };
   if (const Result<> connected = connect(peer); !connected) return give_up(connected.error());
-  wire::NetworkHeader header = header_of(target, payload.bytes);
+  wire::NetworkHeader header = network_header(wire::NetworkKind::message, target, payload.bytes, 0);
   const bool eager = payload.bytes <= port_->eager_limit(peer.id);
   peer.traffic.add_sent(eager ? Protocol::network_eager : Protocol::network_rendezvous, payload.bytes);
   const std::byte* data = payload.data;
@@ -86,6 +112,7 @@ Request* Remote::start_send(Peer& peer, const Target& target, const Payload& pay
     data = send->staging.get();
   }
   send->limit = 1;  // what has to happen before it is complete
+  if (!eager) header.sender = send->cookie();
   if (mode == SendMode::synchronous && eager) {
     header.flag = wire::CellFlag::synchronous;
     header.sender = send->cookie();
@@ -108,10 +135,6 @@ Request* Remote::start_send(Peer& peer, const Target& target, const Payload& pay
   return nullptr;
 }
 
-Request* Remote::try_send_chunks(Peer& peer, const Target& target, GpuPart& part, SendMode mode) {
-  return connect(peer) ? chunks_->try_send(peer, target, part, mode) : nullptr;
-}
-
 void Remote::fetch_chunks(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes,
                           wire::Cookie sender) {
   receive.assign(&peer, source, tag, bytes);
@@ -128,29 +151,30 @@ bool Remote::is_copying() const noexcept {
 
 void Remote::acknowledge(Peer& peer, wire::Cookie sender) {
   if (!connect(peer)) return;
-  wire::NetworkHeader header = header_of({peer.id, 0, 0, 0}, 0);
-  header.kind = wire::NetworkKind::acknowledge;
-  header.sender = sender;
+  const wire::NetworkHeader header =
+      network_header(wire::NetworkKind::acknowledge, {peer.id, 0, 0, 0}, 0, sender);
   // Where it does not arrive, the peer hears of the loss.
   [[maybe_unused]] const auto progress = port_->send(peer.id, bytes_of(header), {}, 0);
 }
 
-void Remote::fetch(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes,
-                   network::OfferId offer) {
-  receive.assign(&peer, source, tag, bytes);
-  peer.traffic.add_received(Protocol::network_rendezvous, receive.limit);
+void Remote::fetch(Peer& peer, Request& receive, int source, int tag, const RemoteOffer& offer) {
+  receive.assign(&peer, source, tag, offer.bytes);
   if (receive.limit == 0) {
-    decline(peer, offer);
+    decline(peer, offer.id);
     return engine_.finish(receive);
   }
   // Where that fails, the fetch reports it.
   [[maybe_unused]] const auto connected = connect(peer);
+  if (try_fetch_direct(receive, offer.id))
+    return peer.traffic.add_received(Protocol::network_gpu, receive.limit);
+  if (receive.gpu && chunks_->try_fetch(peer, receive, offer)) return;
+  peer.traffic.add_received(Protocol::network_rendezvous, receive.limit);
   std::byte* to = receive.landing().data;
   if (receive.payload.type) {
     receive.staging = std::make_unique_for_overwrite<std::byte[]>(receive.limit);
     to = receive.staging.get();
   }
-  port_->fetch(offer, {to, receive.limit}, receive.cookie());
+  port_->fetch(offer.id, {to, receive.limit}, receive.cookie());
 }
 
 void Remote::decline(Peer& peer, network::OfferId offer) {
@@ -200,7 +224,11 @@ void Remote::barrier() {
     const PeerId to = (rank + distance) % size;
     const PeerId from = (rank + size - distance) % size;
     const Target target{to, meeting_context, static_cast<int>(rank), 0};
-    engine_.send_receive(target, {}, context, static_cast<int>(from), 0, {});
+    // A context that is opened after the loss of a rank does not know of it.
+    if (engine_.peer(from).lost)
+      engine_.send(target, {});
+    else
+      engine_.send_receive(target, {}, context, static_cast<int>(from), 0, {});
   }
 }
 
@@ -212,6 +240,7 @@ void Remote::arrived(PeerId from, std::span<const std::byte> header, std::span<c
   if (read->kind == wire::NetworkKind::chunked) return chunks_->announced(peer, *read);
   if (read->kind == wire::NetworkKind::chunk && read->bytes == 0)
     return chunks_->broken_off(peer, read->sender);
+  if (read->kind == wire::NetworkKind::cut) return chunks_->cut(peer, read->sender);
   if (read->kind != wire::NetworkKind::message)
     return engine_.malformed(peer, "chunk that came without being fetched");
   if (read->bytes != bytes.size()) return engine_.malformed(peer, "message that is not as long as it says");
@@ -241,6 +270,7 @@ void Remote::offered(PeerId from, std::span<const std::byte> header, std::uint64
   const auto read = wire::read_network_header(header);
   if (read && read->kind == wire::NetworkKind::chunk && read->bytes == bytes)
     return chunks_->offered(peer, *read, bytes, offer);
+  if (read && read->kind == wire::NetworkKind::loop) return loop_offered(peer, *read, bytes, offer);
   if (!read || read->kind != wire::NetworkKind::message || read->bytes != bytes) {
     engine_.malformed(peer, "offer of a message from another host");
     return decline(peer, offer);
@@ -251,10 +281,11 @@ void Remote::offered(PeerId from, std::span<const std::byte> header, std::uint64
     return decline(peer, offer);
   }
   if (Request* receive = context.match(read->source, read->tag))
-    return fetch(peer, *receive, read->source, read->tag, bytes, offer);
+    return fetch(peer, *receive, read->source, read->tag, {bytes, offer, read->sender});
   UnexpectedMessage& message = engine_.keep_offer(peer, context, read->source, read->tag, bytes,
                                                   UnexpectedMessage::Content::remote_offer);
-  message.offer.sender = offer;
+  message.offer.sender = read->sender;
+  message.offer.address = offer;
 }
 
 void Remote::end_part(Request& send) {
@@ -284,6 +315,8 @@ void Remote::fetched(network::Token token, const Error* error) {
   if (!receive || receive->complete) return;
   if (error) {
     receive->status.error = static_cast<int>(ErrorClass::proc_aborted);
+  } else if (receive->transfer == Request::Transfer::network) {
+    receive->gpu->landed = true;
   } else if (receive->staging) {
     Cursor cursor(*receive->payload.type, receive->payload.data, receive->payload.count);
     cursor.unpack({receive->staging.get(), receive->limit});
@@ -294,6 +327,7 @@ void Remote::fetched(network::Token token, const Error* error) {
 void Remote::lost(PeerId id, const Error& why) {
   Peer& peer = engine_.peer(id);
   if (std::exchange(peer.lost, true)) return;
+  if (peer.is_local() && !ending_) engine_.found_gone(peer);
   if (engine_.settings_.warn && !ending_)
     warn("rank " + std::to_string(engine_.rank_) + " has lost rank " + std::to_string(id) + ": " +
          why.text());

@@ -11,6 +11,7 @@
 #include "p2p/message.hpp"
 #include "p2p/peer.hpp"
 #include "p2p/port_waker.hpp"
+#include "route/plan.hpp"
 #include "wire/network.hpp"
 
 namespace isthmus {
@@ -19,11 +20,18 @@ class Engine;
 class NetworkChunks;
 struct GpuPart;
 
+/// A message whose bytes are at its sender on another host.
+struct RemoteOffer {
+  std::uint64_t bytes;
+  network::OfferId id;
+  wire::Cookie sender;
+};
+
 /// The part of an engine that carries messages to and from processes of other hosts: envelopes for the
 /// engine's matcher over a `network::Port`. Guarded by the engine's lock.
 class Remote final : private network::Events {
  public:
-  /// Opens the port and publishes its address through the job's launcher. Collective over the job.
+  /// Opens the port and publishes its address. Collective over the job.
   static Result<std::unique_ptr<Remote>> open(Engine& engine);
   Remote(const Remote&) = delete;
   Remote& operator=(const Remote&) = delete;
@@ -33,9 +41,9 @@ class Remote final : private network::Events {
 
   /// As `Engine::start_send`.
   Request* start_send(Peer& peer, const Target& target, const Payload& payload, SendMode mode);
-  /// Sends a message that lies in GPU memory without gaps, chunk by chunk; nothing where it is too short for
-  /// that, or the peer cannot be reached.
-  Request* try_send_chunks(Peer& peer, const Target& target, GpuPart& part, SendMode mode);
+  /// Sends a message that lies in GPU memory without gaps: as it lies, or chunk by chunk. Nothing where it is
+  /// too short for that, or the peer cannot be reached.
+  Request* try_send_gpu(Peer& peer, const Target& target, GpuPart& part, SendMode mode);
   /// Completes `receive` with a message in chunks, sooner or later.
   void fetch_chunks(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes,
                     wire::Cookie sender);
@@ -46,9 +54,19 @@ class Remote final : private network::Events {
   /// Tells `peer` that its synchronous message has been matched.
   void acknowledge(Peer& peer, wire::Cookie sender);
   /// Completes `receive` with the bytes of an offer, sooner or later.
-  void fetch(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes, network::OfferId offer);
+  void fetch(Peer& peer, Request& receive, int source, int tag, const RemoteOffer& offer);
   /// Lets go of a message of `peer` that nobody will receive; its sender hears of it.
   void decline(Peer& peer, network::OfferId offer);
+
+  // --- gpu_network.cpp
+
+  /// Whether the network may be handed GPU memory; why not.
+  [[nodiscard]] Reach gpu_reach() const;
+  /// The matched `receive` of a peer on this host, whose envelope went through shared memory, waits for what
+  /// the sender hands to the network.
+  void expect_loop(Peer& peer, Request& receive);
+  /// Hands a send in GPU memory to the network, for that `receive` of a peer on this host.
+  Result<> send_loop(Peer& peer, Request& send, wire::Cookie receive, std::uint64_t bytes);
 
   unsigned poll();
   /// From now on the rank's futex is woken when there is something to `poll`, once. False where there is
@@ -73,11 +91,18 @@ class Remote final : private network::Events {
   void fetched(network::Token token, const Error* error) override;
   void lost(PeerId id, const Error& why) override;
 
+  /// Lets the job's processes know this port's address. Collective where there is a launcher.
+  Result<> publish();
+  [[nodiscard]] Result<std::vector<std::byte>> address_of(const Peer& peer) const;
   Result<> connect(Peer& peer);
   void barrier();
   void deliver(Peer& peer, const wire::NetworkHeader& header, std::span<const std::byte> bytes);
   void acknowledged(const Peer& peer, wire::Cookie sender);
   void end_part(Request& send);
+  Request* send_direct(Peer& peer, const Target& target, GpuPart& part, SendMode mode);
+  bool try_fetch_direct(Request& receive, network::OfferId offer);
+  void loop_offered(Peer& peer, const wire::NetworkHeader& header, std::uint64_t bytes,
+                    network::OfferId offer);
 
   Engine& engine_;
   std::unique_ptr<network::Port> port_;

@@ -220,13 +220,13 @@ void Engine::join_split(Peer& peer, Request& send, const wire::SplitOffer& offer
   shares_.push_back(&send);
 }
 
-/// Where the peer's process is no more, the launcher ends the job and says which rank was killed by what: it
-/// is given the time to, once, before this rank complains about what is but a consequence.
-Result<> Engine::after_copy(Peer& peer, Result<> copied) const {
+void Engine::found_gone(Peer& peer) const {
   constexpr useconds_t patience = 500'000;
-  if (!copied && copied.error().error_class() == ErrorClass::proc_aborted && !job_.singleton &&
-      !std::exchange(peer.gone, true))
-    ::usleep(patience);
+  if (!job_.singleton && !std::exchange(peer.gone, true)) ::usleep(patience);
+}
+
+Result<> Engine::after_copy(Peer& peer, Result<> copied) const {
+  if (!copied && copied.error().error_class() == ErrorClass::proc_aborted) found_gone(peer);
   return copied;
 }
 

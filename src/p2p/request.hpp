@@ -24,12 +24,13 @@ class Request {
   enum class Kind : std::uint8_t { none, send, receive, generalized, persistent };
   /// How the bytes of a rendezvous go.
   enum class Transfer : std::uint8_t {
-    none,    ///< not settled, or in one go
-    stream,  ///< in fragments: send: in `Peer::streaming`; receive: fragments are welcome
-    split,   ///< by both sides, in the engine's list of such
-    copy,    ///< by a GPU of this process
-    push,    ///< receive: by a GPU of the sender's
-    staged,  ///< a chunk at a time through memory that both share
+    none,     ///< not settled, or in one go
+    stream,   ///< in fragments: send: in `Peer::streaming`; receive: fragments are welcome
+    split,    ///< by both sides, in the engine's list of such
+    copy,     ///< by a GPU of this process
+    network,  ///< from or to GPU memory that the network has been handed
+    push,     ///< receive: by a GPU of the sender's
+    staged,   ///< a chunk at a time through memory that both share
   };
 
   // The hot part: what posting, matching and waiting touch.

@@ -42,7 +42,9 @@ class StagingArea {
   }
 
   /// Bytes of it that are pinned.
-  [[nodiscard]] std::size_t pinned() const noexcept { return pinned_ ? pinned_->size() : 0; }
+  [[nodiscard]] std::size_t pinned() const noexcept {
+    return pinned_ && !pinned_->is_over() ? pinned_->size() : 0;
+  }
   void unpin() noexcept { pinned_.reset(); }
   void keep(PinnedRange pinned) noexcept { pinned_.emplace(std::move(pinned)); }
 

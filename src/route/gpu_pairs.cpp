@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array kinds{MemoryKind::device,  MemoryKind::vmm,    MemoryKind::pool,
                            MemoryKind::managed, MemoryKind::pinned, MemoryKind::pageable};
-constexpr std::array ways{Protocol::gpu_push, Protocol::gpu_pull};
+constexpr std::array ways{Protocol::gpu_push, Protocol::gpu_pull, Protocol::gpu_loopback};
 
 GpuPairs pair_of(const GpuPlanInputs& inputs) {
   const GpuPlan plan(inputs);
@@ -18,7 +18,8 @@ GpuPairs pair_of(const GpuPlanInputs& inputs) {
                 .refusals = {}};
   if (inputs.locality == GpuLocality::other_host) return pair;
   for (const Protocol way : ways)
-    if (std::ranges::find(pair.steps, way, &GpuStep::way) == pair.steps.end())
+    if ((way != Protocol::gpu_loopback || inputs.path == GpuPathSetting::network) &&
+        std::ranges::find(pair.steps, way, &GpuStep::way) == pair.steps.end())
       if (const auto why = why_not(inputs, way); !why.empty())
         pair.refusals.push_back({way, std::string(why)});
   return pair;

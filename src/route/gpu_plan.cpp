@@ -70,19 +70,19 @@ GpuLocality locality_of(cuda::Device one, cuda::Device other, PeerLink link) noe
 std::string_view why_not(const GpuPlanInputs& inputs, Protocol way) noexcept {
   if (inputs.locality == GpuLocality::other_host)
     return way == Protocol::network_eager || way == Protocol::network_rendezvous ||
-                   way == Protocol::network_chunks
+                   way == Protocol::network_chunks || (way == Protocol::network_gpu && inputs.network)
                ? ""
                : "it is on another host";
   constexpr std::string_view setting = "ISTHMUS_GPU_PATH wants another way";
   switch (way) {
     case Protocol::gpu_push:
-      if (inputs.path == GpuPathSetting::pull || inputs.path == GpuPathSetting::staged) return setting;
+      if (inputs.path != GpuPathSetting::automatic && inputs.path != GpuPathSetting::push) return setting;
       if (!inputs.from.is_on_gpu() && !inputs.from.is_pinned())
         return "a GPU copies pageable memory no faster than the processors";
       return first_of(why_not_exportable(inputs.to),
                       first_of(why_unreachable(inputs.locality), reason_of(inputs.push)));
     case Protocol::gpu_pull: {
-      if (inputs.path == GpuPathSetting::staged) return setting;
+      if (inputs.path == GpuPathSetting::staged || inputs.path == GpuPathSetting::network) return setting;
       return first_of(why_not_exportable(inputs.from),
                       first_of(why_unreachable(inputs.locality), reason_of(inputs.pull)));
     }
@@ -90,6 +90,10 @@ std::string_view why_not(const GpuPlanInputs& inputs, Protocol way) noexcept {
       return inputs.from.is_on_gpu() && inputs.gpu_eager_limit == 0 ? "it would be copied twice" : "";
     case Protocol::gpu_staged:
       return {};
+    case Protocol::gpu_loopback:
+      if (inputs.path != GpuPathSetting::network) return setting;
+      return first_of(why_not_exportable(inputs.from),
+                      first_of(why_not_exportable(inputs.to), reason_of(inputs.network)));
     default:
       return "it is no way of GPU memory";
   }
@@ -99,11 +103,14 @@ GpuPlan::GpuPlan(const GpuPlanInputs& inputs) {
   const std::uint64_t eager = inputs.from.is_on_gpu() ? inputs.gpu_eager_limit : inputs.host_eager_limit;
   if (inputs.locality == GpuLocality::other_host) {
     add(inputs.host_eager_limit, Protocol::network_eager);
-    // A host's sender does not know that the receiver is a GPU.
-    if (inputs.from.is_on_gpu() && inputs.chunks_from > 0)
-      add(inputs.chunks_from - 1, Protocol::network_rendezvous);
-    add(no_limit, inputs.from.is_on_gpu() && inputs.chunks_from > 0 ? Protocol::network_chunks
-                                                                    : Protocol::network_rendezvous);
+    if (inputs.from.is_exportable() && inputs.network) {
+      add(no_limit, Protocol::network_gpu);
+      return;
+    }
+    // What a host sends is offered as a whole, and cut if the receiver is a GPU.
+    const bool is_chunked = inputs.chunks_from > 0 && (inputs.from.is_on_gpu() || inputs.to.is_on_gpu());
+    if (is_chunked && !inputs.from.is_on_gpu()) add(inputs.chunks_from - 1, Protocol::network_rendezvous);
+    add(no_limit, is_chunked ? Protocol::network_chunks : Protocol::network_rendezvous);
     return;
   }
   if (eager > 0) add(eager, Protocol::eager);
@@ -114,6 +121,7 @@ GpuPlan::GpuPlan(const GpuPlanInputs& inputs) {
 void GpuPlan::add_copies(const GpuPlanInputs& inputs) noexcept {
   const bool can_push = why_not(inputs, Protocol::gpu_push).empty();
   const bool can_pull = why_not(inputs, Protocol::gpu_pull).empty();
+  if (why_not(inputs, Protocol::gpu_loopback).empty()) return add(no_limit, Protocol::gpu_loopback);
   if (inputs.to.kind == MemoryKind::pageable) {
     const std::uint64_t limit = inputs.direct_limit != 0 ? inputs.direct_limit : default_gpu_direct_limit;
     if (can_pull) add(limit, Protocol::gpu_pull);

@@ -43,13 +43,14 @@ struct GpuPlanEnd {
 struct GpuPlanInputs {
   GpuPlanEnd from, to;
   GpuLocality locality = GpuLocality::unknown;
-  Reach push{};  ///< the sender opens the receiver's memory
-  Reach pull{};  ///< the receiver opens the sender's
+  Reach push{};                               ///< the sender opens the receiver's memory
+  Reach pull{};                               ///< the receiver opens the sender's
+  Reach network = std::unexpected(Reason{});  ///< the network is handed GPU memory
   GpuPathSetting path = GpuPathSetting::automatic;
   std::uint64_t host_eager_limit =
       0;  ///< of what is sent from memory of the host; of another host the network's
   std::uint64_t gpu_eager_limit = 0;  ///< of what is sent from a GPU
-  std::uint64_t chunks_from = 0;      ///< to another host in chunks from this size on; 0: never
+  std::uint64_t chunks_from = 0;      ///< from a host to another's GPU in two chunks and more; 0: never
   std::uint64_t push_from = 0;        ///< 0: `default_gpu_push_from`
   std::uint64_t direct_limit = 0;     ///< 0: `default_gpu_direct_limit`
 };

@@ -43,6 +43,8 @@ std::string_view name_of(Protocol protocol) noexcept {
       return "rendezvous, receiver fetches";
     case Protocol::network_chunks:
       return "GPU memory to another host, in chunks";
+    case Protocol::network_gpu:
+      return "GPU memory, taken by the network";
     case Protocol::gpu_push:
       return "GPU memory, copied by the sender's GPU";
     case Protocol::gpu_pull:
@@ -51,6 +53,8 @@ std::string_view name_of(Protocol protocol) noexcept {
       return "GPU memory, by a courier";
     case Protocol::gpu_staged:
       return "GPU memory, by way of the host's";
+    case Protocol::gpu_loopback:
+      return "GPU memory, through the adapter";
   }
   return "unknown";
 }

@@ -33,12 +33,14 @@ enum class Protocol : std::uint8_t {
   network_eager,       ///< to another host, bytes with the envelope
   network_rendezvous,  ///< to another host, bytes fetched by the receiver
   network_chunks,      ///< from GPU memory to another host, fetched chunk by chunk while the next is copied
+  network_gpu,         ///< from or to GPU memory, by the network itself
   gpu_push,            ///< to GPU memory, by the sender's copy engine
   gpu_pull,            ///< from GPU memory, by the receiver's copy engine
   gpu_courier,         ///< from GPU memory, by a kernel that waits for messages on the receiver's GPU
   gpu_staged,          ///< from or to GPU memory, chunk by chunk through memory of the host that both share
+  gpu_loopback,        ///< between GPU memories of one host, by the network's adapter
 };
-inline constexpr std::size_t protocol_count = 13;
+inline constexpr std::size_t protocol_count = 15;
 [[nodiscard]] std::string_view name_of(Protocol protocol) noexcept;
 
 /// One range of message sizes: up to and including `up_to` bytes.

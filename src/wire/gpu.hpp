@@ -51,9 +51,12 @@ static_assert(sizeof(GpuExport) == 160);
 }
 
 enum class GpuOutcome : std::uint32_t {
-  landed = 1,   ///< the bytes are where the receiver wanted them
-  failed = 2,   ///< they have been lost with the sender's GPU
-  refused = 3,  ///< the sender cannot copy there; nothing has been copied
+  landed = 1,  ///< the bytes are where the receiver wanted them
+  failed = 2,  ///< they have been lost with the sender's GPU
+  // Nothing has been copied:
+  refused = 3,   ///< the sender cannot open that memory, nor will it be able to
+  lacking = 4,   ///< it has the memory not open any more, and nothing to open it with: it is to be told anew
+  hindered = 5,  ///< it cannot copy now, for a reason of its own
 };
 /// Of `CellKind::gpu_end`.
 struct GpuEnd {
@@ -84,6 +87,14 @@ struct StageStart {
 };
 static_assert(sizeof(GpuOffer) <= inline_capacity && sizeof(GpuTarget) <= inline_capacity &&
               sizeof(StageRequest) <= inline_capacity && sizeof(StageStart) <= inline_capacity);
+
+/// Of `CellKind::gpu_loop`: the receiver wants a message through the network's adapter, under its own name.
+struct LoopRequest {
+  Cookie sender;
+  Cookie receiver;
+  std::uint64_t bytes;
+};
+static_assert(sizeof(LoopRequest) <= inline_capacity);
 
 /// Start of an area, one for each ordered pair of ranks that needs one; `staging_data` from its start the
 /// bytes begin. Both count bytes of the stream, from 0.

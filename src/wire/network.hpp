@@ -15,6 +15,8 @@ enum class NetworkKind : std::uint8_t {
   acknowledge = 2,  ///< a synchronous message has been matched: `sender`
   chunked = 3,      ///< an envelope, whose bytes follow in chunks: `sender` names them
   chunk = 4,        ///< the offer of the next chunk of the message of `sender`
+  cut = 5,          ///< the receiver of the offered message of `sender` wants it in chunks, too
+  loop = 6,         ///< the offer of bytes whose envelope went through shared memory: `sender` is the receive
 };
 
 /// The envelope (MPI 5.0, section 3.2.3) between hosts.
@@ -23,7 +25,8 @@ struct NetworkHeader {
   std::int32_t source;
   std::int32_t tag;
   std::uint64_t bytes;  ///< of the message
-  Cookie sender;        ///< with `CellFlag::synchronous` and where `kind` says so: the send it is about
+  Cookie
+      sender;  ///< the send it is about: with `CellFlag::synchronous`, of an offer, and where `kind` says so
   NetworkKind kind;
   CellFlag flag;
   std::uint16_t reserved16;

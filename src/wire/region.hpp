@@ -26,7 +26,7 @@ namespace isthmus::wire {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
-inline constexpr std::uint32_t region_version = 4;
+inline constexpr std::uint32_t region_version = 5;
 inline constexpr std::uint32_t maximum_local_ranks = 16384;
 inline constexpr std::uint32_t maximum_world = 1U << 24;
 
@@ -119,6 +119,9 @@ struct PlaceRecord {
 struct alignas(cache_line) RankBlock {
   std::atomic<std::uint32_t> connections;  ///< rings announced to this rank; grows
   std::atomic<std::uint64_t> gpu;  ///< whose memory the rank has named last, by a hash of its UUID; 0: none
+  /// 1 + the offset in the heap of the address of the rank's network port: its length, 8 bytes, then as many
+  /// bytes; 0: none is published here.
+  std::atomic<std::uint64_t> port;
   alignas(cache_line) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on this futex word
   alignas(cache_line) PlaceRecord place;
 };

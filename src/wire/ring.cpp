@@ -39,6 +39,7 @@ Result<> check(const CellHeader& header, const RingGeometry& geometry) {
     case CellKind::gpu_freed:
     case CellKind::stage:
     case CellKind::staged:
+    case CellKind::gpu_loop:
       return {};
     default:
       return malformed("unknown kind");

@@ -33,6 +33,7 @@ enum class CellKind : std::uint8_t {
   gpu_freed = 13,     ///< an allocation that was told is no more: `GpuFreed`
   stage = 14,         ///< rendezvous through shared memory in chunks: `StageRequest`
   staged = 15,        ///< the sender has begun: `StageStart`
+  gpu_loop = 16,      ///< the sender is to hand it to the network: `LoopRequest`
 };
 
 enum class CellFlag : std::uint8_t { none = 0, synchronous = 1 };

@@ -213,7 +213,10 @@ class Session {
         put(wire::GpuTarget{some_cookie(), some_cookie(), some_length(), some_length()});
         break;
       case wire::CellKind::gpu_end:
-        put(wire::GpuEnd{some_cookie(), static_cast<wire::GpuOutcome>(input_.below(5)), 0});
+        put(wire::GpuEnd{some_cookie(), static_cast<wire::GpuOutcome>(input_.below(7)), 0});
+        break;
+      case wire::CellKind::gpu_loop:
+        put(wire::LoopRequest{some_cookie(), some_cookie(), some_length()});
         break;
       case wire::CellKind::stage:
         put(wire::StageRequest{some_cookie(), some_cookie(), some_length(), input_.below(2),
@@ -241,7 +244,7 @@ class Session {
     open_ring();
     if (!out_.open() || !out_.has_cell()) return;
     const unsigned number = input_.below(64);
-    const auto kind = static_cast<wire::CellKind>(number < 60 ? 1 + number % 15 : number);
+    const auto kind = static_cast<wire::CellKind>(number < 60 ? 1 + number % 16 : number);
     const auto part = some_part(kind);
     const std::uint32_t sizes[]{0, 8, 32, 64, 100, 1000, 1536, 2048, 6144, input_.below(256) << 24};
     const std::uint32_t offered[]{0, sizeof(wire::GpuShape), sizeof(wire::GpuExport),

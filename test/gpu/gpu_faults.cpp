@@ -10,7 +10,6 @@
 //           other's copy outlives it, and is whole
 //   mixed   rank 1 does not use CUDA
 //   tight   the sender's GPU has no memory left to pack a message with gaps in, with ISTHMUS_GPU_PATH unset
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <array>
@@ -29,14 +28,6 @@ namespace {
 constexpr int bytes = 20'000'000;
 
 int rank = -1;
-
-void set(const char* name, const char* value) {
-  using Set = int (*)(const char*, const char*);
-  auto* const function =
-      reinterpret_cast<Set>(::dlsym(::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), "emulated_cuda_set"));
-  CHECK(function != nullptr);
-  CHECK_EQUAL(function(name, value), 0);
-}
 
 std::vector<int> pattern() {
   std::vector<int> values(bytes / sizeof(int));
@@ -64,13 +55,13 @@ void check_lost(Memory& memory) {
   if (rank == 0) {
     CHECK_MPI(MPI_Isend(memory.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request));
     CHECK_MPI(MPI_Recv(nullptr, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-    set("STICKY", launch_failed);
+    set_emulated("STICKY", launch_failed);
   } else {
     CHECK_MPI(MPI_Send(nullptr, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD));
     CHECK_MPI(MPI_Irecv(memory.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request));
   }
   CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS);
-  if (rank == 0) set("STICKY", "0");
+  if (rank == 0) set_emulated("STICKY", "0");
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
@@ -83,9 +74,9 @@ void check_tight(Memory& memory) {
   MPI_Type_commit(&strided);
   if (rank == 0) {
     memory.write(pattern());
-    set("MEMORY", "1");
+    set_emulated("MEMORY", "1");
     MPI_Send(memory.data(), 1, strided, 1, 0, MPI_COMM_WORLD);
-    set("MEMORY", "1000000000");
+    set_emulated("MEMORY", "1000000000");
   } else {
     std::vector<int> wanted(bytes / sizeof(int));
     memory.write(wanted);
@@ -108,7 +99,7 @@ void check_no_room(Memory& memory) {
   MPI_Type_commit(&gaps);
   // Nothing, then some beside the 20 MB that are in use, then enough.
   for (const char* room : {"1", "20300000", "1000000000", "1"}) {
-    set("MEMORY", room);
+    set_emulated("MEMORY", room);
     if (rank == 0) {
       memory.write(pattern());
       CHECK_MPI(MPI_Send(memory.data(), 1, gaps, 1, 0, MPI_COMM_WORLD));
@@ -131,7 +122,7 @@ void check_no_room(Memory& memory) {
   MPI_Request request;
   const std::vector<int> wanted = pattern();
   if (rank == 0) memory.write(wanted);
-  set("MEGABYTES_PER_SECOND", "100");
+  set_emulated("MEGABYTES_PER_SECOND", "100");
   if (rank == 0) {
     CHECK_MPI(MPI_Barrier(MPI_COMM_WORLD));
     CHECK_MPI(MPI_Isend(memory.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request));
@@ -146,7 +137,7 @@ void check_no_room(Memory& memory) {
   }
   if (is_victim) ::raise(SIGKILL);
   CHECK_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
-  set("MEGABYTES_PER_SECOND", "0");
+  set_emulated("MEGABYTES_PER_SECOND", "0");
   CHECK(memory.read<int>(bytes / sizeof(int)) == wanted);
   std::fprintf(stderr, "outlived\n");
   ::_exit(0);
@@ -193,8 +184,8 @@ int main(int argc, char** argv) {
   {
     const Gpu gpu(rank);
     Memory memory(gpu, MemoryKind::device, bytes);
-    if (fault == "short") set("PINNED", "1500000");
-    if (fault == "none") set("PINNED", "1");
+    if (fault == "short") set_emulated("PINNED", "1500000");
+    if (fault == "none") set_emulated("PINNED", "1");
     if (fault == "lost") check_lost(memory);
     if (fault == "tight") check_tight(memory);
     if (fault == "memory") check_no_room(memory);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <dlfcn.h>
 #include <mpi.h>
 
 #include <cstddef>
@@ -22,6 +23,15 @@ inline constexpr MemoryKind every_kind[]{MemoryKind::pageable, MemoryKind::pinne
                                          MemoryKind::vmm,      MemoryKind::pool,   MemoryKind::managed};
 
 inline constexpr cuda::Stream default_stream = nullptr;
+
+/// Sets a fault or a setting of the emulated driver in this process, from now on.
+inline void set_emulated(const char* name, const char* value) {
+  using Set = int (*)(const char*, const char*);
+  auto* const function =
+      reinterpret_cast<Set>(::dlsym(::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), "emulated_cuda_set"));
+  CHECK(function != nullptr);
+  CHECK_EQUAL(function(name, value), 0);
+}
 
 /// The driver, loaded and initialised as a program does it, with the primary context of one device current.
 class Gpu {
@@ -85,6 +95,8 @@ class Memory {
   ~Memory();
 
   [[nodiscard]] void* data() const { return reinterpret_cast<void*>(address_); }
+  /// It is gone, with its device's context.
+  void forget() { address_ = 0; }
   template <class T>
   void write(const std::vector<T>& values) {
     CHECK(values.size() * sizeof(T) <= bytes_);
@@ -149,6 +161,7 @@ inline Memory::Memory(const Gpu& gpu, MemoryKind kind, std::size_t bytes)
 }
 
 inline Memory::~Memory() {
+  if (address_ == 0) return;
   const cuda::Functions& cuda = gpu_.functions();
   switch (kind_) {
     case MemoryKind::pageable:

@@ -116,16 +116,50 @@ TEST(GpuPlan, TheSettingWinsWhereItsWayWorks) {
   EXPECT_THAT(steps(chosen), ElementsAre(pull)) << "what does not work is left out";
 }
 
-TEST(GpuPlan, ToAnotherHostLongMessagesOfGpusGoInChunks) {
+TEST(GpuPlan, ToAnotherHostMessagesOfGpusGoInChunks) {
   GpuPlanInputs away = inputs(device, device, GpuLocality::other_host);
   away.chunks_from = 1000;
   away.host_eager_limit = 100;
   EXPECT_THAT(steps(away),
-              ElementsAre(GpuStep{100, Protocol::network_eager}, GpuStep{999, Protocol::network_rendezvous},
-                          GpuStep{most, Protocol::network_chunks}));
+              ElementsAre(GpuStep{100, Protocol::network_eager}, GpuStep{most, Protocol::network_chunks}));
   away.from.kind = pinned;
+  EXPECT_THAT(steps(away),
+              ElementsAre(GpuStep{100, Protocol::network_eager}, GpuStep{999, Protocol::network_rendezvous},
+                          GpuStep{most, Protocol::network_chunks}))
+      << "the receiver has it cut";
+  away.to.kind = pageable;
   EXPECT_THAT(steps(away), ElementsAre(GpuStep{100, Protocol::network_eager},
                                        GpuStep{most, Protocol::network_rendezvous}));
+}
+
+TEST(GpuPlan, ANetworkThatTakesGpuMemoryIsHandedWhatItMay) {
+  GpuPlanInputs away = inputs(device, device, GpuLocality::other_host);
+  away.chunks_from = 1000;
+  away.host_eager_limit = 100;
+  away.network = {};
+  const GpuStep taken{most, Protocol::network_gpu};
+  EXPECT_THAT(steps(away), ElementsAre(GpuStep{100, Protocol::network_eager}, taken));
+  EXPECT_TRUE(why_not(away, Protocol::network_gpu).empty());
+  away.to.kind = pageable;
+  EXPECT_EQ(steps(away).back(), taken);
+  away.from.kind = managed;
+  EXPECT_EQ(steps(away).back().way, Protocol::network_chunks);
+}
+
+TEST(GpuPlan, TheAdapterIsForTwoGpusMemoriesAndAskedForByName) {
+  GpuPlanInputs here = inputs(device, vmm);
+  here.network = {};
+  EXPECT_EQ(steps(here).back().way, Protocol::gpu_push);
+  here.path = GpuPathSetting::network;
+  EXPECT_THAT(steps(here), ElementsAre(GpuStep{most, Protocol::gpu_loopback}));
+  here.to.kind = pinned;
+  EXPECT_THAT(steps(here), ElementsAre(staged));
+  here.to.kind = managed;
+  EXPECT_THAT(steps(here), ElementsAre(staged));
+  here.to.kind = device;
+  here.network = std::unexpected(Reason{"this UCX has no CUDA"});
+  EXPECT_THAT(steps(here), ElementsAre(staged));
+  EXPECT_EQ(why_not(here, Protocol::gpu_loopback), "this UCX has no CUDA");
 }
 
 TEST(GpuPlan, HasASizeRangeForEveryMessage) {

@@ -65,6 +65,22 @@ TEST_F(NetworkPorts, FetchLater) {
   EXPECT_TRUE(received == content);
 }
 
+TEST_F(NetworkPorts, WithoutAWishTheyTakeNoMemoryOfGpus) {
+  EXPECT_THAT(std::string(ports[0]->why_not_gpu()), HasSubstr("at MPI_Init"));
+  Settings staged;
+  staged.gpu_path = GpuPathSetting::staged;
+  open_all(staged);
+  EXPECT_THAT(std::string(ports[0]->why_not_gpu()), HasSubstr("ISTHMUS_GPU_PATH"));
+  const auto content = pattern(1 << 20, 7);
+  ASSERT_TRUE(ports[0]->send(1, header_of(0), content, 5));
+  ASSERT_TRUE(wait([&] { return !events[1].messages.empty(); }));
+  std::vector<std::byte> received(content.size());
+  EXPECT_FALSE(ports[1]->try_fetch_to_gpu(events[1].messages[0].offer, received, 6));
+  ports[1]->fetch(events[1].messages[0].offer, received, 6);
+  ASSERT_TRUE(wait([&] { return events[1].ended.contains(6); }));
+  EXPECT_TRUE(received == content) << "the offer was not consumed";
+}
+
 TEST_F(NetworkPorts, FetchTheFirstBytesOfAnOffer) {
   const auto content = pattern(3 << 20, 3);
   Token token = 0;

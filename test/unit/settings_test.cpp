@@ -41,6 +41,7 @@ TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_EQ(read("ISTHMUS_SPIN_MICROSECONDS=0").spin_microseconds, 0U);
   EXPECT_EQ(read("ISTHMUS_CMA=off").cma, CmaSetting::off);
   EXPECT_EQ(read("ISTHMUS_GPU_PATH=pull").gpu_path, GpuPathSetting::pull);
+  EXPECT_EQ(read("ISTHMUS_GPU_PATH=network").gpu_path, GpuPathSetting::network);
   EXPECT_EQ(read("ISTHMUS_GPU_COURIER=off").gpu_courier, GpuCourierSetting::off);
   EXPECT_EQ(read("ISTHMUS_GPU_EAGER_LIMIT=64").gpu_eager_limit, 64U);
   EXPECT_EQ(read("ISTHMUS_GPU_PUSH_FROM=4K").gpu_push_from, 4096U);

@@ -73,6 +73,54 @@ TEST_F(CopyEngineTest, DoesNotDisturbACapture) {
   EXPECT_EQ(functions.free(memory), Status::success);
 }
 
+TEST_F(CopyEngineTest, CopiesUnderWayAtAResetFailAndLaterOnesArrive) {
+  CopyEngine engine(contexts, 0, 2, 1000);
+  std::vector<std::byte> bytes(100, std::byte{7});
+  {
+    const cuda::Address memory = allocate(100);
+    const auto done = engine.start(at(memory), at(memory) + 50, 50);
+    ASSERT_TRUE(done && done->wait());
+    const auto polled = engine.start(at(memory), bytes.data(), 100);
+    const auto waited = engine.start(at(memory), at(memory) + 50, 50);
+    const auto dropped = engine.start(at(memory), at(memory) + 50, 50);
+    ASSERT_TRUE(polled && waited && dropped);
+    reset_device();
+    EXPECT_TRUE(done->is_done().value_or(false));
+    const auto is_done = polled->is_done();
+    ASSERT_FALSE(is_done);
+    EXPECT_THAT(is_done.error().text(), HasSubstr("has reset GPU 0 while a message was copied"));
+    EXPECT_FALSE(waited->wait());
+    EXPECT_FALSE(polled->wait()) << "for good";
+  }
+  ASSERT_TRUE(contexts.check_alive(0));
+  const cuda::Address memory = allocate(100);
+  for (int round = 0; round < 3; ++round) {
+    bytes.assign(100, std::byte{static_cast<unsigned char>(round)});
+    const auto copy = engine.start(at(memory), bytes.data(), 100);
+    ASSERT_TRUE(copy) << copy.error().text();
+    EXPECT_TRUE(copy->wait());
+    EXPECT_THAT(read(memory, 100), Each(round));
+  }
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
+TEST_F(CopyEngineTest, AResetDeviceIsAnErrorUntilTheProgramUsesItAgain) {
+  ASSERT_TRUE(contexts.of(0));
+  const cuda::ContextLife before = contexts.life(0);
+  using Reset = Status (*)(cuda::Device);
+  EXPECT_EQ(reinterpret_cast<Reset>(symbol("cuDevicePrimaryCtxReset_v2"))(0), Status::success);
+  const auto dead = contexts.check_alive(0);
+  ASSERT_FALSE(dead);
+  EXPECT_THAT(dead.error().text(), HasSubstr("has reset GPU 0 and not used it since"));
+  EXPECT_EQ(contexts.life(0), before) << "nobody has begun another";
+  EXPECT_FALSE(contexts.is_alive(0, before));
+  reset_device();
+  EXPECT_TRUE(contexts.check_alive(0));
+  EXPECT_NE(contexts.life(0), before);
+  EXPECT_FALSE(contexts.is_alive(0, before));
+  EXPECT_EQ(contexts.renewals(), 1U);
+}
+
 TEST_F(CopyEngineTest, UsesItsEventsAgain) {
   CopyEngine engine(contexts, 0);
   const cuda::Address memory = allocate(100);

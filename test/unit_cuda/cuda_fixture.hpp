@@ -39,6 +39,14 @@ class CudaTest : public testing::Test {
     return result;
   }
 
+  /// Of device 0, which is then used again.
+  void reset_device() {
+    using Reset = Status (*)(cuda::Device);
+    EXPECT_EQ(reinterpret_cast<Reset>(symbol("cuDevicePrimaryCtxReset_v2"))(0), Status::success);
+    EXPECT_EQ(functions.primary_retain(&context, 0), Status::success);
+    EXPECT_EQ(functions.primary_release(0), Status::success);
+  }
+
   const cuda::Functions& functions;
   const Control& control;
   cuda::Context context = nullptr;

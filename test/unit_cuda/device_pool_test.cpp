@@ -1,5 +1,7 @@
 #include "memory/device_pool.hpp"
 
+#include <optional>
+
 #include "cuda_fixture.hpp"
 
 namespace isthmus::testing_cuda {
@@ -49,6 +51,32 @@ TEST_F(DevicePoolTest, SaysThatTheDeviceIsFull) {
   const auto buffer = pool.take(0, 2'000'000);
   ASSERT_FALSE(buffer);
   EXPECT_EQ(buffer.error().error_class(), ErrorClass::no_mem);
+}
+
+TEST_F(DevicePoolTest, ForgetsWhatAResetHasTaken) {
+  DevicePool pool(contexts, {.least = 1 << 16U, .most = 1 << 20U});
+  std::optional<DeviceBuffer> lent;
+  {
+    auto buffer = pool.take(0, 1 << 18U);
+    const auto free = pool.take(0, 1 << 18U);
+    ASSERT_TRUE(buffer && free);
+    lent.emplace(std::move(*buffer));
+  }
+  reset_device();
+  ASSERT_TRUE(contexts.check_alive(0));
+  const cuda::Address others = allocate(1 << 18U);  // at an address that the pool had
+  {
+    const auto whole = pool.take(0, 1 << 20U);
+    ASSERT_TRUE(whole) << "nothing of the limit is in use: " << whole.error().text();
+  }
+  lent.reset();
+  {
+    const auto again = pool.take(0, 1 << 18U);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->size(), 1U << 20U) << "not what came back from before the reset";
+  }
+  reset_device();
+  EXPECT_EQ(functions.free(others), Status::invalid_value) << "gone, too";
 }
 
 TEST_F(DevicePoolTest, MayGoBeforeItsBuffers) {

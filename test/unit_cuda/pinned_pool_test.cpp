@@ -59,17 +59,36 @@ TEST_F(PinnedPoolTest, StaysBelowItsLimit) {
   EXPECT_EQ(pool.take(64 * kib)->size(), mib) << "what is there is lent, larger though it is";
 }
 
-TEST_F(PinnedPoolTest, GivesSmallOnesUpForALargeOne) {
+TEST_F(PinnedPoolTest, KeepsWhatIsPinnedWhereALargerOneIsWanted) {
   PinnedPool pool(contexts, 0, {.least = 64 * kib, .most = mib});
   {
-    const auto a = pool.take(64 * kib);
-    const auto b = pool.take(64 * kib);
+    const auto a = pool.take(512 * kib);
+    const auto b = pool.take(256 * kib);
     EXPECT_TRUE(a && b);
   }
-  const auto whole = pool.take(mib);
-  ASSERT_TRUE(whole) << whole.error().text();
-  EXPECT_EQ(whole->size(), mib);
+  const auto largest = pool.take(mib);
+  ASSERT_TRUE(largest) << largest.error().text();
+  EXPECT_EQ(largest->size(), 512 * kib) << "to unpin the others would wait for the GPU";
+  EXPECT_EQ(pool.pinned(), 768 * kib);
+}
+
+TEST_F(PinnedPoolTest, PinsAnewAfterAResetAndLeavesWhatIsLentReadable) {
+  PinnedPool pool(contexts, 0, {.least = 64 * kib, .most = mib});
+  auto lent = pool.take(512 * kib);
+  ASSERT_TRUE(lent && pool.take(512 * kib));
+  reset_device();
+  ASSERT_TRUE(contexts.check_alive(0));
+  lent->data()[100] = std::byte{5};
+  EXPECT_EQ(lent->data()[100], std::byte{5});
+  *lent = PinnedBuffer();
+  const auto again = pool.take(mib);
+  ASSERT_TRUE(again) << again.error().text();
   EXPECT_EQ(pool.pinned(), mib);
+  unsigned kind = 0;
+  EXPECT_EQ(
+      functions.pointer_attribute(&kind, cuda::PointerAttribute::memory_type, address_of(again->data())),
+      Status::success)
+      << "it is pinned";
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Plugin {
 };
 
 /// To be raised with every change of `Plugin` and of what `port.hpp` declares.
-inline constexpr std::uint32_t interface_version = 2;
+inline constexpr std::uint32_t interface_version = 3;
 
 inline constexpr const char* plugin_symbol = "isthmus_network_plugin";
 

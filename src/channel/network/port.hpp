@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -70,9 +71,17 @@ class Port {
   /// until they are fetched or declined.
   virtual Result<Progress> send(PeerId peer, std::span<const std::byte> header,
                                 std::span<const std::byte> bytes, Token token) = 0;
+  /// Why memory of GPUs cannot be handed to this port, as the end of a sentence; empty where it can.
+  [[nodiscard]] virtual std::string_view why_not_gpu() const = 0;
+  /// As `send`, of `bytes` in memory that this process has taken of a GPU (cuMemAlloc and the like, not
+  /// managed), where `why_not_gpu` is empty. However short, they are offered.
+  virtual Result<Progress> send_from_gpu(PeerId peer, std::span<const std::byte> header,
+                                         std::span<const std::byte> bytes, Token token) = 0;
   /// Fetches the first `to.size()` bytes of an offer (at most what it offers) into `to`; `fetched(token)`
   /// follows, at the earliest from the next `poll`. Consumes the offer.
   virtual void fetch(OfferId offer, std::span<std::byte> to, Token token) = 0;
+  /// As `fetch`, to such memory. False, with nothing done, where this offer cannot be fetched there.
+  [[nodiscard]] virtual bool try_fetch_to_gpu(OfferId offer, std::span<std::byte> to, Token token) = 0;
   /// Lets an offer go without its bytes: the send completes, if its sender can be told.
   virtual void decline(OfferId offer) = 0;
 

@@ -186,8 +186,8 @@ Status cuCtxPopCurrent_v2(Context* context) {
 Status cuCtxGetId(Context handle, unsigned long long* id) {
   ISTHMUS_PASS(enter_query());
   const std::scoped_lock lock(driver()->mutex);
-  const auto context = driver()->contexts.find(handle);
-  if (!context || !context->alive) return Status::context_is_destroyed;
+  const auto context = driver()->contexts.find(handle ? handle : current_context());
+  if (!context || !context->alive) return handle ? Status::context_is_destroyed : Status::invalid_context;
   *id = context->id;
   return Status::success;
 }

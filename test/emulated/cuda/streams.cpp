@@ -81,6 +81,12 @@ Status cuLaunchHostFunc(Stream stream, HostFunction function, void* argument) {
   if (!function) return Status::invalid_value;
   return submit(stream, [function, argument] { function(argument); });
 }
+
+Status cuStreamAddCallback(Stream stream, void (*function)(Stream, Status, void*), void* argument, unsigned) {
+  ISTHMUS_PASS(enter());
+  if (!function) return Status::invalid_value;
+  return submit(stream, [=] { function(stream, Status::success, argument); });
+}
 }
 
 }  // namespace isthmus::emulated

@@ -8,7 +8,7 @@ import sys
 import uuid
 
 sys.path.insert(0, "tools/dev")
-from suite import BUILD, PREFIX, Skip, Suite
+from suite import BUILD, BUILT, PREFIX, Skip, Suite
 from vms import Machines, prepare, why_not
 
 suite = Suite("vms")
@@ -79,6 +79,17 @@ def job(slots, words, settings, options=""):
     return f"{variables}{MPIEXEC} {options} --hosts {hosts} --launcher {Machines.launcher} -n {2 * slots} /mnt/apart {words}"
 
 
+def gpu_job(*words, **settings):
+    """A program of test/gpu on the emulated CUDA driver, a rank on each machine, over rc."""
+    emulated = BUILT / "test/emulated"
+    variables = {"LD_LIBRARY_PATH": f"{emulated}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", "EMULATED_GDR": "absent",
+                 "EMULATED_CUDA_TWINS": emulated / "libemulated_kernels.so", "ISTHMUS_IVSHMEM": "off", "ISTHMUS_EXPLAIN": 1, **settings}  # fmt: skip
+    env = " ".join(f"{name}={value}" for name, value in variables.items())
+    program = " ".join(map(str, [BUILT / "test/gpu" / words[0], *words[1:]]))
+    hosts = ",".join(Machines.addresses)
+    return f"{MPIEXEC} --transport rc --hosts {hosts} --launcher {Machines.launcher} -n 2 env {env} {program} && echo all right"
+
+
 def expect_right(script, *patterns):
     """The output of a job that ends well and says something for each of the patterns."""
     status, text = machines.run(script, timeout=100)
@@ -133,6 +144,11 @@ try:
         assert status == 0, text
     with suite.case("ranks exchange verified data over rc"):
         expect_right(job(1, verified, apart, "--transport rc"), "transport: rc_verbs on rxe0:1, ud_verbs on rxe0:1\n", "up to 16 KiB +network eager")
+    with suite.case("messages between GPUs, and from a host to a GPU, go in chunks over rc"):
+        text = expect_right(gpu_job("gpu_p2p", "short", ISTHMUS_GPU_CHUNK="32K"), "transport: rc_verbs on rxe0:1")
+        counts = re.findall(r"GPU memory to another host, in chunks +sent (\d+) messages, \d+ bytes; received (\d+)", text)
+        sent, received = (sum(map(int, each)) for each in zip(*counts, strict=True))
+        assert 0 < sent < received, f"what GPUs have sent: {sent}; with what hosts have, for GPUs: {received}\n{text}"
     with suite.case("ranks exchange verified data over ud, which a variable asks for"):
         expect_right(job(1, verified, {**apart, "ISTHMUS_TRANSPORT": "ud"}), "transport: ud_verbs on rxe0:1\n")
     with suite.case("unasked they take the fastest that both have, and four ranks that share two cores sleep on it"):

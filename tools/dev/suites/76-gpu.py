@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, "tools/dev")
 from jobs import marked_processes, segments, shared_files, vanish
-from suite import BUILT, PREFIX, Skip, Suite
+from suite import BUILT, PREFIX, VENV, Skip, Suite
 
 suite = Suite("gpu")
 PROGRAMS = BUILT / "test/gpu"
@@ -172,6 +172,94 @@ with suite.case("chunks from a GPU to a host that has none, and back, and where 
     once()
     for fault in ("mixed", "none"):
         suite.expect(run(["gpu_faults", fault], 2, options=HOSTS, ISTHMUS_EXPLAIN="1", **AWAY), err="another host, in chunks +sent [1-9]")
+
+with suite.case("a message from memory of the host lands in a GPU's of another host a chunk at a time"):
+    need_network()
+    result = run(["gpu_lost", "slim"], 2, options=HOSTS, ISTHMUS_EXPLAIN="1", **AWAY)
+    suite.expect(result, err="GPU memory to another host, in chunks +sent 0 messages, 0 bytes; received 2 messages")
+
+with suite.case("a host is lost in the middle of messages in chunks: they end with MPI_ERR_PROC_ABORTED at both, and nothing is left"):
+    need_network()
+    suite.expect(run(["gpu_lost", "cut"], 2, options=HOSTS, ISTHMUS_GPU_CHUNK="64K", **AWAY), err="has lost rank")
+
+for victim in ("sender", "receiver"):
+    with suite.case(f"the {victim} of a message in chunks is killed: the job ends, and nothing is left"):
+        need_network()
+        before = shared_files() | segments()
+        result = run(["gpu_lost", victim], 2, options=HOSTS, ISTHMUS_GPU_CHUNK="64K", MARK=f"lost{os.getpid()}", **AWAY)
+        suite.expect(result, status=137, err="killed by signal 9", within=20)
+        vanish(lambda: marked_processes(f"MARK=lost{os.getpid()}"))
+        assert shared_files() | segments() == before
+
+
+def pushed(mode):
+    """How many messages of gpu_again the sender's GPU has copied."""
+    result = run(["gpu_again", mode], 2, ISTHMUS_GPU_PATH="push", ISTHMUS_EXPLAIN="1")
+    suite.expect(result)
+    counted = re.findall(r"copied by the sender's GPU +sent \d+ messages, \d+ bytes; received (\d+)", result.err)
+    return sum(map(int, counted)), result
+
+
+with suite.case("memory that a peer has closed to open other is told anew, and goes from GPU to GPU again"):
+    messages, result = pushed("evicted")
+    assert messages == 319, f"{messages} of 320: but for the one from which it is seen\n{result}"
+
+with suite.case("a sender that frees its buffer spoils no other message of the receiver's, and is warned of once"):
+    messages, result = pushed("hindered")
+    assert messages == 20, f"{messages} of 20\n{result}"
+    assert result.err.count("could not copy a message from or to GPU memory") == 1, result
+
+for path in ("auto", "push", "pull", "staged"):
+    with suite.case(f"a device is reset: what is under way ends with errors, what comes later arrives, {path}"):
+        suite.expect(run(["gpu_again", "reset"], 2, ISTHMUS_GPU_PATH=path, ISTHMUS_GPU_COURIER="on"), err="has reset GPU")
+
+UCX_WITH_CUDA = next(VENV.glob("lib/python3*/site-packages/libucx/lib"), None)
+
+
+def by_ucx(program, options=(), **settings):
+    """With a UCX whose CUDA module runs on the emulated driver, and takes memory of its GPUs."""
+    need_network()
+    once()  # it is not ours to be watched
+    if not UCX_WITH_CUDA:
+        raise Skip("the wheel of UCX with CUDA is not there (./dev setup test)")
+    folders = f"{UCX_WITH_CUDA}:{EMULATED}:{EMULATED / 'nvml'}:{PREFIX / 'lib'}"
+    return run(program, 2, options=options, LD_LIBRARY_PATH=folders, ISTHMUS_EXPLAIN="1", **settings)
+
+
+TAKEN, LOOPED = (rf"GPU memory, {how} +sent [1-9]" for how in ("taken by the network", "through the adapter"))
+
+with suite.case("messages between all kinds of memory, to another host: a UCX with CUDA is handed those of GPUs"):
+    result = by_ucx(["gpu_p2p", "short"], HOSTS, ISTHMUS_GPU_PATH="network", **AWAY)
+    suite.expect(result, err=TAKEN)
+    assert not re.search(CHUNKED, result.err), result
+
+with suite.case("over TCP it is not, unless it is asked for"):
+    result = by_ucx(["gpu_p2p", "short"], HOSTS, ISTHMUS_GPU_CHUNK="4K", **AWAY)
+    suite.expect(result, err=CHUNKED)
+    assert not re.search(TAKEN, result.err), result
+
+with suite.case("messages between all kinds of memory on one host, through the network's adapter"):
+    suite.expect(by_ucx(["gpu_p2p", "short"], ISTHMUS_GPU_PATH="network"), err=LOOPED)
+
+for victim in ("sender", "receiver"):
+    with suite.case(f"a {victim} is killed while the network has its memory, on another host and on this one"):
+        mark = f"gpu{os.getpid()}"
+        for options, settings in ((HOSTS, {"ISTHMUS_GPU_PATH": "network", **AWAY}), ((), {"ISTHMUS_GPU_PATH": "network"})):
+            before = shared_files() | segments()
+            result = by_ucx(["gpu_faults", victim], options, MARK=mark, **settings)
+            # Between hosts the other rank may have heard of it before mpiexec has.
+            expected = "killed by signal 9" if not options else "killed by signal 9|has lost rank"
+            suite.expect(result, status=None if options else 137, err=expected, within=20)
+            vanish(lambda: marked_processes(f"MARK={mark}"))
+            assert shared_files() | segments() == before
+
+with suite.case("a UCX without CUDA is handed none of it, and messages say why and arrive"):
+    need_network()
+    once()
+    why = r"go by way of the host's memory: this UCX (is older than 1\.19|has no CUDA)"
+    suite.expect(run(["gpu_p2p", "short"], 2, options=HOSTS, ISTHMUS_GPU_PATH="network", **AWAY), err=why)
+    suite.expect(run(["gpu_p2p", "short"], 2, ISTHMUS_GPU_PATH="network"), err=why)
+
 
 def by_courier(mode, **settings):
     """How many messages of gpu_short couriers have delivered, and how often one was sent out, of both ranks together."""

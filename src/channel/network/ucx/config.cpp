@@ -1,5 +1,6 @@
 #include "channel/network/ucx/config.hpp"
 
+#include <dlfcn.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/debug/debug.h>
 
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "channel/network/ucx/status.hpp"
@@ -42,7 +44,7 @@ void set_globals() {
 }
 
 /// Always without UCX's own shared memory: processes that can share memory do so by Isthmus's channels.
-const char* transports(TransportSetting setting) {
+std::string_view networks(TransportSetting setting) {
   switch (setting) {
     case TransportSetting::rc:
       return "rc";  // rc_verbs, or rc_mlx5 where the device has it, and ud to connect
@@ -56,19 +58,32 @@ const char* transports(TransportSetting setting) {
   return "ib,tcp";
 }
 
-/// Whether an InfiniBand or RoCE device here is Mellanox's.
-bool has_mellanox_device() {
+std::string transports(const Settings& settings) {
+  std::string names(networks(settings.transport));
+  // Not cuda_ipc: what it could open is on this host, where Isthmus's own channels are.
+  if (wants_gpu_memory(settings)) names += ",cuda_copy,gdr_copy";
+  return names;
+}
+
+/// Whether there is an InfiniBand or RoCE device here, and of this vendor where one is named.
+bool has_device(std::string_view vendor = {}) {
   namespace fs = std::filesystem;
   std::error_code error;
-  const auto is_mellanox = [](const fs::directory_entry& device) {
-    std::string vendor;
-    std::ifstream(device.path() / "device/vendor") >> vendor;
-    return vendor == "0x15b3";
+  const auto is_meant = [vendor](const fs::directory_entry& device) {
+    std::string found;
+    std::ifstream(device.path() / "device/vendor") >> found;
+    return vendor.empty() || vendor == found;
   };
   for (fs::directory_iterator next("/sys/class/infiniband", error), end; !error && next != end;
        next.increment(error))
-    if (is_mellanox(*next)) return true;
+    if (is_meant(*next)) return true;
   return false;
+}
+
+bool has_loaded_cuda() {
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (driver) ::dlclose(driver);
+  return driver != nullptr;
 }
 
 void wish_for(ucp_config_t& config, const Wish& wish) {
@@ -92,7 +107,7 @@ Result<> modify(ucp_config_t& config, const Settings& settings) {
   }};
   const bool users_choice = settings.transport == TransportSetting::automatic && user_sets("UCX_TLS");
   if (!users_choice) {
-    const ucs_status_t status = ucp_config_modify(&config, "TLS", transports(settings.transport));
+    const ucs_status_t status = ucp_config_modify(&config, "TLS", transports(settings).c_str());
     if (status != UCS_OK)
       return std::unexpected(ucx_error(ErrorClass::other, "the network's transports cannot be set", status));
   }
@@ -101,11 +116,18 @@ Result<> modify(ucp_config_t& config, const Settings& settings) {
   // UCX before 1.18 compares a datagram's address with its own by what only Mellanox's drivers tell of it
   // (openucx/ucx, pull request 10209). With soft-RoCE and IPv4 it drops them all, and rc, which connects by
   // datagrams, hangs as well. The device makes that comparison itself.
-  if (!has_mellanox_device()) wish_for(config, {"UCX_UD_VERBS_ETH_DGID_CHECK", "UD_ETH_DGID_CHECK", "n"});
+  constexpr std::string_view mellanox = "0x15b3";
+  if (!has_device(mellanox)) wish_for(config, {"UCX_UD_VERBS_ETH_DGID_CHECK", "UD_ETH_DGID_CHECK", "n"});
   return {};
 }
 
 }  // namespace
+
+bool wants_gpu_memory(const Settings& settings) {
+  if (settings.gpu_path == GpuPathSetting::network) return true;
+  return settings.gpu_path != GpuPathSetting::staged && settings.transport != TransportSetting::tcp &&
+         has_device() && has_loaded_cuda();
+}
 
 Result<UcxConfig> read_config(const Settings& settings) {
   set_globals();

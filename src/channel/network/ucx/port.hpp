@@ -36,7 +36,11 @@ class UcxPort final : public Port {
   }
   Result<Progress> send(PeerId rank, std::span<const std::byte> header, std::span<const std::byte> bytes,
                         Token token) override;
+  [[nodiscard]] std::string_view why_not_gpu() const override { return worker_.why_not_gpu(); }
+  Result<Progress> send_from_gpu(PeerId rank, std::span<const std::byte> header,
+                                 std::span<const std::byte> bytes, Token token) override;
   void fetch(OfferId id, std::span<std::byte> to, Token token) override;
+  [[nodiscard]] bool try_fetch_to_gpu(OfferId id, std::span<std::byte> to, Token token) override;
   void decline(OfferId id) override;
   unsigned poll() override;
   [[nodiscard]] int wake_descriptor() const override { return wake_.get(); }
@@ -112,6 +116,7 @@ class UcxPort final : public Port {
   void offer(Peer& peer, std::span<const std::byte> header, const Early& offered);
   void catch_up(Peer& peer);
   void malformed(Peer* peer, const char* what);
+  void fetch_whole(const Offer& offer, std::span<std::byte> to, Token token, ucs_memory_type_t memory);
   static void on_fetched(void* request, ucs_status_t status, std::size_t bytes, void* user);
 
   void release_declined();
@@ -134,10 +139,14 @@ class UcxPort final : public Port {
   void drop_pieces_of(const Peer& peer, const Error& error);
 
   // Sending: send.cpp
+  /// The peer of a message, if one can be sent.
+  Result<Peer*> addressee(PeerId rank, std::span<const std::byte> header);
+  Result<> took(Peer& peer, Operation& operation, ucs_status_ptr_t request);
   /// Hands a message to UCX; the head of `operation` is where it lies until it has left.
   ucs_status_ptr_t post(Peer& peer, Operation& operation, const wire::PortEnvelope& envelope,
                         std::span<const std::byte> header, std::span<const std::byte> inlined,
-                        std::span<const std::byte> data, unsigned flags);
+                        std::span<const std::byte> data, unsigned flags,
+                        ucs_memory_type_t memory = UCS_MEMORY_TYPE_HOST);
   static void on_sent(void* request, ucs_status_t status, void* user);
   static void on_flushed(void* request, ucs_status_t status, void* port);
   void finish(Operation& operation, ucs_status_t status);

@@ -131,7 +131,23 @@ void UcxPort::fetch(OfferId id, std::span<std::byte> to, Token token) {
   }
   offers_.erase(found);
   if (offer.pieces != 0) return fetch_in_pieces(offer, to, token);
+  fetch_whole(offer, to, token, UCS_MEMORY_TYPE_HOST);
+}
 
+bool UcxPort::try_fetch_to_gpu(OfferId id, std::span<std::byte> to, Token token) {
+  const auto found = offers_.find(id);
+  if (!why_not_gpu().empty() || found == offers_.end()) return false;
+  const Offer offer = found->second;
+  // A processor puts pieces together, and takes the beginning of what is longer.
+  if (offer.pieces != 0 || to.size() != offer.bytes || this->peer(offer.peer).lost) return false;
+  offers_.erase(found);
+  fetch_whole(offer, to, token, UCS_MEMORY_TYPE_CUDA);
+  return true;
+}
+
+/// By UCX, in one operation.
+void UcxPort::fetch_whole(const Offer& offer, std::span<std::byte> to, Token token,
+                          ucs_memory_type_t memory) {
   Operation& operation = operations_.take();
   operation.port = this;
   operation.peer = offer.peer;
@@ -139,7 +155,9 @@ void UcxPort::fetch(OfferId id, std::span<std::byte> to, Token token) {
   operation.token = token;
   operation.bytes = offer.bytes;
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE |
+                       UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.memory_type = memory;
   param.cb.recv_am = on_fetched;
   param.user_data = &operation;
   param.datatype = ucp_dt_make_contig(1);

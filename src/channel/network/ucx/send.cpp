@@ -14,14 +14,32 @@ constexpr std::size_t buffered_limit = 1024;
 
 }  // namespace
 
-Result<Port::Progress> UcxPort::send(PeerId rank, std::span<const std::byte> header,
-                                     std::span<const std::byte> bytes, Token token) {
+Result<UcxPort::Peer*> UcxPort::addressee(PeerId rank, std::span<const std::byte> header) {
   if (rank >= self_.ranks || !peers_[rank] || (!peers_[rank]->endpoint && !peers_[rank]->lost))
     return fail(ErrorClass::intern, "rank " + std::to_string(rank) + " is not connected");
-  Peer& peer = *peers_[rank];
-  if (peer.lost) return std::unexpected(gone(peer));
+  if (peers_[rank]->lost) return std::unexpected(gone(*peers_[rank]));
   if (header.size() > header_limit) return fail(ErrorClass::intern, "a header is too long");
+  return peers_[rank].get();
+}
 
+/// What UCX has said of a message that was posted: where it has refused it, the peer is given up.
+Result<> UcxPort::took(Peer& peer, Operation& operation, ucs_status_ptr_t request) {
+  if (UCS_PTR_IS_PTR(request)) {
+    operations_.add_pending(operation);
+    return {};
+  }
+  operations_.give_back(operation);
+  if (request == nullptr) return {};
+  // Its number is missing for good: there is nothing to go on with.
+  doom(peer, {}, ucs_status_string(UCS_PTR_STATUS(request)));
+  return std::unexpected(gone(peer));
+}
+
+Result<Port::Progress> UcxPort::send(PeerId rank, std::span<const std::byte> header,
+                                     std::span<const std::byte> bytes, Token token) {
+  auto found = addressee(rank, header);
+  if (!found) return std::unexpected(std::move(found).error());
+  Peer& peer = **found;
   const bool inlined = bytes.size() <= std::min<std::uint64_t>(Operation::inline_limit, peer.eager_limit);
   if (bytes.size() > peer.eager_limit && peer.in_pieces) return offer_in_pieces(peer, header, bytes, token);
   Operation& operation = operations_.take();
@@ -31,27 +49,32 @@ Result<Port::Progress> UcxPort::send(PeerId rank, std::span<const std::byte> hea
       post(peer, operation, {.sequence = peer.sent++, .kind = wire::PortKind::message}, header,
            inlined ? bytes : none, inlined ? none : bytes,
            bytes.size() <= peer.eager_limit ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV);
-  if (request == nullptr) [[likely]] {
-    operations_.give_back(operation);
+  ISTHMUS_TRY(took(peer, operation, request));
+  if (request == nullptr) [[likely]]
     return Progress::complete;
-  }
-  if (UCS_PTR_IS_ERR(request)) {
-    operations_.give_back(operation);
-    const ucs_status_t status = UCS_PTR_STATUS(request);
-    // Its number is missing for good: there is nothing to go on with.
-    doom(peer, {}, ucs_status_string(status));
-    return std::unexpected(gone(peer));
-  }
-  operations_.add_pending(operation);
   operation.kind = inlined && buffered_ < buffered_limit ? Operation::Kind::buffered : Operation::Kind::send;
   if (operation.kind == Operation::Kind::send) return Progress::pending;
   ++buffered_;
   return Progress::complete;
 }
 
+Result<Port::Progress> UcxPort::send_from_gpu(PeerId rank, std::span<const std::byte> header,
+                                              std::span<const std::byte> bytes, Token token) {
+  auto found = addressee(rank, header);
+  if (!found) return std::unexpected(std::move(found).error());
+  Operation& operation = operations_.take();
+  operation.token = token;
+  operation.kind = Operation::Kind::send;
+  Peer& peer = **found;
+  ucs_status_ptr_t request = post(peer, operation, {.sequence = peer.sent++, .kind = wire::PortKind::message},
+                                  header, {}, bytes, UCP_AM_SEND_FLAG_RNDV, UCS_MEMORY_TYPE_CUDA);
+  ISTHMUS_TRY(took(peer, operation, request));
+  return request == nullptr ? Progress::complete : Progress::pending;
+}
+
 ucs_status_ptr_t UcxPort::post(Peer& peer, Operation& operation, const wire::PortEnvelope& envelope,
                                std::span<const std::byte> header, std::span<const std::byte> inlined,
-                               std::span<const std::byte> data, unsigned flags) {
+                               std::span<const std::byte> data, unsigned flags, ucs_memory_type_t memory) {
   wire::PortEnvelope head = envelope;
   head.token = peer.token;
   head.sender = self_.rank;
@@ -68,7 +91,9 @@ ucs_status_ptr_t UcxPort::post(Peer& peer, Operation& operation, const wire::Por
   operation.port = this;
   operation.peer = peer.rank;
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
+                       UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.memory_type = memory;
   param.cb.send = on_sent;
   param.user_data = &operation;
   param.flags = flags;

@@ -9,6 +9,28 @@
 
 namespace isthmus::network {
 
+namespace {
+
+/// The first version that changes to a GPU's context by itself.
+constexpr unsigned least_major = 1, least_minor = 19;
+
+std::string_view why_no_gpu_memory(const Settings& settings, ucp_context_h context) {
+  if (!wants_gpu_memory(settings))
+    return settings.gpu_path == GpuPathSetting::staged
+               ? "ISTHMUS_GPU_PATH wants another way"
+               : "no InfiniBand or RoCE device was there, or CUDA was not loaded, at MPI_Init";
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  if (std::pair(major, minor) < std::pair(least_major, least_minor)) return "this UCX is older than 1.19";
+  ucp_context_attr_t attributes{};
+  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  const bool has_cuda = ucp_context_query(context, &attributes) == UCS_OK &&
+                        (attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+  return has_cuda ? "" : "this UCX has no CUDA, or has found no GPU";
+}
+
+}  // namespace
+
 /// For the user who has asked for a transport that this host has not.
 Error UcxWorker::not_there(const Settings& settings, PeerId ranks) {
   const bool rdma = settings.transport != TransportSetting::tcp;
@@ -57,7 +79,8 @@ Result<UcxWorker> UcxWorker::open(const Settings& settings, Identity self) {
   const ucs_status_t status = ucp_worker_create(context->get(), &worker_params, &worker);
   if (status != UCS_OK)
     return std::unexpected(ucx_error(ErrorClass::other, "no transport of the network can be used", status));
-  return UcxWorker(std::move(*context), Worker(worker));
+  const std::string_view why_not = why_no_gpu_memory(settings, context->get());
+  return UcxWorker(std::move(*context), Worker(worker), why_not);
 }
 
 Result<std::vector<std::byte>> UcxWorker::address() const {

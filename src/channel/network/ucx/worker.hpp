@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -20,6 +21,9 @@ class UcxWorker {
   /// The transports and devices that UCX would choose from with `settings`.
   static Result<std::vector<Inventory::Transport>> transports(const Settings& settings);
 
+  /// As `Port::why_not_gpu`.
+  [[nodiscard]] std::string_view why_not_gpu() const { return why_not_gpu_; }
+
   [[nodiscard]] ucp_worker_h get() const { return worker_.get(); }
   /// A copy of the worker's address.
   [[nodiscard]] Result<std::vector<std::byte>> address() const;
@@ -35,10 +39,12 @@ class UcxWorker {
   static Result<Context> open_context(const Settings& settings, PeerId ranks);
   static Error not_there(const Settings& settings, PeerId ranks);
 
-  UcxWorker(Context context, Worker worker) : context_(std::move(context)), worker_(std::move(worker)) {}
+  UcxWorker(Context context, Worker worker, std::string_view why_not_gpu)
+      : context_(std::move(context)), worker_(std::move(worker)), why_not_gpu_(why_not_gpu) {}
 
   Context context_;
   Worker worker_;
+  std::string_view why_not_gpu_;
 };
 
 }  // namespace isthmus::network
