@@ -62,8 +62,16 @@ std::optional<AcrossHosts> HostsAgreement::prepare(const HostsCall& call) {
       std::max((chunk != 0 ? chunk : NetworkChunks::default_chunk) & ~(segment_grain - 1), segment_grain);
   while (mine.segment_ > segment_grain && call.slot_bytes(mine.segment_, hosts.count()) > largest_slot)
     mine.segment_ = (mine.segment_ / 2) & ~(segment_grain - 1);
-  if (!mine.carries()) return mine;
-  for (int host = 0; host < hosts.count(); ++host)
+  if (call.temporary != 0) {
+    auto taken = gpu->device_pool().take(mine.device(), call.temporary);
+    if (!taken) {
+      gpu->note(comm_.peer(comm_.rank()), taken.error());
+      return std::nullopt;
+    }
+    mine.temporary_ = std::move(*taken);
+  }
+  if (!mine.carries() && !call.all_carry) return mine;
+  for (int host = 0; mine.carries() && host < hosts.count(); ++host)
     mine.slice_.push_back(hosts.ranks_of(host)[static_cast<std::size_t>(hosts.local().rank())]);
   const std::uint64_t room = call.slot_bytes(mine.segment_, hosts.count());
   while (mine.slots_.size() < AcrossHosts::depth) {

@@ -152,6 +152,7 @@ Result<> allgatherv(const In& send, const OutV& receive, Communicator& comm) {
 }
 Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
   if (auto done = gpu::alltoall(send, receive, comm)) return std::move(*done);
+  if (auto done = gpu_hosts::alltoall(send, receive, comm)) return std::move(*done);
   return exchange_any(send, comm.remote_size(), receive, comm, host::alltoall);
 }
 Result<> alltoallv(const InV& send, const OutV& receive, Communicator& comm) {
@@ -165,6 +166,7 @@ Result<> alltoallw(const InW& send, const OutW& receive, Communicator& comm) {
 
 Result<> reduce(const void* send, void* receive, const Reduction& what, int root, Communicator& comm) {
   if (auto done = gpu::reduce(send, receive, what, root, comm)) return std::move(*done);
+  if (auto done = gpu_hosts::reduce(send, receive, what, root, comm)) return std::move(*done);
   return in_any_memory(
       comm, [&] { return host::reduce(send, receive, what, root, comm); },
       [&](StandIns& stand_ins) -> Result<> {
@@ -199,6 +201,7 @@ Result<> reduce_scatter(const void* send, void* receive, const Integers& counts,
 Result<> reduce_scatter_block(const void* send, void* receive, const Reduction& what, Communicator& comm) {
   if (auto done = gpu::reduce_scatter(send, receive, Integers::same(what.count), what, comm))
     return std::move(*done);
+  if (auto done = gpu_hosts::reduce_scatter_block(send, receive, what, comm)) return std::move(*done);
   return reduce_any(
       send, receive, what.count * comm.size(), what.count, what, comm,
       [&](const void* from, void* to) { return host::reduce_scatter_block(from, to, what, comm); });

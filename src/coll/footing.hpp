@@ -36,7 +36,11 @@ class Footing final : public CollectiveState {
   /// no for some questions.
   void avoid_hosts() noexcept { avoid_ = 64; }
   /// Counts a question: whether this one is among them.
-  [[nodiscard]] bool avoids_hosts() noexcept { return avoid_ > 0 && avoid_-- > 0; }
+  [[nodiscard]] bool avoids_hosts() noexcept {
+    if (avoid_ == 0) return false;
+    --avoid_;
+    return true;
+  }
   /// What the team's members know of each other's GPU memory. Only with a team.
   [[nodiscard]] GpuTeam& gpu_team(GpuMessages& gpu) {
     if (!gpu_team_) gpu_team_ = std::make_unique<GpuTeam>(*team_, gpu);

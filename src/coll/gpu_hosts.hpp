@@ -15,6 +15,10 @@ using Tried = std::optional<Result<>>;
 
 Tried bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Communicator& comm);
 Tried allgather(const In& send, const Out& receive, Communicator& comm);
+/// Not in place, and for long blocks.
+Tried alltoall(const In& send, const Out& receive, Communicator& comm);
+Tried reduce(const void* send, void* receive, const Reduction& what, int root, Communicator& comm);
+Tried reduce_scatter_block(const void* send, void* receive, const Reduction& what, Communicator& comm);
 Tried allreduce(const void* send, void* receive, const Reduction& what, Communicator& comm);
 
 }  // namespace isthmus::coll::gpu_hosts

@@ -1,23 +1,18 @@
-// The collectives across hosts that reduce.
+// The allreduce across hosts.
 #include <algorithm>
 #include <array>
-#include <span>
 #include <vector>
 
 #include "coll/across_hosts.hpp"
 #include "coll/conveyor.hpp"
 #include "coll/even_cut.hpp"
 #include "coll/gpu_hosts.hpp"
+#include "coll/hosts_kernel.hpp"
 #include "coll/local.hpp"
 #include "coll/operands.hpp"
-#include "memory/cuda_error.hpp"
 
 namespace isthmus::coll::gpu_hosts {
 namespace {
-
-std::int64_t grain_of(const Datatype& type) {
-  return std::max<std::int64_t>(1, gpu_grain / type.size());
-}
 
 /// A slot has room for a segment, and behind it for what each other host sends of one piece of it.
 std::uint64_t reduction_slot(std::uint64_t segment, int hosts) {
@@ -36,7 +31,7 @@ class CarryAllreduce {
         result_(result),
         what_(what),
         size_(what.type->size()),
-        each_(segment_elements(all, *what.type)),
+        each_(elements_of_segment(all, *what.type)),
         swaps_(all.between(Tag::reduce_scatter)),
         shares_(all.between(Tag::allgather)) {}
 
@@ -53,11 +48,6 @@ class CarryAllreduce {
   struct Part {
     std::int64_t begin, count;
   };
-  static std::int64_t segment_elements(const AcrossHosts& all, const Datatype& type) {
-    const std::int64_t grain = grain_of(type);
-    const auto fitting = static_cast<std::int64_t>(all.segment()) / type.size();
-    return std::max(fitting / grain * grain, std::int64_t{1});
-  }
   [[nodiscard]] int hosts() const { return all_.hosts().count(); }
   [[nodiscard]] int own() const { return all_.hosts().own_domain(); }
 
@@ -110,30 +100,12 @@ class CarryAllreduce {
   void combine(Segment& segment) {
     const Part mine = piece(segment, own());
     if (mine.count == 0) return;
-    segment.add(all_.gpu().start(all_.device(), [&](cuda::Stream stream) -> Result<> {
-      std::byte* const result = result_ + mine.begin * size_;
-      ISTHMUS_TRY(compute({.device = all_.device(), .stream = stream}, segment, mine, result));
-      const cuda::Functions& cuda = all_.gpu().contexts().functions();
-      const cuda::Status copied =
-          cuda.copy_async(reinterpret_cast<cuda::Address>(in_slot(segment, mine).data),
-                          reinterpret_cast<cuda::Address>(result), bytes(mine), stream);
-      if (copied == cuda::Status::success) return {};
-      return cuda::fail(cuda, copied, "copy a result to the host");
-    }));
-  }
-  Result<> compute(GpuStream where, const Segment& segment, const Part& mine, std::byte* result) {
-    std::array<const std::byte*, GpuKernels::most_sources> sources{};
-    std::size_t n = 0;
-    for (int host = 0; host < hosts(); ++host) {
-      sources[n++] = host == own() ? operand_ + mine.begin * size_ : incoming(segment, host).data;
-      if (n < sources.size() && host + 1 < hosts()) continue;
-      ISTHMUS_TRY(all_.gpu().kernels().reduce(where, *what_.op, *what_.type, std::span(sources).first(n),
-                                              result, mine.count));
-      // More hosts than one kernel reads: the next one goes on from there.
-      sources[0] = result;
-      n = 1;
-    }
-    return {};
+    std::vector<const std::byte*> operands;
+    operands.reserve(static_cast<std::size_t>(hosts()));
+    for (int host = 0; host < hosts(); ++host)
+      operands.push_back(host == own() ? operand_ + mine.begin * size_ : incoming(segment, host).data);
+    segment.add(combine_by_kernel(all_, {mine.count, what_.type, what_.op}, operands,
+                                  result_ + mine.begin * size_, in_slot(segment, mine).data));
   }
   void hand_on(Segment& segment) {
     Batch& batch = segment.messages(shares_);

@@ -164,6 +164,8 @@ class GpuMessages {
   void handed(PeerId peer, std::uint64_t allocation);
   /// Says once for each peer, and on record for `isthmus explain`, why GPU memory goes by way of the host's.
   void note(PeerId peer, const Error& why);
+  /// Memory of GPUs for what is on its way.
+  [[nodiscard]] DevicePool& device_pool() noexcept { return layouts_.pool(); }
   /// Pinned memory for collectives, by the device that copies from and to it.
   [[nodiscard]] PinnedPool& pinned_pool(cuda::Device device);
   /// Whatever `work` puts on a stream of a device.

@@ -51,6 +51,7 @@ class GpuLayouts {
                       std::int64_t count);
 
   [[nodiscard]] GpuKernels& kernels() noexcept { return kernels_; }
+  [[nodiscard]] DevicePool& pool() noexcept { return pool_; }
 
  private:
   /// What reaches a payload besides.

@@ -104,6 +104,20 @@ void check_all(const Setting& setting, MPI_Comm comm, int count) {
         [&](void* s, void* r) { MPI_Allreduce(s, r, count, MPI_INT, MPI_SUM, comm); });
   check_here(setting, values(c, rank, 4),
              [&](void* b) { MPI_Allreduce(MPI_IN_PLACE, b, count, MPI_INT, MPI_MAX, comm); });
+  for (const int root : {0, size - 1}) {
+    check(setting, values(c, rank, 10), c,
+          [&](void* s, void* r) { MPI_Reduce(s, r, count, MPI_INT, MPI_SUM, root, comm); });
+    check_here(setting, values(c, rank, 11), [&](void* b) {
+      MPI_Reduce(rank == root ? MPI_IN_PLACE : b, rank == root ? b : nullptr, count, MPI_INT, MPI_MIN, root,
+                 comm);
+    });
+  }
+  check(setting, values(c * n, rank, 12), c,
+        [&](void* s, void* r) { MPI_Reduce_scatter_block(s, r, count, MPI_INT, MPI_SUM, comm); });
+  check(setting, values(c * n, rank, 13), c * n,
+        [&](void* s, void* r) { MPI_Alltoall(s, count, MPI_INT, r, count, MPI_INT, comm); });
+  check_here(setting, values(c * n, rank, 14),
+             [&](void* b) { MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, count, MPI_INT, comm); });
   check(setting, values(2 * c, rank, 5), 2 * c,
         [&](void* s, void* r) { MPI_Allreduce(s, r, count, MPI_INT64_T, MPI_BXOR, comm); });
   check(setting, values(c, rank, 6), c, [&](void* s, void* r) {
@@ -209,8 +223,8 @@ void check_everything(const Setting& setting) {
     // 0, what is too short, one segment, several, and such as do not divide.
     for (const int count : {0, 1, 1000, 65'536, 300'007})
       check_all(setting, comm, count);
-    check_own_operation(setting, comm, 70'000);
-    check_same_everywhere(setting, comm, 70'001);
+    check_own_operation(setting, comm, 270'000);
+    check_same_everywhere(setting, comm, 140'001);
   });
 }
 
