@@ -45,7 +45,7 @@ Request* Remote::send_direct(Peer& peer, const Target& target, GpuPart& part, Se
   send->transfer = Request::Transfer::network;
   send->limit = 1;
   send->gpu = std::make_unique<GpuPart>(std::move(part));
-  const auto header = network_header(wire::NetworkKind::message, target, bytes.size(), 0);
+  const auto header = network_header(wire::NetworkKind::message, target, bytes.size(), send->cookie());
   peer.traffic.add_sent(Protocol::network_gpu, bytes.size());
   const auto progress =
       port_->send_from_gpu(peer.id, std::as_bytes(std::span(&header, 1)), bytes, send->cookie());

@@ -113,18 +113,21 @@ Request* NetworkChunks::try_send(Peer& peer, const Target& target, GpuPart& part
 
 void NetworkChunks::cut(Peer& peer, wire::Cookie sender) {
   Request* send = engine_.requests_.find(sender);
-  if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->gpu ||
-      send->limit != 1 || send->payload.bytes <= remote_.port_->eager_limit(peer.id))
+  if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete ||
+      outgoing_.contains(sender) || send->limit != 1 ||
+      send->payload.bytes <= remote_.port_->eager_limit(peer.id))
     return engine_.malformed(peer, "asks for chunks of a send that is not pending");
   ++send->limit;
   const std::uint64_t bytes = send->payload.bytes;
-  outgoing_.insert_or_assign(sender,
-                             Outgoing{.peer = &peer,
-                                      .send = sender,
-                                      .chunks = count_for(peer, bytes),
-                                      .bytes = bytes,
-                                      .host = send->payload.type ? send->staging.get() : send->payload.data,
-                                      .copying = {}});
+  outgoing_.insert_or_assign(sender, Outgoing{.peer = &peer,
+                                              .send = sender,
+                                              .chunks = count_for(peer, bytes),
+                                              .bytes = bytes,
+                                              .is_cut = true,
+                                              .host = send->gpu            ? nullptr
+                                                      : send->payload.type ? send->staging.get()
+                                                                           : send->payload.data,
+                                              .copying = {}});
 }
 
 /// All equal, or one byte longer, so that the last is not a short one.
@@ -202,7 +205,7 @@ void NetworkChunks::finish(const Outgoing& out) {
         remote_.port_->send(out.peer->id, std::as_bytes(std::span(&header, 1)), {}, chunk_mark);
   }
   // The whole has been offered, too.
-  if (out.host) return remote_.end_part(*send);
+  if (out.is_cut) return remote_.end_part(*send);
   engine_.finish(*send);
 }
 
@@ -251,9 +254,8 @@ bool NetworkChunks::try_fetch(Peer& peer, Request& receive, const RemoteOffer& o
   if (receive.limit == 0 || !is_landed_by_gpu(receive) || incoming_.contains(key) || !remote_.connect(peer))
     return false;
   Incoming in{.peer = &peer, .bytes = offer.bytes, .waiting = {}, .copying = {}, .receive = receive.cookie()};
-  // What the sender's network has in its hands has no name, and cannot be cut any more.
-  const bool is_cut = offer.sender != 0 && offer.bytes >= cut_from(remote_.port_->eager_limit(peer.id),
-                                                                   engine_.settings_.gpu_chunk);
+  const bool is_cut =
+      offer.bytes >= cut_from(remote_.port_->eager_limit(peer.id), engine_.settings_.gpu_chunk);
   if (is_cut) {
     const auto header = network_header(wire::NetworkKind::cut, {}, 0, offer.sender);
     if (!remote_.port_->send(peer.id, std::as_bytes(std::span(&header, 1)), {}, chunk_mark)) return false;

@@ -32,10 +32,10 @@ struct RemoteOffer;
 /// from there; one in memory of the host fetches to where the bytes belong. Chunks that nobody has matched
 /// yet wait at the sender.
 ///
-/// A message from memory of the host is offered as a whole, since its sender does not know where it goes to.
-/// A receiver in GPU memory lands it through pinned memory; a long one it has the sender cut, which then
-/// offers chunks beside the whole, and the receiver declines the whole when it has them. Guarded by the
-/// engine's lock.
+/// A message from memory of the host is offered as a whole, since its sender does not know where it goes to,
+/// and so is one from GPU memory that the network has been handed. A receiver in GPU memory lands it through
+/// pinned memory; a long one it has the sender cut, which then offers chunks beside the whole, and the
+/// receiver declines the whole when it has them. Guarded by the engine's lock.
 class NetworkChunks final : public GpuDependent {
  public:
   /// Chunks under way at each side of a message.
@@ -97,6 +97,7 @@ class NetworkChunks final : public GpuDependent {
     wire::Cookie send;
     std::uint64_t chunks;
     std::uint64_t bytes;
+    bool is_cut = false;              ///< it has been offered as a whole, too
     const std::byte* host = nullptr;  ///< where it lies; null: in GPU memory
     std::uint64_t index = 0;          ///< of the next chunk
     std::uint64_t begun = 0;          ///< bytes whose copies have begun
