@@ -7,7 +7,8 @@ namespace isthmus::wire {
 namespace {
 
 constexpr std::uint64_t address_magic = 0x5452'4F50'4854'5349;  // "ISTHPORT"
-constexpr std::uint32_t address_version = 1;
+/// Of all that ports say to each other, and of what the engine says over them.
+constexpr std::uint32_t address_version = 2;
 
 struct AddressHeader {
   std::uint64_t magic;
