@@ -24,7 +24,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+from gpu_peers import GpuLibrary, make, packed  # noqa: E402
 from gpu_points import PLACES, POINTS, Point  # noqa: E402
+from peers import Unavailable  # noqa: E402
 from processes import begin_clean, run  # noqa: E402
 from results import parse_lines  # noqa: E402
 
@@ -37,15 +39,6 @@ class Result:
     point: Point
     figures: dict[str, float] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Library:
-    """An MPI library: Isthmus, or one with support for CUDA that is to be compared."""
-
-    key: str
-    mpiexec: Path
-    program: Path
 
 
 def is_bundle() -> bool:
@@ -62,8 +55,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
                         help="only points that fit, as --list shows them, with * and ?; may be repeated")
     parser.add_argument("--seconds", type=float, default=0.1, metavar="S", help="for each way of a point (0.1)")
     parser.add_argument("--rounds", type=int, default=15, metavar="N", help="how often the ways take turns (15)")
-    parser.add_argument("--mpi", action="append", default=[], metavar="KEY=PREFIX",
-                        help="another MPI library with support for CUDA: its bin/mpicxx compiles the program (not from a bundle)")
+    parser.add_argument("--peers", nargs="?", const="openmpi5", default="", metavar="KEY[,KEY]",
+                        help="MPI libraries beside Isthmus (openmpi5, from PyPI, over a UCX with CUDA); in a bundle those of ./dev gpu-bundle --peers")
     parser.add_argument("--nccl", type=Path, metavar="FILE", help="libnccl.so.2 (that of PyTorch, or the loader's)")
     parser.add_argument("--no-nccl", action="store_true", help="leave NCCL out")
     parser.add_argument("--gpus", type=int, metavar="N", help="how many there are (asks nvidia-smi)")
@@ -109,17 +102,13 @@ def count_gpus() -> int:
     return len(listed.stdout.split()) if listed.returncode == 0 else 0
 
 
-def build(key: str, prefix: Path) -> Library:
-    """With another library's own compiler."""
-    source = HERE.parents[1]
-    program = source / "build/bench" / key / "bench_gpu"
-    program.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(prefix / "bin/mpicxx"), "-O2", "-std=c++20", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", f"-I{source / 'bench'}",
-               *map(str, sorted((source / "bench/gpu").glob("*.cpp"))), "-ldl", "-o", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"--mpi {key}: cannot compile bench_gpu:\n{done.stderr[-2000:]}")
-    return Library(key, prefix / "bin/mpiexec", program)
+def find_peers(arguments: argparse.Namespace) -> list[GpuLibrary]:
+    if not arguments.peers:
+        return []
+    try:
+        return packed(HERE.parent) if is_bundle() else make(HERE.parents[1] / "build", arguments.peers.split(","))
+    except Unavailable as reason:
+        raise SystemExit(f"bench gpu: --peers: {reason}") from None
 
 
 def launches(points: list[Point]) -> Iterator[tuple[int, str, list[Point]]]:
@@ -130,14 +119,14 @@ def launches(points: list[Point]) -> Iterator[tuple[int, str, list[Point]]]:
             yield ranks, place, several[at:at + 5]
 
 
-def measure(library: Library, arguments: argparse.Namespace, ranks: int, place: str, points: list[Point],
+def measure(library: GpuLibrary, arguments: argparse.Namespace, ranks: int, place: str, points: list[Point],
             results: dict[str, Result], facts: dict[str, str]) -> None:
     nccl = ["--nccl", str(arguments.nccl)] if arguments.nccl else []
     if place or arguments.no_nccl:  # it knows hosts by their names, and is no measure of what walls cost
         nccl = ["--no-nccl"]
-    command = [str(library.mpiexec), "-n", str(ranks), *PLACES.get(place, ()), str(library.program), "--seconds", str(arguments.seconds),
+    command = [str(library.mpiexec), *library.options, "-n", str(ranks), *PLACES.get(place, ()), str(library.program), "--seconds", str(arguments.seconds),
                "--rounds", str(arguments.rounds), *nccl, *(point.name for point in points)]
-    finished = run(command, dict(os.environ), Path.cwd(), LIMIT)
+    finished = run(command, library.run_environment(), Path.cwd(), LIMIT)
     by_name = {point.name: results[point.key] for point in points}
     for line in parse_lines(finished.output):
         if "fact" in line and place:
@@ -156,7 +145,7 @@ def measure(library: Library, arguments: argparse.Namespace, ranks: int, place: 
     own = "mpi" if library.key == "isthmus" else library.key
     if finished.timed_out or finished.status != 0:
         words = [text for text in finished.errors.splitlines() if text.strip()]
-        words = [text for text in words if text.startswith("bench_gpu:")] or words
+        words = [text for text in words if text.startswith("bench_gpu:") or "Signal: " in text] or words
         why = f"no end after {LIMIT} s" if finished.timed_out else f"exit status {finished.status}"
         for point in points:
             result = results[point.key]
@@ -224,18 +213,20 @@ def main(words: list[str]) -> int:
     left_out = [point for point in points if point.ranks > gpus]
     points = [point for point in points if point.ranks <= gpus]
     arguments.nccl = arguments.nccl or find_nccl()
-    chosen = [Library("isthmus", arguments.prefix.resolve() / "bin/mpiexec", arguments.program.resolve())]
-    chosen += [build(key, Path(prefix).resolve()) for key, _, prefix in (word.partition("=") for word in arguments.mpi)]
+    chosen = [GpuLibrary("isthmus", arguments.prefix.resolve() / "bin/mpiexec", arguments.program.resolve()), *find_peers(arguments)]
     begin_clean()
     results = {point.key: Result(point) for point in points}
     facts = {"date": time.strftime("%Y-%m-%d %H:%M:%S"),
              "method": f"median of {arguments.rounds} rounds, ways in turn, {arguments.seconds:g} s each; the slowest rank's time"}
     try:
         for ranks, place, several in launches(points):
-            for library in chosen:
-                print(f"{ranks} ranks{', ' + place if place else ''}: {library.key}: "
-                      f"{', '.join(point.name for point in several)}", file=sys.stderr, flush=True)
-                measure(library, arguments, ranks, place, several, results, facts)
+            # Walls, and what is left out, are Isthmus's own affair.
+            for library in chosen if not place else chosen[:1]:
+                # What a peer cannot do, it may not survive.
+                for some in [several] if library is chosen[0] else [[point] for point in several]:
+                    print(f"{ranks} ranks{', ' + place if place else ''}: {library.key}: "
+                          f"{', '.join(point.name for point in some)}", file=sys.stderr, flush=True)
+                    measure(library, arguments, ranks, place, some, results, facts)
     except KeyboardInterrupt:
         facts["interrupted"] = "what follows is what had been measured by then"
     if left_out:

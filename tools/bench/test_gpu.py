@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from gpu import Result, as_json, as_markdown, launches, select  # noqa: E402
+from gpu_peers import make, packed  # noqa: E402
 from gpu_points import POINTS, Bound, Point  # noqa: E402
+from peers import Unavailable  # noqa: E402
 
 TIME = Point("pingpong.8B", "8 B", "messages", bounds=(Bound("raw", 1.15), Bound("nccl", 0.55)))
 RATE = Point("pingpong.64MiB", "64 MiB", "messages", unit="GB/s", bounds=(Bound("raw", 0.98),))
@@ -47,6 +51,25 @@ class Points(unittest.TestCase):
         self.assertEqual([point for _, _, several in started for point in several], list(POINTS))
         for ranks, place, several in started:
             self.assertTrue(all(point.ranks == ranks and point.place == place for point in several))
+
+
+class Peers(unittest.TestCase):
+    def test_those_of_a_bundle_are_found_with_their_ucx_before_all_other_libraries(self):
+        with tempfile.TemporaryDirectory() as name:
+            bundle = Path(name)
+            self.assertEqual(packed(bundle), [])
+            for key in ("openmpi5", "strange"):
+                (bundle / "peers" / key).mkdir(parents=True)
+            (peer,) = packed(bundle)
+        self.assertEqual((peer.key, peer.program), ("openmpi5", bundle / "peers/openmpi5/bench_gpu"))
+        environment = peer.run_environment()
+        self.assertTrue(environment["LD_LIBRARY_PATH"].startswith(f"{bundle}/peers/openmpi5/ucx:"))
+        self.assertEqual((environment["OMPI_MCA_pml"], environment["UCX_MEMTYPE_CACHE"]), ("ucx", "n"))
+        self.assertEqual(environment["PATH"], os.environ["PATH"])
+
+    def test_an_unknown_one_is_refused_by_name(self):
+        with self.assertRaisesRegex(Unavailable, "no such library: nonsense"):
+            make(Path("/nowhere"), ["openmpi5", "nonsense"])
 
 
 class Tables(unittest.TestCase):

@@ -5,7 +5,7 @@ set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: ./dev gpu-bundle [--device-only] [--no-build] [PROGRAM...]
+usage: ./dev gpu-bundle [--device-only] [--no-build] [--peers] [PROGRAM...]
 
 Packs build/prefix, the device tests, the named programs (of build/release, or paths) and the shared libraries that all of these need into
 build/gpu-bundle.tar.gz, under 64 MiB. There:
@@ -19,14 +19,16 @@ own: glibc 2.36 and GCC 12, or later. The CUDA driver is never packed.
 
   --device-only   the device tests and named programs alone, without build/prefix
   --no-build      packs what is built
+  --peers         with the other MPI libraries of ./dev bench gpu --peers, from PyPI
 HELP
 }
 
-build=yes device_only='' programs=()
+build=yes device_only='' peers='' programs=()
 while [ $# -gt 0 ]; do
   case "$1" in
     --device-only) device_only=yes ;;
     --no-build) build='' ;;
+    --peers) peers=yes ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; die "gpu-bundle: unknown argument '$1'" ;;
     *) programs+=("$1") ;;
@@ -53,7 +55,7 @@ if [ -z "$device_only" ]; then
   # ./dev bench gpu, to be run there.
   cp build/release/bench/bench_gpu "$bundle/bin/"
   mkdir -p "$bundle/bench"
-  cp tools/bench/{gpu,gpu_points,processes,results,targets}.py "$bundle/bench/"
+  cp tools/bench/{gpu,gpu_peers,gpu_points,peers,processes,results,targets}.py "$bundle/bench/"
 fi
 for program in "${programs[@]}"; do
   if [ ! -f "$program" ]; then program=$(find build/release -type f -name "$program" -perm -u+x | head -n 1); fi
@@ -82,6 +84,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 PATH="$here/bin:$PATH" LD_LIBRARY_PATH="$here/lib:$here/foreign${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "$@"
 RUN
 chmod +x "$bundle/run"
+# With libraries of their own, which are not to be mixed with ours.
+if [ -n "$peers" ]; then tools/bench/gpu_peers.py --pack "$bundle/peers"; fi
 tar czf "$bundle.tar.gz" -C build gpu-bundle
 size=$(du -m "$bundle.tar.gz" | cut -f 1)
 if [ "$size" -ge 64 ]; then die "gpu-bundle: $bundle.tar.gz has $size MiB, which is too much to carry"; fi
