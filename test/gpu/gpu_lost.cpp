@@ -44,7 +44,8 @@ void end_all_connections() {
     const int fd = std::atoi(entry.path().filename().c_str());
     sockaddr_storage name{};
     socklen_t size = sizeof name;
-    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) continue;
+    // Not those that listen: what the network library has for them is none of a connection's.
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) continue;
     if (name.ss_family == AF_INET || name.ss_family == AF_INET6) ::shutdown(fd, SHUT_RDWR);
   }
 }
