@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "coll/across_hosts.hpp"
+#include "coll/carrier_shares.hpp"
 #include "coll/conveyor.hpp"
 #include "coll/domains.hpp"
-#include "coll/even_cut.hpp"
 #include "coll/gpu_hosts.hpp"
 #include "coll/local.hpp"
 #include "coll/way.hpp"
@@ -65,20 +65,15 @@ Result<> run_bcast(const AcrossHosts& all, std::byte* data, std::uint64_t bytes,
   const int top = hosts.domain_of(root);
   const bool at_top = hosts.own_domain() == top;
   const auto length = static_cast<std::int64_t>(bytes);
-  const EvenCut shares(length, all.carriers(), gpu_grain);
+  const CarrierShares shares(all, length, gpu_grain);
   FirstError error;
   if (at_top && all.local().size() > 1)
     error.add(coll::bcast(data, length, byte_type(), hosts.index_of(root), all.local()));
-  const int me = all.local().rank();
+  const auto me = static_cast<std::size_t>(all.local().rank());
   if (all.carries())
-    error.add(carry_bcast(all, data + shares.begin(me), static_cast<std::uint64_t>(shares.size(me)), top));
+    error.add(carry_bcast(all, data + shares.begins[me], static_cast<std::uint64_t>(shares.counts[me]), top));
   if (at_top || all.local().size() == 1) return error.take();
-  Row row;
-  for (int i = 0; i < all.local().size(); ++i) {
-    row.counts.push_back(i < all.carriers() ? shares.size(i) : 0);
-    row.begins.push_back(i < all.carriers() ? shares.begin(i) : 0);
-  }
-  error.add(row.collect(own_in_place(), data, all.local()));
+  error.add(Row{shares.counts, shares.begins}.collect(own_in_place(), data, all.local()));
   return error.take();
 }
 

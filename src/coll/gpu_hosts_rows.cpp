@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "coll/across_hosts.hpp"
+#include "coll/carrier_shares.hpp"
 #include "coll/conveyor.hpp"
-#include "coll/even_cut.hpp"
 #include "coll/gpu_hosts.hpp"
 #include "coll/hosts_kernel.hpp"
 #include "coll/local.hpp"
@@ -99,12 +99,9 @@ class CarryRows {
 Result<> run_reduce(const AcrossHosts& all, const void* operand, void* receive, const Reduction& what,
                     int root) {
   Communicator& local = all.local();
-  const EvenCut shares(what.count, all.carriers(), grain_of(*what.type));
-  std::vector<std::int64_t> counts, begins;
-  for (int i = 0; i < local.size(); ++i) {
-    counts.push_back(i < all.carriers() ? shares.size(i) : 0);
-    begins.push_back(i < all.carriers() ? shares.begin(i) : 0);
-  }
+  const CarrierShares shares(all, what.count, grain_of(*what.type));
+  const auto& counts = shares.counts;
+  const auto& begins = shares.begins;
   const auto me = static_cast<std::size_t>(local.rank());
   const auto at = [&](const void* buffer) {
     return static_cast<std::byte*>(element(buffer, begins[me], *what.type));

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string_view>
 
@@ -25,9 +24,7 @@ constexpr std::size_t bytes = count * sizeof(int);
 int rank = -1;
 
 Ints values(int seed) {
-  Ints made(count);
-  std::iota(made.begin(), made.end(), seed);
-  return made;
+  return ascending(count, seed);
 }
 
 /// From rank 0 to rank 1.

@@ -13,7 +13,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <numeric>
 #include <string_view>
 
 #include "gpu_memory.hpp"
@@ -27,16 +26,8 @@ constexpr int bytes = 20'000'000;
 
 int rank = -1;
 
-int class_of(int error) {
-  int error_class = MPI_SUCCESS;
-  MPI_Error_class(error, &error_class);
-  return error_class;
-}
-
 std::vector<int> pattern() {
-  std::vector<int> values(bytes / sizeof(int));
-  std::iota(values.begin(), values.end(), 3);
-  return values;
+  return ascending(bytes / sizeof(int), 3);
 }
 
 void end_all_connections() {

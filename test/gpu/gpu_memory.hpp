@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,19 @@ inline constexpr MemoryKind every_kind[]{MemoryKind::pageable, MemoryKind::pinne
                                          MemoryKind::vmm,      MemoryKind::pool,   MemoryKind::managed};
 
 inline constexpr cuda::Stream default_stream = nullptr;
+
+/// `count` integers from `first` on.
+inline std::vector<int> ascending(std::size_t count, int first) {
+  std::vector<int> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+inline int class_of(int error) {
+  int error_class = MPI_SUCCESS;
+  MPI_Error_class(error, &error_class);
+  return error_class;
+}
 
 /// Sets a fault or a setting of the emulated driver in this process, from now on.
 inline void set_emulated(const char* name, const char* value) {

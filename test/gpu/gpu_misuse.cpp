@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <memory>
-#include <numeric>
 #include <string_view>
 
 #include "gpu_memory.hpp"
@@ -20,15 +19,7 @@ constexpr std::size_t bytes = count * sizeof(int);
 int rank = -1;
 
 Ints values(int seed) {
-  Ints made(count);
-  std::iota(made.begin(), made.end(), seed);
-  return made;
-}
-
-int class_of(int error) {
-  int error_class = MPI_SUCCESS;
-  MPI_Error_class(error, &error_class);
-  return error_class;
+  return ascending(count, seed);
 }
 
 /// No call takes what lies there for a buffer.

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <functional>
-#include <numeric>
 #include <string_view>
 #include <thread>
 
@@ -34,9 +33,7 @@ Function symbol(const char* name) {
 }
 
 Ints values(int seed) {
-  Ints made(all);
-  std::iota(made.begin(), made.end(), 1000 * rank + seed);
-  return made;
+  return ascending(all, 1000 * rank + seed);
 }
 
 /// MPI calls from `send` to `receive`, both of `all` ints, in any memory.
