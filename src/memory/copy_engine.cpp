@@ -1,7 +1,6 @@
 #include "memory/copy_engine.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
@@ -152,27 +151,10 @@ Result<PendingCopy> CopyEngine::start(std::span<const CopyPiece> pieces) {
 }
 
 Result<PendingCopy> CopyEngine::start_together(std::span<const CopyPiece> pieces) {
-  const cuda::Functions& functions = contexts_.functions();
-  if (!functions.copy_batch || pieces.size() == 1) return start(pieces);
-  std::array<cuda::Address, most_together> to;
-  std::array<cuda::Address, most_together> from;
-  std::array<std::size_t, most_together> lengths;
   std::size_t bytes = 0;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    to[i] = reinterpret_cast<cuda::Address>(pieces[i].to);
-    from[i] = reinterpret_cast<cuda::Address>(pieces[i].from);
-    lengths[i] = pieces[i].bytes;
-    bytes += pieces[i].bytes;
-  }
-  return put(bytes, [&](cuda::Stream stream) -> Result<> {
-    cuda::CopyAttributes attributes;
-    std::size_t first = 0;
-    const Status status = functions.copy_batch(to.data(), from.data(), lengths.data(), pieces.size(),
-                                               &attributes, &first, 1, stream);
-    if (status == Status::success) return {};
-    return cuda::fail(functions, status,
-                      "copy " + std::to_string(bytes) + " bytes by GPU " + std::to_string(device_));
-  });
+  for (const CopyPiece& piece : pieces)
+    bytes += piece.bytes;
+  return put(bytes, [&](cuda::Stream stream) { return copy_batch(contexts_.functions(), stream, pieces); });
 }
 
 Result<PendingCopy> CopyEngine::put(std::size_t bytes, const Work& work) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "memory/copy_batch.hpp"
 #include "memory/cuda_context.hpp"
 
 namespace isthmus {
@@ -49,13 +50,6 @@ class PendingCopy {
   std::uint64_t number_ = 0;
 };
 
-/// A run of bytes to be copied between any two kinds of memory that a GPU reaches.
-struct CopyPiece {
-  std::byte* to;
-  const std::byte* from;
-  std::size_t bytes;
-};
-
 /// Copies by the engines of one GPU, on streams of its own: they are in no order with the program's streams,
 /// nor with the default one, and part of no capture. Made when first used, and anew after a reset of the
 /// device; copies that were under way at a reset end with an error. One thread at a time.
@@ -78,11 +72,8 @@ class CopyEngine {
   }
   /// All of the pieces as one copy.
   Result<PendingCopy> start(std::span<const CopyPiece> pieces);
-  /// All of the pieces as one copy, by one call of the driver where it has such a call: 16 of 1 MiB to a peer
-  /// at 340 GB/s, each by itself at 205, both ways at 676 and 396 (2 x H200). Between memories of GPUs that
-  /// are not managed; `most_together` pieces at most.
+  /// All of the pieces as one copy, by `copy_batch`.
   Result<PendingCopy> start_together(std::span<const CopyPiece> pieces);
-  static constexpr std::size_t most_together = 16;
   /// Whatever `work` puts on the stream that it is given. If it fails, what it had put there is waited for.
   Result<PendingCopy> start(const std::function<Result<>(cuda::Stream)>& work) { return put(unknown, work); }
   [[nodiscard]] cuda::Device device() const noexcept { return device_; }

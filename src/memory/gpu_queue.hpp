@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/error.hpp"
+#include "memory/copy_batch.hpp"
 #include "memory/cuda_context.hpp"
 
 namespace isthmus {
@@ -22,6 +24,10 @@ class GpuQueue {
   [[nodiscard]] cuda::Stream stream() const noexcept { return stream_; }
   /// Between any two kinds of memory that the GPU reaches.
   Result<> copy(std::byte* to, const std::byte* from, std::size_t bytes);
+  /// Several at the same time, by `copy_batch`.
+  Result<> copy(std::span<const CopyPiece> pieces) { return copy_batch(functions_, stream_, pieces); }
+  /// What is put on it from now on waits until `other`, of the same GPU, has passed a mark.
+  Result<> wait_for(const GpuQueue& other, std::size_t mark);
   /// Number of a mark behind everything that is on the queue now, from 0.
   Result<std::size_t> mark();
   /// Whether everything before a mark is done; fails if the GPU has.

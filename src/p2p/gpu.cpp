@@ -185,8 +185,10 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
   Request* send = engine_.make_send(target, payload, mode);
   send->peer = &peer;
   send->gpu = std::make_unique<GpuPart>(std::move(part));
+  // One message at a time is latency-bound, also where the program starts it and its receive together.
+  const bool is_alone = exports(peer).begin_send();
   engine_.start_offer(peer, *send);
-  engine_.trace_send(peer, start);
+  engine_.trace_send(peer, is_alone ? Start::blocking : start);
   return send;
 }
 
@@ -237,6 +239,7 @@ Result<> GpuMessages::pack_late(Request& send) {
   send.staging = std::move(staging);
   send.payload = packed;
   send.gpu.reset();
+  exports(*send.peer).end_send();
   return {};
 }
 
@@ -273,6 +276,8 @@ void GpuMessages::prepare(Request& receive, const Buffer& buffer) {
 
 bool GpuMessages::may_finish(Request& request) {
   GpuPart& part = *request.gpu;
+  if (request.kind == Request::Kind::send && request.peer && request.peer->is_local())
+    exports(*request.peer).end_send();
   if (request.kind == Request::Kind::send && request.peer && request.transfer == Request::Transfer::none &&
       request.status.error == 0)
     request.peer->traffic.add_sent(Protocol::gpu_pull, part.payload.bytes);

@@ -59,6 +59,10 @@ class GpuExports {
     return true;
   }
 
+  /// A send of GPU memory to the peer begins; whether no other is under way. And ends.
+  [[nodiscard]] bool begin_send() noexcept { return sends_under_way_++ == 0; }
+  void end_send() noexcept { --sends_under_way_; }
+
   /// The peer has told an export. Its descriptor holds for the message that it came with and no other.
   void heard(std::uint32_t number, const wire::GpuExport& what) {
     exporter_ = what.memory.exporter;
@@ -124,6 +128,7 @@ class GpuExports {
   std::unordered_set<std::uint64_t> refused_;
   std::unordered_set<std::uint64_t> unreachable_;
   std::uint64_t exporter_ = 0;
+  std::uint32_t sends_under_way_ = 0;
   std::uint32_t copies_asked_for_ = 0;
   std::uint32_t times_missed_ = 0;
   std::array<wire::GpuExport, wire::told_exports> heard_{};

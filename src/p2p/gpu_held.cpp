@@ -16,7 +16,7 @@ constexpr std::size_t most_held = 8;
 constexpr std::size_t enough_bytes = std::size_t{16} << 20U;
 /// What is longer fills the link by itself.
 constexpr std::size_t longest = std::size_t{4} << 20U;
-static_assert(most_held <= CopyEngine::most_together);
+static_assert(most_held <= most_in_batch);
 
 }  // namespace
 

@@ -18,7 +18,9 @@ enum class Workload : std::uint8_t {
 [[nodiscard]] std::string_view name_of(Workload workload) noexcept;
 
 /// Finds the workload of a pair from how its messages are started, after the tracing of C-GDR. Messages that
-/// travel within their envelope are not counted: they go the same way whatever the workload.
+/// travel within their envelope are not counted: they go the same way whatever the workload. A nonblocking
+/// send of GPU memory while no other to that peer is under way counts as a blocking one: so do halo
+/// exchanges.
 ///
 /// Decides once every `window` messages, from these alone, so that a program that changes phase is followed;
 /// between the two limits it stays what it was, so that a mixture does not swing.

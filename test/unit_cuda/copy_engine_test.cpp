@@ -191,7 +191,7 @@ TEST_F(CopyEngineTest, StartsSeveralByOneCallWhereTheDriverHasIt) {
   pieces.back().bytes = 10'000;
   const auto beyond = engine.start_together(pieces);
   ASSERT_FALSE(beyond);
-  EXPECT_THAT(beyond.error().text(), HasSubstr("copy 12800 bytes by GPU 0"));
+  EXPECT_THAT(beyond.error().text(), HasSubstr("copy 12800 bytes between GPUs"));
   EXPECT_EQ(functions.free(memory), Status::success);
 }
 
