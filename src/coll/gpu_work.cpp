@@ -42,17 +42,6 @@ Result<> GpuWork::copy_behind(std::span<const CopyPiece> pieces) {
   return team_.gpu().kernels().copy(*where, pieces);
 }
 
-Result<> GpuWork::hand_on(std::span<const CopyPiece> pieces) {
-  auto first = queue(0);
-  if (!first) return std::unexpected(std::move(first).error());
-  auto second = queue(1);
-  if (!second) return std::unexpected(std::move(second).error());
-  auto mark = (*first)->mark();
-  if (!mark) return std::unexpected(std::move(mark).error());
-  ISTHMUS_TRY((*second)->wait_for(**first, *mark));
-  return (*second)->copy(pieces);
-}
-
 Result<> GpuWork::copy(std::span<const CopyPiece> pieces) {
   std::uint64_t bytes = 0;
   for (const CopyPiece& piece : pieces)

@@ -29,8 +29,6 @@ class GpuWork {
   Result<> copy(std::span<const CopyPiece> pieces);
   /// Copies by one kernel on the first queue, behind what is there.
   Result<> copy_behind(std::span<const CopyPiece> pieces);
-  /// Copies by copy engines, when what is on the first queue now is done and beside what comes later.
-  Result<> hand_on(std::span<const CopyPiece> pieces);
   /// Waits for everything.
   Result<> wait();
   /// Progress on messages, between two looks at a queue.

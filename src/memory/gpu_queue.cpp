@@ -43,12 +43,6 @@ Result<std::size_t> GpuQueue::mark() {
   return marks_++;
 }
 
-Result<> GpuQueue::wait_for(const GpuQueue& other, std::size_t mark) {
-  const Status status = functions_.stream_wait_event(stream_, other.events_[mark], 0);
-  if (status == Status::success) return {};
-  return cuda::fail(functions_, status, "have a stream wait for another");
-}
-
 Result<bool> GpuQueue::has_passed(std::size_t mark) const {
   const Status status = functions_.event_query(events_[mark]);
   if (status == Status::success) return true;

@@ -26,8 +26,6 @@ class GpuQueue {
   Result<> copy(std::byte* to, const std::byte* from, std::size_t bytes);
   /// Several at the same time, by `copy_batch`.
   Result<> copy(std::span<const CopyPiece> pieces) { return copy_batch(functions_, stream_, pieces); }
-  /// What is put on it from now on waits until `other`, of the same GPU, has passed a mark.
-  Result<> wait_for(const GpuQueue& other, std::size_t mark);
   /// Number of a mark behind everything that is on the queue now, from 0.
   Result<std::size_t> mark();
   /// Whether everything before a mark is done; fails if the GPU has.
