@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "field.hpp"
+
 namespace jacobi {
 namespace {
 
@@ -31,27 +33,27 @@ struct FaceShape {
   std::ptrdiff_t inner_stride, outer_stride;
 };
 
-FaceShape shape_of(const Field& field, int axis) {
-  const auto [x, y, z] = field.size();
+FaceShape shape_of(const Layout& layout, int axis) {
+  const auto [x, y, z] = layout.size();
   switch (axis) {
     case 0:
-      return {y, z, field.stride_y(), field.stride_z()};
+      return {y, z, layout.stride_y(), layout.stride_z()};
     case 1:
-      return {x, z, 1, field.stride_z()};
+      return {x, z, 1, layout.stride_z()};
     default:
-      return {x, y, 1, field.stride_y()};
+      return {x, y, 1, layout.stride_y()};
   }
 }
 
 // Index of a face's first point in the outermost layer of the block, or in the layer around it.
-std::ptrdiff_t first_point(const Field& field, const Face& face, bool around) {
+std::ptrdiff_t first_point(const Layout& layout, const Face& face, bool around) {
   Triple at{1, 1, 1};
   if (face.step > 0) {
-    at[face.axis] = field.size()[face.axis] + (around ? 1 : 0);
+    at[face.axis] = layout.size()[face.axis] + (around ? 1 : 0);
   } else {
     at[face.axis] = around ? 0 : 1;
   }
-  return field.index(at[0], at[1], at[2]);
+  return layout.index(at[0], at[1], at[2]);
 }
 
 // Owns a committed derived type.
@@ -78,33 +80,48 @@ class Datatype {
 class DatatypeHalo final : public Halo {
  public:
   DatatypeHalo(const Block& block, MPI_Comm comm)
-      : block_(block), comm_(comm), types_{Datatype(shape(0)), Datatype(shape(1)), Datatype(shape(2))} {}
+      : block_(block),
+        layout_(block.size),
+        comm_(comm),
+        types_{Datatype(shape(0)), Datatype(shape(1)), Datatype(shape(2))} {}
 
-  void exchange(Field& field) override {
+  void exchange(double* values) override {
     std::array<MPI_Request, 2 * faces.size()> requests{};
     std::size_t count = 0;
     for (const Face& face : faces) {
-      MPI_Irecv(field.data() + first_point(field, face, true), 1, types_[face.axis].get(),
-                neighbour_or_null(block_, face), face.opposite_tag(), comm_, &requests[count++]);
+      MPI_Irecv(values + first(face, true), 1, types_[face.axis].get(), neighbour_or_null(block_, face),
+                face.opposite_tag(), comm_, &requests[count++]);
     }
     for (const Face& face : faces) {
-      MPI_Isend(field.data() + first_point(field, face, false), 1, types_[face.axis].get(),
-                neighbour_or_null(block_, face), face.tag(), comm_, &requests[count++]);
+      MPI_Isend(values + first(face, false), 1, types_[face.axis].get(), neighbour_or_null(block_, face),
+                face.tag(), comm_, &requests[count++]);
     }
     MPI_Waitall(static_cast<int>(count), requests.data(), MPI_STATUSES_IGNORE);
   }
 
  private:
-  [[nodiscard]] FaceShape shape(int axis) const { return shape_of(Field(block_.size), axis); }
+  // A face across z with what is around it, which nobody reads, is one run. Others receive there if there are
+  // neighbours along x or y.
+  [[nodiscard]] bool is_whole_layer(int axis) const {
+    return axis == 2 && block_.grid[0] == 1 && block_.grid[1] == 1;
+  }
+  [[nodiscard]] FaceShape shape(int axis) const {
+    if (is_whole_layer(axis)) return {static_cast<int>(layout_.stride_z()), 1, 1, 0};
+    return shape_of(layout_, axis);
+  }
+  [[nodiscard]] std::ptrdiff_t first(const Face& face, bool around) const {
+    return first_point(layout_, face, around) - (is_whole_layer(face.axis) ? layout_.index(1, 1, 0) : 0);
+  }
 
   Block block_;
+  Layout layout_;
   MPI_Comm comm_;
   std::array<Datatype, 3> types_;
 };
 
 class PackedHalo final : public Halo {
  public:
-  PackedHalo(const Block& block, MPI_Comm comm) : block_(block), comm_(comm) {
+  PackedHalo(const Block& block, MPI_Comm comm) : block_(block), layout_(block.size), comm_(comm) {
     for (std::size_t i = 0; i < faces.size(); ++i) {
       std::size_t points = 1;
       for (int axis = 0; axis < 3; ++axis)
@@ -114,7 +131,7 @@ class PackedHalo final : public Halo {
     }
   }
 
-  void exchange(Field& field) override {
+  void exchange(double* values) override {
     std::array<MPI_Request, faces.size()> receives{};
     std::array<MPI_Request, faces.size()> sends{};
     for (std::size_t i = 0; i < faces.size(); ++i) {
@@ -123,22 +140,22 @@ class PackedHalo final : public Halo {
     }
     for (std::size_t i = 0; i < faces.size(); ++i) {
       const int to = neighbour_or_null(block_, faces[i]);
-      if (to != MPI_PROC_NULL) pack(field, faces[i], outgoing_[i]);
+      if (to != MPI_PROC_NULL) pack(values, faces[i], outgoing_[i]);
       MPI_Isend(outgoing_[i].data(), static_cast<int>(outgoing_[i].size()), MPI_DOUBLE, to, faces[i].tag(),
                 comm_, &sends[i]);
     }
     for (std::size_t done = 0; done < faces.size(); ++done) {
       int i = MPI_UNDEFINED;
       MPI_Waitany(static_cast<int>(receives.size()), receives.data(), &i, MPI_STATUS_IGNORE);
-      if (neighbour_or_null(block_, faces[i]) != MPI_PROC_NULL) unpack(incoming_[i], faces[i], field);
+      if (neighbour_or_null(block_, faces[i]) != MPI_PROC_NULL) unpack(incoming_[i], faces[i], values);
     }
     MPI_Waitall(static_cast<int>(sends.size()), sends.data(), MPI_STATUSES_IGNORE);
   }
 
  private:
-  static void pack(const Field& field, const Face& face, std::vector<double>& buffer) {
-    const FaceShape shape = shape_of(field, face.axis);
-    const double* row = field.data() + first_point(field, face, false);
+  void pack(const double* values, const Face& face, std::vector<double>& buffer) const {
+    const FaceShape shape = shape_of(layout_, face.axis);
+    const double* row = values + first_point(layout_, face, false);
     double* out = buffer.data();
     for (int i = 0; i < shape.outer; ++i, row += shape.outer_stride) {
       for (int j = 0; j < shape.inner; ++j)
@@ -146,9 +163,9 @@ class PackedHalo final : public Halo {
     }
   }
 
-  static void unpack(const std::vector<double>& buffer, const Face& face, Field& field) {
-    const FaceShape shape = shape_of(field, face.axis);
-    double* row = field.data() + first_point(field, face, true);
+  void unpack(const std::vector<double>& buffer, const Face& face, double* values) const {
+    const FaceShape shape = shape_of(layout_, face.axis);
+    double* row = values + first_point(layout_, face, true);
     const double* in = buffer.data();
     for (int i = 0; i < shape.outer; ++i, row += shape.outer_stride) {
       for (int j = 0; j < shape.inner; ++j)
@@ -157,6 +174,7 @@ class PackedHalo final : public Halo {
   }
 
   Block block_;
+  Layout layout_;
   MPI_Comm comm_;
   std::array<std::vector<double>, faces.size()> outgoing_;
   std::array<std::vector<double>, faces.size()> incoming_;

@@ -22,10 +22,7 @@ std::optional<Triple> parse_grid(const std::string& text) {
 
 // What the single options cannot know of each other; empty if all is well. Settles the grid.
 std::string reconcile(Options& options, const std::string& grid_text, int processes) {
-  const bool halo_of_gpu = options.halo == HaloKind::aware || options.halo == HaloKind::staged;
-  if (options.gpu != halo_of_gpu)
-    return options.gpu ? "--gpu takes --halo aware or --halo staged"
-                       : "--halo aware and --halo staged need --gpu";
+  if (options.halo == HaloKind::staged && !options.gpu) return "--halo staged needs --gpu";
   if (options.tolerance == 0 && options.iterations == 0) {
     return "--tolerance 0 never ends by itself: say how many --iterations";
   }
@@ -88,15 +85,12 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
       "of the order of n "
       "(default)");
   app.add_flag("--gpu", options.gpu, "Iterate on a GPU, each process of a host on the next one");
-  std::optional<HaloKind> halo;
-  apps::add_choice<std::optional<HaloKind>>(
-      app, "--halo", halo,
-      {{"datatype", HaloKind::datatype},
-       {"pack", HaloKind::pack},
-       {"aware", HaloKind::aware},
-       {"staged", HaloKind::staged}},
-      "How faces travel: datatype, described by derived types (default), or pack, copied to buffers. With "
-      "--gpu: aware, from the GPU's memory (default), or staged, by way of the host's");
+  apps::add_choice<HaloKind>(
+      app, "--halo", options.halo,
+      {{"datatype", HaloKind::datatype}, {"pack", HaloKind::pack}, {"staged", HaloKind::staged}},
+      "How faces travel: datatype, described by derived types (default); pack, copied to buffers. With --gpu "
+      "both "
+      "are in its memory; staged: buffers that are copied to the host's");
   app.add_option("--grid", grid_text,
                  "Processes along x, y and z, as in 2x2x4 (otherwise those with the least surface)")
       ->option_text("AxBxC");
@@ -104,7 +98,6 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
                "Solve on a grid half as fine too, and check the orders of convergence");
   apps::add_progress_options(app, options.progress);
   if (auto refusal = apps::parse(app, argc, argv)) return *refusal;
-  options.halo = halo.value_or(options.gpu ? HaloKind::aware : HaloKind::datatype);
   if (std::string problem = reconcile(options, grid_text, processes); !problem.empty()) {
     return apps::Refusal::bad(problem);
   }

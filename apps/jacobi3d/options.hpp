@@ -19,8 +19,8 @@ struct Options {
   int residual_every = 10;
   Method method = Method::chebyshev;
   bool gpu = false;
-  HaloKind halo = HaloKind::datatype;  // with `gpu`, aware or staged
-  std::optional<Triple> grid;          // nothing: choose_grid()
+  HaloKind halo = HaloKind::datatype;
+  std::optional<Triple> grid;  // nothing: choose_grid()
   apps::ProgressStyle progress = apps::ProgressStyle::automatic;
   bool check = false;
 };

@@ -13,14 +13,12 @@
 namespace jacobi {
 namespace {
 
-const char* way_of(HaloKind halo) {
+const char* way_of(HaloKind halo, bool gpu) {
   switch (halo) {
     case HaloKind::datatype:
-      return "as derived datatypes";
+      return gpu ? "as derived datatypes, from GPU to GPU" : "as derived datatypes";
     case HaloKind::pack:
-      return "packed";
-    case HaloKind::aware:
-      return "packed, from GPU to GPU";
+      return gpu ? "packed, from GPU to GPU" : "packed";
     case HaloKind::staged:
       return "packed, by way of the hosts";
   }
@@ -73,7 +71,7 @@ void print_setting(const Options& options, const Block& block, MPI_Comm comm) {
               sy, sz);
   if (processes > 1) {
     std::printf("  halo         faces up to %s, %s\n", bytes(largest_face(block)).c_str(),
-                way_of(options.halo));
+                way_of(options.halo, options.gpu));
   }
   std::fflush(stdout);
 }

@@ -45,7 +45,7 @@ class HostStepper final : public Stepper {
               MPI_Comm comm)
       : halo_(make_halo(options.halo, block, comm)), source_(source), now_(initial), older_(initial) {}
 
-  void exchange() override { halo_->exchange(now_); }
+  void exchange() override { halo_->exchange(now_.data()); }
   double sweep(double weight, bool measure) override {
     return measure ? sweep_block<true>(now_, older_, source_, weight)
                    : sweep_block<false>(now_, older_, source_, weight);

@@ -1,6 +1,7 @@
 #include "memory/copy_engine.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -10,7 +11,7 @@ namespace isthmus {
 namespace {
 
 /// Copies that share an event, at most.
-constexpr std::uint64_t most_together = 16;
+constexpr std::uint64_t most_marked = 16;
 /// Bytes under way from which on another stream is taken: what a GPU copies in 20 us. Work of unknown length
 /// counts as that much.
 constexpr std::size_t enough = std::size_t{8} << 20U;
@@ -35,6 +36,10 @@ Result<> PendingCopy::wait() const {
   ISTHMUS_TRY(engine_->wait(engine_->lanes_[lane_], number_));
   engine_ = nullptr;
   return {};
+}
+
+PendingCopy PendingCopy::another() const noexcept {
+  return engine_ ? PendingCopy(*engine_, lane_, number_) : PendingCopy();
 }
 
 const void* PendingCopy::stream() const noexcept {
@@ -106,6 +111,13 @@ std::size_t CopyEngine::quietest() const noexcept {
   return static_cast<std::size_t>(found - lanes_.begin());
 }
 
+std::size_t CopyEngine::under_way() const noexcept {
+  std::uint64_t calls = 0;
+  for (const Lane& lane : lanes_)
+    calls += lane.started - lane.finished;
+  return calls;
+}
+
 Result<cuda::Event> CopyEngine::take_event() {
   if (!events_.empty()) {
     const auto event = events_.back();
@@ -139,6 +151,30 @@ Result<PendingCopy> CopyEngine::start(std::span<const CopyPiece> pieces) {
   });
 }
 
+Result<PendingCopy> CopyEngine::start_together(std::span<const CopyPiece> pieces) {
+  const cuda::Functions& functions = contexts_.functions();
+  if (!functions.copy_batch || pieces.size() == 1) return start(pieces);
+  std::array<cuda::Address, most_together> to;
+  std::array<cuda::Address, most_together> from;
+  std::array<std::size_t, most_together> lengths;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    to[i] = reinterpret_cast<cuda::Address>(pieces[i].to);
+    from[i] = reinterpret_cast<cuda::Address>(pieces[i].from);
+    lengths[i] = pieces[i].bytes;
+    bytes += pieces[i].bytes;
+  }
+  return put(bytes, [&](cuda::Stream stream) -> Result<> {
+    cuda::CopyAttributes attributes;
+    std::size_t first = 0;
+    const Status status = functions.copy_batch(to.data(), from.data(), lengths.data(), pieces.size(),
+                                               &attributes, &first, 1, stream);
+    if (status == Status::success) return {};
+    return cuda::fail(functions, status,
+                      "copy " + std::to_string(bytes) + " bytes by GPU " + std::to_string(device_));
+  });
+}
+
 Result<PendingCopy> CopyEngine::put(std::size_t bytes, const Work& work) {
   if (!is_open()) ISTHMUS_TRY(open());
   const cuda::Functions& functions = contexts_.functions();
@@ -152,7 +188,7 @@ Result<PendingCopy> CopyEngine::put(std::size_t bytes, const Work& work) {
   if (done) {
     ++lane.started;
     lane.unmarked_bytes += bytes == unknown ? enough : bytes;
-    if (lane.unmarked_bytes >= together_ || lane.started - lane.marked >= most_together) done = mark(lane);
+    if (lane.unmarked_bytes >= together_ || lane.started - lane.marked >= most_marked) done = mark(lane);
   }
   if (done) return PendingCopy(*this, index, lane.started);
   // Nobody could tell later when what was started is done.

@@ -210,12 +210,20 @@
   ISTHMUS_CUDA_STREAM_FUNCTIONS(X) \
   ISTHMUS_CUDA_MODULE_FUNCTIONS(X)
 
+/// What later drivers have: since 13.0.
+#define ISTHMUS_CUDA_LATER_FUNCTIONS(X)                                                                     \
+  X(copy_batch, cuMemcpyBatchAsync_v2,                                                                      \
+    (::isthmus::cuda::Address * to, ::isthmus::cuda::Address * from, std::size_t* bytes, std::size_t count, \
+     ::isthmus::cuda::CopyAttributes* attributes, std::size_t* first_of_attributes,                         \
+     std::size_t attribute_count, ::isthmus::cuda::Stream stream))
+
 namespace isthmus::cuda {
 
-/// Pointers to the driver's functions, all of them set. Threads may share it.
+/// Pointers to the driver's functions, all of them set but those of later drivers. Threads may share it.
 struct Functions {
 #define ISTHMUS_CUDA_MEMBER_(name, symbol, parameters) Status(*name) parameters = nullptr;
   ISTHMUS_CUDA_FUNCTIONS(ISTHMUS_CUDA_MEMBER_)
+  ISTHMUS_CUDA_LATER_FUNCTIONS(ISTHMUS_CUDA_MEMBER_)
 #undef ISTHMUS_CUDA_MEMBER_
 };
 

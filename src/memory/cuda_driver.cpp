@@ -7,7 +7,7 @@
 namespace isthmus {
 namespace {
 
-/// Fills the table; the names of what the object lacks, with commas between.
+/// Fills the table; the names of what the object lacks and every driver has, with commas between.
 std::string resolve(void* object, cuda::Functions& functions) {
   std::string missing;
   const auto take = [&]<class Function>(Function*& function, const char* symbol) {
@@ -17,6 +17,10 @@ std::string resolve(void* object, cuda::Functions& functions) {
 #define ISTHMUS_TAKE_(name, symbol, parameters) take(functions.name, #symbol);
   ISTHMUS_CUDA_FUNCTIONS(ISTHMUS_TAKE_)
 #undef ISTHMUS_TAKE_
+#define ISTHMUS_TRY_(name, symbol, parameters) \
+  functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(object, #symbol));
+  ISTHMUS_CUDA_LATER_FUNCTIONS(ISTHMUS_TRY_)
+#undef ISTHMUS_TRY_
   return missing;
 }
 

@@ -149,6 +149,17 @@ struct Location {
   int id = 0;
 };
 
+/// When a copy of a batch may read its source: in the order of its stream, before the call returns, at any
+/// time.
+enum class SourceOrder : int { stream = 1, during_call = 2, any = 3 };
+
+struct CopyAttributes {
+  SourceOrder source_order = SourceOrder::stream;
+  Location source_hint;  ///< these two of managed memory and what CUDA has not allocated
+  Location target_hint;
+  unsigned flags = 0;
+};
+
 enum class RangeAttribute : int {
   read_mostly = 1,
   preferred_location = 2,

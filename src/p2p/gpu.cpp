@@ -44,7 +44,7 @@ GpuMessages::GpuMessages(Engine& engine, CudaDriver& driver, const cuda::Functio
       couriers_(std::make_unique<GpuCouriers>(contexts_, layouts_.kernels(), engine.settings_.gpu_courier)) {}
 
 GpuMessages::~GpuMessages() {
-  while (!running_.empty())
+  while (is_busy())
     poll();
   for (GpuDependent* dependent : dependents_)
     dependent->release();
@@ -320,6 +320,7 @@ unsigned GpuMessages::poll() {
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(kept), running_.end());
   for (auto& [each, result] : over)
     ended(each, result);
+  start_held_if_idle();
   if (++polls_ % polls_per_clock == 0) [[unlikely]]
     look_for_freed();
   return static_cast<unsigned>(over.size());

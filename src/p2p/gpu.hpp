@@ -107,7 +107,7 @@ class GpuMessages {
   bool may_finish(Request& request);
   /// Makes progress on copies; how many have ended.
   unsigned poll();
-  [[nodiscard]] bool is_busy() const noexcept { return !running_.empty(); }
+  [[nodiscard]] bool is_busy() const noexcept { return !running_.empty() || !held_.empty(); }
   /// The kernels of this rank's GPUs.
   [[nodiscard]] GpuKernels& kernels() noexcept { return layouts_.kernels(); }
   /// What short messages did besides, for `isthmus explain`: whole lines, or nothing.
@@ -196,6 +196,12 @@ class GpuMessages {
     std::shared_ptr<const Mapping> mapping;
     std::optional<GpuErrand> errand{};  ///< in place of the copy
   };
+  /// A copy that is to be started together with others.
+  struct Held {
+    Running running;
+    Buffer near;  ///< a side of it, on the GPU that copies
+    CopyPiece piece;
+  };
   /// An export on its way to a peer.
   struct Telling {
     std::uint32_t number = 0;
@@ -213,6 +219,13 @@ class GpuMessages {
   /// By the GPU that `near`, one side of the copy, lies on.
   Result<PendingCopy> start_copy(const Buffer& near, const Payload& from, const Payload& to,
                                  std::uint64_t bytes);
+  // gpu_held.cpp
+  /// A copy without gaps, by the GPU that `near` lies on, from or to memory that a peer's GPU has. While that
+  /// GPU has enough to do, short ones are held back until several can be started by one call of the driver:
+  /// `poll` does that, or the eighth.
+  Result<> start_or_hold(const Buffer& near, const CopyPiece& piece, Running running);
+  void start_held();
+  void start_held_if_idle();
   Request* start_send(const Target& target, const Payload& payload, SendMode mode, Start start,
                       const Buffer& buffer);
   void prepare(Request& receive, const Buffer& buffer);
@@ -282,7 +295,10 @@ class GpuMessages {
   GdrMappings gdr_;
   std::unique_ptr<GpuCouriers> couriers_;
   cuda::Device published_ = cuda::no_device;
-  std::vector<Running> running_;           ///< in the order in which they were started
+  std::vector<Running> running_;  ///< in the order in which they were started
+  std::vector<Held> held_;        ///< all of one GPU
+  std::size_t held_bytes_ = 0;
+  std::uint64_t started_together_ = 0;     ///< of those that were held back
   std::vector<const void*> busy_streams_;  ///< of `poll`
   std::unordered_map<PeerId, GpuExports> exports_;
   std::uint32_t last_ticket_ = 0;

@@ -185,7 +185,11 @@ bool GpuMessages::can_help(const Peer& peer, const wire::GpuExport& from, cuda::
   GpuExports& known = exports(peer);
   const std::uint32_t asked_for = known.copies_asked_for();
   if (asked_for < helped_from || engine_.settings_.gpu_path != GpuPathSetting::automatic) return false;
-  if (std::ranges::count(running_, Purpose::pull, &Running::purpose) >= asked_for) return false;
+  const auto is_pull = [](const Held& held) { return held.running.purpose == Purpose::pull; };
+  if (std::ranges::count(running_, Purpose::pull, &Running::purpose) +
+          std::ranges::count_if(held_, is_pull) >=
+      asked_for)
+    return false;
   if (mappings_.find(from.memory, local)) return true;
   // A descriptor holds for the message that it came with.
   const bool may_open = !from.memory.has_descriptor() && !known.is_unreachable(from.memory.allocation);
@@ -241,13 +245,22 @@ Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender
     if (!device) return isthmus::fail(ErrorClass::other, "this process does not see the sender's GPU");
     near.device = *device;
   }
-  auto pulling = start_pull(peer, from, near, target, receive.limit);
-  if (!pulling) return std::unexpected(std::move(pulling).error());
-  if (!pulling->copy) return false;
+  Running running{PendingCopy(), Purpose::pull, receive.cookie(), sender, {}, {}};
+  if (receive.gpu && !target.type && from.shape.level_count == 0) {
+    auto source = reach(peer, from.memory, near.device);
+    if (!source) return std::unexpected(std::move(source).error());
+    running.mapping = std::move(source->mapping);
+    ISTHMUS_TRY(start_or_hold(near, {target.data, source->address, receive.limit}, std::move(running)));
+  } else {
+    auto pulling = start_pull(peer, from, near, target, receive.limit);
+    if (!pulling) return std::unexpected(std::move(pulling).error());
+    if (!pulling->copy) return false;
+    running.copy = std::move(*pulling->copy);
+    running.mapping = std::move(pulling->mapping);
+    running_.push_back(std::move(running));
+  }
   receive.transfer = Request::Transfer::copy;
   peer.traffic.add_received(Protocol::gpu_pull, receive.limit);
-  running_.push_back(
-      {std::move(*pulling->copy), Purpose::pull, receive.cookie(), sender, std::move(pulling->mapping), {}});
   return true;
 }
 
@@ -311,12 +324,19 @@ Result<> GpuMessages::start_push(Peer& peer, Request& send, const wire::GpuTarge
     if (why != ErrorClass::pending && why != ErrorClass::no_mem) outcome = wire::GpuOutcome::refused;
     return std::unexpected(std::move(reached).error());
   }
-  auto copy = start_copy(near, payload_of(send), Payload::of(reached->address, target.bytes), target.bytes);
-  if (!copy) return std::unexpected(std::move(copy).error());
+  Running running{
+      PendingCopy(), Purpose::push, send.cookie(), target.receiver, std::move(reached->mapping), {}};
+  const Payload& from = payload_of(send);
+  if (send.gpu && !from.type) {
+    ISTHMUS_TRY(start_or_hold(near, {reached->address, from.data, target.bytes}, std::move(running)));
+  } else {
+    auto copy = start_copy(near, from, Payload::of(reached->address, target.bytes), target.bytes);
+    if (!copy) return std::unexpected(std::move(copy).error());
+    running.copy = std::move(*copy);
+    running_.push_back(std::move(running));
+  }
   send.transfer = Request::Transfer::copy;
   peer.traffic.add_sent(Protocol::gpu_push, target.bytes);
-  running_.push_back(
-      {std::move(*copy), Purpose::push, send.cookie(), target.receiver, std::move(reached->mapping), {}});
   return {};
 }
 

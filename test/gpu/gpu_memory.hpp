@@ -38,11 +38,15 @@ inline int class_of(int error) {
   return error_class;
 }
 
+using SetEmulated = int (*)(const char* name, const char* value);
+/// Null where the driver is a real one.
+inline SetEmulated emulated_driver() {
+  return reinterpret_cast<SetEmulated>(
+      ::dlsym(::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), "emulated_cuda_set"));
+}
 /// Sets a fault or a setting of the emulated driver in this process, from now on.
 inline void set_emulated(const char* name, const char* value) {
-  using Set = int (*)(const char*, const char*);
-  auto* const function =
-      reinterpret_cast<Set>(::dlsym(::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), "emulated_cuda_set"));
+  const SetEmulated function = emulated_driver();
   CHECK(function != nullptr);
   CHECK_EQUAL(function(name, value), 0);
 }

@@ -157,6 +157,44 @@ TEST_F(CopyEngineTest, AsksOneEventForSeveralShortCopies) {
   EXPECT_EQ(functions.free(memory), Status::success);
 }
 
+TEST_F(CopyEngineTest, StartsSeveralByOneCallWhereTheDriverHasIt) {
+  const cuda::Address memory = allocate(10'000);
+  std::vector<CopyPiece> pieces;
+  for (int i = 0; i < 8; ++i)
+    pieces.push_back({at(memory) + 500 * i, at(memory) + 5000 + 500 * i, 400});
+  const auto calls_of = [&](const cuda::Functions& driver) {
+    cuda::PrimaryContexts contexts_of_it(driver);
+    CopyEngine engine(contexts_of_it, 0);
+    const auto warm = engine.start(at(memory), at(memory) + 500, 50);
+    EXPECT_TRUE(warm && warm->wait());
+    EXPECT_EQ(functions.fill(memory, 1, 5000), Status::success);
+    EXPECT_EQ(functions.fill(memory + 5000, 2, 5000), Status::success);
+    const auto before = control.calls();
+    const auto copy = engine.start_together(pieces);
+    EXPECT_TRUE(copy) << copy.error().text();
+    EXPECT_EQ(engine.under_way(), 1);
+    const PendingCopy another = copy->another();
+    EXPECT_TRUE(copy->wait());
+    const auto calls = control.calls() - before;
+    EXPECT_EQ(another.is_done(), true);
+    EXPECT_EQ(engine.under_way(), 0);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      EXPECT_THAT(read(memory + 500 * i, 400), Each(2));
+      EXPECT_THAT(read(memory + 500 * i + 400, 100), Each(1));
+    }
+    return calls;
+  };
+  cuda::Functions older = functions;
+  older.copy_batch = nullptr;
+  EXPECT_LE(calls_of(functions) + pieces.size() - 1, calls_of(older));
+  CopyEngine engine(contexts, 0);
+  pieces.back().bytes = 10'000;
+  const auto beyond = engine.start_together(pieces);
+  ASSERT_FALSE(beyond);
+  EXPECT_THAT(beyond.error().text(), HasSubstr("copy 12800 bytes by GPU 0"));
+  EXPECT_EQ(functions.free(memory), Status::success);
+}
+
 TEST_F(CopyEngineTest, DoesNotKeepAShortCopyWaitingForALongOneBehindIt) {
   CopyEngine engine(contexts, 0, 1, 1000);
   const cuda::Address memory = allocate(1'000'000);

@@ -49,6 +49,12 @@ struct SameFunction<Status(Ours...), CUresult(Theirs...)> {
 #define ISTHMUS_SAME_(name, symbol, parameters) \
   static_assert(SameFunction<Status parameters, std::remove_reference_t<decltype(::symbol)>>::value, #symbol);
 ISTHMUS_CUDA_FUNCTIONS(ISTHMUS_SAME_)
+#if CUDA_VERSION >= 13000
+ISTHMUS_CUDA_LATER_FUNCTIONS(ISTHMUS_SAME_)
+static_assert(static_cast<int>(SourceOrder::stream) == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
+              static_cast<int>(SourceOrder::during_call) == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL &&
+              static_cast<int>(SourceOrder::any) == CU_MEMCPY_SRC_ACCESS_ORDER_ANY);
+#endif
 #undef ISTHMUS_SAME_
 
 #define ISTHMUS_EQUAL_(ours, theirs) \

@@ -53,12 +53,12 @@ class FaceBuffers {
 
 class GpuStepper final : public Stepper {
  public:
-  GpuStepper(bool staged, const Block& block, const Field& initial, const Field& source, MPI_Comm comm)
+  GpuStepper(HaloKind halo, const Block& block, const Field& initial, const Field& source, MPI_Comm comm)
       : comm_(comm),
-        staged_(staged),
+        staged_(halo == HaloKind::staged),
         device_(number_on_host(comm)),
         shape_{block.size[0], block.size[1], block.size[2]},
-        points_(static_cast<std::size_t>(initial.stride_z()) * static_cast<std::size_t>(block.size[2] + 2)),
+        points_(initial.count()),
         on_host_(initial),
         now_(std::make_unique<DeviceDoubles>(device_, points_)),
         older_(std::make_unique<DeviceDoubles>(device_, points_)),
@@ -72,14 +72,19 @@ class GpuStepper final : public Stepper {
     device_.copy(older_->data(), initial.data(), older_->bytes());
     device_.copy(source_.data(), source.data(), source_.bytes());
     device_.wait();
+    if (halo == HaloKind::datatype) {
+      in_place_ = make_halo(halo, block, comm);
+      return;
+    }
     for (int face = 0; face < face_count; ++face) {
       neighbours_[face] = block.neighbour(face / 2, face % 2 == 0 ? -1 : 1);
       if (neighbours_[face] >= 0)
-        faces_[face].emplace(device_, static_cast<std::size_t>(points_of_face(shape_, face)), staged);
+        faces_[face].emplace(device_, static_cast<std::size_t>(points_of_face(shape_, face)), staged_);
     }
   }
 
   void exchange() override {
+    if (in_place_) return in_place_->exchange(now_->data());
     launch(pack_, &FaceBuffers::outgoing);
     if (staged_) {
       for (const auto& face : faces_)
@@ -152,6 +157,7 @@ class GpuStepper final : public Stepper {
   const DeviceDoubles source_, largest_;
   const PinnedDoubles largest_on_host_;
   gpu::Kernel sweep_, pack_, unpack_;
+  std::unique_ptr<Halo> in_place_;  // null where a kernel packs the faces
   std::array<int, face_count> neighbours_{};
   std::array<std::optional<FaceBuffers>, face_count> faces_;
 };
@@ -160,7 +166,7 @@ class GpuStepper final : public Stepper {
 
 std::unique_ptr<Stepper> make_gpu_stepper(HaloKind halo, const Block& block, const Field& initial,
                                           const Field& source, MPI_Comm comm) {
-  return std::make_unique<GpuStepper>(halo == HaloKind::staged, block, initial, source, comm);
+  return std::make_unique<GpuStepper>(halo, block, initial, source, comm);
 }
 
 }  // namespace jacobi

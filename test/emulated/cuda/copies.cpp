@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "capture.hpp"
 
@@ -137,6 +140,28 @@ Status cuMemcpy(Address to, Address from, std::size_t bytes) {
 
 Status cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream stream) {
   return copy(to, from, bytes, stream, Waits::no);
+}
+
+Status cuMemcpyBatchAsync_v2(Address* to, Address* from, std::size_t* bytes, std::size_t count,
+                             CopyAttributes* attributes, std::size_t* first_of_attributes,
+                             std::size_t attribute_count, Stream stream) {
+  if (count == 0 || !to || !from || !bytes || !stream) return Status::invalid_value;
+  if (attribute_count == 0 || attribute_count > count || !attributes || first_of_attributes[0] != 0)
+    return Status::invalid_value;
+  Context context = nullptr;
+  ISTHMUS_PASS(enter_with_context(context));
+  // The places keep the memory until it has been copied.
+  std::vector<std::tuple<Place, Place, std::size_t>> copies;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (bytes[i] == 0) return Status::invalid_value;
+    auto& [target, source, length] = copies.emplace_back(Place(), Place(), bytes[i]);
+    ISTHMUS_PASS(locate(to[i], length, context->device, target));
+    ISTHMUS_PASS(locate(from[i], length, context->device, source));
+  }
+  return submit(stream, [copies = std::move(copies)] {
+    for (const auto& [target, source, length] : copies)
+      move({.target = target.view, .source = source.view, .width = length});
+  });
 }
 
 Status cuMemcpyHtoD_v2(Address to, const void* from, std::size_t bytes) {

@@ -35,6 +35,7 @@ using namespace cuda;  // the types of every function here
   __attribute__((visibility("default"))) Status symbol parameters;
 extern "C" {
 ISTHMUS_CUDA_FUNCTIONS(ISTHMUS_DECLARE_)
+ISTHMUS_CUDA_LATER_FUNCTIONS(ISTHMUS_DECLARE_)
 ISTHMUS_EMULATED_FUNCTIONS(ISTHMUS_DECLARE_)
 }
 #undef ISTHMUS_DECLARE_

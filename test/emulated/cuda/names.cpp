@@ -68,7 +68,8 @@ struct Export {
 };
 
 #define ISTHMUS_EXPORT_(name, symbol, parameters) Export{#symbol, reinterpret_cast<void*>(&symbol)},
-const std::array exports{ISTHMUS_CUDA_FUNCTIONS(ISTHMUS_EXPORT_) ISTHMUS_EMULATED_FUNCTIONS(ISTHMUS_EXPORT_)};
+const std::array exports{ISTHMUS_CUDA_FUNCTIONS(ISTHMUS_EXPORT_) ISTHMUS_CUDA_LATER_FUNCTIONS(ISTHMUS_EXPORT_)
+                             ISTHMUS_EMULATED_FUNCTIONS(ISTHMUS_EXPORT_)};
 #undef ISTHMUS_EXPORT_
 
 /// "cuMemAlloc" names cuMemAlloc_v2: the header's macros do that for programs.

@@ -31,12 +31,17 @@ struct Wish {
 };
 
 /// Options of the whole library, which it has read from the environment when it was loaded.
-void set_globals() {
+void set_globals(const Settings& settings) {
   // Unreachable peers are told by errors here; UCX would say the same on stdout, into the program's output.
   static constexpr std::array<Wish, 2> wishes{
       {{"UCX_LOG_LEVEL", "LOG_LEVEL", "fatal"}, {"UCX_WARN_UNUSED_ENV_VARS", "WARN_UNUSED_ENV_VARS", "n"}}};
   for (const Wish& wish : wishes)
     if (!user_sets(wish.variable)) ucs_global_opts_set_value(wish.name, wish.value);
+  // Its cache of allocations takes what it has not seen being made for the host's memory, also where a
+  // message says what it is: TCP then sends from addresses of a GPU (UCX 1.22, 2 x H200).
+  constexpr Wish no_cache{"UCX_MEMTYPE_CACHE", "MEMTYPE_CACHE", "n"};
+  if (wants_gpu_memory(settings) && !user_sets(no_cache.variable))
+    ucs_global_opts_set_value(no_cache.name, no_cache.value);
   // A program that crashes is not UCX's business: its signals are as the program had them.
   if (!user_sets("UCX_HANDLE_ERRORS"))
     for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE})
@@ -130,7 +135,7 @@ bool wants_gpu_memory(const Settings& settings) {
 }
 
 Result<UcxConfig> read_config(const Settings& settings) {
-  set_globals();
+  set_globals(settings);
   ucp_config_t* read = nullptr;
   const ucs_status_t status = ucp_config_read(nullptr, nullptr, &read);
   if (status != UCS_OK)
