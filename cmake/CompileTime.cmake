@@ -1,13 +1,16 @@
-# What makes builds for tests alone (sanitizers, fuzzers) shorter. The release build does without: it shows the linters what each file
-# includes itself, and depends on no library that it can do without.
+# What makes builds shorter.
 
-# fmt: compiled into what uses it, 3 s a file with a sanitizer, or else Debian's library.
-add_library(isthmus_fmt INTERFACE)
-if(ISTHMUS_SANITIZE)
-  target_link_libraries(isthmus_fmt INTERFACE fmt::fmt)
+# fmt: in its header alone it takes 2.5 s of each file that uses it. Debian's library would be one more to load: it is compiled once instead, where it
+# is the version whose parts fmt.cpp knows.
+if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
+  add_library(isthmus_fmt STATIC ${CMAKE_CURRENT_LIST_DIR}/fmt.cpp)
+  target_include_directories(isthmus_fmt SYSTEM PUBLIC $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
 else()
+  add_library(isthmus_fmt INTERFACE)
   target_link_libraries(isthmus_fmt INTERFACE fmt::fmt-header-only)
 endif()
+
+# Headers: in builds for tests alone (sanitizers, fuzzers). The release build does without: it shows the linters what each file includes itself.
 
 # isthmus_parse_once(TARGET <header>...): parses the headers once for all files of the target.
 function(isthmus_parse_once target)

@@ -54,9 +54,7 @@ inline int value(int from, int to, int index) {
 class Buffer {
  public:
   Buffer(const Shape& shape, int elements)
-      : shape_(shape),
-        elements_(elements),
-        memory_((size_t)(elements + 2) * (size_t)shape.extent, untouched) {}
+      : shape_(shape), memory_((size_t)(elements + 2) * (size_t)shape.extent, untouched) {}
 
   void* data() { return memory_.data(); }
   void* at(int element) { return memory_.data() + (size_t)element * (size_t)shape_.extent; }
@@ -87,7 +85,6 @@ class Buffer {
   }
 
   const Shape& shape_;
-  int elements_;
   std::vector<int> memory_;
 };
 

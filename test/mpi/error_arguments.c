@@ -179,7 +179,7 @@ static void test_environment(void) {
   CHECK_ERROR(MPI_Alloc_mem(-1, MPI_INFO_NULL, &memory), MPI_ERR_ARG, "MPI_Alloc_mem: size -1");
   CHECK_ERROR(MPI_Alloc_mem(8, MPI_INFO_NULL, NULL), MPI_ERR_ARG, "baseptr");
   CHECK_ERROR(MPI_Alloc_mem(8, (MPI_Info)MPI_INT, &memory), MPI_ERR_INFO, "info is a datatype");
-#ifndef __SANITIZE_ADDRESS__ /* which ends the program here */
+#ifndef ADDRESS_SANITIZER /* which ends the program here */
   CHECK_ERROR(MPI_Alloc_mem((MPI_Aint)1 << 60, MPI_INFO_NULL, &memory), MPI_ERR_NO_MEM, "MPI_Alloc_mem");
 #endif
   CHECK_ERROR(MPI_Free_mem(&value), MPI_ERR_BASE, "MPI_Free_mem");

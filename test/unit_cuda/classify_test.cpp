@@ -37,7 +37,7 @@ class ClassifierTest : public CudaTest {
 };
 
 TEST_F(ClassifierTest, AsksNobodyAboutSmallBuffersOnStackHeapAndInData) {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef ISTHMUS_SANITIZED
   // Sanitizers have stacks and heaps of their own.
   const int on_stack = 0;
   const std::vector<char> on_heap(100);

@@ -58,7 +58,7 @@ logged() {
 # CMake notices its own files, not the presets; and GoogleTest or nvcc may have been installed since.
 stamp=$({ cat CMakePresets.json; ls -d /usr/include/gtest /usr/include/benchmark build/nvcc/packages.stamp 2>/dev/null || true; } | cksum)
 if [ ! -f "build/$preset/build.ninja" ] || [ "$(cat "build/$preset/presets.stamp" 2>/dev/null)" != "$stamp" ]; then
-  logged cmake --preset "$preset" --no-warn-unused-cli
+  logged cmake --fresh --preset "$preset" --no-warn-unused-cli
   echo "$stamp" >"build/$preset/presets.stamp"
 fi
 

@@ -1,13 +1,17 @@
-"""Every header compiles on its own, twice in one file; the public C headers do so in every dialect that users have."""
+"""Every header compiles on its own, twice in one file; the public C headers do so in every dialect that users have. What a file of the
+build includes before anything else has been compiled on its own by the build."""
 
+import re
 import shutil
 import subprocess
 
-from sources import ROOT, cached, content_key, flags_for, in_parallel, search_path, source_files
+from sources import ROOT, cached, compile_commands, content_key, flags_for, in_parallel, includes, resolve, search_path, source_files
 
 # A user's compiler and dialect; the public headers must be quiet under pedantic warnings in all of them.
 PUBLIC_DIALECTS = (("gcc", "c", "c99"), ("gcc", "c", "c11"), ("g++", "c++", "c++11"), ("g++", "c++", "c++23"))
 PUBLIC_WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+_BEGINS_WITH_INCLUDE = re.compile(r"(\s|//.*|/\*(.|\n)*?\*/)*#include")
 
 
 def compile_alone(header, compiler, language, flags):
@@ -19,6 +23,16 @@ def compile_alone(header, compiler, language, flags):
 
 def compiler_version(compiler):
     return subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
+
+
+def compiled_first():
+    """The headers, safe to include twice, that a compiled file begins with: 270 of 390, for which g++ would need a minute more."""
+    found = set()
+    for path, flags in compile_commands().items():
+        if _BEGINS_WITH_INCLUDE.match((ROOT / path).read_text()):
+            name, quoted = includes(path)[0]
+            found.add(resolve(name, quoted, path.parent, search_path(flags)))
+    return {header for header in found if header and "#pragma once" in (ROOT / header).read_text()}
 
 
 def tasks():
@@ -34,10 +48,13 @@ def tasks():
 
 def check():
     """[(case, problem or '')]"""
+    built = compiled_first()
     versions = {compiler: compiler_version(compiler) for compiler in ("gcc", "g++") if shutil.which(compiler)}
 
     def one(task):
         _, header, compiler, language, flags = task
+        if header in built and header.parts[0] != "include":
+            return ""
         key = content_key(header, search_path(flags), versions[compiler], language, flags)
         return cached("headers", key, lambda: compile_alone(header, compiler, language, flags))
 

@@ -2,15 +2,32 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 
-def run(suite, binary, *, timeout, env=None, before=()):
+def run(suite, binary, *, timeout, env=None):
     """Every test is a case. A program that crashes or hangs fails the test that it was in, and those that it did not reach."""
-    report = suite.tmp / f"{binary.name}.json"
-    report.unlink(missing_ok=True)
-    listed = tests_of(suite, binary, env, before)
-    command = [*before, binary, f"--gtest_output=json:{report}", "--gtest_color=no"]
-    result = suite.run(command, timeout=timeout, env=env)
+    run_beside(suite, [(binary, "*")], at_once=1, timeout=timeout, env=env)
+
+
+def run_beside(suite, parts, *, at_once, timeout, env=None):
+    """As `run`, of parts (program, its --gtest_filter) of which so many run at once."""
+
+    def one(number):
+        binary, chosen = parts[number]
+        report = suite.tmp / f"{binary.name}.{number}.json"
+        chosen = {"GTEST_FILTER": chosen} if chosen != "*" else {}
+        settings = {**(env or {}), **chosen}
+        listed = tests_of(suite, binary, settings)
+        command = [binary, f"--gtest_output=json:{report}", "--gtest_color=no"]
+        return listed, report, suite.run(command, timeout=timeout, env=settings)
+
+    with ThreadPoolExecutor(at_once) as pool:
+        for (binary, _), (listed, report, result) in zip(parts, pool.map(one, range(len(parts)))):
+            judge(suite, binary, listed, report, result)
+
+
+def judge(suite, binary, listed, report, result):
     if result.timed_out or not report.exists():
         judge_by_output(suite, listed, result)
         return
@@ -19,9 +36,9 @@ def run(suite, binary, *, timeout, env=None, before=()):
         suite.fail(f"{binary.name} ends without a complaint", result)
 
 
-def tests_of(suite, binary, env, before):
+def tests_of(suite, binary, env):
     names, group = [], ""
-    result = suite.run([*before, binary, "--gtest_list_tests"], env=env)
+    result = suite.run([binary, "--gtest_list_tests"], env=env)
     for line in result.out.splitlines():
         text = line.partition("#")[0].rstrip()
         if text.endswith(".") and not line.startswith(" "):

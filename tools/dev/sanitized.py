@@ -10,12 +10,19 @@ from suite import BUILD, ROOT, Suite
 # A sanitizer makes programs some times slower.
 SLOWER = 4
 
-# How programs are compiled that load a library built with one: it must come first in the process.
-FLAGS = {"asan": "-fsanitize=address,undefined -fno-sanitize-recover=all", "tsan": "-fsanitize=thread"}
+# How programs are compiled that load a library built with one. clang puts its run-time library into the program; that of a program in C has to
+# have what the library, which is in C++, asks of it.
+FLAGS = {
+    "asan": "-fsanitize=address,undefined -fno-sanitize-recover=all -DADDRESS_SANITIZER",
+    "tsan": "-fsanitize=thread",
+}
+FOR_C = {"asan": "-fsanitize-link-c++-runtime -lstdc++", "tsan": ""}
+# clang asks for its own llvm-symbolizer, which is another package.
+SYMBOLIZER = "external_symbolizer_path=/usr/bin/addr2line"
 
 
-def run(name, environment, before=()):
-    """The suite `name` (asan, tsan): builds the preset of that name and runs what asks for it, each command after `before`."""
+def run(name, environment):
+    """The suite `name` (asan, tsan): builds the preset of that name and runs what asks for it."""
     suite = Suite(name)
     built = subprocess.run(["tools/dev/build.sh", "--preset", name], cwd=ROOT, capture_output=True, text=True)
     if built.returncode != 0:
@@ -24,17 +31,17 @@ def run(name, environment, before=()):
     variables = {
         **environment,
         "DEV_BUILT": BUILD / name, "DEV_PREFIX": BUILD / f"prefix-{name}", "DEV_SANITIZER": name,
-        "ISTHMUS_CC": f"cc {FLAGS[name]}", "ISTHMUS_CXX": f"c++ {FLAGS[name]}",
+        "ISTHMUS_CC": f"clang-19 {FLAGS[name]} {FOR_C[name]}", "ISTHMUS_CXX": f"clang++-19 {FLAGS[name]}",
     }  # fmt: skip
     for file in test.all_suites():
         if name in file.under:
-            rerun(suite, file, variables, before)
+            rerun(suite, file, variables)
     suite.finish()
 
 
-def rerun(suite, file, variables, before):
+def rerun(suite, file, variables):
     os.environ.pop("DEV_SUITES", None)
-    result = suite.run([*before, *test.command_of(file)], timeout=file.timeout * SLOWER, env=variables)
+    result = suite.run(test.command_of(file), timeout=file.timeout * SLOWER, env=variables)
     name, details, failed = None, [], 0
 
     def close():

@@ -11,6 +11,7 @@ suite = Suite("unit")
 binaries = sorted(path for path in BUILT.glob("**/isthmus_unit*") if path.is_file() and path.suffix == "")
 if not binaries:
     suite.fail("the unit tests are built", f"no isthmus_unit under {BUILT}")
-for binary in binaries:
-    gtest.run(suite, binary, timeout=540)
+# Tests of the network wait most of their time, until a connection is given up: the others run beside them.
+parts = [(binary, "Network*") for binary in binaries] + [(binary, "-Network*") for binary in binaries]
+gtest.run_beside(suite, parts, at_once=2, timeout=540)
 suite.finish()
