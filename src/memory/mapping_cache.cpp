@@ -21,8 +21,8 @@ std::shared_ptr<const Mapping> MappingCache::find(const Export& what, cuda::Devi
 
 Result<std::shared_ptr<const Mapping>> MappingCache::open(const Export& what, cuda::Device local,
                                                           int descriptor) {
-  // Another allocation lay there once: it is gone, and its mapping would be in the way.
-  drop_overlapping(what);
+  for (const std::uint64_t gone : overlapping(what))
+    forget(what.exporter, gone);
   make_room(what.room);
   const Opening with{
       .contexts = contexts_, .gpus = gpus_, .self = self_, .local = local, .descriptor = descriptor};
@@ -64,13 +64,13 @@ void MappingCache::close_idle_pools() {
   });
 }
 
-void MappingCache::drop_overlapping(const Export& what) {
-  std::erase_if(entries_, [&](const Entry& entry) {
-    const bool is_stale = entry.exporter == what.exporter && entry.allocation != what.allocation &&
-                          entry.base < what.base + what.room && what.base < entry.base + entry.room;
-    if (is_stale) bytes_ -= entry.room;
-    return is_stale;
-  });
+std::vector<std::uint64_t> MappingCache::overlapping(const Export& what) const {
+  std::vector<std::uint64_t> found;
+  for (const Entry& entry : entries_)
+    if (entry.exporter == what.exporter && entry.allocation != what.allocation &&
+        entry.base < what.base + what.room && what.base < entry.base + entry.room)
+      found.push_back(entry.allocation);
+  return found;
 }
 
 void MappingCache::make_room(std::uint64_t bytes) {

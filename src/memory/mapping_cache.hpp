@@ -30,6 +30,9 @@ class MappingCache {
   /// Opens what `find` has not found. `descriptor` stays the caller's.
   Result<std::shared_ptr<const Mapping>> open(const Export& what, cuda::Device local, int descriptor);
 
+  /// Allocations that are open and must be gone, because `what` lies where they did. `open` forgets them, but
+  /// whoever has one of their mappings has to let go of it first: the driver opens nothing over it.
+  [[nodiscard]] std::vector<std::uint64_t> overlapping(const Export& what) const;
   /// The exporter has freed an allocation.
   void forget(std::uint64_t exporter, std::uint64_t allocation);
   /// The exporter is gone.
@@ -51,7 +54,6 @@ class MappingCache {
     std::shared_ptr<const ImportedPool> imported;
   };
 
-  void drop_overlapping(const Export& what);
   void make_room(std::uint64_t bytes);
   Result<std::shared_ptr<const Mapping>> open_in_pool(const Export& what, Opening with);
   void close_idle_pools();

@@ -76,7 +76,7 @@ class GpuExports {
   void keep(std::uint64_t allocation, UniqueFd descriptor) {
     if (!descriptor) return;
     descriptors_[allocation] = std::move(descriptor);
-    if (descriptors_.size() > wire::told_exports) descriptors_.erase(descriptors_.begin());
+    if (descriptors_.size() > most_descriptors) descriptors_.erase(descriptors_.begin());
   }
   [[nodiscard]] UniqueFd take_descriptor(std::uint64_t allocation) {
     const auto found = descriptors_.find(allocation);
@@ -118,6 +118,9 @@ class GpuExports {
   void try_again() noexcept { unreachable_.clear(); }
 
  private:
+  /// So many offers of memory that is not open yet may wait for their receives.
+  static constexpr std::size_t most_descriptors = 128;
+
   std::string& reason(Whose whose, ExportKind kind) {
     return reasons_[static_cast<std::size_t>(whose)][static_cast<std::size_t>(kind) % reasons_[0].size()];
   }

@@ -369,6 +369,9 @@ Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::
     descriptor = std::move(*fetched);
   }
   ISTHMUS_TRY(check_alive(local));
+  for (const std::uint64_t gone : mappings_.overlapping(what.memory))
+    for (GpuDependent* dependent : dependents_)
+      dependent->forget(what.memory.exporter, gone);
   auto mapping = mappings_.open(what.memory, local, descriptor.get());
   // Where memory is short now, it may be had later.
   if (!mapping && mapping.error().error_class() != ErrorClass::no_mem)
