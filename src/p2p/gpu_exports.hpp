@@ -18,6 +18,9 @@ namespace isthmus {
 /// number from then on: 160 bytes less in the way of a message of 8.
 class GpuExports {
  public:
+  /// So many offers of memory that is not open yet may wait for their receives: each keeps a descriptor.
+  static constexpr std::size_t most_descriptors = 96;
+
   /// The number under which the peer knows an allocation of this rank.
   [[nodiscard]] std::optional<std::uint32_t> number_of(std::uint64_t allocation) const noexcept {
     const auto* const found = std::ranges::find(told_, allocation);
@@ -118,9 +121,6 @@ class GpuExports {
   void try_again() noexcept { unreachable_.clear(); }
 
  private:
-  /// So many offers of memory that is not open yet may wait for their receives.
-  static constexpr std::size_t most_descriptors = 128;
-
   std::string& reason(Whose whose, ExportKind kind) {
     return reasons_[static_cast<std::size_t>(whose)][static_cast<std::size_t>(kind) % reasons_[0].size()];
   }
