@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "coll/step.hpp"
+#include "memory/cuda_error.hpp"
 
 namespace isthmus::coll {
 namespace {
@@ -74,8 +75,7 @@ void GpuTeam::forget(std::uint64_t exporter, std::uint64_t allocation) noexcept 
 
 Result<GpuQueue*> GpuTeam::queue(std::size_t index) {
   if (!gpu_->contexts().is_alive(device_, life_))
-    return fail(ErrorClass::other,
-                "the program has reset GPU " + std::to_string(device_) + " during a collective");
+    return cuda::fail_after_reset(device_, "during a collective");
   while (queues_.size() <= index) {
     auto made = GpuQueue::make(gpu_->contexts().functions());
     if (!made) return std::unexpected(std::move(made).error());

@@ -99,8 +99,7 @@ void CopyEngine::abandon() noexcept {
 Result<> CopyEngine::check_not_lost(const Lane& lane, std::uint64_t number) {
   if (lane.finished < number && !contexts_.is_alive(device_, life_)) abandon();
   if (number < lane.first_lost || number > lane.last_lost) return {};
-  return isthmus::fail(ErrorClass::other, "the program has reset GPU " + std::to_string(device_) +
-                                              " while a message was copied from or to its memory");
+  return cuda::fail_after_reset(device_, during_copy);
 }
 
 std::size_t CopyEngine::quietest() const noexcept {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,9 @@ class PendingCopy {
 /// device; copies that were under way at a reset end with an error. One thread at a time.
 class CopyEngine {
  public:
+  /// Of `fail_after_reset`.
+  static constexpr std::string_view during_copy = "while a message was copied from or to its memory";
+
   /// Copies of up to `together` bytes may share an event, and be known to be done when all of them are. To
   /// ask an event that has passed takes 1.6 us, a third of the time of a copy of 1 MiB (2 x H200).
   CopyEngine(cuda::PrimaryContexts& contexts, cuda::Device device, std::size_t streams = 2,

@@ -59,10 +59,8 @@ Result<> PrimaryContexts::check_alive(Device device) {
   if (found == retained_.end()) return {};
   const ContextLife life = ask(*found);
   if (life == 0)
-    return isthmus::fail(
-        ErrorClass::other,
-        "the program has reset GPU " + std::to_string(device) +
-            " and not used it since: there is nothing left in its memory to send or receive");
+    return fail_after_reset(device,
+                            "and not used it since: there is nothing left in its memory to send or receive");
   if (life != found->life) {
     found->life = life;
     ++renewals_;

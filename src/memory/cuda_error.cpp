@@ -30,4 +30,9 @@ std::unexpected<Error> fail(const Functions& functions, Status status, std::stri
                        "the CUDA driver refuses to " + std::string(what) + ": " + text_of(functions, status));
 }
 
+std::unexpected<Error> fail_after_reset(Device device, std::string_view rest) {
+  return isthmus::fail(ErrorClass::other,
+                       "the program has reset GPU " + std::to_string(device) + " " + std::string(rest));
+}
+
 }  // namespace isthmus::cuda

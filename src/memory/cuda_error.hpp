@@ -19,4 +19,7 @@ bool is_sticky(Status status) noexcept;
 /// failed.
 [[nodiscard]] std::unexpected<Error> fail(const Functions& functions, Status status, std::string_view what);
 
+/// "the program has reset GPU DEVICE REST".
+[[nodiscard]] std::unexpected<Error> fail_after_reset(Device device, std::string_view rest);
+
 }  // namespace isthmus::cuda

@@ -220,10 +220,12 @@ class GpuMessages {
   Result<PendingCopy> start_copy(const Buffer& near, const Payload& from, const Payload& to,
                                  std::uint64_t bytes);
   // gpu_held.cpp
-  /// A copy without gaps, by the GPU that `near` lies on, from or to memory that a peer's GPU has. While that
-  /// GPU has enough to do, short ones are held back until several can be started by one call of the driver:
-  /// `poll` does that, or the eighth.
-  Result<> start_or_hold(const Buffer& near, const CopyPiece& piece, Running running);
+  /// A copy of all that the shorter side has, by the GPU that `near` lies on, from or to memory that a peer's
+  /// GPU has. While that GPU has enough to do, short ones without gaps are held back until several can be
+  /// started by one call of the driver: `poll` does that, or the eighth. The request may have ended when this
+  /// returns; where this fails, nothing has become of it.
+  Result<> start_or_hold(Request& request, const Buffer& near, const Payload& from, const Payload& to,
+                         Running running);
   void start_held();
   void start_held_if_idle();
   Request* start_send(const Target& target, const Payload& payload, SendMode mode, Start start,
@@ -256,12 +258,13 @@ class GpuMessages {
   Result<std::shared_ptr<const Mapping>> map(Peer& peer, const wire::GpuExport& what, cuda::Device local);
   Result<UniqueFd> descriptor_of(Peer& peer, const wire::GpuExport& what);
   Result<bool> pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from);
-  /// A copy of what a peer offers, by `device`, begun; no copy where no kernel can do it.
-  struct Pulling {
+  /// A copy of what a peer offers with gaps, by the GPU that `near` lies on, begun; no copy where no kernel
+  /// can do it.
+  struct Reading {
     std::optional<PendingCopy> copy;
     std::shared_ptr<const Mapping> mapping;
   };
-  Result<Pulling> start_pull(Peer& peer, const GpuSource& from, const Buffer& near, const Payload& to,
+  Result<Reading> start_read(Peer& peer, const GpuSource& from, const Buffer& near, const Payload& to,
                              std::uint64_t bytes);
   // gpu_short.cpp
   /// As `begin`, by a courier; false if none is to have it, with nothing done.
@@ -278,6 +281,8 @@ class GpuMessages {
   void tell_freed();
 
   void run(Result<PendingCopy> copy, Running running);
+  /// What a request waits for has been started.
+  void add(Request& request, Running running);
   void ended(Running& running, const Result<bool>& result);
   void fail(Request& request, const Error& error);
 

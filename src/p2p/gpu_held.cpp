@@ -1,4 +1,5 @@
 // Short copies between GPUs that are started together.
+#include <algorithm>
 #include <utility>
 
 #include "p2p/engine.hpp"
@@ -20,20 +21,28 @@ static_assert(most_held <= most_in_batch);
 
 }  // namespace
 
-Result<> GpuMessages::start_or_hold(const Buffer& near, const CopyPiece& piece, Running running) {
-  const bool is_held = piece.bytes <= longest && near.kind != MemoryKind::managed &&
-                       engine_on(near.device).under_way() >= enough_calls;
+void GpuMessages::add(Request& request, Running running) {
+  request.transfer = Request::Transfer::copy;
+  running_.push_back(std::move(running));
+}
+
+Result<> GpuMessages::start_or_hold(Request& request, const Buffer& near, const Payload& from,
+                                    const Payload& to, Running running) {
+  const std::uint64_t bytes = std::min(from.bytes, to.bytes);
+  const bool is_held = bytes <= longest && request.gpu && !from.type && !to.type &&
+                       near.kind != MemoryKind::managed && engine_on(near.device).under_way() >= enough_calls;
   if (!is_held) {
-    ISTHMUS_TRY(check_still_there(near));
-    auto copy = engine_on(near.device).start({&piece, 1});
+    auto copy = start_copy(near, from, to, bytes);
     if (!copy) return std::unexpected(std::move(copy).error());
     running.copy = std::move(*copy);
-    running_.push_back(std::move(running));
+    add(request, std::move(running));
     return {};
   }
   if (!held_.empty() && held_.front().near.device != near.device) start_held();
-  held_.push_back({.running = std::move(running), .near = near, .piece = piece});
-  held_bytes_ += piece.bytes;
+  request.transfer = Request::Transfer::copy;
+  held_.push_back({.running = std::move(running), .near = near, .piece = {to.data, from.data, bytes}});
+  held_bytes_ += bytes;
+  // Which may end the request, and it is not to be touched after that.
   if (held_.size() == most_held || held_bytes_ >= enough_bytes) start_held();
   return {};
 }

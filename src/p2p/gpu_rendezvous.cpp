@@ -235,6 +235,7 @@ Result<bool> GpuMessages::begin_without_push(Peer& peer, Request& receive, wire:
 
 Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {
   if (from.memory.memory.exporter == 0) return false;  // the sender knows why it cannot export it
+  const std::uint64_t bytes = receive.limit;
   Payload target = receive.payload;
   Buffer near;
   if (receive.gpu) {
@@ -246,46 +247,40 @@ Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender
     near.device = *device;
   }
   Running running{PendingCopy(), Purpose::pull, receive.cookie(), sender, {}, {}};
-  if (receive.gpu && !target.type && from.shape.level_count == 0) {
+  if (from.shape.level_count != 0) {
+    auto reading = start_read(peer, from, near, target, bytes);
+    if (!reading) return std::unexpected(std::move(reading).error());
+    if (!reading->copy) return false;
+    running.copy = std::move(*reading->copy);
+    running.mapping = std::move(reading->mapping);
+    add(receive, std::move(running));
+  } else {
     auto source = reach(peer, from.memory, near.device);
     if (!source) return std::unexpected(std::move(source).error());
     running.mapping = std::move(source->mapping);
-    ISTHMUS_TRY(start_or_hold(near, {target.data, source->address, receive.limit}, std::move(running)));
-  } else {
-    auto pulling = start_pull(peer, from, near, target, receive.limit);
-    if (!pulling) return std::unexpected(std::move(pulling).error());
-    if (!pulling->copy) return false;
-    running.copy = std::move(*pulling->copy);
-    running.mapping = std::move(pulling->mapping);
-    running_.push_back(std::move(running));
+    ISTHMUS_TRY(
+        start_or_hold(receive, near, Payload::of(source->address, bytes), target, std::move(running)));
   }
-  receive.transfer = Request::Transfer::copy;
-  peer.traffic.add_received(Protocol::gpu_pull, receive.limit);
+  peer.traffic.add_received(Protocol::gpu_pull, bytes);
   return true;
 }
 
-Result<GpuMessages::Pulling> GpuMessages::start_pull(Peer& peer, const GpuSource& from, const Buffer& near,
+Result<GpuMessages::Reading> GpuMessages::start_read(Peer& peer, const GpuSource& from, const Buffer& near,
                                                      const Payload& to, std::uint64_t bytes) {
+  ISTHMUS_TRY(check_still_there(near));
+  CopyEngine& engine = engine_on(near.device);
+  if (!layouts_.can_move(engine, to)) return Reading{};
   wire::GpuExport what = from.memory;
-  const bool has_gaps = from.shape.level_count != 0;
-  std::int64_t begin = 0;
-  if (has_gaps) {
-    ISTHMUS_TRY(check_still_there(near));
-    if (!layouts_.can_move(engine_on(near.device), to)) return Pulling{};
-    const auto span = wire::span_of(from.shape, what.memory.bytes);
-    if (!span || static_cast<std::int64_t>(what.memory.offset) < -span->begin)
-      return isthmus::fail(ErrorClass::intern, "the peer names more than its allocation has");
-    begin = span->begin;
-    what.memory.offset += static_cast<std::uint64_t>(begin);
-    what.memory.bytes = static_cast<std::uint64_t>(span->end - begin);
-  }
+  const auto span = wire::span_of(from.shape, what.memory.bytes);
+  if (!span || static_cast<std::int64_t>(what.memory.offset) < -span->begin)
+    return isthmus::fail(ErrorClass::intern, "the peer names more than its allocation has");
+  what.memory.offset += static_cast<std::uint64_t>(span->begin);
+  what.memory.bytes = static_cast<std::uint64_t>(span->end - span->begin);
   auto source = reach(peer, what, near.device);
   if (!source) return std::unexpected(std::move(source).error());
-  auto copy = has_gaps ? layouts_.read(engine_on(near.device), side_of(source->address - begin, from.shape),
-                                       to, bytes)
-                       : start_copy(near, Payload::of(source->address, what.memory.bytes), to, bytes);
+  auto copy = layouts_.read(engine, side_of(source->address - span->begin, from.shape), to, bytes);
   if (!copy) return std::unexpected(std::move(copy).error());
-  return Pulling{.copy = std::move(*copy), .mapping = std::move(source->mapping)};
+  return Reading{.copy = std::move(*copy), .mapping = std::move(source->mapping)};
 }
 
 void GpuMessages::push(Peer& peer, std::uint32_t number, const wire::GpuTarget& target,
@@ -326,16 +321,8 @@ Result<> GpuMessages::start_push(Peer& peer, Request& send, const wire::GpuTarge
   }
   Running running{
       PendingCopy(), Purpose::push, send.cookie(), target.receiver, std::move(reached->mapping), {}};
-  const Payload& from = payload_of(send);
-  if (send.gpu && !from.type) {
-    ISTHMUS_TRY(start_or_hold(near, {reached->address, from.data, target.bytes}, std::move(running)));
-  } else {
-    auto copy = start_copy(near, from, Payload::of(reached->address, target.bytes), target.bytes);
-    if (!copy) return std::unexpected(std::move(copy).error());
-    running.copy = std::move(*copy);
-    running_.push_back(std::move(running));
-  }
-  send.transfer = Request::Transfer::copy;
+  ISTHMUS_TRY(start_or_hold(send, near, payload_of(send), Payload::of(reached->address, target.bytes),
+                            std::move(running)));
   peer.traffic.add_sent(Protocol::gpu_push, target.bytes);
   return {};
 }

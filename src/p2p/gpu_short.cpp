@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "memory/cuda_error.hpp"
 #include "p2p/engine.hpp"
 #include "p2p/gpu.hpp"
 #include "p2p/gpu_couriers.hpp"
@@ -69,10 +70,8 @@ bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie se
   if (!reached) return false;
   const auto errand = couriers_->take(part.buffer.device, part.payload.data, reached->address, receive.limit);
   if (!errand) return false;
-  receive.transfer = Request::Transfer::copy;
   peer.traffic.add_received(Protocol::gpu_courier, receive.limit);
-  running_.push_back(
-      {PendingCopy(), Purpose::pull, receive.cookie(), sender, std::move(reached->mapping), errand});
+  add(receive, {PendingCopy(), Purpose::pull, receive.cookie(), sender, std::move(reached->mapping), errand});
   return true;
 }
 
@@ -80,8 +79,7 @@ Result<bool> GpuMessages::is_over(Running& running) {
   if (!running.errand) return running.copy.is_done();
   GpuErrand& errand = *running.errand;
   if (!contexts_.is_alive(errand.device, errand.life))
-    return isthmus::fail(ErrorClass::other, "the program has reset GPU " + std::to_string(errand.device) +
-                                                " while a message was copied from or to its memory");
+    return cuda::fail_after_reset(errand.device, CopyEngine::during_copy);
   auto fate = errand.courier->look(errand.number);
   if (!fate) return std::unexpected(std::move(fate).error());
   if (*fate != Courier::Fate::returned) return *fate == Courier::Fate::delivered;
