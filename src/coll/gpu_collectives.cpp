@@ -23,11 +23,12 @@ Tried bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Co
       comm,
       [&] {
         const Payload data = payload_of(buffer, count, type);
-        const bool offered = comm.rank() == root || is_handed_on(comm.size(), data.bytes);
+        const bool at_root = comm.rank() == root;
+        const bool offered = at_root || is_dealt_out(comm.size(), data.bytes);
         return GpuCall{.collective = Collective::bcast,
                        .root = root,
                        .bytes = data.bytes,
-                       .send = {data, offered},
+                       .send = {.payload = data, .offered = offered, .optional = !at_root},
                        .receive = {}};
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {

@@ -11,8 +11,8 @@
 /// what others read does not change, and what is written is read by nobody, until all are done.
 namespace isthmus::coll {
 
-/// Whether members hand on to each other what they have fetched, so that all must offer their buffers.
-[[nodiscard]] bool is_handed_on(int ranks, std::uint64_t bytes) noexcept;
+/// Whether members write to each other where all have kernels, so that all must offer their buffers.
+[[nodiscard]] bool is_dealt_out(int ranks, std::uint64_t bytes) noexcept;
 Result<> bcast_gpu(GpuTeam& team, const GpuView& view, std::byte* data, std::uint64_t bytes, int root);
 
 /// `send`: this member's own block, null where it is in its place.

@@ -2,32 +2,31 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
+
+#include "coll/even_cut.hpp"
+#include "coll/hosts_kernel.hpp"
 
 namespace isthmus::coll {
 namespace {
 
 using Sources = std::array<const std::byte*, GpuKernels::most_sources>;
 
-/// Whether every member computes everything for itself, rather than a share that it hands to the others: that
-/// takes a kernel more. Between two both move the same bytes; 4 MiB took 24.7 us the first way and 28.5 us
-/// the second, 64 MiB 214 and 210. Among more, reading more than so many bytes of others takes longer than
-/// that kernel, 3 us (reckoned at NVLink's 370 GB/s: there were no four GPUs to measure it on).
+/// Whether every member computes everything for itself, rather than a share that it writes to the others'
+/// memory. Between two both move the same bytes, 4 MiB in 24.1 and 24.5 us, 64 MiB in 213 and 220. Among
+/// more, reading takes longer the more there is: on four H200 64 KiB took 13.8 and 14.1 us, 128 KiB 14.6
+/// and 14.3, 1 MiB 26.7 and 18.5.
 bool is_for_itself(int members, std::uint64_t bytes) {
-  constexpr std::uint64_t most_read = 2U << 20U;
+  constexpr std::uint64_t most_read = 256U << 10U;
   return members == 2 || bytes * static_cast<unsigned>(members - 1) <= most_read;
 }
 
-/// Elements of which each member computes a share; shares begin at multiples of 256 bytes.
+/// Elements of which each member computes a share.
 struct Share {
   std::int64_t first, count;
 
   static Share of(const Reduction& what, int index, int members) {
-    const std::int64_t grain = std::max<std::int64_t>(1, 256 / what.type->size());
-    const std::int64_t each = (what.count / members + grain - 1) / grain * grain;
-    const std::int64_t begin = std::min(each * index, what.count);
-    const std::int64_t end = index + 1 == members ? what.count : std::min(begin + each, what.count);
-    return {begin, end - begin};
+    const EvenCut cut(what.count, members, grain_of(*what.type));
+    return {cut.begin(index), cut.size(index)};
   }
 };
 
@@ -49,7 +48,8 @@ Result<Sources> operands(GpuTeam& team, const GpuView& view, int members, const 
 
 Result<> compute_from(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what,
                       std::span<const std::byte* const> sources) {
-  return on_gpu(team, view, [&](GpuWork& work) { return work.reduce(what, sources, receive, what.count); });
+  return on_gpu(team, view,
+                [&](GpuWork& work) { return work.reduce(what, sources, std::span(&receive, 1)); });
 }
 
 Result<> compute_alone(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what,
@@ -95,11 +95,9 @@ Result<> reduce_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, cons
 }
 
 // A member alone reads its share of the operands, so it may overwrite that in the others' memory as soon as
-// it has it, even where they reduce in place.
-//
-// The share is handed on by a second kernel behind the first. Copy engines that wait for it, in pieces of 4
-// MiB, took 71 us instead of 65 for 16 MiB, and 250 instead of 210 for 64 MiB; on four H200 450 to 505
-// instead of 351.
+// it has it, even where they reduce in place. One kernel does both at once: 64 MiB between four H200 take 334
+// us, with a second one that hands the share on 351 to 372, with copy engines for that, in pieces of 4 MiB
+// behind kernels, 450 to 505.
 
 Result<> allreduce_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what) {
   const int n = team.team().size();
@@ -111,17 +109,18 @@ Result<> allreduce_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, c
   if (share.count == 0) return {};
   auto sources = operands(team, view, n, what, share.first, what.count);
   if (!sources) return std::unexpected(std::move(sources).error());
-  const std::int64_t size = what.type->size();
-  std::byte* const own = receive + share.first * size;
-  std::vector<CopyPiece> handed;
+  // Beginning with the own one: not all to the same member at once.
+  const std::int64_t begin = share.first * what.type->size();
+  std::array<std::byte*, GpuKernels::most_results> results{receive + begin};
   for (int k = 1; k < n; ++k) {
     auto to = team.receive_of(view, (rank + k) % n, bytes);
     if (!to) return std::unexpected(std::move(to).error());
-    handed.push_back({*to + share.first * size, own, static_cast<std::uint64_t>(share.count * size)});
+    results[static_cast<std::size_t>(k)] = *to + begin;
   }
-  return on_gpu(team, view, [&](GpuWork& work) -> Result<> {
-    ISTHMUS_TRY(work.reduce(what, std::span(*sources).first(static_cast<std::size_t>(n)), own, share.count));
-    return work.copy_behind(handed);
+  return on_gpu(team, view, [&](GpuWork& work) {
+    const auto members = static_cast<std::size_t>(n);
+    return work.reduce({share.count, what.type, what.op}, std::span(*sources).first(members),
+                       std::span(results).first(members));
   });
 }
 

@@ -174,6 +174,7 @@ GpuTeam::Said GpuTeam::prepare(const GpuCall& call) {
   }
   if (named && sends && call.send.offered)
     named = name(buffers[0], said.offer.send, said.more.fresh.send, said.descriptors[0]);
+  if (call.send.optional) named = {};
   if (named && receives && call.receive.offered)
     named = name(buffers[1], said.offer.receive, said.more.fresh.receive, said.descriptors[1]);
   if (call.begins) {
@@ -316,6 +317,7 @@ Result<std::optional<GpuView>> GpuTeam::begin(const GpuCall& call) {
     if (is_refused(i, offer.send) || is_refused(i, offer.receive)) return std::nullopt;
     view.has_kernels = view.has_kernels && offer.has_kernels != 0;
     view.in_place = view.in_place || offer.in_place != 0;
+    view.all_send = view.all_send && is_named(offer.send);
   }
   if (call.needs_kernels && !view.has_kernels) return std::nullopt;
   return view;

@@ -23,6 +23,8 @@ namespace isthmus::coll {
 struct GpuPart {
   Payload payload;       ///< no bytes: there is none
   bool offered = false;  ///< others read or write it
+  /// Of what is sent: if it cannot be exported, others do without it (`GpuView::all_send`).
+  bool optional = false;
   /// Of what is sent: it is overwritten while others still read it, so that they are offered a copy.
   bool staged = false;
 };
@@ -48,6 +50,7 @@ struct GpuView {
   cuda::Device device = cuda::no_device;  ///< of this member
   bool has_kernels = true;                ///< all members have
   bool in_place = false;                  ///< for some member
+  bool all_send = true;                   ///< every member has offered a send side
 };
 
 /// Whether collectives reach a buffer of the caller; else a warning has said why not. `self`: the caller.

@@ -29,17 +29,17 @@ Result<GpuStream> GpuWork::first_stream() {
   return GpuStream{.device = view_.device, .stream = (*first)->stream()};
 }
 
-Result<> GpuWork::reduce(const Reduction& what, std::span<const std::byte* const> sources, std::byte* result,
-                         std::int64_t count) {
+Result<> GpuWork::reduce(const Reduction& what, std::span<const std::byte* const> sources,
+                         std::span<std::byte* const> results) {
   auto where = first_stream();
   if (!where) return std::unexpected(std::move(where).error());
-  return team_.gpu().kernels().reduce(*where, *what.op, *what.type, sources, result, count);
+  return team_.gpu().kernels().reduce(*where, *what.op, *what.type, sources, results, what.count);
 }
 
-Result<> GpuWork::copy_behind(std::span<const CopyPiece> pieces) {
+Result<> GpuWork::deal(const std::byte* from, std::span<std::byte* const> to, std::uint64_t bytes) {
   auto where = first_stream();
   if (!where) return std::unexpected(std::move(where).error());
-  return team_.gpu().kernels().copy(*where, pieces);
+  return team_.gpu().kernels().deal(*where, from, to, bytes);
 }
 
 Result<> GpuWork::copy(std::span<const CopyPiece> pieces) {
@@ -47,7 +47,11 @@ Result<> GpuWork::copy(std::span<const CopyPiece> pieces) {
   for (const CopyPiece& piece : pieces)
     bytes += piece.bytes;
   // What a member copies by kernel nobody else needs to know.
-  if (team_.has_kernels() && is_for_kernel(pieces.size(), bytes)) return copy_behind(pieces);
+  if (team_.has_kernels() && is_for_kernel(pieces.size(), bytes)) {
+    auto where = first_stream();
+    if (!where) return std::unexpected(std::move(where).error());
+    return team_.gpu().kernels().copy(*where, pieces);
+  }
   std::size_t next = 0;
   for (const CopyPiece& piece : pieces) {
     if (piece.bytes == 0 || piece.to == piece.from) continue;
@@ -71,7 +75,7 @@ Result<> GpuWork::wait() {
       auto passed = used_[i]->has_passed(marks[i]);
       if (!passed) return std::unexpected(std::move(passed).error());
       if (*passed) break;
-      look_around();
+      team_.team().engine().progress_for_test();
     }
   }
   return {};

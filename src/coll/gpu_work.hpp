@@ -16,27 +16,25 @@ namespace isthmus::coll {
 /// What this member puts on its GPU in one collective.
 class GpuWork {
  public:
-  /// Copies to or from so many peers run at the same time, each on a queue of its own.
-  static constexpr std::size_t most_queues = 4;
-
   GpuWork(GpuTeam& team, const GpuView& view) : team_(team), view_(view) {}
 
-  Result<GpuQueue*> queue(std::size_t index);
-  /// The first `sources.size()` operands combined by a kernel, on the first queue.
-  Result<> reduce(const Reduction& what, std::span<const std::byte* const> sources, std::byte* result,
-                  std::int64_t count);
+  /// The operands combined by a kernel, on the first queue, and the result written to each of `results`.
+  Result<> reduce(const Reduction& what, std::span<const std::byte* const> sources,
+                  std::span<std::byte* const> results);
+  /// A copy to each of `to` by a kernel, on the first queue.
+  Result<> deal(const std::byte* from, std::span<std::byte* const> to, std::uint64_t bytes);
   /// Copies at the same time: short ones by one kernel, where there are kernels, the others by copy engines.
   Result<> copy(std::span<const CopyPiece> pieces);
-  /// Copies by one kernel on the first queue, behind what is there.
-  Result<> copy_behind(std::span<const CopyPiece> pieces);
   /// Waits for everything.
   Result<> wait();
-  /// Progress on messages, between two looks at a queue.
-  void look_around() const { team_.team().engine().progress_for_test(); }
   /// After an error.
   void drain() noexcept;
 
  private:
+  /// Copies to or from so many peers run at the same time, each on a queue of its own.
+  static constexpr std::size_t most_queues = 4;
+
+  Result<GpuQueue*> queue(std::size_t index);
   Result<GpuStream> first_stream();
 
   GpuTeam& team_;

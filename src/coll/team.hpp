@@ -65,8 +65,6 @@ class Team {
   }
   /// Whether this member has had data in GPU memory in one of them.
   [[nodiscard]] bool has_used_gpu() const noexcept { return gpu_since_ != 0; }
-  /// The number of the last such call.
-  [[nodiscard]] std::uint64_t gpu_call() const noexcept { return gpu_call_; }
 
   /// Waits for what other members write to the area, making progress meanwhile.
   template <class Ready>

@@ -53,7 +53,6 @@ struct alignas(wire::cache_line) Finished {
 struct alignas(wire::cache_line) Presence {
   std::atomic<std::uint64_t> entered;    ///< the last one, while `gpu_since` is 0
   std::atomic<std::uint64_t> gpu_since;  ///< the first one with data in GPU memory; 0: there was none
-  std::atomic<std::uint64_t> progress;   ///< within one: `call << 16 | part`, only ever more
 };
 
 /// Where up to `arity` ranks or nodes meet. Two sets of counters, by the parity of the meeting.

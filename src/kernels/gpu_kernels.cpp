@@ -46,7 +46,7 @@ class GpuKernels::Loaded {
   struct OnDevice {
     cuda::Context context = nullptr;
     cuda::ContextLife life = 0;  ///< what is known holds until a reset
-    std::uint64_t most_blocks = 1;
+    std::uint64_t multiprocessors = 1;
     std::string trouble;
     std::unordered_map<const char*, cuda::Function> functions;  ///< by the names' own addresses
   };
@@ -92,7 +92,8 @@ class GpuKernels::Loaded {
     cuda::Function& function = device.functions[name];
     Status status = Status::success;
     if (!function) status = find(name, function);
-    const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, device.most_blocks));
+    const auto grid =
+        static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, device.multiprocessors * blocks_each));
     if (status == Status::success)
       status = functions.launch(function, grid, 1, 1, threads, 1, 1, 0, where.stream, &arguments, nullptr);
     if (status == Status::success) return {};
@@ -118,7 +119,7 @@ class GpuKernels::Loaded {
       return cuda::fail(functions, status, "load the kernels of Isthmus on GPU " + std::to_string(device))
           .error()
           .text();
-    made.most_blocks = static_cast<std::uint64_t>(std::max(multiprocessors, 1)) * blocks_each;
+    made.multiprocessors = static_cast<std::uint64_t>(std::max(multiprocessors, 1));
     return {};
   }
 
@@ -154,40 +155,63 @@ const std::string& GpuKernels::trouble(cuda::Device device) {
 
 // --- reductions
 
+namespace {
+
+/// How a kernel that combines `sources` in `results` loads and stores elements, and how many threads have
+/// something to do.
+std::uint64_t arrange(const ReduceChoice& kernel, std::span<const std::byte* const> sources,
+                      std::span<std::byte* const> results, kernel::ReduceArguments& work) {
+  const std::uint64_t first = address_of(results.front());
+  std::uint64_t low = 0;    // bits in which some address is not a multiple
+  std::uint64_t apart = 0;  // bits in which two addresses differ
+  const auto see = [&](const std::byte* place) {
+    low |= address_of(place);
+    apart |= address_of(place) ^ first;
+  };
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    work.sources[i] = reinterpret_cast<const kernel::Byte*>(sources[i]);
+    see(sources[i]);
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    work.results[i] = reinterpret_cast<kernel::Byte*>(results[i]);
+    see(results[i]);
+  }
+  work.source_count = static_cast<std::uint32_t>(sources.size());
+  work.result_count = static_cast<std::uint32_t>(results.size());
+  constexpr std::uint64_t vector = sizeof(kernel::Vector);
+  const std::uint64_t ahead = (vector - first % vector) % vector;
+  work.access = low % kernel.alignment == 0 ? kernel::Access::elements : kernel::Access::bytes;
+  if (!kernel.has_vectors || work.access != kernel::Access::elements || apart % vector != 0 ||
+      ahead % kernel.bytes != 0)
+    return work.count;
+  work.access = kernel::Access::vectors;
+  work.head = std::min(ahead / kernel.bytes, work.count);
+  // A thread takes four vectors of up to two sources at a time, or one of more.
+  return work.count * kernel.bytes / (sources.size() <= 2 ? 4 * vector : vector) + 1;
+}
+
+std::uint64_t blocks_for(std::uint64_t threads) {
+  return (threads + block_threads - 1) / block_threads;
+}
+
+}  // namespace
+
 bool GpuKernels::can_reduce(const Op& op, const Datatype& type) noexcept {
   return choose_reduction(op, type).has_value();
 }
 
 Result<> GpuKernels::reduce(GpuStream where, const Op& op, const Datatype& type,
-                            std::span<const std::byte* const> sources, std::byte* result,
+                            std::span<const std::byte* const> sources, std::span<std::byte* const> results,
                             std::int64_t count) {
   const auto choice = choose_reduction(op, type);
-  if (!choice || sources.empty() || sources.size() > most_sources)
+  if (!choice || sources.empty() || sources.size() > most_sources || results.empty() ||
+      results.size() > most_results)
     return fail(ErrorClass::intern, "a reduction that there is no kernel for");
   if (count <= 0) return {};
   kernel::ReduceArguments work{};
-  work.result = reinterpret_cast<kernel::Byte*>(result);
   work.count = static_cast<std::uint64_t>(count) * choice->factor;
-  work.source_count = static_cast<std::uint32_t>(sources.size());
-  std::uint64_t low = address_of(result);  // bits in which some address is not a multiple
-  std::uint64_t apart = 0;                 // bits in which two addresses differ
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    work.sources[i] = reinterpret_cast<const kernel::Byte*>(sources[i]);
-    low |= address_of(sources[i]);
-    apart |= address_of(sources[i]) ^ address_of(result);
-  }
-  constexpr std::uint64_t vector = sizeof(kernel::Vector);
-  const std::uint64_t ahead = (vector - address_of(result) % vector) % vector;
-  std::uint64_t items = work.count;
-  work.access = low % choice->alignment == 0 ? kernel::Access::elements : kernel::Access::bytes;
-  if (choice->has_vectors && work.access == kernel::Access::elements && apart % vector == 0 &&
-      ahead % choice->bytes == 0) {
-    work.access = kernel::Access::vectors;
-    work.head = std::min(ahead / choice->bytes, work.count);
-    // A thread takes four vectors of up to two sources at a time, or one of more.
-    items = work.count * choice->bytes / (sources.size() <= 2 ? 4 * vector : vector) + 1;
-  }
-  return load().launch(where, choice->name, (items + block_threads - 1) / block_threads, &work);
+  const std::uint64_t threads = arrange(*choice, sources, results, work);
+  return load().launch(where, choice->name, blocks_for(threads), &work);
 }
 
 // --- copies
@@ -205,6 +229,26 @@ Result<> GpuKernels::copy(GpuStream where, std::span<const CopyPiece> pieces) {
   }
   if (work.count == 0) return {};
   return load().launch(where, "isthmus_copy", work.chunks, &work);
+}
+
+Result<> GpuKernels::deal(GpuStream where, const std::byte* from, std::span<std::byte* const> to,
+                          std::uint64_t bytes) {
+  if (to.empty() || to.size() > most_results)
+    return fail(ErrorClass::intern, "too many copies for one kernel");
+  if (bytes == 0) return {};
+  std::uint64_t factors = address_of(from) | bytes;
+  for (const std::byte* place : to)
+    factors |= address_of(place);
+  // Of one source no reduction computes anything.
+  constexpr std::array units{Basic::uint8, Basic::uint16, Basic::uint32, Basic::uint64, Basic::uint64};
+  const Datatype& unit = Datatype::basic(units[static_cast<std::size_t>(std::countr_zero(unit_of(factors)))]);
+  const auto copy = choose_reduction(Op::predefined(OpCode::sum), unit);
+  if (!copy) return fail(ErrorClass::intern, "no kernel for sums of integers");
+  kernel::ReduceArguments work{};
+  work.count = bytes / copy->bytes;
+  const std::uint64_t threads = arrange(*copy, {&from, 1}, to, work);
+  const std::uint64_t most = std::max<std::uint64_t>(load().on(where.device).multiprocessors / 2, 1);
+  return load().launch(where, copy->name, std::min(blocks_for(threads), most), &work);
 }
 
 Result<> GpuKernels::send_out(GpuStream where, const kernel::CourierArguments& work) {

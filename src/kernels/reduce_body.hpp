@@ -10,6 +10,7 @@
 namespace isthmus::kernel {
 
 inline constexpr int reduce_sources = 8;
+inline constexpr int reduce_results = 8;
 
 /// How elements may be loaded and stored.
 enum class Access : std::uint32_t {
@@ -18,14 +19,16 @@ enum class Access : std::uint32_t {
   vectors,   ///< and all buffers at the same distance behind a multiple of 16 bytes
 };
 
-/// Of `result[i] = sources[0][i] OP sources[1][i] OP ...`, from the left.
+/// Of `results[...][i] = sources[0][i] OP sources[1][i] OP ...`, from the left: the same in all results.
 struct ReduceArguments {
   const Byte* sources[reduce_sources];
-  Byte* result;
+  Byte* results[reduce_results];
   std::uint64_t count;  ///< elements
   std::uint64_t head;   ///< elements before the first whole vector, with `vectors`
   std::uint32_t source_count;
+  std::uint32_t result_count;
   Access access;
+  std::uint32_t reserved;
 };
 
 /// How an element goes from memory to registers and back.
@@ -65,7 +68,8 @@ ISTHMUS_ANYWHERE void reduce_element(const ReduceArguments& work, std::uint64_t 
   T value = Element<T>::template get<aligned>(work.sources[0] + at);
   for (std::uint32_t source = 1; source < work.source_count; ++source)
     value = Operation::of(value, Element<T>::template get<aligned>(work.sources[source] + at));
-  Element<T>::template put<aligned>(work.result + at, value);
+  for (std::uint32_t result = 0; result < work.result_count; ++result)
+    Element<T>::template put<aligned>(work.results[result] + at, value);
 }
 
 template <class T, class Operation, bool aligned>
@@ -115,7 +119,8 @@ ISTHMUS_ANYWHERE void reduce_vectors(const ReduceArguments& work, const Thread& 
       for (int source = 1; source < most; ++source)
         if (source < static_cast<int>(work.source_count))
           value = combined<T, Operation>(value, loaded[source][i]);
-      store(work.result + begin + (first + step * i) * sizeof(Vector), value);
+      for (std::uint32_t result = 0; result < work.result_count; ++result)
+        store(work.results[result] + begin + (first + step * i) * sizeof(Vector), value);
     }
   }
   // Before and behind the vectors there are less than a vector's elements each.

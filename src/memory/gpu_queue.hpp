@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "memory/copy_batch.hpp"
 #include "memory/cuda_context.hpp"
 
 namespace isthmus {
@@ -24,8 +23,6 @@ class GpuQueue {
   [[nodiscard]] cuda::Stream stream() const noexcept { return stream_; }
   /// Between any two kinds of memory that the GPU reaches.
   Result<> copy(std::byte* to, const std::byte* from, std::size_t bytes);
-  /// Several at the same time, by `copy_batch`.
-  Result<> copy(std::span<const CopyPiece> pieces) { return copy_batch(functions_, stream_, pieces); }
   /// Number of a mark behind everything that is on the queue now, from 0.
   Result<std::size_t> mark();
   /// Whether everything before a mark is done; fails if the GPU has.

@@ -86,6 +86,22 @@ void check_here(const Gpu* gpu, MemoryKind kind, std::size_t count, const std::f
   CHECK(buffer.read(count) == wanted);
 }
 
+/// A long broadcast of bytes, to where each rank has them `shift` further behind a multiple of 256 than the
+/// one before.
+void check_dealt(const Gpu* gpu, MemoryKind kind, int root, std::size_t shift) {
+  constexpr int bytes = 2'100'003;
+  const std::size_t ahead = shift * static_cast<std::size_t>(rank);
+  const Ints sent = ascending(bytes / sizeof(int) + 64, 3 + root);
+  Place buffer(gpu, kind, (sent.size() + 1) * sizeof(int));
+  Ints wanted = ascending(sent.size(), -rank);
+  if (rank == root) wanted = sent;
+  buffer.write(wanted);
+  MPI_Bcast(static_cast<std::byte*>(buffer.data()) + ahead, bytes, MPI_BYTE, root, MPI_COMM_WORLD);
+  const auto* from = reinterpret_cast<const std::byte*>(sent.data()) + shift * static_cast<std::size_t>(root);
+  std::memcpy(reinterpret_cast<std::byte*>(wanted.data()) + ahead, from, bytes);
+  CHECK(buffer.read(wanted.size()) == wanted);
+}
+
 void check_all(const Gpu* gpu, MemoryKind kind, int count) {
   const auto n = static_cast<std::size_t>(size);
   const auto c = static_cast<std::size_t>(count);
@@ -365,13 +381,17 @@ int main(int argc, char** argv) {
     const Gpu gpu(rank);
     if (which == "apart") check_everything(&gpu, MemoryKind::device);
     if (which == "long") {
-      // Longer than what one kernel copies, than what each member reduces for itself, and a broadcast that is
-      // handed on.
+      // Longer than what one kernel copies, than what each member reduces for itself, and than what members
+      // of a broadcast read from the root alone.
       check_all(&gpu, MemoryKind::device, 600'007);
       check_in_place(&gpu, MemoryKind::device, 300'001);
-      check_here(&gpu, MemoryKind::device, 2'200'017,
-                 [](void* b) { MPI_Bcast(b, 2'200'017, MPI_INT, size - 1, MPI_COMM_WORLD); });
+      for (int root = 0; root < size; ++root)
+        for (const std::size_t shift : {0U, 1U, 2U, 4U, 8U})
+          check_dealt(&gpu, MemoryKind::device, root, shift);
     }
+    if (which == "mixed")
+      for (std::size_t i = 0; i < kinds; ++i)
+        check_dealt(&gpu, every_kind[(i + static_cast<std::size_t>(rank)) % kinds], size - 1, 0);
     if (which == "described") {
       check_everything(&gpu, MemoryKind::vmm);
       check_everything(&gpu, MemoryKind::pool);

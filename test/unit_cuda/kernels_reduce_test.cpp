@@ -167,6 +167,80 @@ TEST_F(ReduceKernels, MayPutTheResultIntoASource) {
   });
 }
 
+TEST_F(ReduceKernels, PutTheResultInUpToEightPlaces) {
+  constexpr std::size_t count = 1001;
+  std::vector<std::int32_t> left(count);
+  std::vector<std::int32_t> right(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    left[i] = static_cast<std::int32_t>(random());
+    right[i] = static_cast<std::int32_t>(random());
+  }
+  const Op& op = Op::predefined(OpCode::bxor);
+  const Datatype& type = Datatype::basic(Basic::int32);
+  std::vector<std::int32_t> both = right;
+  ASSERT_TRUE(op.reduce(left.data(), both.data(), count, type));
+  const auto bytes = std::as_bytes(std::span(both));
+  for (const std::size_t apart : {0U, 1U, 4U, 16U}) {
+    std::array<std::byte*, GpuKernels::most_results> results{};
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      memory(i).write(std::vector(room, std::byte{0x55}));
+      results[i] = memory(i).data() + margin + i * apart;
+    }
+    // The second source is the first result, as in a reduction in place.
+    const auto begin_again = [&] {
+      EXPECT_EQ(functions.copy(reinterpret_cast<cuda::Address>(results[0]),
+                               reinterpret_cast<cuda::Address>(right.data()), bytes.size()),
+                cuda::Status::success);
+    };
+    DeviceBytes source(functions, bytes.size());
+    source.write(std::as_bytes(std::span(left)));
+    const std::array<const std::byte*, 2> sources{source.data(), results[0]};
+    for (const std::size_t places : {1U, 3U, 8U}) {
+      begin_again();
+      auto done = engine.start([&](cuda::Stream stream) {
+        return kernels.reduce({0, stream}, op, type, sources, std::span(results).first(places), count);
+      });
+      ASSERT_TRUE(done) << done.error().text();
+      ASSERT_TRUE(done->wait());
+      for (std::size_t i = 0; i < places; ++i) {
+        std::vector<std::byte> wanted(room, std::byte{0x55});
+        std::ranges::copy(bytes, wanted.begin() + static_cast<std::ptrdiff_t>(margin + i * apart));
+        ASSERT_TRUE(memory(i).read(room) == wanted) << i << " of " << places << ", " << apart << " apart";
+      }
+    }
+  }
+}
+
+TEST_F(ReduceKernels, DealOutCopiesAtAnyAlignmentAndLength) {
+  std::vector<std::byte> sent(room);
+  for (std::byte& byte : sent)
+    byte = static_cast<std::byte>(random());
+  DeviceBytes source(functions, room);
+  source.write(sent);
+  for (const std::size_t bytes : {0U, 1U, 15U, 16U, 17U, 4100U, 70001U})
+    for (const std::size_t ahead : {0U, 1U, 6U, 8U})
+      for (const std::size_t apart : {0U, 1U, 2U, 4U, 8U, 16U})
+        for (const std::size_t places : {1U, 3U, 8U}) {
+          std::array<std::byte*, GpuKernels::most_results> to{};
+          for (std::size_t i = 0; i < places; ++i) {
+            memory(i).write(std::vector(room, std::byte{0x55}));
+            to[i] = memory(i).data() + margin + ahead + i * apart;
+          }
+          auto done = engine.start([&](cuda::Stream stream) {
+            return kernels.deal({0, stream}, source.data() + ahead, std::span(to).first(places), bytes);
+          });
+          ASSERT_TRUE(done) << done.error().text();
+          ASSERT_TRUE(done->wait());
+          for (std::size_t i = 0; i < places; ++i) {
+            std::vector<std::byte> wanted(room, std::byte{0x55});
+            std::copy_n(sent.begin() + static_cast<std::ptrdiff_t>(ahead), bytes,
+                        wanted.begin() + static_cast<std::ptrdiff_t>(margin + ahead + i * apart));
+            ASSERT_TRUE(memory(i).read(room) == wanted) << bytes << " bytes at " << ahead << ", place " << i
+                                                        << " of " << places << ", " << apart << " apart";
+          }
+        }
+}
+
 TEST_F(ReduceKernels, TouchNothingForNoElements) {
   compare(Op::predefined(OpCode::sum), Datatype::basic(Basic::double_), {.count = 0});
 }
@@ -196,8 +270,9 @@ TEST_F(ReduceKernels, TreatInfinitiesAndNaNsAsTheHostDoes) {
     const auto count = static_cast<std::int64_t>(bytes) / type.extent();
     b.write(std::as_bytes(std::span(right)));
     const std::array<const std::byte*, 2> sources{a.data(), b.data()};
-    auto done = engine.start(
-        [&](cuda::Stream stream) { return kernels.reduce({0, stream}, op, type, sources, b.data(), count); });
+    auto done = engine.start([&](cuda::Stream stream) {
+      return kernels.reduce({0, stream}, op, type, sources, b.data(), count);
+    });
     ASSERT_TRUE(done) << done.error().text();
     ASSERT_TRUE(done->wait());
     std::vector<double> expected = right;

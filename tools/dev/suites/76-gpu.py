@@ -443,13 +443,14 @@ with suite.case("collectives at 3 go between GPUs, reductions too"):
     between, by_host, _ = collectives(3)
     assert between > (10 * by_host if HAS_KERNELS else by_host), f"{between} between GPUs, {by_host} by way of the host"
 
-with suite.case("collectives of megabytes, handed on from GPU to GPU"):
+with suite.case("collectives of megabytes, whose shares members write to each other"):
     for ranks in (2, 4):
         quiet(run(["gpu_coll", "long"], ranks))
 
 with suite.case("collectives without kernels"):
-    between, by_host, _ = collectives(2, EMULATED_CUDA_TWINS="")
-    assert between > 0, "what only moves data needs none"
+    for which in ([], ["long"]):
+        between, by_host, _ = collectives(3, *which, EMULATED_CUDA_TWINS="")
+        assert between > 0, "what only moves data needs none"
 
 with suite.case("collectives with another kind of memory on each rank"):
     quiet(run(["gpu_coll", "mixed"], 3))
