@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -51,7 +52,7 @@ struct Command {
 [[noreturn]] void become(Command& command, bool as_process_1) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (as_process_1) {
-    if (::unshare(CLONE_NEWPID | CLONE_NEWUSER) != 0) ::_exit(77);
+    if (::unshare(CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWNS) != 0) ::_exit(77);
     if (const pid_t child = ::fork(); child != 0) {
       ::close_range(3, ~0U, 0);  // or the child would not see its line end
       int status = 0;
@@ -59,6 +60,8 @@ struct Command {
       ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     }
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // A real CUDA driver starts only where /proc is of its own pid namespace, and will say so.
+    ::mount("proc", "/proc", "proc", 0, nullptr);
   }
   ::execve("/proc/self/exe", command.arguments.data(), command.environment.data());
   ::_exit(76);
@@ -158,7 +161,7 @@ void Player::kill() const {
 
 bool may_have_namespaces() {
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(::unshare(CLONE_NEWPID | CLONE_NEWUSER) == 0 ? 0 : 1);
+  if (child == 0) ::_exit(::unshare(CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWNS) == 0 ? 0 : 1);
   int status = 1;
   ::waitpid(child, &status, 0);
   return status == 0;
