@@ -19,6 +19,13 @@ constexpr std::uint32_t polls_per_clock = 256;
 /// Bytes of copies that may be known to be done at the same time: what a GPU copies in 10 us.
 constexpr std::size_t together = std::size_t{4} << 20U;
 
+std::unique_ptr<GpuPart> part_of(const Buffer& buffer, const Payload& payload) {
+  auto part = std::make_unique<GpuPart>();
+  part->buffer = buffer;
+  part->payload = payload;
+  return part;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<GpuMessages>> GpuMessages::make(Engine& engine, CudaDriver& driver) {
@@ -169,22 +176,21 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
   Peer& peer = engine_.peer(target.peer);
   const bool is_eager = payload.bytes <= engine_.settings_.gpu_eager_limit && mode == SendMode::standard;
   if (target.peer == engine_.rank() || is_eager) return send_by_host(target, payload, mode, buffer);
-  GpuPart part{
-      .buffer = buffer, .payload = payload, .stand_in = {}, .descriptor = {}, .packed = {}, .source = {}};
+  auto part = part_of(buffer, payload);
   if (!peer.is_local()) {
-    if (part.is_one_copy())
-      if (Request* send = engine_.remote_->try_send_gpu(peer, target, part, mode)) return send;
+    if (part->is_one_copy())
+      if (Request* send = engine_.remote_->try_send_gpu(peer, target, *part, mode)) return send;
     return send_by_host(target, payload, mode, buffer);
   }
-  if ((payload.type || !buffer.is_whole()) && !offer_in_place(part)) {
-    if (const Result<> packed = pack(part); !packed) {
+  if ((payload.type || !buffer.is_whole()) && !offer_in_place(*part)) {
+    if (const Result<> packed = pack(*part); !packed) {
       engine_.note_gpu_reason(peer, packed.error(), packed.error().error_class() == ErrorClass::no_mem);
       return send_by_host(target, payload, mode, buffer);
     }
   }
   Request* send = engine_.make_send(target, payload, mode);
   send->peer = &peer;
-  send->gpu = std::make_unique<GpuPart>(std::move(part));
+  send->gpu = std::move(part);
   // One message at a time is latency-bound, also where the program starts it and its receive together.
   const bool is_alone = exports(peer).begin_send();
   engine_.start_offer(peer, *send);
@@ -263,12 +269,7 @@ Request* GpuMessages::send_by_host(const Target& target, const Payload& payload,
 
 void GpuMessages::prepare(Request& receive, const Buffer& buffer) {
   publish_gpu(buffer.device);
-  receive.gpu = std::make_unique<GpuPart>(GpuPart{.buffer = buffer,
-                                                  .payload = receive.payload,
-                                                  .stand_in = {},
-                                                  .descriptor = {},
-                                                  .packed = {},
-                                                  .source = {}});
+  receive.gpu = part_of(buffer, receive.payload);
   receive.payload = Payload::of(static_cast<std::byte*>(nullptr), receive.payload.bytes);
 }
 
@@ -306,7 +307,7 @@ void GpuMessages::run(Result<PendingCopy> copy, Running running) {
 
 unsigned GpuMessages::poll() {
   // Where the first copy of a stream is not done, none behind it is: one question for all of them.
-  std::vector<std::pair<Running, Result<bool>>> over;
+  std::vector<std::pair<Running, Result<bool>>> over = std::exchange(over_, {});
   busy_streams_.clear();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < running_.size(); ++i) {
@@ -325,10 +326,13 @@ unsigned GpuMessages::poll() {
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(kept), running_.end());
   for (auto& [each, result] : over)
     ended(each, result);
+  const auto happened = static_cast<unsigned>(over.size());
+  over.clear();
+  over_ = std::move(over);
   start_held_if_idle();
   if (++polls_ % polls_per_clock == 0) [[unlikely]]
     look_for_freed();
-  return static_cast<unsigned>(over.size());
+  return happened;
 }
 
 void GpuMessages::ended(Running& running, const Result<bool>& result) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -303,8 +304,9 @@ class GpuMessages {
   std::vector<Running> running_;  ///< in the order in which they were started
   std::vector<Held> held_;        ///< all of one GPU
   std::size_t held_bytes_ = 0;
-  std::uint64_t started_together_ = 0;     ///< of those that were held back
-  std::vector<const void*> busy_streams_;  ///< of `poll`
+  std::uint64_t started_together_ = 0;                  ///< of those that were held back
+  std::vector<const void*> busy_streams_;               ///< of `poll`
+  std::vector<std::pair<Running, Result<bool>>> over_;  ///< empty; `poll` keeps its memory
   std::unordered_map<PeerId, GpuExports> exports_;
   std::uint32_t last_ticket_ = 0;
   cuda::Device last_device_ = cuda::no_device;  ///< of the program's buffers

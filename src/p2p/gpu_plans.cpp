@@ -8,8 +8,9 @@ namespace isthmus {
 
 GpuPlanInputs GpuMessages::plan_inputs(const Peer& peer) const {
   const Settings& settings = engine_.settings_;
+  const bool may_use_network = !peer.is_local() || settings.gpu_path == GpuPathSetting::network;
   return {.locality = GpuLocality::unknown,
-          .network = network_reach(),
+          .network = may_use_network ? network_reach() : std::unexpected(Reason{}),
           .path = settings.gpu_path,
           .host_eager_limit = peer.eager_limit,
           .gpu_eager_limit = settings.gpu_eager_limit,

@@ -270,9 +270,8 @@ TEST_F(ReduceKernels, TreatInfinitiesAndNaNsAsTheHostDoes) {
     const auto count = static_cast<std::int64_t>(bytes) / type.extent();
     b.write(std::as_bytes(std::span(right)));
     const std::array<const std::byte*, 2> sources{a.data(), b.data()};
-    auto done = engine.start([&](cuda::Stream stream) {
-      return kernels.reduce({0, stream}, op, type, sources, b.data(), count);
-    });
+    auto done = engine.start(
+        [&](cuda::Stream stream) { return kernels.reduce({0, stream}, op, type, sources, b.data(), count); });
     ASSERT_TRUE(done) << done.error().text();
     ASSERT_TRUE(done->wait());
     std::vector<double> expected = right;
