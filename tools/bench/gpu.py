@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from gpu_peers import GpuLibrary, make, packed  # noqa: E402
-from gpu_points import PLACES, POINTS, Point  # noqa: E402
+from gpu_points import ELSEWHERE, PLACES, POINTS, Point  # noqa: E402
 from peers import Unavailable  # noqa: E402
 from processes import begin_clean, run  # noqa: E402
 from results import parse_lines  # noqa: E402
@@ -157,6 +157,15 @@ def measure(library: GpuLibrary, arguments: argparse.Namespace, ranks: int, plac
             facts.setdefault(f"said in {place or 'the open'}", text.strip()[:300])
 
 
+def look_elsewhere(results: dict[str, Result]) -> None:
+    """Gives points the figures of others that their bounds name."""
+    for result in results.values():
+        for bound in result.point.bounds:
+            key, way = ELSEWHERE.get(bound.way, ("", ""))
+            if key in results and way in results[key].figures:
+                result.figures[bound.way] = results[key].figures[way]
+
+
 def figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
@@ -229,6 +238,7 @@ def main(words: list[str]) -> int:
                     measure(library, arguments, ranks, place, some, results, facts)
     except KeyboardInterrupt:
         facts["interrupted"] = "what follows is what had been measured by then"
+    look_elsewhere(results)
     if left_out:
         facts["left out"] = f"{len(left_out)} points that need more than the {gpus} GPUs here"
     others = [library.key for library in chosen[1:]]

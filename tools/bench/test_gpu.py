@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from gpu import Result, as_json, as_markdown, launches, select  # noqa: E402
+from gpu import Result, as_json, as_markdown, launches, look_elsewhere, select  # noqa: E402
 from gpu_peers import make, packed  # noqa: E402
 from gpu_points import POINTS, Bound, Point  # noqa: E402
 from peers import Unavailable  # noqa: E402
@@ -33,7 +33,27 @@ class Points(unittest.TestCase):
     def test_what_was_not_measured_is_not_judged(self):
         self.assertIsNone(TIME.met({"mpi": 7.0, "raw": 6.5}))
         self.assertIsNone(RATE.met({"raw": 100.0}))
-        self.assertIsNone(Point("host.8B", "", "").met({"mpi": 1.0, "raw": 1.0}))
+        self.assertIsNone(Point("scan.8B", "", "").met({"mpi": 1.0, "raw": 1.0}))
+
+    def test_a_bound_may_be_a_little_above(self):
+        host = Point("host.8B", "8 B", "host memory", bounds=(Bound("raw", 1.0, plus=0.1),))
+        self.assertTrue(host.met({"mpi": 0.35, "raw": 0.26}))
+        self.assertFalse(host.met({"mpi": 0.35, "raw": 0.24}))
+        self.assertEqual(host.bounds[0].text(host.less_is_better), "<= 1 x raw + 0.1")
+
+    def test_a_bound_may_be_measured_for_another_point_of_the_run(self):
+        behind_walls = next(point for point in POINTS if point.key == "pingpong.64MiB@2 apart")
+        staged = next(point for point in POINTS if point.key == "pingpong.64MiB@2 equal pids")
+        native, pinned = (next(point for point in POINTS if point.key == key) for key in ("pingpong.64MiB@2", "pinned-device.64MiB@2"))
+        results = {point.key: Result(point) for point in (behind_walls, staged, native, pinned)}
+        for key, figures in ((behind_walls.key, {"mpi": 365.0}), (staged.key, {"mpi": 49.0}), (native.key, {"mpi": 370.0, "raw": 390.0})):
+            results[key].figures.update(figures)
+        look_elsewhere(results)
+        self.assertTrue(behind_walls.met(results[behind_walls.key].figures))
+        self.assertIsNone(staged.met(results[staged.key].figures), "what it is compared with was not measured")
+        results[pinned.key].figures["raw"] = 55.0
+        look_elsewhere(results)
+        self.assertFalse(staged.met(results[staged.key].figures))
 
     def test_keys_are_unique(self):
         keys = [point.key for point in POINTS]
