@@ -109,7 +109,9 @@ inline constexpr std::uint32_t most_area = 64 * 1024 * 1024;
 
 /// The next chunk of a message of `bytes`, `offset` of which have gone, at `position` of the stream. Both
 /// sides compute it. Chunks grow, so that the second side begins early, and shrink towards the end, so that
-/// it has little left to do; a GPU takes 2.6 us for each besides its bytes (2 x H200, measured).
+/// it has little left to do; a GPU takes 2.6 us for each besides its bytes. 64 MiB from a GPU to another in
+/// chunks of up to a quarter of 8 MiB: 48.4 GB/s, of PCIe's 55; of half 46.1, a third 48.2, an eighth 46.2;
+/// on two streams a direction 45.5 (2 x H200).
 [[nodiscard]] constexpr std::uint32_t staging_chunk(std::uint64_t bytes, std::uint64_t offset,
                                                     std::uint64_t position, std::uint32_t window) noexcept {
   constexpr std::uint64_t grain = 64 * 1024;
