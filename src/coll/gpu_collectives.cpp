@@ -23,13 +23,13 @@ Tried bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Co
       comm,
       [&] {
         const Payload data = payload_of(buffer, count, type);
-        const bool at_root = comm.rank() == root;
-        const bool offered = at_root || is_dealt_out(comm.size(), data.bytes);
+        const bool offered = comm.rank() == root || is_dealt_out(comm.size(), data.bytes);
         return GpuCall{.collective = Collective::bcast,
                        .root = root,
                        .bytes = data.bytes,
-                       .send = {.payload = data, .offered = offered, .optional = !at_root},
-                       .receive = {}};
+                       .send = {data, offered},
+                       .receive = {},
+                       .root_is_enough = true};
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
         return bcast_gpu(team, view, call.send.payload.data, call.bytes, root);

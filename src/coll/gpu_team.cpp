@@ -174,7 +174,7 @@ GpuTeam::Said GpuTeam::prepare(const GpuCall& call) {
   }
   if (named && sends && call.send.offered)
     named = name(buffers[0], said.offer.send, said.more.fresh.send, said.descriptors[0]);
-  if (call.send.optional) named = {};
+  if (call.root_is_enough && call.root != team_.rank()) named = {};
   if (named && receives && call.receive.offered)
     named = name(buffers[1], said.offer.receive, said.more.fresh.receive, said.descriptors[1]);
   if (call.begins) {
@@ -314,10 +314,12 @@ Result<std::optional<GpuView>> GpuTeam::begin(const GpuCall& call) {
   GpuView view{.offers = heard->offers, .begins = heard->begins, .device = device_};
   for (int i = 0; i < team_.size(); ++i) {
     const GpuOffer& offer = heard->offers[static_cast<std::size_t>(i)];
-    if (is_refused(i, offer.send) || is_refused(i, offer.receive)) return std::nullopt;
+    const bool can_send = !is_refused(i, offer.send);
+    const bool must_send = !call.root_is_enough || i == call.root;
+    if ((must_send && !can_send) || is_refused(i, offer.receive)) return std::nullopt;
     view.has_kernels = view.has_kernels && offer.has_kernels != 0;
     view.in_place = view.in_place || offer.in_place != 0;
-    view.all_send = view.all_send && is_named(offer.send);
+    view.all_send = view.all_send && can_send && is_named(offer.send);
   }
   if (call.needs_kernels && !view.has_kernels) return std::nullopt;
   return view;

@@ -23,8 +23,6 @@ namespace isthmus::coll {
 struct GpuPart {
   Payload payload;       ///< no bytes: there is none
   bool offered = false;  ///< others read or write it
-  /// Of what is sent: if it cannot be exported, others do without it (`GpuView::all_send`).
-  bool optional = false;
   /// Of what is sent: it is overwritten while others still read it, so that they are offered a copy.
   bool staged = false;
 };
@@ -37,6 +35,9 @@ struct GpuCall {
   GpuPart send, receive;
   bool in_place = false;
   bool needs_kernels = false;
+  /// Of the send sides only the root's has to be within everybody's reach. The others' are of use where all
+  /// of them are (`GpuView::all_send`).
+  bool root_is_enough = false;
   /// Where members send what differs from one to the other: where each one's begins, at the sender.
   const GpuBegins* begins = nullptr;
   bool barred = false;  ///< this member knows that it cannot
@@ -50,7 +51,7 @@ struct GpuView {
   cuda::Device device = cuda::no_device;  ///< of this member
   bool has_kernels = true;                ///< all members have
   bool in_place = false;                  ///< for some member
-  bool all_send = true;                   ///< every member has offered a send side
+  bool all_send = true;                   ///< every member has offered a send side, which all reach
 };
 
 /// Whether collectives reach a buffer of the caller; else a warning has said why not. `self`: the caller.

@@ -157,6 +157,9 @@ const std::string& GpuKernels::trouble(cuda::Device device) {
 
 namespace {
 
+static_assert(GpuKernels::most_sources == kernel::reduce_sources &&
+              GpuKernels::most_results == kernel::reduce_results);
+
 /// How a kernel that combines `sources` in `results` loads and stores elements, and how many threads have
 /// something to do.
 std::uint64_t arrange(const ReduceChoice& kernel, std::span<const std::byte* const> sources,

@@ -179,7 +179,7 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
   auto part = part_of(buffer, payload);
   if (!peer.is_local()) {
     if (part->is_one_copy())
-      if (Request* send = engine_.remote_->try_send_gpu(peer, target, *part, mode)) return send;
+      if (Request* send = engine_.remote_->try_send_gpu(peer, target, part, mode)) return send;
     return send_by_host(target, payload, mode, buffer);
   }
   if ((payload.type || !buffer.is_whole()) && !offer_in_place(*part)) {

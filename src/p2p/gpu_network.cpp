@@ -28,23 +28,24 @@ Reach Remote::gpu_reach() const {
 
 // --- to other hosts
 
-Request* Remote::try_send_gpu(Peer& peer, const Target& target, GpuPart& part, SendMode mode) {
+Request* Remote::try_send_gpu(Peer& peer, const Target& target, std::unique_ptr<GpuPart>& part,
+                              SendMode mode) {
   if (!connect(peer)) return nullptr;
   const Reach direct = gpu_reach();
-  if (direct && suits_network(part) && part.payload.bytes > port_->eager_limit(peer.id))
-    return send_direct(peer, target, part, mode);
+  if (direct && suits_network(*part) && part->payload.bytes > port_->eager_limit(peer.id))
+    return send_direct(peer, target, std::move(part), mode);
   if (!direct && engine_.settings_.gpu_path == GpuPathSetting::network)
     engine_.note_gpu_reason(peer, Error(ErrorClass::other, direct.error().text), true);
   return chunks_->try_send(peer, target, part, mode);
 }
 
-Request* Remote::send_direct(Peer& peer, const Target& target, GpuPart& part, SendMode mode) {
-  const std::span<const std::byte> bytes{part.payload.data, part.payload.bytes};
-  Request* send = engine_.make_send(target, part.payload, mode);
+Request* Remote::send_direct(Peer& peer, const Target& target, std::unique_ptr<GpuPart> part, SendMode mode) {
+  const std::span<const std::byte> bytes{part->payload.data, part->payload.bytes};
+  Request* send = engine_.make_send(target, part->payload, mode);
   send->peer = &peer;
   send->transfer = Request::Transfer::network;
   send->limit = 1;
-  send->gpu = std::make_unique<GpuPart>(std::move(part));
+  send->gpu = std::move(part);
   const auto header = network_header(wire::NetworkKind::message, target, bytes.size(), send->cookie());
   peer.traffic.add_sent(Protocol::network_gpu, bytes.size());
   const auto progress =

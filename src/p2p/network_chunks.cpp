@@ -88,16 +88,17 @@ std::optional<NetworkChunks::Operation> NetworkChunks::end_operation(network::To
 
 // --- the sender's side
 
-Request* NetworkChunks::try_send(Peer& peer, const Target& target, GpuPart& part, SendMode mode) {
-  const std::uint64_t bytes = part.payload.bytes;
+Request* NetworkChunks::try_send(Peer& peer, const Target& target, std::unique_ptr<GpuPart>& part,
+                                 SendMode mode) {
+  const std::uint64_t bytes = part->payload.bytes;
   if (bytes <= remote_.port_->eager_limit(peer.id)) return nullptr;
   const std::uint64_t chunks = count_for(peer, bytes);
-  Request* send = engine_.make_send(target, part.payload, mode);
+  Request* send = engine_.make_send(target, part->payload, mode);
   const auto header = network_header(wire::NetworkKind::chunked, target, bytes, send->cookie());
   const auto told = remote_.port_->send(peer.id, std::as_bytes(std::span(&header, 1)), {}, chunk_mark);
   send->peer = &peer;
   send->transfer = Request::Transfer::copy;
-  send->gpu = std::make_unique<GpuPart>(std::move(part));
+  send->gpu = std::move(part);
   Outgoing& out =
       outgoing_
           .insert_or_assign(

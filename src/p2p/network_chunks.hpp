@@ -59,8 +59,8 @@ class NetworkChunks final : public GpuDependent {
   /// The receiver of a send from memory of the host wants it in chunks.
   void cut(Peer& peer, wire::Cookie sender);
 
-  /// As `Remote::try_send_chunks`, to a peer that is connected.
-  Request* try_send(Peer& peer, const Target& target, GpuPart& part, SendMode mode);
+  /// As `Remote::try_send_gpu`, to a peer that is connected.
+  Request* try_send(Peer& peer, const Target& target, std::unique_ptr<GpuPart>& part, SendMode mode);
   /// The envelope has come; `match` gives it a receive.
   void announced(Peer& peer, const wire::NetworkHeader& header);
   void match(Peer& peer, Request& receive, wire::Cookie sender);

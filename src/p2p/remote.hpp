@@ -42,8 +42,8 @@ class Remote final : private network::Events {
   /// As `Engine::start_send`.
   Request* start_send(Peer& peer, const Target& target, const Payload& payload, SendMode mode);
   /// Sends a message that lies in GPU memory without gaps: as it lies, or chunk by chunk. Nothing where it is
-  /// too short for that, or the peer cannot be reached.
-  Request* try_send_gpu(Peer& peer, const Target& target, GpuPart& part, SendMode mode);
+  /// too short for that, or the peer cannot be reached; `part` is taken only otherwise.
+  Request* try_send_gpu(Peer& peer, const Target& target, std::unique_ptr<GpuPart>& part, SendMode mode);
   /// Completes `receive` with a message in chunks, sooner or later.
   void fetch_chunks(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes,
                     wire::Cookie sender);
@@ -99,7 +99,7 @@ class Remote final : private network::Events {
   void deliver(Peer& peer, const wire::NetworkHeader& header, std::span<const std::byte> bytes);
   void acknowledged(const Peer& peer, wire::Cookie sender);
   void end_part(Request& send);
-  Request* send_direct(Peer& peer, const Target& target, GpuPart& part, SendMode mode);
+  Request* send_direct(Peer& peer, const Target& target, std::unique_ptr<GpuPart> part, SendMode mode);
   bool try_fetch_direct(Request& receive, network::OfferId offer);
   void loop_offered(Peer& peer, const wire::NetworkHeader& header, std::uint64_t bytes,
                     network::OfferId offer);

@@ -5,6 +5,7 @@
 //   apart    device memory, but host memory on the last rank, which does not use CUDA
 //   moving   device memory of one GPU after the other
 //   long     device memory, megabytes
+//   rooted   a long broadcast out of VMM memory to cudaMalloc memory
 //   described  VMM and pool memory, which have descriptors
 #include <algorithm>
 #include <functional>
@@ -385,6 +386,8 @@ int main(int argc, char** argv) {
       // of a broadcast read from the root alone.
       check_all(&gpu, MemoryKind::device, 600'007);
       check_in_place(&gpu, MemoryKind::device, 300'001);
+      check_here(&gpu, MemoryKind::device, 2'200'017,
+                 [](void* b) { MPI_Bcast(b, 2'200'017, MPI_INT, size - 1, MPI_COMM_WORLD); });
       for (int root = 0; root < size; ++root)
         for (const std::size_t shift : {0U, 1U, 2U, 4U, 8U})
           check_dealt(&gpu, MemoryKind::device, root, shift);
@@ -392,6 +395,8 @@ int main(int argc, char** argv) {
     if (which == "mixed")
       for (std::size_t i = 0; i < kinds; ++i)
         check_dealt(&gpu, every_kind[(i + static_cast<std::size_t>(rank)) % kinds], size - 1, 0);
+    if (which == "rooted")
+      check_dealt(&gpu, rank == size - 1 ? MemoryKind::vmm : MemoryKind::device, size - 1, 0);
     if (which == "described") {
       check_everything(&gpu, MemoryKind::vmm);
       check_everything(&gpu, MemoryKind::pool);

@@ -40,7 +40,7 @@ int run_reduce(const EmulatedLaunch* launch) {
   auto work = *static_cast<const ReduceArguments*>(launch->parameters[0]);
   for (std::uint32_t i = 0; i < work.source_count; ++i)
     if (!see(work.sources[i])) return illegal_address;
-  for (uint32_t i = 0; i < work.result_count; ++i)
+  for (std::uint32_t i = 0; i < work.result_count; ++i)
     if (!see(work.results[i])) return illegal_address;
   return run<ReduceArguments, reduce<T, Operation>>(*launch, work);
 }

@@ -448,12 +448,16 @@ with suite.case("collectives of megabytes, whose shares members write to each ot
         quiet(run(["gpu_coll", "long"], ranks))
 
 with suite.case("collectives without kernels"):
-    for which in ([], ["long"]):
-        between, by_host, _ = collectives(3, *which, EMULATED_CUDA_TWINS="")
+    for ranks, which in ((2, []), (3, []), (3, ["long"])):
+        between, by_host, _ = collectives(ranks, *which, EMULATED_CUDA_TWINS="")
         assert between > 0, "what only moves data needs none"
 
 with suite.case("collectives with another kind of memory on each rank"):
     quiet(run(["gpu_coll", "mixed"], 3))
+
+with suite.case("a long broadcast where members reach the root's memory alone"):
+    between, by_host, result = collectives(3, "rooted", before=ALONE)
+    assert between > 0 == by_host, f"{between} between GPUs, {by_host} by way of the host\n{result}"
 
 with suite.case("collectives with one rank that does not use CUDA"):
     between, by_host, result = collectives(3, "apart")
