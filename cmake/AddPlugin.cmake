@@ -19,6 +19,7 @@ function(isthmus_add_plugin name module)
 
   set(target isthmus_${name})
   add_library(${target} MODULE ${arg_SOURCES})
+  isthmus_compile_together(${target})
   target_include_directories(${target} SYSTEM PRIVATE ${${foreign}_INCLUDE_DIRS})
   target_link_directories(${target} PRIVATE ${${foreign}_LIBRARY_DIRS})
   target_link_libraries(${target} PRIVATE isthmus_core ${arg_LIBRARIES})

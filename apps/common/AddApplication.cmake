@@ -14,6 +14,9 @@ function(add_application name)
   set(common ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
   add_executable(${name} ${ARGN} ${common}/command_line.cpp ${common}/interruption.cpp ${common}/library.cpp
                          ${common}/progress.cpp)
+  if(NOT DEFINED ISTHMUS_TOGETHER OR ISTHMUS_TOGETHER)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)  # the headers of three libraries are read once
+  endif()
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic $<$<CONFIG:Release>:-O3>)  # -O2 leaves loops unvectorised
   target_include_directories(${name} PRIVATE ${common}/..)

@@ -86,7 +86,8 @@ class DatatypeHalo final : public Halo {
         types_{Datatype(shape(0)), Datatype(shape(1)), Datatype(shape(2))} {}
 
   void exchange(double* values) override {
-    std::array<MPI_Request, 2 * faces.size()> requests{};
+    std::array<MPI_Request, 2 * faces.size()> requests;
+    requests.fill(MPI_REQUEST_NULL);  // what cannot be started stays so
     std::size_t count = 0;
     for (const Face& face : faces) {
       MPI_Irecv(values + first(face, true), 1, types_[face.axis].get(), neighbour_or_null(block_, face),

@@ -5,12 +5,14 @@
 #include "problem.hpp"
 #include "report.hpp"
 #include "solver.hpp"
+#include "survivor.hpp"
 
 namespace jacobi {
 namespace {
 
 int run(const Options& options, const apps::Member& member) {
   const Problem problem{options.n};
+  if (options.survive) return solve_surviving(options, problem, member.comm);
   const Block block = block_of(member.rank, *options.grid, options.n);
   print_setting(options, block, member.comm);
   const Solution solution = solve(options, problem, block, member.comm);

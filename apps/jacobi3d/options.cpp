@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <string>
 
+#include "survivor.hpp"
+
 namespace jacobi {
 namespace {
 
@@ -23,6 +25,10 @@ std::optional<Triple> parse_grid(const std::string& text) {
 // What the single options cannot know of each other; empty if all is well. Settles the grid.
 std::string reconcile(Options& options, const std::string& grid_text, int processes) {
   if (options.halo == HaloKind::staged && !options.gpu) return "--halo staged needs --gpu";
+  if (options.survive && (options.gpu || options.check || options.halo != HaloKind::datatype))
+    return "--survive goes with none of --gpu, --check and --halo";
+  if (options.survive && !can_survive())
+    return "--survive needs an MPI with user-level failure mitigation (MPIX_Comm_shrink)";
   if (options.tolerance == 0 && options.iterations == 0) {
     return "--tolerance 0 never ends by itself: say how many --iterations";
   }
@@ -96,6 +102,9 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
       ->option_text("AxBxC");
   app.add_flag("--check", options.check,
                "Solve on a grid half as fine too, and check the orders of convergence");
+  app.add_flag("--survive", options.survive,
+               "Go on without processes that die, from a checkpoint that each keeps of another "
+               "(mpiexec --on-failure continue)");
   apps::add_progress_options(app, options.progress);
   if (auto refusal = apps::parse(app, argc, argv)) return *refusal;
   if (std::string problem = reconcile(options, grid_text, processes); !problem.empty()) {

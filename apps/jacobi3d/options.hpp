@@ -23,6 +23,7 @@ struct Options {
   std::optional<Triple> grid;  // nothing: choose_grid()
   apps::ProgressStyle progress = apps::ProgressStyle::automatic;
   bool check = false;
+  bool survive = false;
 };
 
 // `processes` is how many there are to share the work.

@@ -47,8 +47,7 @@ class HostStepper final : public Stepper {
 
   void exchange() override { halo_->exchange(now_.data()); }
   double sweep(double weight, bool measure) override {
-    return measure ? sweep_block<true>(now_, older_, source_, weight)
-                   : sweep_block<false>(now_, older_, source_, weight);
+    return jacobi::sweep(now_, older_, source_, weight, measure);
   }
   void swap() override { std::swap(now_, older_); }
   const Field& values() override { return now_; }
@@ -61,6 +60,11 @@ class HostStepper final : public Stepper {
 };
 
 }  // namespace
+
+double sweep(const Field& now, Field& older, const Field& source, double weight, bool measure) {
+  return measure ? sweep_block<true>(now, older, source, weight)
+                 : sweep_block<false>(now, older, source, weight);
+}
 
 std::unique_ptr<Stepper> make_stepper(const Options& options, const Block& block, const Field& initial,
                                       const Field& source, MPI_Comm comm) {

@@ -32,6 +32,9 @@ class Stepper {
   Stepper() = default;
 };
 
+// One sweep of the processor over a block: `older` becomes the next values. As `Stepper::sweep`.
+double sweep(const Field& now, Field& older, const Field& source, double weight, bool measure);
+
 // `initial`: values with the boundary around them; `source`: h^2 f. The communicator is borrowed. Throws
 // where there is no GPU and the options ask for one.
 [[nodiscard]] std::unique_ptr<Stepper> make_stepper(const Options& options, const Block& block,

@@ -2,7 +2,7 @@
 
 #include "abi/runtime.hpp"
 #include "coll/stand_ins.hpp"
-#include "p2p/gpu.hpp"
+#include "p2p/protocol/gpu/messages.hpp"
 
 /// For the local calls whose buffers may lie in GPU memory.
 namespace isthmus::abi {

@@ -10,21 +10,38 @@
 
 namespace isthmus::abi {
 
+/// A keyval that leaves the table at its end.
+class KeyvalTable::Entry final : public Keyval {
+ public:
+  Entry(KeyvalTable& table, int number, AttributeOwner owner, Copy copy, Delete destroy)
+      : Keyval(number, owner, std::move(copy), std::move(destroy)), table_(table) {}
+
+ private:
+  ~Entry() override { table_.keyvals_.erase(number()); }
+
+  KeyvalTable& table_;
+};
+
 int KeyvalTable::add(AttributeOwner owner, Keyval::Copy copy, Keyval::Delete destroy) {
   const int number = next_++;
-  keyvals_.emplace(number, make_ref<Keyval>(number, owner, std::move(copy), std::move(destroy)));
+  Ref<Keyval> keyval = make_ref<Entry>(*this, number, owner, std::move(copy), std::move(destroy));
+  Keyval* const place = keyval.get();
+  keyvals_.emplace(number, Place{place, std::move(keyval)});
   return number;
 }
 
 Ref<Keyval> KeyvalTable::find(AttributeOwner owner, int number) const {
   const auto found = keyvals_.find(number);
-  if (found == keyvals_.end() || found->second->owner() != owner) return {};
-  return found->second;
+  if (found == keyvals_.end() || found->second.keyval->owner() != owner) return {};
+  return Ref<Keyval>::share(found->second.keyval);
 }
 
-bool KeyvalTable::remove(AttributeOwner owner, int number) {
-  if (!find(owner, number)) return false;
-  keyvals_.erase(number);
+bool KeyvalTable::free(AttributeOwner owner, int number) {
+  const auto found = keyvals_.find(number);
+  if (found == keyvals_.end() || found->second.keyval->owner() != owner || !found->second.unfreed)
+    return false;
+  // Its last reference erases the place, which therefore must not hold it at that moment.
+  const Ref<Keyval> last = std::exchange(found->second.unfreed, {});
   return true;
 }
 
@@ -129,7 +146,8 @@ int free_keyval(const char* function, const char* argument, int* keyval) noexcep
   return call(function, [&](Runtime& runtime) -> Result<> {
     ISTHMUS_TRY(check_pointer(keyval, argument));
     ISTHMUS_TRY(find_keyval(runtime, owner, *keyval, argument));
-    runtime.keyvals.remove(owner, *keyval);
+    if (!runtime.keyvals.free(owner, *keyval))
+      return fail(ErrorClass::keyval, fmt::format("{} is {}, which has been freed", argument, *keyval));
     *keyval = MPI_KEYVAL_INVALID;
     return {};
   });
@@ -203,7 +221,7 @@ int delete_comm_attribute(const char* function, MPI_Comm comm, int number, const
 
 /// For functions on datatypes. `body`: `Result<>(Runtime&, Datatype&)`.
 template <class Body>
-int call_with_type(const char* function, MPI_Datatype datatype, Body&& body) noexcept {
+int call_with_kept_type(const char* function, MPI_Datatype datatype, Body&& body) noexcept {
   return call(function, [&](Runtime& runtime) -> Result<> {
     Result<Datatype*> type = find_datatype(datatype);
     if (!type) return std::unexpected(std::move(type).error());
@@ -262,19 +280,19 @@ ISTHMUS_ENTRY(int, Type_free_keyval)(int* type_keyval) {
   return free_keyval<AttributeOwner::datatype>("MPI_Type_free_keyval", "type_keyval", type_keyval);
 }
 ISTHMUS_ENTRY(int, Type_set_attr)(MPI_Datatype datatype, int type_keyval, void* attribute_val) {
-  return call_with_type("MPI_Type_set_attr", datatype, [&](Runtime& runtime, Datatype& type) {
+  return call_with_kept_type("MPI_Type_set_attr", datatype, [&](Runtime& runtime, Datatype& type) {
     return set_attribute(runtime, AttributeOwner::datatype, type.attributes(), type.handle, type_keyval,
                          "type_keyval", attribute_val);
   });
 }
 ISTHMUS_ENTRY(int, Type_get_attr)(MPI_Datatype datatype, int type_keyval, void* attribute_val, int* flag) {
-  return call_with_type("MPI_Type_get_attr", datatype, [&](Runtime& runtime, Datatype& type) {
+  return call_with_kept_type("MPI_Type_get_attr", datatype, [&](Runtime& runtime, Datatype& type) {
     return get_attribute(runtime, AttributeOwner::datatype, type.attributes(), type_keyval, "type_keyval",
                          attribute_val, flag);
   });
 }
 ISTHMUS_ENTRY(int, Type_delete_attr)(MPI_Datatype datatype, int type_keyval) {
-  return call_with_type("MPI_Type_delete_attr", datatype, [&](Runtime& runtime, Datatype& type) {
+  return call_with_kept_type("MPI_Type_delete_attr", datatype, [&](Runtime& runtime, Datatype& type) {
     return delete_attribute(runtime, AttributeOwner::datatype, type.attributes(), type.handle, type_keyval,
                             "type_keyval");
   });

@@ -13,18 +13,26 @@ namespace isthmus::abi {
 class Runtime;
 
 /// Keyvals by the integers that programs know them by. Integers are not used twice, because attributes may
-/// outlive the freed keyval and their callbacks are still told its number. Guarded by the engine's lock.
+/// outlive the freed keyval and their callbacks are still told its number. A freed keyval is found as long as
+/// an attribute has it: "the actual free does not transpire until after all references [...] to the key have
+/// been freed" (MPI 5.0, section 7.7.2). Outlives its keyvals. Guarded by the engine's lock.
 class KeyvalTable {
  public:
   /// The new keyval's number.
   int add(AttributeOwner owner, Keyval::Copy copy, Keyval::Delete destroy);
   /// Null if there is none of that number for such an owner.
   [[nodiscard]] Ref<Keyval> find(AttributeOwner owner, int number) const;
-  /// Attributes keep the keyval. False if there is none.
-  bool remove(AttributeOwner owner, int number);
+  /// From now on attributes alone keep the keyval. False if there is none, or if it was freed before.
+  bool free(AttributeOwner owner, int number);
 
  private:
-  std::unordered_map<int, Ref<Keyval>> keyvals_;
+  class Entry;
+  struct Place {
+    Keyval* keyval;       ///< takes itself out of the table when its last reference goes
+    Ref<Keyval> unfreed;  ///< the program's own reference; empty once it has freed the keyval
+  };
+
+  std::unordered_map<int, Place> keyvals_;
   int next_ = 0x1000;  ///< above the ABI's predefined ones
 };
 

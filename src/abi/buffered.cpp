@@ -9,12 +9,15 @@
 
 #include "abi/entry.hpp"
 #include "abi/request.hpp"
+#include "abi/session_call.hpp"
 #include "abi/transfer.hpp"
 
 namespace isthmus::abi {
 
 Result<SendBuffer*> buffer_for(Runtime& runtime, const Communicator& comm) {
   if (comm.send_buffer) return comm.send_buffer.get();
+  const Ref<SessionBuffer>& session = comm.group()->session_buffer();
+  if (session && session->buffer) return session->buffer.get();
   if (runtime.send_buffer) return runtime.send_buffer.get();
   return fail(ErrorClass::buffer, "no buffer is attached (MPI_Buffer_attach) for messages of buffered mode");
 }
@@ -177,6 +180,34 @@ ISTHMUS_ENTRY(int, Comm_flush_buffer)(MPI_Comm comm) {
 ISTHMUS_ENTRY(int, Comm_iflush_buffer)(MPI_Comm comm, MPI_Request* request) {
   return call("MPI_Comm_iflush_buffer", comm,
               [&](Communicator& c) { return start_flush(Runtime::get(), &c, c.send_buffer, request); });
+}
+
+ISTHMUS_ENTRY(int, Session_attach_buffer)(MPI_Session session, void* buffer, int size) {
+  return call_session("MPI_Session_attach_buffer", session, [&](Runtime& runtime, Session& s) {
+    return attach(*runtime.engine, s.send_buffer->buffer, buffer, size);
+  });
+}
+ISTHMUS_ENTRY(int, Session_attach_buffer_c)(MPI_Session session, void* buffer, MPI_Count size) {
+  return call_session("MPI_Session_attach_buffer_c", session, [&](Runtime& runtime, Session& s) {
+    return attach(*runtime.engine, s.send_buffer->buffer, buffer, size);
+  });
+}
+ISTHMUS_ENTRY(int, Session_detach_buffer)(MPI_Session session, void* buffer_addr, int* size) {
+  return call_session("MPI_Session_detach_buffer", session,
+                      [&](Runtime&, Session& s) { return detach(s.send_buffer->buffer, buffer_addr, size); });
+}
+ISTHMUS_ENTRY(int, Session_detach_buffer_c)(MPI_Session session, void* buffer_addr, MPI_Count* size) {
+  return call_session("MPI_Session_detach_buffer_c", session,
+                      [&](Runtime&, Session& s) { return detach(s.send_buffer->buffer, buffer_addr, size); });
+}
+ISTHMUS_ENTRY(int, Session_flush_buffer)(MPI_Session session) {
+  return call_session("MPI_Session_flush_buffer", session,
+                      [&](Runtime&, Session& s) { return flush(s.send_buffer->buffer); });
+}
+ISTHMUS_ENTRY(int, Session_iflush_buffer)(MPI_Session session, MPI_Request* request) {
+  return call_session("MPI_Session_iflush_buffer", session, [&](Runtime& runtime, Session& s) {
+    return start_flush(runtime, runtime.self, s.send_buffer->buffer, request);
+  });
 }
 
 }  // namespace isthmus::abi

@@ -8,7 +8,7 @@
 namespace isthmus::abi {
 
 /// The buffer that buffered sends over `comm` use (MPI 5.0, section 3.6): the communicator's own, else that
-/// of the process. `ErrorClass::buffer` if neither is attached.
+/// of the session which it comes from, else that of the process. `ErrorClass::buffer` if none is attached.
 Result<SendBuffer*> buffer_for(Runtime& runtime, const Communicator& comm);
 
 }  // namespace isthmus::abi

@@ -1,10 +1,13 @@
 #include "abi/call.hpp"
 
 #include <fmt/format.h>
+#include <mpi-ext.h>
 
 #include <array>
 #include <string_view>
+#include <utility>
 
+#include "abi/info.hpp"
 #include "abi/transfer.hpp"
 
 namespace isthmus::abi {
@@ -37,6 +40,8 @@ const auto& kinds() {
       {HandleKind::win, "window", "a", number(MPI_WIN_NULL), "MPI_WIN_NULL"},
       {HandleKind::file, "file", "a", number(MPI_FILE_NULL), "MPI_FILE_NULL"},
       {HandleKind::session, "session", "a", number(MPI_SESSION_NULL), "MPI_SESSION_NULL"},
+      {HandleKind::stream, "stream", "a", number(MPIX_STREAM_NULL), "MPIX_STREAM_NULL"},
+      {HandleKind::enqueued, "enqueued operation", "an", number(MPI_REQUEST_NULL), "MPI_REQUEST_NULL"},
   });
   return table;
 }
@@ -58,7 +63,48 @@ const KindInfo* predefined_kind(std::uintptr_t handle) {
   return found;
 }
 
+/// Kept alive until the call that looks it up has ended.
+template <class Object>
+Object* kept(Object* found) {
+  keep(Runtime::get(), *found);
+  return found;
+}
+
+/// Of the call that this thread is in, newest first.
+Kept*& kept_list() noexcept {
+  thread_local Kept* of_thread = nullptr;
+  return of_thread;
+}
+
 }  // namespace
+
+void keep_alive(RefCounted& object) {
+  if (!object.immortal()) kept_list() = new Kept{Ref<RefCounted>::share(&object), kept_list()};
+}
+
+Kept* begin_call(EngineLock& lock) {
+  lock.lock();
+  return std::exchange(kept_list(), nullptr);
+}
+
+// Letting go may call MPI again.
+void end_call(EngineLock& lock, Kept* around) noexcept {
+  for (Kept* kept = std::exchange(kept_list(), nullptr); kept;)
+    delete std::exchange(kept, kept->next);
+  kept_list() = around;
+  lock.unlock();
+}
+
+Communicator* CommunicatorGuard::hold(Runtime& runtime, MPI_Comm comm) noexcept {
+  Communicator* const found = runtime.communicators.find(comm);
+  if (found) found->retain();
+  return found;
+}
+
+void CommunicatorGuard::end(EngineLock& lock, Communicator* communicator, Kept* around) noexcept {
+  if (communicator) communicator->release();
+  end_call(lock, around);
+}
 
 Error bad_handle(ErrorClass error_class, const char* argument, std::uintptr_t handle, HandleKind wanted) {
   const KindInfo& right = info(wanted);
@@ -82,7 +128,7 @@ Error bad_handle(ErrorClass error_class, const char* argument, std::uintptr_t ha
 
 Result<Datatype*> find_datatype(MPI_Datatype datatype, const char* argument) {
   if (Datatype* found = Runtime::get().datatypes.find(datatype)) [[likely]]
-    return found;
+    return kept(found);
   return std::unexpected(bad_handle(ErrorClass::type, argument, datatype, HandleKind::datatype));
 }
 
@@ -96,33 +142,35 @@ Result<Datatype*> find_committed(MPI_Datatype datatype, const char* argument) {
 
 Result<Op*> find_op(MPI_Op op) {
   if (Op* found = Runtime::get().ops.find(op)) [[likely]]
-    return found;
+    return kept(found);
   return std::unexpected(bad_handle(ErrorClass::op, "op", op, HandleKind::op));
 }
 
 Result<Group*> find_group(MPI_Group group, const char* argument) {
   if (Group* found = Runtime::get().groups.find(group)) [[likely]]
-    return found;
+    return kept(found);
   return std::unexpected(bad_handle(ErrorClass::group, argument, group, HandleKind::group));
 }
 
 Result<Info*> find_info(MPI_Info info) {
   if (info == MPI_INFO_NULL) return nullptr;
-  if (Info* found = Runtime::get().infos.find(info)) [[likely]]
-    return found;
+  Runtime& runtime = Runtime::get();
+  if (info == MPI_INFO_ENV) return &environment_info(runtime);
+  if (Info* found = runtime.infos.find(info)) [[likely]]
+    return kept(found);
   return std::unexpected(bad_handle(ErrorClass::info, "info", info, HandleKind::info));
 }
 
 Result<Errhandler*> find_errhandler(MPI_Errhandler errhandler) {
   if (Errhandler* found = Runtime::get().errhandlers.find(errhandler)) [[likely]]
-    return found;
+    return kept(found);
   return std::unexpected(
       bad_handle(ErrorClass::errhandler, "errhandler", errhandler, HandleKind::errhandler));
 }
 
 Result<Communicator*> find_comm(MPI_Comm comm, const char* argument) {
   if (Communicator* found = Runtime::get().communicators.find(comm)) [[likely]]
-    return found;
+    return kept(found);
   return std::unexpected(bad_handle(ErrorClass::comm, argument, comm, HandleKind::comm));
 }
 
@@ -133,7 +181,7 @@ Result<> check_count(MPI_Count count, const char* argument) {
 }
 
 Result<> check_rank(const Communicator& comm, int rank, bool null_allowed, const char* argument) {
-  if (is_rank(comm, rank) || (null_allowed && rank == MPI_PROC_NULL)) [[likely]]
+  if ((rank >= 0 && rank < comm.remote_size()) || (null_allowed && rank == MPI_PROC_NULL)) [[likely]]
     return {};
   const std::string_view wildcard = rank == MPI_ANY_SOURCE  ? " (MPI_ANY_SOURCE)"
                                     : rank == MPI_PROC_NULL ? " (MPI_PROC_NULL)"

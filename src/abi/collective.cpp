@@ -16,7 +16,7 @@ Result<> find_role(const Communicator& comm, int root, Role& role) {
     role = {.at_root = here, .contributes = true, .in_place = here};
     return {};
   }
-  if (root != MPI_ROOT && root != MPI_PROC_NULL && !is_rank(comm, root))
+  if (root != MPI_ROOT && root != MPI_PROC_NULL && (root < 0 || root >= comm.remote_size()))
     return fail(ErrorClass::root,
                 fmt::format("root {} is neither MPI_ROOT nor MPI_PROC_NULL nor a rank of the remote group, "
                             "which has {}",
@@ -53,6 +53,7 @@ Result<> check_lists(const void* buffer, const coll::Integers& counts, bool have
 }
 
 Result<std::vector<const Datatype*>> find_types(const void* buffer, const coll::Integers& counts,
+                                                const coll::Integers& displacements,
                                                 const MPI_Datatype* datatypes, int blocks,
                                                 const ArgumentNames& names) {
   // A type without data, so that blocks without elements can be treated like all others.
@@ -65,7 +66,10 @@ Result<std::vector<const Datatype*>> find_types(const void* buffer, const coll::
       return fail(ErrorClass::count, fmt::format("{}{} is {}, which is negative", names.count, entry, count));
     Result<Datatype*> type = find_committed(datatypes[i], (names.datatype + entry).c_str());
     if (!type) return std::unexpected(std::move(type).error());
-    ISTHMUS_TRY(check_buffer(buffer, count, **type, names.buffer));
+    const std::uintptr_t block =
+        reinterpret_cast<std::uintptr_t>(buffer) + static_cast<std::uintptr_t>(displacements[i]);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the program's, an address that it may have given as a number
+    ISTHMUS_TRY(check_buffer(reinterpret_cast<const void*>(block), count, **type, names.buffer));
     types[static_cast<std::size_t>(i)] = *type;
   }
   return types;

@@ -38,12 +38,14 @@ inline constexpr ArgumentNames receive_part_names{"recvbuf", "recvcount", "recvt
 inline constexpr ArgumentNames many_send_names{"sendbuf", "sendcounts", "sendtype"};
 inline constexpr ArgumentNames many_receive_names{"recvbuf", "recvcounts", "recvtype"};
 
-/// Sets `type` if buffer, count and datatype go together.
-inline bool good_data(const Runtime& runtime, const void* buffer, MPI_Count count, MPI_Datatype datatype,
-                      const Datatype*& type) noexcept {
-  type = runtime.datatypes.find(datatype);
-  if (!type || !type->committed() || count < 0) [[unlikely]]
+/// Sets `type` if buffer, count and datatype go together. It lives until the call has ended.
+inline bool good_data(Runtime& runtime, const void* buffer, MPI_Count count, MPI_Datatype datatype,
+                      const Datatype*& type) {
+  Datatype* const found = runtime.datatypes.find(datatype);
+  type = found;
+  if (!found || !found->committed() || count < 0) [[unlikely]]
     return false;
+  keep(runtime, *found);
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(count, type->size(), &bytes)) [[unlikely]]
     return false;
@@ -116,10 +118,24 @@ Result<> find_out_v(void* buffer, const Lists<Count, Displacement>& lists, MPI_D
                      many_receive_names);
 }
 
-/// The datatypes of an alltoallw. Those of blocks without elements are not looked at.
+/// The datatypes of an alltoallw. Those of blocks without elements are not looked at. `displacements` are
+/// bytes, so that with MPI_BOTTOM they may be addresses.
 Result<std::vector<const Datatype*>> find_types(const void* buffer, const coll::Integers& counts,
+                                                const coll::Integers& displacements,
                                                 const MPI_Datatype* datatypes, int blocks,
                                                 const ArgumentNames& names);
+
+inline constexpr ArgumentNames typed_send_names{"sendbuf", "sendcounts", "sendtypes"};
+inline constexpr ArgumentNames typed_receive_names{"recvbuf", "recvcounts", "recvtypes"};
+
+/// The arrays of one side of an alltoallw are all there.
+template <class Count, class Displacement>
+Result<> check_arrays(const Lists<Count, Displacement>& lists, const MPI_Datatype* types,
+                      const ArgumentNames& names) {
+  ISTHMUS_TRY(check_pointer(lists.counts, names.count));
+  ISTHMUS_TRY(check_pointer(types, names.datatype));
+  return check_pointer(lists.displacements, "displs");
+}
 
 /// Send and receive buffer must not be the same memory (MPI 5.0, section 6.2.2): an error if both begin at
 /// the same place and hold anything.

@@ -1,193 +1,66 @@
 // MPI 5.0, sections 6.9 to 6.11: the collectives that reduce.
 
-#include "abi/collective.hpp"
+#include "abi/collective_reduce.hpp"
 
 namespace isthmus::abi {
-namespace {
-
-/// Names in the reductions, where both buffers share count and datatype.
-constexpr ArgumentNames operand_names{"sendbuf", "count", "datatype"};
-constexpr ArgumentNames result_names{"recvbuf", "count", "datatype"};
-
-/// MPI_REPLACE and MPI_NO_OP are for one-sided communication alone (MPI 5.0, section 12.3.4).
-Result<> find_operation(MPI_Op op, coll::Reduction& what) {
-  Result<Op*> operation = find_op(op);
-  if (!operation) [[unlikely]]
-    return std::unexpected(std::move(operation).error());
-  what.op = *operation;
-  if (op == MPI_REPLACE || op == MPI_NO_OP) [[unlikely]]
-    return fail(ErrorClass::op, std::string(what.op->name()) + " is only for one-sided communication");
-  return {};
-}
-
-/// Checks one buffer, and with it count and datatype.
-inline Result<> find_operand(const void* buffer, MPI_Count count, MPI_Datatype datatype,
-                             const ArgumentNames& names, coll::Reduction& what) {
-  what.count = count;
-  if (!good_data(Runtime::get(), buffer, count, datatype, what.type)) [[unlikely]]
-    return std::unexpected(explain_payload(buffer, count, datatype, names));
-  return {};
-}
-
-/// The arguments of a reduction whose result every rank gets, all or a part of it: `in_count` elements go in
-/// and `out_count` come out.
-[[gnu::always_inline]] inline Result<> find_reduction(const Communicator& comm, const void* sendbuf,
-                                                      const void* recvbuf, MPI_Count in_count,
-                                                      MPI_Count out_count, MPI_Datatype datatype, MPI_Op op,
-                                                      coll::Reduction& what) {
-  ISTHMUS_TRY(find_operation(op, what));
-  const bool in_place = sendbuf == MPI_IN_PLACE && !comm.is_inter();
-  ISTHMUS_TRY(find_operand(recvbuf, in_place ? in_count : out_count, datatype, result_names, what));
-  if (!in_place) {
-    ISTHMUS_TRY(find_operand(sendbuf, in_count, datatype, operand_names, what));
-    ISTHMUS_TRY(check_apart(sendbuf, recvbuf, in_count));
-  }
-  what.count = out_count;
-  return what.op->check(*what.type);
-}
-
-[[gnu::always_inline]] inline int reduce(const char* function, const void* sendbuf, void* recvbuf,
-                                         MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root,
-                                         MPI_Comm comm) noexcept {
-  return call(function, comm, [&](Communicator& c) -> Result<> {
-    Role role;
-    ISTHMUS_TRY(find_role(c, root, role));
-    if (!role.at_root && !role.contributes) return {};
-    coll::Reduction what;
-    ISTHMUS_TRY(find_operation(op, what));
-    const bool in_place = role.in_place && sendbuf == MPI_IN_PLACE;
-    if (role.at_root) ISTHMUS_TRY(find_operand(recvbuf, count, datatype, result_names, what));
-    if (role.contributes && !in_place) {
-      ISTHMUS_TRY(find_operand(sendbuf, count, datatype, operand_names, what));
-      if (role.at_root) ISTHMUS_TRY(check_apart(sendbuf, recvbuf, count));
-    }
-    ISTHMUS_TRY(what.op->check(*what.type));
-    return coll::reduce(sendbuf, recvbuf, what, root, c);
-  });
-}
-
-[[gnu::always_inline]] inline int allreduce(const char* function, const void* sendbuf, void* recvbuf,
-                                            MPI_Count count, MPI_Datatype datatype, MPI_Op op,
-                                            MPI_Comm comm) noexcept {
-  return call(function, comm, [&](Communicator& c) -> Result<> {
-    coll::Reduction what;
-    ISTHMUS_TRY(find_reduction(c, sendbuf, recvbuf, count, count, datatype, op, what));
-    return coll::allreduce(sendbuf, recvbuf, what, c);
-  });
-}
-
-template <class Count>
-int reduce_scatter(const char* function, const void* sendbuf, void* recvbuf, const Count* recvcounts,
-                   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) noexcept {
-  return call(function, comm, [&](Communicator& c) -> Result<> {
-    ISTHMUS_TRY(check_pointer(recvcounts, "recvcounts"));
-    MPI_Count total = 0;
-    for (int i = 0; i < c.size(); ++i) {
-      ISTHMUS_TRY(check_count(recvcounts[i], "recvcounts"));
-      if (__builtin_add_overflow(total, recvcounts[i], &total))
-        return fail(ErrorClass::count, "the sum of recvcounts is more than fits into 64 bits");
-    }
-    coll::Reduction what;
-    ISTHMUS_TRY(find_reduction(c, sendbuf, recvbuf, total, recvcounts[c.rank()], datatype, op, what));
-    return coll::reduce_scatter(sendbuf, recvbuf, recvcounts, what, c);
-  });
-}
-
-int reduce_scatter_block(const char* function, const void* sendbuf, void* recvbuf, MPI_Count recvcount,
-                         MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) noexcept {
-  return call(function, comm, [&](Communicator& c) -> Result<> {
-    ISTHMUS_TRY(check_count(recvcount, "recvcount"));
-    MPI_Count total = 0;
-    if (__builtin_mul_overflow(recvcount, static_cast<MPI_Count>(c.size()), &total))
-      return fail(ErrorClass::count, "recvcount for each rank is more than fits into 64 bits");
-    coll::Reduction what;
-    ISTHMUS_TRY(find_reduction(c, sendbuf, recvbuf, total, recvcount, datatype, op, what));
-    return coll::reduce_scatter_block(sendbuf, recvbuf, what, c);
-  });
-}
-
-int scan(const char* function, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
-         MPI_Op op, MPI_Comm comm) noexcept {
-  return call(function, comm, [&](Communicator& c) -> Result<> {
-    coll::Reduction what;
-    ISTHMUS_TRY(find_reduction(c, sendbuf, recvbuf, count, count, datatype, op, what));
-    return coll::scan(sendbuf, recvbuf, what, c);
-  });
-}
-
-/// The receive buffer of rank 0 is not significant in an exclusive scan.
-int exscan(const char* function, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
-           MPI_Op op, MPI_Comm comm) noexcept {
-  return call(function, comm, [&](Communicator& c) -> Result<> {
-    coll::Reduction what;
-    if (c.rank() != 0 || sendbuf == MPI_IN_PLACE) {
-      ISTHMUS_TRY(find_reduction(c, sendbuf, recvbuf, count, count, datatype, op, what));
-    } else {
-      ISTHMUS_TRY(find_operation(op, what));
-      ISTHMUS_TRY(find_operand(sendbuf, count, datatype, operand_names, what));
-      ISTHMUS_TRY(what.op->check(*what.type));
-    }
-    return coll::exscan(sendbuf, recvbuf, what, c);
-  });
-}
-
-}  // namespace
 
 ISTHMUS_ENTRY(int, Reduce)
 (const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm) {
-  return reduce("MPI_Reduce", sendbuf, recvbuf, count, datatype, op, root, comm);
+  return reduce(Blocking{"MPI_Reduce"}, sendbuf, recvbuf, count, datatype, op, root, comm);
 }
 ISTHMUS_ENTRY(int, Reduce_c)
 (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root,
  MPI_Comm comm) {
-  return reduce("MPI_Reduce_c", sendbuf, recvbuf, count, datatype, op, root, comm);
+  return reduce(Blocking{"MPI_Reduce_c"}, sendbuf, recvbuf, count, datatype, op, root, comm);
 }
 
 ISTHMUS_ENTRY(int, Allreduce)
 (const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-  return allreduce("MPI_Allreduce", sendbuf, recvbuf, count, datatype, op, comm);
+  return allreduce(Blocking{"MPI_Allreduce"}, sendbuf, recvbuf, count, datatype, op, comm);
 }
 ISTHMUS_ENTRY(int, Allreduce_c)
 (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-  return allreduce("MPI_Allreduce_c", sendbuf, recvbuf, count, datatype, op, comm);
+  return allreduce(Blocking{"MPI_Allreduce_c"}, sendbuf, recvbuf, count, datatype, op, comm);
 }
 
 ISTHMUS_ENTRY(int, Reduce_scatter_block)
 (const void* sendbuf, void* recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-  return reduce_scatter_block("MPI_Reduce_scatter_block", sendbuf, recvbuf, recvcount, datatype, op, comm);
+  return reduce_scatter_block(Blocking{"MPI_Reduce_scatter_block"}, sendbuf, recvbuf, recvcount, datatype, op,
+                              comm);
 }
 ISTHMUS_ENTRY(int, Reduce_scatter_block_c)
 (const void* sendbuf, void* recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-  return reduce_scatter_block("MPI_Reduce_scatter_block_c", sendbuf, recvbuf, recvcount, datatype, op, comm);
+  return reduce_scatter_block(Blocking{"MPI_Reduce_scatter_block_c"}, sendbuf, recvbuf, recvcount, datatype,
+                              op, comm);
 }
 
 ISTHMUS_ENTRY(int, Reduce_scatter)
 (const void* sendbuf, void* recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op,
  MPI_Comm comm) {
-  return reduce_scatter("MPI_Reduce_scatter", sendbuf, recvbuf, recvcounts, datatype, op, comm);
+  return reduce_scatter(Blocking{"MPI_Reduce_scatter"}, sendbuf, recvbuf, recvcounts, datatype, op, comm);
 }
 ISTHMUS_ENTRY(int, Reduce_scatter_c)
 (const void* sendbuf, void* recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op,
  MPI_Comm comm) {
-  return reduce_scatter("MPI_Reduce_scatter_c", sendbuf, recvbuf, recvcounts, datatype, op, comm);
+  return reduce_scatter(Blocking{"MPI_Reduce_scatter_c"}, sendbuf, recvbuf, recvcounts, datatype, op, comm);
 }
 
 ISTHMUS_ENTRY(int, Scan)
 (const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-  return scan("MPI_Scan", sendbuf, recvbuf, count, datatype, op, comm);
+  return scan(Blocking{"MPI_Scan"}, sendbuf, recvbuf, count, datatype, op, comm);
 }
 ISTHMUS_ENTRY(int, Scan_c)
 (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-  return scan("MPI_Scan_c", sendbuf, recvbuf, count, datatype, op, comm);
+  return scan(Blocking{"MPI_Scan_c"}, sendbuf, recvbuf, count, datatype, op, comm);
 }
 
 ISTHMUS_ENTRY(int, Exscan)
 (const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-  return exscan("MPI_Exscan", sendbuf, recvbuf, count, datatype, op, comm);
+  return exscan(Blocking{"MPI_Exscan"}, sendbuf, recvbuf, count, datatype, op, comm);
 }
 ISTHMUS_ENTRY(int, Exscan_c)
 (const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
-  return exscan("MPI_Exscan_c", sendbuf, recvbuf, count, datatype, op, comm);
+  return exscan(Blocking{"MPI_Exscan_c"}, sendbuf, recvbuf, count, datatype, op, comm);
 }
 
 }  // namespace isthmus::abi

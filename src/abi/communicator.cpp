@@ -124,12 +124,13 @@ ISTHMUS_ENTRY(int, Comm_disconnect)(MPI_Comm* comm) {
               [&](Communicator& c) -> Result<> {
                 const Ref<Communicator> alive = Ref<Communicator>::share(&c);
                 ISTHMUS_TRY(free_communicator(c, comm));
-                // What is still pending holds a reference; it must be done when this returns
-                // (section 11.10.4).
+                // What is still pending holds a reference, calls of other threads too; it must be done when
+                // this returns (section 11.10.4). This call's guard holds one where there may be others.
                 Runtime& runtime = Runtime::get();
+                const std::uint32_t own = runtime.lock().enabled() ? 2 : 1;
                 runtime.engine->wait_for([&] {
                   runtime.release_orphans();
-                  return c.references() == 1;
+                  return c.references() == own;
                 });
                 return {};
               });
@@ -173,7 +174,7 @@ ISTHMUS_ENTRY(int, Comm_set_name)(MPI_Comm comm, const char* comm_name) {
 
 namespace {
 
-void store_name(std::string_view name, char* comm_name, int* resultlen) {
+void store_comm_name(std::string_view name, char* comm_name, int* resultlen) {
   std::ranges::copy(name, comm_name);
   comm_name[name.size()] = '\0';
   *resultlen = static_cast<int>(name.size());
@@ -186,12 +187,12 @@ ISTHMUS_ENTRY(int, Comm_get_name)(MPI_Comm comm, char* comm_name, int* resultlen
     ISTHMUS_TRY(check_pointer(comm_name, "comm_name"));
     ISTHMUS_TRY(check_pointer(resultlen, "resultlen"));
     if (comm == MPI_COMM_NULL) {  // has a name too (section 7.8)
-      store_name("MPI_COMM_NULL", comm_name, resultlen);
+      store_comm_name("MPI_COMM_NULL", comm_name, resultlen);
       return {};
     }
     Result<Communicator*> found = find_comm(comm);
     if (!found) return std::unexpected(std::move(found).error());
-    store_name((*found)->name, comm_name, resultlen);
+    store_comm_name((*found)->name, comm_name, resultlen);
     return {};
   });
 }

@@ -22,6 +22,7 @@ class DuplicateOperation final : public Operation {
   Result<> copy_attributes() {
     return communicator()->attributes.copy_to(attributes_, communicator()->handle);
   }
+  void begin() { duplication_.begin(); }
 
   bool ready() override {
     if (!outcome_ && duplication_.ready()) outcome_ = deliver();
@@ -43,10 +44,13 @@ class DuplicateOperation final : public Operation {
   }
 
  private:
+  /// Where there is no memory, it has done nothing.
   Result<> deliver() {
     Result<Ref<Communicator>> copy = duplication_.make();
-    if (copy) (*copy)->attributes = std::move(attributes_);
-    return give(std::move(copy), *communicator(), hints_.get(), newcomm_);
+    Communicator* const made = copy ? copy->get() : nullptr;
+    ISTHMUS_TRY(give(std::move(copy), *communicator(), hints_.get(), newcomm_));
+    made->attributes = std::move(attributes_);
+    return {};
   }
 
   coll::Duplication duplication_;
@@ -59,18 +63,19 @@ class DuplicateOperation final : public Operation {
 Result<> start(Communicator& comm, Ref<Info> hints, MPI_Comm* newcomm, MPI_Request* request) {
   Runtime& runtime = Runtime::get();
   const auto operation = make_ref<DuplicateOperation>(comm, std::move(hints), newcomm);
-  if (Result<> copied = operation->copy_attributes(); !copied) {
-    // The others have begun, and so has this process: it takes its part, and keeps nothing of it.
-    operation->settle(runtime);
-    runtime.communicators.remove(*newcomm);
-    *newcomm = MPI_COMM_NULL;
-    return copied;
-  }
-  *request = publish(runtime, Ref<Operation>(operation), Request::Kind::generalized);
-  return {};
+  const Result<> copied = operation->copy_attributes();
+  publish_and_begin(runtime, operation, request, [&] { operation->begin(); });
+  if (copied) return {};
+  // The others have begun, and so has this process: it takes its part, and keeps nothing of it.
+  operation->settle(runtime);
+  runtime.engine->requests().give_back(find_request(runtime, *request));
+  *request = MPI_REQUEST_NULL;
+  runtime.communicators.remove(*newcomm);
+  *newcomm = MPI_COMM_NULL;
+  return fail(copied.error().error_class(), copied.error().text());
 }
 
-Result<> check_outputs(const MPI_Comm* newcomm, const MPI_Request* request) {
+Result<> check_idup_outputs(const MPI_Comm* newcomm, const MPI_Request* request) {
   ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
   return check_pointer(request, "request");
 }
@@ -79,7 +84,7 @@ Result<> check_outputs(const MPI_Comm* newcomm, const MPI_Request* request) {
 
 ISTHMUS_ENTRY(int, Comm_idup)(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
   return call("MPI_Comm_idup", comm, [&](Communicator& c) -> Result<> {
-    ISTHMUS_TRY(check_outputs(newcomm, request));
+    ISTHMUS_TRY(check_idup_outputs(newcomm, request));
     return start(c, c.info ? c.info->duplicate() : nullptr, newcomm, request);
   });
 }
@@ -87,7 +92,7 @@ ISTHMUS_ENTRY(int, Comm_idup)(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* req
 ISTHMUS_ENTRY(int, Comm_idup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm,
                                         MPI_Request* request) {
   return call("MPI_Comm_idup_with_info", comm, [&](Communicator& c) -> Result<> {
-    ISTHMUS_TRY(check_outputs(newcomm, request));
+    ISTHMUS_TRY(check_idup_outputs(newcomm, request));
     Result<Info*> hints = find_info(info);
     if (!hints) return std::unexpected(std::move(hints).error());
     return start(c, *hints != nullptr ? (*hints)->duplicate() : nullptr, newcomm, request);

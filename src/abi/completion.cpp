@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "abi/transfer.hpp"
+#include "p2p/message/held_up.hpp"
 
 namespace isthmus::abi {
 
@@ -52,6 +53,10 @@ bool finish(Runtime& runtime, MPI_Request& handle, MPI_Status* status, Failure& 
   Request* request = find_request(runtime, handle);
   if (!request) return good;
   if (is_plain(*request)) {
+    if (!good && is_held_up(*request)) {  // not over: others may still send what is waited for
+      resume(*request);
+      return false;
+    }
     runtime.engine->free(request);
     handle = MPI_REQUEST_NULL;
     return good;
@@ -70,6 +75,10 @@ bool finish(Runtime& runtime, MPI_Request& handle, MPI_Status* status, Failure& 
 }
 
 void wait_until_ready(Runtime& runtime, MPI_Request handle) {
+  if (!runtime.engine->peers_sleep()) {
+    const Request* const request = find_request(runtime, handle);
+    if (request && !is_plain(*request)) operation_of(*request)->look();
+  }
   // Looked up again at each look: with several threads, a wrong program can free it meanwhile.
   runtime.engine->wait_for([&] { return state_of(runtime, handle) != RequestState::pending; });
 }

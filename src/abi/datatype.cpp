@@ -89,7 +89,7 @@ Result<> free_type(Datatype& type, MPI_Datatype* datatype) {
   return {};
 }
 
-void store_name(std::string_view name, char* type_name, int* resultlen) {
+void store_type_name(std::string_view name, char* type_name, int* resultlen) {
   const std::string_view fitting = name.substr(0, MPI_MAX_OBJECT_NAME - 1);
   std::ranges::copy(fitting, type_name);
   type_name[fitting.size()] = '\0';
@@ -168,12 +168,12 @@ ISTHMUS_ENTRY(int, Type_get_name)(MPI_Datatype datatype, char* type_name, int* r
     ISTHMUS_TRY(check_pointer(type_name, "type_name"));
     ISTHMUS_TRY(check_pointer(resultlen, "resultlen"));
     if (datatype == MPI_DATATYPE_NULL) {  // has a name too (section 7.8)
-      store_name("MPI_DATATYPE_NULL", type_name, resultlen);
+      store_type_name("MPI_DATATYPE_NULL", type_name, resultlen);
       return {};
     }
     Result<Datatype*> type = find_datatype(datatype);
     if (!type) return std::unexpected(std::move(type).error());
-    store_name((*type)->name(), type_name, resultlen);
+    store_type_name((*type)->name(), type_name, resultlen);
     return {};
   });
 }

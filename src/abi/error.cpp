@@ -39,6 +39,17 @@ const Errhandler* handler_of(Runtime& runtime, Communicator* comm) {
   return runtime.self ? runtime.self->errhandler.get() : nullptr;
 }
 
+[[noreturn]] void abort_with(int code, const std::string& message, std::string_view handler) noexcept {
+  Runtime& runtime = Runtime::get();
+  std::string line;
+  try {
+    line = fmt::format("{}: {}; {}", runtime.who(), message, handler);
+  } catch (const std::bad_alloc&) {
+    line = "out of memory";
+  }
+  runtime.abort_job(code, line);
+}
+
 }  // namespace
 
 int note(const char* function, const Error& error) noexcept {
@@ -61,7 +72,6 @@ std::string error_string(int code) {
 }
 
 int invoke(const Errhandler& handler, std::uintptr_t object, int code, const std::string& message) noexcept {
-  Runtime& runtime = Runtime::get();
   switch (handler.action()) {
     case Errhandler::Action::report:
       return code;
@@ -71,30 +81,33 @@ int invoke(const Errhandler& handler, std::uintptr_t object, int code, const std
       return code;
     }
     case Errhandler::Action::abort:
-      runtime.abort_job(code, fmt::format("{}: {}; MPI_ERRORS_ABORT", runtime.who(), message));
+      abort_with(code, message, "MPI_ERRORS_ABORT");
     case Errhandler::Action::fatal:
       break;
   }
-  runtime.abort_job(code, fmt::format("{}: {}; MPI_ERRORS_ARE_FATAL", runtime.who(), message));
+  abort_with(code, message, "MPI_ERRORS_ARE_FATAL");
 }
 
-// Out of memory in the midst of reporting an error ends the process.
-// NOLINTNEXTLINE(bugprone-exception-escape)
 int raise(const char* function, Communicator* comm, const Error& error) noexcept {
   Runtime& runtime = Runtime::get();
+  if (runtime.world_phase() == Phase::forked) raise_not_running(function);
   const int code = note(function, error);
   const Errhandler* handler = handler_of(runtime, comm);
   if (handler && handler->action() == Errhandler::Action::report) return code;
-  const int error_class = [&] {
-    std::lock_guard early(runtime.early_lock());
-    return runtime.error_codes.class_of(code).value_or(MPI_ERR_UNKNOWN);
+  const std::string message = [&]() -> std::string {
+    try {
+      std::lock_guard early(runtime.early_lock());
+      const int error_class = runtime.error_codes.class_of(code).value_or(MPI_ERR_UNKNOWN);
+      return fmt::format("{} ({})", describe(function, error), class_name(error_class));
+    } catch (const std::bad_alloc&) {
+      return "out of memory";  // so short that it needs none
+    }
   }();
-  const std::string message = fmt::format("{} ({})", describe(function, error), class_name(error_class));
   if (handler) {
     Communicator* object = comm ? comm : runtime.self;
     return invoke(*handler, object->handle, code, message);
   }
-  runtime.abort_job(code, fmt::format("{}: {}; MPI_ERRORS_ARE_FATAL", runtime.who(), message));
+  abort_with(code, message, "MPI_ERRORS_ARE_FATAL");
 }
 
 int raise(const char* function, const Error& error) noexcept {
@@ -115,6 +128,8 @@ int raise_exception(const char* function, Communicator* comm) noexcept {
 
 int raise_not_running(const char* function) noexcept {
   Runtime& runtime = Runtime::get();
+  if (runtime.world_phase() == Phase::forked)
+    runtime.abort_job(MPI_ERR_OTHER, fmt::format("{}: {}: {}", runtime.who(), function, in_child));
   const bool early = runtime.world_phase() == Phase::before_init;
   runtime.abort_job(MPI_ERR_OTHER, fmt::format("{}: {} was called {}", runtime.who(), function,
                                                early ? "before MPI_Init" : "after MPI_Finalize"));

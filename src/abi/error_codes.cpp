@@ -1,6 +1,6 @@
 #include "abi/error_codes.hpp"
 
-#include <mpi.h>
+#include <mpi-ext.h>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,9 @@ static_assert(static_cast<int>(ErrorClass::buffer) == MPI_ERR_BUFFER &&
               static_cast<int>(ErrorClass::no_mem) == MPI_ERR_NO_MEM &&
               static_cast<int>(ErrorClass::unsupported_operation) == MPI_ERR_UNSUPPORTED_OPERATION &&
               static_cast<int>(ErrorClass::proc_aborted) == MPI_ERR_PROC_ABORTED &&
-              static_cast<int>(ErrorClass::abi) == MPI_ERR_ABI);
+              static_cast<int>(ErrorClass::abi) == MPI_ERR_ABI &&
+              static_cast<int>(ErrorClass::proc_failed_pending) == MPIX_ERR_PROC_FAILED_PENDING &&
+              static_cast<int>(ErrorClass::revoked) == MPIX_ERR_REVOKED);
 
 constexpr auto classes = std::to_array<ErrorClassInfo>({
     {MPI_SUCCESS, "MPI_SUCCESS", "no error"},
@@ -99,6 +101,9 @@ constexpr auto classes = std::to_array<ErrorClassInfo>({
     {MPI_T_ERR_PVAR_NO_WRITE, "MPI_T_ERR_PVAR_NO_WRITE", "the variable cannot be written or reset"},
     {MPI_T_ERR_PVAR_NO_STARTSTOP, "MPI_T_ERR_PVAR_NO_STARTSTOP", "the variable cannot be started or stopped"},
     {MPI_T_ERR_PVAR_NO_ATOMIC, "MPI_T_ERR_PVAR_NO_ATOMIC", "the variable cannot be read and reset in one"},
+    {MPIX_ERR_PROC_FAILED_PENDING, "MPIX_ERR_PROC_FAILED_PENDING",
+     "a process that might have sent the message is no more; others still may"},
+    {MPIX_ERR_REVOKED, "MPIX_ERR_REVOKED", "the communicator has been revoked"},
 });
 static_assert(std::ranges::is_sorted(classes, {}, &ErrorClassInfo::error_class));
 

@@ -15,13 +15,13 @@ static_assert(static_cast<int>(Comparison::identical) == MPI_IDENT &&
               static_cast<int>(Comparison::unequal) == MPI_UNEQUAL && undefined == MPI_UNDEFINED);
 
 /// Empty groups are MPI_GROUP_EMPTY itself, as the standard says of set operations.
-Result<> give(Runtime& runtime, Ref<Group> made, MPI_Group* newgroup) {
+Result<> give_group(Runtime& runtime, Ref<Group> made, MPI_Group* newgroup) {
   *newgroup = made->size() == 0 ? MPI_GROUP_EMPTY : runtime.groups.add(std::move(made));
   return {};
 }
-Result<> give(Runtime& runtime, Result<Ref<Group>> made, MPI_Group* newgroup) {
+Result<> give_group(Runtime& runtime, Result<Ref<Group>> made, MPI_Group* newgroup) {
   if (!made) return std::unexpected(std::move(made).error());
-  return give(runtime, *std::move(made), newgroup);
+  return give_group(runtime, *std::move(made), newgroup);
 }
 
 /// For functions on a group. `body`: `Result<>(Runtime&, const Group&)`.
@@ -104,7 +104,7 @@ ISTHMUS_ENTRY(int, Group_union)(MPI_Group group1, MPI_Group group2, MPI_Group* n
   return call_with_groups("MPI_Group_union", group1, group2,
                           [&](Runtime& runtime, const Group& first, const Group& second) -> Result<> {
                             ISTHMUS_TRY(check_pointer(newgroup, "newgroup"));
-                            return give(runtime, unite(first, second), newgroup);
+                            return give_group(runtime, unite(first, second), newgroup);
                           });
 }
 
@@ -112,7 +112,7 @@ ISTHMUS_ENTRY(int, Group_intersection)(MPI_Group group1, MPI_Group group2, MPI_G
   return call_with_groups("MPI_Group_intersection", group1, group2,
                           [&](Runtime& runtime, const Group& first, const Group& second) -> Result<> {
                             ISTHMUS_TRY(check_pointer(newgroup, "newgroup"));
-                            return give(runtime, intersect(first, second), newgroup);
+                            return give_group(runtime, intersect(first, second), newgroup);
                           });
 }
 
@@ -120,7 +120,7 @@ ISTHMUS_ENTRY(int, Group_difference)(MPI_Group group1, MPI_Group group2, MPI_Gro
   return call_with_groups("MPI_Group_difference", group1, group2,
                           [&](Runtime& runtime, const Group& first, const Group& second) -> Result<> {
                             ISTHMUS_TRY(check_pointer(newgroup, "newgroup"));
-                            return give(runtime, subtract(first, second), newgroup);
+                            return give_group(runtime, subtract(first, second), newgroup);
                           });
 }
 
@@ -128,7 +128,7 @@ ISTHMUS_ENTRY(int, Group_incl)(MPI_Group group, int n, const int ranks[], MPI_Gr
   return call_with_group("MPI_Group_incl", group, [&](Runtime& runtime, const Group& g) -> Result<> {
     ISTHMUS_TRY(check_array(n, ranks, "ranks"));
     ISTHMUS_TRY(check_pointer(newgroup, "newgroup"));
-    return give(runtime, include(g, {ranks, static_cast<std::size_t>(n)}), newgroup);
+    return give_group(runtime, include(g, {ranks, static_cast<std::size_t>(n)}), newgroup);
   });
 }
 
@@ -136,7 +136,7 @@ ISTHMUS_ENTRY(int, Group_excl)(MPI_Group group, int n, const int ranks[], MPI_Gr
   return call_with_group("MPI_Group_excl", group, [&](Runtime& runtime, const Group& g) -> Result<> {
     ISTHMUS_TRY(check_array(n, ranks, "ranks"));
     ISTHMUS_TRY(check_pointer(newgroup, "newgroup"));
-    return give(runtime, exclude(g, {ranks, static_cast<std::size_t>(n)}), newgroup);
+    return give_group(runtime, exclude(g, {ranks, static_cast<std::size_t>(n)}), newgroup);
   });
 }
 
@@ -145,7 +145,7 @@ ISTHMUS_ENTRY(int, Group_range_incl)(MPI_Group group, int n, int ranges[][3], MP
     ISTHMUS_TRY(check_pointer(newgroup, "newgroup"));
     Result<std::vector<int>> ranks = expand(g, n, ranges);
     if (!ranks) return std::unexpected(std::move(ranks).error());
-    return give(runtime, include(g, *ranks), newgroup);
+    return give_group(runtime, include(g, *ranks), newgroup);
   });
 }
 
@@ -154,7 +154,7 @@ ISTHMUS_ENTRY(int, Group_range_excl)(MPI_Group group, int n, int ranges[][3], MP
     ISTHMUS_TRY(check_pointer(newgroup, "newgroup"));
     Result<std::vector<int>> ranks = expand(g, n, ranges);
     if (!ranks) return std::unexpected(std::move(ranks).error());
-    return give(runtime, exclude(g, *ranks), newgroup);
+    return give_group(runtime, exclude(g, *ranks), newgroup);
   });
 }
 

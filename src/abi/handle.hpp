@@ -24,7 +24,9 @@ enum class HandleKind : std::uint8_t {
   message,
   win,
   file,
-  session
+  session,
+  stream,
+  enqueued,
 };
 
 /// Handles of programs are never pointers: `kind : 8 | generation : 24 | 0x1000 + index : 32`. A lookup of
@@ -68,6 +70,8 @@ class HandleTable {
     std::uint32_t index;
     if (free_.empty()) {
       index = static_cast<std::uint32_t>(slots_.size());
+      // So that removing a handle needs no memory.
+      if (free_.capacity() <= slots_.size()) free_.reserve(2 * slots_.size() + 8);
       slots_.emplace_back();
     } else {
       index = free_.back();

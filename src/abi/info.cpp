@@ -6,16 +6,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "abi/call.hpp"
 #include "abi/entry.hpp"
+#include "base/settings.hpp"
 
 namespace isthmus::abi {
 namespace {
@@ -24,21 +25,33 @@ namespace {
 constexpr std::size_t longest_key = MPI_MAX_INFO_KEY - 1;
 constexpr std::size_t longest_value = MPI_MAX_INFO_VAL - 1;
 
-std::string_view thread_level_name(int level) {
-  switch (level) {
-    case MPI_THREAD_SINGLE:
-      return "MPI_THREAD_SINGLE";
-    case MPI_THREAD_FUNNELED:
-      return "MPI_THREAD_FUNNELED";
-    case MPI_THREAD_SERIALIZED:
-      return "MPI_THREAD_SERIALIZED";
-    default:
-      return "MPI_THREAD_MULTIPLE";
-  }
-}
-
 void set_if_known(Info& info, std::string_view key, std::string_view value) {
   if (!value.empty()) info.set(key, value.substr(0, longest_value));
+}
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// This process's, as the system knows it.
+std::vector<std::string> command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');)
+    words.push_back(std::move(word));
+  return words;
+}
+
+/// The keys command and argv. `words`: the command and its arguments.
+void set_command(Info& info, const std::vector<std::string>& words) {
+  if (words.empty()) return;
+  set_if_known(info, "command", words.front());
+  std::string rest;
+  for (auto word = words.begin() + 1; word != words.end(); ++word)
+    rest += (rest.empty() ? "" : " ") + *word;
+  info.erase("argv");
+  set_if_known(info, "argv", rest);
 }
 
 Result<Info*> find_living(MPI_Info info) {
@@ -87,23 +100,15 @@ int call_with_info(const char* function, MPI_Info info, Body&& body) noexcept {
 
 }  // namespace
 
-Ref<Info> environment_info(const Runtime& runtime, std::span<const char* const> arguments) {
+Info& environment_info(Runtime& runtime) {
+  if (Info* made = runtime.infos.find(MPI_INFO_ENV)) return *made;
   Ref<Info> info = make_ref<Info>();
-  if (!arguments.empty()) {
-    set_if_known(*info, "command", arguments[0]);
-    std::string rest;
-    for (const char* argument : arguments.subspan(1)) {
-      if (!rest.empty()) rest += ' ';
-      rest += argument;
-    }
-    set_if_known(*info, "argv", rest);
-  }
-  if (runtime.running()) {
-    info->set("maxprocs", std::to_string(runtime.engine->size()));
-    info->set("thread_level", thread_level_name(runtime.thread_level));
-    if (!runtime.settings.memory_alloc_kinds.empty())
-      info->set("mpi_memory_alloc_kinds", runtime.settings.memory_alloc_kinds);
-  }
+  set_command(*info, command_line());
+  // The launcher's variables are this process's as long as its rank is there: MPI_Init takes it away, so that
+  // the programs which this one starts do not believe them.
+  if (std::getenv(launcher_variable::rank))
+    set_if_known(*info, "maxprocs", variable(launcher_variable::app_size));
+  set_if_known(*info, "mpi_memory_alloc_kinds", variable("ISTHMUS_MEMORY_ALLOC_KINDS"));
   utsname system{};
   if (uname(&system) == 0) {
     set_if_known(*info, "host", system.nodename);
@@ -111,18 +116,8 @@ Ref<Info> environment_info(const Runtime& runtime, std::span<const char* const> 
   }
   std::array<char, 4096> directory{};
   if (getcwd(directory.data(), directory.size()) != nullptr) set_if_known(*info, "wdir", directory.data());
-  return info;
-}
-
-Ref<Info> environment_info(const Runtime& runtime) {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  const std::string line{std::istreambuf_iterator<char>(file), {}};
-  std::vector<const char*> arguments;
-  for (std::size_t start = 0; start < line.size(); start = line.find('\0', start) + 1) {
-    arguments.push_back(line.c_str() + start);
-    if (line.find('\0', start) == std::string::npos) break;
-  }
-  return environment_info(runtime, arguments);
+  runtime.infos.define(MPI_INFO_ENV, std::move(info));
+  return *runtime.infos.find(MPI_INFO_ENV);
 }
 
 ISTHMUS_ENTRY(int, Info_create)(MPI_Info* info) {
@@ -136,10 +131,10 @@ ISTHMUS_ENTRY(int, Info_create)(MPI_Info* info) {
 ISTHMUS_ENTRY(int, Info_create_env)(int argc, char* argv[], MPI_Info* info) {
   return call_any_time("MPI_Info_create_env", [&](Runtime& runtime) -> Result<> {
     ISTHMUS_TRY(check_pointer(info, "info"));
+    Ref<Info> copy = environment_info(runtime).duplicate();
     // Fortran and programs without arguments at hand pass 0 and a null pointer.
-    const bool given = argc > 0 && argv != nullptr;
-    *info = runtime.infos.add(given ? environment_info(runtime, {argv, static_cast<std::size_t>(argc)})
-                                    : environment_info(runtime));
+    if (argc > 0 && argv != nullptr) set_command(*copy, {argv, argv + argc});
+    *info = runtime.infos.add(std::move(copy));
     return {};
   });
 }

@@ -14,6 +14,7 @@ namespace {
 
 int init(const char* function, int required) noexcept {
   Runtime& runtime = Runtime::get();
+  if (runtime.world_phase() == Phase::forked) return raise_not_running(function);
   std::lock_guard early(runtime.early_lock());
   if (const Phase phase = runtime.world_phase(); phase != Phase::before_init)
     return raise(function,
@@ -65,7 +66,9 @@ ISTHMUS_ENTRY(int, Initialized)(int* flag) {
 
 ISTHMUS_ENTRY(int, Finalized)(int* flag) {
   if (!flag) return raise("MPI_Finalized", Error(ErrorClass::arg, "flag is a null pointer"));
-  *flag = Runtime::get().world_phase() == Phase::finalized ? 1 : 0;
+  // In the child of a fork, too: who asks before it calls MPI_Finalize, as exit handlers do, then leaves it
+  // alone.
+  *flag = Runtime::get().world_phase() >= Phase::finalized ? 1 : 0;
   return MPI_SUCCESS;
 }
 

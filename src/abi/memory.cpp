@@ -49,11 +49,16 @@ ISTHMUS_ENTRY(int, Alloc_mem)(MPI_Aint size, MPI_Info info, void* baseptr) {
     if (!hints) return std::unexpected(std::move(hints).error());
     Result<AllocationKind> kind = kind_for(*hints);
     if (!kind) return std::unexpected(std::move(kind).error());
-    auto memory =
-        Allocation::make(runtime.cuda, *kind, static_cast<std::size_t>(size), alignment_for(*hints));
-    if (!memory) return std::unexpected(std::move(memory).error());
-    void* const address = (*memory)->data();
-    runtime.allocations.emplace(address, std::move(*memory));
+    const auto bytes = static_cast<std::size_t>(size);
+    std::unique_ptr<Allocation> memory;
+    if (*kind == AllocationKind::host) memory = runtime.engine->allocate(bytes, alignment_for(*hints));
+    if (!memory) {
+      auto made = Allocation::make(runtime.cuda, *kind, bytes, alignment_for(*hints));
+      if (!made) return std::unexpected(std::move(made).error());
+      memory = std::move(*made);
+    }
+    void* const address = memory->data();
+    runtime.allocations.emplace(address, std::move(memory));
     *static_cast<void**>(baseptr) = address;
     return {};
   });

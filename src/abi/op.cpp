@@ -77,6 +77,18 @@ Result<> reduce_any_memory(GpuMessages& gpu, const Op& op, const Datatype& type,
                         [&](const void* from, void* to) { return op.reduce(from, to, count, type); });
 }
 
+/// Two arguments must not be the same memory where one is written (MPI 5.0, section 2.3). Elements with gaps
+/// may lie in each other's gaps, so that only equal beginnings are wrong for sure.
+Result<> check_disjoint(const void* inbuf, const void* inoutbuf, MPI_Count count, const Datatype& type) {
+  const std::int64_t bytes = count * type.size();
+  if (bytes == 0) return {};
+  const auto in = reinterpret_cast<std::uintptr_t>(inbuf);
+  const auto inout = reinterpret_cast<std::uintptr_t>(inoutbuf);
+  const auto apart = static_cast<std::int64_t>(in < inout ? inout - in : in - inout);
+  if (apart >= (type.is_contiguous() ? bytes : 1)) return {};
+  return fail(ErrorClass::buffer, "inbuf and inoutbuf are the same memory, or overlap");
+}
+
 int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Count count,
                  MPI_Datatype datatype, MPI_Op op) noexcept {
   return call(function, [&](Runtime&) -> Result<> {
@@ -88,6 +100,7 @@ int reduce_local(const char* function, const void* inbuf, void* inoutbuf, MPI_Co
     ISTHMUS_TRY((*operation)->check(**type));
     ISTHMUS_TRY(check_buffer(inbuf, count, **type, "inbuf"));
     ISTHMUS_TRY(check_buffer(inoutbuf, count, **type, "inoutbuf"));
+    ISTHMUS_TRY(check_disjoint(inbuf, inoutbuf, count, **type));
     if (GpuMessages* gpu = gpu_in_use()) [[unlikely]]
       return reduce_any_memory(*gpu, **operation, **type, inbuf, inoutbuf, count);
     return (*operation)->reduce(inbuf, inoutbuf, count, **type);

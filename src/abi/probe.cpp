@@ -17,15 +17,47 @@ Result<bool> probes_null(const Communicator& comm, int source, int tag) {
   return true;
 }
 
-MPI_Message publish(Communicator& comm, UnexpectedMessage* message) {
-  return Runtime::get().messages.add(make_ref<MatchedMessage>(Ref<Communicator>::share(&comm), message));
+/// Takes the oldest message that would match out of matching, and names it; null if there is none now. The
+/// name is made first, so that no message is matched and then lost for want of memory.
+const UnexpectedMessage* match(Communicator& comm, int source, int tag, MPI_Message* message) {
+  Engine& engine = comm.engine();
+  if (!engine.probe(comm.context(), source, tag)) return nullptr;
+  MessageTable& messages = Runtime::get().messages;
+  const auto named = make_ref<MatchedMessage>(Ref<Communicator>::share(&comm));
+  MPI_Message handle = messages.add(named);
+  try {
+    named->set_message(engine.matched_probe(comm.context(), source, tag));
+  } catch (...) {
+    messages.remove(handle);
+    throw;
+  }
+  // Its sender may have taken it back.
+  if (!named->message())
+    messages.remove(handle);
+  else
+    *message = handle;
+  return named->message();
+}
+
+Error lost_source(const Communicator& comm) {
+  if (comm.is_revoked()) return comm.why_broken();
+  return Error(ErrorClass::proc_aborted, "a process that might have sent a message is no more");
 }
 
 /// Waits for a message that would match, and leaves it where it is.
-const UnexpectedMessage& wait_for_message(Communicator& comm, int source, int tag) {
-  const UnexpectedMessage* message = nullptr;
-  comm.engine().wait_for([&] { return (message = comm.context().find(source, tag)) != nullptr; });
-  return *message;
+Result<Status> wait_for_message(Communicator& comm, int source, int tag) {
+  if (const UnexpectedMessage* message = comm.engine().wait_for_message(comm.context(), source, tag))
+    return Engine::status_of(*message);
+  if (comm.context().is_broken(source, tag)) return std::unexpected(lost_source(comm));
+  return fail(ErrorClass::no_mem,
+              "the messages before it, which are not received, have used up their memory "
+              "(ISTHMUS_UNEXPECTED_LIMIT)");
+}
+
+/// Without a message: an error if none will come.
+Result<> check_source(const Communicator& comm, int source, int tag, const UnexpectedMessage* message) {
+  if (message || !comm.context().is_broken(source, tag)) return {};
+  return std::unexpected(lost_source(comm));
 }
 
 }  // namespace
@@ -34,8 +66,9 @@ ISTHMUS_ENTRY(int, Probe)(int source, int tag, MPI_Comm comm, MPI_Status* status
   return call("MPI_Probe", comm, [&](Communicator& c) -> Result<> {
     Result<bool> null = probes_null(c, source, tag);
     if (!null) return std::unexpected(std::move(null).error());
-    store_status(status,
-                 *null ? Status::from_null_process() : Engine::status_of(wait_for_message(c, source, tag)));
+    const Result<Status> found = *null ? Status::from_null_process() : wait_for_message(c, source, tag);
+    if (!found) return isthmus::fail(found.error().error_class(), found.error().text());
+    store_status(status, *found);
     return {};
   });
 }
@@ -53,7 +86,7 @@ ISTHMUS_ENTRY(int, Iprobe)(int source, int tag, MPI_Comm comm, int* flag, MPI_St
     const UnexpectedMessage* message = c.engine().probe(c.context(), source, tag);
     *flag = message ? 1 : 0;
     if (message) store_status(status, Engine::status_of(*message));
-    return {};
+    return check_source(c, source, tag, message);
   });
 }
 
@@ -67,10 +100,13 @@ ISTHMUS_ENTRY(int, Mprobe)(int source, int tag, MPI_Comm comm, MPI_Message* mess
       store_status(status, Status::from_null_process());
       return {};
     }
-    wait_for_message(c, source, tag);
-    UnexpectedMessage* matched = c.engine().matched_probe(c.context(), source, tag);
+    // The sender may take back between the two what the first has found.
+    const UnexpectedMessage* matched = nullptr;
+    while (!matched) {
+      ISTHMUS_TRY(wait_for_message(c, source, tag));
+      matched = match(c, source, tag, message);
+    }
     store_status(status, Engine::status_of(*matched));
-    *message = publish(c, matched);
     return {};
   });
 }
@@ -88,18 +124,18 @@ ISTHMUS_ENTRY(int, Improbe)
       store_status(status, Status::from_null_process());
       return {};
     }
-    UnexpectedMessage* matched = c.engine().matched_probe(c.context(), source, tag);
+    const UnexpectedMessage* matched = match(c, source, tag, message);
     *flag = matched ? 1 : 0;
-    *message = matched ? publish(c, matched) : MPI_MESSAGE_NULL;
+    if (!matched) *message = MPI_MESSAGE_NULL;
     if (matched) store_status(status, Engine::status_of(*matched));
-    return {};
+    return check_source(c, source, tag, matched);
   });
 }
 
 namespace {
 
-/// Receives a matched message: `receive(Communicator&, UnexpectedMessage*, const Payload&)`, or, for the
-/// message of MPI_PROC_NULL, `receive_null()`. Errors are raised on the communicator of the probe.
+/// Starts to receive a matched message and goes on with `receive(Communicator&, Request&)`, or, for the
+/// message of MPI_PROC_NULL, with `receive_null()`. Errors are raised on the communicator of the probe.
 template <class Receive, class ReceiveNull>
 int receive_matched(const char* function, void* buf, MPI_Count count, MPI_Datatype datatype,
                     MPI_Message* message, Receive&& receive, ReceiveNull&& receive_null) noexcept {
@@ -117,9 +153,17 @@ int receive_matched(const char* function, void* buf, MPI_Count count, MPI_Dataty
       receive_null();
       return MPI_SUCCESS;
     }
+    // The receive is started before the message's name is forgotten: where there is no memory for it, the
+    // message can still be received.
+    Request* started = nullptr;
+    try {
+      started = comm->engine().start_matched_receive(matched->message(), payload);
+    } catch (...) {
+      return raise_exception(function, comm);
+    }
     const Ref<MatchedMessage> taken = runtime.messages.remove(*message);
     *message = MPI_MESSAGE_NULL;
-    Result<> result = receive(*comm, taken->message(), payload);
+    Result<> result = receive(*comm, *started);
     return result ? MPI_SUCCESS : raise(function, comm, result.error());
   });
 }
@@ -128,15 +172,15 @@ int mrecv(const char* function, void* buf, MPI_Count count, MPI_Datatype datatyp
           MPI_Status* status) noexcept {
   return receive_matched(
       function, buf, count, datatype, message,
-      [&](Communicator& comm, UnexpectedMessage* matched, const Payload& payload) -> Result<> {
+      [&](Communicator& comm, Request& request) -> Result<> {
         Engine& engine = comm.engine();
-        Request* request = engine.start_matched_receive(matched, payload);
-        engine.wait(*request);
-        const Status received = request->status;
-        engine.free(request);
+        const std::uint64_t room = request.payload.bytes;
+        engine.wait(request);
+        const Status received = request.status;
+        engine.free(&request);
         store_status(status, received);
         if (received.error != MPI_SUCCESS)
-          return std::unexpected(explain_failure(received.error, received, payload.bytes));
+          return std::unexpected(explain_failure(received.error, received, room));
         return {};
       },
       [&] { store_status(status, Status::from_null_process()); });
@@ -147,8 +191,8 @@ int imrecv(const char* function, void* buf, MPI_Count count, MPI_Datatype dataty
   if (!request) return call(function, [&](Runtime&) { return check_pointer(request, "request"); });
   return receive_matched(
       function, buf, count, datatype, message,
-      [&](Communicator& comm, UnexpectedMessage* matched, const Payload& payload) -> Result<> {
-        *request = abi::publish(*comm.engine().start_matched_receive(matched, payload), comm);
+      [&](Communicator& comm, Request& started) -> Result<> {
+        *request = publish(started, comm);
         return {};
       },
       [&] { *request = complete_null_receive(); });

@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "base/ref.hpp"
 #include "comm/communicator.hpp"
-#include "p2p/request.hpp"
+#include "p2p/message/request.hpp"
 
 /// What the handles of requests stand for. Most are a `Request` of the engine, whose owner is then its
 /// communicator. An operation that was complete when it was started has no request, only a handle value that
@@ -74,6 +74,8 @@ class Operation : public RefCounted {
   [[nodiscard]] virtual bool active() const noexcept { return true; }
   /// Whether a wait would return at once. Makes no progress.
   [[nodiscard]] virtual bool ready() = 0;
+  /// Before a wait by a rank with a core of its own: looks for about a microsecond where that may be enough.
+  virtual void look() {}
   /// What wait and test report once it is ready. Fills in `status`, which is not MPI_STATUS_IGNORE.
   virtual Result<> report(MPI_Status& status) = 0;
   /// What must be done for the program when the operation ends, whether reported or freed.
@@ -83,6 +85,8 @@ class Operation : public RefCounted {
   virtual Result<> cancel(Engine& engine);
   /// MPI_Start; only persistent requests can be started.
   virtual Result<> start(Runtime& runtime);
+  /// Whether the program may free it now.
+  [[nodiscard]] virtual Result<> may_free() const { return {}; }
   /// MPI_Request_free: what is under way goes on without a handle. True if `carrier` may go at once.
   virtual bool abandon(Runtime& runtime, Request& carrier) = 0;
 
@@ -96,6 +100,19 @@ inline Operation* operation_of(const Request& request) noexcept {
 }
 /// Gives `operation` a request, and that to the program. `kind` is `persistent` or `generalized`.
 MPI_Request publish(Runtime& runtime, Ref<Operation> operation, Request::Kind kind);
+/// The same for one that others take part in: it is published first, because from `begin` on it must not be
+/// lost. Where `begin` has no memory its handle goes, too, and `request` stays as it is.
+template <class Begin>
+void publish_and_begin(Runtime& runtime, Ref<Operation> operation, MPI_Request* request, Begin begin) {
+  MPI_Request handle = publish(runtime, std::move(operation), Request::Kind::generalized);
+  try {
+    begin();
+  } catch (...) {
+    runtime.engine->requests().give_back(find_request(runtime, handle));
+    throw;
+  }
+  *request = handle;
+}
 
 /// Part of an operation: sees to it that the message goes on, and its memory lives as long.
 void abandon_part(Runtime& runtime, Request*& part, Operation& owner);

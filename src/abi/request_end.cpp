@@ -4,6 +4,7 @@
 
 #include "abi/completion.hpp"
 #include "abi/entry.hpp"
+#include "p2p/message/held_up.hpp"
 
 namespace isthmus::abi {
 
@@ -14,6 +15,7 @@ ISTHMUS_ENTRY(int, Request_free)(MPI_Request* request) {
       Request* found = find_request(runtime, *request);
       if (!found || found->orphan) return std::unexpected(bad_request(*request));
       if (is_plain(*found)) {
+        resume(*found);
         if (!found->complete) {
           runtime.release_orphans();
           runtime.orphans.push_back({found->cookie(), std::move(found->owner)});
@@ -21,6 +23,7 @@ ISTHMUS_ENTRY(int, Request_free)(MPI_Request* request) {
         runtime.engine->free(found);
       } else {
         const auto operation = Ref<Operation>::share(operation_of(*found));
+        ISTHMUS_TRY(operation->may_free());
         if (operation->abandon(runtime, *found)) {
           runtime.engine->requests().give_back(found);
           *request = MPI_REQUEST_NULL;

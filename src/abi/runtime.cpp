@@ -1,6 +1,8 @@
 #include "abi/runtime.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,11 +10,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <new>
 #include <numeric>
 #include <utility>
 
 #include "abi/info.hpp"
+#include "abi/thread_level.hpp"
 #include "base/log.hpp"
 #include "comm/memory_kinds.hpp"
 #include "route/tuning.hpp"
@@ -20,13 +24,6 @@
 
 namespace isthmus::abi {
 namespace {
-
-/// The lowest level that is enough for `required`; the ABI's levels are numbers in ascending order.
-int provided_level(int required) {
-  for (const int level : {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED})
-    if (required <= level) return level;
-  return MPI_THREAD_MULTIPLE;
-}
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -39,12 +36,21 @@ int exit_status(int code) {
   return status == 0 && code != 0 ? 1 : status;
 }
 
-void write_all(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+/// In one piece, so that lines of several ranks do not mix, and without memory, which may be what there is
+/// none of.
+void write_line(std::string_view text) noexcept {
+  char newline = '\n';
+  iovec parts[]{{const_cast<char*>(text.data()), text.size()}, {&newline, 1}};
+  iovec* first = parts;
+  while (first != std::end(parts)) {
+    ssize_t written = ::writev(STDERR_FILENO, first, static_cast<int>(std::end(parts) - first));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
+    for (; first != std::end(parts) && static_cast<std::size_t>(written) >= first->iov_len; ++first)
+      written -= static_cast<ssize_t>(first->iov_len);
+    if (first == std::end(parts)) return;
+    first->iov_base = static_cast<char*>(first->iov_base) + written;
+    first->iov_len -= static_cast<std::size_t>(written);
   }
 }
 
@@ -61,7 +67,7 @@ Result<> Runtime::open_world(int required) {
   ISTHMUS_TRY(open(required));
   main_thread = std::this_thread::get_id();
   world_phase_.store(Phase::running, std::memory_order_release);
-  infos.define(MPI_INFO_ENV, environment_info(*this));
+  environment_info(*this).set("thread_level", enough_for(required).name);
   return {};
 }
 
@@ -72,6 +78,7 @@ Result<> Runtime::open_session(int required) {
 }
 
 Result<> Runtime::open(int required) {
+  if (world_phase() == Phase::forked) return fail(ErrorClass::other, std::string(in_child));
   if (!engine) {
     ISTHMUS_TRY(join());
     define_datatypes_and_ops();
@@ -79,18 +86,36 @@ Result<> Runtime::open(int required) {
     set_world_attributes(*this);
     main_thread = std::this_thread::get_id();
   }
-  thread_level = std::max(thread_level, provided_level(required));
-  if (thread_level == MPI_THREAD_MULTIPLE) engine->lock().enable();
+  // Without this, a child that MPI_Finalize is called in would be counted as its parent, and take its
+  // messages.
+  if (!watches_forks_) watches_forks_ = ::pthread_atfork(nullptr, nullptr, [] { get().become_child(); }) == 0;
+  thread_level = std::max(thread_level, enough_for(required).level);
+  const bool helps = settings.progress == ProgressSetting::thread;
+  if (thread_level == MPI_THREAD_MULTIPLE || helps) engine->lock().enable();
+  if (helps && !progress_thread) {
+    auto started = ProgressThread::start(*engine);
+    if (!started) return std::unexpected(std::move(started).error());
+    progress_thread = std::move(*started);
+  }
   job->region.roster(job->rank).store(wire::RosterState::joined, std::memory_order_release);
   lock_.store(&engine->lock(), std::memory_order_relaxed);
   running_.store(true, std::memory_order_release);
   return {};
 }
 
+// Locks may be held by threads that the child does not have, so nothing here takes one.
+void Runtime::become_child() noexcept {
+  if (!running()) return;
+  engine->become_child();
+  running_.store(false, std::memory_order_relaxed);
+  world_phase_.store(Phase::forked, std::memory_order_relaxed);
+}
+
 Result<> Runtime::join() {
   Result<Settings> read = Settings::read(environ);
   if (!read) return std::unexpected(std::move(read).error());
   settings = *read;
+  Info& environment = environment_info(*this);  // before the launcher's variables go
   const std::string tuning_refused = tuning::apply(settings);
   const std::vector<std::string> unknown = Settings::unknown_variables(environ);
   Result<launch::Job> joined = launch::join(settings);
@@ -105,6 +130,8 @@ Result<> Runtime::join() {
   auto made = Engine::make(*job, settings);
   if (!made) return std::unexpected(std::move(made).error());
   engine = std::move(*made);
+  // Only our own launcher says how many processes were asked for.
+  if (!environment.find("maxprocs")) environment.set("maxprocs", std::to_string(engine->size()));
   return {};
 }
 
@@ -167,10 +194,14 @@ Result<> Runtime::close_session() {
 }
 
 Result<> Runtime::close() {
-  Result<> result;
+  Result<> result = close_streams();
+  progress_thread.reset();
   if (world_phase() == Phase::finalized) {
     engine->finalize();
-    if (job->launcher) result = job->launcher->finalize();
+    if (job->launcher) {
+      Result<> left = job->launcher->finalize();
+      if (result) result = std::move(left);
+    }
   } else {
     // Other processes may never open a session, so there is no meeting them; and this one may open another.
     engine->settle();
@@ -185,6 +216,17 @@ Result<> Runtime::close() {
   return result;
 }
 
+Result<> Runtime::close_streams() const {
+  Result<> result;
+  streams.for_each([&](stream::Stream& each) {
+    engine->wait_for([&] { return each.outstanding() == 0; });
+    if (std::optional<Error> failure = each.take_failure(nullptr); failure && result)
+      result = std::unexpected(std::move(*failure));
+    each.close();
+  });
+  return result;
+}
+
 void Runtime::release_orphans() {
   std::erase_if(orphans, [&](const Orphan& orphan) { return !engine->requests().find(orphan.request); });
 }
@@ -195,10 +237,15 @@ std::string Runtime::who() const {
 }
 
 void Runtime::abort_job(int code, std::string_view line) noexcept {
+  if (world_phase() == Phase::forked) {
+    // The job is the parent's, and so is what stands in the buffers of its streams.
+    write_line(line);
+    ::_exit(exit_status(code));
+  }
   // What the program has printed so far helps to understand the line; other streams may be locked by threads
   // that wait in them.
   std::fflush(stdout);
-  write_all(fmt::format("{}\n", line));
+  write_line(line);
   if (job) {
     wire::RegionHeader& header = job->region.header();
     std::uint32_t nobody = 0;

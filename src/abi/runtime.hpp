@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mpi-ext.h>
 #include <mpi.h>
 
 #include <atomic>
@@ -28,6 +29,8 @@
 #include "memory/allocation.hpp"
 #include "p2p/buffered.hpp"
 #include "p2p/engine.hpp"
+#include "p2p/progress_thread.hpp"
+#include "stream/stream.hpp"
 
 namespace isthmus::abi {
 
@@ -38,10 +41,23 @@ using OpTable = HandleTable<MPI_Op, Op, HandleKind::op>;
 using InfoTable = HandleTable<MPI_Info, Info, HandleKind::info>;
 using ErrhandlerTable = HandleTable<MPI_Errhandler, Errhandler, HandleKind::errhandler>;
 using SessionTable = HandleTable<MPI_Session, Session, HandleKind::session>;
+using StreamTable = HandleTable<MPIX_Stream, stream::Stream, HandleKind::stream>;
+using EnqueuedTable = HandleTable<MPI_Request, stream::Enqueued, HandleKind::enqueued>;
 using MessageTable = HandleTable<MPI_Message, MatchedMessage, HandleKind::message>;
 
 /// The life of MPI, or of its World Model, in this process.
-enum class Phase : int { before_init, running, finalized };
+enum class Phase : int {
+  before_init,
+  running,
+  finalized,
+  forked,  ///< this process is the child of one in which MPI runs: MPI is that one's alone
+};
+
+/// Why nothing of MPI works in `Phase::forked`, and what does.
+inline constexpr std::string_view in_child =
+    "this process is the child of a fork, and MPI is its parent's alone: it may run another program (exec) "
+    "or end, but "
+    "not call MPI";
 
 /// What MPI is in this process: the engine and every object that programs name by a handle. The one mutable
 /// global of the library.
@@ -66,6 +82,9 @@ class Runtime {
   Result<> open_session(int required);
   Result<> close_session();
 
+  /// What MPI becomes in the child of a fork: nothing, so that the child cannot speak for its parent.
+  void become_child() noexcept;
+
   /// Prints `line`, marks the job aborted with `code` if there is one, and ends this process.
   [[noreturn]] void abort_job(int code, std::string_view line) noexcept;
   /// `[host:pid] rank r`, or without rank where there is none: how lines for people begin.
@@ -84,11 +103,14 @@ class Runtime {
   ErrhandlerTable errhandlers;
   MessageTable messages;
   SessionTable sessions;
+  StreamTable streams;
+  EnqueuedTable enqueued;  ///< that nobody has put a wait on a stream for
 
   Settings settings;
   std::optional<launch::Job> job;  ///< once joined; the engine refers to it
   std::unique_ptr<Engine> engine;
-  Communicator* world = nullptr;  ///< MPI_COMM_WORLD, owned by its handle
+  std::unique_ptr<ProgressThread> progress_thread;  ///< null: there is none
+  Communicator* world = nullptr;                    ///< MPI_COMM_WORLD, owned by its handle
   Communicator* self = nullptr;
   int thread_level = MPI_THREAD_SINGLE;  ///< the highest that was asked for
   std::thread::id main_thread;
@@ -104,6 +126,10 @@ class Runtime {
   /// Of the kinds of memory that are asked for, those that there are, and what there is always (MPI 5.0,
   /// section 11.4.3).
   std::string memory_kinds(std::string_view asked);
+
+  /// How many of the members that are no more the program has acknowledged, by communicator, in the order in
+  /// which this process has learned of them (MPIX_Comm_ack_failed).
+  std::unordered_map<ContextId, std::size_t> acknowledged_failures;
 
   /// Freed before they were complete (MPI_Request_free). What they need lives on until then, and is let go
   /// of here rather than inside of the engine, which may be working on it at that moment.
@@ -123,14 +149,17 @@ class Runtime {
   Result<> open(int required);
   Result<> close();
   Result<> join();
+  /// Completes what is on the streams that the program has not freed. The first error that it has not been
+  /// told.
+  Result<> close_streams() const;
   void define_errhandlers();
   void define_datatypes_and_ops();
-  void define_environment();
   void define_communicators();
 
   std::atomic<bool> running_{false};
   std::atomic<Phase> world_phase_{Phase::before_init};
   int open_sessions_ = 0;
+  bool watches_forks_ = false;
   std::atomic<EngineLock*> lock_{&early_lock_};
   EngineLock early_lock_;
 };

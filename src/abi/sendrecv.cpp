@@ -38,7 +38,13 @@ class Exchange final : public Operation {
     else
       receive_ = engine.start_receive(comm.context(), in.source, in.tag, in.payload);
     room_ = in.payload.bytes;
-    if (!out.to_null) send_ = engine.start_send(out.target, out.payload);
+    if (out.to_null) return;
+    try {
+      send_ = engine.start_send(out.target, out.payload);
+    } catch (...) {
+      if (receive_) engine.withdraw(std::exchange(receive_, nullptr));
+      throw;
+    }
   }
 
   bool ready() override { return (!send_ || send_->complete) && (!receive_ || receive_->complete); }

@@ -1,6 +1,6 @@
 // MPI 5.0, section 11.3: the Sessions Model. Its process sets are the two that the standard demands.
 
-#include "abi/session.hpp"
+#include "abi/session_call.hpp"
 
 #include <mpi.h>
 
@@ -11,62 +11,40 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "abi/call.hpp"
 #include "abi/entry.hpp"
+#include "abi/thread_level.hpp"
 #include "comm/memory_kinds.hpp"
 
 namespace isthmus::abi {
-namespace {
-
-constexpr auto process_sets = std::to_array<std::string_view>({"mpi://WORLD", "mpi://SELF"});
-
-struct Level {
-  int level;
-  std::string_view name;
-};
-constexpr auto levels = std::to_array<Level>({{MPI_THREAD_SINGLE, "MPI_THREAD_SINGLE"},
-                                              {MPI_THREAD_FUNNELED, "MPI_THREAD_FUNNELED"},
-                                              {MPI_THREAD_SERIALIZED, "MPI_THREAD_SERIALIZED"},
-                                              {MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE"}});
-
-/// The level in the info key thread_level; without one that is known, the lowest.
-int wanted_level(const Info* info) {
-  const std::string* wanted = info ? info->find("thread_level") : nullptr;
-  const auto found =
-      std::ranges::find_if(levels, [&](const Level& level) { return wanted && *wanted == level.name; });
-  return found == levels.end() ? MPI_THREAD_SINGLE : found->level;
-}
-
-std::string_view level_name(int level) {
-  return std::ranges::find(levels, level, &Level::level)->name;
-}
 
 int raise_on(const Errhandler& errhandler, std::uintptr_t session, const char* function, const Error& error) {
   const int code = note(function, error);
   return invoke(errhandler, session, code, error_string(code));
 }
 
-/// For functions with a session, which owns the error handler. `body`: `Result<>(Runtime&, Session&)`.
-template <class Body>
-int call_session(const char* function, MPI_Session session, Body&& body) noexcept {
-  return enter(function, [&](Runtime& runtime) -> int {
-    Session* found = runtime.sessions.find(session);
-    if (!found)
-      return raise(function, bad_handle(ErrorClass::session, "session", session, HandleKind::session));
-    const auto alive = Ref<Session>::share(found);
-    Result<> result = body(runtime, *found);
-    return result ? MPI_SUCCESS : raise_on(*alive->errhandler, found->handle, function, result.error());
-  });
+namespace {
+
+constexpr auto process_sets = std::to_array<std::string_view>({"mpi://WORLD", "mpi://SELF"});
+
+/// The level in the info key thread_level; without one that is known, the lowest: what the process runs at
+/// already is not made lower by it.
+int wanted_level(const Info* info) {
+  const std::string* wanted = info ? info->find("thread_level") : nullptr;
+  return wanted ? thread_level_named(*wanted).value_or(MPI_THREAD_SINGLE) : MPI_THREAD_SINGLE;
 }
 
-/// The processes of a set.
-Result<Ref<Group>> find_set(Runtime& runtime, const char* pset_name) {
+/// The processes of a set, as a group of the session.
+Result<Ref<Group>> find_set(Runtime& runtime, const Session& session, const char* pset_name) {
   ISTHMUS_TRY(check_pointer(pset_name, "pset_name"));
   const std::string_view name(pset_name);
-  if (name == process_sets[0]) return runtime.world->group();
-  if (name == process_sets[1]) return runtime.self->group();
-  return fail(ErrorClass::arg, fmt::format("pset_name \"{}\" is no process set", name));
+  const Communicator* const same = name == process_sets[0]   ? runtime.world
+                                   : name == process_sets[1] ? runtime.self
+                                                             : nullptr;
+  if (!same) return fail(ErrorClass::arg, fmt::format("pset_name \"{}\" is no process set", name));
+  const auto members = same->group()->members();
+  return make_ref<Group>(std::vector<PeerId>(members.begin(), members.end()), session.send_buffer);
 }
 
 Result<Errhandler*> find_session_errhandler(MPI_Errhandler errhandler) {
@@ -97,6 +75,7 @@ ISTHMUS_ENTRY(int, Session_init)(MPI_Info info, MPI_Errhandler errhandler, MPI_S
   });
   if (arguments != MPI_SUCCESS) return arguments;
   Runtime& runtime = Runtime::get();
+  if (runtime.world_phase() == Phase::forked) return raise_not_running(function);
   try {
     Result<> opened = [&] {
       // Two threads may open MPI at the same time. Not under the engine's lock, which this may switch on.
@@ -108,7 +87,9 @@ ISTHMUS_ENTRY(int, Session_init)(MPI_Info info, MPI_Errhandler errhandler, MPI_S
     CallGuard guard(runtime);
     std::string& asked = runtime.settings.memory_alloc_kinds;
     if (!kinds.empty() && !memory_kinds::is_within(kinds, asked)) asked += (asked.empty() ? "" : ",") + kinds;
-    *session = runtime.sessions.add(make_ref<Session>(handler, level, runtime.memory_kinds(kinds)));
+    // What is provided is what the process runs at, which may be more than was asked for.
+    *session =
+        runtime.sessions.add(make_ref<Session>(handler, runtime.thread_level, runtime.memory_kinds(kinds)));
     return MPI_SUCCESS;
   } catch (...) {
     return raise_exception(function, nullptr);
@@ -122,6 +103,8 @@ ISTHMUS_ENTRY(int, Session_finalize)(MPI_Session* session) {
     if (!found)
       return std::unexpected(bad_handle(ErrorClass::session, "session", *session, HandleKind::session));
     *session = MPI_SESSION_NULL;
+    if (found->send_buffer->buffer) found->send_buffer->buffer->flush();
+    found->send_buffer->buffer = {};
     return runtime.close_session();
   });
 }
@@ -160,31 +143,33 @@ ISTHMUS_ENTRY(int, Session_get_info)(MPI_Session session, MPI_Info* info_used) {
   return call_session("MPI_Session_get_info", session, [&](Runtime& runtime, Session& found) -> Result<> {
     ISTHMUS_TRY(check_pointer(info_used, "info_used"));
     *info_used = runtime.infos.add(make_ref<Info>(
-        std::initializer_list<Info::Entry>{{"thread_level", std::string(level_name(found.thread_level))},
+        std::initializer_list<Info::Entry>{{"thread_level", std::string(enough_for(found.thread_level).name)},
                                            {"mpi_memory_alloc_kinds", found.memory_kinds}}));
     return {};
   });
 }
 
 ISTHMUS_ENTRY(int, Session_get_pset_info)(MPI_Session session, const char* pset_name, MPI_Info* info) {
-  return call_session("MPI_Session_get_pset_info", session, [&](Runtime& runtime, Session&) -> Result<> {
-    ISTHMUS_TRY(check_pointer(info, "info"));
-    Result<Ref<Group>> set = find_set(runtime, pset_name);
-    if (!set) return std::unexpected(std::move(set).error());
-    *info = runtime.infos.add(
-        make_ref<Info>(std::initializer_list<Info::Entry>{{"mpi_size", std::to_string((*set)->size())}}));
-    return {};
-  });
+  return call_session(
+      "MPI_Session_get_pset_info", session, [&](Runtime& runtime, Session& found) -> Result<> {
+        ISTHMUS_TRY(check_pointer(info, "info"));
+        Result<Ref<Group>> set = find_set(runtime, found, pset_name);
+        if (!set) return std::unexpected(std::move(set).error());
+        *info = runtime.infos.add(
+            make_ref<Info>(std::initializer_list<Info::Entry>{{"mpi_size", std::to_string((*set)->size())}}));
+        return {};
+      });
 }
 
 ISTHMUS_ENTRY(int, Group_from_session_pset)(MPI_Session session, const char* pset_name, MPI_Group* newgroup) {
-  return call_session("MPI_Group_from_session_pset", session, [&](Runtime& runtime, Session&) -> Result<> {
-    ISTHMUS_TRY(check_pointer(newgroup, "newgroup"));
-    Result<Ref<Group>> set = find_set(runtime, pset_name);
-    if (!set) return std::unexpected(std::move(set).error());
-    *newgroup = runtime.groups.add(*set);
-    return {};
-  });
+  return call_session("MPI_Group_from_session_pset", session,
+                      [&](Runtime& runtime, Session& found) -> Result<> {
+                        ISTHMUS_TRY(check_pointer(newgroup, "newgroup"));
+                        Result<Ref<Group>> set = find_set(runtime, found, pset_name);
+                        if (!set) return std::unexpected(std::move(set).error());
+                        *newgroup = runtime.groups.add(*set);
+                        return {};
+                      });
 }
 
 ISTHMUS_ENTRY(int, Session_set_errhandler)(MPI_Session session, MPI_Errhandler errhandler) {

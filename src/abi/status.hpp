@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "p2p/message.hpp"
+#include "p2p/message/message.hpp"
 
 /// How this library uses the words of MPI_Status that are its own: whether the operation was cancelled, then
 /// the number of bytes. A status of zeros means no bytes, not cancelled.

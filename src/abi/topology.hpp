@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "comm/topology.hpp"
 
 namespace isthmus::abi {
@@ -13,6 +15,12 @@ Result<const T*> find_topology(const Communicator& comm) {
   const T* found = std::get_if<T>(topology);
   if (found == nullptr) return fail(ErrorClass::topology, "comm has a topology of another kind");
   return found;
+}
+
+/// The group of the first `count` processes of `comm`.
+inline Ref<Group> first_members(const Communicator& comm, int count) {
+  const auto members = comm.group()->members().first(static_cast<std::size_t>(count));
+  return make_ref<Group>(std::vector<PeerId>(members.begin(), members.end()), comm.group()->session_buffer());
 }
 
 }  // namespace isthmus::abi

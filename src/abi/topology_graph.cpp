@@ -139,8 +139,7 @@ ISTHMUS_ENTRY(int, Graph_create)
     ISTHMUS_TRY(check_pointer(comm_graph, "comm_graph"));
     Result<Graph> graph = make_graph(c, nnodes, index, edges);
     if (!graph) return std::unexpected(std::move(graph).error());
-    Ref<Group> group = make_ref<Group>(
-        std::vector<PeerId>(c.group()->members().begin(), c.group()->members().begin() + nnodes));
+    Ref<Group> group = first_members(c, nnodes);
     Result<Ref<Communicator>> made = coll::create(c, group);
     if (made && *made) set_topology(**made, *std::move(graph));
     return give(std::move(made), c, nullptr, comm_graph);

@@ -35,8 +35,7 @@ Result<Grid> make_grid(const Communicator& comm, int ndims, const int dims[], co
 
 /// The first `count` processes, with `topology`.
 Result<> create_with(Communicator& comm, int count, Topology topology, MPI_Comm* newcomm) {
-  Ref<Group> group = make_ref<Group>(
-      std::vector<PeerId>(comm.group()->members().begin(), comm.group()->members().begin() + count));
+  Ref<Group> group = first_members(comm, count);
   Result<Ref<Communicator>> made = coll::create(comm, group);
   if (made && *made) set_topology(**made, std::move(topology));
   return give(std::move(made), comm, nullptr, newcomm);

@@ -18,11 +18,13 @@ Error explain_payload(const void* buffer, MPI_Count count, MPI_Datatype datatype
 }
 
 Result<> check_null_send(const Communicator& comm, int dest, int tag, const ArgumentNames& names) {
+  if (comm.is_revoked()) return std::unexpected(comm.why_broken());
   ISTHMUS_TRY(check_rank(comm, dest, true, names.rank));
   return check_tag(tag, names.tag);
 }
 
 Result<> check_null_receive(const Communicator& comm, int source, int tag, const ArgumentNames& names) {
+  if (comm.is_revoked()) return std::unexpected(comm.why_broken());
   if (source != MPI_ANY_SOURCE) ISTHMUS_TRY(check_rank(comm, source, true, names.rank));
   return tag == MPI_ANY_TAG ? Result<>() : check_tag(tag, names.tag);
 }
@@ -34,6 +36,8 @@ Error explain_failure(int code, const Status& status, std::uint64_t room) {
                  fmt::format("the message from rank {} with tag {} is longer than the {} bytes that "
                              "buf has room for",
                              status.source, status.tag, room));
+  if (error_class == ErrorClass::proc_aborted)
+    return Error(error_class, "a process that the operation needs is no more");
   return Error(error_class);
 }
 

@@ -6,7 +6,7 @@
 
 #include "abi/call.hpp"
 #include "abi/runtime.hpp"
-#include "p2p/message.hpp"
+#include "p2p/message/message.hpp"
 
 /// The checks that every message passes, made so that a right call takes a few branches and no call: each
 /// `make_*` or `is_*` only says no, and the matching `explain_*` or `check_*` finds out why.
@@ -20,7 +20,7 @@ inline bool in_first_page(const void* buffer, const Datatype& type) noexcept {
 }
 
 inline bool is_rank(const Communicator& comm, int rank) noexcept {
-  return static_cast<unsigned>(rank) < static_cast<unsigned>(comm.remote_size());
+  return static_cast<unsigned>(rank) < static_cast<unsigned>(comm.ranks_in_reach());
 }
 inline bool is_source(const Communicator& comm, int source) noexcept {
   return is_rank(comm, source) || source == MPI_ANY_SOURCE;

@@ -17,7 +17,7 @@ enum class AttributeOwner : std::uint8_t { communicator, datatype, window };
 
 /// What MPI_*_create_keyval makes: names an attribute and says what happens when its owner is copied or
 /// freed. Attributes keep their keyval alive, so that a freed one still serves them (MPI 5.0, section 7.7.2).
-class Keyval final : public RefCounted {
+class Keyval : public RefCounted {
  public:
   using Value = void*;
   /// `handle` is the owner's; the result is the copy's value, or nothing if the copy shall not have the

@@ -49,6 +49,9 @@ enum class ErrorClass : int {
   session = 60,
   errhandler = 61,
   abi = 62,
+  // Of user-level failure mitigation; the standard has no numbers for them.
+  proc_failed_pending = 0x3ff0,
+  revoked = 0x3ff1,
 };
 
 /// Why an operation failed: a class for programs and a sentence for people. The sentence says what was wrong

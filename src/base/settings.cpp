@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/chosen_gpu.hpp"
 #include "base/spelling.hpp"
 
 namespace isthmus {
@@ -156,6 +157,32 @@ constexpr auto table = std::to_array<Setting>({
        return assign(s.spin_microseconds, parse_number(text), 0, 1'000'000);
      },
      [](const Settings& s) { return std::to_string(s.spin_microseconds); }},
+    {"ISTHMUS_PROGRESS", "calls or thread",
+     "Who moves what is under way: the program's calls of MPI functions, or also a thread of the library's "
+     "own while the program computes, which sleeps while there is nothing to move.",
+     [](Settings& s, std::string_view text) {
+       if (text != "calls" && text != "thread") return false;
+       s.progress = text == "thread" ? ProgressSetting::thread : ProgressSetting::calls;
+       return true;
+     },
+     [](const Settings& s) {
+       return std::string(s.progress == ProgressSetting::thread ? "thread" : "calls");
+     }},
+    {"ISTHMUS_CHECK", switch_values,
+     "Whether the members of a communicator compare what they call before each collective, and name the rank "
+     "whose call does not fit. For the whole job.",
+     [](Settings& s, std::string_view text) { return assign(s.check, parse_switch(text)); },
+     [](const Settings& s) { return std::string(s.check ? "on" : "off"); }},
+    {"ISTHMUS_UNEXPECTED_LIMIT", "a number of bytes from 64K (64K, 1M, 4G)",
+     "Memory of a rank for messages that have come before their receives. When it is full, ranks that have "
+     "sent "
+     "more than their share wait, or the receives that look for what they will send next fail at four times "
+     "as "
+     "much.",
+     [](Settings& s, std::string_view text) {
+       return assign(s.unexpected_limit, parse_bytes(text), std::uint64_t{64} << 10, std::uint64_t{1} << 40);
+     },
+     [](const Settings& s) { return std::to_string(s.unexpected_limit); }},
     {"ISTHMUS_CMA", "auto or off",
      "Whether large messages are copied straight between processes (process_vm_readv) where that works.",
      [](Settings& s, std::string_view text) {
@@ -164,6 +191,16 @@ constexpr auto table = std::to_array<Setting>({
        return true;
      },
      [](const Settings& s) { return std::string(s.cma == CmaSetting::off ? "off" : "auto"); }},
+    {"ISTHMUS_MAPPING", "auto or off",
+     "Whether long messages out of memory of MPI_Alloc_mem are copied once, by a receiver that has mapped "
+     "it: "
+     "also between containers in which process_vm_readv does not work.",
+     [](Settings& s, std::string_view text) {
+       if (text != "auto" && text != "off") return false;
+       s.mapping = text == "off" ? MappingSetting::off : MappingSetting::automatic;
+       return true;
+     },
+     [](const Settings& s) { return std::string(s.mapping == MappingSetting::off ? "off" : "auto"); }},
     {"ISTHMUS_GPU_PATH", "auto, push, pull, staged or network",
      "How messages between GPUs go: written by the sender's GPU, read by the receiver's (both on one host), "
      "through the host's memory, or by the network's adapter, which is handed GPU memory (for the whole job, "
@@ -211,6 +248,16 @@ constexpr auto table = std::to_array<Setting>({
        return assign(s.gpu_chunk, bytes, bytes && *bytes != 0 ? 4096 : 0, std::uint64_t{1} << 30);
      },
      [](const Settings& s) { return std::to_string(s.gpu_chunk); }},
+    {"ISTHMUS_GPU_BOUNCE", "a number of bytes from 4M to 64G; 0: none",
+     "Memory of each GPU that a rank takes, when first needed, for messages from and to GPU memory that "
+     "cannot "
+     "be handed to another process; without it they go through memory of the host.",
+     [](Settings& s, std::string_view text) {
+       const auto bytes = parse_bytes(text);
+       return assign(s.gpu_bounce, bytes, bytes && *bytes != 0 ? std::uint64_t{4} << 20 : 0,
+                     std::uint64_t{64} << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.gpu_bounce); }},
     {"ISTHMUS_MEMORY_ALLOC_KINDS", "kinds of memory with commas between, as in system,mpi,cuda:device",
      "The kinds of memory that the program will use (MPI 5.0, section 11.4.3), as mpiexec "
      "--memory-alloc-kinds.",
@@ -377,7 +424,8 @@ std::vector<std::string> Settings::unknown_variables(const char* const* environm
     const auto is_one_of = [name](const auto& names) {
       return std::find(names.begin(), names.end(), name) != names.end();
     };
-    if (is_one_of(launcher_variable::all) || is_one_of(wrapper_variables)) continue;
+    if (is_one_of(launcher_variable::all) || is_one_of(wrapper_variables) || name == chosen_gpu_variable)
+      continue;
     warnings.push_back("the variable " + std::string(name) +
                        " means nothing to Isthmus and is ignored; the nearest setting is " +
                        std::string(nearest_setting(name)) + " (isthmus info --settings lists all)");

@@ -24,6 +24,12 @@ enum class CmaSetting : std::uint8_t {
   off,
 };
 
+/// Whether processes map each other's memory of MPI_Alloc_mem.
+enum class MappingSetting : std::uint8_t {
+  automatic,  ///< where the ranks of a host can hand each other descriptors
+  off,
+};
+
 /// How messages go where both sides are in GPU memory.
 enum class GpuPathSetting : std::uint8_t {
   automatic,  ///< the fastest that works
@@ -56,6 +62,12 @@ enum class LocalitySetting : std::uint8_t {
   static_locality,   ///< as the launcher says: who inherited a region shares it, all else is the network
 };
 
+/// Who moves what is under way.
+enum class ProgressSetting : std::uint8_t {
+  calls,   ///< the program's calls of MPI functions
+  thread,  ///< and a thread of the library's own, while the program computes
+};
+
 /// What a job says at its end of the ways that its messages took.
 enum class ExplainSetting : std::uint8_t { off, text, json };
 
@@ -81,8 +93,17 @@ struct Settings {
   IdleSetting idle = IdleSetting::automatic;
   /// ISTHMUS_SPIN_MICROSECONDS: how long a waiting rank that has a core polls before it yields between looks.
   std::uint32_t spin_microseconds = 50;
+  /// ISTHMUS_PROGRESS
+  ProgressSetting progress = ProgressSetting::calls;
+  /// ISTHMUS_CHECK: whether members of a communicator compare what they call before each collective. For the
+  /// whole job.
+  bool check = false;
+  /// ISTHMUS_UNEXPECTED_LIMIT: memory of a rank for messages that have come before their receives, in bytes.
+  std::uint64_t unexpected_limit = std::uint64_t{256} << 20;
   /// ISTHMUS_CMA
   CmaSetting cma = CmaSetting::automatic;
+  /// ISTHMUS_MAPPING
+  MappingSetting mapping = MappingSetting::automatic;
   /// ISTHMUS_GPU_PATH
   GpuPathSetting gpu_path = GpuPathSetting::automatic;
   /// ISTHMUS_GPU_COURIER
@@ -99,6 +120,9 @@ struct Settings {
   /// ISTHMUS_GPU_CHUNK: bytes of one piece of a long message from GPU memory to another host; 0 leaves it to
   /// the library.
   std::uint64_t gpu_chunk = 0;
+  /// ISTHMUS_GPU_BOUNCE: bytes of each GPU that a rank keeps for messages whose own memory cannot be handed
+  /// to another process; 0: such messages go through memory of the host.
+  std::uint64_t gpu_bounce = std::uint64_t{64} << 20;
   /// ISTHMUS_MEMORY_ALLOC_KINDS: the kinds of memory that the program will use, as in the info key
   /// mpi_memory_alloc_kinds (MPI 5.0, section 11.4.3); `mpiexec --memory-alloc-kinds` sets it. For the whole
   /// job.
@@ -145,7 +169,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 24;
+  static constexpr std::size_t count = 29;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 
@@ -175,7 +199,9 @@ inline constexpr const char* world_rank = "ISTHMUS_WORLD_RANK";  ///< as ISTHMUS
 inline constexpr const char* world_size = "ISTHMUS_WORLD_SIZE";  ///< ranks in MPI_COMM_WORLD
 inline constexpr const char* local_rank = "ISTHMUS_LOCAL_RANK";  ///< rank among those of this host
 inline constexpr const char* local_size = "ISTHMUS_LOCAL_SIZE";  ///< ranks on this host
-inline constexpr std::array all{rank, region, key, box, world_rank, world_size, local_rank, local_size};
+inline constexpr const char* app_size = "ISTHMUS_APP_SIZE";      ///< ranks of the same program of mpiexec's
+inline constexpr std::array all{rank,       region,     key,        box,     world_rank,
+                                world_size, local_rank, local_size, app_size};
 }  // namespace launcher_variable
 
 }  // namespace isthmus

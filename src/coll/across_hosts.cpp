@@ -4,9 +4,10 @@
 #include <array>
 #include <utility>
 
+#include "coll/carry.hpp"
 #include "coll/gpu_between.hpp"
 #include "coll/host.hpp"
-#include "p2p/network_chunks.hpp"
+#include "p2p/protocol/gpu/network_cut.hpp"
 
 namespace isthmus::coll {
 namespace {
@@ -59,7 +60,7 @@ std::optional<AcrossHosts> HostsAgreement::prepare(const HostsCall& call) {
   mine.carriers_ = smallest_host(hosts);
   const std::uint64_t chunk = comm_.engine().settings().gpu_chunk;
   mine.segment_ =
-      std::max((chunk != 0 ? chunk : NetworkChunks::default_chunk) & ~(segment_grain - 1), segment_grain);
+      std::max((chunk != 0 ? chunk : default_network_chunk) & ~(segment_grain - 1), segment_grain);
   while (mine.segment_ > segment_grain && call.slot_bytes(mine.segment_, hosts.count()) > largest_slot)
     mine.segment_ = (mine.segment_ / 2) & ~(segment_grain - 1);
   if (call.temporary != 0) {
@@ -98,9 +99,11 @@ Result<std::optional<AcrossHosts>> HostsAgreement::ask(const HostsCall& call) {
 }
 
 Result<std::uint64_t> HostsAgreement::least_of(std::uint64_t mine) {
+  if (comm_.is_broken()) return std::unexpected(comm_.why_broken());
   std::uint64_t least = 0;
-  ISTHMUS_TRY(host::allreduce(&mine, &least,
-                              {1, &Datatype::basic(Basic::uint64), &Op::predefined(OpCode::min)}, comm_));
+  const Reduction what{1, &Datatype::basic(Basic::uint64), &Op::predefined(OpCode::min)};
+  if (Result<> agreed = host::allreduce(&mine, &least, what, comm_); !agreed)
+    return std::unexpected(carry(comm_, std::move(agreed)).error());
   return least;
 }
 

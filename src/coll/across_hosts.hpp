@@ -13,7 +13,7 @@
 #include "coll/hierarchy.hpp"
 #include "coll/ranks.hpp"
 #include "memory/pinned_pool.hpp"
-#include "p2p/gpu.hpp"
+#include "p2p/protocol/gpu/messages.hpp"
 
 /// What every collective with data in the memory of GPUs on several hosts begins and ends with.
 namespace isthmus::coll {
@@ -66,6 +66,10 @@ class AcrossHosts {
     return Ranks::among(*comm_, tag, slice_, hosts_->own_domain());
   }
 
+  /// From or to the GPU's memory, or within it; waits.
+  [[nodiscard]] Result<> copy(const Payload& from, const Payload& to) const {
+    return gpu_->copy(near_, from, to);
+  }
   [[nodiscard]] Result<PendingCopy> to_host(std::byte* to, const std::byte* from, std::uint64_t bytes) const {
     return gpu_->stage(near_, GpuMessages::Direction::to_host, {to, from, bytes});
   }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "coll/algorithms.hpp"
 #include "coll/circle.hpp"
 #include "comm/split.hpp"
 
@@ -42,16 +43,28 @@ Result<Offers> swap_offers(Communicator& inter, Circle& side, Offer mine) {
   return offers;
 }
 
-ContextId context_of(const Communicator& inter, const Offers& offers) {
-  return (inter.local_is_low() ? offers.mine : offers.theirs).context;
+/// The process that decides for both sides: rank 0 of the low one.
+PeerId first_of(const Communicator& inter) {
+  return (inter.local_is_low() ? *inter.group() : *inter.remote_group()).process(0);
 }
 
-Result<Ref<Group>> group_from(Engine& engine, std::vector<PeerId> members) {
-  for (const PeerId process : members)
+ContextProposal proposal_of(const Communicator& inter, const Offers& offers) {
+  return {(inter.local_is_low() ? offers.mine : offers.theirs).context, first_of(inter)};
+}
+
+/// The other side's group; it comes from the same session as `local`.
+Result<Ref<Group>> group_from(const Engine& engine, const Group& local, std::vector<PeerId> members) {
+  std::vector<bool> seen(engine.size());
+  for (const PeerId process : members) {
     if (process >= engine.size())
       return fail(ErrorClass::intern,
                   fmt::format("the other group names process {} of {}", process, engine.size()));
-  return make_ref<Group>(std::move(members));
+    if (seen[process] || local.contains(process))
+      return fail(ErrorClass::intern,
+                  fmt::format("the other group names process {} of this group, or twice", process));
+    seen[process] = true;
+  }
+  return make_ref<Group>(std::move(members), local.session_buffer());
 }
 
 Result<Ref<Communicator>> create_in(Communicator& comm, const Ref<Group>& group, int tag) {
@@ -60,7 +73,7 @@ Result<Ref<Communicator>> create_in(Communicator& comm, const Ref<Group>& group,
   Circle circle = Circle::of(comm, *group, tag);
   ContextId context = circle.position() == 0 ? engine.new_context_id() : 0;
   ISTHMUS_TRY(circle.broadcast(context));
-  return Communicator::make(engine, group, context);
+  return Communicator::make_agreed(engine, group, {context, circle.first()});
 }
 
 Result<Ref<Communicator>> create_inter(Communicator& inter, const Ref<Group>& group) {
@@ -75,9 +88,10 @@ Result<Ref<Communicator>> create_inter(Communicator& inter, const Ref<Group>& gr
   if (inter.rank() == 0) ISTHMUS_TRY(swap_facts<PeerId>(inter, 0, agree_tag, group->members(), members));
   ISTHMUS_TRY(side.broadcast(members));
   if (members.empty() || !group->contains(engine.rank())) return Ref<Communicator>();
-  Result<Ref<Group>> remote = group_from(engine, std::move(members));
+  Result<Ref<Group>> remote = group_from(engine, *group, std::move(members));
   if (!remote) return std::unexpected(std::move(remote).error());
-  return Communicator::make_inter(engine, group, *remote, context_of(inter, *offers), inter.local_is_low());
+  return Communicator::make_agreed_inter(engine, group, *remote, proposal_of(inter, *offers),
+                                         inter.local_is_low());
 }
 
 Result<Ref<Communicator>> split_inter(Communicator& inter, const SplitEntry& entry,
@@ -91,14 +105,18 @@ Result<Ref<Communicator>> split_inter(Communicator& inter, const SplitEntry& ent
   const std::vector<int> here = part_of(local, entry.color);
   const std::vector<int> there = part_of(remote, entry.color);
   if (there.empty()) return Ref<Communicator>();
-  const SplitEntry& first = inter.local_is_low() ? local[static_cast<std::size_t>(here[0])]
-                                                 : remote[static_cast<std::size_t>(there[0])];
-  return Communicator::make_inter(inter.engine(), select(*inter.group(), here),
-                                  select(*inter.remote_group(), there), first.proposal, inter.local_is_low());
+  Ref<Group> group = select(*inter.group(), here);
+  Ref<Group> remote_group = select(*inter.remote_group(), there);
+  const ContextProposal proposal =
+      inter.local_is_low()
+          ? ContextProposal{local[static_cast<std::size_t>(here[0])].proposal, group->process(0)}
+          : ContextProposal{remote[static_cast<std::size_t>(there[0])].proposal, remote_group->process(0)};
+  return Communicator::make_agreed_inter(inter.engine(), std::move(group), std::move(remote_group), proposal,
+                                         inter.local_is_low());
 }
 
 /// Where the leader of one side finds that of the other.
-struct Meeting {
+struct LeaderMeeting {
   Communicator* peer = nullptr;  ///< null at all but the leader
   int remote_leader = 0;         ///< rank in `peer`
   int tag = 0;                   ///< in its collective context
@@ -106,7 +124,7 @@ struct Meeting {
 
 /// The leaders' half of `join_groups`. An error is in the offers, so that all processes of the side hear of
 /// it.
-Offers meet(Engine& engine, const Group& local, const Meeting& meeting, std::vector<PeerId>& members) {
+Offers meet(Engine& engine, const Group& local, const LeaderMeeting& meeting, std::vector<PeerId>& members) {
   Offers offers{
       .mine = {.context = engine.new_context_id(), .members = local.size(), .leader = engine.rank()},
       .theirs = {}};
@@ -118,6 +136,8 @@ Offers meet(Engine& engine, const Group& local, const Meeting& meeting, std::vec
   }
   if (!met) {
     offers.theirs.error_class = met.error().code();
+  } else if (offers.theirs.leader != peer->peer(remote_leader)) {
+    offers.theirs.error_class = static_cast<int>(ErrorClass::intern);
   } else if (intersect(local, Group(members))->size() != 0) {
     offers.theirs.error_class = static_cast<int>(ErrorClass::comm);
   }
@@ -126,7 +146,7 @@ Offers meet(Engine& engine, const Group& local, const Meeting& meeting, std::vec
 
 /// `side`: the processes of `local`, beginning with the leader.
 Result<Ref<Communicator>> join_groups(Engine& engine, const Ref<Group>& local, Circle side,
-                                      const Meeting& meeting) {
+                                      const LeaderMeeting& meeting) {
   std::vector<PeerId> members;
   Offers offers;
   if (side.position() == 0) offers = meet(engine, *local, meeting, members);
@@ -138,10 +158,17 @@ Result<Ref<Communicator>> join_groups(Engine& engine, const Ref<Group>& local, C
   members.resize(std::min(offers.theirs.members, engine.size()));
   ISTHMUS_TRY(side.broadcast(members));
 
-  Result<Ref<Group>> remote = group_from(engine, std::move(members));
+  Result<Ref<Group>> remote = group_from(engine, *local, std::move(members));
   if (!remote) return std::unexpected(std::move(remote).error());
-  const bool low = offers.mine.leader < offers.theirs.leader;
-  return Communicator::make_inter(engine, local, *remote, (low ? offers.mine : offers.theirs).context, low);
+  const PeerId leader = offers.theirs.leader;
+  if (!(*remote)->contains(leader))
+    return fail(ErrorClass::intern,
+                fmt::format("process {}, which leads the other group, is not in it", leader));
+  const bool low = side.first() < leader;
+  return Communicator::make_agreed_inter(engine, local, *remote,
+                                         low ? ContextProposal{offers.mine.context, side.first()}
+                                             : ContextProposal{offers.theirs.context, leader},
+                                         low);
 }
 
 /// FNV-1a (Fowler, Noll and Vo), folded into the tags for names.
@@ -152,60 +179,58 @@ int tag_of(std::string_view name) {
   return agree_name_tag + static_cast<int>(hash % (agree_user_tag - agree_name_tag));
 }
 
+/// Whose context the duplicate of `comm` gets: that of rank 0, of two groups of the low one.
+ContextId propose_context(Communicator& comm) {
+  return comm.rank() == 0 && comm.local_is_low() ? comm.engine().new_context_id() : 0;
+}
+
+/// Tells it to all.
+Flow spread_context(Ranks ranks, ContextId* context) {
+  const Communicator& comm = ranks.comm();
+  const Payload fact = Payload::of(context, sizeof *context);
+  if (!comm.is_inter()) {
+    co_await bcast_binomial(ranks, fact, 0);
+    co_return;
+  }
+  if (comm.rank() == 0) {
+    if (comm.local_is_low())
+      co_await ranks.send(0, fact);
+    else
+      co_await ranks.receive(0, fact);
+  }
+  co_await bcast_binomial(ranks.own_group(), fact, 0);
+}
+
+/// The same groups in `context`, which `propose_context` made somewhere.
+Result<Ref<Communicator>> duplicate_in(Communicator& comm, ContextId context) {
+  if (!comm.is_inter())
+    return Communicator::make_agreed(comm.engine(), comm.group(), {context, comm.group()->process(0)});
+  return Communicator::make_agreed_inter(comm.engine(), comm.group(), comm.remote_group(),
+                                         {context, first_of(comm)}, comm.local_is_low());
+}
+
 }  // namespace
 
 Result<Ref<Communicator>> duplicate(Communicator& comm) {
-  Engine& engine = comm.engine();
-  Circle circle = Circle::of_local_group(comm);
-  ContextId context = circle.position() == 0 ? engine.new_context_id() : 0;
-  if (!comm.is_inter()) {
-    ISTHMUS_TRY(circle.broadcast(context));
-    return Communicator::make(engine, comm.group(), context);
-  }
-  Result<Offers> offers = swap_offers(comm, circle, {.context = context});
-  if (!offers) return std::unexpected(std::move(offers).error());
-  return Communicator::make_inter(engine, comm.group(), comm.remote_group(), context_of(comm, *offers),
-                                  comm.local_is_low());
+  if (comm.is_broken()) return std::unexpected(comm.why_broken());
+  ContextId context = propose_context(comm);
+  ISTHMUS_TRY(spread_context({comm, Tag::set_up}, &context).result());
+  return duplicate_in(comm, context);
 }
 
-Duplication::Duplication(Communicator& comm) : comm_(Ref<Communicator>::share(&comm)) {
-  Engine& engine = comm.engine();
-  const Payload fact = Payload::of(&context_, sizeof context_);
-  // Rank 0 of the low side; `source` is 0 whichever side hears it.
-  if (comm.rank() != 0 || !comm.local_is_low()) {
-    pending_.push_back(engine.start_receive(comm.collective_context(), 0, agree_later_tag, fact));
-    return;
-  }
-  context_ = engine.new_context_id();
-  for (const Group* group : {comm.group().get(), comm.remote_group().get()}) {
-    if (group == nullptr) continue;
-    for (const PeerId process : group->members()) {
-      if (process == engine.rank()) continue;
-      if (Request* send = engine.start_send({process, comm.context_id() + 1, 0, agree_later_tag}, fact))
-        pending_.push_back(send);
-    }
-  }
-}
-
-Duplication::~Duplication() {
-  for (Request* request : pending_)
-    comm_->engine().free(request);
-}
-
-bool Duplication::ready() const noexcept {
-  return std::ranges::all_of(pending_, [](const Request* request) { return request->complete; });
+void Duplication::begin() {
+  context_ = propose_context(*comm_);
+  flow_.emplace(spread_context({*comm_, Lane::nonblocking(*comm_, driver_)}, &context_));
 }
 
 Result<Ref<Communicator>> Duplication::make() {
-  for (const Request* request : pending_)
-    if (request->error() != 0) return std::unexpected(Error::from_code(request->error()));
-  Communicator& comm = *comm_;
-  if (!comm.is_inter()) return Communicator::make(comm.engine(), comm.group(), context_);
-  return Communicator::make_inter(comm.engine(), comm.group(), comm.remote_group(), context_,
-                                  comm.local_is_low());
+  ISTHMUS_TRY(flow_->result());
+  if (comm_->is_broken()) return std::unexpected(comm_->why_broken());
+  return duplicate_in(*comm_, context_);
 }
 
 Result<Ref<Communicator>> create(Communicator& comm, const Ref<Group>& group) {
+  if (comm.is_broken()) return std::unexpected(comm.why_broken());
   if (comm.is_inter()) return create_inter(comm, group);
   return create_in(comm, group, agree_local_tag);
 }
@@ -215,6 +240,7 @@ Result<Ref<Communicator>> create_group(Communicator& comm, const Ref<Group>& gro
 }
 
 Result<Ref<Communicator>> split(Communicator& comm, int color, int key) {
+  if (comm.is_broken()) return std::unexpected(comm.why_broken());
   Engine& engine = comm.engine();
   const SplitEntry entry{color, key, color == undefined ? 0 : engine.new_context_id()};
   Circle circle = Circle::of_local_group(comm);
@@ -223,8 +249,9 @@ Result<Ref<Communicator>> split(Communicator& comm, int color, int key) {
   if (comm.is_inter()) return split_inter(comm, entry, *table);
   if (color == undefined) return Ref<Communicator>();
   const std::vector<int> part = part_of(*table, color);
-  const ContextId context = (*table)[static_cast<std::size_t>(part[0])].proposal;
-  return Communicator::make(engine, select(*comm.group(), part), context);
+  Ref<Group> group = select(*comm.group(), part);
+  const ContextProposal proposal{(*table)[static_cast<std::size_t>(part[0])].proposal, group->process(0)};
+  return Communicator::make_agreed(engine, std::move(group), proposal);
 }
 
 Result<Ref<Communicator>> join(Communicator& local, int local_leader, Communicator* peer, int remote_leader,
@@ -241,7 +268,7 @@ Result<Ref<Communicator>> create_from_group(Communicator& world, const Ref<Group
 Result<Ref<Communicator>> join_from_groups(Communicator& world, const Ref<Group>& local, int local_leader,
                                            const Group* remote, int remote_leader, std::string_view name) {
   const int tag = tag_of(name);
-  Meeting meeting{.peer = nullptr, .remote_leader = 0, .tag = tag};
+  LeaderMeeting meeting{.peer = nullptr, .remote_leader = 0, .tag = tag};
   if (remote != nullptr) {
     const PeerId leader = remote->process(static_cast<std::uint32_t>(remote_leader));
     meeting.peer = &world;
@@ -262,7 +289,7 @@ Result<Ref<Communicator>> merge(Communicator& inter, bool high) {
   const bool local_first = tie ? inter.local_is_low() : offers->mine.high == 0;
   const Group& first = local_first ? *inter.group() : *inter.remote_group();
   const Group& second = local_first ? *inter.remote_group() : *inter.group();
-  return Communicator::make(engine, unite(first, second), context_of(inter, *offers));
+  return Communicator::make_agreed(engine, unite(first, second), proposal_of(inter, *offers));
 }
 
 }  // namespace isthmus::coll

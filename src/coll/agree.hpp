@@ -1,14 +1,14 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/ref.hpp"
+#include "coll/flow/flow.hpp"
 #include "comm/communicator.hpp"
 #include "comm/group.hpp"
-#include "p2p/message.hpp"
-#include "p2p/request.hpp"
+#include "p2p/message/message.hpp"
 
 /// How processes agree on a new communicator (MPI 5.0, sections 7.4.2 and 7.6.2). Each function is collective
 /// over the communicator it is given, or over the group, and makes only the communicator: name, error
@@ -21,26 +21,26 @@ namespace isthmus::coll {
 /// The same groups, a context of its own. For both kinds of communicators.
 Result<Ref<Communicator>> duplicate(Communicator& comm);
 
-/// `duplicate` without waiting: starts when it is made.
-///
-/// One process tells all others, rather than through a tree: nobody in between has to come by to pass the
-/// message on.
+/// `duplicate` without waiting.
 class Duplication {
  public:
-  explicit Duplication(Communicator& comm);
-  ~Duplication();
+  explicit Duplication(Communicator& comm) : comm_(Ref<Communicator>::share(&comm)), driver_(comm.engine()) {}
   Duplication(const Duplication&) = delete;
   Duplication& operator=(const Duplication&) = delete;
 
-  /// Nothing more has to be sent or received. Makes no progress. Not to be destroyed before.
-  [[nodiscard]] bool ready() const noexcept;
-  /// Once, when it is ready.
+  /// Once.
+  void begin();
+  /// It has begun, and nothing more has to be sent or received. Makes no progress. Not to be destroyed
+  /// between.
+  [[nodiscard]] bool ready() const noexcept { return flow_ && flow_->is_done(); }
+  /// When it is ready. Where there is no memory, to be called again.
   Result<Ref<Communicator>> make();
 
  private:
   Ref<Communicator> comm_;
+  Driver driver_;
   ContextId context_ = 0;
-  std::vector<Request*> pending_;
+  std::optional<Flow> flow_;
 };
 
 /// The processes of `group`, which is in `comm`'s group; null for those that are not in it. Only members

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "coll/coll.hpp"
-#include "coll/ranks.hpp"
-#include "p2p/message.hpp"
+#include "coll/flow/flow.hpp"
+#include "p2p/message/message.hpp"
 
 /// The algorithms over point-to-point messages. They work for any number of ranks, any count and any datatype
 /// unless said otherwise; `coll.cpp` asks `select` which to take.
@@ -16,59 +16,56 @@
 /// for Barrier Synchronization", IJPP 17 (1988) for the dissemination barrier.
 namespace isthmus::coll {
 
-Result<> barrier_dissemination(const Ranks& ranks);
+Flow barrier_dissemination(Ranks ranks);
 
-Result<> bcast_binomial(const Ranks& ranks, const Payload& data, int root);
+Flow bcast_binomial(Ranks ranks, Payload data, int root);
 /// Scatters pieces down a binomial tree and collects them in a ring: each byte leaves each rank about twice.
-Result<> bcast_scatter_allgather(const Ranks& ranks, const Payload& data, int root);
+Flow bcast_scatter_allgather(Ranks ranks, Payload data, int root);
 
 /// `send.buffer` may be `in_place` at the root, as in `gather`.
-Result<> gather_linear(const Ranks& ranks, const In& send, const OutV& receive, int root);
-Result<> gather_linear(const Ranks& ranks, const In& send, const Out& receive, int root);
-Result<> gather_binomial(const Ranks& ranks, const In& send, const Out& receive, int root);
-Result<> scatter_linear(const Ranks& ranks, const InV& send, const Out& receive, int root);
-Result<> scatter_linear(const Ranks& ranks, const In& send, const Out& receive, int root);
-Result<> scatter_binomial(const Ranks& ranks, const In& send, const Out& receive, int root);
+Flow gather_linear(Ranks ranks, In send, OutV receive, int root);
+Flow gather_linear(Ranks ranks, In send, Out receive, int root);
+Flow gather_binomial(Ranks ranks, In send, Out receive, int root);
+Flow scatter_linear(Ranks ranks, InV send, Out receive, int root);
+Flow scatter_linear(Ranks ranks, In send, Out receive, int root);
+Flow scatter_binomial(Ranks ranks, In send, Out receive, int root);
 
 // Own blocks have been put in their place before.
 /// Only for a power of two of ranks.
-Result<> allgather_doubling(const Ranks& ranks, const Out& receive);
-Result<> allgather_ring(const Ranks& ranks, const Out& receive);
-Result<> allgather_ring(const Ranks& ranks, const OutV& receive);
-Result<> allgather_bruck(const Ranks& ranks, const Out& receive);
-Result<> allgather_bruck(const Ranks& ranks, const OutV& receive);
+Flow allgather_doubling(Ranks ranks, Out receive);
+Flow allgather_ring(Ranks ranks, Out receive);
+Flow allgather_ring(Ranks ranks, OutV receive);
+Flow allgather_bruck(Ranks ranks, Out receive);
+Flow allgather_bruck(Ranks ranks, OutV receive);
 
 /// Not in place. Blocks travel together, log2(ranks) messages a rank.
-Result<> alltoall_bruck(const Ranks& ranks, const In& send, const Out& receive);
+Flow alltoall_bruck(Ranks ranks, In send, Out receive);
 /// Every pair exchanges its blocks directly, several pairs at a time. Blocks without bytes send no message.
-Result<> alltoall_pairwise(const Ranks& ranks, const In& send, const Out& receive);
-Result<> alltoall_pairwise(const Ranks& ranks, const InV& send, const OutV& receive);
-Result<> alltoall_pairwise(const Ranks& ranks, const InW& send, const OutW& receive);
-Result<> alltoall_in_place(const Ranks& ranks, const Out& receive);
-Result<> alltoall_in_place(const Ranks& ranks, const OutV& receive);
-Result<> alltoall_in_place(const Ranks& ranks, const OutW& receive);
+Flow alltoall_pairwise(Ranks ranks, In send, Out receive);
+Flow alltoall_pairwise(Ranks ranks, InV send, OutV receive);
+Flow alltoall_pairwise(Ranks ranks, InW send, OutW receive);
+Flow alltoall_in_place(Ranks ranks, Out receive);
+Flow alltoall_in_place(Ranks ranks, OutV receive);
+Flow alltoall_in_place(Ranks ranks, OutW receive);
 
 // Reductions: `send` is never `in_place` but always the operand, which may be the receive buffer itself.
-Result<> reduce_binomial(const Ranks& ranks, const void* send, void* receive, const Reduction& what,
-                         int root);
+Flow reduce_binomial(Ranks ranks, const void* send, void* receive, Reduction what, int root);
 /// For commutative operations: pieces are reduced in a ring and then gathered.
-Result<> reduce_ring(const Ranks& ranks, const void* send, void* receive, const Reduction& what, int root);
+Flow reduce_ring(Ranks ranks, const void* send, void* receive, Reduction what, int root);
 
-Result<> allreduce_doubling(const Ranks& ranks, const void* send, void* receive, const Reduction& what);
+Flow allreduce_doubling(Ranks ranks, const void* send, void* receive, Reduction what);
 /// For commutative operations: recursive halving, then doubling (Rabenseifner).
-Result<> allreduce_halving(const Ranks& ranks, const void* send, void* receive, const Reduction& what);
+Flow allreduce_halving(Ranks ranks, const void* send, void* receive, Reduction what);
 /// For commutative operations.
-Result<> allreduce_ring(const Ranks& ranks, const void* send, void* receive, const Reduction& what);
+Flow allreduce_ring(Ranks ranks, const void* send, void* receive, Reduction what);
 
 /// Reduces to rank 0, which scatters the result.
-Result<> reduce_scatter_by_root(const Ranks& ranks, const void* send, void* receive, const Integers& counts,
-                                const Reduction& what);
+Flow reduce_scatter_by_root(Ranks ranks, const void* send, void* receive, Integers counts, Reduction what);
 /// For commutative operations: every rank gets the operands of its own piece from all others.
-Result<> reduce_scatter_pairwise(const Ranks& ranks, const void* send, void* receive, const Integers& counts,
-                                 const Reduction& what);
+Flow reduce_scatter_pairwise(Ranks ranks, const void* send, void* receive, Integers counts, Reduction what);
 
-Result<> scan_doubling(const Ranks& ranks, const void* send, void* receive, const Reduction& what);
+Flow scan_doubling(Ranks ranks, const void* send, void* receive, Reduction what);
 /// `receive` of rank 0 is left as it is.
-Result<> exscan_doubling(const Ranks& ranks, const void* send, void* receive, const Reduction& what);
+Flow exscan_doubling(Ranks ranks, const void* send, void* receive, Reduction what);
 
 }  // namespace isthmus::coll

@@ -11,7 +11,7 @@ namespace {
 /// In step k a rank holds the blocks of the 2^k ranks from its own on, packed in that order, and gets the
 /// next ones from the rank 2^k further.
 template <class Receive>
-Result<> bruck(const Ranks& ranks, const Receive& receive) {
+Flow bruck(Ranks ranks, Receive receive) {
   const int n = ranks.size();
   const auto owner = [&](int i) { return (ranks.rank() + i) % n; };
   std::vector<std::uint64_t> offsets(static_cast<std::size_t>(n) + 1, 0);
@@ -22,18 +22,17 @@ Result<> bruck(const Ranks& ranks, const Receive& receive) {
   for (int held = 1; held < n; held *= 2) {
     const int count = std::min(held, n - held);
     // The peer's packed order starts at its own block: what it sends are the blocks of owner(held) and up.
-    ISTHMUS_TRY(
-        ranks.exchange((ranks.rank() - held + n) % n, Payload::of(memory.data(), offsets[count]), owner(held),
-                       Payload::of(memory.data() + offsets[held], offsets[held + count] - offsets[held])));
+    co_await ranks.exchange(
+        (ranks.rank() - held + n) % n, Payload::of(memory.data(), offsets[count]), owner(held),
+        Payload::of(memory.data() + offsets[held], offsets[held + count] - offsets[held]));
   }
   for (int i = 1; i < n; ++i)
     unpack(memory.data() + offsets[i], block(receive, owner(i)));
-  return {};
 }
 
 }  // namespace
 
-Result<> allgather_doubling(const Ranks& ranks, const Out& receive) {
+Flow allgather_doubling(Ranks ranks, Out receive) {
   const auto range = [&](int first, int blocks) {
     return Payload::of(element(receive.buffer, first * receive.count, *receive.type), blocks * receive.count,
                        *receive.type);
@@ -41,24 +40,23 @@ Result<> allgather_doubling(const Ranks& ranks, const Out& receive) {
   for (int held = 1; held < ranks.size(); held *= 2) {
     const int first = ranks.rank() & ~(held - 1);
     const int peer = ranks.rank() ^ held;
-    ISTHMUS_TRY(ranks.exchange(peer, range(first, held), peer, range(first ^ held, held)));
+    co_await ranks.exchange(peer, range(first, held), peer, range(first ^ held, held));
   }
-  return {};
 }
 
-Result<> allgather_ring(const Ranks& ranks, const Out& receive) {
-  return ring(ranks, 0, [&](int i) { return block(receive, i); });
+Flow allgather_ring(Ranks ranks, Out receive) {
+  return ring(ranks, 0, [receive](int i) { return block(receive, i); });
 }
 
-Result<> allgather_ring(const Ranks& ranks, const OutV& receive) {
-  return ring(ranks, 0, [&](int i) { return block(receive, i); });
+Flow allgather_ring(Ranks ranks, OutV receive) {
+  return ring(ranks, 0, [receive](int i) { return block(receive, i); });
 }
 
-Result<> allgather_bruck(const Ranks& ranks, const Out& receive) {
+Flow allgather_bruck(Ranks ranks, Out receive) {
   return bruck(ranks, receive);
 }
 
-Result<> allgather_bruck(const Ranks& ranks, const OutV& receive) {
+Flow allgather_bruck(Ranks ranks, OutV receive) {
   return bruck(ranks, receive);
 }
 

@@ -32,18 +32,20 @@ class PowerOfTwo {
 };
 
 /// value = value OP what the peers of `position ^ distance` have, for all distances.
-Result<> double_up(const Ranks& ranks, const PowerOfTwo& group, Accumulator& sum) {
+Flow double_up(Ranks ranks, PowerOfTwo group, Accumulator& sum) {
   for (int distance = 1; distance < group.size(); distance *= 2) {
     const int other = group.position() ^ distance;
     const int peer = group.rank_at(other);
-    ISTHMUS_TRY(ranks.exchange(peer, sum.value(), peer, sum.incoming()));
-    ISTHMUS_TRY(other < group.position() ? sum.add_left() : sum.add_right());
+    co_await ranks.exchange(peer, sum.value(), peer, sum.incoming());
+    if (other < group.position())
+      co_await sum.add_left();
+    else
+      co_await sum.add_right();
   }
-  return {};
 }
 
 /// Recursive halving, then doubling, of the pieces of `sums` that `shares` names.
-Result<> halve_and_double(const Ranks& ranks, const PowerOfTwo& group, void* sums, const Reduction& what) {
+Flow halve_and_double(Ranks ranks, PowerOfTwo group, void* sums, Reduction what) {
   const Datatype& type = *what.type;
   const Shares shares(what.count, group.size());
   const auto range = [&](int first, int last) {
@@ -59,9 +61,9 @@ Result<> halve_and_double(const Ranks& ranks, const PowerOfTwo& group, void* sum
     const int keep_first = upper ? middle : first;
     const int keep_last = upper ? last : middle;
     const std::int64_t kept = shares.begin(keep_last) - shares.begin(keep_first);
-    ISTHMUS_TRY(ranks.exchange(peer, upper ? range(first, middle) : range(middle, last), peer,
-                               elements(space.buffer(), 0, kept, type)));
-    ISTHMUS_TRY(what.op->reduce(space.buffer(), element(sums, shares.begin(keep_first), type), kept, type));
+    co_await ranks.exchange(peer, upper ? range(first, middle) : range(middle, last), peer,
+                            elements(space.buffer(), 0, kept, type));
+    co_await what.op->reduce(space.buffer(), element(sums, shares.begin(keep_first), type), kept, type);
     first = keep_first;
     last = keep_last;
   }
@@ -69,54 +71,56 @@ Result<> halve_and_double(const Ranks& ranks, const PowerOfTwo& group, void* sum
     const int mine = group.position() & ~(distance - 1);
     const int theirs = mine ^ distance;
     const int peer = group.rank_at(group.position() ^ distance);
-    ISTHMUS_TRY(ranks.exchange(peer, range(mine, mine + distance), peer, range(theirs, theirs + distance)));
+    co_await ranks.exchange(peer, range(mine, mine + distance), peer, range(theirs, theirs + distance));
   }
-  return {};
 }
 
 }  // namespace
 
-Result<> allreduce_doubling(const Ranks& ranks, const void* send, void* receive, const Reduction& what) {
+Flow allreduce_doubling(Ranks ranks, const void* send, void* receive, Reduction what) {
   const PowerOfTwo group(ranks.rank(), ranks.size());
   if (!group.takes_part()) {
-    ISTHMUS_TRY(ranks.send(group.partner(), elements(send, what)));
-    return ranks.receive(group.partner(), elements(receive, what));
+    co_await ranks.send(group.partner(), elements(send, what));
+    co_await ranks.receive(group.partner(), elements(receive, what));
+    co_return;
   }
   Accumulator sum(send, receive, what);
   if (group.in_pair()) {
-    ISTHMUS_TRY(ranks.receive(group.partner(), sum.incoming()));
-    ISTHMUS_TRY(sum.add_left());
+    co_await ranks.receive(group.partner(), sum.incoming());
+    co_await sum.add_left();
   }
-  ISTHMUS_TRY(double_up(ranks, group, sum));
-  if (group.in_pair()) ISTHMUS_TRY(ranks.send(group.partner(), sum.value()));
+  co_await double_up(ranks, group, sum);
+  if (group.in_pair()) co_await ranks.send(group.partner(), sum.value());
   sum.finish(receive);
-  return {};
 }
 
-Result<> allreduce_halving(const Ranks& ranks, const void* send, void* receive, const Reduction& what) {
+Flow allreduce_halving(Ranks ranks, const void* send, void* receive, Reduction what) {
   const PowerOfTwo group(ranks.rank(), ranks.size());
   const Payload result = elements(receive, what);
   if (!group.takes_part()) {
-    ISTHMUS_TRY(ranks.send(group.partner(), elements(send, what)));
-    return ranks.receive(group.partner(), result);
+    co_await ranks.send(group.partner(), elements(send, what));
+    co_await ranks.receive(group.partner(), result);
+    co_return;
   }
   copy(elements(send, what), result);
   if (group.in_pair()) {
     Elements space(what.count, *what.type);
-    ISTHMUS_TRY(ranks.receive(group.partner(), elements(space.buffer(), what)));
-    ISTHMUS_TRY(what.op->reduce(space.buffer(), receive, what.count, *what.type));
+    co_await ranks.receive(group.partner(), elements(space.buffer(), what));
+    co_await what.op->reduce(space.buffer(), receive, what.count, *what.type);
   }
-  ISTHMUS_TRY(halve_and_double(ranks, group, receive, what));
-  if (group.in_pair()) return ranks.send(group.partner(), result);
-  return {};
+  co_await halve_and_double(ranks, group, receive, what);
+  if (group.in_pair()) {
+    co_await ranks.send(group.partner(), result);
+    co_return;
+  }
 }
 
-Result<> allreduce_ring(const Ranks& ranks, const void* send, void* receive, const Reduction& what) {
+Flow allreduce_ring(Ranks ranks, const void* send, void* receive, Reduction what) {
   const Shares shares(what.count, ranks.size());
   copy(elements(send, what), elements(receive, what));
-  ISTHMUS_TRY(reduce_pieces(ranks, receive, shares, what));
-  return ring(ranks, 0,
-              [&](int i) { return elements(receive, shares.begin(i), shares.size(i), *what.type); });
+  co_await reduce_pieces(ranks, receive, shares, what);
+  const auto share = [&](int i) { return elements(receive, shares.begin(i), shares.size(i), *what.type); };
+  co_await ring(ranks, 0, share);
 }
 
 }  // namespace isthmus::coll

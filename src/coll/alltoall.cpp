@@ -12,7 +12,7 @@ constexpr int window = 8;
 
 /// In step k a rank sends to the rank k above it and receives from the rank k below.
 template <class Send, class Receive>
-Result<> pairwise(const Ranks& ranks, const Send& send, const Receive& receive) {
+Flow pairwise(Ranks ranks, Send send, Receive receive) {
   const int n = ranks.size();
   const int rank = ranks.rank();
   // In an intercommunicator there is a block for the rank of the same number too, but it is no own one, and
@@ -33,14 +33,13 @@ Result<> pairwise(const Ranks& ranks, const Send& send, const Receive& receive) 
       if (to >= n) continue;
       if (const Payload out = block(send, to); out.bytes != 0) batch.send(to, out);
     }
-    ISTHMUS_TRY(batch.wait());
+    co_await batch;
   }
-  return {};
 }
 
 /// In step k ranks whose numbers add up to k (modulo their number) exchange: each pair meets in one step.
 template <class Receive>
-Result<> pairs_in_place(const Ranks& ranks, const Receive& receive) {
+Flow pairs_in_place(Ranks ranks, Receive receive) {
   const int n = ranks.size();
   for (int step = 0; step < n; ++step) {
     const int partner = (step - ranks.rank() + n) % n;
@@ -48,34 +47,33 @@ Result<> pairs_in_place(const Ranks& ranks, const Receive& receive) {
     if (partner == ranks.rank() || mine.bytes == 0) continue;
     Bytes leaving(mine.bytes);
     pack(mine, leaving.data());
-    ISTHMUS_TRY(ranks.exchange(partner, Payload::of(leaving.data(), mine.bytes), partner, mine));
+    co_await ranks.exchange(partner, Payload::of(leaving.data(), mine.bytes), partner, mine);
   }
-  return {};
 }
 
 }  // namespace
 
-Result<> alltoall_pairwise(const Ranks& ranks, const In& send, const Out& receive) {
+Flow alltoall_pairwise(Ranks ranks, In send, Out receive) {
   return pairwise(ranks, send, receive);
 }
-Result<> alltoall_pairwise(const Ranks& ranks, const InV& send, const OutV& receive) {
+Flow alltoall_pairwise(Ranks ranks, InV send, OutV receive) {
   return pairwise(ranks, send, receive);
 }
-Result<> alltoall_pairwise(const Ranks& ranks, const InW& send, const OutW& receive) {
+Flow alltoall_pairwise(Ranks ranks, InW send, OutW receive) {
   return pairwise(ranks, send, receive);
 }
 
-Result<> alltoall_in_place(const Ranks& ranks, const Out& receive) {
+Flow alltoall_in_place(Ranks ranks, Out receive) {
   return pairs_in_place(ranks, receive);
 }
-Result<> alltoall_in_place(const Ranks& ranks, const OutV& receive) {
+Flow alltoall_in_place(Ranks ranks, OutV receive) {
   return pairs_in_place(ranks, receive);
 }
-Result<> alltoall_in_place(const Ranks& ranks, const OutW& receive) {
+Flow alltoall_in_place(Ranks ranks, OutW receive) {
   return pairs_in_place(ranks, receive);
 }
 
-Result<> alltoall_bruck(const Ranks& ranks, const In& send, const Out& receive) {
+Flow alltoall_bruck(Ranks ranks, In send, Out receive) {
   const int n = ranks.size();
   const int rank = ranks.rank();
   const std::uint64_t bytes = block(send, 0).bytes;
@@ -95,8 +93,8 @@ Result<> alltoall_bruck(const Ranks& ranks, const In& send, const Out& receive) 
       pack(Payload::of(held(i), bytes), leaving.data() + position);
       position += bytes;
     }
-    ISTHMUS_TRY(ranks.exchange((rank + distance) % n, Payload::of(leaving.data(), position),
-                               (rank - distance + n) % n, Payload::of(arriving.data(), position)));
+    co_await ranks.exchange((rank + distance) % n, Payload::of(leaving.data(), position),
+                            (rank - distance + n) % n, Payload::of(arriving.data(), position));
     position = 0;
     for (int i = distance; i < n; ++i) {
       if ((i & distance) == 0) continue;
@@ -106,7 +104,6 @@ Result<> alltoall_bruck(const Ranks& ranks, const In& send, const Out& receive) 
   }
   for (int i = 0; i < n; ++i)
     unpack(held(i), block(receive, (rank - i + n) % n));
-  return {};
 }
 
 }  // namespace isthmus::coll

@@ -1,223 +1,198 @@
 // The collectives for buffers in any memory: straight between GPUs where all members can, on one host or in
 // two levels; else, where the program uses CUDA, arguments in GPU memory get stand-ins.
+#include <utility>
+
+#include "coll/call.hpp"
+#include "coll/carry.hpp"
 #include "coll/coll.hpp"
+#include "coll/flow/start.hpp"
 #include "coll/gpu_collectives.hpp"
 #include "coll/gpu_hosts.hpp"
 #include "coll/host.hpp"
-#include "coll/stand_ins.hpp"
+#include "coll/stand_in_calls.hpp"
 
 namespace isthmus::coll {
 namespace {
 
-/// Calls `run(stand_ins)`, which names its arguments to the stand-ins, has them fetched and calls the host's
-/// form.
-template <class Host, class Run>
-Result<> in_any_memory(Communicator& comm, Host host, Run run) {
-  if (!comm.engine().uses_cuda()) [[likely]]
-    return host();
-  GpuMessages* const gpu = comm.engine().gpu();
-  if (!gpu) return host();
-  StandIns stand_ins(*gpu);
-  return run(stand_ins);
+/// Runs a collective on a communicator whose members may die. All blocking collectives pass here.
+template <class Run>
+Result<> carried(Communicator& comm, Run run) {
+  if (comm.is_broken()) [[unlikely]]
+    return std::unexpected(comm.why_broken());
+  Result<> result = run();
+  if (result && !comm.is_broken()) [[likely]]
+    return result;
+  return carry(comm, std::move(result));
 }
 
-/// What the caller's role in a rooted collective is.
-struct Role {
-  bool root;   ///< its root
-  bool apart;  ///< in the root's group of an intercommunicator, and not the root
-
-  Role(const Communicator& comm, int root_rank)
-      : root(comm.is_inter() ? root_rank == root_here : root_rank == comm.rank()),
-        apart(comm.is_inter() && root_rank == null_process) {}
-};
-
-/// What is done with the receive buffer when `send` is `in_place` or not.
-Use result_use(const void* send) {
-  return send == in_place ? Use::both : Use::write;
+Result<> on_host(const call::Bcast& c, Communicator& comm) {
+  return host::bcast(c.buffer, c.count, *c.type, c.root, comm);
+}
+Result<> on_host(const call::Gather& c, Communicator& comm) {
+  return host::gather(c.send, c.receive, c.root, comm);
+}
+Result<> on_host(const call::Gatherv& c, Communicator& comm) {
+  return host::gatherv(c.send, c.receive, c.root, comm);
+}
+Result<> on_host(const call::Scatter& c, Communicator& comm) {
+  return host::scatter(c.send, c.receive, c.root, comm);
+}
+Result<> on_host(const call::Scatterv& c, Communicator& comm) {
+  return host::scatterv(c.send, c.receive, c.root, comm);
+}
+Result<> on_host(const call::Allgather& c, Communicator& comm) {
+  return host::allgather(c.send, c.receive, comm);
+}
+Result<> on_host(const call::Allgatherv& c, Communicator& comm) {
+  return host::allgatherv(c.send, c.receive, comm);
+}
+Result<> on_host(const call::Alltoall& c, Communicator& comm) {
+  return host::alltoall(c.send, c.receive, comm);
+}
+Result<> on_host(const call::Alltoallv& c, Communicator& comm) {
+  return host::alltoallv(c.send, c.receive, comm);
+}
+Result<> on_host(const call::Alltoallw& c, Communicator& comm) {
+  return host::alltoallw(c.send, c.receive, comm);
+}
+Result<> on_host(const call::Reduce& c, Communicator& comm) {
+  return host::reduce(c.send, c.receive, c.what, c.root, comm);
+}
+Result<> on_host(const call::Allreduce& c, Communicator& comm) {
+  return host::allreduce(c.send, c.receive, c.what, comm);
+}
+Result<> on_host(const call::ReduceScatter& c, Communicator& comm) {
+  return host::reduce_scatter(c.send, c.receive, c.counts, c.what, comm);
+}
+Result<> on_host(const call::ReduceScatterBlock& c, Communicator& comm) {
+  return host::reduce_scatter_block(c.send, c.receive, c.what, comm);
+}
+Result<> on_host(const call::Scan& c, Communicator& comm) {
+  return host::scan(c.send, c.receive, c.what, comm);
+}
+Result<> on_host(const call::Exscan& c, Communicator& comm) {
+  return host::exscan(c.send, c.receive, c.what, comm);
 }
 
-std::int64_t sum(const Integers& counts, int n) {
-  std::int64_t total = 0;
-  for (int i = 0; i < n; ++i)
-    total += counts[i];
-  return total;
+/// With stand-ins for what lies in GPU memory.
+template <class Call>
+[[gnu::noinline]] Result<> stood_in(const Call& c, Communicator& comm, GpuMessages& gpu) {
+  StandIns stand_ins(gpu);
+  const Call in_host_memory = stand_in(c, stand_ins, comm);
+  stand_ins.fetch();
+  return stand_ins.finish(on_host(in_host_memory, comm));
 }
 
-template <class Send, class Receive, class Host>
-Result<> gather_any(const Send& send, const Receive& receive, int root, Communicator& comm, Host host) {
-  return in_any_memory(
-      comm, [&] { return host(send, receive, root, comm); },
-      [&](StandIns& stand_ins) -> Result<> {
-        const Role role(comm, root);
-        if (role.apart) return host(send, receive, root, comm);
-        const bool sends = !comm.is_inter() || !role.root;
-        const Send from = sends ? stand_ins.of(send, 1) : send;
-        const Receive to =
-            role.root ? stand_ins.of(receive, comm.remote_size(), result_use(send.buffer)) : receive;
-        stand_ins.fetch();
-        return stand_ins.finish(host(from, to, root, comm));
-      });
-}
-
-template <class Send, class Receive, class Host>
-Result<> scatter_any(const Send& send, const Receive& receive, int root, Communicator& comm, Host host) {
-  return in_any_memory(
-      comm, [&] { return host(send, receive, root, comm); },
-      [&](StandIns& stand_ins) -> Result<> {
-        const Role role(comm, root);
-        if (role.apart) return host(send, receive, root, comm);
-        const bool receives = !comm.is_inter() || !role.root;
-        const Send from = role.root ? stand_ins.of(send, comm.remote_size()) : send;
-        const Receive to = receives ? stand_ins.of(receive, 1) : receive;
-        stand_ins.fetch();
-        return stand_ins.finish(host(from, to, root, comm));
-      });
-}
-
-/// `send_blocks`: in the send buffer.
-template <class Send, class Receive, class Host>
-Result<> exchange_any(const Send& send, int send_blocks, const Receive& receive, Communicator& comm,
-                      Host host) {
-  return in_any_memory(
-      comm, [&] { return host(send, receive, comm); },
-      [&](StandIns& stand_ins) -> Result<> {
-        const Send from = stand_ins.of(send, send_blocks);
-        const Receive to = stand_ins.of(receive, comm.remote_size(), result_use(send.buffer));
-        stand_ins.fetch();
-        return stand_ins.finish(host(from, to, comm));
-      });
-}
-
-/// A reduction of `count` elements, of which `result_count` come out, to all. `host(send, receive)`.
-template <class Host>
-Result<> reduce_any(const void* send, void* receive, std::int64_t count, std::int64_t result_count,
-                    const Reduction& what, Communicator& comm, Host host) {
-  return in_any_memory(
-      comm, [&] { return host(send, receive); },
-      [&](StandIns& stand_ins) -> Result<> {
-        const bool here = send == in_place;
-        const In from = stand_ins.of(In{send, count, what.type}, 1);
-        const Out to =
-            stand_ins.of(Out{receive, here ? count : result_count, what.type}, 1, result_use(send));
-        stand_ins.fetch();
-        return stand_ins.finish(host(from.buffer, to.buffer));
-      });
+template <class Call>
+Result<> in_any_memory(const Call& c, Communicator& comm) {
+  if (comm.engine().uses_cuda()) [[unlikely]]
+    if (GpuMessages* const gpu = comm.engine().gpu())
+      return carried(comm, [&] { return stood_in(c, comm, *gpu); });
+  return carried(comm, [&] { return on_host(c, comm); });
 }
 
 }  // namespace
 
 Result<> barrier(Communicator& comm) {
-  return host::barrier(comm);
+  return carried(comm, [&] { return host::barrier(comm); });
 }
 
 Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Communicator& comm) {
   if (auto done = gpu::bcast(buffer, count, type, root, comm)) return std::move(*done);
   if (auto done = gpu_hosts::bcast(buffer, count, type, root, comm)) return std::move(*done);
-  return in_any_memory(
-      comm, [&] { return host::bcast(buffer, count, type, root, comm); },
-      [&](StandIns& stand_ins) -> Result<> {
-        const Role role(comm, root);
-        if (role.apart) return {};
-        const Out data = stand_ins.of(Out{buffer, count, &type}, 1, role.root ? Use::read : Use::write);
-        stand_ins.fetch();
-        return stand_ins.finish(host::bcast(data.buffer, count, type, root, comm));
-      });
+  return in_any_memory(call::Bcast{buffer, count, &type, root}, comm);
 }
 
 Result<> gather(const In& send, const Out& receive, int root, Communicator& comm) {
   if (auto done = gpu::gather(send, receive, root, comm)) return std::move(*done);
-  return gather_any(send, receive, root, comm, host::gather);
+  return in_any_memory(call::Gather{send, receive, root}, comm);
 }
 Result<> gatherv(const In& send, const OutV& receive, int root, Communicator& comm) {
   if (auto done = gpu::gatherv(send, receive, root, comm)) return std::move(*done);
-  return gather_any(send, receive, root, comm, host::gatherv);
+  return in_any_memory(call::Gatherv{send, receive, root}, comm);
 }
 Result<> scatter(const In& send, const Out& receive, int root, Communicator& comm) {
   if (auto done = gpu::scatter(send, receive, root, comm)) return std::move(*done);
-  return scatter_any(send, receive, root, comm, host::scatter);
+  return in_any_memory(call::Scatter{send, receive, root}, comm);
 }
 Result<> scatterv(const InV& send, const Out& receive, int root, Communicator& comm) {
   if (auto done = gpu::scatterv(send, receive, root, comm)) return std::move(*done);
-  return scatter_any(send, receive, root, comm, host::scatterv);
+  return in_any_memory(call::Scatterv{send, receive, root}, comm);
 }
 
 Result<> allgather(const In& send, const Out& receive, Communicator& comm) {
   if (auto done = gpu::allgather(send, receive, comm)) return std::move(*done);
   if (auto done = gpu_hosts::allgather(send, receive, comm)) return std::move(*done);
-  return exchange_any(send, 1, receive, comm, host::allgather);
+  return in_any_memory(call::Allgather{send, receive}, comm);
 }
 Result<> allgatherv(const In& send, const OutV& receive, Communicator& comm) {
   if (auto done = gpu::allgatherv(send, receive, comm)) return std::move(*done);
-  return exchange_any(send, 1, receive, comm, host::allgatherv);
+  return in_any_memory(call::Allgatherv{send, receive}, comm);
 }
 Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
   if (auto done = gpu::alltoall(send, receive, comm)) return std::move(*done);
   if (auto done = gpu_hosts::alltoall(send, receive, comm)) return std::move(*done);
-  return exchange_any(send, comm.remote_size(), receive, comm, host::alltoall);
+  return in_any_memory(call::Alltoall{send, receive}, comm);
 }
 Result<> alltoallv(const InV& send, const OutV& receive, Communicator& comm) {
   if (auto done = gpu::alltoallv(send, receive, comm)) return std::move(*done);
-  return exchange_any(send, comm.remote_size(), receive, comm, host::alltoallv);
+  return in_any_memory(call::Alltoallv{send, receive}, comm);
 }
 Result<> alltoallw(const InW& send, const OutW& receive, Communicator& comm) {
   if (auto done = gpu::alltoallw(send, receive, comm)) return std::move(*done);
-  return exchange_any(send, comm.remote_size(), receive, comm, host::alltoallw);
+  return in_any_memory(call::Alltoallw{send, receive}, comm);
 }
 
 Result<> reduce(const void* send, void* receive, const Reduction& what, int root, Communicator& comm) {
   if (auto done = gpu::reduce(send, receive, what, root, comm)) return std::move(*done);
   if (auto done = gpu_hosts::reduce(send, receive, what, root, comm)) return std::move(*done);
-  return in_any_memory(
-      comm, [&] { return host::reduce(send, receive, what, root, comm); },
-      [&](StandIns& stand_ins) -> Result<> {
-        const Role role(comm, root);
-        if (role.apart) return host::reduce(send, receive, what, root, comm);
-        const bool sends = !comm.is_inter() || !role.root;
-        const In from = sends ? stand_ins.of(In{send, what.count, what.type}, 1) : In{send, 0, what.type};
-        const Out to = role.root ? stand_ins.of(Out{receive, what.count, what.type}, 1, result_use(send))
-                                 : Out{receive, 0, what.type};
-        stand_ins.fetch();
-        return stand_ins.finish(host::reduce(from.buffer, to.buffer, what, root, comm));
-      });
+  return in_any_memory(call::Reduce{send, receive, what, root}, comm);
 }
 
 Result<> allreduce(const void* send, void* receive, const Reduction& what, Communicator& comm) {
   if (auto done = gpu::allreduce(send, receive, what, comm)) return std::move(*done);
   if (auto done = gpu_hosts::allreduce(send, receive, what, comm)) return std::move(*done);
-  return reduce_any(send, receive, what.count, what.count, what, comm,
-                    [&](const void* from, void* to) { return host::allreduce(from, to, what, comm); });
+  return in_any_memory(call::Allreduce{send, receive, what}, comm);
 }
 
 Result<> reduce_scatter(const void* send, void* receive, const Integers& counts, const Reduction& what,
                         Communicator& comm) {
   if (auto done = gpu::reduce_scatter(send, receive, counts, what, comm)) return std::move(*done);
-  if (!comm.engine().uses_cuda()) [[likely]]
-    return host::reduce_scatter(send, receive, counts, what, comm);
-  return reduce_any(
-      send, receive, sum(counts, comm.size()), counts[comm.rank()], what, comm,
-      [&](const void* from, void* to) { return host::reduce_scatter(from, to, counts, what, comm); });
+  return in_any_memory(call::ReduceScatter{send, receive, what, counts}, comm);
 }
 
 Result<> reduce_scatter_block(const void* send, void* receive, const Reduction& what, Communicator& comm) {
   if (auto done = gpu::reduce_scatter(send, receive, Integers::same(what.count), what, comm))
     return std::move(*done);
   if (auto done = gpu_hosts::reduce_scatter_block(send, receive, what, comm)) return std::move(*done);
-  return reduce_any(
-      send, receive, what.count * comm.size(), what.count, what, comm,
-      [&](const void* from, void* to) { return host::reduce_scatter_block(from, to, what, comm); });
+  return in_any_memory(call::ReduceScatterBlock{send, receive, what}, comm);
 }
 
 Result<> scan(const void* send, void* receive, const Reduction& what, Communicator& comm) {
   if (auto done = gpu::scan(send, receive, what, comm)) return std::move(*done);
-  return reduce_any(send, receive, what.count, what.count, what, comm,
-                    [&](const void* from, void* to) { return host::scan(from, to, what, comm); });
+  return in_any_memory(call::Scan{send, receive, what}, comm);
 }
 
 Result<> exscan(const void* send, void* receive, const Reduction& what, Communicator& comm) {
   if (auto done = gpu::exscan(send, receive, what, comm)) return std::move(*done);
-  // Rank 0 gets nothing.
-  return reduce_any(send, receive, what.count, comm.rank() == 0 ? 0 : what.count, what, comm,
-                    [&](const void* from, void* to) { return host::exscan(from, to, what, comm); });
+  return in_any_memory(call::Exscan{send, receive, what}, comm);
+}
+
+// Neighbourhoods have no quicker way than messages.
+Result<> run(const call::NeighborAllgather& c, Communicator& comm) {
+  return carried(comm, [&] { return start({comm, Tag::neighbor}, c).result(); });
+}
+Result<> run(const call::NeighborAllgatherv& c, Communicator& comm) {
+  return carried(comm, [&] { return start({comm, Tag::neighbor}, c).result(); });
+}
+Result<> run(const call::NeighborAlltoall& c, Communicator& comm) {
+  return carried(comm, [&] { return start({comm, Tag::neighbor}, c).result(); });
+}
+Result<> run(const call::NeighborAlltoallv& c, Communicator& comm) {
+  return carried(comm, [&] { return start({comm, Tag::neighbor}, c).result(); });
+}
+Result<> run(const call::NeighborAlltoallw& c, Communicator& comm) {
+  return carried(comm, [&] { return start({comm, Tag::neighbor}, c).result(); });
 }
 
 }  // namespace isthmus::coll

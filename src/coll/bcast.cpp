@@ -37,17 +37,16 @@ int first_distance(int position, int n) {
 
 }  // namespace
 
-Result<> bcast_binomial(const Ranks& ranks, const Payload& data, int root) {
+Flow bcast_binomial(Ranks ranks, Payload data, int root) {
   const int n = ranks.size();
   const int position = (ranks.rank() - root + n) % n;
   int distance = first_distance(position, n);
-  if (position != 0) ISTHMUS_TRY(ranks.receive((position - distance + root) % n, data));
+  if (position != 0) co_await ranks.receive((position - distance + root) % n, data);
   for (distance /= 2; distance > 0; distance /= 2)
-    if (position + distance < n) ISTHMUS_TRY(ranks.send((position + distance + root) % n, data));
-  return {};
+    if (position + distance < n) co_await ranks.send((position + distance + root) % n, data);
 }
 
-Result<> bcast_scatter_allgather(const Ranks& ranks, const Payload& data, int root) {
+Flow bcast_scatter_allgather(Ranks ranks, Payload data, int root) {
   const int n = ranks.size();
   const int position = (ranks.rank() - root + n) % n;
   const PackedOut packed(data, position == 0);
@@ -55,16 +54,16 @@ Result<> bcast_scatter_allgather(const Ranks& ranks, const Payload& data, int ro
 
   int distance = first_distance(position, n);
   if (position != 0)
-    ISTHMUS_TRY(ranks.receive((position - distance + root) % n,
-                              pieces.range(position, std::min(position + distance, n))));
+    co_await ranks.receive((position - distance + root) % n,
+                           pieces.range(position, std::min(position + distance, n)));
   for (distance /= 2; distance > 0; distance /= 2) {
     const int child = position + distance;
     if (child < n)
-      ISTHMUS_TRY(ranks.send((child + root) % n, pieces.range(child, std::min(child + distance, n))));
+      co_await ranks.send((child + root) % n, pieces.range(child, std::min(child + distance, n)));
   }
-  ISTHMUS_TRY(ring(ranks, root, [&](int i) { return pieces.range(i, i + 1); }));
+  const auto piece = [&](int i) { return pieces.range(i, i + 1); };
+  co_await ring(ranks, root, piece);
   if (position != 0) packed.finish();
-  return {};
 }
 
 }  // namespace isthmus::coll

@@ -16,9 +16,9 @@ namespace isthmus::coll {
 /// that MPI_Comm_create_group and MPI_Intercomm_create are given can be told apart.
 inline constexpr int agree_tag = 0x2000'0000;
 inline constexpr int agree_local_tag = agree_tag + 1;  ///< within one side of an intercommunicator
-inline constexpr int agree_later_tag = agree_tag + 2;  ///< contexts that nobody waits for at once
 inline constexpr int agree_name_tag = 0x3000'0000;     ///< + the hash of a name, below `agree_user_tag`
-inline constexpr int agree_user_tag = 0x4000'0000;     ///< + the program's tag
+static_assert(agree_name_tag == together_tags);
+inline constexpr int agree_user_tag = 0x4000'0000;  ///< + the program's tag
 inline constexpr int maximum_tag = 0x3fff'ffff;
 
 /// Some processes of a communicator's local group that exchange small facts of fixed size while they make a
@@ -36,6 +36,10 @@ class Circle {
 
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(ranks_.size()); }
   [[nodiscard]] std::uint32_t position() const noexcept { return position_; }
+  /// The process at position 0.
+  [[nodiscard]] PeerId first() const noexcept {
+    return comm_.group()->process(static_cast<std::uint32_t>(ranks_[0]));
+  }
 
   /// From position 0 to all.
   template <class T>

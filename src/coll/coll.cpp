@@ -9,10 +9,10 @@
 #include "coll/flat.hpp"
 #include "coll/footing.hpp"
 #include "coll/host.hpp"
-#include "coll/inter.hpp"
 #include "coll/local.hpp"
 #include "coll/messages.hpp"
 #include "coll/operands.hpp"
+#include "coll/same_call.hpp"
 #include "coll/select.hpp"
 #include "coll/staged.hpp"
 
@@ -56,10 +56,6 @@ Result<Plan> plan(Communicator& comm, Question question, bool stageable = true) 
   return Plan{select(question), team, hierarchy};
 }
 
-std::uint64_t bytes_of(std::int64_t count, const Datatype& type) {
-  return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(type.size());
-}
-
 /// A derived type's elements cannot be packed for the program's own operation, nor cut at any byte.
 Result<Plan> plan_reduction(Communicator& comm, Collective collective, std::int64_t count,
                             const Reduction& what) {
@@ -67,11 +63,6 @@ Result<Plan> plan_reduction(Communicator& comm, Collective collective, std::int6
       comm,
       {.collective = collective, .bytes = bytes_of(count, *what.type), .commutative = what.op->commutative()},
       what.type->is_contiguous());
-}
-
-/// What a reduction reads: with MPI_IN_PLACE the receive buffer.
-const void* operand(const void* send, const void* receive) {
-  return send == in_place ? receive : send;
 }
 
 /// By `reduce_staged`; false where the region has no room, which all members know.
@@ -83,18 +74,14 @@ Result<bool> reduced_staged(Team& team, const void* send, void* receive, const R
   return true;
 }
 
-/// For one rank: the result is the operand.
-Result<> take(const void* send, void* receive, const Reduction& what) {
-  copy(elements(operand(send, receive), what), elements(receive, what));
-  return {};
-}
-
-/// A block of an irregular gather, for the choice of an algorithm.
-std::uint64_t largest_block(const OutV& receive, int ranks) {
-  std::uint64_t largest = 0;
-  for (int i = 0; i < ranks; ++i)
-    largest = std::max(largest, bytes_of(receive.counts[i], *receive.type));
-  return largest;
+template <class Call>
+Result<> run_alltoall_of_any_lengths(Collective collective, const Call& c, Communicator& comm) {
+  if (!comm.is_inter() && comm.size() > 1)
+    ISTHMUS_TRY(meet_in_call(comm, collective, 0, [&](int rank) {
+      const bool sends_long = c.send.buffer != in_place && block(c.send, rank).bytes > most_sent_ahead;
+      return sends_long || block(c.receive, rank).bytes != 0;
+    }));
+  return over_messages({comm, Tag::alltoall}, c).result();
 }
 
 template <class Receive>
@@ -108,7 +95,7 @@ Result<> run_allgather(const In& send, const Receive& receive, std::uint64_t byt
   if (chosen->algorithm == Algorithm::leaders) return allgather_leaders(chosen->spread(comm), receive);
   if (chosen->algorithm == Algorithm::slices) return allgather_slices(chosen->spread(comm), receive);
   if (chosen->algorithm == Algorithm::along) return allgather_along(chosen->spread(comm), receive);
-  return allgather_by(chosen->algorithm, ranks, receive);
+  return allgather_by(chosen->algorithm, ranks, receive).result();
 }
 
 Result<> run_allreduce(const Plan& plan, Communicator& comm, const void* send, void* receive,
@@ -132,7 +119,7 @@ Result<> run_allreduce(const Plan& plan, Communicator& comm, const void* send, v
     case Algorithm::slices:
       return allreduce_slices(plan.spread(comm), send, receive, what);
     default:
-      return allreduce_by(plan.algorithm, Ranks(comm, Tag::allreduce), send, receive, what);
+      return allreduce_by(plan.algorithm, Ranks(comm, Tag::allreduce), send, receive, what).result();
   }
 }
 
@@ -150,14 +137,10 @@ Result<> run_reduce_scatter(Communicator& comm, const void* send, void* receive,
     case Algorithm::direct:
       return reduce_scatter_direct(*chosen->team, send, receive, counts, what);
     case Algorithm::pairwise:
-      return reduce_scatter_pairwise(ranks, send, receive, counts, what);
+      return reduce_scatter_pairwise(ranks, send, receive, counts, what).result();
     default:
-      return reduce_scatter_by_root(ranks, send, receive, counts, what);
+      return reduce_scatter_by_root(ranks, send, receive, counts, what).result();
   }
-}
-
-Result<> no_intercommunicator() {
-  return fail(ErrorClass::comm, "prefix reductions are not defined on intercommunicators");
 }
 
 }  // namespace
@@ -165,22 +148,19 @@ Result<> no_intercommunicator() {
 namespace host {
 
 Result<> barrier(Communicator& comm) {
-  if (comm.is_inter()) return inter::barrier(comm);
-  if (comm.size() == 1) return {};
+  if (comm.is_inter() || comm.size() == 1)
+    return over_messages({comm, Tag::barrier}, call::Barrier{}).result();
   auto chosen = plan(comm, {.collective = Collective::barrier});
   if (!chosen) return std::unexpected(std::move(chosen).error());
   if (chosen->algorithm == Algorithm::flat) return barrier_flat(*chosen->team);
   if (chosen->algorithm == Algorithm::counted) return barrier_counted(*chosen->team);
   if (chosen->algorithm == Algorithm::leaders) return barrier_leaders(chosen->spread(comm));
-  return barrier_dissemination(Ranks(comm, Tag::barrier));
+  return barrier_dissemination(Ranks(comm, Tag::barrier)).result();
 }
 
 Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Communicator& comm) {
-  if (comm.is_inter()) {
-    if (root == null_process) return {};
-    return inter::bcast(Payload::of(buffer, count, type), root, comm);
-  }
-  if (comm.size() == 1) return {};
+  if (comm.is_inter() || comm.size() == 1)
+    return over_messages({comm, Tag::bcast}, call::Bcast{buffer, count, &type, root}).result();
   const Payload data = Payload::of(buffer, count, type);
   auto chosen = plan(comm, {.collective = Collective::bcast, .bytes = data.bytes});
   if (!chosen) return std::unexpected(std::move(chosen).error());
@@ -198,73 +178,70 @@ Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root,
     case Algorithm::segments:
       return bcast_segments(chosen->spread(comm), {buffer, count, &type}, root);
     default:
-      return bcast_by(chosen->algorithm, Ranks(comm, Tag::bcast), data, root);
+      return bcast_by(chosen->algorithm, Ranks(comm, Tag::bcast), data, root).result();
   }
 }
 
 Result<> gather(const In& send, const Out& receive, int root, Communicator& comm) {
-  if (comm.is_inter()) return inter::gather(send, receive, root, comm);
   const Ranks ranks(comm, Tag::gather);
-  if (comm.size() == 1) return gather_linear(ranks, send, receive, root);
+  if (comm.is_inter() || comm.size() == 1)
+    return over_messages(ranks, call::Gather{send, receive, root}).result();
   const bool at_root = comm.rank() == root;
   const std::uint64_t bytes =
       at_root ? bytes_of(receive.count, *receive.type) : bytes_of(send.count, *send.type);
   auto chosen = plan(comm, {.collective = Collective::gather, .bytes = bytes});
   if (!chosen) return std::unexpected(std::move(chosen).error());
   if (chosen->algorithm == Algorithm::flat) return gather_flat(*chosen->team, send, receive, root);
-  if (chosen->algorithm == Algorithm::binomial) return gather_binomial(ranks, send, receive, root);
-  return gather_linear(ranks, send, receive, root);
+  if (chosen->algorithm == Algorithm::binomial) return gather_binomial(ranks, send, receive, root).result();
+  return gather_linear(ranks, send, receive, root).result();
 }
 
 Result<> gatherv(const In& send, const OutV& receive, int root, Communicator& comm) {
-  if (comm.is_inter()) return inter::gather(send, receive, root, comm);
-  return gather_linear(Ranks(comm, Tag::gather), send, receive, root);
+  if (!comm.is_inter() && comm.size() > 1)
+    ISTHMUS_TRY(meet_in_call(comm, Collective::gatherv, root, [&](int rank) {
+      return comm.rank() == root || (rank == root && bytes_of(send.count, *send.type) > most_sent_ahead);
+    }));
+  return over_messages({comm, Tag::gather}, call::Gatherv{send, receive, root}).result();
 }
 
 Result<> scatter(const In& send, const Out& receive, int root, Communicator& comm) {
-  if (comm.is_inter()) return inter::scatter(send, receive, root, comm);
   const Ranks ranks(comm, Tag::scatter);
-  if (comm.size() == 1) return scatter_linear(ranks, send, receive, root);
+  if (comm.is_inter() || comm.size() == 1)
+    return over_messages(ranks, call::Scatter{send, receive, root}).result();
   const bool at_root = comm.rank() == root;
   const std::uint64_t bytes =
       at_root ? bytes_of(send.count, *send.type) : bytes_of(receive.count, *receive.type);
   auto chosen = plan(comm, {.collective = Collective::scatter, .bytes = bytes});
   if (!chosen) return std::unexpected(std::move(chosen).error());
   if (chosen->algorithm == Algorithm::flat) return scatter_flat(*chosen->team, send, receive, root);
-  if (chosen->algorithm == Algorithm::binomial) return scatter_binomial(ranks, send, receive, root);
-  return scatter_linear(ranks, send, receive, root);
+  if (chosen->algorithm == Algorithm::binomial) return scatter_binomial(ranks, send, receive, root).result();
+  return scatter_linear(ranks, send, receive, root).result();
 }
 
 Result<> scatterv(const InV& send, const Out& receive, int root, Communicator& comm) {
-  if (comm.is_inter()) return inter::scatter(send, receive, root, comm);
-  return scatter_linear(Ranks(comm, Tag::scatter), send, receive, root);
+  if (!comm.is_inter() && comm.size() > 1)
+    ISTHMUS_TRY(meet_in_call(comm, Collective::scatterv, root, [&](int rank) {
+      return comm.rank() == root ? block(send, rank).bytes > most_sent_ahead : rank == root;
+    }));
+  return over_messages({comm, Tag::scatter}, call::Scatterv{send, receive, root}).result();
 }
 
 Result<> allgather(const In& send, const Out& receive, Communicator& comm) {
-  if (comm.is_inter()) return inter::allgather(send, receive, comm);
-  if (comm.size() == 1) {
-    if (send.buffer != in_place) copy(whole(send), block(receive, 0));
-    return {};
-  }
+  if (comm.is_inter() || comm.size() == 1)
+    return over_messages({comm, Tag::allgather}, call::Allgather{send, receive}).result();
   return run_allgather(send, receive, bytes_of(receive.count, *receive.type), comm);
 }
 
 Result<> allgatherv(const In& send, const OutV& receive, Communicator& comm) {
-  if (comm.is_inter()) return inter::allgather(send, receive, comm);
-  if (comm.size() == 1) {
-    if (send.buffer != in_place) copy(whole(send), block(receive, 0));
-    return {};
-  }
+  if (comm.is_inter() || comm.size() == 1)
+    return over_messages({comm, Tag::allgather}, call::Allgatherv{send, receive}).result();
   return run_allgather(send, receive, largest_block(receive, comm.size()), comm);
 }
 
 Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
   const Ranks ranks(comm, Tag::alltoall);
-  if (comm.is_inter()) return alltoall_pairwise(ranks, send, receive);
-  if (comm.size() == 1) {
-    if (send.buffer != in_place) copy(whole(send), whole(receive));
-    return {};
-  }
+  if (comm.is_inter() || comm.size() == 1)
+    return over_messages(ranks, call::Alltoall{send, receive}).result();
   auto chosen =
       plan(comm, {.collective = Collective::alltoall, .bytes = bytes_of(receive.count, *receive.type)});
   if (!chosen) return std::unexpected(std::move(chosen).error());
@@ -278,26 +255,22 @@ Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
   // These copy all blocks before any arrives, so that the receive buffer can be read as the send buffer.
   const In source = send.buffer == in_place ? In{receive.buffer, receive.count, receive.type} : send;
   if (chosen->algorithm == Algorithm::leaders) return alltoall_leaders(chosen->spread(comm), source, receive);
-  if (chosen->algorithm == Algorithm::bruck) return alltoall_bruck(ranks, source, receive);
-  if (send.buffer == in_place) return alltoall_in_place(ranks, receive);
-  return alltoall_pairwise(ranks, send, receive);
+  if (chosen->algorithm == Algorithm::bruck) return alltoall_bruck(ranks, source, receive).result();
+  if (send.buffer == in_place) return alltoall_in_place(ranks, receive).result();
+  return alltoall_pairwise(ranks, send, receive).result();
 }
 
 Result<> alltoallv(const InV& send, const OutV& receive, Communicator& comm) {
-  const Ranks ranks(comm, Tag::alltoall);
-  if (send.buffer == in_place) return alltoall_in_place(ranks, receive);
-  return alltoall_pairwise(ranks, send, receive);
+  return run_alltoall_of_any_lengths(Collective::alltoallv, call::Alltoallv{send, receive}, comm);
 }
 
 Result<> alltoallw(const InW& send, const OutW& receive, Communicator& comm) {
-  const Ranks ranks(comm, Tag::alltoall);
-  if (send.buffer == in_place) return alltoall_in_place(ranks, receive);
-  return alltoall_pairwise(ranks, send, receive);
+  return run_alltoall_of_any_lengths(Collective::alltoallw, call::Alltoallw{send, receive}, comm);
 }
 
 Result<> reduce(const void* send, void* receive, const Reduction& what, int root, Communicator& comm) {
-  if (comm.is_inter()) return inter::reduce(send, receive, what, root, comm);
-  if (comm.size() == 1) return take(send, receive, what);
+  if (comm.is_inter() || comm.size() == 1)
+    return over_messages({comm, Tag::reduce}, call::Reduce{send, receive, what, root}).result();
   auto chosen = plan_reduction(comm, Collective::reduce, what.count, what);
   if (!chosen) return std::unexpected(std::move(chosen).error());
   const void* mine = operand(send, receive);
@@ -318,13 +291,13 @@ Result<> reduce(const void* send, void* receive, const Reduction& what, int root
     case Algorithm::along:
       return reduce_along(chosen->spread(comm), mine, receive, what, root);
     default:
-      return reduce_by(chosen->algorithm, Ranks(comm, Tag::reduce), mine, receive, what, root);
+      return reduce_by(chosen->algorithm, Ranks(comm, Tag::reduce), mine, receive, what, root).result();
   }
 }
 
 Result<> allreduce(const void* send, void* receive, const Reduction& what, Communicator& comm) {
-  if (comm.is_inter()) return inter::allreduce(send, receive, what, comm);
-  if (comm.size() == 1) return take(send, receive, what);
+  if (comm.is_inter() || comm.size() == 1)
+    return over_messages({comm, Tag::allreduce}, call::Allreduce{send, receive, what}).result();
   auto chosen = plan_reduction(comm, Collective::allreduce, what.count, what);
   if (!chosen) return std::unexpected(std::move(chosen).error());
   return run_allreduce(*chosen, comm, operand(send, receive), receive, what);
@@ -332,8 +305,9 @@ Result<> allreduce(const void* send, void* receive, const Reduction& what, Commu
 
 Result<> reduce_scatter(const void* send, void* receive, const Integers& counts, const Reduction& what,
                         Communicator& comm) {
-  if (comm.is_inter()) return inter::reduce_scatter(send, receive, counts, what, comm);
-  if (comm.size() == 1) return take(send, receive, {counts[0], what.type, what.op});
+  if (comm.is_inter() || comm.size() == 1)
+    return over_messages({comm, Tag::reduce_scatter}, call::ReduceScatter{send, receive, what, counts})
+        .result();
   return run_reduce_scatter(comm, operand(send, receive), receive, counts, what);
 }
 
@@ -343,23 +317,21 @@ Result<> reduce_scatter_block(const void* send, void* receive, const Reduction& 
 }
 
 Result<> scan(const void* send, void* receive, const Reduction& what, Communicator& comm) {
-  if (comm.is_inter()) return no_intercommunicator();
-  if (comm.size() == 1) return take(send, receive, what);
+  if (comm.size() == 1) return over_messages({comm, Tag::scan}, call::Scan{send, receive, what}).result();
   auto chosen = plan_reduction(comm, Collective::scan, what.count, what);
   if (!chosen) return std::unexpected(std::move(chosen).error());
   const void* mine = operand(send, receive);
   if (chosen->algorithm == Algorithm::flat) return scan_flat(*chosen->team, mine, receive, what);
-  return scan_doubling(Ranks(comm, Tag::scan), mine, receive, what);
+  return scan_doubling(Ranks(comm, Tag::scan), mine, receive, what).result();
 }
 
 Result<> exscan(const void* send, void* receive, const Reduction& what, Communicator& comm) {
-  if (comm.is_inter()) return no_intercommunicator();
   if (comm.size() == 1) return {};
   auto chosen = plan_reduction(comm, Collective::scan, what.count, what);
   if (!chosen) return std::unexpected(std::move(chosen).error());
   const void* mine = operand(send, receive);
   if (chosen->algorithm == Algorithm::flat) return exscan_flat(*chosen->team, mine, receive, what);
-  return exscan_doubling(Ranks(comm, Tag::scan), mine, receive, what);
+  return exscan_doubling(Ranks(comm, Tag::scan), mine, receive, what).result();
 }
 
 }  // namespace host

@@ -39,6 +39,8 @@ class Integers {
     return integers;
   }
 
+  /// Whether there is memory behind it.
+  [[nodiscard]] bool is_list() const noexcept { return narrow_ || wide_; }
   [[nodiscard]] std::int64_t operator[](int i) const noexcept {
     return narrow_ ? narrow_[i] : wide_ ? wide_[i] : same_;
   }

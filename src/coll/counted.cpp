@@ -7,7 +7,7 @@
 namespace isthmus::coll {
 
 Result<> barrier_counted(Team& team) {
-  meet(team, [](const Meeting&) { return true; });
+  if (!meet(team, [](const Meeting&) { return true; })) return team.loss();
   return {};
 }
 
@@ -32,6 +32,7 @@ Result<> reduce_counted(Team& team, const void* send, void* receive, const Reduc
     }
     return result.has_value();
   });
+  if (team.has_left()) return team.loss();
   team.saw_all_begin(step.number());
   if (!result) return result;
   if (!met) return fail(ErrorClass::other, "ranks do not agree on root, count or collective");

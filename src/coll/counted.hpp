@@ -22,7 +22,8 @@ struct Meeting {
 
 /// All members meet: returns once everybody has arrived. The last to arrive at a node runs `combine(meeting)`
 /// for it, lower nodes first, so that one rank's turn on a core is all that each rank needs; what it wrote is
-/// visible to all afterwards. If one of them returns false, so does this for everybody.
+/// visible to all afterwards. If one of them returns false, so does this for everybody; it
+/// also does for a member that leaves the team.
 template <class Combine>
 bool meet(Team& team, Combine combine) {
   const Area& area = team.area();
@@ -55,7 +56,7 @@ bool meet(Team& team, Combine combine) {
     first_node += nodes;
   }
   const Node& root = area.node(area.nodes() - 1);
-  team.wait([&] { return root.released.load(std::memory_order_acquire) >= number; });
+  if (!team.wait([&] { return root.released.load(std::memory_order_acquire) >= number; })) return false;
   return root.failed.load(std::memory_order_relaxed) != number;
 }
 

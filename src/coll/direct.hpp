@@ -2,7 +2,7 @@
 
 #include "coll/coll.hpp"
 #include "coll/team.hpp"
-#include "p2p/message.hpp"
+#include "p2p/message/message.hpp"
 
 /// Large collectives by copies straight between the buffers of members, for teams where `Team::direct` holds:
 /// in a step everybody names its buffer, takes what it needs from the others', and stays until nobody needs

@@ -68,7 +68,8 @@ Result<> allgather_over_leaders(const Spread& all, const Receive& receive) {
     const Question question{
         .collective = Collective::allgather, .ranks = domains.count(), .bytes = layout.largest};
     const OutV place{packed, layout.domain_counts.data(), layout.domain_begins.data(), &byte_type()};
-    ISTHMUS_TRY(allgather_by(select(question), all.between(Tag::allgather, domains.leaders()), place));
+    ISTHMUS_TRY(
+        allgather_by(select(question), all.between(Tag::allgather, domains.leaders()), place).result());
   }
   ISTHMUS_TRY(bcast(packed, layout.total, byte_type(), 0, local));
   if (form) return {};
@@ -129,8 +130,8 @@ Result<> allgather_over_slices(const Spread& all, const Receive& receive) {
 template <class Receive>
 Result<> allgather_in_ring(const Spread& all, const Receive& receive) {
   const std::span<const int> order = all.domains.order();
-  return ring(all.along(Tag::allgather), 0,
-              [&](int i) { return block(receive, order[static_cast<std::size_t>(i)]); });
+  const auto place = [&](int i) { return block(receive, order[static_cast<std::size_t>(i)]); };
+  return ring(all.along(Tag::allgather), 0, place).result();
 }
 
 }  // namespace

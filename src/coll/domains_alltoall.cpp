@@ -34,7 +34,8 @@ Result<> swap_bundles(const Spread& all, std::uint64_t bytes, const std::byte* f
   }
   ISTHMUS_TRY(alltoall_pairwise(all.between(Tag::alltoall, domains.leaders()),
                                 InV{leaving.data(), counts.data(), begins.data(), &byte_type()},
-                                OutV{arriving.data(), counts.data(), begins.data(), &byte_type()}));
+                                OutV{arriving.data(), counts.data(), begins.data(), &byte_type()})
+                  .result());
   for (int from = 0; from < n && bytes != 0; ++from)
     for (int i = 0; i < members; ++i)
       std::memcpy(to_members + times(i * n + from), arriving.data() + times(from * members + i), bytes);

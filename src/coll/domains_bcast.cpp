@@ -19,7 +19,8 @@ Result<> bcast_leaders(const Spread& all, const Out& data, int root) {
     const Question question{
         .collective = Collective::bcast, .ranks = domains.count(), .bytes = payload.bytes};
     ISTHMUS_TRY(
-        bcast_by(select(question), all.between(Tag::bcast, speakers), payload, domains.domain_of(root)));
+        bcast_by(select(question), all.between(Tag::bcast, speakers), payload, domains.domain_of(root))
+            .result());
   }
   return bcast(data.buffer, data.count, *data.type, domains.index_of(speaker), domains.local());
 }

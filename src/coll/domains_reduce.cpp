@@ -33,12 +33,13 @@ Result<> reduce_leaders(const Spread& all, const void* send, void* receive, cons
   }
   if (!speaks) return {};
   return reduce_by(select(between(domains, Collective::reduce, what)), all.between(Tag::reduce, speakers),
-                   operand, receive, what, domains.domain_of(root));
+                   operand, receive, what, domains.domain_of(root))
+      .result();
 }
 
 Result<> reduce_along(const Spread& all, const void* send, void* receive, const Reduction& what, int root) {
   const int place = all.domains.begin(all.domains.domain_of(root)) + all.domains.index_of(root);
-  return reduce_ring(all.along(Tag::reduce), send, receive, what, place);
+  return reduce_ring(all.along(Tag::reduce), send, receive, what, place).result();
 }
 
 Result<> allreduce_leaders(const Spread& all, const void* send, void* receive, const Reduction& what) {
@@ -51,7 +52,8 @@ Result<> allreduce_leaders(const Spread& all, const void* send, void* receive, c
   }
   if (all.leads())
     ISTHMUS_TRY(allreduce_by(select(between(domains, Collective::allreduce, what)),
-                             all.between(Tag::allreduce, domains.leaders()), operand, receive, what));
+                             all.between(Tag::allreduce, domains.leaders()), operand, receive, what)
+                    .result());
   return bcast(receive, what.count, *what.type, 0, local);
 }
 
@@ -70,7 +72,8 @@ Result<> allreduce_slices(const Spread& all, const void* send, void* receive, co
   // it.
   ISTHMUS_TRY(reduce_scatter(send, place, counts.data(), what, local));
   ISTHMUS_TRY(allreduce_by(select(between(domains, Collective::allreduce, share)),
-                           all.between(Tag::allreduce, domains.slice()), place, place, share));
+                           all.between(Tag::allreduce, domains.slice()), place, place, share)
+                  .result());
   return allgatherv({in_place, 0, what.type}, {receive, counts.data(), begins.data(), what.type}, local);
 }
 

@@ -1,5 +1,6 @@
 #include "coll/flat.hpp"
 
+#include "coll/combine.hpp"
 #include "coll/local.hpp"
 #include "coll/operands.hpp"
 #include "coll/step.hpp"
@@ -116,22 +117,6 @@ Result<> alltoall_flat(Team& team, const In& send, const Out& receive) {
     unpack(step.heard(i, bytes * n) + bytes * static_cast<unsigned>(team.rank()), block(receive, i));
   return {};
 }
-
-namespace {
-
-/// Combines the contributions of the ranks from `first` to `last` into `result`, from the last one down: so
-/// the running value is always the right operand, where results go without a copy. `part` is where the wanted
-/// elements begin in each.
-Result<> combine(const Step& step, int first, int last, std::uint64_t bytes, void* result,
-                 const Reduction& what, std::uint64_t part = 0) {
-  const Payload value = elements(result, what);
-  copy_bytes(value.data, step.heard(last, bytes) + part, value.bytes);
-  for (int i = last - 1; i >= first; --i)
-    ISTHMUS_TRY(what.op->reduce(step.heard(i, bytes) + part, result, what.count, *what.type));
-  return {};
-}
-
-}  // namespace
 
 Result<> reduce_flat(Team& team, const void* send, void* receive, const Reduction& what, int root) {
   const Payload mine = elements(send, what);

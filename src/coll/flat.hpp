@@ -2,7 +2,7 @@
 
 #include "coll/coll.hpp"
 #include "coll/team.hpp"
-#include "p2p/message.hpp"
+#include "p2p/message/message.hpp"
 
 /// Small collectives through the lines and slots of a team. No contribution is larger than `slot_bytes`
 /// (alltoall, scatter: all blocks together). Reductions are for contiguous types and take the operand, never

@@ -1,9 +1,7 @@
 #include "coll/footing.hpp"
 
 namespace isthmus::coll {
-namespace {
 
-/// True for one member exactly if it is for all.
 bool on_one_host(const Communicator& comm) {
   const launch::Job& job = comm.engine().job();
   if (job.on_one_host()) return true;
@@ -11,8 +9,6 @@ bool on_one_host(const Communicator& comm) {
     if (!job.slot_of(comm.peer(rank))) return false;
   return true;
 }
-
-}  // namespace
 
 Result<Footing*> Footing::make(Communicator& comm) {
   std::unique_ptr<Team> team;

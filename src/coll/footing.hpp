@@ -11,6 +11,9 @@
 
 namespace isthmus::coll {
 
+/// Whether all members of an intracommunicator share a region. True for one member exactly if it is for all.
+[[nodiscard]] bool on_one_host(const Communicator& comm);
+
 /// On what footing the members of an intracommunicator work together; found out at its first collective. All
 /// members know the same.
 class Footing final : public CollectiveState {

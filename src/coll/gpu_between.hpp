@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "coll/footing.hpp"
+#include "coll/gpu_rounds.hpp"
 #include "coll/gpu_team.hpp"
 
 /// What every collective between GPUs begins and ends with.
@@ -22,9 +23,10 @@ inline bool is_here(GpuMessages* gpu, const GpuPart& part) {
   return found && *found;
 }
 
-/// Runs `body(team, view, call)` where all members know that `make_call()` can go between their GPUs.
-template <class MakeCall, class Body>
-Tried between_gpus(Communicator& comm, MakeCall make_call, Body body) {
+/// Runs `body(team, view, call)` where all members know that `make_call()` can go between their GPUs; or,
+/// where it has to go through windows, `passage(call)` in rounds.
+template <class MakeCall, class Body, class Passage>
+Tried between_gpus(Communicator& comm, MakeCall make_call, Body body, Passage passage) {
   if (comm.is_inter() || comm.size() == 1 || comm.size() > flat_ranks) return std::nullopt;
   auto footing = Footing::of(comm);
   if (!footing) [[unlikely]]
@@ -44,7 +46,9 @@ Tried between_gpus(Communicator& comm, MakeCall make_call, Body body) {
   if (!view) return failed(std::move(view).error());
   if (!*view) return std::nullopt;
   if (call.send.payload.bytes + call.receive.payload.bytes != 0) ++gpu->collectives.between_gpus;
-  return gpu_team.end(call, body(gpu_team, **view, call));
+  if (!(*view)->by_window) return gpu_team.end(call, body(gpu_team, **view, call));
+  if (call.send.payload.bytes + call.receive.payload.bytes != 0) ++gpu->collectives.by_window;
+  return gpu_team.end(call, in_rounds(gpu_team, **view, call, passage(call)));
 }
 
 }  // namespace isthmus::coll::gpu

@@ -16,6 +16,7 @@ struct GpuBlocks {
   Payload run{};          ///< from the first byte of any block to the last
   std::array<GpuBlock, flat_ranks> each{};
   GpuBegins begins{};  ///< of each in the run
+  std::uint64_t longest = 0;
 
   /// As `block(argument, i)` tells them, for `members` members.
   template <class Argument>
@@ -32,13 +33,14 @@ GpuBlocks GpuBlocks::of(const Argument& argument, int members) {
     if (one.bytes == 0) continue;
     blocks.has_gaps = blocks.has_gaps || one.type;
     blocks.each[static_cast<std::size_t>(i)] = {one.data, one.bytes};
+    blocks.longest = std::max(blocks.longest, one.bytes);
     begin = begin ? std::min(begin, one.data) : one.data;
     end = std::max(end, one.data + one.bytes);
   }
   if (!begin) return blocks;
   blocks.run = Payload::of(begin, static_cast<std::uint64_t>(end - begin));
   for (std::size_t i = 0; i < blocks.each.size(); ++i)
-    if (blocks.each[i].bytes != 0) blocks.begins[i] = static_cast<std::uint64_t>(blocks.each[i].to - begin);
+    if (blocks.each[i].bytes != 0) blocks.begins[i] = static_cast<std::uint64_t>(blocks.each[i].data - begin);
   return blocks;
 }
 

@@ -68,8 +68,8 @@ Result<> run_alltoall(const AcrossHosts& all, const std::byte* send, std::byte* 
   for (const int rank : all.hosts().ranks_of(all.hosts().own_domain()))
     begins.push_back(static_cast<std::int64_t>(bytes) * rank);
   if (all.local().size() == 1) {
-    error.add(all.gpu().copy(Payload::of(send + begins.front(), bytes),
-                             Payload::of(receive + begins.front(), bytes)));
+    error.add(
+        all.copy(Payload::of(send + begins.front(), bytes), Payload::of(receive + begins.front(), bytes)));
   } else {
     const Integers same = Integers::same(static_cast<std::int64_t>(bytes));
     error.add(coll::alltoallv(InV{send, same, begins.data(), &byte_type()},

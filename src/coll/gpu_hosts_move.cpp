@@ -20,7 +20,7 @@ std::uint64_t count_of(std::uint64_t bytes, std::uint64_t segment) {
 
 /// The blocks of a host's members, as arguments of collectives among them: member i's own lies at `begins[i]`
 /// bytes, of `counts[i]`.
-struct Row {
+struct ShareRow {
   std::vector<std::int64_t> counts, begins;
 
   [[nodiscard]] Result<> collect(const In& send, void* buffer, Communicator& local) const {
@@ -73,7 +73,7 @@ Result<> run_bcast(const AcrossHosts& all, std::byte* data, std::uint64_t bytes,
   if (all.carries())
     error.add(carry_bcast(all, data + shares.begins[me], static_cast<std::uint64_t>(shares.counts[me]), top));
   if (at_top || all.local().size() == 1) return error.take();
-  error.add(Row{shares.counts, shares.begins}.collect(own_in_place(), data, all.local()));
+  error.add(ShareRow{shares.counts, shares.begins}.collect(own_in_place(), data, all.local()));
   return error.take();
 }
 
@@ -100,8 +100,8 @@ class Blocks {
   }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   /// The blocks of `host`'s own members.
-  [[nodiscard]] Row own_row() const {
-    Row row;
+  [[nodiscard]] ShareRow own_row() const {
+    ShareRow row;
     for (const int rank : all_.hosts().ranks_of(all_.hosts().own_domain())) {
       row.counts.push_back(static_cast<std::int64_t>(bytes_));
       row.begins.push_back(static_cast<std::int64_t>(bytes_) * rank);
@@ -109,8 +109,8 @@ class Blocks {
     return row;
   }
   /// What the carriers of this host have of another one.
-  [[nodiscard]] Row row(int host, int layer) const {
-    Row row;
+  [[nodiscard]] ShareRow row(int host, int layer) const {
+    ShareRow row;
     for (int i = 0; i < all_.local().size(); ++i) {
       const std::byte* const block = i < all_.carriers() ? at(host, i, layer) : nullptr;
       row.counts.push_back(block ? static_cast<std::int64_t>(bytes_) : 0);
@@ -177,8 +177,7 @@ Result<> run_allgather(const AcrossHosts& all, const In& send, const Blocks& blo
   if (all.local().size() > 1)
     error.add(blocks.own_row().collect(send, receive, all.local()));
   else if (send.buffer != in_place)
-    error.add(
-        all.gpu().copy(whole(send), Payload::of(blocks.at(all.hosts().own_domain(), 0, 0), blocks.bytes())));
+    error.add(all.copy(whole(send), Payload::of(blocks.at(all.hosts().own_domain(), 0, 0), blocks.bytes())));
   if (all.carries()) error.add(carry_allgather(all, blocks));
   if (all.local().size() == 1) return error.take();
   for (int host = 0; host < all.hosts().count(); ++host)

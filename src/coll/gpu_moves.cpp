@@ -22,7 +22,7 @@ Result<> fetch_all(GpuTeam& team, const GpuView& view, Block block, Source sourc
     if (to.bytes == 0) continue;
     auto from = source(i);
     if (!from) return std::unexpected(std::move(from).error());
-    if (*from) pieces.push_back({to.to, *from, to.bytes});
+    if (*from) pieces.push_back({to.data, *from, to.bytes});
   }
   if (pieces.empty()) return {};
   return on_gpu(team, view, [&](GpuWork& work) { return work.copy(pieces); });

@@ -23,9 +23,9 @@ Result<> gather_gpu(GpuTeam& team, const GpuView& view, const std::byte* send, s
                     std::uint64_t bytes);
 /// `receive` is null at a root that keeps its block in place.
 Result<> scatter_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, std::uint64_t bytes, int root);
-/// One member's block in the receive buffer.
+/// One member's block in a buffer.
 struct GpuBlock {
-  std::byte* to = nullptr;
+  std::byte* data = nullptr;
   std::uint64_t bytes = 0;  ///< 0: there is none
 };
 /// Blocks of any lengths, from the beginning of what each member sends. `own`: where this member's own is,

@@ -22,6 +22,15 @@ struct GpuSide {
   std::uint32_t reserved_too = 0;
 };
 
+/// Whether a member's send side is what it names, or is copied through a window of the library's
+/// (`GpuRounds`).
+enum class GpuWindowUse : std::uint8_t {
+  never,     ///< and it cannot be
+  possible,  ///< if another member has to
+  either,    ///< others read and write nothing of it
+  used,
+};
+
 /// What a member puts in its line.
 struct GpuOffer {
   GpuSide send, receive;
@@ -31,10 +40,13 @@ struct GpuOffer {
   std::uint8_t has_kernels = 0;
   std::uint8_t in_place = 0;
   std::uint8_t has_begins = 0;  ///< 1: `GpuSaid::begins` is in its slot
-  std::uint8_t reserved = 0;
-  std::uint16_t reserved_too = 0;
+  GpuWindowUse windows = GpuWindowUse::never;
+  std::uint16_t window = 0;   ///< of what `send` names then: its size in units of `window_unit`; 0: no window
+  std::uint64_t longest = 0;  ///< as in `GpuCall`
+
+  static constexpr std::uint64_t window_unit = std::uint64_t{64} << 10U;
 };
-static_assert(sizeof(GpuOffer) == 40 && sizeof(GpuOffer) <= Line::capacity);
+static_assert(sizeof(GpuOffer) == 48 && sizeof(GpuOffer) <= Line::capacity);
 
 /// The exports of what is fresh.
 struct GpuFresh {

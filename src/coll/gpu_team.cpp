@@ -64,6 +64,7 @@ void GpuTeam::release() noexcept {
   for (GpuTable& table : tables_)
     table.clear();
   staged_ = {};
+  window_ = {};
   pool_.reset();
   gpu_ = nullptr;
 }
@@ -96,7 +97,8 @@ bool GpuTeam::locate(const GpuCall& call, std::array<Buffer, 2>& buffers) {
     auto found = gpu_->find(payload);
     // What is wrong with it, the stand-ins will say.
     if (!found || !*found || payload.type || !(*found)->is_whole()) return false;
-    if ((*found)->is_host_readable()) return false;
+    // Managed memory, which no other process may copy.
+    if ((*found)->is_host_readable() && !gpu_->may_bounce()) return false;
     buffers[i] = **found;
     if (!is_in_reach(*gpu_, team_.peer(team_.rank()), buffers[i])) return false;
     if (device != cuda::no_device && device != buffers[i].device) return false;
@@ -106,15 +108,24 @@ bool GpuTeam::locate(const GpuCall& call, std::array<Buffer, 2>& buffers) {
   return device != cuda::no_device || device_ != cuda::no_device;
 }
 
-Result<Buffer> GpuTeam::stage(const Payload& payload, cuda::Device device) {
+bool GpuTeam::is_read(const GpuCall& call) const {
+  return call.send.payload.bytes != 0 && call.send.offered &&
+         (!call.root_is_enough || call.root == team_.rank());
+}
+
+bool GpuTeam::can_be_named(const Buffer& buffer) {
+  GpuTable& table = tables_[static_cast<std::size_t>(team_.rank())];
+  if (const auto known = table.find(buffer)) return !table[*known].refused;
+  return gpu_->exporter().offer(buffer).has_value();
+}
+
+Result<Buffer> GpuTeam::reserve(std::uint64_t bytes, cuda::Device device) {
   staged_ = {};
   if (!pool_) pool_ = std::make_unique<DevicePool>(gpu_->contexts(), DevicePool::Limits{});
-  auto taken = pool_->take(device, payload.bytes);
+  auto taken = pool_->take(device, bytes);
   if (!taken) return std::unexpected(std::move(taken).error());
   staged_ = std::move(*taken);
-  const Payload copy = Payload::of(staged_.data(), payload.bytes);
-  ISTHMUS_TRY(gpu_->copy(payload, copy));
-  auto buffer = gpu_->find(copy);
+  auto buffer = gpu_->find(Payload::of(staged_.data(), bytes));
   if (!buffer) return std::unexpected(std::move(buffer).error());
   if (!*buffer) return fail(ErrorClass::intern, "memory of a GPU that is none");
   return **buffer;
@@ -145,9 +156,53 @@ Result<> GpuTeam::name(const Buffer& buffer, GpuSide& side, wire::GpuExport& fre
   return {};
 }
 
-GpuTeam::Said GpuTeam::prepare(const GpuCall& call) {
+Result<bool> GpuTeam::offer_buffers(const GpuCall& call, std::array<Buffer, 2>& buffers, Said& said) {
+  const bool sends = call.send.payload.bytes != 0;
+  const bool receives = call.receive.payload.bytes != 0;
+  Result<> named;
+  const Buffer seen = buffers[0];
+  if (sends && call.send.staged) {
+    auto room = reserve(call.send.payload.bytes, seen.device);
+    if (room)
+      buffers[0] = *room;
+    else
+      named = std::unexpected(std::move(room).error());
+  }
+  // What others can do without is no reason.
+  const bool is_closed = (is_read(call) && (!named || !can_be_named(buffers[0]))) ||
+                         (receives && call.receive.offered && !can_be_named(buffers[1]));
+  if (is_closed && gpu_->may_bounce()) return offer_window(call, said);
+  if (named && sends && call.send.staged)
+    named = gpu_->copy(seen, call.send.payload, Payload::of(staged_.data(), call.send.payload.bytes));
+  if (named && sends && call.send.offered)
+    named = name(buffers[0], said.offer.send, said.more.fresh.send, said.descriptors[0]);
+  if (call.root_is_enough && call.root != team_.rank()) named = {};
+  if (named && receives && call.receive.offered)
+    named = name(buffers[1], said.offer.receive, said.more.fresh.receive, said.descriptors[1]);
+  if (call.begins) {
+    said.offer.has_begins = 1;
+    said.more.begins = *call.begins;
+  }
+  if (!named) return std::unexpected(std::move(named).error());
+  return true;
+}
+
+Result<bool> GpuTeam::offer_window(const GpuCall& call, Said& said) {
+  said.offer.windows = GpuWindowUse::used;
+  if (!is_read(call)) return true;
+  auto window = gpu_->lend_window(device_);
+  if (!window) return std::unexpected(std::move(window).error());
+  window_ = std::move(*window);
+  said.offer.window = static_cast<std::uint16_t>(
+      std::min<std::uint64_t>(window_.buffer.bytes / GpuOffer::window_unit, UINT16_MAX));
+  ISTHMUS_TRY(name(window_.buffer, said.offer.send, said.more.fresh.send, said.descriptors[0]));
+  return !is_refused(team_.rank(), said.offer.send);
+}
+
+GpuTeam::Said GpuTeam::prepare(const GpuCall& call, bool by_window) {
   Said said;
   said.offer.in_place = call.in_place ? 1 : 0;
+  said.offer.longest = call.longest;
   std::array<Buffer, 2> buffers;
   if (!locate(call, buffers)) return said;
   const bool sends = call.send.payload.bytes != 0;
@@ -164,25 +219,13 @@ GpuTeam::Said GpuTeam::prepare(const GpuCall& call) {
     life_ = gpu_->contexts().life(device);
   }
   said.offer.has_kernels = has_kernels_ ? 1 : 0;
-  Result<> named;
-  if (sends && call.send.staged) {
-    auto staged = stage(call.send.payload, device);
-    if (staged)
-      buffers[0] = *staged;
-    else
-      named = std::unexpected(std::move(staged).error());
-  }
-  if (named && sends && call.send.offered)
-    named = name(buffers[0], said.offer.send, said.more.fresh.send, said.descriptors[0]);
-  if (call.root_is_enough && call.root != team_.rank()) named = {};
-  if (named && receives && call.receive.offered)
-    named = name(buffers[1], said.offer.receive, said.more.fresh.receive, said.descriptors[1]);
-  if (call.begins) {
-    said.offer.has_begins = 1;
-    said.more.begins = *call.begins;
-  }
-  if (!named) gpu_->note(team_.peer(team_.rank()), named.error());
-  said.offer.takes_part = named ? 1 : 0;
+  const bool is_open = is_read(call) || (receives && call.receive.offered);
+  said.offer.windows = !gpu_->may_bounce() ? GpuWindowUse::never
+                       : is_open           ? GpuWindowUse::possible
+                                           : GpuWindowUse::either;
+  const Result<bool> offered = by_window ? offer_window(call, said) : offer_buffers(call, buffers, said);
+  if (!offered) gpu_->note(team_.peer(team_.rank()), offered.error());
+  said.offer.takes_part = offered && *offered ? 1 : 0;
   return said;
 }
 
@@ -198,20 +241,27 @@ Result<GpuTeam::Heard> GpuTeam::exchange(const GpuCall& call, const Said& said) 
   for (int i = 0; i < team_.size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     GpuOffer& offer = heard.offers[at];
-    offer = get<GpuOffer>(step.heard(i, sizeof offer));
+    // What this member has said it knows better than what stands in memory that others write.
+    const bool is_own = i == team_.rank();
+    offer = is_own ? said.offer : get<GpuOffer>(step.heard(i, sizeof offer));
     if (offer.send.fresh != 0 || offer.receive.fresh != 0) {
-      heard.fresh[at] = get<GpuFresh>(step.heard(i, slot_bytes) + offsetof(GpuSaid, fresh));
+      heard.fresh[at] =
+          is_own ? said.more.fresh : get<GpuFresh>(step.heard(i, slot_bytes) + offsetof(GpuSaid, fresh));
       heard.any_fresh = true;
-      if (i != team_.rank() && offer.send.fresh != 0)
-        heard.descriptors[at][0] = gpu_->take(heard.fresh[at].send);
-      if (i != team_.rank() && offer.receive.fresh != 0)
-        heard.descriptors[at][1] = gpu_->take(heard.fresh[at].receive);
+      if (!is_own && offer.send.fresh != 0) heard.descriptors[at][0] = gpu_->take(heard.fresh[at].send);
+      if (!is_own && offer.receive.fresh != 0) heard.descriptors[at][1] = gpu_->take(heard.fresh[at].receive);
     }
-    if (offer.has_begins != 0)
+    if (offer.has_begins != 0 && is_own)
+      heard.begins[at] = said.more.begins[at];
+    else if (offer.has_begins != 0)
       heard.begins[at] = get<std::uint64_t>(step.heard(i, slot_bytes) + offsetof(GpuSaid, begins) +
                                             sizeof(std::uint64_t) * static_cast<std::size_t>(team_.rank()));
     heard.all_take_part = heard.all_take_part && offer.takes_part != 0;
     heard.any_forgets = heard.any_forgets || offer.forgets != 0;
+    heard.any_by_window = heard.any_by_window || offer.windows == GpuWindowUse::used;
+    heard.any_not_by_window = heard.any_not_by_window || offer.windows == GpuWindowUse::possible ||
+                              offer.windows == GpuWindowUse::never;
+    heard.all_may_use_windows = heard.all_may_use_windows && offer.windows != GpuWindowUse::never;
   }
   return heard;
 }
@@ -220,9 +270,11 @@ bool GpuTeam::open(int rank, const GpuSide& side, const wire::GpuExport& from, U
   GpuTable::Entry& entry = tables_[static_cast<std::size_t>(rank)].name(side.entry, from.memory);
   auto opened = gpu_->open(team_.peer(rank), from, device_, std::move(descriptor));
   if (!opened) {
-    gpu_->note(team_.peer(rank), opened.error());
+    reasons_.emplace_back(team_.peer(rank), std::move(opened).error());
     return false;
   }
+  // The driver knows the size of what was opened; a peer may say anything, also of what is open already.
+  if (opened->mapping) entry.room = opened->mapping->bytes();
   entry.mapping = std::move(opened->mapping);
   entry.here = opened->base;
   return true;
@@ -299,34 +351,65 @@ void GpuTeam::give_up(const Said& said, const Heard& heard) {
   device_ = cuda::no_device;
 }
 
-Result<std::optional<GpuView>> GpuTeam::begin(const GpuCall& call) {
-  const Said said = prepare(call);
-  auto heard = exchange(call, said);
-  if (!heard) return std::unexpected(std::move(heard).error());
-  if (heard->any_forgets || !heard->all_take_part) {
-    give_up(said, *heard);
-    return std::nullopt;
-  }
-  if (heard->any_fresh)
-    if (auto agreed = exchange(call, *heard, open_fresh(*heard)); !agreed)
-      return std::unexpected(std::move(agreed).error());
-
-  GpuView view{.offers = heard->offers, .begins = heard->begins, .device = device_};
+std::optional<GpuView> GpuTeam::view_of(const GpuCall& call, const Heard& heard) {
+  GpuView view{.offers = heard.offers,
+               .begins = heard.begins,
+               .device = device_,
+               .by_window = heard.is_by_window(),
+               .half_window = UINT16_MAX * GpuOffer::window_unit};
   for (int i = 0; i < team_.size(); ++i) {
-    const GpuOffer& offer = heard->offers[static_cast<std::size_t>(i)];
+    const GpuOffer& offer = heard.offers[static_cast<std::size_t>(i)];
     const bool can_send = !is_refused(i, offer.send);
     const bool must_send = !call.root_is_enough || i == call.root;
     if ((must_send && !can_send) || is_refused(i, offer.receive)) return std::nullopt;
     view.has_kernels = view.has_kernels && offer.has_kernels != 0;
     view.in_place = view.in_place || offer.in_place != 0;
     view.all_send = view.all_send && can_send && is_named(offer.send);
+    view.longest = std::max(view.longest, offer.longest);
+    if (offer.window != 0)
+      view.half_window = std::min(view.half_window, offer.window * GpuOffer::window_unit / 2);
   }
-  if (call.needs_kernels && !view.has_kernels) return std::nullopt;
   return view;
+}
+
+std::nullopt_t GpuTeam::by_hosts() {
+  for (const auto& [peer, why] : reasons_)
+    gpu_->note(peer, why);
+  window_ = {};
+  return std::nullopt;
+}
+
+Result<std::optional<GpuView>> GpuTeam::begin(const GpuCall& call) {
+  reasons_.clear();
+  window_ = {};
+  for (const bool by_window : {false, true}) {
+    const Said said = prepare(call, by_window);
+    auto heard = exchange(call, said);
+    if (!heard) return std::unexpected(std::move(heard).error());
+    if (heard->any_forgets || !heard->all_take_part) {
+      give_up(said, *heard);
+      return by_hosts();
+    }
+    if (heard->any_fresh)
+      if (auto agreed = exchange(call, *heard, open_fresh(*heard)); !agreed)
+        return std::unexpected(std::move(agreed).error());
+    const auto view = view_of(call, *heard);
+    if (view && call.needs_kernels && !view->has_kernels) return by_hosts();
+    if (view && !heard->is_mixed()) return view;
+    if (heard->is_by_window() || !heard->all_may_use_windows) break;
+  }
+  return by_hosts();
 }
 
 Result<> GpuTeam::end(const GpuCall& call, Result<> done) {
   staged_ = {};
+  Result<> met = meet(call, std::move(done));
+  // Other communicators lend it, too: not before everybody has read it.
+  window_ = {};
+  return met;
+}
+
+Result<> GpuTeam::meet(const GpuCall& call, Result<> done) {
   const std::int32_t mine = done ? 0 : 1;
   Step step(team_, call.collective, call.root, call.bytes);
   put(step.room(sizeof mine), mine);

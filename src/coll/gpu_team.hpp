@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -15,7 +16,7 @@
 #include "coll/team.hpp"
 #include "memory/device_pool.hpp"
 #include "memory/gpu_queue.hpp"
-#include "p2p/gpu.hpp"
+#include "p2p/protocol/gpu/messages.hpp"
 
 namespace isthmus::coll {
 
@@ -32,6 +33,8 @@ struct GpuCall {
   Collective collective;
   int root = 0;
   std::uint64_t bytes = 0;  ///< as in `Question`
+  /// Bytes of the longest block that goes from one member to another, as far as this one knows.
+  std::uint64_t longest = 0;
   GpuPart send, receive;
   bool in_place = false;
   bool needs_kernels = false;
@@ -52,6 +55,10 @@ struct GpuView {
   bool has_kernels = true;                ///< all members have
   bool in_place = false;                  ///< for some member
   bool all_send = true;                   ///< every member has offered a send side, which all reach
+  /// What members send goes through windows, of which `offers` tell: as `GpuRounds` does, and not otherwise.
+  bool by_window = false;
+  std::uint64_t half_window = 0;  ///< bytes; of the smallest
+  std::uint64_t longest = 0;      ///< as in `GpuCall`, of all members
 };
 
 /// Whether collectives reach a buffer of the caller; else a warning has said why not. `self`: the caller.
@@ -59,8 +66,9 @@ bool is_in_reach(GpuMessages& gpu, PeerId self, const Buffer& buffer);
 
 /// What the members of a team need to copy between each other's GPU memory. Each names its allocations once;
 /// all others open them and say whether they could; from then on a call exchanges one cache line a member.
-/// Where anybody's buffer is not in GPU memory, or is refused to anybody, all of them know it, and use their
-/// hosts' memory.
+/// Where anybody's buffer cannot be handed on, or is refused to anybody, all of them copy through windows.
+/// Where it is not in GPU memory, or windows are refused, too, all of them know it, and use their hosts'
+/// memory.
 class GpuTeam final : public GpuDependent {
  public:
   GpuTeam(Team& team, GpuMessages& gpu);
@@ -79,11 +87,17 @@ class GpuTeam final : public GpuDependent {
   Result<std::byte*> receive_of(const GpuView& view, int rank, std::uint64_t bytes) {
     return place_of(rank, view.offers[static_cast<std::size_t>(rank)].receive, 0, bytes);
   }
+  /// `bytes` bytes of the window that a member has offered, from byte `begin` on; as `send_of`.
+  Result<std::byte*> window_of(const GpuView& view, int rank, std::uint64_t begin, std::uint64_t bytes) {
+    return place_of(rank, view.offers[static_cast<std::size_t>(rank)].send, begin, bytes);
+  }
   /// The same for what is for this member, where each gets its own.
   Result<std::byte*> own_of(const GpuView& view, int rank, std::uint64_t bytes) {
     const auto at = static_cast<std::size_t>(rank);
     return place_of(rank, view.offers[at].send, view.begins[at], bytes);
   }
+  /// All members are as far as this one; the first error of any member. Collective.
+  Result<> meet(const GpuCall& call, Result<> done);
   /// All members have done their parts, so that buffers may be reused; the first error of any member.
   /// Collective.
   Result<> end(const GpuCall& call, Result<> done);
@@ -116,18 +130,36 @@ class GpuTeam final : public GpuDependent {
     bool all_take_part = true;
     bool any_fresh = false;
     bool any_forgets = false;
+    bool any_by_window = false;
+    bool any_not_by_window = false;
+    bool all_may_use_windows = true;
+
+    [[nodiscard]] bool is_by_window() const noexcept { return any_by_window && !any_not_by_window; }
+    [[nodiscard]] bool is_mixed() const noexcept { return any_by_window && any_not_by_window; }
   };
 
-  Said prepare(const GpuCall& call);
+  /// `by_window`: some member has to copy through windows.
+  Said prepare(const GpuCall& call, bool by_window);
+  /// Each false where a window is refused to somebody, who has told why.
+  Result<bool> offer_buffers(const GpuCall& call, std::array<Buffer, 2>& buffers, Said& said);
+  Result<bool> offer_window(const GpuCall& call, Said& said);
   [[nodiscard]] bool locate(const GpuCall& call, std::array<Buffer, 2>& buffers);
-  /// A copy of what this member sends, until `end`.
-  Result<Buffer> stage(const Payload& payload, cuda::Device device);
+  /// Whether others read what this member sends.
+  [[nodiscard]] bool is_read(const GpuCall& call) const;
+  /// Whether a buffer can be handed to all others, as far as is known.
+  [[nodiscard]] bool can_be_named(const Buffer& buffer);
+  /// Memory for a copy of what this member sends, until `end`.
+  Result<Buffer> reserve(std::uint64_t bytes, cuda::Device device);
   Result<> name(const Buffer& buffer, GpuSide& side, wire::GpuExport& fresh, UniqueFd& descriptor);
   Result<Heard> exchange(const GpuCall& call, const Said& said);
   /// Opens what is fresh; which members' cannot be reached from here.
   GpuVerdict open_fresh(Heard& heard);
   bool open(int rank, const GpuSide& side, const wire::GpuExport& from, UniqueFd descriptor);
   Result<> exchange(const GpuCall& call, const Heard& heard, GpuVerdict verdict);
+  /// What all agree on; nothing: some member cannot reach what it has to.
+  std::optional<GpuView> view_of(const GpuCall& call, const Heard& heard);
+  /// Says why this goes by way of the hosts, as far as this member has found it.
+  std::nullopt_t by_hosts();
   void refuse(int rank, const GpuSide& side);
   [[nodiscard]] bool is_refused(int rank, const GpuSide& side);
   void drop_queues() noexcept;
@@ -143,6 +175,8 @@ class GpuTeam final : public GpuDependent {
   std::vector<std::unique_ptr<GpuQueue>> queues_;
   std::unique_ptr<DevicePool> pool_;  ///< null before anything was staged
   DeviceBuffer staged_;
+  GpuMessages::LentWindow window_;                 ///< from `begin` to `end`
+  std::vector<std::pair<PeerId, Error>> reasons_;  ///< of the call under way
 };
 
 }  // namespace isthmus::coll

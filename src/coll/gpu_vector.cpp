@@ -1,4 +1,6 @@
 // The forms with a length for each member. A block has no gaps; there may be any between blocks.
+#include <algorithm>
+
 #include "coll/gpu_between.hpp"
 #include "coll/gpu_blocks.hpp"
 #include "coll/gpu_collectives.hpp"
@@ -20,11 +22,16 @@ Tried gatherv(const In& send, const OutV& receive, int root, Communicator& comm)
           call.receive.payload = blocks.run;
           call.barred = blocks.has_gaps;
         }
+        call.longest = std::max(blocks.longest, call.send.payload.bytes);
         return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) -> Result<> {
         if (!at_root) return {};
         return fetch_blocks_gpu(team, view, blocks.each, here ? nullptr : call.send.payload.data);
+      },
+      [&](const GpuCall& call) {
+        if (!at_root) return GpuPassage{.out = {GpuBlock{call.send.payload.data, call.send.payload.bytes}}};
+        return GpuPassage{.in = blocks.each, .own = here ? nullptr : call.send.payload.data};
       });
 }
 
@@ -44,6 +51,7 @@ Tried scatterv(const InV& send, const Out& receive, int root, Communicator& comm
           call.begins = &blocks.begins;
         }
         if (!here) call.receive.payload = whole(receive);
+        call.longest = std::max(blocks.longest, call.receive.payload.bytes);
         return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
@@ -51,6 +59,14 @@ Tried scatterv(const InV& send, const Out& receive, int root, Communicator& comm
         if (!here)
           mine[static_cast<std::size_t>(root)] = {call.receive.payload.data, call.receive.payload.bytes};
         return fetch_own_blocks_gpu(team, view, mine);
+      },
+      [&](const GpuCall& call) {
+        GpuPassage passage{.out = blocks.each, .is_for_each = true};
+        const auto at = static_cast<std::size_t>(root);
+        passage.in[at] = {call.receive.payload.data, call.receive.payload.bytes};
+        if (at_root && !here) passage.own = blocks.each[at].data;
+        passage.out[at] = {};
+        return passage;
       });
 }
 
@@ -62,6 +78,7 @@ Tried allgatherv(const In& send, const OutV& receive, Communicator& comm) {
       [&] {
         blocks = GpuBlocks::of(receive, comm.size());
         return GpuCall{.collective = Collective::allgather,
+                       .longest = blocks.longest,
                        .send = {.payload = here ? block(receive, comm.rank()) : whole(send), .offered = true},
                        .receive = {.payload = blocks.run},
                        .in_place = here,
@@ -69,6 +86,11 @@ Tried allgatherv(const In& send, const OutV& receive, Communicator& comm) {
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
         return fetch_blocks_gpu(team, view, blocks.each, here ? nullptr : call.send.payload.data);
+      },
+      [&](const GpuCall& call) {
+        return GpuPassage{.out = {GpuBlock{call.send.payload.data, call.send.payload.bytes}},
+                          .in = blocks.each,
+                          .own = here ? nullptr : call.send.payload.data};
       });
 }
 
@@ -86,6 +108,7 @@ Tried exchange_blocks(const Send& send, const Receive& receive, Communicator& co
         to = GpuBlocks::of(receive, comm.size());
         from = here ? to : GpuBlocks::of(send, comm.size());
         return GpuCall{.collective = Collective::alltoall,
+                       .longest = std::max(from.longest, to.longest),
                        .send = {.payload = from.run, .offered = true, .staged = here},
                        .receive = {.payload = to.run},
                        .in_place = here,
@@ -94,6 +117,13 @@ Tried exchange_blocks(const Send& send, const Receive& receive, Communicator& co
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall&) {
         return fetch_own_blocks_gpu(team, view, to.each);
+      },
+      [&](const GpuCall&) {
+        GpuPassage passage{.out = from.each, .is_for_each = true, .in = to.each};
+        GpuBlock& own = passage.out[static_cast<std::size_t>(comm.rank())];
+        if (!here) passage.own = own.data;
+        own = {};
+        return passage;
       });
 }
 

@@ -52,7 +52,8 @@ Result<> GpuWork::copy(std::span<const CopyPiece> pieces) {
     if (!where) return std::unexpected(std::move(where).error());
     return team_.gpu().kernels().copy(*where, pieces);
   }
-  std::size_t next = 0;
+  // A kernel is on the first.
+  std::size_t next = used_[0] ? 1 : 0;
   for (const CopyPiece& piece : pieces) {
     if (piece.bytes == 0 || piece.to == piece.from) continue;
     auto where = queue(next++ % most_queues);

@@ -54,7 +54,7 @@ Result<std::unique_ptr<Hierarchy>> Hierarchy::of_hosts(Communicator& comm) {
   std::ranges::transform(*all, std::back_inserter(places), &Whereabouts::place);
   std::unique_ptr<Hierarchy> made(new Hierarchy(comm, places));
   const int leader = made->leaders()[static_cast<std::size_t>(made->own_domain())];
-  made->join(comm, (*all)[static_cast<std::size_t>(leader)].context);
+  ISTHMUS_TRY(made->join(comm, {(*all)[static_cast<std::size_t>(leader)].context, comm.peer(leader)}));
   return made;
 }
 
@@ -73,13 +73,19 @@ Result<std::unique_ptr<Hierarchy>> Hierarchy::of_sockets(Communicator& comm, Tea
   if (!found.several) return nullptr;
   ISTHMUS_TRY(bcast_flat(team, Payload::of(sockets.data(), sockets.size() * sizeof(sockets[0])), 0));
   std::unique_ptr<Hierarchy> made(new Hierarchy(comm, sockets));
-  made->join(comm, found.context);
+  ISTHMUS_TRY(made->join(comm, {found.context, comm.peer(0)}));
   return made;
 }
 
-void Hierarchy::join(Communicator& comm, ContextId context) {
+Result<> Hierarchy::join(Communicator& comm, const ContextProposal& proposal) {
   const std::span<const int> here = ranks_of(own_domain());
-  local_ = Communicator::make(comm.engine(), select(*comm.group(), {here.begin(), here.end()}), context);
+  auto local =
+      Communicator::make_agreed(comm.engine(), select(*comm.group(), {here.begin(), here.end()}), proposal);
+  if (!local) return std::unexpected(std::move(local).error());
+  local_ = std::move(*local);
+  // Who waits for its leader must hear of what keeps that from coming.
+  comm.breaks_with(*local_);
+  return {};
 }
 
 Hierarchy::Hierarchy(Communicator& comm, std::span<const std::uint32_t> places) {

@@ -60,7 +60,7 @@ class Hierarchy {
  private:
   /// By `places` of the members, equal for those of one domain.
   Hierarchy(Communicator& comm, std::span<const std::uint32_t> places);
-  void join(Communicator& comm, ContextId context);
+  Result<> join(Communicator& comm, const ContextProposal& proposal);
 
   std::vector<int> order_, begin_, domain_of_, index_of_, leaders_, slice_;
   int own_domain_ = 0;

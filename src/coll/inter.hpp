@@ -1,25 +1,25 @@
 #pragma once
 
 #include "coll/coll.hpp"
+#include "coll/flow/flow.hpp"
 
-/// The collectives of intercommunicators (MPI 5.0, section 6.2.3): data goes from each group to the other
-/// one. A rank 0 of its group speaks for it where that saves messages.
+/// The collectives of intercommunicators (MPI 5.0, section 6.2.3) as flows: data goes from each group to the
+/// other one, `remote`. A rank 0 of its group speaks for it where that saves messages.
 namespace isthmus::coll::inter {
 
-Result<> barrier(Communicator& comm);
-Result<> bcast(const Payload& data, int root, Communicator& comm);
+Flow barrier(Ranks remote);
+Flow bcast(Ranks remote, Payload data, int root);
 
-Result<> gather(const In& send, const Out& receive, int root, Communicator& comm);
-Result<> gather(const In& send, const OutV& receive, int root, Communicator& comm);
-Result<> scatter(const In& send, const Out& receive, int root, Communicator& comm);
-Result<> scatter(const InV& send, const Out& receive, int root, Communicator& comm);
-Result<> allgather(const In& send, const Out& receive, Communicator& comm);
-Result<> allgather(const In& send, const OutV& receive, Communicator& comm);
+Flow gather(Ranks remote, In send, Out receive, int root);
+Flow gather(Ranks remote, In send, OutV receive, int root);
+Flow scatter(Ranks remote, In send, Out receive, int root);
+Flow scatter(Ranks remote, InV send, Out receive, int root);
+Flow allgather(Ranks remote, In send, Out receive);
+Flow allgather(Ranks remote, In send, OutV receive);
 
-Result<> reduce(const void* send, void* receive, const Reduction& what, int root, Communicator& comm);
-Result<> allreduce(const void* send, void* receive, const Reduction& what, Communicator& comm);
+Flow reduce(Ranks remote, const void* send, void* receive, Reduction what, int root);
+Flow allreduce(Ranks remote, const void* send, void* receive, Reduction what);
 /// `counts` are those of the own group; both groups' add up to the same.
-Result<> reduce_scatter(const void* send, void* receive, const Integers& counts, const Reduction& what,
-                        Communicator& comm);
+Flow reduce_scatter(Ranks remote, const void* send, void* receive, Integers counts, Reduction what);
 
 }  // namespace isthmus::coll::inter

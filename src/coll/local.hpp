@@ -1,13 +1,16 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 
+#include "base/copy.hpp"
 #include "coll/coll.hpp"
 #include "datatype/cursor.hpp"
-#include "p2p/message.hpp"
+#include "p2p/message/message.hpp"
 
 /// What a rank does with its own buffers: addresses, copies, temporary space.
 namespace isthmus::coll {
@@ -48,6 +51,24 @@ namespace isthmus::coll {
   return Payload::of(out.buffer, out.count, *out.type);
 }
 
+[[nodiscard]] inline std::uint64_t bytes_of(std::int64_t count, const Datatype& type) noexcept {
+  return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(type.size());
+}
+/// A block of an irregular gather, for the choice of an algorithm.
+[[nodiscard]] inline std::uint64_t largest_block(const OutV& receive, int ranks) {
+  std::uint64_t largest = 0;
+  for (int i = 0; i < ranks; ++i)
+    largest = std::max(largest, bytes_of(receive.counts[i], *receive.type));
+  return largest;
+}
+
+/// Copies packed bytes; for what is mostly a few of them.
+inline void copy_bytes(std::byte* to, const std::byte* from, std::uint64_t bytes) noexcept {
+  if (bytes <= 32) [[likely]]
+    copy_small(to, from, bytes);
+  else
+    std::memcpy(to, from, bytes);
+}
 /// Copies between two payloads of this process, as a message from the one to the other would. They must not
 /// overlap, unless they are the same memory.
 void copy(const Payload& from, const Payload& to);

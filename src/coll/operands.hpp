@@ -17,6 +17,15 @@ namespace isthmus::coll {
   return Payload::of(buffer, what.count, *what.type);
 }
 
+/// What a reduction reads: with MPI_IN_PLACE the receive buffer.
+[[nodiscard]] inline const void* operand(const void* send, const void* receive) noexcept {
+  return send == in_place ? receive : send;
+}
+/// For one rank: the result is the operand.
+inline void take(const void* send, void* receive, const Reduction& what) {
+  copy(elements(operand(send, receive), what), elements(receive, what));
+}
+
 /// The elements [begin(i), begin(i + 1)) of `count` that rank i of `parts` works on: as even as possible.
 class Shares {
  public:

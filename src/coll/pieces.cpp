@@ -2,7 +2,7 @@
 
 namespace isthmus::coll {
 
-Result<> reduce_pieces(const Ranks& ranks, void* sums, const Shares& shares, const Reduction& what) {
+Flow reduce_pieces(Ranks ranks, void* sums, const Shares& shares, Reduction what) {
   const int n = ranks.size();
   const int right = (ranks.rank() + 1) % n;
   const int left = (ranks.rank() - 1 + n) % n;
@@ -12,12 +12,10 @@ Result<> reduce_pieces(const Ranks& ranks, void* sums, const Shares& shares, con
     const int out = (ranks.rank() - step + n) % n;
     const int in = (ranks.rank() - step - 1 + 2 * n) % n;
     const Payload leaving = elements(sums, shares.begin(out), shares.size(out), *what.type);
-    ISTHMUS_TRY(
-        ranks.exchange(right, leaving, left, elements(space.buffer(), 0, shares.size(in), *what.type)));
-    ISTHMUS_TRY(what.op->reduce(space.buffer(), element(sums, shares.begin(in), *what.type), shares.size(in),
-                                *what.type));
+    co_await ranks.exchange(right, leaving, left, elements(space.buffer(), 0, shares.size(in), *what.type));
+    co_await what.op->reduce(space.buffer(), element(sums, shares.begin(in), *what.type), shares.size(in),
+                             *what.type);
   }
-  return {};
 }
 
 }  // namespace isthmus::coll

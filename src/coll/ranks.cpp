@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace isthmus::coll {
 namespace {
@@ -27,42 +28,90 @@ Result<> check_receive(std::uint64_t expected, const Status& status) {
 
 Target Ranks::target(int rank) const noexcept {
   if (!own_group_) [[likely]]
-    return comm_.collective_target(source(rank), tag_);
-  return {comm_.group()->process(static_cast<std::uint32_t>(rank)), comm_.context_id() + 1, comm_.rank(),
-          tag_};
+    return comm_->collective_target(source(rank), lane_.tag);
+  return {comm_->group()->process(static_cast<std::uint32_t>(rank)), comm_->context_id() + 1, comm_->rank(),
+          lane_.tag};
 }
 
-Result<> Ranks::send(int to, const Payload& payload) const {
-  return check_send(comm_.engine().send(target(to), payload));
+Request* Ranks::start_send(int to, const Payload& payload) const {
+  return comm_->engine().start_send(target(to), payload);
 }
 
-Result<> Ranks::receive(int from, const Payload& payload) const {
-  return check_receive(payload.bytes,
-                       comm_.engine().receive(comm_.collective_context(), source(from), tag_, payload));
+Request* Ranks::start_receive(int from, const Payload& payload) const {
+  return comm_->engine().start_receive(comm_->collective_context(), source(from), lane_.tag, payload);
 }
 
-Result<> Ranks::exchange(int to, const Payload& out, int from, const Payload& in) const {
-  return check_receive(in.bytes, comm_.engine().send_receive(target(to), out, comm_.collective_context(),
-                                                             source(from), tag_, in));
+bool Ranks::Exchange::begin() {
+  if (ranks_.driver()) {
+    if (from_ != nobody) receive_ = ranks_.start_receive(from_, in_);
+    try {
+      if (to_ != nobody) send_ = ranks_.start_send(to_, out_);
+    } catch (...) {
+      if (receive_) ranks_.comm().engine().withdraw(std::exchange(receive_, nullptr));
+      throw;
+    }
+    return is_complete();
+  }
+  Engine& engine = ranks_.comm().engine();
+  MatchContext& context = ranks_.comm().collective_context();
+  const int tag = ranks_.lane_.tag;
+  if (from_ == nobody) {
+    result_ = check_send(engine.send(ranks_.target(to_), out_));
+    return true;
+  }
+  const int source = ranks_.source(from_);
+  result_ = check_receive(
+      in_.bytes, to_ == nobody ? engine.receive(context, source, tag, in_)
+                               : engine.send_receive(ranks_.target(to_), out_, context, source, tag, in_));
+  return true;
 }
 
-void Batch::send(int to, const Payload& payload) {
-  if (Request* request = ranks_.comm_.engine().start_send(ranks_.target(to), payload))
-    pending_.push_back({request, 0, false});
+Result<> Ranks::Exchange::end() {
+  Engine& engine = ranks_.comm().engine();
+  if (receive_) {
+    result_ = check_receive(in_.bytes, receive_->status);
+    engine.free(std::exchange(receive_, nullptr));
+  }
+  if (send_) {
+    if (result_) result_ = check_send(send_->error());
+    engine.free(std::exchange(send_, nullptr));
+  }
+  return std::move(result_);
 }
 
-void Batch::receive(int from, const Payload& payload) {
-  Request* request = ranks_.comm_.engine().start_receive(ranks_.comm_.collective_context(),
-                                                         ranks_.source(from), ranks_.tag_, payload);
-  pending_.push_back({request, payload.bytes, true});
+void Batch::make_room() {
+  if (pending_.size() == pending_.capacity()) pending_.reserve(2 * pending_.size() + 8);
 }
 
-bool Batch::is_complete() const {
+void Batch::withdraw() {
+  Engine& engine = ranks_.comm().engine();
+  for (const Pending& pending : pending_)
+    engine.withdraw(pending.request);
+  pending_.clear();
+}
+
+void Batch::send(int to, const Payload& payload) try {
+  make_room();
+  if (Request* request = ranks_.start_send(to, payload)) pending_.push_back({request, 0, false});
+} catch (...) {
+  withdraw();
+  throw;
+}
+
+void Batch::receive(int from, const Payload& payload) try {
+  make_room();
+  pending_.push_back({ranks_.start_receive(from, payload), payload.bytes, true});
+} catch (...) {
+  withdraw();
+  throw;
+}
+
+bool Batch::is_complete() const noexcept {
   return std::ranges::all_of(pending_, [](const Pending& pending) { return pending.request->complete; });
 }
 
 Result<> Batch::wait() {
-  Engine& engine = ranks_.comm_.engine();
+  Engine& engine = ranks_.comm().engine();
   Result<> result;
   for (const Pending& pending : pending_) {
     engine.wait(*pending.request);

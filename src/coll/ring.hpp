@@ -1,13 +1,13 @@
 #pragma once
 
-#include "coll/ranks.hpp"
+#include "coll/flow/flow.hpp"
 
 namespace isthmus::coll {
 
 /// Everybody's block to everybody, from neighbour to neighbour in n - 1 steps. `block(i)` is the place of the
 /// block that rank `i + shift` begins with.
 template <class Block>
-Result<> ring(const Ranks& ranks, int shift, Block block) {
+Flow ring(Ranks ranks, int shift, Block block) {
   const int n = ranks.size();
   const int position = (ranks.rank() - shift + n) % n;
   const int right = (ranks.rank() + 1) % n;
@@ -15,9 +15,8 @@ Result<> ring(const Ranks& ranks, int shift, Block block) {
   for (int step = 0; step < n - 1; ++step) {
     const int out = (position - step + n) % n;
     const int in = (position - step - 1 + n) % n;
-    ISTHMUS_TRY(ranks.exchange(right, block(out), left, block(in)));
+    co_await ranks.exchange(right, block(out), left, block(in));
   }
-  return {};
 }
 
 }  // namespace isthmus::coll

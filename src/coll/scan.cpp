@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "coll/algorithms.hpp"
 #include "coll/operands.hpp"
 
@@ -9,39 +11,39 @@ namespace {
 /// prefix. `add_prefix` is told when `run.incoming()` holds the value of the run right below what it has
 /// heard of.
 template <class AddPrefix>
-Result<> double_up(const Ranks& ranks, Accumulator& run, AddPrefix add_prefix) {
+Flow double_up(Ranks ranks, Accumulator& run, AddPrefix add_prefix) {
   for (int distance = 1; distance < ranks.size(); distance *= 2) {
     const int peer = ranks.rank() ^ distance;
     if (peer >= ranks.size()) continue;
-    ISTHMUS_TRY(ranks.exchange(peer, run.value(), peer, run.incoming()));
+    co_await ranks.exchange(peer, run.value(), peer, run.incoming());
     if (peer < ranks.rank()) {
-      ISTHMUS_TRY(add_prefix());
-      ISTHMUS_TRY(run.add_left());
+      co_await add_prefix();
+      co_await run.add_left();
     } else {
-      ISTHMUS_TRY(run.add_right());
+      co_await run.add_right();
     }
   }
-  return {};
 }
 
 }  // namespace
 
-Result<> scan_doubling(const Ranks& ranks, const void* send, void* receive, const Reduction& what) {
+Flow scan_doubling(Ranks ranks, const void* send, void* receive, Reduction what) {
   Accumulator run(send, nullptr, what);
   copy(elements(send, what), elements(receive, what));
-  return double_up(ranks, run,
-                   [&] { return what.op->reduce(run.incoming_buffer(), receive, what.count, *what.type); });
+  const auto add = [&] { return what.op->reduce(run.incoming_buffer(), receive, what.count, *what.type); };
+  co_await double_up(ranks, run, add);
 }
 
-Result<> exscan_doubling(const Ranks& ranks, const void* send, void* receive, const Reduction& what) {
+Flow exscan_doubling(Ranks ranks, const void* send, void* receive, Reduction what) {
   Accumulator run(send, nullptr, what);
   bool first = true;
-  return double_up(ranks, run, [&]() -> Result<> {
+  const auto add = [&]() -> Result<> {
     if (!std::exchange(first, false))
       return what.op->reduce(run.incoming_buffer(), receive, what.count, *what.type);
     copy(run.incoming(), elements(receive, what));
     return {};
-  });
+  };
+  co_await double_up(ranks, run, add);
 }
 
 }  // namespace isthmus::coll

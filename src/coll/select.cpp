@@ -28,7 +28,7 @@ constexpr std::uint64_t any = std::numeric_limits<std::uint64_t>::max();
 constexpr int all = std::numeric_limits<int>::max();
 constexpr std::uint64_t kib = 1024;
 
-struct Row {
+struct TableRow {
   Collective collective;
   Algorithm algorithm;
   Needs needs = Needs::nothing;
@@ -71,108 +71,108 @@ struct Row {
 /// gather and scatter, whose trees send few messages as it is.
 constexpr std::array table{
     // clang-format off
-    Row{Collective::barrier, Algorithm::flat, Needs::shared, flat_ranks},
-    Row{Collective::barrier, Algorithm::counted, Needs::shared},
-    Row{Collective::barrier, Algorithm::leaders, Needs::hosts},
-    Row{Collective::barrier, Algorithm::dissemination},
+    TableRow{Collective::barrier, Algorithm::flat, Needs::shared, flat_ranks},
+    TableRow{Collective::barrier, Algorithm::counted, Needs::shared},
+    TableRow{Collective::barrier, Algorithm::leaders, Needs::hosts},
+    TableRow{Collective::barrier, Algorithm::dissemination},
 
-    Row{Collective::bcast, Algorithm::flat, Needs::shared, 2, 2 * kib},
-    Row{Collective::bcast, Algorithm::direct_both, Needs::direct, 2},
-    Row{Collective::bcast, Algorithm::flat, Needs::shared, all, slot_bytes},
-    Row{Collective::bcast, Algorithm::staged, Needs::own_cores, all, 64 * kib},
-    Row{Collective::bcast, Algorithm::direct, Needs::direct, all, 64 * kib},
-    Row{Collective::bcast, Algorithm::segments, Needs::sockets},
-    Row{Collective::bcast, Algorithm::staged, Needs::own_cores},
-    Row{Collective::bcast, Algorithm::direct, Needs::direct},
-    Row{Collective::bcast, Algorithm::leaders, Needs::hosts, all, 64 * kib},
-    Row{Collective::bcast, Algorithm::segments, Needs::hosts},
-    Row{Collective::bcast, Algorithm::binomial, Needs::nothing, 4},
-    Row{Collective::bcast, Algorithm::binomial, Needs::nothing, all, 32 * kib},
-    Row{Collective::bcast, Algorithm::scatter_allgather},
+    TableRow{Collective::bcast, Algorithm::flat, Needs::shared, 2, 2 * kib},
+    TableRow{Collective::bcast, Algorithm::direct_both, Needs::direct, 2},
+    TableRow{Collective::bcast, Algorithm::flat, Needs::shared, all, slot_bytes},
+    TableRow{Collective::bcast, Algorithm::staged, Needs::own_cores, all, 64 * kib},
+    TableRow{Collective::bcast, Algorithm::direct, Needs::direct, all, 64 * kib},
+    TableRow{Collective::bcast, Algorithm::segments, Needs::sockets},
+    TableRow{Collective::bcast, Algorithm::staged, Needs::own_cores},
+    TableRow{Collective::bcast, Algorithm::direct, Needs::direct},
+    TableRow{Collective::bcast, Algorithm::leaders, Needs::hosts, all, 64 * kib},
+    TableRow{Collective::bcast, Algorithm::segments, Needs::hosts},
+    TableRow{Collective::bcast, Algorithm::binomial, Needs::nothing, 4},
+    TableRow{Collective::bcast, Algorithm::binomial, Needs::nothing, all, 32 * kib},
+    TableRow{Collective::bcast, Algorithm::scatter_allgather},
 
-    Row{Collective::gather, Algorithm::flat, Needs::shared, all, 2 * kib},
-    Row{Collective::gather, Algorithm::binomial, Needs::nothing, all, 2 * kib},
-    Row{Collective::gather, Algorithm::linear},
+    TableRow{Collective::gather, Algorithm::flat, Needs::shared, all, 2 * kib},
+    TableRow{Collective::gather, Algorithm::binomial, Needs::nothing, all, 2 * kib},
+    TableRow{Collective::gather, Algorithm::linear},
 
-    Row{Collective::scatter, Algorithm::flat, Needs::shared, all, any, slot_bytes},
-    Row{Collective::scatter, Algorithm::binomial, Needs::nothing, all, 2 * kib},
-    Row{Collective::scatter, Algorithm::linear},
+    TableRow{Collective::scatter, Algorithm::flat, Needs::shared, all, any, slot_bytes},
+    TableRow{Collective::scatter, Algorithm::binomial, Needs::nothing, all, 2 * kib},
+    TableRow{Collective::scatter, Algorithm::linear},
 
-    Row{Collective::allgather, Algorithm::flat, Needs::shared, 2, 2 * kib},
-    Row{Collective::allgather, Algorithm::direct, Needs::direct, 2},
-    Row{Collective::allgather, Algorithm::flat, Needs::shared, all, slot_bytes, 256 * kib},
-    Row{Collective::allgather, Algorithm::slices, Needs::even_sockets},
-    Row{Collective::allgather, Algorithm::direct, Needs::direct},
-    Row{Collective::allgather, Algorithm::leaders, Needs::hosts, all, any, 64 * kib},
-    Row{Collective::allgather, Algorithm::slices, Needs::even_hosts, all, 512 * kib},
-    Row{Collective::allgather, Algorithm::along, Needs::hosts},
-    Row{Collective::allgather, Algorithm::doubling, Needs::power_of_two, all, any, 64 * kib},
-    Row{Collective::allgather, Algorithm::bruck, Needs::nothing, all, any, 64 * kib},
-    Row{Collective::allgather, Algorithm::ring},
+    TableRow{Collective::allgather, Algorithm::flat, Needs::shared, 2, 2 * kib},
+    TableRow{Collective::allgather, Algorithm::direct, Needs::direct, 2},
+    TableRow{Collective::allgather, Algorithm::flat, Needs::shared, all, slot_bytes, 256 * kib},
+    TableRow{Collective::allgather, Algorithm::slices, Needs::even_sockets},
+    TableRow{Collective::allgather, Algorithm::direct, Needs::direct},
+    TableRow{Collective::allgather, Algorithm::leaders, Needs::hosts, all, any, 64 * kib},
+    TableRow{Collective::allgather, Algorithm::slices, Needs::even_hosts, all, 512 * kib},
+    TableRow{Collective::allgather, Algorithm::along, Needs::hosts},
+    TableRow{Collective::allgather, Algorithm::doubling, Needs::power_of_two, all, any, 64 * kib},
+    TableRow{Collective::allgather, Algorithm::bruck, Needs::nothing, all, any, 64 * kib},
+    TableRow{Collective::allgather, Algorithm::ring},
 
-    Row{Collective::alltoall, Algorithm::flat, Needs::shared, 2, 2 * kib},
-    Row{Collective::alltoall, Algorithm::direct, Needs::direct, 2},
-    Row{Collective::alltoall, Algorithm::flat, Needs::shared, all, any, slot_bytes},
-    Row{Collective::alltoall, Algorithm::staged, Needs::shared, all, 4 * kib, 256 * kib},
-    Row{Collective::alltoall, Algorithm::direct, Needs::direct},
-    Row{Collective::alltoall, Algorithm::leaders, Needs::hosts, all, 1 * kib},
-    Row{Collective::alltoall, Algorithm::pairwise, Needs::nothing, 8},
-    Row{Collective::alltoall, Algorithm::bruck, Needs::nothing, all, 2 * kib},
-    Row{Collective::alltoall, Algorithm::pairwise},
+    TableRow{Collective::alltoall, Algorithm::flat, Needs::shared, 2, 2 * kib},
+    TableRow{Collective::alltoall, Algorithm::direct, Needs::direct, 2},
+    TableRow{Collective::alltoall, Algorithm::flat, Needs::shared, all, any, slot_bytes},
+    TableRow{Collective::alltoall, Algorithm::staged, Needs::shared, all, 4 * kib, 256 * kib},
+    TableRow{Collective::alltoall, Algorithm::direct, Needs::direct},
+    TableRow{Collective::alltoall, Algorithm::leaders, Needs::hosts, all, 1 * kib},
+    TableRow{Collective::alltoall, Algorithm::pairwise, Needs::nothing, 8},
+    TableRow{Collective::alltoall, Algorithm::bruck, Needs::nothing, all, 2 * kib},
+    TableRow{Collective::alltoall, Algorithm::pairwise},
 
-    Row{Collective::reduce, Algorithm::flat, Needs::shared, 4, slot_bytes},
-    Row{Collective::reduce, Algorithm::direct, Needs::direct, 4},
-    Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes, 8 * kib},
-    Row{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes, 64 * kib},
-    Row{Collective::reduce, Algorithm::staged, Needs::own_cores, all, 128 * kib},
-    Row{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
-    Row{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes},
-    Row{Collective::reduce, Algorithm::direct, Needs::direct, all, 256 * kib},
-    Row{Collective::reduce, Algorithm::leaders, Needs::sockets},
-    Row{Collective::reduce, Algorithm::direct, Needs::direct},
-    Row{Collective::reduce, Algorithm::staged, Needs::own_cores},
-    Row{Collective::reduce, Algorithm::leaders, Needs::hosts, all, 64 * kib},
-    Row{Collective::reduce, Algorithm::along, Needs::commutative_hosts},
-    Row{Collective::reduce, Algorithm::leaders, Needs::hosts},
-    Row{Collective::reduce, Algorithm::binomial, Needs::nothing, all, 64 * kib},
-    Row{Collective::reduce, Algorithm::ring, Needs::commutative},
-    Row{Collective::reduce, Algorithm::binomial},
+    TableRow{Collective::reduce, Algorithm::flat, Needs::shared, 4, slot_bytes},
+    TableRow{Collective::reduce, Algorithm::direct, Needs::direct, 4},
+    TableRow{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes, 8 * kib},
+    TableRow{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes, 64 * kib},
+    TableRow{Collective::reduce, Algorithm::staged, Needs::own_cores, all, 128 * kib},
+    TableRow{Collective::reduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
+    TableRow{Collective::reduce, Algorithm::counted, Needs::shared, all, slot_bytes},
+    TableRow{Collective::reduce, Algorithm::direct, Needs::direct, all, 256 * kib},
+    TableRow{Collective::reduce, Algorithm::leaders, Needs::sockets},
+    TableRow{Collective::reduce, Algorithm::direct, Needs::direct},
+    TableRow{Collective::reduce, Algorithm::staged, Needs::own_cores},
+    TableRow{Collective::reduce, Algorithm::leaders, Needs::hosts, all, 64 * kib},
+    TableRow{Collective::reduce, Algorithm::along, Needs::commutative_hosts},
+    TableRow{Collective::reduce, Algorithm::leaders, Needs::hosts},
+    TableRow{Collective::reduce, Algorithm::binomial, Needs::nothing, all, 64 * kib},
+    TableRow{Collective::reduce, Algorithm::ring, Needs::commutative},
+    TableRow{Collective::reduce, Algorithm::binomial},
 
-    Row{Collective::allreduce, Algorithm::flat, Needs::shared, 2, 2 * kib},
-    Row{Collective::allreduce, Algorithm::direct_all, Needs::direct, 2, 64 * kib},
-    Row{Collective::allreduce, Algorithm::direct, Needs::direct, 2},
-    Row{Collective::allreduce, Algorithm::flat, Needs::shared, 4, slot_bytes},
-    Row{Collective::allreduce, Algorithm::direct, Needs::direct, 4},
-    Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes, 8 * kib},
-    Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes, 64 * kib},
-    Row{Collective::allreduce, Algorithm::staged, Needs::own_cores, all, 128 * kib},
-    Row{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
-    Row{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes},
-    Row{Collective::allreduce, Algorithm::direct, Needs::direct, all, 64 * kib},
-    Row{Collective::allreduce, Algorithm::slices, Needs::even_sockets},
-    Row{Collective::allreduce, Algorithm::direct, Needs::direct},
-    Row{Collective::allreduce, Algorithm::staged, Needs::own_cores},
-    Row{Collective::allreduce, Algorithm::leaders, Needs::hosts, all, 64 * kib},
-    Row{Collective::allreduce, Algorithm::slices, Needs::even_hosts},
-    Row{Collective::allreduce, Algorithm::leaders, Needs::hosts},
-    Row{Collective::allreduce, Algorithm::doubling, Needs::nothing, all, 16 * kib},
-    Row{Collective::allreduce, Algorithm::halving, Needs::commutative, all, 256 * kib},
-    Row{Collective::allreduce, Algorithm::ring, Needs::commutative},
-    Row{Collective::allreduce, Algorithm::doubling},
+    TableRow{Collective::allreduce, Algorithm::flat, Needs::shared, 2, 2 * kib},
+    TableRow{Collective::allreduce, Algorithm::direct_all, Needs::direct, 2, 64 * kib},
+    TableRow{Collective::allreduce, Algorithm::direct, Needs::direct, 2},
+    TableRow{Collective::allreduce, Algorithm::flat, Needs::shared, 4, slot_bytes},
+    TableRow{Collective::allreduce, Algorithm::direct, Needs::direct, 4},
+    TableRow{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes, 8 * kib},
+    TableRow{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes, 64 * kib},
+    TableRow{Collective::allreduce, Algorithm::staged, Needs::own_cores, all, 128 * kib},
+    TableRow{Collective::allreduce, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
+    TableRow{Collective::allreduce, Algorithm::counted, Needs::shared, all, slot_bytes},
+    TableRow{Collective::allreduce, Algorithm::direct, Needs::direct, all, 64 * kib},
+    TableRow{Collective::allreduce, Algorithm::slices, Needs::even_sockets},
+    TableRow{Collective::allreduce, Algorithm::direct, Needs::direct},
+    TableRow{Collective::allreduce, Algorithm::staged, Needs::own_cores},
+    TableRow{Collective::allreduce, Algorithm::leaders, Needs::hosts, all, 64 * kib},
+    TableRow{Collective::allreduce, Algorithm::slices, Needs::even_hosts},
+    TableRow{Collective::allreduce, Algorithm::leaders, Needs::hosts},
+    TableRow{Collective::allreduce, Algorithm::doubling, Needs::nothing, all, 16 * kib},
+    TableRow{Collective::allreduce, Algorithm::halving, Needs::commutative, all, 256 * kib},
+    TableRow{Collective::allreduce, Algorithm::ring, Needs::commutative},
+    TableRow{Collective::allreduce, Algorithm::doubling},
 
-    Row{Collective::reduce_scatter, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
-    Row{Collective::reduce_scatter, Algorithm::direct, Needs::direct},
-    Row{Collective::reduce_scatter, Algorithm::by_root, Needs::nothing, all, 16 * kib},
-    Row{Collective::reduce_scatter, Algorithm::pairwise, Needs::commutative},
-    Row{Collective::reduce_scatter, Algorithm::by_root},
+    TableRow{Collective::reduce_scatter, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
+    TableRow{Collective::reduce_scatter, Algorithm::direct, Needs::direct},
+    TableRow{Collective::reduce_scatter, Algorithm::by_root, Needs::nothing, all, 16 * kib},
+    TableRow{Collective::reduce_scatter, Algorithm::pairwise, Needs::commutative},
+    TableRow{Collective::reduce_scatter, Algorithm::by_root},
 
-    Row{Collective::scan, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
-    Row{Collective::scan, Algorithm::doubling},
+    TableRow{Collective::scan, Algorithm::flat, Needs::shared, flat_ranks, slot_bytes},
+    TableRow{Collective::scan, Algorithm::doubling},
     // clang-format on
 };
 
-static_assert(std::ranges::is_sorted(table, {}, &Row::collective));
-static_assert(std::ranges::all_of(table, [](const Row& row) {
+static_assert(std::ranges::is_sorted(table, {}, &TableRow::collective));
+static_assert(std::ranges::all_of(table, [](const TableRow& row) {
   const bool in_slot = row.algorithm == Algorithm::flat || row.algorithm == Algorithm::counted;
   const std::uint64_t all_blocks =
       row.up_to_ranks == 2 && row.up_to_bytes != any ? 2 * row.up_to_bytes : row.up_to_total;
@@ -184,17 +184,17 @@ static_assert(std::ranges::all_of(table, [](const Row& row) {
 constexpr auto first_rows = [] {
   std::array<std::size_t, collective_count + 1> first{};
   for (int c = 0; c <= collective_count; ++c)
-    first[c] = static_cast<std::size_t>(
-        std::ranges::count_if(table, [&](const Row& row) { return static_cast<int>(row.collective) < c; }));
+    first[c] = static_cast<std::size_t>(std::ranges::count_if(
+        table, [&](const TableRow& row) { return static_cast<int>(row.collective) < c; }));
   return first;
 }();
 
-std::span<const Row> rows_of(Collective collective) noexcept {
+std::span<const TableRow> rows_of(Collective collective) noexcept {
   const auto c = static_cast<std::size_t>(collective);
   return std::span(table).subspan(first_rows[c], first_rows[c + 1] - first_rows[c]);
 }
 
-bool fits(const Row& row, const Question& question) noexcept {
+bool fits(const TableRow& row, const Question& question) noexcept {
   if (question.ranks > row.up_to_ranks || question.bytes > row.up_to_bytes) return false;
   return row.up_to_total == any || question.bytes <= row.up_to_total / static_cast<unsigned>(question.ranks);
 }
@@ -227,9 +227,9 @@ bool satisfied(Needs needs, const Question& question) noexcept {
   return false;
 }
 
-constexpr std::array<std::string_view, collective_count> collective_names{
-    "barrier",  "bcast",  "gather",    "scatter",        "allgather",
-    "alltoall", "reduce", "allreduce", "reduce_scatter", "scan"};
+constexpr std::array<std::string_view, named_collective_count> collective_names{
+    "barrier",   "bcast",          "gather", "scatter", "allgather", "alltoall",  "reduce",
+    "allreduce", "reduce_scatter", "scan",   "gatherv", "scatterv",  "alltoallv", "alltoallw"};
 constexpr std::array<std::string_view, static_cast<std::size_t>(Algorithm::along) + 1> algorithm_names{
     "flat",     "staged",   "counted",           "direct",   "direct_both", "direct_all", "dissemination",
     "linear",   "binomial", "scatter_allgather", "doubling", "halving",     "ring",       "bruck",
@@ -249,14 +249,14 @@ constexpr std::array<std::string_view, 11> need_names{"",
 }  // namespace
 
 Algorithm select(const Question& question) noexcept {
-  const std::span<const Row> rows = rows_of(question.collective);
-  for (const Row& row : rows)
+  const std::span<const TableRow> rows = rows_of(question.collective);
+  for (const TableRow& row : rows)
     if (fits(row, question) && satisfied(row.needs, question)) return row.algorithm;
   return rows.back().algorithm;
 }
 
 bool asks_for_direct(const Question& question) noexcept {
-  for (const Row& row : rows_of(question.collective)) {
+  for (const TableRow& row : rows_of(question.collective)) {
     if (!fits(row, question)) continue;
     if (row.needs == Needs::direct) return true;
     if (satisfied(row.needs, question)) return false;
@@ -277,7 +277,7 @@ std::string describe_selection() {
     return value == none ? std::string() : ", " + std::string(what) + " <= " + std::to_string(value);
   };
   std::string text;
-  for (const Row& row : table) {
+  for (const TableRow& row : table) {
     std::string conditions;
     if (row.needs != Needs::nothing)
       conditions += ", " + std::string(need_names[static_cast<std::size_t>(row.needs)]);

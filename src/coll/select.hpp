@@ -17,8 +17,15 @@ enum class Collective : std::uint8_t {
   allreduce,
   reduce_scatter,
   scan,  ///< and exscan
+  // Always over messages: known by name alone, so that calls that do not match are recognised.
+  gatherv,
+  scatterv,
+  alltoallv,
+  alltoallw,
 };
+/// Those that there is a choice for.
 inline constexpr int collective_count = static_cast<int>(Collective::scan) + 1;
+inline constexpr int named_collective_count = static_cast<int>(Collective::alltoallw) + 1;
 
 enum class Algorithm : std::uint8_t {
   // In the memory that all members share (`Team`).

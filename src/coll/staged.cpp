@@ -46,9 +46,9 @@ namespace {
 constexpr std::uint64_t piece_bytes = 64 * 1024;
 
 /// The pieces of a reduction: two of each member are on the stage, in turn.
-class Pieces {
+class StagedPieces {
  public:
-  explicit Pieces(const Reduction& what) noexcept
+  explicit StagedPieces(const Reduction& what) noexcept
       : elements_(std::clamp<std::int64_t>(
             static_cast<std::int64_t>(piece_bytes) / std::max<std::int64_t>(what.type->size(), 1), 1,
             std::max<std::int64_t>(what.count, 1))),
@@ -69,12 +69,12 @@ class Pieces {
 }  // namespace
 
 std::uint64_t reduce_stage_bytes(const Reduction& what) noexcept {
-  return Pieces(what).bytes_of_two();
+  return StagedPieces(what).bytes_of_two();
 }
 
 Result<> reduce_staged(Team& team, const void* send, void* receive, const Reduction& what, int root,
                        std::byte* stage) {
-  const Pieces pieces(what);
+  const StagedPieces pieces(what);
   const int n = team.size();
   const bool to_all = root == everybody;
   const Collective collective = to_all ? Collective::allreduce : Collective::reduce;

@@ -5,7 +5,7 @@
 
 #include "coll/coll.hpp"
 #include "coll/team.hpp"
-#include "p2p/message.hpp"
+#include "p2p/message/message.hpp"
 
 /// Collectives of any length through memory that all members share: no system call, whoever reads copies from
 /// the caches of others, and needs nobody's permission. Arguments as in flat.hpp; `stage` is what

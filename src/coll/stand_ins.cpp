@@ -31,8 +31,8 @@ void* StandIns::replace(const void* buffer, const std::vector<Payload>& blocks, 
   auto* const same = const_cast<void*>(buffer);
   const auto first = std::ranges::find_if(blocks, [](const Payload& block) { return block.bytes != 0; });
   if (first == blocks.end()) return same;
-  auto found = gpu_.find(*first);
-  if (found && !*found) return same;
+  auto found = gpu_.look(*first);
+  if (found && !found->is_on_gpu() && found->kind != MemoryKind::managed) return same;
   Address begin = std::numeric_limits<Address>::max();
   Address end = 0;
   for (const Payload& block : blocks) {
@@ -43,10 +43,10 @@ void* StandIns::replace(const void* buffer, const std::vector<Payload>& blocks, 
   }
   // Aligned as the original is, because the program's own operations may rely on it.
   constexpr Address alignment = 64;
-  StandIn made{.use = use, .pinned = {}, .plain = {}, .blocks = {}};
+  StandIn made{.use = use, .near = found ? *found : Buffer{}, .pinned = {}, .plain = {}, .blocks = {}};
   const std::size_t room = end - begin + alignment;
-  if (found && room <= most_pinned)
-    if (auto pinned = gpu_.pinned_pool((*found)->device).take(room); pinned && pinned->size() >= room)
+  if (found && found->is_on_gpu() && room <= most_pinned)
+    if (auto pinned = gpu_.pinned_pool(found->device).take(room); pinned && pinned->size() >= room)
       made.pinned = std::move(*pinned);
   if (!made.pinned.data()) made.plain = std::make_unique<std::byte[]>(room);
   const auto memory = reinterpret_cast<Address>(made.pinned.data() ? made.pinned.data() : made.plain.get());
@@ -93,11 +93,17 @@ OutW StandIns::of(const OutW& out, int blocks, Use use) {
   return of_argument(out, blocks, use);
 }
 
+Result<> StandIns::copy(const StandIn& stand_in, const Payload& from, const Payload& to) {
+  if (stand_in.near.is_on_gpu()) return gpu_.copy(stand_in.near, from, to);
+  coll::copy(from, to);
+  return {};
+}
+
 void StandIns::fetch() {
   if (!stand_ins_.empty()) ++gpu_.collectives.by_host;
   for (const StandIn& each : stand_ins_)
     for (const Block& block : each.blocks)
-      if (each.use != Use::write && trouble_) trouble_ = gpu_.copy(block.gpu, block.host);
+      if (each.use != Use::write && trouble_) trouble_ = copy(each, block.original, block.host);
 }
 
 Result<> StandIns::finish(Result<> done) {
@@ -105,7 +111,7 @@ Result<> StandIns::finish(Result<> done) {
   if (!done) return done;
   for (const StandIn& each : stand_ins_)
     for (const Block& block : each.blocks)
-      if (each.use != Use::read) ISTHMUS_TRY(gpu_.copy(block.host, block.gpu));
+      if (each.use != Use::read) ISTHMUS_TRY(copy(each, block.host, block.original));
   return {};
 }
 

@@ -8,8 +8,8 @@
 #include "base/error.hpp"
 #include "coll/coll.hpp"
 #include "memory/pinned_pool.hpp"
-#include "p2p/gpu.hpp"
-#include "p2p/message.hpp"
+#include "p2p/message/message.hpp"
+#include "p2p/protocol/gpu/messages.hpp"
 
 namespace isthmus::coll {
 
@@ -17,7 +17,8 @@ namespace isthmus::coll {
 enum class Use : std::uint8_t { read, write, both };
 
 /// Buffers of host memory in place of those arguments of one collective call that lie in GPU memory, laid out
-/// alike. Only bytes that belong to blocks are copied, so that gaps keep what they have.
+/// alike. Only bytes that belong to blocks are copied, so that gaps keep what they have. Managed memory has
+/// them wherever its pages are: members that copy straight between processes would lose what CUDA moves.
 class StandIns {
  public:
   explicit StandIns(GpuMessages& gpu) : gpu_(gpu) {}
@@ -40,14 +41,16 @@ class StandIns {
 
  private:
   struct Block {
-    Payload gpu, host;
+    Payload original, host;
   };
   struct StandIn {
     Use use;
+    Buffer near;  ///< what the argument lies in, as it was seen at first
     PinnedBuffer pinned;
     std::unique_ptr<std::byte[]> plain;  ///< where that is short, or much would be pinned
     std::vector<Block> blocks;
   };
+  Result<> copy(const StandIn& stand_in, const Payload& from, const Payload& to);
   void* replace(const void* buffer, const std::vector<Payload>& blocks, Use use);
   template <class Argument>
   Argument of_argument(Argument argument, int blocks, Use use);

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 
-#include "base/copy.hpp"
 #include "base/error.hpp"
 #include "coll/counted.hpp"
 #include "coll/local.hpp"
@@ -12,14 +12,6 @@
 #include "coll/team.hpp"
 
 namespace isthmus::coll {
-
-/// Copies packed bytes; for what is mostly a few of them.
-inline void copy_bytes(std::byte* to, const std::byte* from, std::uint64_t bytes) noexcept {
-  if (bytes <= 32) [[likely]]
-    copy_small(to, from, bytes);
-  else
-    std::memcpy(to, from, bytes);
-}
 
 /// One step of a team, from this member's side; finished at the latest when it goes out of scope.
 class Step {
@@ -31,7 +23,11 @@ class Step {
         call_(Call::of(static_cast<unsigned>(collective), root, bytes)),
         line_(team.area().line(number_, team.rank())) {}
   ~Step() {
-    if (!finished_) team_.finish_step(number_);
+    if (finished_) return;
+    if (names_memory_ && std::uncaught_exceptions() != 0) [[unlikely]]
+      leave();
+    else
+      team_.finish_step(number_);
   }
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
@@ -47,7 +43,8 @@ class Step {
       pack(payload, room(payload.bytes));
   }
   /// An address in this process, for `heard_address`; up to six of them by `index`.
-  void put_address(const void* address, std::size_t index = 0) const noexcept {
+  void put_address(const void* address, std::size_t index = 0) noexcept {
+    names_memory_ = true;
     const auto value = reinterpret_cast<std::uint64_t>(address);
     std::memcpy(line_.data.data() + index * sizeof value, &value, sizeof value);
   }
@@ -71,7 +68,8 @@ class Step {
   /// Waits until `rank` has said something; an error if that belongs to another call than this member's.
   Result<> hear(int rank) const {
     const Line& line = team_.area().line(number_, rank);
-    team_.wait([&] { return line.sequence.load(std::memory_order_acquire) == number_; });
+    if (!team_.wait([&] { return line.sequence.load(std::memory_order_acquire) == number_; })) [[unlikely]]
+      return team_.loss();
     return check(rank);
   }
   /// Publishes, and waits for all others.
@@ -112,12 +110,15 @@ class Step {
 
  private:
   [[nodiscard]] std::unexpected<Error> mismatch(int rank, std::uint64_t theirs) const;
+  /// Memory has run out, and the caller takes its buffers back.
+  void leave();
 
   Team& team_;
   const std::uint64_t number_;
   const std::uint64_t call_;
   Line& line_;
   bool finished_ = false;
+  bool names_memory_ = false;
 };
 
 }  // namespace isthmus::coll

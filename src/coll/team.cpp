@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <utility>
 
 #include "coll/algorithms.hpp"
 #include "coll/flat.hpp"
+#include "coll/line_readers.hpp"
 #include "coll/ranks.hpp"
 
 namespace isthmus::coll {
@@ -36,7 +39,7 @@ Result<std::unique_ptr<Team>> Team::make(Communicator& comm) {
     }
   }
   const Ranks ranks(comm, Tag::set_up);
-  ISTHMUS_TRY(bcast_binomial(ranks, Payload::of(&place, sizeof place), 0));
+  ISTHMUS_TRY(bcast_binomial(ranks, Payload::of(&place, sizeof place), 0).result());
 
   if (place.offset == Place::none) return nullptr;
 
@@ -60,6 +63,8 @@ Team::Team(Communicator& comm, const Area& area, std::uint64_t offset)
       looks_(sleeps_ ? looks_on_shared_core : looks_with_own_core) {}
 
 Team::~Team() {
+  // Who has died does not count itself: then the area stays in the region's heap.
+  if (has_left_) return;
   // Members come and go at their own pace: the last of all of them has counted up to the size twice.
   const auto everybody = 2 * static_cast<std::uint32_t>(size_);
   if (area_.header().members.fetch_add(1, std::memory_order_acq_rel) + 1 == everybody) {
@@ -67,6 +72,42 @@ Team::~Team() {
     if (stage_bytes_ != 0)
       engine_.region().heap().release(stage_offset_, stage_bytes_ * static_cast<unsigned>(size_));
   }
+}
+
+/// A member will not come any more. This one ends its step and touches the shared area no more: from now on
+/// it talks to itself, so that algorithms may go on to their end without harm.
+///
+/// The others may not know yet, and may still be using memory that this member has named in its step. So it
+/// takes back its line and waits for those who have read it.
+void Team::leave() {
+  if (std::exchange(has_left_, true)) return;
+  Line& line = area_.line(step_, rank_);
+  if (line.sequence.load(std::memory_order_relaxed) == step_)
+    line.sequence.store(0, std::memory_order_relaxed);
+  area_.finished(rank_).sequence.store(step_, std::memory_order_release);
+  see_line_readers();
+  notify_all();
+  int other = 0;
+  engine_.wait_for([&] {
+    for (; other < size_; ++other) {
+      const bool in_step = other != rank_ && !engine_.has_lost(peer(other)) &&
+                           area_.line(step_, other).sequence.load(std::memory_order_acquire) == step_ &&
+                           area_.finished(other).sequence.load(std::memory_order_acquire) < step_;
+      if (in_step) return false;
+    }
+    return true;
+  });
+  const AreaLayout layout(size_);
+  // Going on in the shared one would harm those that live, so that is what it waits for.
+  engine_.wait_for([&] {
+    own_area_.reset(new (std::nothrow) std::byte[layout.bytes() + wire::cache_line]);
+    return own_area_ != nullptr;
+  });
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(own_area_.get());
+  std::byte* const aligned =
+      own_area_.get() + (wire::cache_line - begin % wire::cache_line) % wire::cache_line;
+  std::memset(aligned, 0, layout.control_bytes());
+  area_ = Area(layout, aligned);
 }
 
 void Team::take_seats(std::span<const int> order) {
@@ -79,6 +120,7 @@ Result<std::byte*> Team::stage(std::uint64_t bytes) {
   const auto all = [this](std::uint64_t each) { return each * static_cast<unsigned>(size_); };
   wire::RegionHeap heap = engine_.region().heap();
   if (stage_step_ > all_finished_) wait_for_readers(stage_step_);
+  if (has_left_) return loss();
   if (bytes > stage_bytes_) {
     Place place;
     if (rank_ == 0) {

@@ -66,15 +66,23 @@ class Team {
   /// Whether this member has had data in GPU memory in one of them.
   [[nodiscard]] bool has_used_gpu() const noexcept { return gpu_since_ != 0; }
 
-  /// Waits for what other members write to the area, making progress meanwhile.
+  /// Waits for what other members write to the area, making progress meanwhile. False where it will not come,
+  /// because the communicator is broken; this member has left the team then.
   template <class Ready>
-  void wait(Ready ready) {
+  bool wait(Ready ready) {
     // With a core for each rank the answer is mostly less than a microsecond away, and a look at one line is
     // cheaper than progress on all connections.
     for (unsigned look = 0; look < looks_; ++look)
-      if (ready()) return;
-    engine_.wait_for(ready);
+      if (ready()) return true;
+    engine_.wait_for([&] { return ready() || comm_.is_broken(); });
+    if (ready()) [[likely]]
+      return true;
+    leave();
+    return false;
   }
+  /// This member has waited in vain: what it heard after that means nothing.
+  [[nodiscard]] bool has_left() const noexcept { return has_left_; }
+  [[nodiscard]] std::unexpected<Error> loss() const { return std::unexpected(comm_.why_broken()); }
   /// After writing what all others may wait for.
   void notify_all() noexcept {
     if (sleeps_) wake_all();
@@ -114,6 +122,7 @@ class Team {
 
  private:
   Team(Communicator& comm, const Area& area, std::uint64_t offset);
+  void leave();
   void wait_for_readers(std::uint64_t step);
   [[nodiscard]] bool look_for_readers(std::uint64_t step) noexcept;
   void wake_all() noexcept;
@@ -123,7 +132,8 @@ class Team {
 
   Communicator& comm_;
   Engine& engine_;
-  const Area area_;
+  Area area_;
+  std::unique_ptr<std::byte[]> own_area_;  ///< once this member has left
   const std::uint64_t offset_;
   const int rank_;
   const int size_;
@@ -142,6 +152,7 @@ class Team {
   std::uint64_t gpu_call_ = 0;
   std::uint64_t gpu_since_ = 0;  ///< as in `Presence`
   int gpu_known_ = 0;            ///< members below this rank have said since when
+  bool has_left_ = false;
   enum class Direct : std::uint8_t { unknown, no, yes } direct_ = Direct::unknown;
 };
 

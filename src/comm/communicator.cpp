@@ -18,11 +18,18 @@ std::unique_ptr<PeerId[]> map_of(const Group& group) {
   return peers;
 }
 
+Result<> check_member(const Engine& engine, const Group& group) {
+  if (group.contains(engine.rank())) return {};
+  return fail(ErrorClass::intern,
+              "others have left this process out of the communicator that it takes part in");
+}
+
 }  // namespace
 
 Communicator::Communicator(Engine& engine, Ref<Group> group, Ref<Group> remote, ContextId context,
                            bool local_is_low)
-    : engine_(engine),
+    : checks(engine.settings().check),
+      engine_(engine),
       group_(std::move(group)),
       remote_group_(std::move(remote)),
       local_is_low_(local_is_low),
@@ -32,11 +39,46 @@ Communicator::Communicator(Engine& engine, Ref<Group> group, Ref<Group> remote, 
   rank_ = static_cast<int>(group_->rank_of(engine.rank()).value());
   size_ = static_cast<int>(group_->size());
   remote_size_ = static_cast<int>(other_side.size());
-  // Collectives on an intercommunicator send within the local group too, under ranks of that group.
+  if (remote_group_) {
+    const auto here = group_->members();
+    const auto there = remote_group_->members();
+    both_groups_.reserve(there.size() + here.size());
+    both_groups_.assign(there.begin(), there.end());
+    both_groups_.insert(both_groups_.end(), here.begin(), here.end());
+  }
+  // From here on only the second of both spaces may find no memory: the first knows nothing of this yet.
   context_ = &engine.open_context(context, other_side.size());
-  collective_context_ = &engine.open_context(context + 1, std::max(other_side.size(), group_->size()));
-  context_->name_sources(other_side.members(), false);
-  if (!remote_group_) collective_context_->name_sources(group_->members(), true);
+  try {
+    // Collectives on an intercommunicator send within the local group too, under ranks of that group.
+    collective_context_ = &engine.open_context(context + 1, std::max(other_side.size(), group_->size()));
+  } catch (...) {
+    engine.close_context(*context_);
+    throw;
+  }
+  ranks_in_reach_ = remote_size_;
+  context_->name_sources(other_side.members());
+  context_->reaches(ranks_in_reach_);
+  collective_context_->name_sources(remote_group_ ? std::span<const PeerId>(both_groups_)
+                                                  : group_->members());
+  collective_context_->work_together(together_tags, broken_);
+  engine.recall_losses(*context_);
+  engine.recall_losses(*collective_context_);
+  engine.agreements().opened(context);
+}
+
+void Communicator::breaks_with(Communicator& part) {
+  collective_context_->has_part(part.context_id());
+  if (is_broken())
+    engine_.break_off(part.context_id(), is_revoked() ? context_->why_broken() : ErrorClass::proc_aborted);
+}
+
+Error Communicator::why_broken() const {
+  if (is_revoked()) return Error(context_->why_broken(), "the communicator has been revoked");
+  for (const PeerId process : collective_context_->processes())
+    if (engine_.has_lost(process))
+      return Error(ErrorClass::proc_aborted,
+                   "process " + std::to_string(process) + ", a member of the communicator, is no more");
+  return Error(ErrorClass::proc_aborted, "a member of the communicator is no more");
 }
 
 Communicator::~Communicator() {
@@ -52,6 +94,21 @@ Ref<Communicator> Communicator::make_inter(Engine& engine, Ref<Group> local, Ref
                                            ContextId context, bool local_is_low) {
   return Ref<Communicator>::adopt(
       new Communicator(engine, std::move(local), std::move(remote), context, local_is_low));
+}
+
+Result<Ref<Communicator>> Communicator::make_agreed(Engine& engine, Ref<Group> group,
+                                                    const ContextProposal& proposal) {
+  ISTHMUS_TRY(engine.check(proposal));
+  ISTHMUS_TRY(check_member(engine, *group));
+  return make(engine, std::move(group), proposal.context);
+}
+
+Result<Ref<Communicator>> Communicator::make_agreed_inter(Engine& engine, Ref<Group> local, Ref<Group> remote,
+                                                          const ContextProposal& proposal,
+                                                          bool local_is_low) {
+  ISTHMUS_TRY(engine.check(proposal));
+  ISTHMUS_TRY(check_member(engine, *local));
+  return make_inter(engine, std::move(local), std::move(remote), proposal.context, local_is_low);
 }
 
 Comparison compare(const Communicator& first, const Communicator& second) {

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/attributes.hpp"
 #include "base/error.hpp"
+#include "base/frame_pool.hpp"
 #include "base/ref.hpp"
 #include "comm/errhandler.hpp"
 #include "comm/group.hpp"
@@ -14,6 +16,9 @@
 #include "p2p/engine.hpp"
 
 namespace isthmus {
+
+/// Tags in a collective context below this are of what all members do together.
+inline constexpr int together_tags = 0x3000'0000;
 
 /// What a communicator's collectives keep between calls (shared flags, sequence numbers); `coll/` derives
 /// from it.
@@ -34,12 +39,21 @@ class Communicator final : public RefCounted {
   static Ref<Communicator> make_inter(Engine& engine, Ref<Group> local, Ref<Group> remote, ContextId context,
                                       bool local_is_low);
 
+  /// The same of what processes have agreed on, as far as this one has been told: an error where it cannot be
+  /// true. See `Engine::check`.
+  static Result<Ref<Communicator>> make_agreed(Engine& engine, Ref<Group> group,
+                                               const ContextProposal& proposal);
+  static Result<Ref<Communicator>> make_agreed_inter(Engine& engine, Ref<Group> local, Ref<Group> remote,
+                                                     const ContextProposal& proposal, bool local_is_low);
+
   [[nodiscard]] Engine& engine() const noexcept { return engine_; }
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] bool is_inter() const noexcept { return static_cast<bool>(remote_group_); }
   /// Size of the group that messages go to: the remote group of an intercommunicator, else the group.
   [[nodiscard]] int remote_size() const noexcept { return remote_size_; }
+  /// How many ranks messages may go to: `remote_size()`, none once the communicator is revoked.
+  [[nodiscard]] int ranks_in_reach() const noexcept { return ranks_in_reach_; }
   [[nodiscard]] const Ref<Group>& group() const noexcept { return group_; }
   [[nodiscard]] const Ref<Group>& remote_group() const noexcept { return remote_group_; }
   /// Which of two groups comes first in MPI_Intercomm_merge where both ask for the same.
@@ -61,13 +75,34 @@ class Communicator final : public RefCounted {
     return {peer(rank), context_id_ + 1, rank_, tag};
   }
 
+  /// Whether nothing can be done together any more: a member is lost, or the communicator is revoked.
+  [[nodiscard]] bool is_broken() const noexcept { return broken_; }
+  [[nodiscard]] bool is_revoked() const noexcept { return context_->is_broken_off(); }
+  /// Nothing is done together here any more by this process: it has left something in the middle, and the
+  /// others may be there still.
+  void give_up() noexcept { broken_ = true; }
+  /// From now on `part`, of some of its members, is broken at the latest when this one is.
+  void breaks_with(Communicator& part);
+  /// Why, where it `is_broken()`.
+  [[nodiscard]] Error why_broken() const;
+  /// Ends all that is done on it, here and, as they hear of it, at the other members.
+  void revoke(ErrorClass why) { engine_.revoke(context_id_, why); }
+
   // What programs hang on a communicator.
   std::string name;
   Ref<Errhandler> errhandler;
   Ref<Info> info;
   AttributeSet attributes;
   Ref<SendBuffer> send_buffer;  ///< of MPI_Comm_attach_buffer; null while there is none
+  Ref<RefCounted> stream;       ///< what its operations are enqueued on (`stream/`); null: nothing
   std::unique_ptr<CollectiveState> collective_state;
+  std::unique_ptr<CollectiveState> neighborhood;  ///< made of the topology at its first use
+  FramePool frames;                               ///< of flows (`coll/flow`)
+  std::unique_ptr<CollectiveState> lane_state;    ///< of collectives that do not block (`coll/flow`)
+  const bool checks;                              ///< that members' collectives fit (ISTHMUS_CHECK)
+  // Collectives that were opened so far (`coll::Lane`).
+  std::uint32_t nonblocking_lanes = 0;
+  std::uint32_t persistent_lanes = 0;
 
  private:
   Communicator(Engine& engine, Ref<Group> group, Ref<Group> remote, ContextId context, bool local_is_low);
@@ -81,7 +116,10 @@ class Communicator final : public RefCounted {
   int size_ = 0;
   int remote_size_ = 0;
   bool local_is_low_ = false;
+  int ranks_in_reach_ = 0;
+  bool broken_ = false;
   ContextId context_id_ = 0;
+  std::vector<PeerId> both_groups_;  ///< of an intercommunicator
   MatchContext* context_ = nullptr;
   MatchContext* collective_context_ = nullptr;
 };

@@ -6,7 +6,8 @@
 
 namespace isthmus {
 
-Group::Group(std::vector<PeerId> members) : members_(std::move(members)) {
+Group::Group(std::vector<PeerId> members, Ref<SessionBuffer> session_buffer)
+    : members_(std::move(members)), session_buffer_(std::move(session_buffer)) {
   if (std::ranges::is_sorted(members_)) return;
   sorted_.reserve(members_.size());
   for (std::uint32_t rank = 0; rank < members_.size(); ++rank)
@@ -38,21 +39,23 @@ Ref<Group> unite(const Group& first, const Group& second) {
   std::vector<PeerId> members(first.members().begin(), first.members().end());
   std::ranges::copy_if(second.members(), std::back_inserter(members),
                        [&](PeerId process) { return !first.contains(process); });
-  return make_ref<Group>(std::move(members));
+  // One of them may be empty, and then come from nowhere.
+  return make_ref<Group>(std::move(members),
+                         first.session_buffer() ? first.session_buffer() : second.session_buffer());
 }
 
 Ref<Group> intersect(const Group& first, const Group& second) {
   std::vector<PeerId> members;
   std::ranges::copy_if(first.members(), std::back_inserter(members),
                        [&](PeerId process) { return second.contains(process); });
-  return make_ref<Group>(std::move(members));
+  return make_ref<Group>(std::move(members), first.session_buffer());
 }
 
 Ref<Group> subtract(const Group& first, const Group& second) {
   std::vector<PeerId> members;
   std::ranges::copy_if(first.members(), std::back_inserter(members),
                        [&](PeerId process) { return !second.contains(process); });
-  return make_ref<Group>(std::move(members));
+  return make_ref<Group>(std::move(members), first.session_buffer());
 }
 
 namespace {
@@ -80,7 +83,7 @@ Result<Ref<Group>> include(const Group& group, std::span<const int> ranks) {
   members.reserve(ranks.size());
   for (const int rank : ranks)
     members.push_back(group.process(static_cast<std::uint32_t>(rank)));
-  return make_ref<Group>(std::move(members));
+  return make_ref<Group>(std::move(members), group.session_buffer());
 }
 
 Result<Ref<Group>> exclude(const Group& group, std::span<const int> ranks) {
@@ -90,7 +93,7 @@ Result<Ref<Group>> exclude(const Group& group, std::span<const int> ranks) {
   members.reserve(group.size() - ranks.size());
   for (std::uint32_t rank = 0; rank < group.size(); ++rank)
     if (!(*excluded)[rank]) members.push_back(group.process(rank));
-  return make_ref<Group>(std::move(members));
+  return make_ref<Group>(std::move(members), group.session_buffer());
 }
 
 Result<std::vector<int>> expand(const Group& group, std::span<const RankRange> ranges) {

@@ -8,15 +8,17 @@
 
 #include "base/error.hpp"
 #include "base/ref.hpp"
-#include "p2p/message.hpp"
+#include "comm/session_buffer.hpp"
+#include "p2p/message/message.hpp"
 
 namespace isthmus {
 
 /// An ordered set of processes (MPI 5.0, section 7.3). Immutable.
 class Group final : public RefCounted {
  public:
-  /// `members[i]` is the process of rank i; no process twice.
-  explicit Group(std::vector<PeerId> members);
+  /// `members[i]` is the process of rank i; no process twice. `session_buffer`: that of the session which the
+  /// group comes from; null for groups of the World Model.
+  explicit Group(std::vector<PeerId> members, Ref<SessionBuffer> session_buffer = {});
 
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
   /// `rank` below `size()`.
@@ -24,11 +26,13 @@ class Group final : public RefCounted {
   [[nodiscard]] std::span<const PeerId> members() const noexcept { return members_; }
   [[nodiscard]] std::optional<std::uint32_t> rank_of(PeerId process) const noexcept;
   [[nodiscard]] bool contains(PeerId process) const noexcept { return rank_of(process).has_value(); }
+  [[nodiscard]] const Ref<SessionBuffer>& session_buffer() const noexcept { return session_buffer_; }
 
  private:
   std::vector<PeerId> members_;
   /// For `rank_of`, in order of process; empty where the members are in that order themselves.
   std::vector<std::pair<PeerId, std::uint32_t>> sorted_;
+  Ref<SessionBuffer> session_buffer_;
 };
 
 /// How two groups or communicators compare, with the ABI's values (MPI 5.0, sections 7.3.1 and 7.4.1).

@@ -19,7 +19,7 @@ Ref<Group> select(const Group& group, std::span<const int> ranks) {
   members.reserve(ranks.size());
   for (const int rank : ranks)
     members.push_back(group.process(static_cast<std::uint32_t>(rank)));
-  return make_ref<Group>(std::move(members));
+  return make_ref<Group>(std::move(members), group.session_buffer());
 }
 
 }  // namespace isthmus

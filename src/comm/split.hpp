@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comm/group.hpp"
-#include "p2p/message.hpp"
+#include "p2p/message/message.hpp"
 
 namespace isthmus {
 

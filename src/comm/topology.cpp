@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 
+#include "comm/factors.hpp"
+
 namespace isthmus {
 
 int Grid::size() const noexcept {
@@ -91,39 +93,6 @@ void set_topology(Communicator& comm, Topology topology) {
   assert(set);  // a communicator gets its topology once, so no delete callback can refuse
 }
 
-namespace {
-
-/// In ascending order.
-std::vector<int> divisors_of(int number) {
-  std::vector<int> divisors;
-  for (std::int64_t i = 1; i * i <= number; ++i)
-    if (number % i == 0) divisors.push_back(static_cast<int>(i));
-  for (std::size_t i = divisors.size(); i-- > 0;)
-    if (const int other = number / divisors[i]; other != divisors[i]) divisors.push_back(other);
-  std::ranges::sort(divisors);
-  return divisors;
-}
-
-/// Writes `factors.size()` factors of `product`, none above `largest`, in descending order, such that the
-/// first is as small as it can be, and with it the second, and so on. `divisors`: those of a multiple.
-bool factorize(int product, int largest, std::span<const int> divisors, std::span<int> factors) {
-  if (factors.empty()) return product == 1;
-  for (const int factor : divisors) {
-    if (factor > std::min(product, largest)) break;
-    if (product % factor != 0) continue;
-    // The first is the largest: even if all were like it, they must reach the product.
-    double reachable = 1;
-    for (std::size_t i = 0; i < factors.size() && reachable < product; ++i)
-      reachable *= factor;
-    if (reachable < product) continue;
-    factors[0] = factor;
-    if (factorize(product / factor, factor, divisors, factors.subspan(1))) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 Result<> balance_dimensions(int nodes, std::span<int> dims) {
   std::int64_t fixed = 1;
   std::size_t free = 0;
@@ -138,9 +107,7 @@ Result<> balance_dimensions(int nodes, std::span<int> dims) {
     return fail(
         ErrorClass::dims,
         fmt::format("nnodes is {}, which the given entries of dims do not divide into whole parts", nodes));
-  std::vector<int> factors(free);
-  const auto rest = static_cast<int>(nodes / fixed);
-  if (free != 0) factorize(rest, rest, divisors_of(rest), factors);
+  const std::vector<int> factors = closest_factors(static_cast<int>(nodes / fixed), free);
   auto next = factors.begin();
   for (int& dim : dims)
     if (dim == 0) dim = *next++;

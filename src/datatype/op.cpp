@@ -49,11 +49,11 @@ constexpr std::array operations{
     OpInfo{OpCode::no_op, "MPI_NO_OP", everything},
 };
 
-constexpr std::uint16_t first_handle = 0x20;
-constexpr std::uint16_t handle_range = 0x20;
+constexpr std::uint16_t first_op_handle = 0x20;
+constexpr std::uint16_t op_handle_range = 0x20;
 
 constexpr std::size_t slot(OpCode code) {
-  return static_cast<std::uint16_t>(code) - first_handle;
+  return static_cast<std::uint16_t>(code) - first_op_handle;
 }
 
 const OpInfo* find(OpCode code) {
@@ -63,7 +63,7 @@ const OpInfo* find(OpCode code) {
   return nullptr;
 }
 
-using KernelTable = std::array<std::array<ReduceKernel, representation_count>, handle_range>;
+using KernelTable = std::array<std::array<ReduceKernel, representation_count>, op_handle_range>;
 
 const KernelTable& kernels() {
   static const KernelTable table = [] {
@@ -123,7 +123,7 @@ class PredefinedOps {
   }
 
  private:
-  std::array<Op*, handle_range> ops_{};
+  std::array<Op*, op_handle_range> ops_{};
 };
 
 namespace {
@@ -131,7 +131,7 @@ const PredefinedOps predefined_ops;
 }
 
 std::optional<OpCode> op_from_abi(std::uintptr_t handle) noexcept {
-  if (handle < first_handle || handle >= first_handle + handle_range) return std::nullopt;
+  if (handle < first_op_handle || handle >= first_op_handle + op_handle_range) return std::nullopt;
   const auto code = static_cast<OpCode>(handle);
   return find(code) != nullptr ? std::optional(code) : std::nullopt;
 }

@@ -12,15 +12,15 @@ namespace isthmus {
 
 namespace {
 
-constexpr std::uint16_t first_handle = 0x200;
-constexpr std::uint16_t handle_range = 0x100;
+constexpr std::uint16_t first_type_handle = 0x200;
+constexpr std::uint16_t type_handle_range = 0x100;
 
 constexpr std::size_t slot(Basic basic) {
-  return static_cast<std::uint16_t>(basic) - first_handle;
+  return static_cast<std::uint16_t>(basic) - first_type_handle;
 }
 
 /// By handle value. Written once, when the library is loaded, so that a lookup is one load without a guard.
-constinit std::array<Datatype*, handle_range> predefined{};
+constinit std::array<Datatype*, type_handle_range> predefined{};
 
 Bounds basic_bounds(const BasicInfo& info) {
   Bounds bounds;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -19,8 +20,9 @@ namespace {
 
 constexpr std::string_view prefix = "isthmus-";
 constexpr std::string_view suffix = ".meet";
+constexpr mode_t permissions = 07777;
 
-std::string reason(int error) {
+std::string system_reason(int error) {
   return std::generic_category().message(error);
 }
 
@@ -36,6 +38,24 @@ UniqueFd make_socket(int flags) {
 
 constexpr socklen_t size_for(std::size_t characters) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + characters);
+}
+
+/// Lets all users connect to the socket whose file was made with mode 0. Whoever may write to its folder can
+/// have replaced the file in the meantime: no link is followed, and nothing is changed but a socket that
+/// nobody could use so far, as no other has reason to be.
+Result<> open_to_all(const char* path) {
+  const UniqueFd file(::open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0) return fail(ErrorClass::other, system_reason(errno));
+  constexpr mode_t connecting = 0222;
+  if (S_ISSOCK(status.st_mode) && (status.st_mode & connecting) == connecting)
+    return {};  // a file system's own rules
+  if (!S_ISSOCK(status.st_mode) || (status.st_mode & permissions) != 0)
+    return fail(ErrorClass::other, "somebody has replaced the socket");
+  // fchmod refuses such a descriptor.
+  const std::string pinned = "/proc/self/fd/" + std::to_string(file.get());
+  if (::chmod(pinned.c_str(), 0666) != 0) return fail(ErrorClass::other, "chmod: " + system_reason(errno));
+  return {};
 }
 
 /// Room for descriptors beside a packet.
@@ -61,7 +81,7 @@ Result<BrokerAddress> BrokerAddress::in_folder(const std::string& folder, std::u
   std::string reached = result.path_;
   if (reached.size() >= sizeof result.address_.sun_path) {
     result.folder_ = UniqueFd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!result.folder_) return fail(ErrorClass::other, folder + ": " + reason(errno));
+    if (!result.folder_) return fail(ErrorClass::other, folder + ": " + system_reason(errno));
     reached = "/proc/self/fd/" + std::to_string(result.folder_.get()) + name;
   }
   result.set(reached);
@@ -92,26 +112,32 @@ Credentials credentials_of(int socket) noexcept {
 
 Result<UniqueFd> listen_at(const BrokerAddress& address) {
   UniqueFd socket = make_socket(SOCK_NONBLOCK);
-  if (!socket) return fail(ErrorClass::other, "socket: " + reason(errno));
+  if (!socket) return fail(ErrorClass::other, "socket: " + system_reason(errno));
+  const bool has_file = !address.path().empty();
+  if (has_file && ::fchmod(socket.get(), 0) != 0)
+    return fail(ErrorClass::other, "fchmod: " + system_reason(errno));
   if (::bind(socket.get(), address.address(), address.size()) != 0)
     return fail(ErrorClass::other,
-                (address.path().empty() ? "abstract socket" : address.path()) + ": " + reason(errno));
+                (address.path().empty() ? "abstract socket" : address.path()) + ": " + system_reason(errno));
   // The key protects, not the file's mode: in containers the same person has several uids.
-  if (!address.path().empty()) ::chmod(address.path().c_str(), 0666);
-  if (::listen(socket.get(), SOMAXCONN) != 0) return fail(ErrorClass::other, "listen: " + reason(errno));
+  if (has_file)
+    if (const auto opened = open_to_all(address.reached()); !opened)
+      return fail(ErrorClass::other, address.path() + ": " + opened.error().text());
+  if (::listen(socket.get(), SOMAXCONN) != 0)
+    return fail(ErrorClass::other, "listen: " + system_reason(errno));
   return socket;
 }
 
 Result<UniqueFd> connect_to(const BrokerAddress& address, int seconds) {
   UniqueFd socket = make_socket(0);
-  if (!socket) return fail(ErrorClass::other, "socket: " + reason(errno));
+  if (!socket) return fail(ErrorClass::other, "socket: " + system_reason(errno));
   const timeval limit{seconds, 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   int connected = 0;
   do {
     connected = ::connect(socket.get(), address.address(), address.size());
   } while (connected != 0 && errno == EINTR);
-  if (connected != 0) return fail(ErrorClass::other, reason(errno));
+  if (connected != 0) return fail(ErrorClass::other, system_reason(errno));
   return socket;
 }
 
@@ -129,6 +155,7 @@ void sweep_folder(const std::string& folder) noexcept {
       continue;
     sockaddr_un address{};
     const std::string path = folder + "/" + entry->d_name;
+    if ((status.st_mode & permissions) == 0) ::unlink(path.c_str());  // its maker died as it made it
     if (path.size() >= sizeof address.sun_path) continue;
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path.data(), path.size());

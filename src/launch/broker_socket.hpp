@@ -30,6 +30,8 @@ class BrokerAddress {
   [[nodiscard]] socklen_t size() const noexcept { return size_; }
   /// Empty for an abstract one.
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  /// The path that the address itself has: that of the same file, perhaps through a descriptor of its folder.
+  [[nodiscard]] const char* reached() const noexcept { return address_.sun_path; }
 
  private:
   void set(const std::string& reached);

@@ -6,12 +6,19 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <system_error>
 
 #include "launch/broker_socket.hpp"
 
 namespace isthmus::launch {
+namespace {
+
+/// More than a box has room for.
+constexpr std::size_t most_packets = 512;
+
+}  // namespace
 
 Result<UniqueFd> DescriptorBox::make() {
   const auto cannot = [](const char* step) {
@@ -46,8 +53,8 @@ bool DescriptorBox::leave(std::uint32_t rank, const wire::DescriptorTicket& tick
   return send_packet(socket_.get(), &packet, sizeof packet, fd);
 }
 
-DescriptorBox::Seen DescriptorBox::look(const wire::DescriptorTicket& ticket, UniqueFd& wanted) {
-  wire::LeftDescriptor packet;
+DescriptorBox::Seen DescriptorBox::look(const wire::DescriptorTicket& ticket, UniqueFd& wanted,
+                                        wire::LeftDescriptor& packet) {
   UniqueFd fd;
   const long received = receive_packet(socket_.get(), &packet, sizeof packet, &fd);
   if (received < 0) return Seen::nothing;
@@ -55,7 +62,7 @@ DescriptorBox::Seen DescriptorBox::look(const wire::DescriptorTicket& ticket, Un
   if (packet.rank != rank_) {
     // There is room: this very packet has made it. If another was quicker, its owner goes without.
     [[maybe_unused]] const bool returned = leave(packet.rank, packet.ticket, fd.get());
-    return Seen::other;
+    return Seen::returned;
   }
   if (packet.ticket == ticket) {
     wanted = std::move(fd);
@@ -66,22 +73,44 @@ DescriptorBox::Seen DescriptorBox::look(const wire::DescriptorTicket& ticket, Un
   return Seen::other;
 }
 
-UniqueFd DescriptorBox::take(const wire::DescriptorTicket& ticket) {
-  if (const auto known = std::ranges::find(kept_, ticket, &Kept::ticket); known != kept_.end()) {
-    UniqueFd fd = std::move(known->fd);
-    kept_.erase(known);
-    return fd;
+UniqueFd DescriptorBox::take_kept(const wire::DescriptorTicket& ticket) {
+  const auto known = std::ranges::find(kept_, ticket, &Kept::ticket);
+  if (known == kept_.end()) return {};
+  UniqueFd fd = std::move(known->fd);
+  kept_.erase(known);
+  return fd;
+}
+
+UniqueFd DescriptorBox::take_now(const wire::DescriptorTicket& ticket) {
+  UniqueFd fd = take_kept(ticket);
+  std::optional<wire::LeftDescriptor> first_returned;
+  for (std::size_t looks = 0; !fd && looks < most_packets; ++looks) {
+    wire::LeftDescriptor packet;
+    const Seen seen = look(ticket, fd, packet);
+    if (seen == Seen::nothing) break;
+    if (seen != Seen::returned) continue;
+    // Others take what they find, so that it may never be seen again: hence the number besides.
+    if (first_returned && first_returned->ticket == packet.ticket && first_returned->rank == packet.rank)
+      break;
+    if (!first_returned) first_returned = packet;
   }
+  return fd;
+}
+
+UniqueFd DescriptorBox::take(const wire::DescriptorTicket& ticket) {
+  if (UniqueFd fd = take_kept(ticket)) return fd;
   const auto deadline = std::chrono::steady_clock::now() + patience;
   UniqueFd fd;
   do {
-    switch (look(ticket, fd)) {
+    wire::LeftDescriptor packet;
+    switch (look(ticket, fd, packet)) {
       case Seen::wanted:
         return fd;
       case Seen::nothing:
         ::sched_yield();
         break;
       case Seen::other:
+      case Seen::returned:
         break;
     }
   } while (std::chrono::steady_clock::now() < deadline);

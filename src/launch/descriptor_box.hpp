@@ -35,16 +35,22 @@ class DescriptorBox {
 
   /// Leaves a copy of `fd` for process `rank`. False where the box is full.
   [[nodiscard]] bool leave(std::uint32_t rank, const wire::DescriptorTicket& ticket, int fd) noexcept;
-  /// What was left for this process, close-on-exec. Empty where it is not there.
+  /// What was left for this process, close-on-exec. Empty where it is not there. Waits for `patience`.
   [[nodiscard]] UniqueFd take(const wire::DescriptorTicket& ticket);
+  /// The same without waiting: also empty where another process has it in its hands. Looks at each packet in
+  /// the box once.
+  [[nodiscard]] UniqueFd take_now(const wire::DescriptorTicket& ticket);
 
  private:
   struct Kept {
     wire::DescriptorTicket ticket;
     UniqueFd fd;
   };
-  enum class Seen : std::uint8_t { wanted, other, nothing };
-  Seen look(const wire::DescriptorTicket& ticket, UniqueFd& wanted);
+  /// What one look has found: nothing, what is wanted, or a packet for this process or no packet at all; or
+  /// one that is another's, and lies behind all others now.
+  enum class Seen : std::uint8_t { nothing, wanted, other, returned };
+  Seen look(const wire::DescriptorTicket& ticket, UniqueFd& wanted, wire::LeftDescriptor& packet);
+  UniqueFd take_kept(const wire::DescriptorTicket& ticket);
 
   UniqueFd socket_;
   const std::uint32_t rank_;

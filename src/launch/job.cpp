@@ -88,6 +88,15 @@ Result<> enter_roster(const Job& job, const Place& place, const Probe& probe) {
                   ": a rank can be one MPI program only; start each under an mpiexec of its own");
 }
 
+/// Lets the others see that this process lives. Where it cannot, they learn of its end only from a launcher.
+void show_life(Job& job) {
+  if (!job.region_fd || job.members.size() < 2) return;
+  if (auto line = LifeLine::take(job.region_fd.get(), job.slot)) {
+    job.life = std::move(*line);
+    job.region.block(job.slot).life.store(wire::Life::locked, std::memory_order_release);
+  }
+}
+
 /// What our own mpiexec tells its ranks.
 struct Inheritance {
   std::uint32_t rank = 0;
@@ -154,6 +163,7 @@ void unset_launcher_variables() {
 Result<Job> join_launched(Inheritance inheritance, const Place& place, const Probe& probe) {
   Job job = make_job(inheritance.rank, false, std::move(inheritance.region));
   ISTHMUS_TRY(enter_roster(job, place, probe));
+  show_life(job);
   unset_launcher_variables();
   forget_key_values();  // mpiexec offers PMI to every program
   return job;
@@ -192,13 +202,14 @@ Result<Job> join_through(std::unique_ptr<KeyValues> launcher, std::optional<Inhe
   if (!met) return std::unexpected(std::move(met).error());
   Job job = make_job(rank, false, std::move(met->region), std::move(met->members));
   job.refusals = std::move(met->refusals);
-  job.region_fd.reset();
   job.launcher = std::move(launcher);
   if (met->inherited) {
     ISTHMUS_TRY(enter_roster(job, place, probe));
   } else {
     publish_probe(job.region.block(job.slot).place, probe);
   }
+  show_life(job);
+  job.region_fd.reset();
   unset_launcher_variables();
   return job;
 }

@@ -11,6 +11,7 @@
 #include "base/unique_fd.hpp"
 #include "launch/descriptor_box.hpp"
 #include "launch/key_values.hpp"
+#include "launch/life_line.hpp"
 #include "launch/meeting.hpp"
 #include "launch/shared_region.hpp"
 #include "place/place.hpp"
@@ -36,6 +37,8 @@ struct Job {
   std::string device;                            ///< the ivshmem device that `region` lies in, empty for none
   UniqueFd region_fd;                            ///< empty but for the first of `local_jobs`
   std::shared_ptr<DescriptorBox> box = nullptr;  ///< of all who share `region`; null for none
+  /// By which others see that this process lives; null where the region is no file, or cannot be opened anew.
+  std::shared_ptr<const LifeLine> life = nullptr;
 
   [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
   /// Slot of process `other`; nothing where it does not share the region.

@@ -18,13 +18,14 @@
 namespace isthmus::launch {
 namespace {
 
-/// So that programs that this one starts are jobs of their own.
-void unset_launcher_variables() {
+/// So that programs that this one starts are jobs of their own. Rank and size stay, which programs read after
+/// MPI_Init too, to choose their GPU; without PMI_FD no library takes them for a launcher.
+void unset_key_values_variables() {
   std::vector<std::string> names;
   for (char** entry = environ; entry && *entry; ++entry) {
     const std::string_view variable(*entry);
     const std::string_view name = variable.substr(0, variable.find('='));
-    if (is_key_values_variable(name)) names.emplace_back(name);
+    if (is_key_values_variable(name) && name != "PMI_RANK" && name != "PMI_SIZE") names.emplace_back(name);
   }
   for (const std::string& name : names)
     ::unsetenv(name.c_str());
@@ -111,14 +112,14 @@ bool is_key_values_variable(std::string_view name) noexcept {
 Result<std::unique_ptr<KeyValues>> find_key_values() {
   if (is_pmix()) {
     auto found = connect_pmix();
-    unset_launcher_variables();
+    unset_key_values_variables();
     return found;
   }
   if (!variable("PMI_FD").empty()) {
     const bool speaks_pmi2 = is_slurm();
     auto place = pmi_place();
     if (!place) return std::unexpected(std::move(place).error());
-    unset_launcher_variables();
+    unset_key_values_variables();
     return speaks_pmi2 ? Pmi2::connect(std::move(*place)) : Pmi1::connect(std::move(*place));
   }
   return nullptr;
@@ -127,7 +128,7 @@ Result<std::unique_ptr<KeyValues>> find_key_values() {
 void forget_key_values() {
   const auto fd = whole_number<int>(variable("PMI_FD"));
   if (fd && *fd > STDERR_FILENO) ::fcntl(*fd, F_SETFD, FD_CLOEXEC);
-  unset_launcher_variables();
+  unset_key_values_variables();
 }
 
 }  // namespace isthmus::launch

@@ -63,7 +63,8 @@ class KeyValues {
 /// variables and descriptors are kept from programs that this process will start.
 Result<std::unique_ptr<KeyValues>> find_key_values();
 
-/// Keeps the variables and descriptors from programs that this process will start, without using them.
+/// Keeps the descriptor, and the variables but for PMI_RANK and PMI_SIZE, from programs that this process
+/// will start, without using them.
 void forget_key_values();
 
 /// Whether environment variable `name` is one by which a launcher reaches its ranks through PMI or PMIx.

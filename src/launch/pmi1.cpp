@@ -11,7 +11,7 @@ namespace isthmus::launch {
 namespace {
 
 /// The value of `name` in a line.
-std::optional<std::string_view> word(std::string_view line, std::string_view name) {
+std::optional<std::string_view> word_of_line(std::string_view line, std::string_view name) {
   return pmi_word(line, ' ', name);
 }
 
@@ -41,12 +41,12 @@ Result<> Pmi1::introduce() {
   ISTHMUS_TRY(ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init"));
   auto maxes = ask("cmd=get_maxes", "maxes");
   if (!maxes) return std::unexpected(std::move(maxes).error());
-  const auto limit = whole_number<std::size_t>(word(*maxes, "vallen_max").value_or(""));
+  const auto limit = whole_number<std::size_t>(word_of_line(*maxes, "vallen_max").value_or(""));
   if (!limit || *limit < shortest_limit) return not_an_answer(*maxes, "maxes with vallen_max");
   longest_value_ = std::min(*limit, longest_limit) - 1;  // some launchers count a zero at the end
   auto space = ask("cmd=get_my_kvsname", "my_kvsname");
   if (!space) return std::unexpected(std::move(space).error());
-  facts().job = word(*space, "kvsname").value_or("");
+  facts().job = word_of_line(*space, "kvsname").value_or("");
   if (job().empty()) return not_an_answer(*space, "my_kvsname with kvsname");
   facts().universe = number_or_none(ask("cmd=get_universe_size", "universe_size"), "size");
   facts().appnum = number_or_none(ask("cmd=get_appnum", "appnum"), "appnum");
@@ -58,8 +58,8 @@ Result<std::string> Pmi1::ask(const std::string& request, std::string_view answe
   ISTHMUS_TRY(socket_.send(request + "\n"));
   auto line = socket_.read_line(within);
   if (!line) return line;
-  if (word(*line, "cmd") != answer) return not_an_answer(*line, answer);
-  if (word(*line, "rc").value_or("0") != "0")
+  if (word_of_line(*line, "cmd") != answer) return not_an_answer(*line, answer);
+  if (word_of_line(*line, "rc").value_or("0") != "0")
     return fail(ErrorClass::other, "the launcher refuses '" + request + "': " + pmi_shown(*line));
   return line;
 }
@@ -83,7 +83,7 @@ Result<std::string> Pmi1::get(std::uint32_t rank, std::string_view key) {
     auto line =
         ask("cmd=get kvsname=" + std::string(job()) + " key=" + pmi_key(rank, key, part), "get_result");
     if (!line) return line;
-    return std::string(word(*line, "value").value_or(""));
+    return std::string(word_of_line(*line, "value").value_or(""));
   });
 }
 

@@ -17,7 +17,7 @@ constexpr std::size_t length_characters = 6;
 constexpr std::size_t longest_value = 1000;  // PMI-2 ends values at 1024 characters
 
 /// The value of `name` in a message.
-std::optional<std::string_view> word(std::string_view message, std::string_view name) {
+std::optional<std::string_view> word_of_message(std::string_view message, std::string_view name) {
   return pmi_word(message, ';', name);
 }
 
@@ -61,7 +61,7 @@ Result<> Pmi2::introduce() {
   facts().appnum = pmi_number(*hello, ';', "appnum");
   auto name = ask("job-getid");
   if (!name) return std::unexpected(std::move(name).error());
-  facts().job = word(*name, "jobid").value_or("");
+  facts().job = word_of_message(*name, "jobid").value_or("");
   if (job().empty()) return not_pmi2(*name, "job-getid-response with jobid");
   if (const auto universe = ask("info-getjobattr", "key=universeSize;wait=FALSE;"); universe)
     facts().universe = pmi_number(*universe, ';', "value");
@@ -79,8 +79,9 @@ Result<std::string> Pmi2::ask(std::string_view name, const std::string& words,
   auto answer = socket_.read(*bytes, within);
   if (!answer) return answer;
   const std::string expected = std::string(name) + "-response";
-  if (word(*answer, "cmd") != expected) return not_pmi2(*answer, "cmd=" + expected);
-  if (word(*answer, "rc").value_or("0") != "0" || word(*answer, "found").value_or("TRUE") == "FALSE")
+  if (word_of_message(*answer, "cmd") != expected) return not_pmi2(*answer, "cmd=" + expected);
+  if (word_of_message(*answer, "rc").value_or("0") != "0" ||
+      word_of_message(*answer, "found").value_or("TRUE") == "FALSE")
     return fail(ErrorClass::other, "the launcher refuses " + pmi_shown(request) + ": " + pmi_shown(*answer));
   return answer;
 }
@@ -102,7 +103,7 @@ Result<std::string> Pmi2::get(std::uint32_t rank, std::string_view key) {
     auto answer =
         ask("kvs-get", "jobid=" + std::string(job()) + ";srcid=-1;key=" + pmi_key(rank, key, part) + ";");
     if (!answer) return answer;
-    return std::string(word(*answer, "value").value_or(""));
+    return std::string(word_of_message(*answer, "value").value_or(""));
   });
 }
 

@@ -9,10 +9,10 @@
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <string>
 #include <system_error>
 
+#include "base/memory_file.hpp"
 #include "launch/descriptor_box.hpp"
 
 namespace isthmus::launch {
@@ -28,34 +28,6 @@ std::unexpected<Error> cannot_make(const char* step, std::uint64_t bytes, const 
   const int error = errno;
   return fail(ErrorClass::no_mem, "cannot make the job's shared region of " + std::to_string(bytes >> 20) +
                                       " MiB of address space: " + step + ": " + reason(error) + remedy);
-}
-
-/// `ftruncate` past RLIMIT_FSIZE raises a signal that would end the process before it can say why.
-class IgnoreFileSizeSignal {
- public:
-  IgnoreFileSizeSignal() {
-    struct sigaction ignore{};
-    ignore.sa_handler = SIG_IGN;
-    ::sigaction(SIGXFSZ, &ignore, &before_);
-  }
-  IgnoreFileSizeSignal(const IgnoreFileSizeSignal&) = delete;
-  ~IgnoreFileSizeSignal() { ::sigaction(SIGXFSZ, &before_, nullptr); }
-
- private:
-  struct sigaction before_{};
-};
-
-/// Not executable where the kernel knows the flag (6.3 and later, where an administrator may demand it).
-UniqueFd make_memfd() {
-  constexpr unsigned no_exec_seal = 0x0008U;  // MFD_NOEXEC_SEAL, newer than Debian 12's headers
-  constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  const int fd = ::memfd_create("isthmus", flags | no_exec_seal);
-  return UniqueFd(fd >= 0 || errno != EINVAL ? fd : ::memfd_create("isthmus", flags));
-}
-
-int set_size(int fd, std::uint64_t bytes) {
-  const IgnoreFileSizeSignal ignore;
-  return ::ftruncate(fd, static_cast<off_t>(bytes));
 }
 
 }  // namespace
@@ -103,9 +75,9 @@ Result<SharedRegion> open_segment_region(int segment) {
 Result<SharedRegion> make_region(const wire::RegionShape& shape, const wire::RegionView::Format& format) {
   auto layout = wire::RegionLayout::make(shape);
   if (!layout) return std::unexpected(std::move(layout).error());
-  UniqueFd fd = make_memfd();
+  UniqueFd fd = make_memory_file();
   if (!fd) return cannot_make("memfd_create", layout->bytes);
-  if (set_size(fd.get(), layout->bytes) != 0)
+  if (!set_size(fd, layout->bytes))
     return cannot_make("ftruncate", layout->bytes, " (is `ulimit -f` too low?)");
   if (::fcntl(fd.get(), F_ADD_SEALS, size_seals | F_SEAL_SEAL) != 0)
     return cannot_make("F_ADD_SEALS", layout->bytes);

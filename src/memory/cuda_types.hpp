@@ -119,6 +119,7 @@ enum class DeviceAttribute : int {
   compute_capability_minor = 76,
   pageable_memory_access = 88,
   concurrent_managed_access = 89,
+  can_flush_remote_writes = 98,
   pageable_memory_access_uses_host_page_tables = 100,
   virtual_memory_management = 102,
   posix_descriptors = 103,
@@ -273,6 +274,8 @@ inline constexpr unsigned wait_at_least = 0;  ///< (int)(*address - value) >= 0
 inline constexpr unsigned wait_equal = 1;
 inline constexpr unsigned wait_and = 2;
 inline constexpr unsigned wait_nor = 3;
+/// What others have written to the device before the wait could end is visible behind it.
+inline constexpr unsigned wait_flush = 1U << 30U;
 
 inline constexpr unsigned stream_default = 0;
 inline constexpr unsigned stream_non_blocking = 1;

@@ -76,8 +76,16 @@ Result<Export> Exporter::offer(const Buffer& buffer) {
   if (known != by_allocation_.end()) {
     entries_.splice(entries_.begin(), entries_, known->second);
   } else {
+    if (const std::string_view why = why_refused(buffer.allocation); !why.empty())
+      return fail(ErrorClass::unsupported_operation, std::string(why));
     auto made = make(buffer);
-    if (!made) return std::unexpected(std::move(made).error());
+    if (!made) {
+      // Ids are never used again. What has not come up lately is asked once more.
+      if (refused_.size() >= most) refused_.clear();
+      if (made.error().error_class() == ErrorClass::unsupported_operation)
+        refused_[buffer.allocation] = made.error().text();
+      return std::unexpected(std::move(made).error());
+    }
     entries_.push_front(*made);
     by_allocation_[buffer.allocation] = entries_.begin();
     if (entries_.size() > most) {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -76,6 +78,11 @@ class Exporter {
 
   /// Fails with the reason, and the remedy where there is one, for memory that cannot be exported.
   Result<Export> offer(const Buffer& buffer);
+  /// Why `offer` has refused an allocation for good; empty where it has not, as far as is remembered.
+  [[nodiscard]] std::string_view why_refused(std::uint64_t allocation) const {
+    const auto found = refused_.find(allocation);
+    return found == refused_.end() ? std::string_view() : std::string_view(found->second);
+  }
   /// The descriptor that goes with the exports of an allocation, for a peer that opens it. Made each time:
   /// one that is kept open would keep memory that the program frees. Fails if it has been freed since.
   Result<UniqueFd> descriptor(std::uint64_t allocation);
@@ -101,7 +108,8 @@ class Exporter {
   const ProcessIdentity self_;
   std::list<Entry> entries_;  ///< the last used first
   std::unordered_map<std::uint64_t, std::list<Entry>::iterator> by_allocation_;
-  std::unordered_map<cuda::Pool, std::uint64_t> pools_;  ///< their numbers
+  std::unordered_map<std::uint64_t, std::string> refused_;  ///< by allocation: why
+  std::unordered_map<cuda::Pool, std::uint64_t> pools_;     ///< their numbers
 };
 
 }  // namespace isthmus

@@ -1,12 +1,15 @@
 #include "memory/mapping_cache.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace isthmus {
 
 std::shared_ptr<const Mapping> MappingCache::find(const Export& what, cuda::Device local) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.allocation == what.allocation && entry.exporter == what.exporter && entry.local == local;
+    // Who says something else of it now has not told the truth once: `open` has the driver find out when.
+    return entry.allocation == what.allocation && entry.exporter == what.exporter && entry.local == local &&
+           entry.room == what.room;
   });
   if (found == entries_.end()) return nullptr;
   if (found->mapping->is_over()) {
@@ -73,26 +76,31 @@ std::vector<std::uint64_t> MappingCache::overlapping(const Export& what) const {
   return found;
 }
 
+void MappingCache::let_go(Entry& entry) {
+  bytes_ -= entry.room;
+  if (holds_ > 0) kept_.push_back(std::move(entry.mapping));
+}
+
 void MappingCache::make_room(std::uint64_t bytes) {
   while (!entries_.empty() &&
          (entries_.size() >= limits_.mappings || bytes_ + bytes > std::max(limits_.bytes, bytes))) {
-    bytes_ -= entries_.back().room;
+    let_go(entries_.back());
     entries_.pop_back();
   }
 }
 
 void MappingCache::forget(std::uint64_t exporter, std::uint64_t allocation) {
-  std::erase_if(entries_, [&](const Entry& entry) {
+  std::erase_if(entries_, [&](Entry& entry) {
     const bool is_it = entry.exporter == exporter && entry.allocation == allocation;
-    if (is_it) bytes_ -= entry.room;
+    if (is_it) let_go(entry);
     return is_it;
   });
   close_idle_pools();
 }
 
 void MappingCache::forget(std::uint64_t exporter) {
-  std::erase_if(entries_, [&](const Entry& entry) {
-    if (entry.exporter == exporter) bytes_ -= entry.room;
+  std::erase_if(entries_, [&](Entry& entry) {
+    if (entry.exporter == exporter) let_go(entry);
     return entry.exporter == exporter;
   });
   std::erase_if(pools_, [&](const Pool& pool) { return pool.key.exporter == exporter; });

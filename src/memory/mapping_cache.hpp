@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <vector>
 
 #include "memory/mapping.hpp"
 
@@ -39,6 +40,17 @@ class MappingCache {
   void forget(std::uint64_t exporter);
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
 
+  /// From now on, nothing is closed: that may wait for all that the GPU has to do, and a stream of the
+  /// program waits for a message. What the cache lets go of is kept, until all who asked for this have taken
+  /// it back.
+  void hold() noexcept { ++holds_; }
+  void release() noexcept {
+    if (--holds_ == 0) kept_.clear();
+  }
+  [[nodiscard]] bool has_kept() const noexcept { return !kept_.empty(); }
+  /// For who knows that no stream waits.
+  void close_kept() noexcept { kept_.clear(); }
+
  private:
   struct Entry {
     std::uint64_t exporter = 0, allocation = 0, base = 0, room = 0;
@@ -54,6 +66,8 @@ class MappingCache {
     std::shared_ptr<const ImportedPool> imported;
   };
 
+  /// Of an entry that is about to go.
+  void let_go(Entry& entry);
   void make_room(std::uint64_t bytes);
   Result<std::shared_ptr<const Mapping>> open_in_pool(const Export& what, Opening with);
   void close_idle_pools();
@@ -65,6 +79,8 @@ class MappingCache {
   std::list<Pool> pools_;     ///< the last opened first
   std::list<Entry> entries_;  ///< the last used first; few, and searched from there
   std::uint64_t bytes_ = 0;
+  unsigned holds_ = 0;
+  std::vector<std::shared_ptr<const Mapping>> kept_;
 };
 
 }  // namespace isthmus

@@ -46,7 +46,13 @@ void PageLocator::locate(const cuda::Functions& functions, Buffer& buffer) {
   buffer.pages = PageLocation::unknown;
   if (buffer.bytes == 0) return;
   const int first = present(buffer.data);
-  const int last = present(buffer.data + buffer.bytes - 1);
+  // Short messages mostly lie in one page. To ask takes 0.3 us.
+  constexpr std::uintptr_t smallest_page = 4096;
+  const auto page_of = [](const std::byte* address) {
+    return reinterpret_cast<std::uintptr_t>(address) / smallest_page;
+  };
+  const std::byte* const end = buffer.data + buffer.bytes - 1;
+  const int last = page_of(buffer.data) == page_of(end) ? first : present(end);
   if (first == 1 && last == 1) {
     buffer.pages = PageLocation::host;
     return;

@@ -26,7 +26,10 @@ SendBuffer::~SendBuffer() {
 
 Result<> SendBuffer::send(const Target& target, const Payload& payload) {
   reclaim();
-  Message message{.serial = next_serial_, .begin = 0, .end = 0, .own = nullptr, .request = nullptr};
+  // Before it is sent, so that it is not forgotten for want of memory.
+  std::list<Message> entry;
+  Message& message = entry.emplace_back();
+  message.serial = next_serial_;
   std::byte* copy = nullptr;
   if (automatic_) {
     message.own = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
@@ -54,7 +57,7 @@ Result<> SendBuffer::send(const Target& target, const Payload& payload) {
   last_end_ = message.end;
   const auto behind = std::ranges::find_if(
       messages_, [&](const Message& other) { return other.begin >= message.end && !automatic_; });
-  messages_.insert(behind, std::move(message));
+  messages_.splice(behind, entry);
   return {};
 }
 

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "base/ref.hpp"
 #include "p2p/engine.hpp"
-#include "p2p/message.hpp"
+#include "p2p/message/message.hpp"
 
 namespace isthmus {
 

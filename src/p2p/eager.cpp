@@ -3,29 +3,16 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 
-#include "base/copy.hpp"
+#include "p2p/active/cpu_destination.hpp"
 #include "p2p/engine.hpp"
-#include "p2p/pack.hpp"
+#include "p2p/message/pack.hpp"
 
 namespace isthmus {
 namespace {
-
-/// Copies packed bytes into a payload from its start; returns how many went in.
-std::uint64_t fill(const Payload& payload, const std::byte* bytes, std::uint64_t size) {
-  const std::uint64_t taken = std::min(size, payload.bytes);
-  if (!payload.type) [[likely]] {
-    if (taken <= wire::inline_capacity)
-      copy_small(payload.data, bytes, taken);
-    else
-      std::memcpy(payload.data, bytes, taken);
-    return taken;
-  }
-  Cursor cursor(*payload.type, payload.data, payload.count);
-  return cursor.unpack({bytes, taken});
-}
 
 /// Messages longer than this go in pieces of it, so that the receiver copies out while the sender still
 /// copies in.
@@ -41,14 +28,14 @@ wire::CellHeader header_of(const Target& target, std::uint64_t size, wire::CellK
           .reserved = 0};
 }
 
-/// Whether a GPU can copy memory of the host by itself: 0.09 us. Pageable memory the driver copies to its own
-/// first, while the caller waits, and about as fast as `Staging` (64 KiB to and from a GPU 20 us by the
-/// driver, 15 by `Staging`; 64 MiB 11 GB/s to a GPU and 16 from it, 12.5 by `Staging`; 2 x H200).
-bool is_pinned(const cuda::Functions& functions, const void* address) noexcept {
-  int type = 0;
-  return functions.pointer_attribute(&type, cuda::PointerAttribute::memory_type,
-                                     reinterpret_cast<cuda::Address>(address)) == cuda::Status::success &&
-         type == static_cast<int>(cuda::MemoryType::host);
+/// What the receiver is to know of a send's memory. Pinned memory a GPU copies by itself. Pageable memory the
+/// driver copies to its own first, while the caller waits, and about as fast as `Staging` (64 KiB to and from
+/// a GPU 20 us by the driver, 15 by `Staging`; 64 MiB 11 GB/s to a GPU and 16 from it, 12.5 by `Staging`; 2 x
+/// H200).
+wire::SendMemory told_of(const Request& send) noexcept {
+  if (send.payload.type) return wire::SendMemory::plain;
+  if (send.memory == MemoryKind::managed) return wire::SendMemory::managed;
+  return send.memory == MemoryKind::pinned ? wire::SendMemory::pinned : wire::SendMemory::plain;
 }
 
 Target target_of(const Request& send) {
@@ -57,20 +44,28 @@ Target target_of(const Request& send) {
 
 }  // namespace
 
-Request* Engine::start_gpu_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
-  if (GpuMessages* gpu = this->gpu()) {
-    if (const auto sent = gpu->try_send(target, payload, mode, start)) {
-      // As with receives, a program that starts one after another is to hear of the answers to the first.
-      if (start == Start::nonblocking) listen();
-      return *sent;
-    }
+Request* Engine::start_any_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
+  GpuMessages* const gpu = gpu_.get();
+  if (!gpu) return start_cpu_send(target, payload, mode, start);
+  const auto tried = gpu->try_send(target, payload, mode, start);
+  if (Request* const* const sent = std::get_if<Request*>(&tried)) {
+    // As with receives, a program that starts one after another is to hear of the answers to the first.
+    if (start == Start::nonblocking) listen();
+    return *sent;
   }
-  return start_host_send(target, payload, mode, start);
+  const MemoryKind memory = std::get<MemoryKind>(tried);
+  if (memory == MemoryKind::pageable || payload.bytes <= wire::inline_capacity ||
+      target.peer == links_.rank())
+    return start_cpu_send(target, payload, mode, start);
+  return start_send_slow(links_.peer(target.peer), target, payload, mode, start, memory);
 }
 
-Request* Engine::start_host_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
-  if (target.peer == rank_) return send_to_self(target, payload, mode);
-  Peer& peer = this->peer(target.peer);
+Request* Engine::start_cpu_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
+  if (target.peer == links_.rank()) return send_to_self(target, payload, mode);
+  Peer* const known = links_.find(target.peer);
+  if (!known) [[unlikely]]
+    return start_send_slow(links_.peer(target.peer), target, payload, mode, start);
+  Peer& peer = *known;
   if (payload.bytes <= wire::inline_capacity && mode == SendMode::standard && peer.out.open() &&
       peer.waiting.empty() && peer.out.has_cell()) [[likely]] {
     const wire::CellHeader header = header_of(target, payload.bytes, wire::CellKind::eager_inline);
@@ -82,84 +77,87 @@ Request* Engine::start_host_send(const Target& target, const Payload& payload, S
       peer.out.publish(header, packed.data(), payload.bytes);
     }
     peer.traffic.add_sent(Protocol::eager_inline, payload.bytes);
-    after_publish(peer);
+    links_.after_publish(peer);
     return nullptr;
   }
   return start_send_slow(peer, target, payload, mode, start);
 }
 
 Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode,
-                                 Start start) {
-  if (!peer.is_local()) return remote_->start_send(peer, target, payload, mode);
-  if (!peer.out.open()) connect(peer);
+                                 Start start, MemoryKind memory) {
+  if (!peer.is_local()) return network_->start_send(peer, target, payload, mode);
+  if (!peer.out.open() && !links_.connect(peer)) [[unlikely]]
+    return refuse_send(target, payload, mode);
   const bool traced = payload.bytes > wire::inline_capacity;
   if (peer.out.open() && payload.bytes <= peer.eager_limit && mode == SendMode::standard &&
       peer.waiting.empty() && emit_eager(peer, target, payload, nullptr)) {
-    after_publish(peer);
+    links_.after_publish(peer);
     // Not before: the receiver would wait for it. 1 KiB one way, the least of 31 runs: 461 ns counted before,
     // 446 after, 443 not counted.
-    if (traced) trace_send(peer, start);
+    if (traced) links_.trace_send(peer, start);
     return nullptr;
   }
-  Request* send = make_send(target, payload, mode);
+  Request* send = completion_.make_send(target, payload, mode);
   send->peer = &peer;
-  start_offer(peer, *send);
-  if (traced) trace_send(peer, start);
+  send->memory = memory;
+  try {
+    start_offer(peer, *send);
+  } catch (...) {
+    completion_.drop(send);
+    throw;
+  }
+  if (traced) links_.trace_send(peer, start);
+  return send;
+}
+
+Request* Engine::refuse_send(const Target& target, const Payload& payload, SendMode mode) {
+  Peer& peer = links_.peer(target.peer);
+  Request* send = completion_.make_send(target, payload, mode);
+  send->peer = &peer;
+  send->status.error = static_cast<int>(peer.lost ? ErrorClass::proc_aborted : ErrorClass::intern);
+  completion_.finish(*send);
   return send;
 }
 
 void Engine::start_offer(Peer& peer, Request& send) {
-  if (!peer.out.open()) connect(peer);
-  if (!peer.out.open()) {
-    send.status.error = static_cast<int>(ErrorClass::intern);
-    finish(send);
+  if (!peer.out.open() && !links_.connect(peer)) {
+    send.status.error = static_cast<int>(peer.lost ? ErrorClass::proc_aborted : ErrorClass::intern);
+    completion_.finish(send);
   } else if (peer.waiting.empty() && emit(peer, send)) {
-    after_publish(peer);
+    links_.after_publish(peer);
   } else {
+    links_.schedule(peer);
     send.unsent = true;
     peer.waiting.push_back(&send);
-    list(peer);
   }
-}
-
-void Engine::trace_send(Peer& peer, Start start) noexcept {
-  if (!peer.workload.started(start)) return;
-  peer.eager_limit = peer.workload.workload() == Workload::bandwidth ? bandwidth_eager_limit_ : eager_limit_;
-}
-
-Request* Engine::make_send(const Target& target, const Payload& payload, SendMode mode) {
-  Request* send = requests_.take(Request::Kind::send);
-  ++pending_sends_;
-  send->source = target.source;
-  send->tag = target.tag;
-  send->context_id = target.context;
-  send->payload = payload;
-  send->synchronous = mode == SendMode::synchronous;
-  if (payload.type) send->type = Ref<const Datatype>::share(payload.type);
-  return send;
 }
 
 /// Writes the envelope of a send, and its bytes where they go with it. False if the ring has no room.
 bool Engine::emit(Peer& peer, Request& send) {
   const Target target = target_of(send);
+  if (send.payload.bytes > peer.eager_limit || send.synchronous || send.gpu) claims_.offer(send.cookie());
   if (send.gpu) [[unlikely]] {
-    if (!gpu_->emit(peer, send, target)) return false;
+    if (!gpu_.made()->emit(peer, send, target)) return false;
     send.unsent = false;
     return true;
   }
   if (send.payload.bytes <= peer.eager_limit) {
     if (!emit_eager(peer, target, send.payload, send.synchronous ? &send : nullptr)) return false;
     send.unsent = false;
-    if (!send.synchronous) finish(send);
+    if (!send.synchronous) completion_.finish(send);
     return true;
   }
+  const bool is_readable = !send.payload.type && send.memory != MemoryKind::managed;
+  const std::byte* const data = is_readable ? send.payload.data : nullptr;
+  const std::uint32_t allocation = data ? memories_.announce(peer, data, send.payload.bytes) : 0;
   if (!peer.out.has_cell()) return false;
-  const wire::SendOffer offer{
-      .sender = send.cookie(),
-      .bytes = send.payload.bytes,
-      .address = send.payload.type ? 0 : reinterpret_cast<std::uint64_t>(send.payload.data),
-      .by_gpu = gpu_ && !send.payload.type && is_pinned(*cuda_.find(), send.payload.data) ? 1U : 0U,
-      .reserved = 0};
+  access_.probe_if_possible(peer);
+  const wire::SendOffer offer{.sender = send.cookie(),
+                              .bytes = send.payload.bytes,
+                              .address = reinterpret_cast<std::uint64_t>(data),
+                              .memory = told_of(send),
+                              .reads_only = static_cast<std::uint16_t>(peer.push ? 0 : 1),
+                              .allocation = allocation};
   peer.out.publish(header_of(target, 0, wire::CellKind::ready_to_send), &offer, sizeof offer);
   send.unsent = false;
   return true;
@@ -183,8 +181,8 @@ bool Engine::emit_eager(Peer& peer, const Target& target, const Payload& payload
     eager.sender = synchronous->cookie();
   }
   // No more pieces than half of the cells, so that they always find room in the end.
-  if (payload.bytes > piece_bytes && !sleeps_ &&
-      payload.bytes <= std::uint64_t{piece_bytes} * (region_.geometry().cells / 2)) {
+  if (payload.bytes > piece_bytes && !links_.peers_sleep() &&
+      payload.bytes <= std::uint64_t{piece_bytes} * (links_.region().geometry().cells / 2)) {
     if (!emit_pieces(peer, header, eager, payload)) return false;
   } else {
     std::byte* to = peer.out.reserve(header.size);
@@ -192,8 +190,7 @@ bool Engine::emit_eager(Peer& peer, const Target& target, const Payload& payload
     pack_into(payload, to);
     peer.out.publish_reserved(header, &eager, sizeof eager);
   }
-  peer.last_piece = static_cast<std::uint32_t>(payload.bytes);
-  last_out_ = &peer;
+  links_.wrote_piece(peer, payload.bytes);
   peer.traffic.add_sent(Protocol::eager, payload.bytes);
   return true;
 }
@@ -228,25 +225,29 @@ int Engine::send(const Target& target, const Payload& payload, SendMode mode) {
 }
 
 Request* Engine::start_receive(MatchContext& context, int source, int tag, const Payload& payload) {
-  Request* receive = requests_.take(Request::Kind::receive);
+  Request* receive = completion_.pool().take(Request::Kind::receive);
   receive->source = source;
   receive->tag = tag;
   receive->payload = payload;
   receive->context = &context;
   if (payload.type) [[unlikely]]
     receive->type = Ref<const Datatype>::share(payload.type);
-  if (uses_cuda() && gpu() && !gpu_->try_prepare(*receive)) [[unlikely]]
-    return receive;
-  if (context.has_unexpected()) {
-    if (UnexpectedMessage* message = context.find(source, tag)) {
-      context.remove(message);
-      accept(message, *receive);
+  try {
+    if (uses_cuda() && gpu() && !gpu_.made()->try_prepare(*receive)) [[unlikely]]
       return receive;
+    if (context.has_unexpected() && !context.is_broken_off()) {
+      if (UnexpectedMessage* message = unexpected_.take(context, source, tag)) {
+        accept(message, *receive);
+        return receive;
+      }
     }
+  } catch (...) {
+    completion_.pool().give_back(receive);
+    throw;
   }
-  if (context.is_broken(source)) [[unlikely]] {
-    receive->status.error = static_cast<int>(ErrorClass::proc_aborted);
-    finish(*receive);
+  if (context.is_broken(source, tag)) [[unlikely]] {
+    receive->status.error = static_cast<int>(context.why_broken());
+    completion_.finish(*receive);
     return receive;
   }
   context.post(receive);
@@ -261,34 +262,54 @@ Status Engine::receive(MatchContext& context, int source, int tag, const Payload
   Request* request = start_receive(context, source, tag, payload);
   wait(*request);
   const Status status = request->status;
-  requests_.give_back(request);
+  completion_.pool().give_back(request);
   return status;
 }
 
 Status Engine::send_receive(const Target& target, const Payload& out, MatchContext& context, int source,
                             int tag, const Payload& in) {
+  completion_.pool().reserve_two();
   Request* receive = start_receive(context, source, tag, in);
-  Request* send = start_send(target, out, SendMode::standard, Start::blocking);
+  Request* send = nullptr;
+  try {
+    send = start_send(target, out, SendMode::standard, Start::blocking);
+  } catch (...) {
+    withdraw(receive);
+    throw;
+  }
   wait(*receive);
-  const Status status = receive->status;
-  requests_.give_back(receive);
+  Status status = receive->status;
+  completion_.pool().give_back(receive);
   if (send) {
     wait(*send);
+    if (status.error == 0) status.error = send->status.error;
     free(send);
   }
   return status;
 }
 
 Request* Engine::start_matched_receive(UnexpectedMessage* message, const Payload& payload) {
-  Request* receive = requests_.take(Request::Kind::receive);
+  Request* receive = completion_.pool().take(Request::Kind::receive);
   receive->source = message->source;
   receive->tag = message->tag;
   receive->payload = payload;
   receive->context = message->context;
   if (payload.type) receive->type = Ref<const Datatype>::share(payload.type);
-  if (uses_cuda() && gpu() && !gpu_->try_prepare(*receive)) [[unlikely]] {
-    matcher_.give_back(message);
-    return receive;
+  try {
+    unexpected_.prepare_answer(*message);
+    if (uses_cuda() && gpu() && !gpu_.made()->try_prepare(*receive)) [[unlikely]] {
+      // Nobody fetches it any more, and its sender is not to wait for that.
+      const bool is_awaited = message->content == UnexpectedMessage::Content::offer ||
+                              message->content == UnexpectedMessage::Content::gpu_offer;
+      if (is_awaited)
+        links_.send_control(*message->peer, wire::CellKind::share_done, &message->offer.sender,
+                            sizeof message->offer.sender);
+      unexpected_.release(message);
+      return receive;
+    }
+  } catch (...) {
+    completion_.pool().give_back(receive);
+    throw;
   }
   accept(message, *receive);
   return receive;
@@ -297,66 +318,78 @@ Request* Engine::start_matched_receive(UnexpectedMessage* message, const Payload
 void Engine::receive_inline(Peer& peer, const wire::CellHeader& header, const std::byte* bytes) {
   MatchContext& context = matcher_.context(header.context);
   if (!context.is_source(header.source)) [[unlikely]]
-    return malformed(peer, "source beyond its group");
+    return receive_early(peer, context, header, bytes);
   peer.traffic.add_received(Protocol::eager_inline, header.size);
   if (Request* receive = context.match(header.source, header.tag)) [[likely]] {
-    deliver(*receive, header.source, header.tag, bytes, header.size);
+    deliver(completion_, *receive, header.source, header.tag, bytes, header.size);
     return;
   }
-  UnexpectedMessage* message = make_unexpected(peer, context, header.source, header.tag, header.size);
+  UnexpectedMessage* message = unexpected_.make(peer, header.source, header.tag, header.size);
   copy_small(message->data, bytes, header.size);
-  context.add(message);
+  unexpected_.keep(context, header.context, message);
 }
 
-UnexpectedMessage* Engine::make_unexpected(Peer& peer, MatchContext& context, int source, int tag,
-                                           std::uint64_t bytes) {
-  UnexpectedMessage* message = matcher_.take_message();
-  message->source = source;
-  message->tag = tag;
-  message->bytes = message->arrived = bytes;
-  message->content = UnexpectedMessage::Content::bytes;
-  message->context = &context;
-  message->peer = &peer;
-  message->data = message->small;
-  if (bytes > sizeof message->small) {
-    message->large = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    message->data = message->large.get();
-  }
-  return message;
+void Engine::receive_early(Peer& peer, MatchContext& context, const wire::CellHeader& header,
+                           const std::byte* bytes) {
+  if (!unexpected_.may_be_early(peer, context, header.source)) return;
+  peer.traffic.add_received(Protocol::eager_inline, header.size);
+  if (unexpected_.is_unwanted(context, header.context, header.source, header.tag)) return;
+  UnexpectedMessage* message = unexpected_.make(peer, header.source, header.tag, header.size);
+  copy_small(message->data, bytes, header.size);
+  unexpected_.keep(context, header.context, message);
 }
 
 void Engine::receive_eager(Peer& peer, const wire::CellHeader& header, const wire::EagerHeader& eager,
                            const std::byte* bytes) {
   MatchContext& context = matcher_.context(header.context);
-  if (!context.is_source(header.source)) [[unlikely]]
-    return malformed(peer, "source beyond its group");
-  if (eager.bytes < header.size || eager.bytes > wire::maximum_piece(region_.geometry())) [[unlikely]]
-    return malformed(peer, "eager message longer than a ring carries");
+  if (!context.is_source(header.source) && !unexpected_.may_be_early(peer, context, header.source))
+      [[unlikely]]
+    return;
+  if (eager.bytes < header.size || eager.bytes > wire::maximum_piece(links_.region().geometry())) [[unlikely]]
+    return links_.malformed(peer, "eager message longer than a ring carries");
   if (peer.incoming_left != 0) [[unlikely]]
     abandon_pieces(peer);
-  peer.incoming_left = eager.bytes - header.size;
   const bool synchronous = header.flag == wire::CellFlag::synchronous;
-  peer.traffic.add_received(Protocol::eager, eager.bytes);
-  if (Request* receive = context.match(header.source, header.tag)) {
-    if (synchronous) send_control(peer, wire::CellKind::acknowledge, &eager.sender, sizeof eager.sender);
-    if (peer.incoming_left == 0) return deliver(*receive, header.source, header.tag, bytes, header.size);
+  const std::uint64_t left = eager.bytes - header.size;
+  const auto begin = [&] {
+    peer.incoming_left = left;
+    peer.traffic.add_received(Protocol::eager, eager.bytes);
+  };
+  const auto matched = synchronous
+                           ? unexpected_.match_claimed(peer, context, header.source, header.tag, eager.sender)
+                           : std::optional(matcher_.match(context, header.source, header.tag));
+  if (!matched) return begin();
+  if (Request* const receive = *matched) {
+    begin();
+    if (synchronous)
+      links_.send_control(peer, wire::CellKind::acknowledge, &eager.sender, sizeof eager.sender);
+    if (left == 0) return deliver(completion_, *receive, header.source, header.tag, bytes, header.size);
     begin_pieces(peer, *receive, header.source, header.tag, eager.bytes);
+    if (!peer.incoming_receive) return completion_.finish(*receive);
     return add_piece(peer, bytes, header.size);
   }
-  UnexpectedMessage* message = make_unexpected(peer, context, header.source, header.tag, eager.bytes);
-  message->acknowledge = synchronous;
+  if (unexpected_.is_unwanted(context, header.context, header.source, header.tag)) {
+    if (synchronous && claims_.claim(peer.slot, eager.sender))
+      links_.send_control(peer, wire::CellKind::acknowledge, &eager.sender, sizeof eager.sender);
+    return begin();
+  }
+  UnexpectedMessage* message = unexpected_.make(peer, header.source, header.tag, eager.bytes);
+  message->acknowledge = message->is_claimable = synchronous;
   message->offer.sender = eager.sender;
   message->arrived = header.size;
   std::memcpy(message->data, bytes, header.size);
-  if (peer.incoming_left != 0) peer.incoming_message = message;
-  context.add(message);
+  unexpected_.keep(context, header.context, message);
+  begin();
+  if (left != 0) peer.incoming_message = message;
 }
 
-/// Prepares `receive` to be filled piece by piece.
+/// Prepares `receive` to be filled piece by piece. Where there is no memory for that it has failed, and no
+/// receive takes the pieces.
 void Engine::begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes) {
   receive.assign(nullptr, source, tag, bytes);
-  if (const Payload& payload = receive.landing(); payload.type)
-    receive.cursor = std::make_unique<Cursor>(*payload.type, payload.data, payload.count);
+  const Payload* const landing = cpu_destination_of(receive);
+  if (!landing) return;
+  if (landing->type) receive.cursor.emplace(*landing->type, landing->data, landing->count);
   peer.incoming_receive = &receive;
 }
 
@@ -370,13 +403,13 @@ void Engine::add_piece(Peer& peer, const std::byte* bytes, std::uint32_t size) {
   receive.moved += taken;
   if (peer.incoming_left == 0) {
     peer.incoming_receive = nullptr;
-    finish(receive);
+    completion_.finish(receive);
   }
 }
 
 void Engine::receive_more(Peer& peer, const std::byte* bytes, std::uint32_t size) {
   if (size > peer.incoming_left) [[unlikely]]
-    return malformed(peer, "piece beyond the end of its message");
+    return links_.malformed(peer, "piece beyond the end of its message");
   peer.incoming_left -= size;
   if (peer.incoming_receive) return add_piece(peer, bytes, size);
   UnexpectedMessage* message = peer.incoming_message;
@@ -388,7 +421,7 @@ void Engine::receive_more(Peer& peer, const std::byte* bytes, std::uint32_t size
 
 /// Ends a message that its sender has not ended, before the next one takes its place.
 void Engine::abandon_pieces(Peer& peer) {
-  malformed(peer, "message that ends before its last piece");
+  links_.malformed(peer, "message that ends before its last piece");
   peer.incoming_left = 0;
   if (UnexpectedMessage* message = std::exchange(peer.incoming_message, nullptr)) {
     std::memset(message->data + message->arrived, 0, message->bytes - message->arrived);
@@ -396,25 +429,17 @@ void Engine::abandon_pieces(Peer& peer) {
   }
   if (Request* receive = std::exchange(peer.incoming_receive, nullptr)) {
     receive->status.error = static_cast<int>(ErrorClass::intern);
-    finish(*receive);
+    completion_.finish(*receive);
   }
-}
-
-void Engine::deliver(Request& receive, int source, int tag, const std::byte* bytes, std::uint64_t size) {
-  receive.matched = true;
-  receive.status.source = source;
-  receive.status.tag = tag;
-  receive.status.bytes = fill(receive.landing(), bytes, size);
-  if (size > receive.payload.bytes) [[unlikely]]
-    receive.status.error = static_cast<int>(ErrorClass::truncate);
-  finish(receive);
 }
 
 /// Continues with `receive` what began to arrive as `message`.
 void Engine::adopt_pieces(UnexpectedMessage& message, Request& receive) {
   Peer& peer = *message.peer;
+  if (peer.lost) return completion_.end_lost(receive, message.source, message.tag);
   peer.incoming_message = nullptr;
   begin_pieces(peer, receive, message.source, message.tag, message.bytes);
+  if (!peer.incoming_receive) return completion_.finish(receive);
   add_piece(peer, message.data, static_cast<std::uint32_t>(message.arrived));
 }
 
@@ -423,43 +448,43 @@ void Engine::accept(UnexpectedMessage* message, Request& receive) {
   switch (message->content) {
     case UnexpectedMessage::Content::bytes:
       if (message->acknowledge && !message->peer->is_local())
-        remote_->acknowledge(*message->peer, message->offer.sender);
+        network_->acknowledge(*message->peer, message->offer.sender);
       else if (message->acknowledge)
-        send_control(*message->peer, wire::CellKind::acknowledge, &message->offer.sender,
-                     sizeof message->offer.sender);
+        links_.send_control(*message->peer, wire::CellKind::acknowledge, &message->offer.sender,
+                            sizeof message->offer.sender);
       if (message->arrived < message->bytes)
         adopt_pieces(*message, receive);
       else
-        deliver(receive, message->source, message->tag, message->data, message->bytes);
+        deliver(completion_, receive, message->source, message->tag, message->data, message->bytes);
       break;
     case UnexpectedMessage::Content::offer:
-      begin_rendezvous(*message->peer, receive, message->source, message->tag, message->offer);
+      rendezvous_.start(*message->peer, receive, message->source, message->tag, message->offer);
       break;
     case UnexpectedMessage::Content::remote_offer:
-      remote_->fetch(*message->peer, receive, message->source, message->tag,
-                     {message->bytes, message->offer.address, message->offer.sender});
+      network_->fetch(*message->peer, receive, message->source, message->tag,
+                      {message->bytes, message->offer.address, message->offer.sender});
       break;
     case UnexpectedMessage::Content::remote_chunks:
-      remote_->fetch_chunks(*message->peer, receive, message->source, message->tag, message->bytes,
-                            message->offer.sender);
+      network_->fetch_chunks(*message->peer, receive, message->source, message->tag, message->bytes,
+                             message->offer.sender);
       break;
     case UnexpectedMessage::Content::gpu_offer: {
       GpuSource from;
       std::memcpy(&from, message->large.get(), sizeof from);
-      begin_gpu_offer(*message->peer, receive, message->source, message->tag,
-                      {.sender = message->offer.sender,
-                       .bytes = message->bytes,
-                       .offset = from.memory.memory.offset,
-                       .number = 0,
-                       .latency_bound = message->offer.by_gpu},
-                      from);
+      gpu_offers_.begin(*message->peer, receive, message->source, message->tag,
+                        {.sender = message->offer.sender,
+                         .bytes = message->bytes,
+                         .offset = from.memory.memory.offset,
+                         .number = 0,
+                         .latency_bound = from.latency_bound},
+                        from);
       break;
     }
     case UnexpectedMessage::Content::self:
       deliver_from_self(receive, *message);
       break;
   }
-  matcher_.give_back(message);
+  unexpected_.release(message);
 }
 
 namespace {
@@ -478,54 +503,54 @@ std::uint64_t copy_payload(const Payload& from, const Payload& to) {
   return copy(*from.type, from.data, from.count, *to.type, to.data, to.count);
 }
 
+/// A message from this process to itself has been matched.
+void take_from_self(Request& receive, int source, int tag, const Payload& payload) {
+  receive.matched = true;
+  receive.status = {.source = source, .tag = tag, .bytes = 0};
+  const Payload* const landing = cpu_destination_of(receive);
+  if (!landing) return;
+  receive.status.bytes = copy_payload(payload, *landing);
+  if (payload.bytes > receive.payload.bytes) receive.status.error = static_cast<int>(ErrorClass::truncate);
+}
+
 }  // namespace
 
 Request* Engine::send_to_self(const Target& target, const Payload& payload, SendMode mode) {
   MatchContext& context = matcher_.context(target.context);
-  peer(rank_).traffic.add_sent(Protocol::local, payload.bytes);
-  if (Request* receive = context.match(target.source, target.tag)) {
-    receive->matched = true;
-    receive->status = {
-        .source = target.source, .tag = target.tag, .bytes = copy_payload(payload, receive->landing())};
-    if (payload.bytes > receive->payload.bytes)
-      receive->status.error = static_cast<int>(ErrorClass::truncate);
-    finish(*receive);
+  links_.peer(links_.rank()).traffic.add_sent(Protocol::local, payload.bytes);
+  if (Request* receive = matcher_.match(context, target.source, target.tag)) {
+    take_from_self(*receive, target.source, target.tag, payload);
+    completion_.finish(*receive);
     return nullptr;
   }
-  UnexpectedMessage* message = matcher_.take_message();
-  message->source = target.source;
-  message->tag = target.tag;
-  message->bytes = message->arrived = payload.bytes;
-  message->context = &context;
-  message->peer = &peer(rank_);
+  const bool is_eager = payload.bytes <= links_.eager_limit() && mode == SendMode::standard;
+  UnexpectedMessage* message =
+      unexpected_.make(links_.peer(links_.rank()), target.source, target.tag, is_eager ? payload.bytes : 0);
+  message->cost = 0;  // no peer's
   Request* send = nullptr;
-  if (payload.bytes <= eager_limit_ && mode == SendMode::standard) {
-    message->content = UnexpectedMessage::Content::bytes;
-    message->data = message->small;
-    if (payload.bytes > sizeof message->small) {
-      message->large = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
-      message->data = message->large.get();
-    }
+  if (is_eager) {
     pack_into(payload, message->data);
   } else {
-    send = make_send(target, payload, mode);
+    try {
+      send = completion_.make_send(target, payload, mode);
+    } catch (...) {
+      matcher_.give_back(message);
+      throw;
+    }
     send->peer = message->peer;
+    message->bytes = message->arrived = payload.bytes;
     message->content = UnexpectedMessage::Content::self;
     message->local_send = send;
   }
-  context.add(message);
+  matcher_.keep(context, target.context, message);
   return send;
 }
 
 void Engine::deliver_from_self(Request& receive, UnexpectedMessage& message) {
   Request& send = *message.local_send;
-  receive.matched = true;
-  receive.status = {
-      .source = message.source, .tag = message.tag, .bytes = copy_payload(send.payload, receive.landing())};
-  if (send.payload.bytes > receive.payload.bytes)
-    receive.status.error = static_cast<int>(ErrorClass::truncate);
-  finish(send);
-  finish(receive);
+  take_from_self(receive, message.source, message.tag, send.payload);
+  completion_.finish(send);
+  completion_.finish(receive);
 }
 
 }  // namespace isthmus

@@ -1,129 +1,89 @@
 #include "p2p/engine.hpp"
 
 #include <sched.h>
-#include <sys/prctl.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
-
-#include "base/futex.hpp"
-#include "base/log.hpp"
-#include "channel/shm/placement.hpp"
-#include "p2p/pack.hpp"
-#include "place/cpu_set.hpp"
+#include <new>
 
 namespace isthmus {
 namespace {
 
-/// Largest eager message. Above it, one copy by the kernel is faster than two through the ring.
-constexpr std::uint32_t default_eager_limit = 16 * 1024;
-
-/// `wanted`, 0 for `otherwise`, within what the ring can carry.
-std::uint32_t choose_eager_limit(std::uint64_t wanted, std::uint32_t otherwise,
-                                 const wire::RingGeometry& geometry) {
-  if (wanted == 0) wanted = otherwise;
-  // What fits into the cell of its envelope needs no further one.
-  return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(wanted, wire::inline_capacity, wire::maximum_piece(geometry)));
-}
+constexpr ContextId meeting_context = Engine::internal_context + 1;
 
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Settings& settings) {
   std::unique_ptr<Engine> engine(new Engine(job, settings));
-  if (::getrandom(&engine->probe_.nonce, sizeof engine->probe_.nonce, 0) != sizeof engine->probe_.nonce)
-    return fail(ErrorClass::other, "no random numbers from the kernel");
-  // Lets peers read this process's memory where Yama would refuse siblings (ptrace_scope 1); without Yama it
-  // fails, which is as good.
-  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-  wire::PlaceRecord& place = engine->region_.block(engine->slot_).place;
-  place.probe_nonce = engine->probe_.nonce;
-  std::atomic_ref(place.probe_address)
-      .store(reinterpret_cast<std::uint64_t>(&engine->probe_), std::memory_order_release);
-  if (engine->naps_) {
-    std::size_t here = 0;
-    for (std::uint32_t slot = 0; slot < job.members.size(); ++slot)
-      here += engine->same_machine(slot) ? 1 : 0;
-    const auto cpus = CpuSet::affinity();
-    engine->shares_cores_ = cpus && cpus->size() < here;
-  }
+  engine->agreements_.open();
+  ISTHMUS_TRY(engine->access_.publish());
+  if (job.size > ContextIds::most_ranks)
+    return fail(ErrorClass::other, "a job has at most " + std::to_string(ContextIds::most_ranks) + " ranks");
   const bool loops = settings.gpu_path == GpuPathSetting::network && job.size > 1 && !job.in_process;
   if (!job.on_one_host() || loops) {
-    auto remote = Remote::open(*engine);
-    if (!remote) return std::unexpected(std::move(remote).error());
-    engine->remote_ = std::move(*remote);
+    auto network = NetworkPeers::open({engine->links_, engine->completion_, engine->matcher_,
+                                       engine->unexpected_, engine->gpu_, engine->access_, *engine});
+    if (!network) return std::unexpected(std::move(network).error());
+    engine->network_ = std::move(*network);
+    engine->polled_.add(*engine->network_);
+    engine->unexpected_.set_network(engine->network_.get());
+    engine->gpu_.set_network(engine->network_.get());
+    engine->losses_.watch_other_hosts();
+    engine->waiting_.has_network = true;
   }
   return engine;
 }
 
 Engine::Engine(const launch::Job& job, const Settings& settings)
-    : job_(job),
-      settings_(settings),
-      region_(job.region),
-      rank_(job.rank),
-      slot_(job.slot),
-      size_(job.size),
-      sleeps_(job.region.header().idle == wire::IdlePolicy::sleep),
-      naps_(job.region.header().idle == wire::IdlePolicy::nap),
-      eager_limit_(choose_eager_limit(settings.eager_limit, default_eager_limit, job.region.geometry())),
-      bandwidth_eager_limit_(
-          choose_eager_limit(settings.bandwidth_eager_limit, eager_limit_, job.region.geometry())),
-      peers_(job.size) {
-  matcher_.set_default_sources(size_);
+    : links_(job, settings),
+      losses_(links_, *this),
+      access_(links_, losses_, memories_),
+      completion_(links_, lock_),
+      context_ids_(job.rank),
+      claims_(job.region, job.slot),
+      unexpected_(links_, completion_, matcher_, claims_, agreements_),
+      waiting_{links_, lock_, polled_, losses_},
+      mapped_(links_, polled_, memories_, handlers_),
+      gpu_({links_, completion_, access_, *this}, polled_),
+      gpu_offers_(links_, completion_, matcher_, unexpected_, gpu_, polled_, handlers_),
+      splits_(links_, completion_, access_, polled_, handlers_),
+      streams_(links_, completion_, handlers_),
+      rendezvous_(
+          {links_, completion_, matcher_, claims_, unexpected_, memories_, splits_, streams_, gpu_offers_},
+          handlers_) {
+  gpu_.set_fetcher(&gpu_offers_);
+  lost_.reserve(job.size);
+  inbound_.reserve(job.members.size());
 }
 
 Engine::~Engine() = default;
 
-Peer& Engine::make_peer(PeerId id) {
-  peers_[id] = std::make_unique<Peer>(id);
-  Peer& peer = *peers_[id];
-  const auto slot = job_.slot_of(id);
-  if (slot) {
-    peer.slot = *slot;
-    peer.eager_limit = eager_limit_;
-    peer.plan = Plan({.same_process = id == rank_, .eager_limit = eager_limit_});
-  } else {
-    peer.pull = peer.push = std::unexpected(Reason{job_.why_apart(id)});
-    peer.plan = Plan({.remote = true});
-  }
-  return peer;
-}
-
-void Engine::connect(Peer& peer) {
-  const std::uint32_t number = region_.header().rings_used.fetch_add(1, std::memory_order_relaxed);
-  if (number >= region_.ring_capacity()) {
-    malformed(peer, "ring counter beyond the number of pairs");
-    return;
-  }
-  // Its reader looks at it more often than its writer.
-  const std::int32_t node = region_.block(peer.slot).place.numa;
-  if (node != region_.block(slot_).place.numa) prefer_node(region_.ring(number), node);
-  peer.out = RingWriter(region_.ring(number), region_.geometry());
-  region_.directory(peer.slot)[slot_].store(number + 1, std::memory_order_release);
-  region_.block(peer.slot).connections.fetch_add(1, std::memory_order_release);
-}
-
 void Engine::discover() {
-  connections_seen_ = region_.block(slot_).connections.load(std::memory_order_acquire);
-  const auto directory = region_.directory(slot_);
-  for (std::uint32_t slot = 0; slot < job_.members.size(); ++slot) {
-    const std::uint32_t entry = directory[slot].load(std::memory_order_acquire);
-    if (entry == 0 || slot == slot_) continue;  // messages to oneself take no ring
-    Peer& found = peer(job_.members[slot]);
-    if (found.in.open()) continue;
-    if (entry > region_.ring_capacity()) {
-      malformed(found, "ring number beyond the number of pairs");
-      continue;
-    }
-    found.in = RingReader(region_.ring(entry - 1), region_.geometry());
-    inbound_.push_back(&found);
+  const std::uint32_t seen = links_.region().block(links_.slot()).connections.load(std::memory_order_acquire);
+  const auto directory = links_.region().directory(links_.slot());
+  for (std::uint32_t slot = 0; slot < links_.job().members.size(); ++slot) {
+    if (directory[slot].load(std::memory_order_acquire) == 0) continue;
+    Peer& found = links_.peer(links_.job().members[slot]);
+    if (!found.lost) accept(found);
   }
+  connections_seen_ = seen;
+  losses_.look_if_told();
+}
+
+void Engine::accept(Peer& peer) {
+  if (peer.in.open() || peer.slot == links_.slot()) return;  // messages to oneself take no ring
+  const std::uint32_t entry =
+      links_.region().directory(links_.slot())[peer.slot].load(std::memory_order_acquire);
+  if (entry == 0) return;
+  if (entry > links_.region().ring_capacity())
+    return links_.malformed(peer, "ring number beyond the number of pairs");
+  inbound_.push_back(&peer);  // the constructor has reserved it
+  peer.in = RingReader(links_.region().ring(entry - 1), links_.region().geometry());
+  peer.round = links_.region().geometry().cells;
 }
 
 unsigned Engine::listen() {
-  if (sleeps_) return drain_doorbells();
+  if (links_.peers_sleep()) return drain_doorbells();
   unsigned happened = 0;
   for (Peer* peer : inbound_)
     happened += drain(*peer);
@@ -131,17 +91,24 @@ unsigned Engine::listen() {
 }
 
 unsigned Engine::progress() {
-  if (region_.block(slot_).connections.load(std::memory_order_relaxed) != connections_seen_) [[unlikely]]
+  try {
+    return poll_all();
+  } catch (const std::bad_alloc&) {
+    // Nobody wakes it when there is memory.
+    if (links_.peers_sleep()) links_.ring_again(links_.slot());
+    return 0;
+  }
+}
+
+unsigned Engine::poll_all() {
+  if (links_.region().block(links_.slot()).connections.load(std::memory_order_relaxed) != connections_seen_)
+      [[unlikely]]
     discover();
   unsigned happened = listen();
-  if (gpu_) [[unlikely]]
-    happened += gpu_->poll();
-  if (staging_) [[unlikely]]
-    happened += staging_->poll();
-  if (!outbound_.empty() || !shares_.empty() || !deferred_.empty()) [[unlikely]]
-    happened += advance();
-  if (remote_) [[unlikely]]
-    happened += remote_->poll();
+  if (!polled_.empty()) [[unlikely]]
+    happened += polled_.poll();
+  if (!links_.scheduled().empty()) [[unlikely]]
+    happened += links_.push_scheduled([this](Peer& peer) { return push_out(peer); });
   return happened;
 }
 
@@ -150,9 +117,10 @@ void Engine::progress_for_test() {
     fruitless_tests_ = 0;
     return;
   }
+  if (++fruitless_tests_ % 16 == 0) look_after_peers();
   // A program that polls MPI_Test on a shared core would use up its time slice while the peer waits for the
   // core.
-  if (sleeps_ || ++fruitless_tests_ % 256 == 0) {
+  if (links_.peers_sleep() || fruitless_tests_ % 256 == 0) {
     EngineLock::Released released(lock_);
     ::sched_yield();
   }
@@ -160,18 +128,26 @@ void Engine::progress_for_test() {
 
 unsigned Engine::drain_doorbells() {
   unsigned happened = 0;
-  const auto doorbells = region_.doorbells(slot_);
+  const auto doorbells = links_.region().doorbells(links_.slot());
   for (std::size_t word = 0; word < doorbells.size(); ++word) {
     if (doorbells[word].load(std::memory_order_relaxed) == 0) continue;
     std::uint64_t bits = doorbells[word].exchange(0, std::memory_order_acq_rel);
     // A ring may have been announced after `connections` was looked at: the bit was set later than the
     // announcement.
-    if (region_.block(slot_).connections.load(std::memory_order_acquire) != connections_seen_) discover();
+    if (links_.region().block(links_.slot()).connections.load(std::memory_order_acquire) !=
+        connections_seen_) {
+      try {
+        discover();
+      } catch (...) {
+        doorbells[word].fetch_or(bits, std::memory_order_relaxed);
+        throw;
+      }
+    }
     while (bits != 0) {
       const std::size_t slot = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
       bits &= bits - 1;
-      if (slot >= job_.members.size()) continue;
-      if (Peer* sender = peers_[job_.members[slot]].get(); sender && sender->in.open())
+      if (slot >= links_.job().members.size()) continue;
+      if (Peer* sender = links_.find(links_.job().members[slot]); sender && sender->in.open())
         happened += drain(*sender);
     }
   }
@@ -179,10 +155,22 @@ unsigned Engine::drain_doorbells() {
 }
 
 unsigned Engine::drain(Peer& peer) {
+  try {
+    return drain_cells(peer);
+  } catch (const std::bad_alloc&) {
+    // The cell is still the ring's first, and is looked at again. Its handler has changed nothing before it
+    // had all the memory that it needs.
+    if (links_.peers_sleep()) links_.ring_again(peer.slot);
+    return 0;
+  }
+}
+
+unsigned Engine::drain_cells(Peer& peer) {
   unsigned happened = 0;
-  const wire::RingGeometry& geometry = region_.geometry();
-  // One round of the ring at most: a sender that never stops must not keep this rank from all else.
-  while (happened < geometry.cells) {
+  const wire::RingGeometry& geometry = links_.region().geometry();
+  // One round of the ring at most: a sender that never stops must not keep this rank from all else. Which a
+  // cell may end, whose peer has sent too many that nobody receives.
+  while (happened < peer.round) {
     const wire::Cell* cell = peer.in.front();
     if (!cell) return happened;
     const auto header = wire::copy_out<wire::CellHeader>(&cell->header);
@@ -194,7 +182,7 @@ unsigned Engine::drain(Peer& peer) {
       continue;
     }
     if (auto checked = wire::check(header, geometry); !checked) [[unlikely]] {
-      malformed(peer, checked.error().text());
+      links_.malformed(peer, checked.error().text());
       peer.in.pop();
       continue;
     }
@@ -205,224 +193,184 @@ unsigned Engine::drain(Peer& peer) {
       receive_eager(peer, header, eager, piece);
     } else if (header.kind == wire::CellKind::eager_more) {
       receive_more(peer, piece, header.size);
-    } else {
-      receive_control(peer, header, *cell, piece);
+    } else if (!handlers_.handle({peer, header, *cell, piece})) {
+      links_.malformed(peer, "cell of a kind that nobody handles");
     }
     const bool room_made = has_piece ? peer.in.pop_piece(header.size) : peer.in.pop();
     if (room_made) notify(peer.id);
   }
-  // There may be more, and its doorbell has been taken.
-  if (sleeps_)
-    region_.doorbells(slot_)[peer.slot / 64].fetch_or(std::uint64_t{1} << (peer.slot % 64),
-                                                      std::memory_order_relaxed);
-  return happened;
-}
-
-void Engine::list(Peer& peer) {
-  if (peer.listed) return;
-  peer.listed = true;
-  outbound_.push_back(&peer);
-}
-
-unsigned Engine::advance() {
-  unsigned happened = advance_shares();
-  for (std::size_t i = 0; i < outbound_.size();) {
-    Peer& peer = *outbound_[i];
-    happened += push_out(peer);
-    if (peer.has_work()) {
-      ++i;
-    } else {
-      peer.listed = false;
-      outbound_[i] = outbound_.back();
-      outbound_.pop_back();
-    }
-  }
+  if (links_.peers_sleep() && !peer.held) links_.ring_again(peer.slot);
   return happened;
 }
 
 unsigned Engine::push_out(Peer& peer) {
   unsigned happened = 0;
-  while (!peer.control.empty() && peer.out.has_cell()) {
-    const ControlCell& cell = peer.control.front();
-    peer.out.publish(cell.header, cell.payload.data(), cell.payload.size());
-    peer.control.pop_front();
-    ++happened;
-  }
+  if (peer.held && unexpected_.lets_go_on(peer)) [[unlikely]]
+    happened += drain(peer);
+  happened += links_.push_control(peer);
   while (Request* send = peer.waiting.front()) {
     // A send that is not synchronous is complete once its bytes have left, so it must be out of the queue
     // before.
     peer.waiting.remove(send);
-    if (!emit(peer, *send)) {
+    bool has_left = false;
+    try {
+      has_left = emit(peer, *send);
+    } catch (...) {
+      peer.waiting.push_front(send);
+      throw;
+    }
+    if (!has_left) {
       peer.waiting.push_front(send);
       break;
     }
     ++happened;
   }
-  happened += stream(peer);
-  if (happened != 0) after_publish(peer);
+  happened += streams_.push(peer);
+  if (happened != 0) links_.after_publish(peer);
   return happened;
-}
-
-void Engine::ring_doorbell(std::uint32_t slot) noexcept {
-  // A locked operation, so also the fence between the cell above and the look at `sleeping` in `wake`.
-  region_.doorbells(slot)[slot_ / 64].fetch_or(std::uint64_t{1} << (slot_ % 64), std::memory_order_seq_cst);
-  wake(slot);
-}
-
-void Engine::wake(std::uint32_t slot) noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  std::atomic<std::uint32_t>& sleeping = region_.block(slot).sleeping;
-  if (sleeping.load(std::memory_order_seq_cst) != 0 && sleeping.exchange(0, std::memory_order_seq_cst) != 0)
-    futex_wake(sleeping);
-}
-
-bool Engine::has_doorbell() const noexcept {
-  return std::ranges::any_of(region_.doorbells(slot_),
-                             [](const auto& word) { return word.load(std::memory_order_seq_cst) != 0; });
-}
-
-void Engine::malformed(Peer& peer, const std::string& what) const {
-  if (peer.reported || !settings_.warn) return;
-  peer.reported = true;
-  warn("rank " + std::to_string(rank_) + " ignores what rank " + std::to_string(peer.id) + " wrote: " + what);
-}
-
-GpuMessages* Engine::gpu() {
-  if (gpu_ || gpu_failed_ || !uses_cuda()) return gpu_.get();
-  auto made = GpuMessages::make(*this, cuda_);
-  if (made) {
-    gpu_ = std::move(*made);
-  } else {
-    gpu_failed_ = true;
-    if (settings_.warn) warn("GPU memory cannot be used in MPI calls: " + made.error().text());
-  }
-  return gpu_.get();
-}
-
-Result<> Engine::pack(const Payload& payload, std::byte* to) {
-  if (payload.bytes == 0) return {};
-  if (uses_cuda() && gpu()) [[unlikely]] {
-    auto buffer = gpu_->find(payload);
-    if (!buffer) return std::unexpected(std::move(buffer).error());
-    if (*buffer) return gpu_->copy(payload, Payload::of(to, payload.bytes));
-  }
-  pack_into(payload, to);
-  return {};
-}
-
-void Engine::finish(Request& request) {
-  if (request.gpu && !gpu_->may_finish(request)) [[unlikely]]
-    return;
-  if (request.kind == Request::Kind::send) --pending_sends_;
-  request.complete = true;
-  if (request.orphan) requests_.give_back(&request);
-  // Another thread of this rank may sleep until this request is complete.
-  if (sleeps_ && lock_.enabled()) wake(slot_);
-}
-
-void Engine::complete(Request& request) {
-  finish(request);
 }
 
 void Engine::free(Request* request) {
   if (request->complete)
-    requests_.give_back(request);
+    completion_.pool().give_back(request);
   else
     request->orphan = true;
 }
 
-void Engine::cancel(Request& request) {
-  if (request.complete) return;
-  if (request.kind == Request::Kind::receive && !request.matched) {
-    request.context->withdraw(&request);
-    request.status = {};
-    request.status.cancelled = request.cancelled = true;
-    finish(request);
-  } else if (request.kind == Request::Kind::send && request.unsent) {
-    request.peer->waiting.remove(&request);
-    request.status.cancelled = request.cancelled = true;
-    finish(request);
-  }
+MatchContext& Engine::open_context(ContextId id, std::uint32_t sources) {
+  return matcher_.open(id, sources, [this](UnexpectedMessage* message) {
+    links_.malformed(*message->peer, "source beyond its group");
+    unexpected_.discard(message);
+  });
+}
+
+Result<> Engine::check(const ContextProposal& proposal) const {
+  const auto& [context, maker] = proposal;
+  const auto refuse = [&](ErrorClass error_class, const std::string& why) {
+    return fail(error_class, "process " + std::to_string(maker) + why);
+  };
+  if (context == ContextIds::none) return refuse(ErrorClass::other, " has no ids for communicators left");
+  if (maker == rank() ? !context_ids_.has_given(context) : !ContextIds::is_of(context, maker))
+    return refuse(ErrorClass::intern, " was said to have proposed an id that is not its own");
+  if (matcher_.is_open(context) || matcher_.is_open(context + 1))
+    return refuse(ErrorClass::intern, " was said to have proposed the id of a communicator that there is");
+  return {};
 }
 
 void Engine::close_context(MatchContext& context) {
   while (UnexpectedMessage* message = context.first_unexpected()) {
-    context.remove(message);
-    if (message->content == UnexpectedMessage::Content::remote_offer)
-      remote_->decline(*message->peer, message->offer.address);
-    if (message->content == UnexpectedMessage::Content::remote_chunks)
-      remote_->decline_chunks(*message->peer, message->offer.sender);
-    if (message->peer && message->peer->incoming_message == message)
-      message->peer->incoming_message = nullptr;
-    matcher_.give_back(message);
+    if (message->peer->incoming_message == message) message->peer->incoming_message = nullptr;
+    // Else its sender waits for a program that will not come.
+    const bool is_heard_of = (message->peer->is_local() && !lost_.empty()) ||
+                             message->content == UnexpectedMessage::Content::remote_offer ||
+                             message->content == UnexpectedMessage::Content::remote_chunks;
+    if (is_heard_of) {
+      matcher_.reject(context, message);
+    } else {
+      context.remove(message);
+      unexpected_.release(message);
+    }
   }
+  if (matcher_.first_rejected()) settle_losses();
+  if (unexpected_.probed.context == &context) unexpected_.probed = {};
+  agreements_.closed(context.id());
   matcher_.close(context.id());
 }
 
 void Engine::settle() {
   // Receives that were freed unmatched stay unmatched; sends must leave, because peers may wait for them.
-  wait_for([this] { return pending_sends_ == 0 && outbound_.empty() && shares_.empty(); });
-  if (remote_) wait_for([this] { return remote_->idle(); });
+  wait_for([this] {
+    return completion_.pending_sends() == 0 && splits_.empty() &&
+           std::ranges::none_of(links_.scheduled(), &Peer::has_to_send);
+  });
+  if (network_) wait_for([this] { return network_->idle(); });
 }
 
 void Engine::finalize() {
-  if (settings_.explain != ExplainSetting::off) report();
+  unexpected_.end();
+  if (links_.settings().explain != ExplainSetting::off) report();
   settle();
-  if (remote_) remote_->meet_all();
-  std::atomic<std::uint32_t>& count = region_.header().finalize_count;
-  const std::size_t members = job_.members.size();
-  if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
-    for (const PeerId id : job_.members)
-      notify(id);
-  } else {
-    wait_for([&count, members] { return count.load(std::memory_order_acquire) >= members; });
-  }
+  if (network_) meet_all();
+  std::atomic<std::uint32_t>& count = links_.region().header().finalize_count;
+  const std::size_t members = links_.job().members.size();
+  links_.region().block(links_.slot()).leaving.store(1, std::memory_order_release);
+  if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == members || !lost_.empty())
+    for (const PeerId id : links_.job().members)
+      if (!has_lost(id)) notify(id);
+  wait_for([&] { return count.load(std::memory_order_acquire) >= members || all_leave(); });
   // The last pieces of messages whose receives were freed: nobody writes any more, one look empties a ring.
   progress();
-  if (remote_) remote_->close();
+  if (network_) network_->close();
+  memories_.close();
   // While the program still has its GPUs.
-  staging_.reset();
-  gpu_.reset();
-  gpu_failed_ = true;
-  region_.roster(rank_).store(wire::RosterState::finalized, std::memory_order_release);
+  gpu_offers_.close();
+  gpu_.close();
+  links_.region().roster(links_.rank()).store(wire::RosterState::finalized, std::memory_order_release);
+}
+
+void Engine::meet_all() {
+  meet_once();
+  // Who comes out of the second one knows that all have come out of the first, and nobody wonders where it is
+  // gone.
+  network_->expect_departures();
+  meet_once();
+  wait_for([this] { return network_->idle(); });
+}
+
+void Engine::meet_once() {
+  MatchContext& context = open_context(meeting_context, size());
+  for (PeerId distance = 1; distance < size(); distance *= 2) {
+    const PeerId to = (rank() + distance) % size();
+    const PeerId from = (rank() + size() - distance) % size();
+    const Target target{to, meeting_context, static_cast<int>(rank()), 0};
+    // A context that is opened after the loss of a rank does not know of it.
+    if (links_.peer(from).lost)
+      send(target, {});
+    else
+      send_receive(target, {}, context, static_cast<int>(from), 0, {});
+  }
+}
+
+/// Whether all who live have come to `finalize`, where some do not.
+bool Engine::all_leave() const noexcept {
+  if (lost_.empty()) return false;
+  for (std::uint32_t slot = 0; slot < links_.job().members.size(); ++slot)
+    if (!has_lost(links_.job().members[slot]) &&
+        links_.region().block(slot).leaving.load(std::memory_order_acquire) == 0)
+      return false;
+  return true;
+}
+
+const UnexpectedMessage* Engine::find_unexpected(MatchContext& context, int source, int tag) {
+  return unexpected_.find(context, source, tag);
 }
 
 const UnexpectedMessage* Engine::probe(MatchContext& context, int source, int tag) {
-  if (const UnexpectedMessage* message = context.find(source, tag)) return message;
-  progress_for_test();
-  return context.find(source, tag);
-}
-
-UnexpectedMessage* Engine::matched_probe(MatchContext& context, int source, int tag) {
-  UnexpectedMessage* message = context.find(source, tag);
-  if (!message) {
+  const UnexpectedMessage* message = unexpected_.find(context, source, tag);
+  if (message == nullptr) {
+    unexpected_.probed = {.context = &context, .source = source};
     progress_for_test();
-    message = context.find(source, tag);
+    message = unexpected_.find(context, source, tag);
   }
-  if (message) context.remove(message);
+  if (message != nullptr) unexpected_.probed = {};
   return message;
 }
 
-const Reach& Engine::pull_reach(PeerId id) {
-  Peer& found = peer(id);
-  if (!found.probed) probe_reach(found);
-  return found.pull;
+UnexpectedMessage* Engine::matched_probe(MatchContext& context, int source, int tag) {
+  return probe(context, source, tag) ? unexpected_.take(context, source, tag) : nullptr;
 }
 
-const Reach& Engine::push_reach(PeerId id) {
-  Peer& found = peer(id);
-  if (!found.probed) probe_reach(found);
-  return found.push;
-}
-
-Result<> Engine::push(PeerId id, std::uint64_t address, const void* from, std::uint64_t bytes) {
-  Peer& to = peer(id);
-  return after_copy(to, cma::write(to.pid, address, from, bytes));
-}
-
-Result<> Engine::pull(PeerId id, std::uint64_t address, void* to, std::uint64_t bytes) {
-  Peer& from = peer(id);
-  return after_copy(from, cma::read(from.pid, address, to, bytes));
+const UnexpectedMessage* Engine::wait_for_message(MatchContext& context, int source, int tag) {
+  const UnexpectedMessage* message = nullptr;
+  unexpected_.probed = {};
+  wait_for([&] {
+    const bool failed = unexpected_.probed.failed;
+    message = unexpected_.find(context, source, tag);
+    unexpected_.probed = {.context = message ? nullptr : &context, .source = source};
+    return message != nullptr || failed || context.is_broken(source, tag);
+  });
+  unexpected_.probed = {};
+  return message;
 }
 
 }  // namespace isthmus

@@ -3,23 +3,41 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/settings.hpp"
-#include "channel/cma/cma.hpp"
 #include "launch/job.hpp"
-#include "p2p/gpu.hpp"
-#include "p2p/idle.hpp"
-#include "p2p/lock.hpp"
-#include "p2p/matcher.hpp"
-#include "p2p/message.hpp"
-#include "p2p/peer.hpp"
-#include "p2p/remote.hpp"
-#include "p2p/request.hpp"
-#include "p2p/request_pool.hpp"
-#include "p2p/staging.hpp"
+#include "p2p/active/cell_handlers.hpp"
+#include "p2p/active/completion.hpp"
+#include "p2p/active/unexpected.hpp"
+#include "p2p/aftermath.hpp"
+#include "p2p/agreement.hpp"
+#include "p2p/link/links.hpp"
+#include "p2p/link/loss_watch.hpp"
+#include "p2p/link/peer.hpp"
+#include "p2p/link/peer_access.hpp"
+#include "p2p/link/peer_memory.hpp"
+#include "p2p/message/claims.hpp"
+#include "p2p/message/context_ids.hpp"
+#include "p2p/message/matcher.hpp"
+#include "p2p/message/message.hpp"
+#include "p2p/message/request.hpp"
+#include "p2p/message/request_pool.hpp"
+#include "p2p/progress/idle.hpp"
+#include "p2p/progress/lock.hpp"
+#include "p2p/progress/poll_list.hpp"
+#include "p2p/protocol/cpu/fragment_stream.hpp"
+#include "p2p/protocol/cpu/rendezvous.hpp"
+#include "p2p/protocol/cpu/split_copy.hpp"
+#include "p2p/protocol/gpu/access.hpp"
+#include "p2p/protocol/gpu/messages.hpp"
+#include "p2p/protocol/gpu/offers.hpp"
+#include "p2p/protocol/mapping/mapped_memory.hpp"
+#include "p2p/protocol/network/peers.hpp"
 
 namespace isthmus {
 
@@ -28,7 +46,7 @@ namespace isthmus {
 ///
 /// Threading: every member but `lock()` is called with `lock()` held; blocking members let go of it while
 /// they wait, so that other threads of the rank can work. With one thread the lock is a branch.
-class Engine {
+class Engine final : private LossWatch::Listener, private CpuSends {
  public:
   /// Joins the job's region as `job.rank`. The job must outlive the engine.
   static Result<std::unique_ptr<Engine>> make(const launch::Job& job, const Settings& settings);
@@ -37,15 +55,15 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   [[nodiscard]] EngineLock& lock() noexcept { return lock_; }
-  [[nodiscard]] PeerId rank() const noexcept { return rank_; }
-  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  [[nodiscard]] PeerId rank() const noexcept { return links_.rank(); }
+  [[nodiscard]] std::uint32_t size() const noexcept { return links_.size(); }
   /// Whether `id` shares this process's region.
-  [[nodiscard]] bool is_local(PeerId id) noexcept { return peer(id).is_local(); }
-  [[nodiscard]] const launch::Job& job() const noexcept { return job_; }
-  [[nodiscard]] const wire::RegionView& region() const noexcept { return region_; }
-  [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
+  [[nodiscard]] bool is_local(PeerId id) noexcept { return links_.peer(id).is_local(); }
+  [[nodiscard]] const launch::Job& job() const noexcept { return links_.job(); }
+  [[nodiscard]] const wire::RegionView& region() const noexcept { return links_.region(); }
+  [[nodiscard]] const Settings& settings() const noexcept { return links_.settings(); }
   /// Whether ranks of this job may sleep, so that who writes to shared memory must `notify`.
-  [[nodiscard]] bool peers_sleep() const noexcept { return sleeps_; }
+  [[nodiscard]] bool peers_sleep() const noexcept { return links_.peers_sleep(); }
 
   // --- contexts
   // -------------------------------------------------------------------------------------------------------------------
@@ -53,16 +71,21 @@ class Engine {
   /// Ids below this are the library's own: 0 and 1 MPI_COMM_WORLD, 2 and 3 MPI_COMM_SELF.
   static constexpr ContextId world_context = 0;
   static constexpr ContextId self_context = 2;
-  static constexpr ContextId internal_context = 4;
+  static constexpr ContextId internal_context = ContextIds::internal;
+  static constexpr ContextId failure_context = internal_context + 2;
+  static constexpr ContextId first_job_context =
+      ContextIds::first_of_job;  ///< all that `new_context_id` gives are above
 
-  /// An id that no other process of the job hands out: made of this process's rank and a counter. Each
-  /// reserves `id` and `id + 1`.
-  [[nodiscard]] ContextId new_context_id() noexcept {
-    return (ContextId{rank_ + 1} << 32) | (2 * next_context_++);
-  }
+  /// An id that no other process of the job hands out. Each reserves `id` and `id + 1`. `ContextIds::none`
+  /// when they have run out: to be proposed like any other, so that all hear of it.
+  [[nodiscard]] ContextId new_context_id() noexcept { return context_ids_.take(); }
+  [[nodiscard]] ContextIds& context_ids() noexcept { return context_ids_; }
+  /// Whether a communicator may be made of what has been proposed: an id of its maker's that is not open
+  /// here. What comes from another process must pass this, or it could name any communicator that there is.
+  [[nodiscard]] Result<> check(const ContextProposal& proposal) const;
   /// The matching space of `id`. Messages that came before it was opened are in it. `sources`: size of the
   /// group that sends to it.
-  MatchContext& open_context(ContextId id, std::uint32_t sources) { return matcher_.open(id, sources); }
+  MatchContext& open_context(ContextId id, std::uint32_t sources);
   /// No receive may be pending in it. Unmatched messages are dropped.
   void close_context(MatchContext& context);
 
@@ -74,8 +97,8 @@ class Engine {
   Request* start_send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard,
                       Start start = Start::nonblocking) {
     if (uses_cuda()) [[unlikely]]
-      return start_gpu_send(target, payload, mode, start);
-    return start_host_send(target, payload, mode, start);
+      return start_any_send(target, payload, mode, start);
+    return start_cpu_send(target, payload, mode, start);
   }
   /// Sends and returns when the buffer may be reused. The result is the error of the request.
   int send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard);
@@ -84,11 +107,23 @@ class Engine {
   // -----------------------------------------------------------------------------------------------------------------
 
   /// Whether the program has initialised CUDA, so that a payload may lie in GPU memory: 1 ns.
-  [[nodiscard]] bool uses_cuda() noexcept { return cuda_.find() != nullptr; }
+  [[nodiscard]] bool uses_cuda() noexcept { return gpu_.uses_cuda(); }
   /// Null before it has, and where CUDA does not work.
-  GpuMessages* gpu();
+  GpuMessages* gpu() { return gpu_.get(); }
   /// Copies a payload in any memory, packed, to `payload.bytes` bytes of host memory.
-  Result<> pack(const Payload& payload, std::byte* to);
+  Result<> pack(const Payload& payload, std::byte* to) { return gpu_.pack(payload, to); }
+
+  // --- memory of this host
+  // -----------------------------------------------------------------------------------------------------------------
+
+  /// Memory for the program from which peers of this host take messages with one copy, whatever lies between
+  /// them; null where that is no use, or cannot be. `alignment`: a power of two. It must not outlive the
+  /// engine.
+  [[nodiscard]] std::unique_ptr<Allocation> allocate(std::size_t bytes, std::size_t alignment) {
+    return memories_.allocate(bytes, alignment);
+  }
+  /// This process is the child of a fork: what it writes is its own.
+  void become_child() noexcept { memories_.become_child(); }
 
   // --- receiving
   // ------------------------------------------------------------------------------------------------------------------
@@ -103,11 +138,15 @@ class Engine {
   Status send_receive(const Target& target, const Payload& out, MatchContext& context, int source, int tag,
                       const Payload& in);
 
-  /// The oldest message that would match, left in its queue; null if there is none now (makes progress
-  /// first).
+  /// The oldest message that would match, left in its queue; null if there is none. Makes no progress.
+  const UnexpectedMessage* find_unexpected(MatchContext& context, int source, int tag);
+  /// The same; makes progress if there is none.
   const UnexpectedMessage* probe(MatchContext& context, int source, int tag);
   /// The same, taken out of matching (MPI_Mprobe); to be received by `start_matched_receive`.
   UnexpectedMessage* matched_probe(MatchContext& context, int source, int tag);
+  /// Waits for a message that would match, and leaves it in its queue. Null if the memory for messages that
+  /// nobody receives is used up by those of the processes that it may come from.
+  const UnexpectedMessage* wait_for_message(MatchContext& context, int source, int tag);
   /// Receives a message taken by `matched_probe`, and consumes it.
   Request* start_matched_receive(UnexpectedMessage* message, const Payload& payload);
   [[nodiscard]] static Status status_of(const UnexpectedMessage& message) noexcept {
@@ -122,7 +161,7 @@ class Engine {
   template <class Ready>
   void wait_for(Ready&& ready) {
     if (ready()) return;
-    Idle idle(*this);
+    Idle idle(waiting_);
     for (;;) {
       const unsigned happened = progress();
       if (ready()) return;
@@ -136,7 +175,8 @@ class Engine {
   void wait(const Request& request) {
     wait_for([&request] { return request.complete; });
   }
-  /// Moves what can be moved; returns how many things happened. Never blocks.
+  /// Moves what can be moved; returns how many things happened. Never blocks. What needs memory that there is
+  /// not stays where it is, and goes on when there is: so no exception leaves it, and none leaves a wait.
   unsigned progress();
   /// Reads what peers have written, and no more: for calls that start one of many operations.
   unsigned listen();
@@ -146,29 +186,80 @@ class Engine {
   /// Gives a request back. One that is not complete goes on and is freed when it completes
   /// (MPI_Request_free).
   void free(Request* request);
-  /// Cancels a receive that has not matched, or a send that has not left (MPI 5.0, section 3.8.4); completion
-  /// comes through the request in any case.
+  /// Cancels a receive or send that has not matched (MPI 5.0, section 3.8.4). Completion comes through the
+  /// request in any case, and does not wait for what other processes of this region do in MPI. Between hosts
+  /// a send asks its target whether it has been matched: it completes when that makes progress.
   void cancel(Request& request);
+  /// Ends what the caller cannot go on with: takes it back, or waits for it where it has been matched, and
+  /// gives it back. From then on its buffer is not touched.
+  void withdraw(Request* request);
+  /// What `Idle` is handed.
+  [[nodiscard]] const Waiting& waiting() const noexcept { return waiting_; }
   /// Marks a request complete that this engine does not move itself (generalized requests), and wakes a
   /// waiting thread.
-  void complete(Request& request);
-  [[nodiscard]] RequestPool& requests() noexcept { return requests_; }
+  void complete(Request& request) { completion_.finish(request); }
+  [[nodiscard]] RequestPool& requests() noexcept { return completion_.pool(); }
+  /// What is to be polled by `progress`.
+  [[nodiscard]] PollList& polled() noexcept { return polled_; }
+  /// After something became complete that no request of this engine stands for: wakes another thread of this
+  /// rank that may wait for it.
+  void wake_threads() noexcept { completion_.wake_threads(); }
 
   /// After writing to memory that `peer` waits for in `wait_for`: wakes it if it sleeps.
-  void notify(PeerId id) noexcept {
-    if (sleeps_) wake(peer(id).slot);
-  }
+  void notify(PeerId id) noexcept { links_.notify(id); }
+
+  // --- processes that are no more
+  // -------------------------------------------------------------------------------------------------
+
+  /// Those that have been lost, in the order in which this process has found out. A loss is final.
+  [[nodiscard]] const std::vector<PeerId>& lost() const noexcept { return lost_; }
+  [[nodiscard]] bool has_lost(PeerId id) const noexcept { return links_.has_lost(id); }
+  /// What needs the process `id` ends in `ErrorClass::proc_aborted`, now and from now on. `warns`: says
+  /// `why`. Needs no memory: what others have to be told, they are told when there is. Only where a process
+  /// of this region has left messages that there is no memory for, nothing happens: the next look finds it
+  /// again.
+  void lose(PeerId id, const std::string& why, bool warns) override;
+  /// Lets a context that has been opened since know of the losses before.
+  void recall_losses(MatchContext& context);
+  /// Looks which processes of this region have ended, and loses them.
+  void look_for_losses() { losses_.look(); }
+  /// The same at most every 100 ms; for who waits in vain.
+  void look_after_peers() noexcept { losses_.look_after_peers(); }
+  /// What a loss leaves to do is tried now, and with each look for progress until there is memory for it.
+  void settle_losses() noexcept;
+  /// Ends all that is under way in the matching spaces `id` and `id + 1`, here and, as the others hear of it,
+  /// on all processes that `context(id + 1)` names. Now and from now on, `why` is the error of what is
+  /// received there.
+  void revoke(ContextId id, ErrorClass why) { agreements_.revoke(id, why); }
+  /// The part of `revoke` that is done here. The other processes that have to hear of it; none where the
+  /// spaces are not open.
+  std::span<const PeerId> break_off(ContextId id, ErrorClass why);
+  /// Takes out a message that a listener has read, and gives it back.
+  void consume(MatchContext& context, UnexpectedMessage& message);
+  [[nodiscard]] Agreements& agreements() noexcept { return agreements_; }
 
   // --- direct access to a peer's memory
   // -------------------------------------------------------------------------------------------
 
   /// Whether this process can read the memory of `peer` (tries it the first time), else why not.
-  const Reach& pull_reach(PeerId id);
+  const Reach& pull_reach(PeerId id) {
+    Peer& found = links_.peer(id);
+    access_.probe(found);
+    return found.pull;
+  }
   /// Reads `bytes` at `address` of `peer`; only where `pull_reach` holds.
-  Result<> pull(PeerId id, std::uint64_t address, void* to, std::uint64_t bytes);
+  Result<> pull(PeerId id, std::uint64_t address, void* to, std::uint64_t bytes) {
+    return access_.read(links_.peer(id), address, to, bytes);
+  }
   /// The same for writing to the memory of `peer`.
-  const Reach& push_reach(PeerId id);
-  Result<> push(PeerId id, std::uint64_t address, const void* from, std::uint64_t bytes);
+  const Reach& push_reach(PeerId id) {
+    Peer& found = links_.peer(id);
+    access_.probe(found);
+    return found.push;
+  }
+  Result<> push(PeerId id, std::uint64_t address, const void* from, std::uint64_t bytes) {
+    return access_.write(links_.peer(id), address, from, bytes);
+  }
 
   // --- end
   // ------------------------------------------------------------------------------------------------------------------------
@@ -185,159 +276,93 @@ class Engine {
   [[nodiscard]] std::string explain_json();
 
  private:
-  friend class Idle;
-  friend class Remote;
-  friend class GpuMessages;
-  friend class NetworkChunks;
-  friend class Staging;
-
   Engine(const launch::Job& job, const Settings& settings);
 
-  // engine.cpp: connections and the ring
-  Peer& peer(PeerId id) {
-    Peer* found = peers_[id].get();
-    return found ? *found : make_peer(id);
-  }
-  Peer& make_peer(PeerId id);
-  void connect(Peer& peer);
+  // engine.cpp: what peers write, and what goes to them
   void discover();
+  /// Opens the ring of a peer of this host that has connected.
+  void accept(Peer& peer);
   unsigned drain(Peer& peer);
   unsigned drain_doorbells();
-  unsigned advance();
-  void list(Peer& peer);
+  unsigned drain_cells(Peer& peer);
   unsigned push_out(Peer& peer);
-  void after_publish(Peer& peer) noexcept {
-    if (sleeps_) ring_doorbell(peer.slot);
-  }
-  /// What to do with the first idle moment of a wait.
-  void prepare_next_send() noexcept {
-    if (!last_out_) return;
-    last_out_->out.prefetch(std::min(last_out_->last_piece, prefetched_bytes));
-    last_out_ = nullptr;
-  }
-  void ring_doorbell(std::uint32_t slot) noexcept;
-  void wake(std::uint32_t slot) noexcept;
-  [[nodiscard]] bool has_doorbell() const noexcept;
-  [[nodiscard]] bool copies_run() const noexcept {
-    return (gpu_ && gpu_->is_busy()) || (staging_ && staging_->is_busy()) ||
-           (remote_ && remote_->is_copying());
-  }
-  void malformed(Peer& peer, const std::string& what) const;
-  void finish(Request& request);
+  /// What `progress` is made of, and what it does not: fail where there is no memory.
+  unsigned poll_all();
+  [[nodiscard]] bool all_leave() const noexcept;
+  /// All processes of the job meet; from then on nothing is said of those that leave.
+  void meet_all();
+  void meet_once();
+
+  // losses.cpp
+  void end_messages(Peer& peer);
+  void lose(MatchContext& context, PeerId id);
+  /// What is under way in `context` with tags below `tags` ends: its members work on nothing together any
+  /// more.
+  void break_off(MatchContext& context, int tags, ErrorClass why);
+
+  // cancel.cpp
+  bool take_back_from_self(Request& send);
 
   // eager.cpp
-  Request* start_gpu_send(const Target& target, const Payload& payload, SendMode mode, Start start);
-  Request* start_host_send(const Target& target, const Payload& payload, SendMode mode, Start start);
-  /// Writes the envelope of a send, now or when there is room.
-  void start_offer(Peer& peer, Request& send);
+  Request* refuse_send(const Target& target, const Payload& payload, SendMode mode);
+  /// Of a payload that may lie in GPU memory.
+  Request* start_any_send(const Target& target, const Payload& payload, SendMode mode, Start start);
+  Request* start_cpu_send(const Target& target, const Payload& payload, SendMode mode, Start start) override;
+  void start_offer(Peer& peer, Request& send) override;
   Request* start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode,
-                           Start start);
-  Request* make_send(const Target& target, const Payload& payload, SendMode mode);
-  /// Counts a send of more bytes than an envelope takes along; the peer's plan changes with its workload.
-  void trace_send(Peer& peer, Start start) noexcept;
+                           Start start, MemoryKind memory = MemoryKind::pageable);
   bool emit(Peer& peer, Request& send);
   bool emit_eager(Peer& peer, const Target& target, const Payload& payload, const Request* synchronous);
   Request* send_to_self(const Target& target, const Payload& payload, SendMode mode);
   bool emit_pieces(Peer& peer, wire::CellHeader header, const wire::EagerHeader& eager,
                    const Payload& payload);
   void receive_inline(Peer& peer, const wire::CellHeader& header, const std::byte* bytes);
+  void receive_early(Peer& peer, MatchContext& context, const wire::CellHeader& header,
+                     const std::byte* bytes);
   void receive_eager(Peer& peer, const wire::CellHeader& header, const wire::EagerHeader& eager,
                      const std::byte* bytes);
   void receive_more(Peer& peer, const std::byte* bytes, std::uint32_t size);
   void abandon_pieces(Peer& peer);
-  UnexpectedMessage* make_unexpected(Peer& peer, MatchContext& context, int source, int tag,
-                                     std::uint64_t bytes);
   static void begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes);
   void add_piece(Peer& peer, const std::byte* bytes, std::uint32_t size);
   void adopt_pieces(UnexpectedMessage& message, Request& receive);
-  void deliver(Request& receive, int source, int tag, const std::byte* bytes, std::uint64_t size);
   void accept(UnexpectedMessage* message, Request& receive);
   void deliver_from_self(Request& receive, UnexpectedMessage& message);
-
-  // rendezvous.cpp
-  void receive_control(Peer& peer, const wire::CellHeader& header, const wire::Cell& cell,
-                       const std::byte* bytes);
-  void receive_offer(Peer& peer, const wire::CellHeader& header, const wire::SendOffer& offer);
-  void begin_rendezvous(Peer& peer, Request& receive, int source, int tag, const wire::SendOffer& offer);
-  /// Keeps an offer that no receive waits for; what it offers is the caller's to fill in.
-  UnexpectedMessage& keep_offer(Peer& peer, MatchContext& context, int source, int tag, std::uint64_t bytes,
-                                UnexpectedMessage::Content content);
-  bool offer_split(Peer& peer, Request& receive);
-  Result<> pull_all(Peer& peer, Request& receive, std::uint64_t address);
-  void join_split(Peer& peer, Request& send, const wire::SplitOffer& offer);
-  static wire::Share& share_of(const Request& request) noexcept;
-  bool copy_chunk(Request& request);
-  unsigned advance_shares();
-  bool finish_share(Peer& peer, Request& request);
-  unsigned stream(Peer& peer);
-  Result<> after_copy(Peer& peer, Result<> copied) const;
-  /// The process of a peer on this host is no more: the launcher ends the job and says which rank was killed
-  /// by what. It is given the time to, once, before this rank complains about what is but a consequence.
-  void found_gone(Peer& peer) const;
-  void receive_fragment(Peer& peer, const wire::FragmentHeader& fragment, const std::byte* bytes,
-                        std::uint32_t size);
-  // gpu_offers.cpp
-  void receive_gpu_control(Peer& peer, const wire::CellHeader& header, const wire::Cell& cell,
-                           const std::byte* bytes);
-  void receive_gpu_offer(Peer& peer, const wire::CellHeader& header, const wire::GpuOffer& offer,
-                         const std::byte* bytes);
-  void begin_gpu_offer(Peer& peer, Request& receive, int source, int tag, const wire::GpuOffer& offer,
-                       const GpuSource& from);
-  /// A message in the sender's host memory, for a receive in GPU memory; false if it comes as any other.
-  bool begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer);
-  void receive_gpu_end(Peer& peer, const wire::GpuEnd& end);
-  Staging& staging();
-  /// Keeps the first reason why GPU memory goes by way of the host between here and `peer`; a setback is
-  /// warned of.
-  void note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const;
-  void send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes);
-  void probe_reach(Peer& peer);
-  /// Whether the process in that slot of the region is one of this kernel.
-  [[nodiscard]] bool same_machine(std::uint32_t slot) const noexcept {
-    return region_.block(slot).place.boot == region_.block(slot_).place.boot;
-  }
 
   // explain.cpp, explain_json.cpp
   void report();
   [[nodiscard]] std::string report_head() const;
   [[nodiscard]] std::string report_head_json() const;
 
-  /// More lines than a core has in flight anyway would delay the look for the answer.
-  static constexpr std::uint32_t prefetched_bytes = 32 * 1024;
-
-  const launch::Job& job_;
-  Settings settings_;
-  wire::RegionView region_;
-  const PeerId rank_;
-  const std::uint32_t slot_;
-  const std::uint32_t size_;
-  const bool sleeps_;
-  const bool naps_;
-  bool shares_cores_ = false;            ///< with `naps_`: more ranks than cores in this virtual machine
-  std::uint32_t eager_limit_;            ///< towards a peer whose workload is latency
-  std::uint32_t bandwidth_eager_limit_;  ///< and bandwidth
+  Links links_;
   EngineLock lock_;
-  // Unexpected messages point to their peers, and requests own what may close a context when it goes.
-  std::vector<std::unique_ptr<Peer>> peers_;
+  PollList polled_;
+  LossWatch losses_;
+  PeerMemories memories_;
+  PeerAccess access_;
   Matcher matcher_;
-  RequestPool requests_;
-  std::vector<Peer*> inbound_;      ///< peers whose ring to this rank is open
-  std::vector<Peer*> outbound_;     ///< peers with something to send
-  std::vector<Request*> shares_;    ///< copies by both sides that are under way, oldest first
-  std::vector<Request*> deferred_;  ///< receives that wait for room to offer such a copy
-  Peer* last_out_ = nullptr;        ///< whose byte ring was written last
-  std::unique_ptr<Remote>
-      remote_;  ///< null where all processes share the region and nothing goes through the adapter
+  // Unexpected messages point to their peers, and requests own what may close a context when it goes.
+  Completion completion_;
+  std::vector<Peer*> inbound_;  ///< peers whose ring to this rank is open
+  std::unique_ptr<NetworkPeers>
+      network_;  ///< null where all processes share the region and nothing goes through the adapter
+  ContextIds context_ids_;
+  std::vector<PeerId> lost_;
+  Agreements agreements_{*this};
+  Aftermath aftermath_{*this};
+  Claims claims_;
+  UnexpectedMessages unexpected_;
+  Waiting waiting_;
+  CellHandlers handlers_;
+  MappedMemory mapped_;
   std::uint32_t connections_seen_ = 0;
-  std::uint32_t next_context_ = 1;
   std::uint32_t fruitless_tests_ = 0;
-  std::uint64_t pending_sends_ = 0;  ///< sends that are not complete
-  cma::Probe probe_{};
-  CudaDriver cuda_;
-  bool gpu_failed_ = false;
   // Last, because they end what is under way.
-  std::unique_ptr<GpuMessages> gpu_;
-  std::unique_ptr<Staging> staging_;  ///< null until a message goes that way
+  GpuAccess gpu_;
+  GpuOffers gpu_offers_;
+  SplitCopies splits_;
+  FragmentStreams streams_;
+  Rendezvous rendezvous_;
 };
 
 }  // namespace isthmus

@@ -5,7 +5,7 @@
 namespace isthmus {
 namespace {
 
-constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t any_length = std::numeric_limits<std::uint64_t>::max();
 
 std::string_view why_unreachable(GpuLocality locality) noexcept {
   switch (locality) {
@@ -88,6 +88,12 @@ std::string_view why_not(const GpuPlanInputs& inputs, Protocol way) noexcept {
     }
     case Protocol::eager:
       return inputs.from.is_on_gpu() && inputs.gpu_eager_limit == 0 ? "it would be copied twice" : "";
+    case Protocol::gpu_bounce:
+      if (inputs.path != GpuPathSetting::automatic) return setting;
+      if ((!inputs.from.is_on_gpu() && !inputs.from.is_pinned()) ||
+          (!inputs.to.is_on_gpu() && !inputs.to.is_pinned()))
+        return "a side is in pageable memory, or in memory that moves";
+      return first_of(why_unreachable(inputs.locality), reason_of(inputs.bounce));
     case Protocol::gpu_staged:
       return {};
     case Protocol::gpu_loopback:
@@ -104,24 +110,25 @@ GpuPlan::GpuPlan(const GpuPlanInputs& inputs) {
   if (inputs.locality == GpuLocality::other_host) {
     add(inputs.host_eager_limit, Protocol::network_eager);
     if (inputs.from.is_exportable() && inputs.network) {
-      add(no_limit, Protocol::network_gpu);
+      add(any_length, Protocol::network_gpu);
       return;
     }
     // What a host sends is offered as a whole, and cut if the receiver is a GPU.
     const bool is_chunked = inputs.chunks_from > 0 && (inputs.from.is_on_gpu() || inputs.to.is_on_gpu());
     if (is_chunked && !inputs.from.is_on_gpu()) add(inputs.chunks_from - 1, Protocol::network_rendezvous);
-    add(no_limit, is_chunked ? Protocol::network_chunks : Protocol::network_rendezvous);
+    add(any_length, is_chunked ? Protocol::network_chunks : Protocol::network_rendezvous);
     return;
   }
   if (eager > 0) add(eager, Protocol::eager);
   add_copies(inputs);
-  add(no_limit, Protocol::gpu_staged);
+  if (why_not(inputs, Protocol::gpu_bounce).empty()) add(any_length, Protocol::gpu_bounce);
+  add(any_length, Protocol::gpu_staged);
 }
 
 void GpuPlan::add_copies(const GpuPlanInputs& inputs) noexcept {
   const bool can_push = why_not(inputs, Protocol::gpu_push).empty();
   const bool can_pull = why_not(inputs, Protocol::gpu_pull).empty();
-  if (why_not(inputs, Protocol::gpu_loopback).empty()) return add(no_limit, Protocol::gpu_loopback);
+  if (why_not(inputs, Protocol::gpu_loopback).empty()) return add(any_length, Protocol::gpu_loopback);
   if (inputs.to.kind == MemoryKind::pageable) {
     const std::uint64_t limit = inputs.direct_limit != 0 ? inputs.direct_limit : default_gpu_direct_limit;
     if (can_pull) add(limit, Protocol::gpu_pull);
@@ -129,12 +136,12 @@ void GpuPlan::add_copies(const GpuPlanInputs& inputs) noexcept {
   }
   if (can_push && can_pull && inputs.path == GpuPathSetting::automatic) {
     // On one GPU it is all the same, and reading takes a message less.
-    if (inputs.locality == GpuLocality::same_gpu) return add(no_limit, Protocol::gpu_pull);
+    if (inputs.locality == GpuLocality::same_gpu) return add(any_length, Protocol::gpu_pull);
     const std::uint64_t from = inputs.push_from != 0 ? inputs.push_from : default_gpu_push_from;
     if (from > 1) add(from - 1, Protocol::gpu_pull);
   }
-  if (can_push && (inputs.path != GpuPathSetting::pull)) return add(no_limit, Protocol::gpu_push);
-  if (can_pull) add(no_limit, Protocol::gpu_pull);
+  if (can_push && (inputs.path != GpuPathSetting::pull)) return add(any_length, Protocol::gpu_push);
+  if (can_pull) add(any_length, Protocol::gpu_pull);
 }
 
 void GpuPlan::add(std::uint64_t up_to, Protocol way) noexcept {

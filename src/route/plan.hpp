@@ -19,7 +19,7 @@ struct Reason {
 /// Whether a mechanism works from this process towards a peer: found by doing it once on that pair.
 using Reach = std::expected<void, Reason>;
 
-enum class ChannelId : std::uint8_t { self, shm, cma, network };
+enum class ChannelId : std::uint8_t { self, shm, cma, mapping, network };
 [[nodiscard]] std::string_view name_of(ChannelId channel) noexcept;
 
 /// How the bytes of one message go.
@@ -38,9 +38,11 @@ enum class Protocol : std::uint8_t {
   gpu_pull,            ///< from GPU memory, by the receiver's copy engine
   gpu_courier,         ///< from GPU memory, by a kernel that waits for messages on the receiver's GPU
   gpu_staged,          ///< from or to GPU memory, chunk by chunk through memory of the host that both share
+  gpu_bounce,          ///< between GPU memories that neither process can open, through a third
   gpu_loopback,        ///< between GPU memories of one host, by the network's adapter
+  mapped,              ///< rendezvous, then the receiver copies from the sender's pages, which it has mapped
 };
-inline constexpr std::size_t protocol_count = 15;
+inline constexpr std::size_t protocol_count = 17;
 [[nodiscard]] std::string_view name_of(Protocol protocol) noexcept;
 
 /// One range of message sizes: up to and including `up_to` bytes.
@@ -53,6 +55,7 @@ struct Step {
 /// What a plan follows from.
 struct PlanInputs {
   bool same_process = false;
+  bool mapped = false;                                    ///< this process has mapped the peer's memory
   bool remote = false;                                    ///< on another host: `eager_limit` is the network's
   Reach pull = std::unexpected(Reason{"not tried yet"});  ///< this process reads the peer's memory
   Reach push = std::unexpected(Reason{"not tried yet"});  ///< the peer writes to this process's memory

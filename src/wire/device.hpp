@@ -21,10 +21,14 @@
 /// lock word, which others take away from a holder that has died with it. Each process of a job counts its
 /// slot's heartbeat up; a job whose heartbeat stands still is dead, and its piece is for the next. Everything
 /// in the directory may be written by a broken or hostile machine: it is copied out, checked, then used.
+///
+/// A machine may be paused between any two instructions and go on when its lock, or its slot, has long been
+/// another's. So no word of a slot is ever just stored: each is exchanged for what was read before the slot
+/// was claimed, and no job writes what another has written.
 namespace isthmus::wire {
 
 inline constexpr std::uint64_t device_magic = 0x6973'7468'6d75'6401;  // "isthmud", 1
-inline constexpr std::uint32_t device_version = 1;
+inline constexpr std::uint32_t device_version = 2;
 inline constexpr std::uint32_t device_jobs = 30;  ///< at a time
 
 using DeviceId = std::array<std::uint8_t, 16>;
@@ -39,13 +43,18 @@ struct alignas(cache_line) DeviceHeader {
 };
 
 struct alignas(cache_line) DeviceSlot {
-  std::atomic<std::uint64_t> tenancy;  ///< 0 for a free slot, or a number that no other job had; written last
-  std::atomic<std::uint64_t> heartbeat;
-  std::atomic<std::uint32_t> members;  ///< processes that have not left yet
-  JobKey key;
-  std::uint64_t offset;  ///< of the job's piece, from the start of the memory
-  std::uint64_t bytes;
+  /// 0 for a free slot, or a number that no other job had; with `device_claim` while the rest is written.
+  std::atomic<std::uint64_t> tenancy;
+  std::atomic<std::uint64_t> heartbeat;  ///< of whoever had the slot: only that it moves counts
+  /// Processes that have not left yet, below half a tenancy's number.
+  std::atomic<std::uint64_t> members;
+  /// The job's piece in units: where it begins (24 bits from bit 40) and its size (24 bits from bit 16), and
+  /// a count of those who have had the slot (16 bits).
+  std::atomic<std::uint64_t> piece;
+  std::array<std::atomic<std::uint64_t>, 2> key;  ///< JobKey
 };
+
+inline constexpr std::uint64_t device_claim = std::uint64_t{1} << 63;
 
 /// The directory at the start of such memory. Cheap to copy; does not own the mapping.
 class DeviceDirectory {
@@ -93,8 +102,15 @@ class DeviceDirectory {
 
  private:
   struct Piece {
-    std::uint64_t tenancy = 0, heartbeat = 0, offset = 0, bytes = 0;
+    std::uint64_t tenancy = 0, offset = 0, bytes = 0;
     JobKey key{};
+    [[nodiscard]] bool claimed() const noexcept { return (tenancy & device_claim) != 0; }
+  };
+  /// A slot's words as they were before it was claimed.
+  struct Before {
+    std::uint32_t slot = 0;
+    std::uint64_t tenancy = 0, members = 0, piece = 0;
+    std::array<std::uint64_t, 2> key{};
   };
 
   DeviceDirectory(std::span<std::byte> memory, Patience patience) : memory_(memory), patience_(patience) {}
@@ -108,6 +124,9 @@ class DeviceDirectory {
   /// What slot `number` says, copied out; nothing if it is free or says what cannot be.
   [[nodiscard]] std::optional<Piece> look(std::uint32_t number) const noexcept;
   [[nodiscard]] std::optional<std::uint64_t> find_room(std::uint64_t bytes) const;
+  [[nodiscard]] bool is_possible(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+  [[nodiscard]] std::optional<Before> find_slot() const noexcept;
+  [[nodiscard]] bool fill(const Before& before, const JobKey& key, const Tenancy& tenancy) noexcept;
 
   std::span<std::byte> memory_;
   Patience patience_;

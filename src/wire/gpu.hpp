@@ -16,6 +16,9 @@ namespace isthmus::wire {
 /// in the byte ring; later cells have `CellHeader::size` 0 and name it by its number.
 inline constexpr std::uint32_t told_exports = 32;
 
+/// In place of such a number: there is nothing to fetch, because the send has failed. Its receive does, too.
+inline constexpr std::uint32_t failed_send = 0xffff'ffff;
+
 /// Of `CellKind::gpu_offer`. A message with gaps that its sender has not packed has a `GpuShape` in the byte
 /// ring, behind the `GpuExport` if there is one.
 struct GpuOffer {
@@ -69,21 +72,40 @@ struct GpuFreed {
   std::uint64_t allocation;
 };
 
-/// Of `CellKind::stage`: the receiver wants a message through shared memory.
+/// Whether chunks may go through a window: GPU memory that the sender's library keeps, and that the receiver
+/// opens once. A receiver that wants that hears of the window (`GpuWindow`), and asks again.
+enum class StageWindow : std::uint16_t {
+  none = 0,     ///< through memory of the host
+  wanted = 1,   ///< the receiver's GPU may read there, if it can open it
+  open = 2,     ///< it has opened it
+  refused = 3,  ///< it cannot, and never will: through memory of the host
+};
+/// Devices that a request or a start may name, and so windows.
+inline constexpr std::uint32_t most_windows = 64;
+
+/// Of `CellKind::stage`: the receiver wants a message through memory that both ranks reach.
 struct StageRequest {
   Cookie sender;
   Cookie receiver;
   std::uint64_t bytes;
-  std::uint32_t by_processor;  ///< 1: the receiver's processor copies out, 0: its GPU
-  std::uint32_t lacks_memory;  ///< 1: the receiver has not the sender's GPU memory open
+  std::uint16_t by_processor;  ///< 1: the receiver's processor copies out, 0: its GPU
+  std::uint16_t lacks_memory;  ///< 1: the receiver has not the sender's GPU memory open
+  StageWindow window;
+  std::uint16_t device;  ///< that is to read from a window, as the receiver numbers them
 };
-/// Of `CellKind::staged`: the sender has begun.
+/// Of `CellKind::gpu_window`, whose tag is the window's number, from 1 to `most_windows`: what the receiver
+/// has asked for can go through there.
+struct GpuWindow {
+  Cookie receiver;
+};
+/// Of `CellKind::staged`: the sender has begun. Its tag is the number of the window, 0 for memory of the
+/// host.
 struct StageStart {
   Cookie receiver;
   std::uint64_t area;      ///< offset in the region's heap
   std::uint64_t position;  ///< of the message's first byte in the stream of bytes through the area
-  std::uint32_t bytes;     ///< of the area
-  std::uint32_t window;    ///< of its data, in which the stream goes round
+  std::uint32_t bytes;     ///< of the area; with a window it is its header alone
+  std::uint32_t window;    ///< of the data, in which the stream goes round
 };
 static_assert(sizeof(GpuOffer) <= inline_capacity && sizeof(GpuTarget) <= inline_capacity &&
               sizeof(StageRequest) <= inline_capacity && sizeof(StageStart) <= inline_capacity);

@@ -17,6 +17,8 @@ enum class NetworkKind : std::uint8_t {
   chunk = 4,        ///< the offer of the next chunk of the message of `sender`
   cut = 5,          ///< the receiver of the offered message of `sender` wants it in chunks, too
   loop = 6,         ///< the offer of bytes whose envelope went through shared memory: `sender` is the receive
+  cancel = 7,       ///< whether the message of `sender` has been matched; the receiver is to forget it if not
+  cancelled = 8,    ///< the answer: `bytes` is 1 where it has been forgotten, else 0
 };
 
 /// The envelope (MPI 5.0, section 3.2.3) between hosts.

@@ -1,14 +1,17 @@
 #include "wire/port.hpp"
 
+#include <array>
 #include <cstring>
 #include <string>
+
+#include "base/sip_hash.hpp"
 
 namespace isthmus::wire {
 namespace {
 
 constexpr std::uint64_t address_magic = 0x5452'4F50'4854'5349;  // "ISTHPORT"
 /// Of all that ports say to each other, and of what the engine says over them.
-constexpr std::uint32_t address_version = 2;
+constexpr std::uint32_t address_version = 3;
 
 struct AddressHeader {
   std::uint64_t magic;
@@ -94,6 +97,20 @@ Result<PortAddress> PortAddress::read(std::span<const std::byte> bytes) {
   const auto transport = bytes.last(header.transport_bytes);
   address.transport.assign(transport.begin(), transport.end());
   return address;
+}
+
+std::uint64_t WatchHello::proof_of(std::uint64_t token, Way way) const noexcept {
+  std::array<std::uint8_t, 16> key{};
+  std::memcpy(key.data(), &token, sizeof token);
+  std::array<std::byte, sizeof(WatchHello)> said{};
+  std::memcpy(said.data(), this, offsetof(WatchHello, proof));
+  said.back() = static_cast<std::byte>(way);
+  return sip_hash(key, said);
+}
+
+bool WatchHello::is_proved(std::uint64_t token, Way way) const noexcept {
+  const WatchHello expected;
+  return magic == expected.magic && version == expected.version && proof == proof_of(token, way);
 }
 
 }  // namespace isthmus::wire

@@ -70,15 +70,23 @@ template <class Value>
 [[nodiscard]] std::optional<PortMessage> read_port_message(std::span<const std::byte> bytes,
                                                            std::size_t header_limit) noexcept;
 
-/// The first and only words on a watch connection (`network::Watch`), the same in both directions: from who
-/// connects and, in answer, from who accepts.
+/// The first and only words on a watch connection (`network::Watch`): from who connects and, in answer, from
+/// who accepts. Both prove that they know the accepting process's token, which does not travel here: the
+/// addresses of two hosts may be the same, and a stranger's service stand behind one.
 struct WatchHello {
   std::uint64_t magic = 0x4853'5457'4854'5349;  ///< "ISTHWTSH"
-  std::uint64_t token = 0;                      ///< of the process that accepts
-  std::uint32_t sender = 0;                     ///< rank in the job
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
+  std::uint32_t sender = 0;  ///< rank in the job
+  std::uint64_t nonce = 0;   ///< drawn by who connects
+  std::uint64_t proof = 0;
+
+  enum class Way : std::uint8_t { ask, answer };
+  /// The proof that belongs to the rest.
+  [[nodiscard]] std::uint64_t proof_of(std::uint64_t token, Way way) const noexcept;
+  /// Whether this is a hello from somebody who knows `token`.
+  [[nodiscard]] bool is_proved(std::uint64_t token, Way way) const noexcept;
 };
-static_assert(sizeof(WatchHello) == 24);
+static_assert(sizeof(WatchHello) == 32);
 
 /// How a port is reached, as it is published.
 struct PortAddress {

@@ -109,6 +109,7 @@ RegionView RegionView::format(std::span<std::byte> memory, const RegionLayout& l
   header->idle = format.idle;
   header->cores = format.cores;
   header->universe = format.universe;
+  header->outlives = format.outlives ? 1 : 0;
   copy_name(header->job, format.job);
   copy_name(header->host, format.host);
   header->magic = region_magic;

@@ -26,7 +26,7 @@ namespace isthmus::wire {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
-inline constexpr std::uint32_t region_version = 5;
+inline constexpr std::uint32_t region_version = 6;
 inline constexpr std::uint32_t maximum_local_ranks = 16384;
 inline constexpr std::uint32_t maximum_world = 1U << 24;
 
@@ -67,12 +67,21 @@ enum class IdlePolicy : std::uint32_t {
   nap = 3,    ///< ranks are in several virtual machines, which cannot wake each other: poll, yield, then nap
 };
 
-/// Life of a rank, one byte in the roster, written by its owner alone (SR-IOV paper, section III-B).
+/// Life of a rank, one byte in the roster, written by its owner alone (SR-IOV paper, section III-B), but for
+/// `dead`.
 enum class RosterState : std::uint8_t {
   absent = 0,
   joined = 1,
   finalized = 2,
-  met = 3,  ///< shares the region, but has not taken its slot yet, which depends on who else is here
+  met = 3,   ///< shares the region, but has not taken its slot yet, which depends on who else is here
+  dead = 4,  ///< was on another host, and has ended without MPI_Finalize; written by the launcher
+};
+
+/// What is known of a rank's process, one word in its block.
+enum class Life : std::uint32_t {
+  unknown = 0,  ///< it has not joined, or cannot be watched
+  locked = 1,   ///< it holds its `launch::LifeLine` as long as it lives; written by the rank
+  ended = 2,    ///< the launcher has seen it end; written by the launcher
 };
 
 struct alignas(cache_line) RegionHeader {
@@ -85,6 +94,7 @@ struct alignas(cache_line) RegionHeader {
   IdlePolicy idle;
   std::uint32_t cores;        ///< cores that the job may use on this host
   std::uint32_t universe;     ///< MPI_UNIVERSE_SIZE
+  std::uint32_t outlives;     ///< 1: the launcher lets ranks live on when others have died
   std::array<char, 64> job;   ///< job name for messages, zero-terminated
   std::array<char, 64> host;  ///< host name as the launcher saw it, zero-terminated
 
@@ -94,6 +104,9 @@ struct alignas(cache_line) RegionHeader {
   alignas(cache_line)
       std::atomic<std::uint32_t> abort_state;  ///< 0, then 1 + rank of the first that called MPI_Abort
   std::atomic<std::int32_t> abort_code;
+  /// How often somebody has found that a rank is no more; with it grows `RankBlock::connections` of all, so
+  /// that they look.
+  std::atomic<std::uint32_t> deaths;
   alignas(cache_line) HeapHeader heap;
 };
 
@@ -119,9 +132,13 @@ struct PlaceRecord {
 struct alignas(cache_line) RankBlock {
   std::atomic<std::uint32_t> connections;  ///< rings announced to this rank; grows
   std::atomic<std::uint64_t> gpu;  ///< whose memory the rank has named last, by a hash of its UUID; 0: none
+  std::atomic<Life> life;
+  std::atomic<std::uint32_t> leaving;  ///< 1 from when the rank has counted itself in `finalize_count`
   /// 1 + the offset in the heap of the address of the rank's network port: its length, 8 bytes, then as many
   /// bytes; 0: none is published here.
   std::atomic<std::uint64_t> port;
+  std::atomic<std::uint64_t>
+      claims;  ///< 1 + the offset in the heap of the directory of `Claims`; 0: none yet
   alignas(cache_line) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on this futex word
   alignas(cache_line) PlaceRecord place;
 };
@@ -148,6 +165,7 @@ class RegionView {
     IdlePolicy idle = IdlePolicy::spin;
     std::uint32_t cores = 1;
     std::uint32_t universe = 1;
+    bool outlives = false;
     const char* job = "";
     const char* host = "";
   };

@@ -29,6 +29,9 @@ Result<> check(const CellHeader& header, const RingGeometry& geometry) {
     case CellKind::gpu_target:
       if (header.size != sizeof(GpuExport) && header.size != 0) return malformed("target of the wrong size");
       return {};
+    case CellKind::gpu_window:
+      if (header.size != sizeof(GpuExport)) return malformed("window of the wrong size");
+      return {};
     case CellKind::ready_to_send:
       break;
     case CellKind::clear_to_send:
@@ -40,6 +43,9 @@ Result<> check(const CellHeader& header, const RingGeometry& geometry) {
     case CellKind::stage:
     case CellKind::staged:
     case CellKind::gpu_loop:
+    case CellKind::memory_told:
+    case CellKind::memory_freed:
+    case CellKind::memory_missed:
       return {};
     default:
       return malformed("unknown kind");

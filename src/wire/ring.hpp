@@ -18,22 +18,26 @@
 namespace isthmus::wire {
 
 enum class CellKind : std::uint8_t {
-  eager_inline = 1,   ///< whole message in the cell
-  eager = 2,          ///< message in the byte ring: its first piece, `EagerHeader`
-  ready_to_send = 3,  ///< rendezvous: envelope and `SendOffer`
-  clear_to_send = 4,  ///< rendezvous: `ReceiveOffer`
-  fragment = 5,       ///< rendezvous: a piece of the stream, `FragmentHeader`, bytes in the byte ring
-  acknowledge = 6,    ///< a synchronous eager message has been matched: `Cookie`
-  share_done = 7,     ///< rendezvous: the receiver has copied all of it: `Cookie`
-  split_start = 8,    ///< rendezvous by both sides: `SplitOffer`
-  eager_more = 9,     ///< next piece of the message whose `eager` was the last of its kind in this ring
-  gpu_offer = 10,     ///< rendezvous from GPU memory: envelope, `GpuOffer`, perhaps `GpuExport`, `GpuShape`
-  gpu_target = 11,    ///< the sender's GPU is to copy it there: `GpuTarget`, perhaps a `GpuExport`
-  gpu_end = 12,       ///< it has, or cannot: `GpuEnd`
-  gpu_freed = 13,     ///< an allocation that was told is no more: `GpuFreed`
-  stage = 14,         ///< rendezvous through shared memory in chunks: `StageRequest`
-  staged = 15,        ///< the sender has begun: `StageStart`
-  gpu_loop = 16,      ///< the sender is to hand it to the network: `LoopRequest`
+  eager_inline = 1,    ///< whole message in the cell
+  eager = 2,           ///< message in the byte ring: its first piece, `EagerHeader`
+  ready_to_send = 3,   ///< rendezvous: envelope and `SendOffer`
+  clear_to_send = 4,   ///< rendezvous: `ReceiveOffer`
+  fragment = 5,        ///< rendezvous: a piece of the stream, `FragmentHeader`, bytes in the byte ring
+  acknowledge = 6,     ///< a synchronous eager message has been matched: `Cookie`
+  share_done = 7,      ///< rendezvous: the receiver has copied all of it: `Cookie`
+  split_start = 8,     ///< rendezvous by both sides: `SplitOffer`
+  eager_more = 9,      ///< next piece of the message whose `eager` was the last of its kind in this ring
+  gpu_offer = 10,      ///< rendezvous from GPU memory: envelope, `GpuOffer`, perhaps `GpuExport`, `GpuShape`
+  gpu_target = 11,     ///< the sender's GPU is to copy it there: `GpuTarget`, perhaps a `GpuExport`
+  gpu_end = 12,        ///< it has, or cannot: `GpuEnd`
+  gpu_freed = 13,      ///< an allocation that was told is no more: `GpuFreed`
+  stage = 14,          ///< rendezvous through shared memory in chunks: `StageRequest`
+  staged = 15,         ///< the sender has begun: `StageStart`
+  gpu_loop = 16,       ///< the sender is to hand it to the network: `LoopRequest`
+  gpu_window = 17,     ///< the sender's GPU memory through which chunks can go: `GpuWindow`, `GpuExport`
+  memory_told = 18,    ///< memory of the writer that the reader can map: `MemoryTold`
+  memory_freed = 19,   ///< such memory is no more: `MemoryNumber`
+  memory_missed = 20,  ///< such memory of the reader is to be told again: `MemoryNumber`
 };
 
 enum class CellFlag : std::uint8_t { none = 0, synchronous = 1 };
@@ -67,12 +71,19 @@ struct EagerHeader {
   std::uint64_t bytes;  ///< of the whole message
   Cookie sender;        ///< with `CellFlag::synchronous`: whom to acknowledge
 };
+/// What a send of memory of the host lies in.
+enum class SendMemory : std::uint16_t {
+  plain = 0,
+  pinned = 1,   ///< the sender's process can have a GPU copy it
+  managed = 2,  ///< CUDA moves it: only the sender's own loads are sure to find it
+};
 struct SendOffer {
   Cookie sender;
   std::uint64_t bytes;
-  std::uint64_t address;  ///< in the sender's address space; 0 where the data is not contiguous
-  std::uint32_t by_gpu;   ///< 1: the sender's process can have a GPU copy it
-  std::uint32_t reserved;
+  std::uint64_t address;  ///< in the sender's address space; 0 where no other process may read it there
+  SendMemory memory;
+  std::uint16_t reads_only;  ///< not 0: the sender cannot write to the receiver's memory
+  std::uint32_t allocation;  ///< number of the sender's allocation that it lies in; 0: none that has one
 };
 struct ReceiveOffer {
   Cookie sender;
@@ -114,7 +125,7 @@ struct RingHeader {
 /// Whether `CellHeader::size` bytes of the byte ring belong to a cell of this kind.
 [[nodiscard]] constexpr bool has_piece(CellKind kind) noexcept {
   return kind == CellKind::eager || kind == CellKind::eager_more || kind == CellKind::fragment ||
-         kind == CellKind::gpu_offer || kind == CellKind::gpu_target;
+         kind == CellKind::gpu_offer || kind == CellKind::gpu_target || kind == CellKind::gpu_window;
 }
 
 [[nodiscard]] constexpr std::uint64_t round_to_line(std::uint32_t bytes) noexcept {

@@ -64,6 +64,18 @@ def run_settings(suite, prefix):
         suite.expect(result, out=r"^ccache clang-19 -m64 .*-c a\.c$")
         suite.expect(suite.run([mpicxx, "--version"], env={"ISTHMUS_CXX": "clang++-19"}), out="clang")
         suite.expect(suite.run([mpicc, "-showme:command"], env={"ISTHMUS_CC": "clang-19"}), out="^clang-19$")
+        # Those of other libraries serve where ours is not set.
+        names = ("ISTHMUS_CC", "OMPI_CC", "MPICH_CC", "I_MPI_CC")
+        for first in range(len(names)):
+            chosen = {name: f"of-{name}" for name in names[first:]} | {name: "" for name in names[:first]}
+            suite.expect(suite.run([mpicc, "-showme:command"], env=chosen), out=f"^of-{names[first]}$")
+        for name in ("OMPI_CXX", "MPICH_CXX", "I_MPI_CXX"):
+            suite.expect(suite.run([mpicxx, "-showme:command"], env={name: "clang++-19"}), out=r"^clang\+\+-19$")
+        suite.expect(suite.run([mpicc, "-showme:command"], env={"OMPI_CXX": "x", "MPICH_CXX": "x"}), out="^cc$")
+        result = suite.run([mpicc, "-cc=ccache clang-19", "-show", "-c", "a.c"], env={"OMPI_CC": "x"})
+        suite.expect(result, out=r"^ccache clang-19 .*-c a\.c$")
+        assert "-cc=" not in result.out, result
+        suite.expect(suite.run([mpicxx, "-cxx=clang++-19", "--version"]), out="clang")
     with suite.case("a compiler that is not there is named, and how to choose another"):
         suite.expect(suite.run([mpicc, "x.c"], env={"ISTHMUS_CC": "no-cc"}), status=127, err="'no-cc'; ISTHMUS_CC can name")
     with suite.case("mpicc tells its flags in the ways of Open MPI and MPICH"):
@@ -120,7 +132,44 @@ def run_packages(suite, prefix):
         suite.expect(suite.run([program]), out=HELLO)
 
 
+def run_nvcc(suite, prefix):
+    """nvcc is a compiler of its own that hands on little: it knows no -Wl and no -pthread."""
+    environment = {"PKG_CONFIG_PATH": prefix / "lib/pkgconfig"}
+    sources = {
+        "mpicxx -showme": [prefix / "bin/mpicxx", "-showme:compile"], "mpicxx -showme:link": [prefix / "bin/mpicxx", "-showme:link"],
+        "mpicc -compile_info": [prefix / "bin/mpicc", "-compile_info"],
+    }  # fmt: skip
+    if shutil.which("pkg-config"):
+        sources["pkg-config"] = ["pkg-config", "--cflags", "--libs", "isthmus"]
+    with suite.case("all flags that are told are ones that nvcc takes"):
+        for name, command in sources.items():
+            words = shlex.split(suite.expect(suite.run(command, env=environment)).out)
+            foreign = [word for word in words if word.startswith(("-W", "-p", "-f", "-m"))]
+            assert words and not foreign, (name, words)
+    nvcc = shutil.which("nvcc", path=f"{os.environ['PATH']}:/usr/local/cuda/bin")
+    program = suite.tmp / "by nvcc"
+    for name, words in (
+        ("OMPI_CXX=nvcc mpicxx", None),
+        ("nvcc with mpicxx -showme", ("mpicxx -showme", "mpicxx -showme:link")),
+        ("nvcc with pkg-config", ("pkg-config",)),
+    ):
+        with suite.case(f"{name} makes a program that finds its library"):
+            if not nvcc:
+                raise Skip("there is no nvcc")
+            if words is None:
+                command, added = [prefix / "bin/mpicxx"], {"OMPI_CXX": nvcc}
+            else:
+                if any(word not in sources for word in words):
+                    raise Skip("pkg-config is not installed")
+                flags = [flag for word in words for flag in shlex.split(suite.run(sources[word], env=environment).out)]
+                command, added = [nvcc, *flags], {}
+            suite.expect(suite.run([*command, USER / "hello.cpp", "-o", program], env=added, timeout=120))
+            needs_library(suite, program, prefix / "lib/pkgconfig/../.." if words == ("pkg-config",) else prefix)
+            suite.expect(suite.run([program]), out=HELLO)
+
+
 def run(suite, prefix, reference):
     run_commands(suite, prefix)
     run_settings(suite, prefix)
     run_packages(suite, prefix)
+    run_nvcc(suite, prefix)

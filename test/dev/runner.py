@@ -24,6 +24,7 @@ suite_end
 CRASHED = 'echo "ok: one"\nkill -SEGV $$\n'
 HANGING = '# timeout: 2\necho "ok: one"\nsleep 60\n'
 LYING = 'echo "lying: 1 passed, 0 failed"\nexit 1\n'
+SLOW = 'sleep 1.2\necho "ok: one"\necho "slow: 1 passed, 0 failed"\n'
 EMPTY = 'echo "empty: 0 passed, 0 failed"\n'
 
 
@@ -57,5 +58,9 @@ def cases(suite):
     outcome("a suite that hangs has failed", {"10-hanging.sh": HANGING}, 1, "1 passed, 1 failed", shows="did not end within 2 s")
     outcome("a suite that belies itself has failed", {"10-lying.sh": LYING}, 1, "0 passed, 1 failed", shows="belies")
     outcome("a suite without a case has failed", {"10-empty.sh": EMPTY}, 1, "0 passed, 1 failed", shows="ran no case")
+    outcome("the slowest suites are named at the end", {"10-good.py": GOOD, "20-slow.sh": SLOW}, 0, "2 passed, 0 failed, 1 skipped",
+            shows=r"the slowest: slow \d s, good \d s\n")  # fmt: skip
+    with suite.case("runner: --changed chooses by itself"):
+        suite.expect(run(suite, "both", {"10-good.py": GOOD}, ["good", "--changed"]), status=2, err="chooses the suites itself")
     with suite.case("runner: an unknown suite is named"):
         suite.expect(run(suite, "unknown", {"10-good.py": GOOD}, ["better"]), status=2, err="better.*good")

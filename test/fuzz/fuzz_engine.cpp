@@ -18,6 +18,7 @@
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
 #include "wire/gpu.hpp"
+#include "wire/mapping.hpp"
 
 namespace isthmus {
 namespace {
@@ -188,7 +189,9 @@ class Session {
         put(wire::EagerHeader{some_length(), some_cookie()});
         break;
       case wire::CellKind::ready_to_send:
-        put(wire::SendOffer{some_cookie(), some_length(), input_.below(2) != 0 ? some_address() : 0});
+        put(wire::SendOffer{some_cookie(), some_length(), input_.below(2) != 0 ? some_address() : 0,
+                            wire::SendMemory::plain, static_cast<std::uint16_t>(input_.below(2)),
+                            input_.below(4)});
         break;
       case wire::CellKind::clear_to_send:
         put(wire::ReceiveOffer{some_cookie(), some_cookie(), some_length()});
@@ -219,8 +222,20 @@ class Session {
         put(wire::LoopRequest{some_cookie(), some_cookie(), some_length()});
         break;
       case wire::CellKind::stage:
-        put(wire::StageRequest{some_cookie(), some_cookie(), some_length(), input_.below(2),
-                               input_.below(2)});
+        put(wire::StageRequest{
+            some_cookie(), some_cookie(), some_length(), static_cast<std::uint16_t>(input_.below(2)),
+            static_cast<std::uint16_t>(input_.below(2)), static_cast<wire::StageWindow>(input_.below(5)),
+            static_cast<std::uint16_t>(input_.below(70))});
+        break;
+      case wire::CellKind::gpu_window:
+        put(wire::GpuWindow{some_cookie()});
+        break;
+      case wire::CellKind::memory_told:
+        put(wire::MemoryTold{input_.below(4), 0, some_address(), {input_.below(2), input_.below(4)}});
+        break;
+      case wire::CellKind::memory_freed:
+      case wire::CellKind::memory_missed:
+        put(wire::MemoryNumber{input_.below(4), 0});
         break;
       default:
         input_.fill(part);
@@ -244,12 +259,13 @@ class Session {
     open_ring();
     if (!out_.open() || !out_.has_cell()) return;
     const unsigned number = input_.below(64);
-    const auto kind = static_cast<wire::CellKind>(number < 60 ? 1 + number % 16 : number);
+    const auto kind = static_cast<wire::CellKind>(number < 60 ? 1 + number % 20 : number);
     const auto part = some_part(kind);
     const std::uint32_t sizes[]{0, 8, 32, 64, 100, 1000, 1536, 2048, 6144, input_.below(256) << 24};
     const std::uint32_t offered[]{0, sizeof(wire::GpuShape), sizeof(wire::GpuExport),
                                   sizeof(wire::GpuExport) + sizeof(wire::GpuShape)};
-    const bool is_of_gpu = kind == wire::CellKind::gpu_offer || kind == wire::CellKind::gpu_target;
+    const bool is_of_gpu = kind == wire::CellKind::gpu_offer || kind == wire::CellKind::gpu_target ||
+                           kind == wire::CellKind::gpu_window;
     wire::CellHeader header{
         .context = some_context(),
         .source = input_.below(16) != 0 ? 1 : static_cast<std::int8_t>(input_.below(256)),

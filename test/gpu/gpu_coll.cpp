@@ -7,6 +7,10 @@
 //   long     device memory, megabytes
 //   rooted   a long broadcast out of VMM memory to cudaMalloc memory
 //   described  VMM and pool memory, which have descriptors
+//   closed   memory that no other process can open: VMM, pool, and managed memory on the GPU
+//   some     the same on some of the ranks, cudaMalloc memory on the others
+//   rounds   the same as closed, megabytes
+//   lost     such memory, and the GPU of rank 0 fails in the middle: an error on all ranks
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -21,12 +25,14 @@ using Ints = std::vector<int>;
 
 namespace {
 
+Openness openness = Openness::open;
+
 /// Memory for a rank that does not use CUDA, or by way of it.
 class Place {
  public:
   Place(const Gpu* gpu, MemoryKind kind, std::size_t bytes) {
     if (gpu)
-      gpu_ = std::make_unique<Memory>(*gpu, kind, bytes);
+      gpu_ = std::make_unique<Memory>(*gpu, kind, bytes, openness);
     else
       host_.resize(bytes);
   }
@@ -352,6 +358,47 @@ void check_reuse(const Gpu* gpu, MemoryKind kind, int count) {
   }
 }
 
+/// Longer than what one kernel copies, than what each member reduces for itself, and than what members of a
+/// broadcast read from the root alone.
+void check_long(const Gpu* gpu, MemoryKind kind) {
+  check_all(gpu, kind, 600'007);
+  check_in_place(gpu, kind, 300'001);
+  check_here(gpu, kind, 2'200'017,
+             [](void* b) { MPI_Bcast(b, 2'200'017, MPI_INT, size - 1, MPI_COMM_WORLD); });
+}
+
+/// The GPU of rank 0 fails some driver calls after an allreduce has begun: in one of its rounds.
+void check_lost(const Gpu& gpu) {
+  constexpr const char* launch_failed = "719";
+  constexpr int count = 2'000'000;
+  using Calls = unsigned long long (*)();
+  const auto calls = reinterpret_cast<Calls>(
+      ::dlsym(::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD), "emulated_cuda_calls"));
+  CHECK(calls != nullptr);
+  Place buffer(&gpu, MemoryKind::vmm, count * sizeof(int));
+  buffer.write(values(count, 1));
+  const auto reduce = [&] {
+    return MPI_Allreduce(MPI_IN_PLACE, buffer.data(), count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  };
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  // What a reduction takes at least: how often it looks whether a copy is over differs.
+  unsigned long long least = std::numeric_limits<unsigned long long>::max();
+  for (int turn = 0; turn < 5; ++turn) {
+    const unsigned long long before = calls();
+    CHECK_MPI(reduce());
+    if (turn > 0) least = std::min(least, calls() - before);
+  }
+  CHECK_MPI(MPI_Barrier(MPI_COMM_WORLD));
+  if (rank == 0) {
+    set_emulated("STICKY_AFTER", std::to_string(least / 2).c_str());
+    set_emulated("STICKY", launch_failed);
+  }
+  CHECK(reduce() != MPI_SUCCESS);
+  if (rank == 0) set_emulated("STICKY", "0");
+  CHECK_MPI(MPI_Barrier(MPI_COMM_WORLD));
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 void check_everything(const Gpu* gpu, MemoryKind kind) {
   for (const int count : {0, 1, 100, 20'000})
     check_all(gpu, kind, count);
@@ -382,12 +429,7 @@ int main(int argc, char** argv) {
     const Gpu gpu(rank);
     if (which == "apart") check_everything(&gpu, MemoryKind::device);
     if (which == "long") {
-      // Longer than what one kernel copies, than what each member reduces for itself, and than what members
-      // of a broadcast read from the root alone.
-      check_all(&gpu, MemoryKind::device, 600'007);
-      check_in_place(&gpu, MemoryKind::device, 300'001);
-      check_here(&gpu, MemoryKind::device, 2'200'017,
-                 [](void* b) { MPI_Bcast(b, 2'200'017, MPI_INT, size - 1, MPI_COMM_WORLD); });
+      check_long(&gpu, MemoryKind::device);
       for (int root = 0; root < size; ++root)
         for (const std::size_t shift : {0U, 1U, 2U, 4U, 8U})
           check_dealt(&gpu, MemoryKind::device, root, shift);
@@ -397,6 +439,21 @@ int main(int argc, char** argv) {
         check_dealt(&gpu, every_kind[(i + static_cast<std::size_t>(rank)) % kinds], size - 1, 0);
     if (which == "rooted")
       check_dealt(&gpu, rank == size - 1 ? MemoryKind::vmm : MemoryKind::device, size - 1, 0);
+    if (which == "closed" || which == "rounds") {
+      openness = Openness::closed;
+      for (const MemoryKind kind : {MemoryKind::vmm, MemoryKind::pool, MemoryKind::managed})
+        which == "closed" ? check_everything(&gpu, kind) : check_long(&gpu, kind);
+      if (which == "rounds") check_lengths(&gpu, MemoryKind::pool, 150'000);
+    }
+    if (which == "lost") {
+      openness = Openness::closed;
+      check_lost(gpu);
+    }
+    if (which == "some") {
+      openness = rank == 1 ? Openness::closed : Openness::open;
+      check_everything(&gpu, rank == 1 ? MemoryKind::pool : MemoryKind::device);
+      check_long(&gpu, rank == 1 ? MemoryKind::vmm : MemoryKind::device);
+    }
     if (which == "described") {
       check_everything(&gpu, MemoryKind::vmm);
       check_everything(&gpu, MemoryKind::pool);

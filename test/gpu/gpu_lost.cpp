@@ -96,8 +96,10 @@ void check_killed(const Gpu& gpu, bool is_victim) {
     MPI_Isend(memory.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request);
   else
     MPI_Irecv(memory.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request);
-  test_for(request, 0.06);
-  if (is_victim) ::raise(SIGKILL);
+  if (is_victim) {
+    test_for(request, 0.06);
+    ::raise(SIGKILL);
+  }
   // Whether or not this rank sees the end of it.
   CHECK_EQUAL(class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)), MPI_ERR_PROC_ABORTED);
   ::pause();

@@ -104,10 +104,14 @@ int run_on_gpu(int argc, char** argv, Body body) {
   return 0;
 }
 
+/// Whether other processes can open VMM and pool memory. Closed managed memory is on the GPU when it is
+/// written.
+enum class Openness : bool { closed, open };
+
 /// Some bytes of memory of a kind.
 class Memory {
  public:
-  Memory(const Gpu& gpu, MemoryKind kind, std::size_t bytes);
+  Memory(const Gpu& gpu, MemoryKind kind, std::size_t bytes, Openness openness = Openness::open);
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   ~Memory();
@@ -118,6 +122,7 @@ class Memory {
   template <class T>
   void write(const std::vector<T>& values) {
     CHECK(values.size() * sizeof(T) <= bytes_);
+    if (kind_ == MemoryKind::managed && openness_ == Openness::closed) prefetch();
     copy(address_, reinterpret_cast<cuda::Address>(values.data()), values.size() * sizeof(T));
   }
   template <class T>
@@ -141,17 +146,22 @@ class Memory {
   }
   void allocate_virtual();
   void allocate_from_pool();
+  void prefetch();
+  [[nodiscard]] cuda::HandleType handles() const {
+    return openness_ == Openness::open ? cuda::HandleType::posix_descriptor : cuda::HandleType::none;
+  }
 
   const Gpu& gpu_;
   const MemoryKind kind_;
   const std::size_t bytes_;
+  const Openness openness_;
   cuda::Address address_ = 0;
   std::size_t room_ = 0;  ///< of virtual memory
   cuda::Pool pool_ = nullptr;
 };
 
-inline Memory::Memory(const Gpu& gpu, MemoryKind kind, std::size_t bytes)
-    : gpu_(gpu), kind_(kind), bytes_(bytes) {
+inline Memory::Memory(const Gpu& gpu, MemoryKind kind, std::size_t bytes, Openness openness)
+    : gpu_(gpu), kind_(kind), bytes_(bytes), openness_(openness) {
   const cuda::Functions& cuda = gpu.functions();
   void* host = nullptr;
   switch (kind) {
@@ -206,7 +216,7 @@ inline Memory::~Memory() {
 
 inline void Memory::allocate_virtual() {
   const cuda::Functions& cuda = gpu_.functions();
-  const cuda::AllocationProperties properties{.handle_types = cuda::HandleType::posix_descriptor,
+  const cuda::AllocationProperties properties{.handle_types = handles(),
                                               .location = {cuda::LocationType::device, gpu_.device()}};
   std::size_t grain = 0;
   CHECK_CUDA(cuda.granularity(&grain, &properties, cuda::GranularityKind::recommended));
@@ -222,10 +232,17 @@ inline void Memory::allocate_virtual() {
 
 inline void Memory::allocate_from_pool() {
   const cuda::Functions& cuda = gpu_.functions();
-  const cuda::PoolProperties properties{.handle_types = cuda::HandleType::posix_descriptor,
+  const cuda::PoolProperties properties{.handle_types = handles(),
                                         .location = {cuda::LocationType::device, gpu_.device()}};
   CHECK_CUDA(cuda.pool_create(&pool_, &properties));
   CHECK_CUDA(cuda.pool_allocate(&address_, bytes_, pool_, default_stream));
+  CHECK_CUDA(cuda.stream_synchronize(default_stream));
+}
+
+inline void Memory::prefetch() {
+  const cuda::Functions& cuda = gpu_.functions();
+  const cuda::Location device{.type = cuda::LocationType::device, .id = gpu_.device()};
+  CHECK_CUDA(cuda.managed_prefetch(address_, bytes_, device, 0, default_stream));
   CHECK_CUDA(cuda.stream_synchronize(default_stream));
 }
 

@@ -73,7 +73,8 @@ void* freed(const Gpu& gpu, MemoryKind kind) {
   return memory.data();
 }
 
-/// A message of which only the first half lies in memory: an error at both ends or at the one that is wrong.
+/// A message of which only the first half lies in memory: an error at both ends where that is found when it
+/// is sent, and the receiver does not wait for what will not come; else at the one that is wrong.
 void check_beyond(const Gpu& gpu, MemoryKind kind) {
   Memory half(gpu, kind, bytes / 2);
   Memory whole(gpu, kind, bytes);
@@ -84,6 +85,7 @@ void check_beyond(const Gpu& gpu, MemoryKind kind) {
     std::vector<int> large(4U << 20U);
     CHECK_MPI(MPI_Send(large.data(), 4 << 20, MPI_INT, 1, 4, comm));
   } else {
+    CHECK(MPI_Recv(whole.data(), count, MPI_INT, 0, 2, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS);
     CHECK_MPI(MPI_Recv(nullptr, 0, MPI_INT, 0, 3, comm, MPI_STATUS_IGNORE));
     CHECK(MPI_Recv(half.data(), 4 << 20, MPI_INT, 0, 4, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS);
   }

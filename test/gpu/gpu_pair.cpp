@@ -4,25 +4,12 @@
 #include <cstdio>
 
 #include "gpu_memory.hpp"
+#include "median_seconds.hpp"
 
 using namespace isthmus;
 using namespace isthmus::testing_gpu;
 
 namespace {
-
-template <class Body>
-double median_seconds(int batches, int rounds, Body body) {
-  std::vector<double> times;
-  for (int batch = 0; batch < batches + 1; ++batch) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    const double begin = MPI_Wtime();
-    for (int i = 0; i < rounds; ++i)
-      body();
-    if (batch > 0) times.push_back((MPI_Wtime() - begin) / rounds);
-  }
-  std::ranges::sort(times);
-  return times[times.size() / 2];
-}
 
 /// One way of a ping-pong of messages in blocks of 8 bytes with as much between them, beside contiguous ones.
 void measure_gaps(const Gpu& gpu, int rank, std::size_t most) {

@@ -1,6 +1,7 @@
 // Two or more ranks that exchange messages of 0 B to 32 MiB with their neighbours and check every byte. With
 // an argument, rank 1 then does what it says: `exit`, `sleep` or `transfer`, which is to exchange long
-// messages for ever (and all others with it), `abort`; `input` has rank 0 print its standard input.
+// messages for ever (and all others with it), `abort`; `input` has rank 0 print its standard input. With
+// ALLOCATED in its environment, buffers are of MPI_Alloc_mem.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,14 +45,30 @@ static void misbehave(const char* what, int rank) {
   if (strcmp(what, "abort") == 0 && rank == 1) MPI_Abort(MPI_COMM_WORLD, 9);
 }
 
+static unsigned char* take(void) {
+  unsigned char* memory = NULL;
+  if (getenv("ALLOCATED"))
+    MPI_Alloc_mem(most, MPI_INFO_NULL, &memory);
+  else
+    memory = malloc(most);
+  return memory;
+}
+
+static void give_back(unsigned char* memory) {
+  if (getenv("ALLOCATED"))
+    MPI_Free_mem(memory);
+  else
+    free(memory);
+}
+
 int main(int count, char** arguments) {
   MPI_Init(&count, &arguments);
   int rank = 0;
   int size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  unsigned char* out = malloc(most);
-  unsigned char* in = malloc(most);
+  unsigned char* out = take();
+  unsigned char* in = take();
   int failures = exchange(out, in, 0, rank, size);
   for (size_t bytes = 1; bytes <= most; bytes *= 4)
     failures += exchange(out, in, bytes, rank, size);
@@ -64,8 +81,8 @@ int main(int count, char** arguments) {
   if (count > 1) misbehave(arguments[1], rank);
   while (count > 1 && strcmp(arguments[1], "transfer") == 0)
     exchange(out, in, most, rank, size);
-  free(out);
-  free(in);
+  give_back(out);
+  give_back(in);
   MPI_Finalize();
   return all != 0;
 }

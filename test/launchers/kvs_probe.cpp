@@ -66,6 +66,7 @@ void exchange(KeyValues& space) {
 bool children_are_singletons() {
   for (char** entry = environ; *entry; ++entry) {
     const std::string_view variable(*entry);
+    if (variable.starts_with("PMI_RANK=") || variable.starts_with("PMI_SIZE=")) continue;  // no launcher's
     if (variable.starts_with("PMI_") || variable.starts_with("PMIX_")) return false;
   }
   const auto next = isthmus::launch::find_key_values();

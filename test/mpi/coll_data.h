@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "check.h"
+#include "coll_forms.h"
 
 /* A datatype of some ints: where they are in an element, in packed order, and how many ints it extends over.
  */

@@ -97,6 +97,73 @@ static void different_counts(MPI_Comm comm) {
   CHECK_MPI(MPI_Barrier(comm));
 }
 
+/* Rank 0 is in another collective than the others, and each would wait for the other: all find out, and go
+ * on. With lengths that only the two ends of a message know, as with others. */
+enum { few = 2, longest = 100000 };
+static int mine[longest * 3], theirs[longest * 3];
+static void different_calls(MPI_Comm comm, int count) {
+  const char* const why = "in another collective";
+  int counts[3] = {count, count, count}, little[3] = {few, few, few}, starts[3] = {0, longest, 2 * longest},
+      bytes[3];
+  const MPI_Datatype types[3] = {MPI_INT, MPI_INT, MPI_INT};
+  if (size == 1) return;
+  for (int i = 0; i < 3; ++i)
+    bytes[i] = starts[i] * (int)sizeof(int);
+  if (rank == 0)
+    CHECK_ERROR(MPI_Gatherv(mine, count, MPI_INT, theirs, counts, starts, MPI_INT, 0, comm), MPI_ERR_OTHER,
+                why);
+  else
+    CHECK_ERROR(MPI_Allgatherv(mine, few, MPI_INT, theirs, little, starts, MPI_INT, comm), MPI_ERR_OTHER,
+                why);
+  CHECK_MPI(MPI_Barrier(comm));
+  if (rank == 0)
+    CHECK_ERROR(MPI_Alltoallv(mine, counts, starts, MPI_INT, theirs, counts, starts, MPI_INT, comm),
+                MPI_ERR_OTHER, "rank 1 is in another collective: alltoall, here it is alltoallv");
+  else
+    CHECK_ERROR(MPI_Alltoall(mine, few, MPI_INT, theirs, few, MPI_INT, comm), MPI_ERR_OTHER, why);
+  CHECK_MPI(MPI_Barrier(comm));
+  if (rank == 0)
+    CHECK_ERROR(MPI_Alltoallw(mine, counts, bytes, types, theirs, counts, bytes, types, comm), MPI_ERR_OTHER,
+                why);
+  else
+    CHECK_ERROR(MPI_Gatherv(mine, count, MPI_INT, theirs, counts, starts, MPI_INT, rank, comm), MPI_ERR_OTHER,
+                why);
+  CHECK_MPI(MPI_Barrier(comm));
+  /* The root of a scatter of little is done when it has sent; that of much waits for who takes it. */
+  if (rank != 0)
+    CHECK_ERROR(MPI_Bcast(theirs, few, MPI_INT, 0, comm), MPI_ERR_OTHER, why);
+  else if (count == longest)
+    CHECK_ERROR(MPI_Scatterv(mine, counts, starts, MPI_INT, theirs, count, MPI_INT, 0, comm), MPI_ERR_OTHER,
+                why);
+  else
+    CHECK_MPI(MPI_Scatterv(mine, counts, starts, MPI_INT, theirs, count, MPI_INT, 0, comm));
+  CHECK_MPI(MPI_Barrier(comm));
+  /* Two that name each other as the root. */
+  if (size == 2)
+    CHECK_ERROR(MPI_Gatherv(mine, count, MPI_INT, theirs, counts, starts, MPI_INT, rank, comm), MPI_ERR_ROOT,
+                "root");
+  CHECK_MPI(MPI_Barrier(comm));
+}
+
+/* Calls that match are no such calls, though ranks pass different lengths, and none at all. */
+static void matching_calls(MPI_Comm comm) {
+  int counts[3] = {0, 1, longest}, starts[3] = {0, longest, 2 * longest}, all[3], outs[3];
+  for (int i = 0; i < 3; ++i) {
+    all[i] = counts[rank];
+    outs[i] = 0;
+  }
+  for (int i = 0; i < longest; ++i)
+    mine[i] = rank + 1;
+  for (int root = 0; root < size; ++root) {
+    theirs[starts[size - 1]] = -1;
+    CHECK_MPI(MPI_Gatherv(mine, counts[rank], MPI_INT, theirs, counts, starts, MPI_INT, root, comm));
+    if (rank == root && size > 1) CHECK_EQUAL(theirs[starts[size - 1]], size);
+  }
+  CHECK_MPI(MPI_Alltoallv(mine, all, outs, MPI_INT, theirs, counts, starts, MPI_INT, comm));
+  if (size > 1) CHECK_EQUAL(theirs[starts[1]], 2);
+  CHECK_MPI(MPI_Barrier(comm));
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm comm;
@@ -112,6 +179,9 @@ int main(int argc, char** argv) {
   nothing(comm);
   different_roots(comm);
   different_counts(comm);
+  different_calls(comm, few);
+  different_calls(comm, longest);
+  matching_calls(comm);
   CHECK_MPI(MPI_Barrier(comm));
   MPI_Comm_free(&comm);
   MPI_Finalize();

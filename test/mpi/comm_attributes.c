@@ -135,6 +135,67 @@ static void test_life(void) {
   CHECK_ERROR(MPI_Comm_free_keyval(&freed), MPI_ERR_KEYVAL, "");
 }
 
+/* MPI 5.0, section 7.7.2: a freed key lives until its last attribute is deleted, whatever owns that. */
+static void test_freed_keyval(void) {
+  MPI_Comm first, second, copy;
+  int key, extra = 4;
+  copies = deletes = 0;
+  MPI_Comm_dup(MPI_COMM_SELF, &first);
+  MPI_Comm_dup(MPI_COMM_SELF, &second);
+  MPI_Comm_set_errhandler(first, MPI_ERRORS_RETURN);
+  MPI_Comm_create_keyval(copy_increment, on_delete, &key, &extra);
+  MPI_Comm_set_attr(first, key, value_of(5));
+  int freed = key;
+  MPI_Comm_free_keyval(&key);
+  check_value(first, freed, 5);
+  check_value(second, freed, -1);
+  MPI_Comm_set_attr(first, freed, value_of(6));
+  CHECK(deletes == 1 && last_deleted == 5);
+  MPI_Comm_set_attr(second, freed, value_of(7));
+  MPI_Comm_dup(first, &copy);
+  CHECK_EQUAL(copies, 1);
+  check_value(copy, freed, 7);
+  key = freed;
+  CHECK_ERROR(MPI_Comm_free_keyval(&key), MPI_ERR_KEYVAL, "has been freed");
+  CHECK_EQUAL(key, freed);
+  MPI_Comm_delete_attr(first, freed);
+  CHECK(deletes == 2 && last_deleted == 6);
+  check_value(first, freed, -1);
+  MPI_Comm_free(&second);
+  CHECK(deletes == 3 && last_deleted == 7);
+  check_value(copy, freed, 7);
+  MPI_Comm_delete_attr(copy, freed);
+  CHECK_EQUAL(deletes, 4);
+  /* That was the last. */
+  void* value;
+  int flag;
+  CHECK_ERROR(MPI_Comm_get_attr(first, freed, &value, &flag), MPI_ERR_KEYVAL, "no living keyval");
+  CHECK_ERROR(MPI_Comm_set_attr(first, freed, NULL), MPI_ERR_KEYVAL, "no living keyval");
+  MPI_Comm_free(&copy);
+  MPI_Comm_free(&first);
+  CHECK_EQUAL(deletes, 4);
+
+  MPI_Datatype type, other;
+  MPI_Type_create_keyval(type_copy, type_delete, &key, NULL);
+  MPI_Type_contiguous(2, MPI_INT, &type);
+  MPI_Type_set_attr(type, key, value_of(3));
+  freed = key;
+  MPI_Type_free_keyval(&key);
+  MPI_Type_get_attr(type, freed, &value, &flag);
+  CHECK(flag && value == value_of(3));
+  MPI_Type_dup(type, &other);
+  MPI_Type_set_attr(other, freed, value_of(4));
+  CHECK_EQUAL(deletes, 5);
+  MPI_Type_delete_attr(type, freed);
+  CHECK_EQUAL(deletes, 6);
+  MPI_Type_get_attr(other, freed, &value, &flag);
+  CHECK(flag && value == value_of(4));
+  MPI_Type_free(&other);
+  CHECK_EQUAL(deletes, 7);
+  CHECK_ERROR(MPI_Type_get_attr(type, freed, &value, &flag), MPI_ERR_KEYVAL, "no living keyval");
+  MPI_Type_free(&type);
+}
+
 static void test_refusals(void) {
   /* Errors of callbacks are those of the function that called them, and nothing is lost. */
   MPI_Comm parent, child = MPI_COMM_NULL;
@@ -240,6 +301,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   test_predefined(size);
   test_life();
+  test_freed_keyval();
   test_refusals();
   test_types();
   test_old_names();

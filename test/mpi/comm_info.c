@@ -69,12 +69,8 @@ static int has(MPI_Info info, const char* key, const char* expected) {
 static void test_environment(int argc, char** argv, int size) {
   char text[16];
   snprintf(text, sizeof text, "%d", size);
-  CHECK(has(MPI_INFO_ENV, "maxprocs", text));
-  CHECK(has(MPI_INFO_ENV, "command", argv[0]));
-  CHECK(has(MPI_INFO_ENV, "wdir", NULL));
-  CHECK(has(MPI_INFO_ENV, "arch", NULL));
-  CHECK(has(MPI_INFO_ENV, "host", NULL));
-  CHECK(has(MPI_INFO_ENV, "thread_level", "MPI_THREAD_SINGLE"));
+  if (argc == 1) CHECK(has(MPI_INFO_ENV, "maxprocs", text));
+  CHECK(has(MPI_INFO_ENV, "thread_level", "MPI_THREAD_FUNNELED"));
   MPI_Info info;
   MPI_Info_create_env(argc, argv, &info);
   CHECK(has(info, "command", argv[0]));
@@ -111,15 +107,56 @@ static void test_errors(void) {
   CHECK_ERROR(MPI_Info_get_nkeys(stale, &count), MPI_ERR_INFO, "");
 }
 
+/* What the command line says is there at any time. */
+static void test_command(int argc, char** argv) {
+  int count;
+  MPI_Info_get_nkeys(MPI_INFO_ENV, &count);
+  CHECK(count > 0);
+  CHECK(has(MPI_INFO_ENV, "command", argv[0]));
+  CHECK_EQUAL(has(MPI_INFO_ENV, "argv", argc > 1 ? argv[1] : NULL), argc > 1);
+  CHECK(has(MPI_INFO_ENV, "wdir", NULL));
+  CHECK(has(MPI_INFO_ENV, "arch", NULL));
+  CHECK(has(MPI_INFO_ENV, "host", NULL));
+  if (argc > 1) CHECK(has(MPI_INFO_ENV, "maxprocs", argv[1])); /* mpiexec says so, before MPI_Init too */
+  CHECK(!has(MPI_INFO_ENV, "soft", NULL) && !has(MPI_INFO_ENV, "file", NULL));
+  MPI_Info copy;
+  MPI_Info_dup(MPI_INFO_ENV, &copy);
+  CHECK(has(copy, "command", argv[0]));
+  MPI_Info_free(&copy);
+  MPI_Info_create_env(0, NULL, &copy);
+  CHECK(has(copy, "command", argv[0]));
+  MPI_Info_free(&copy);
+  char* other[] = {"one", "two", "three", NULL};
+  MPI_Info_create_env(3, other, &copy);
+  CHECK(has(copy, "command", "one") && has(copy, "argv", "two three"));
+  MPI_Info_free(&copy);
+  MPI_Info_create_env(1, other, &copy);
+  CHECK(!has(copy, "argv", NULL));
+  MPI_Info_free(&copy);
+}
+
 int main(int argc, char** argv) {
   test_info();
-  int size;
-  MPI_Init(&argc, &argv);
+  test_command(argc, argv);
+  CHECK(!has(MPI_INFO_ENV, "thread_level", NULL));
+  int size, provided;
+  /* What was asked for, not what is provided: the process runs at a higher level already. */
+  MPI_Info high;
+  MPI_Session session;
+  MPI_Info_create(&high);
+  MPI_Info_set(high, "thread_level", "MPI_THREAD_MULTIPLE");
+  MPI_Session_init(high, MPI_ERRORS_ARE_FATAL, &session);
+  MPI_Info_free(&high);
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  CHECK_EQUAL(provided, MPI_THREAD_MULTIPLE);
+  MPI_Session_finalize(&session);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   test_info();
   test_environment(argc, argv, size);
   test_errors();
   MPI_Finalize();
   test_info();
+  test_command(argc, argv);
+  CHECK(has(MPI_INFO_ENV, "thread_level", "MPI_THREAD_FUNNELED"));
   return 0;
 }

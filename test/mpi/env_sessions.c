@@ -131,6 +131,24 @@ int main(int argc, char** argv) {
   CHECK_MPI(MPI_Finalize());
   expect_phase(1, 1);
   use(third, "mpi://WORLD", "after the world");
+  /* A session is given what the process runs at, also without asking. */
+  MPI_Session fourth;
+  CHECK_MPI(MPI_Info_create(&info));
+  CHECK_MPI(MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE"));
+  CHECK_MPI(MPI_Session_init(info, MPI_ERRORS_RETURN, &first));
+  CHECK_MPI(MPI_Info_set(info, "thread_level", "no such level"));
+  CHECK_MPI(MPI_Session_init(info, MPI_ERRORS_RETURN, &second));
+  CHECK_MPI(MPI_Info_free(&info));
+  CHECK_MPI(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &fourth));
+  const MPI_Session sessions[3] = {first, second, fourth};
+  for (int i = 0; i < 3; ++i) {
+    CHECK_MPI(MPI_Session_get_info(sessions[i], &info));
+    expect_info(info, "thread_level", "MPI_THREAD_MULTIPLE");
+    CHECK_MPI(MPI_Info_free(&info));
+  }
+  CHECK_MPI(MPI_Session_finalize(&first));
+  CHECK_MPI(MPI_Session_finalize(&second));
+  CHECK_MPI(MPI_Session_finalize(&fourth));
   CHECK_MPI(MPI_Session_finalize(&third));
   return 0;
 }

@@ -43,6 +43,12 @@ static void own(void) {
   CHECK_MPI(MPI_Op_free(&op));
 }
 
+static void add_sparse(void* in, void* inout, int* count, MPI_Datatype* type) {
+  (void)type;
+  for (int i = 0; i < *count; ++i)
+    ((float*)inout)[2 * i] += ((float*)in)[2 * i];
+}
+
 static void wrong_arguments(void) {
   float a = 1, b = 2;
   int commutes;
@@ -59,6 +65,21 @@ static void wrong_arguments(void) {
   CHECK_ERROR(MPI_Reduce_local(NULL, &b, 1, MPI_FLOAT, MPI_SUM), MPI_ERR_BUFFER, "inbuf");
   CHECK_ERROR(MPI_Reduce_local(&a, NULL, 1, MPI_FLOAT, MPI_SUM), MPI_ERR_BUFFER, "inoutbuf");
   CHECK_ERROR(MPI_Reduce_local(&a, &b, 1, MPI_DATATYPE_NULL, MPI_SUM), MPI_ERR_TYPE, "");
+  float many[4] = {1, 2, 3, 4};
+  MPI_Datatype sparse;
+  CHECK_ERROR(MPI_Reduce_local(&a, &a, 1, MPI_FLOAT, MPI_SUM), MPI_ERR_BUFFER, "same memory");
+  CHECK_ERROR(MPI_Reduce_local(many, many + 1, 2, MPI_FLOAT, MPI_SUM), MPI_ERR_BUFFER, "overlap");
+  CHECK_ERROR(MPI_Reduce_local_c(many + 1, many, 2, MPI_FLOAT, MPI_SUM), MPI_ERR_BUFFER, "overlap");
+  CHECK_MPI(MPI_Reduce_local(many, many, 0, MPI_FLOAT, MPI_SUM));
+  CHECK_MPI(MPI_Reduce_local(many, many + 2, 2, MPI_FLOAT, MPI_SUM));
+  CHECK(many[2] == 4 && many[3] == 6);
+  CHECK_MPI(MPI_Op_create(add_sparse, 1, &op)); /* elements in each other's gaps do not overlap */
+  CHECK_MPI(MPI_Type_create_resized(MPI_FLOAT, 0, 2 * sizeof(float), &sparse));
+  CHECK_MPI(MPI_Type_commit(&sparse));
+  CHECK_MPI(MPI_Reduce_local(many, many + 1, 2, sparse, op));
+  CHECK(many[1] == 3 && many[3] == 10);
+  CHECK_MPI(MPI_Type_free(&sparse));
+  CHECK_MPI(MPI_Op_free(&op));
   CHECK_MPI(MPI_Type_contiguous(2, MPI_FLOAT, &pair));
   CHECK_MPI(MPI_Type_commit(&pair));
   CHECK_ERROR(MPI_Reduce_local(&a, &b, 1, pair, MPI_SUM), MPI_ERR_OP, "derived");

@@ -10,11 +10,13 @@ import package
 from module_runs import run_modules
 from suite import PREFIX, Suite
 
-RANKS = (1, 2, 3, 5)
+RANKS = (1, 2, 3, 5, 8)
 MODULES = """
     environ status request errhandler exceptions info group comm attributes datatype op pack
     p2p_buf p2p_obj p2p_buf_matched p2p_obj_matched cco_buf cco_obj cco_vec pickle msgspec
-    address buffer cco_buf_inter cco_obj_inter cco_vec_inter comm_inter comm_topo errorcode grequest mpimem msgzero threads
+    address buffer cco_buf_inter cco_obj_inter cco_vec_inter
+    cco_nb_buf cco_nb_vec cco_pr_buf cco_pr_vec cco_ngh_buf cco_ngh_obj cco_pr_ngh_buf
+    comm_inter comm_topo errorcode grequest mpimem msgzero threads
 """.split()
 
 IMPORT = """

@@ -1,6 +1,6 @@
 /* Each rank sends 0 B to 32 MiB, or to as many bytes as the argument says, to the next and checks every byte
  * of what it gets; then says with how many it shares a host. With HIDDEN in its environment no other process
- * may look into it but those that may look into all. */
+ * may look into it but those that may look into all; with ALLOCATED, buffers are of MPI_Alloc_mem. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,20 +13,37 @@ static unsigned char expected(int rank, size_t size, size_t i) {
   return (unsigned char)(word >> 24 ^ word >> 11);
 }
 
+static unsigned char* take(size_t bytes) {
+  unsigned char* memory = NULL;
+  if (getenv("ALLOCATED"))
+    MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &memory);
+  else
+    memory = malloc(bytes);
+  memset(memory, 0, bytes);
+  return memory;
+}
+
+static void give_back(unsigned char* memory) {
+  if (getenv("ALLOCATED"))
+    MPI_Free_mem(memory);
+  else
+    free(memory);
+}
+
 static int exchange(int rank, int ranks, size_t size) {
   const int next = (rank + 1) % ranks;
   const int previous = (rank + ranks - 1) % ranks;
   int wrong = 0;
-  unsigned char* out = malloc(size + 1);
-  unsigned char* in = calloc(size + 1, 1);
+  unsigned char* out = take(size + 1);
+  unsigned char* in = take(size + 1);
   for (size_t i = 0; i < size; ++i)
     out[i] = expected(rank, size, i);
   MPI_Sendrecv(out, (int)size, MPI_BYTE, next, 1, in, (int)size, MPI_BYTE, previous, 1, MPI_COMM_WORLD,
                MPI_STATUS_IGNORE);
   for (size_t i = 0; i < size; ++i)
     wrong += in[i] != expected(previous, size, i);
-  free(out);
-  free(in);
+  give_back(out);
+  give_back(in);
   return wrong;
 }
 

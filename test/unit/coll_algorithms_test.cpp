@@ -53,7 +53,7 @@ class EveryRankCount : public testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(Ranks, EveryRankCount, testing::Values(1, 2, 3, 4, 5, 7, 8));
 
 TEST_P(EveryRankCount, BcastReachesAllFromEveryRoot) {
-  using Algorithm = Result<> (*)(const Ranks&, const Payload&, int);
+  using Algorithm = Flow (*)(Ranks, Payload, int);
   for (const Algorithm bcast : {Algorithm{bcast_binomial}, Algorithm{bcast_scatter_allgather}}) {
     run_ranks(n(), [&](Communicator& comm) {
       for (int root = 0; root < n(); ++root) {
@@ -95,7 +95,7 @@ TEST_P(EveryRankCount, GatherAndScatterKeepRankOrder) {
 }
 
 TEST_P(EveryRankCount, AllgatherPutsEveryBlockInItsPlace) {
-  using Algorithm = Result<> (*)(const Ranks&, const Out&);
+  using Algorithm = Flow (*)(Ranks, Out);
   std::vector<Algorithm> algorithms{allgather_ring, allgather_bruck};
   if ((n() & (n() - 1)) == 0) algorithms.push_back(allgather_doubling);
   for (const Algorithm allgather : algorithms) {
@@ -161,7 +161,7 @@ const Sum& ordered_sum() {
   return sum;
 }
 
-using Allreduce = Result<> (*)(const Ranks&, const void*, void*, const Reduction&);
+using Allreduce = Flow (*)(Ranks, const void*, void*, Reduction);
 
 void expect_allreduce(int n, Allreduce allreduce, const Sum& sum, const std::vector<std::int64_t>& counts) {
   run_ranks(n, [&](Communicator& comm) {
@@ -269,7 +269,7 @@ TEST(CollectiveSizes, AShorterMessageThanExpectedIsAnError) {
     Ints buffer(8, comm.rank());
     const std::int64_t count = comm.rank() == 0 ? 4 : 8;
     const Result<> result =
-        bcast_binomial(Ranks(comm, Tag::bcast), Payload::of(buffer.data(), count, int_type()), 0);
+        bcast_binomial(Ranks(comm, Tag::bcast), Payload::of(buffer.data(), count, int_type()), 0).result();
     EXPECT_EQ(result.has_value(), comm.rank() == 0);
   });
 }

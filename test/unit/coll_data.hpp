@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "coll/flow/flow.hpp"
 #include "datatype/datatype.hpp"
 #include "datatype/op.hpp"
 
@@ -61,6 +62,10 @@ inline const Op& composition() {
 
 inline void expect_done(const Result<>& result) {
   EXPECT_TRUE(result.has_value()) << result.error().text();
+}
+/// Of a flow on the blocking lane.
+inline void expect_done(Flow flow) {
+  expect_done(flow.result());
 }
 
 }  // namespace isthmus::coll::testing_data

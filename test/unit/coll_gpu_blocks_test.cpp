@@ -30,8 +30,9 @@ TEST(GpuBlocks, LieInAnyOrderAndSomeAreEmpty) {
   EXPECT_EQ(blocks.begins[2], 0U);
   EXPECT_EQ(blocks.begins[3], 36 * sizeof(int));
   EXPECT_EQ(blocks.each[1].bytes, 0U);
-  EXPECT_EQ(blocks.each[3].to, reinterpret_cast<std::byte*>(memory.data() + 40));
+  EXPECT_EQ(blocks.each[3].data, reinterpret_cast<std::byte*>(memory.data() + 40));
   EXPECT_EQ(blocks.each[2].bytes, 5 * sizeof(int));
+  EXPECT_EQ(blocks.longest, 5 * sizeof(int));
 }
 
 TEST(GpuBlocks, OfNothingAreNowhere) {

@@ -1,100 +1,18 @@
 // An engine whose peer writes what no honest rank writes: it neither crashes nor hangs nor obeys.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <csignal>
 #include <cstring>
-#include <deque>
-#include <memory>
 #include <vector>
 
-#include "channel/shm/ring_reader.hpp"
-#include "channel/shm/ring_writer.hpp"
-#include "launch/job.hpp"
-#include "p2p/engine.hpp"
+#include "engine_hostile.hpp"
 #include "wire/gpu.hpp"
 
 namespace isthmus {
 namespace {
 
-using testing::HasSubstr;
-
-/// Rank 0 is an engine, and rank 1 the test, which writes to the region by hand.
-class EngineHostile : public testing::Test {
- protected:
-  void SetUp() override { make({64, 64 * 1024}); }
-
-  void make(wire::RingGeometry geometry, wire::IdlePolicy idle = wire::IdlePolicy::spin) {
-    engine.reset();
-    auto made = launch::local_jobs(2, geometry, idle);
-    ASSERT_TRUE(made);
-    jobs = std::move(*made);
-    // As if the other were a process of its own.
-    jobs[0].in_process = false;
-    Settings settings;
-    settings.warn = false;
-    auto started = Engine::make(jobs[0], settings);
-    ASSERT_TRUE(started);
-    engine = std::move(*started);
-    world = &engine->open_context(Engine::world_context, 2);
-    const std::uint32_t number = region().header().rings_used.fetch_add(1);
-    out = RingWriter(region().ring(number), geometry);
-    region().directory(0)[1].store(number + 1);
-    region().block(0).connections.fetch_add(1);
-  }
-  const wire::RegionView& region() { return jobs[0].region; }
-  wire::PlaceRecord& place() { return region().block(1).place; }
-
-  template <class T>
-  void write(wire::CellKind kind, const T& payload, std::uint32_t size = 0, int source = 1, int tag = 5) {
-    static_assert(sizeof(T) <= wire::inline_capacity);
-    ASSERT_TRUE(out.has_cell());
-    const wire::CellHeader header{.context = 0,
-                                  .source = source,
-                                  .tag = tag,
-                                  .size = size,
-                                  .kind = kind,
-                                  .flag = wire::CellFlag::none,
-                                  .reserved = 0};
-    if (wire::has_piece(kind) && size <= wire::maximum_piece(region().geometry())) {
-      std::byte* to = out.reserve(size);
-      ASSERT_TRUE(to);
-      std::memset(to, 0x5a, size);
-      out.publish_reserved(header, &payload, sizeof payload);
-    } else {
-      out.publish(header, &payload, sizeof payload);
-    }
-    region().doorbells(0)[0].fetch_or(2);
-  }
-  void progress(int turns = 10) {
-    for (int i = 0; i < turns; ++i)
-      engine->progress();
-  }
-  /// The ring from the engine, once it has sent.
-  RingReader in() {
-    const std::uint32_t entry = region().directory(1)[0].load();
-    EXPECT_NE(entry, 0U);
-    return {region().ring(entry - 1), region().geometry()};
-  }
-  Request* start_send(std::uint64_t bytes, SendMode mode = SendMode::standard) {
-    const auto& data = memory.emplace_back(bytes, std::byte{7});
-    return engine->start_send({1, 0, 0, 5}, Payload::of(data.data(), bytes), mode);
-  }
-  Request* start_receive(std::uint64_t bytes, int source = 1) {
-    auto& data = memory.emplace_back(bytes);
-    return engine->start_receive(*world, source, 5, Payload::of(data.data(), bytes));
-  }
-
-  std::vector<launch::Job> jobs;
-  std::deque<std::vector<std::byte>> memory;
-  std::unique_ptr<Engine> engine;
-  MatchContext* world = nullptr;
-  RingWriter out;
-};
+using testing_hostile::Child;
+using testing_hostile::EngineHostile;
 
 TEST_F(EngineHostile, MalformedCellsAreDroppedAndWhatFollowsArrives) {
   Request* receive = start_receive(4);
@@ -299,69 +217,6 @@ TEST_F(EngineHostile, RingsThatDoNotExistAreNotOpened) {
   EXPECT_TRUE(send->complete && receive->complete);
 }
 
-TEST_F(EngineHostile, AProcessThatClaimsThisOnesPidIsNotWrittenTo) {
-  static std::uint64_t nonce[2] = {0x1234'5678'9abc'def0, 0};
-  place().pid = ::getpid();
-  place().probe_nonce = nonce[0];
-  place().probe_address = reinterpret_cast<std::uint64_t>(nonce);
-  EXPECT_FALSE(engine->pull_reach(1));
-  const Reach& push = engine->push_reach(1);
-  ASSERT_FALSE(push);
-  EXPECT_THAT(push.error().text, HasSubstr("pid of this process"));
-  EXPECT_EQ(nonce[1], 0U);
-  std::uint64_t victim = 5;
-  const std::uint64_t value = 6;
-  EXPECT_FALSE(engine->push(1, reinterpret_cast<std::uint64_t>(&victim), &value, sizeof value));
-  EXPECT_EQ(victim, 5U);
-}
-
-TEST_F(EngineHostile, PidsThatNameNoProcessAreRefused) {
-  for (const std::int32_t pid : {0, -1, -42, INT32_MIN, INT32_MAX}) {
-    make({64, 64 * 1024});
-    place().pid = pid;
-    place().probe_nonce = 1;
-    place().probe_address = 4096;
-    EXPECT_FALSE(engine->pull_reach(1)) << pid;
-    EXPECT_FALSE(engine->push_reach(1)) << pid;
-  }
-}
-
-/// A child that has a copy of this process's memory, and waits to be killed.
-class Child {
- public:
-  Child() : pid_(::fork()) {
-    if (pid_ == 0)
-      for (;;)
-        ::pause();
-  }
-  ~Child() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  [[nodiscard]] pid_t pid() const { return pid_; }
-
- private:
-  pid_t pid_;
-};
-
-TEST_F(EngineHostile, ThePidThatWasProbedIsTheOneThatIsUsed) {
-  static std::uint64_t probe[2] = {0xfeed, 0};
-  static std::uint64_t value = 11;
-  const Child peer;
-  value = 22;
-  const Child other;
-  place().pid = peer.pid();
-  place().probe_nonce = probe[0];
-  place().probe_address = reinterpret_cast<std::uint64_t>(probe);
-  if (!engine->pull_reach(1)) GTEST_SKIP() << engine->pull_reach(1).error().text;
-  place().pid = other.pid();
-  std::uint64_t found = 0;
-  ASSERT_TRUE(engine->pull(1, reinterpret_cast<std::uint64_t>(&value), &found, sizeof found));
-  EXPECT_EQ(found, 11U);
-}
-
 TEST_F(EngineHostile, ASharedCopyTakesNoFragmentsAndSurvivesAnyProgress) {
   static std::uint64_t probe[2] = {0xbeef, 0};
   static std::vector<std::byte> source(200'000, std::byte{9});
@@ -422,7 +277,8 @@ TEST_F(EngineHostile, WithoutTheHeapNothingIsStaged) {
     make({64, 64 * 1024});
     region().header().heap.lock.store(lock);
     Request* send = start_send(50'000);
-    write(wire::CellKind::stage, wire::StageRequest{send->cookie(), 9, 50'000, 1, 0});
+    write(wire::CellKind::stage,
+          wire::StageRequest{send->cookie(), 9, 50'000, 1, 0, wire::StageWindow::none, 0});
     progress();
     ASSERT_TRUE(send->complete);
     EXPECT_EQ(send->status.error, static_cast<int>(ErrorClass::intern));

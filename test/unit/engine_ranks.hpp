@@ -25,6 +25,7 @@ struct Conditions {
   CmaSetting cma = CmaSetting::automatic;
   std::uint64_t eager_limit = 0;
   std::uint32_t hosts = 1;
+  std::uint64_t unexpected_limit = Settings{}.unexpected_limit;
 
   friend void PrintTo(const Conditions& conditions, std::ostream* out) { *out << conditions.name; }
 };
@@ -139,6 +140,7 @@ void run(std::uint32_t ranks, const Conditions& conditions, const Body& body) {
   Settings settings;
   settings.cma = conditions.cma;
   settings.eager_limit = conditions.eager_limit;
+  settings.unexpected_limit = conditions.unexpected_limit;
   std::barrier<> barrier(ranks);
   {
     std::vector<std::jthread> threads;

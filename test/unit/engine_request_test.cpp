@@ -44,13 +44,14 @@ TEST_P(EngineRequest, ACancelledReceiveTakesNoMessage) {
   });
 }
 
-TEST_P(EngineRequest, AMatchedReceiveAndASendThatHasLeftAreNotCancelled) {
+TEST_P(EngineRequest, AMatchedReceiveAndItsSendAreNotCancelled) {
   run(2, GetParam(), [&](const Rank& rank) {
     const std::uint64_t bytes = 250'000;
     if (rank.id() == 0) {
       const auto data = message(1, bytes);
       Request* send = rank.start_send(1, 1, data);
       ASSERT_TRUE(send);
+      rank.hear(1, 9);
       rank.engine.cancel(*send);
       EXPECT_FALSE(send->cancelled);
       EXPECT_FALSE(rank.finish(send).cancelled);
@@ -59,6 +60,7 @@ TEST_P(EngineRequest, AMatchedReceiveAndASendThatHasLeftAreNotCancelled) {
       Request* receive = rank.start_receive(0, 1, data);
       while (!receive->matched)
         rank.engine.progress();
+      rank.tell(0, 9);
       rank.engine.cancel(*receive);
       EXPECT_FALSE(rank.finish(receive).cancelled);
       EXPECT_EQ(first_wrong(data.data(), 1, bytes), bytes);

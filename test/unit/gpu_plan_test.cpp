@@ -33,6 +33,7 @@ std::vector<GpuStep> steps(const GpuPlanInputs& of) {
 const GpuStep push{most, Protocol::gpu_push};
 const GpuStep pull{most, Protocol::gpu_pull};
 const GpuStep staged{most, Protocol::gpu_staged};
+const GpuStep bounce{most, Protocol::gpu_bounce};
 const GpuStep eager{16384, Protocol::eager};
 
 TEST(GpuPlan, BetweenGpusTheSendersWrites) {
@@ -59,6 +60,8 @@ TEST(GpuPlan, OneDirectionServesWhereTheOtherIsRefused) {
   one.push = refused;
   EXPECT_THAT(steps(one), ElementsAre(pull));
   one.pull = refused;
+  EXPECT_THAT(steps(one), ElementsAre(bounce)) << "never through the host while the GPUs reach each other";
+  one.bounce = refused;
   EXPECT_THAT(steps(one), ElementsAre(staged));
   one.push = {};
   EXPECT_THAT(steps(one), ElementsAre(push));
@@ -67,8 +70,28 @@ TEST(GpuPlan, OneDirectionServesWhereTheOtherIsRefused) {
 TEST(GpuPlan, ManagedMemoryIsReachedByItsOwnProcessAlone) {
   EXPECT_THAT(steps(inputs(device, managed)), ElementsAre(pull)) << "the receiver opens the sender's memory";
   EXPECT_THAT(steps(inputs(managed, device)), ElementsAre(push));
-  EXPECT_THAT(steps(inputs(managed, managed)), ElementsAre(staged));
-  EXPECT_THAT(steps(inputs(managed, pinned)), ElementsAre(staged));
+  EXPECT_THAT(steps(inputs(managed, managed)), ElementsAre(bounce));
+  EXPECT_THAT(steps(inputs(managed, pinned)), ElementsAre(bounce));
+}
+
+TEST(GpuPlan, WhatNobodyCanOpenBouncesWhereNothingElseIsChosen) {
+  for (const GpuLocality locality :
+       {GpuLocality::same_gpu, GpuLocality::nvlink, GpuLocality::pcie, GpuLocality::unknown})
+    EXPECT_THAT(steps(inputs(managed, managed, locality)), ElementsAre(bounce));
+  for (const GpuLocality locality : {GpuLocality::no_peer_access, GpuLocality::not_visible})
+    EXPECT_THAT(steps(inputs(managed, managed, locality)), ElementsAre(staged));
+  for (const GpuPathSetting path : {GpuPathSetting::push, GpuPathSetting::pull, GpuPathSetting::staged}) {
+    GpuPlanInputs chosen = inputs(managed, managed);
+    chosen.path = path;
+    EXPECT_THAT(steps(chosen), ElementsAre(staged));
+  }
+  GpuPlanInputs without = inputs(managed, managed);
+  without.bounce = std::unexpected(Reason{"ISTHMUS_GPU_BOUNCE is 0"});
+  EXPECT_THAT(steps(without), ElementsAre(staged));
+  EXPECT_EQ(why_not(without, Protocol::gpu_bounce), "ISTHMUS_GPU_BOUNCE is 0");
+  GpuPlanInputs host = inputs(managed, managed);
+  host.to.has_pages = false;
+  EXPECT_THAT(steps(host), ElementsAre(staged));
 }
 
 TEST(GpuPlan, ManagedMemoryWhosePagesTheHostHasCountsAsTheHosts) {
@@ -168,6 +191,7 @@ TEST(GpuPlan, HasASizeRangeForEveryMessage) {
       for (const bool can_push : {false, true})
         for (const bool can_pull : {false, true}) {
           GpuPlanInputs of = inputs(from, to);
+          if (can_push != can_pull) of.bounce = refused;
           if (!can_push) of.push = refused;
           if (!can_pull) of.pull = refused;
           const auto all = steps(of);

@@ -22,8 +22,9 @@ class FindKeyValues : public testing::Test {
   ~FindKeyValues() override { clear(); }
 
   static void clear() {
-    for (const char* name : {"PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_JOBID", "PMI_SPAWNED", "PMIX_RANK",
-                             "PMIX_NAMESPACE", "MPI_LOCALNRANKS", "SLURM_JOB_ID", "SLURM_PROCID"})
+    for (const char* name :
+         {"PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_JOBID", "PMI_SPAWNED", "PMIX_RANK", "PMIX_NAMESPACE",
+          "MPI_LOCALNRANKS", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_RANK", "SLURM_JOB_ID", "SLURM_PROCID"})
       ::unsetenv(name);
   }
 
@@ -93,11 +94,26 @@ TEST_F(FindKeyValues, KeepsVariablesAndDescriptorFromChildren) {
   const int lent = launcher.fd.leak();  // find_key_values closes it
   EXPECT_EQ(lent, fd);
   EXPECT_THAT(error(), HasSubstr("the launcher has closed the connection"));
-  for (const char* name : {"PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_SPAWNED", "PMIX_NAMESPACE"})
+  for (const char* name : {"PMI_FD", "PMI_SPAWNED", "PMIX_NAMESPACE"})
     EXPECT_EQ(std::getenv(name), nullptr) << name;
+  for (const char* name : {"PMI_RANK", "PMI_SIZE"})  // for programs that choose their GPU after MPI_Init
+    EXPECT_NE(std::getenv(name), nullptr) << name;
   const auto again = find_key_values();
   ASSERT_TRUE(again);
   EXPECT_EQ(*again, nullptr);
+}
+
+TEST_F(FindKeyValues, TakesARankWithoutADescriptorForNoLauncher) {
+  clear();
+  ::setenv("PMI_RANK", "1", 1);
+  ::setenv("PMI_SIZE", "2", 1);
+  ::setenv("MPI_LOCALRANKID", "1", 1);
+  ::setenv("MPI_LOCALNRANKS", "2", 1);
+  ::setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+  const auto found = find_key_values();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(*found, nullptr);
+  clear();
 }
 
 TEST_F(FindKeyValues, SpeaksPmi2WithSlurmAndPmi1WithHydraAlsoBelowSlurm) {

@@ -1,10 +1,10 @@
-#include "p2p/matcher.hpp"
+#include "p2p/message/matcher.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "p2p/request_pool.hpp"
+#include "p2p/message/request_pool.hpp"
 
 namespace isthmus {
 namespace {
@@ -111,24 +111,62 @@ TEST_F(MatcherTest, UnexpectedMessagesAreFoundInTheOrderOfArrival) {
 }
 
 TEST_F(MatcherTest, MessagesThatComeBeforeTheirContextAreInItWhenItOpens) {
-  matcher.set_default_sources(3);
   MatchContext& early = matcher.context(99);
-  EXPECT_EQ(early.sources(), 3U);
-  UnexpectedMessage* message = matcher.take_message();
-  message->source = 2;
-  message->tag = 1;
-  early.add(message);
+  EXPECT_TRUE(matcher.is_unopened(early));
+  EXPECT_FALSE(matcher.is_open(99));
+  EXPECT_EQ(matcher.match(early, 2, 1), nullptr);
+  std::array<UnexpectedMessage*, 3> messages{};
+  for (UnexpectedMessage*& message : messages) {
+    message = matcher.take_message();
+    message->source = 2;
+    message->tag = 1;
+    matcher.keep(early, 99, message);
+  }
+  MatchContext& other = matcher.open(100, 8);
+  EXPECT_FALSE(other.has_unexpected());
   MatchContext& opened = matcher.open(99, 8);
-  EXPECT_EQ(&opened, &early);
+  EXPECT_FALSE(matcher.is_unopened(opened));
   EXPECT_EQ(opened.sources(), 8U);
-  EXPECT_EQ(opened.find(2, 1), message);
-  opened.remove(message);
+  for (UnexpectedMessage* message : messages) {
+    EXPECT_EQ(opened.find(2, 1), message) << "in the order in which they came";
+    EXPECT_EQ(message->context, &opened);
+    opened.remove(message);
+    matcher.give_back(message);
+  }
+  EXPECT_FALSE(opened.has_unexpected());
+  EXPECT_EQ(matcher.take_early(), nullptr);
+}
+
+TEST_F(MatcherTest, EarlyMessagesOfSourcesThatTheContextHasNotAreHandedOut) {
+  UnexpectedMessage* message = matcher.take_message();
+  message->source = 4;
+  matcher.keep(matcher.context(99), 99, message);
+  UnexpectedMessage* misfit = nullptr;
+  const MatchContext& opened = matcher.open(99, 4, [&](UnexpectedMessage* each) { misfit = each; });
+  EXPECT_EQ(misfit, message);
+  EXPECT_FALSE(opened.has_unexpected());
   matcher.give_back(message);
+}
+
+TEST_F(MatcherTest, WhatAProcessCouldCompleteIsTakenOut) {
+  const std::array<PeerId, 4> processes{10, 11, 12, 13};
+  context.name_sources(processes);
+  Request* first = post(1, 5);
+  Request* other = post(2, 5);
+  Request* any = post(any_source, 5);
+  EXPECT_TRUE(context.may_come_from(1, 11));
+  EXPECT_FALSE(context.may_come_from(2, 11));
+  EXPECT_TRUE(context.may_come_from(any_source, 11));
+  EXPECT_FALSE(context.may_come_from(any_source, 14));
+  EXPECT_TRUE(context.withdraw_from(14).empty());
+  const std::vector<Request*> taken = context.withdraw_from(11);
+  EXPECT_EQ(taken, (std::vector{any, first}));
+  EXPECT_EQ(context.match(2, 5), other);
 }
 
 TEST_F(MatcherTest, ContextsAreApartAndEmptyAfterTheyWereClosed) {
   Request* here = post(1, 5);
-  EXPECT_EQ(matcher.context(8).sources(), 1U);
+  EXPECT_EQ(matcher.context(8).sources(), 0U);
   EXPECT_EQ(matcher.open(8, 4).match(1, 5), nullptr);
   MatchContext& other = matcher.open(9, 4);
   Request* there = pool.take(Request::Kind::receive);

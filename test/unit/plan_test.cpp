@@ -55,6 +55,19 @@ TEST(Plan, LargeOnesGoByWhatTheKernelAllows) {
     expect_step(both, bytes, Protocol::split, ChannelId::cma);
 }
 
+TEST(Plan, LongMessagesOutOfMappedMemoryAreCopiedWhateverTheKernelAllows) {
+  for (const bool pull : {false, true})
+    for (const bool push : {false, true}) {
+      PlanInputs mapped = inputs(pull, push);
+      mapped.mapped = true;
+      const Plan plan(mapped);
+      expect_step(plan, 32, Protocol::eager_inline, ChannelId::shm);
+      expect_step(plan, 16384, Protocol::eager, ChannelId::shm);
+      for (const std::uint64_t bytes : {std::uint64_t{16385}, std::uint64_t{65536}, most})
+        expect_step(plan, bytes, Protocol::mapped, ChannelId::mapping);
+    }
+}
+
 TEST(Plan, LimitsThatLeaveNoRoomForAStepLeaveItOut) {
   PlanInputs all_split = inputs(true, true);
   all_split.split_from = 0;

@@ -1,4 +1,4 @@
-#include "p2p/port_waker.hpp"
+#include "p2p/link/port_waker.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>

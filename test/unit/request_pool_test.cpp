@@ -1,4 +1,4 @@
-#include "p2p/request_pool.hpp"
+#include "p2p/message/request_pool.hpp"
 
 #include <gtest/gtest.h>
 
@@ -94,7 +94,7 @@ TEST(RequestPool, NothingOfAnEarlierUseIsLeft) {
   EXPECT_EQ(request->limit, 0U);
   EXPECT_EQ(request->transfer, Request::Transfer::none);
   EXPECT_EQ(request->peer, nullptr);
-  EXPECT_EQ(request->cursor, nullptr);
+  EXPECT_FALSE(request->cursor);
   EXPECT_FALSE(request->type);
   EXPECT_FALSE(request->owner);
 }

@@ -8,7 +8,7 @@
 
 #include "emulated_control.hpp"
 #include "kernels_fixture.hpp"
-#include "p2p/gpu_couriers.hpp"
+#include "p2p/gpu_copy/couriers.hpp"
 
 namespace isthmus::testing_cuda {
 namespace {
@@ -232,7 +232,7 @@ TEST_F(CouriersTest, GoOutAgainAtOnceAfterOneThatWasWorthIt) {
   const DeviceBytes to(functions, 8);
   // By one courier or, on a busy machine, by several: 4 us for each message is earned.
   for (int served = 0; served < 2000; ++served) {
-    std::optional<GpuErrand> errand;
+    std::optional<CourierCopy> errand;
     while (!(errand = couriers.take(0, to.data(), from.data(), 8))) {
     }
     EXPECT_NE(*wait(*errand->courier, errand->number), Courier::Fate::waiting);

@@ -130,6 +130,7 @@ ISTHMUS_EQUAL_(DeviceAttribute::compute_capability_major, CU_DEVICE_ATTRIBUTE_CO
 ISTHMUS_EQUAL_(DeviceAttribute::compute_capability_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 ISTHMUS_EQUAL_(DeviceAttribute::pageable_memory_access, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
 ISTHMUS_EQUAL_(DeviceAttribute::concurrent_managed_access, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+ISTHMUS_EQUAL_(DeviceAttribute::can_flush_remote_writes, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES);
 ISTHMUS_EQUAL_(DeviceAttribute::pageable_memory_access_uses_host_page_tables,
                CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
 ISTHMUS_EQUAL_(DeviceAttribute::virtual_memory_management,
@@ -204,6 +205,7 @@ ISTHMUS_EQUAL_(wait_at_least, CU_STREAM_WAIT_VALUE_GEQ);
 ISTHMUS_EQUAL_(wait_equal, CU_STREAM_WAIT_VALUE_EQ);
 ISTHMUS_EQUAL_(wait_and, CU_STREAM_WAIT_VALUE_AND);
 ISTHMUS_EQUAL_(wait_nor, CU_STREAM_WAIT_VALUE_NOR);
+ISTHMUS_EQUAL_(wait_flush, CU_STREAM_WAIT_VALUE_FLUSH);
 
 ISTHMUS_EQUAL_(stream_non_blocking, CU_STREAM_NON_BLOCKING);
 ISTHMUS_EQUAL_(event_blocking_sync, CU_EVENT_BLOCKING_SYNC);

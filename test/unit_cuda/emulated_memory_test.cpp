@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "cuda_fixture.hpp"
+#include "vmm_memory.hpp"
 
 // Functions of the driver that the library does not use.
 #include "entry.hpp"
@@ -54,6 +55,20 @@ TEST_F(EmulatedMemory, RefusesCopiesPastTheEndAndOfFreedMemory) {
   EXPECT_EQ(functions.copy(memory, address_of(bytes.data()), 1), Status::invalid_value);
   EXPECT_EQ(functions.free(memory), Status::invalid_value);
   EXPECT_EQ(functions.free(0), Status::success);
+}
+
+TEST_F(EmulatedMemory, LeavesAGapBehindEachAllocation) {
+  std::uint64_t id = 0;
+  const cuda::Address first = allocate(2U << 20U);
+  const cuda::Address second = allocate(2U << 20U);
+  EXPECT_EQ(functions.pointer_attribute(&id, PointerAttribute::buffer_id, first + (2U << 20U)),
+            Status::invalid_value);
+  EXPECT_EQ(functions.free(second), Status::success);
+  EXPECT_EQ(functions.free(first), Status::success);
+  const VmmMemory mapped(functions, 0);
+  const VmmMemory behind(functions, 0);
+  EXPECT_EQ(functions.pointer_attribute(&id, PointerAttribute::buffer_id, mapped.address + mapped.bytes),
+            Status::invalid_value);
 }
 
 TEST_F(EmulatedMemory, UsesAddressesAgainAndIdsNever) {

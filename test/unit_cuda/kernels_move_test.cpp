@@ -7,7 +7,7 @@
 #include "datatype_reference.hpp"
 #include "kernels/move_body.hpp"
 #include "kernels_fixture.hpp"
-#include "p2p/gpu_shapes.hpp"
+#include "p2p/gpu_copy/shapes.hpp"
 
 namespace isthmus::testing_cuda {
 namespace {

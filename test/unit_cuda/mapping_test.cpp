@@ -159,6 +159,30 @@ TEST_F(MappingTest, BelievesNothingOfWhatAPeerSays) {
   EXPECT_EQ(cache.find(larger, 0), nullptr);
 }
 
+TEST_F(MappingTest, DoesNotBelieveAnotherSizeOfWhatIsOpen) {
+  for (const MemoryKind kind : exported_kinds) {
+    Player exporter("exporter");
+    UniqueFd descriptor;
+    const Letter offer = wish(exporter, Wish::allocate, number(kind), &descriptor);
+    const auto mapping = cache.open(offer.offer, 0, descriptor.get());
+    ASSERT_TRUE(mapping) << name_of(kind) << ": " << mapping.error().text();
+    Export larger = offer.offer;
+    larger.room *= 1024;
+    // Its piece is one that there is: whoever goes by the size would go beyond later.
+    EXPECT_EQ(cache.find(larger, 0), nullptr) << name_of(kind);
+    EXPECT_FALSE(cache.open(larger, 0, descriptor.get())) << name_of(kind);
+    // A piece that is within what it is said to have, and beyond what there is.
+    Export beyond = larger;
+    beyond.offset = offer.offer.room;
+    beyond.bytes = 1;
+    EXPECT_EQ(cache.find(beyond, 0), nullptr) << name_of(kind);
+    EXPECT_FALSE(cache.open(beyond, 0, descriptor.get())) << name_of(kind);
+    EXPECT_EQ(cache.find(offer.offer, 0), *mapping) << name_of(kind);
+    cache.forget(offer.offer.exporter);
+    EXPECT_EQ(exporter.end(), 0) << name_of(kind);
+  }
+}
+
 TEST_F(MappingTest, RefusesADescriptorOfAnotherKind) {
   Player exporter("exporter");
   UniqueFd descriptor;

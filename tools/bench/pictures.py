@@ -35,7 +35,7 @@ def benchmark_of(job: str) -> str:
 
 def placement_of(job: str) -> str:
     """"D D" of "latency D D -c @4", "H" where none is named."""
-    places = [word for word in job.split()[1:] if word in ("H", "pinned", "D", "VMM", "POOL", "M", "MH", "MD")]
+    places = [word for word in job.split()[1:] if word in ("H", "A", "pinned", "D", "VMM", "POOL", "M", "MH", "MD")]
     return " - ".join(places or ["H"])
 
 

@@ -1,5 +1,5 @@
 """Every header compiles on its own, twice in one file; the public C headers do so in every dialect that users have. What a file of the
-build includes before anything else has been compiled on its own by the build."""
+build includes before anything else is read on its own by clang-tidy, which reads each file by itself."""
 
 import re
 import shutil
@@ -25,8 +25,8 @@ def compiler_version(compiler):
     return subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
 
 
-def compiled_first():
-    """The headers, safe to include twice, that a compiled file begins with: 270 of 390, for which g++ would need a minute more."""
+def read_first():
+    """The headers, safe to include twice, that a file of the build begins with: 270 of 390, for which g++ would need a minute more."""
     found = set()
     for path, flags in compile_commands().items():
         if _BEGINS_WITH_INCLUDE.match((ROOT / path).read_text()):
@@ -48,7 +48,7 @@ def tasks():
 
 def check():
     """[(case, problem or '')]"""
-    built = compiled_first()
+    built = read_first()
     versions = {compiler: compiler_version(compiler) for compiler in ("gcc", "g++") if shutil.which(compiler)}
 
     def one(task):

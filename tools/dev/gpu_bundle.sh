@@ -38,7 +38,7 @@ done
 
 cd "$DEV_ROOT"
 if [ -n "$build" ]; then
-  tools/dev/setup.sh build test
+  tools/dev/setup.sh build bundle
   if [ -n "$device_only" ]; then
     tools/dev/build.sh --target isthmus_device_cuda
   else
@@ -71,11 +71,20 @@ needed() {
 }
 find "$bundle" -type f \( -perm -u+x -o -name '*.so*' \) | while read -r file; do needed "$file"; done | sort -u |
   while read -r library; do cp -L "$library" "$bundle/foreign/"; done
-# UCX loads its transports from a folder beside itself.
+# UCX loads its transports from a folder beside itself, by names that are links to one file, and they need libraries too.
 if ls "$bundle"/foreign/libucs.so* >/dev/null 2>&1; then
   modules=$(dirname "$(ldconfig -p | awk '/libucs\.so/ { print $NF; exit }')")/ucx
-  if [ -d "$modules" ]; then cp -rL "$modules" "$bundle/foreign/"; fi
+  if [ -d "$modules" ]; then
+    mkdir "$bundle/foreign/ucx"
+    cp -P "$modules"/*.so* "$bundle/foreign/ucx/"
+    for module in "$bundle"/foreign/ucx/*.so; do needed "$module"; done | sort -u |
+      while read -r library; do if [ ! -e "$bundle/foreign/${library##*/}" ]; then cp -L "$library" "$bundle/foreign/"; fi; done
+  fi
 fi
+# A library that came under two names is carried once: tar keeps hard links.
+find "$bundle" -type f -name '*.so*' -exec sha256sum {} + | sort | while read -r sum file; do
+  if [ "$sum" = "${last_sum:-}" ]; then ln -f "$last_file" "$file"; else last_sum=$sum last_file=$file; fi
+done
 
 cat >"$bundle/run" <<'RUN'
 #!/bin/sh

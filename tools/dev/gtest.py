@@ -1,8 +1,12 @@
 """Runs a GoogleTest program as cases of a suite."""
 
 import json
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+
+# Under a sanitizer a program has this much more time; the sanitizer's suite has more still (sanitized.SLOWER).
+LONGER = 3 if os.environ.get("DEV_SANITIZER") else 1
 
 
 def run(suite, binary, *, timeout, env=None):
@@ -20,7 +24,7 @@ def run_beside(suite, parts, *, at_once, timeout, env=None):
         settings = {**(env or {}), **chosen}
         listed = tests_of(suite, binary, settings)
         command = [binary, f"--gtest_output=json:{report}", "--gtest_color=no"]
-        return listed, report, suite.run(command, timeout=timeout, env=settings)
+        return listed, report, suite.run(command, timeout=timeout * LONGER, env=settings)
 
     with ThreadPoolExecutor(at_once) as pool:
         for (binary, _), (listed, report, result) in zip(parts, pool.map(one, range(len(parts)))):
@@ -68,6 +72,9 @@ def judge_by_output(suite, listed, result):
     skipped = set(re.findall(r"^\[ +SKIPPED +\] (\S+)", result.out, re.MULTILINE))
     started = re.findall(r"^\[ RUN +\] (\S+)", result.out, re.MULTILINE)
     failed = set(re.findall(r"^\[ +FAILED +\] (\S+)", result.out, re.MULTILINE))
+    took = re.findall(r"^\[ +(?:OK|FAILED) +\] (\S+) \((\d+) ms\)", result.out, re.MULTILINE)
+    slowest = sorted(((int(ms), name) for name, ms in took), reverse=True)[:8]
+    times = "the slowest before it: " + ", ".join(f"{name} {ms / 1000:.1f} s" for ms, name in slowest)
     for name in listed or ["the program starts"]:
         if name in failed:
             suite.fail(name, "see the log")
@@ -76,7 +83,7 @@ def judge_by_output(suite, listed, result):
         elif name in passed:
             suite.ok(name)
         elif started and name == started[-1]:
-            suite.fail(name, f"the program did not survive this test\n{result}")
+            suite.fail(name, f"the program did not survive this test; {times}\n{result}")
         elif not started:
             suite.fail(name, f"not reached\n{result}" if name == (listed or [name])[0] else "not reached")
         else:

@@ -10,6 +10,8 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -43,6 +45,24 @@ def interrupt(command, output, *, said, line):
         text = out.read_text()
     assert len(re.findall(line, text, re.MULTILINE)) == 1, text
     return text
+
+
+def printing(command, reader, patience=60.0):
+    """Runs a job into `reader`: its exit status, the seconds that it took, the most memory in MiB that one of its processes had,
+    and what it said on stderr. A job that goes on for longer than `patience` is killed."""
+    with tempfile.TemporaryFile() as err, subprocess.Popen(reader, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as other:
+        begin = time.monotonic()
+        process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=other.stdin, stderr=err, start_new_session=True)
+        other.stdin.close()
+        watch = threading.Timer(patience, process.kill)
+        watch.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - begin
+        watch.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        other.kill()
+        err.seek(0)
+        return process.returncode, seconds, usage.ru_maxrss / 1024, err.read().decode(errors="replace")
 
 
 def vanish(find, seconds=5.0):

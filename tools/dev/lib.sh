@@ -32,6 +32,30 @@ dev_jobs() {
   echo $((jobs > 0 ? jobs : 1))
 }
 
+# with_progress TITLE LOG COMMAND...: its output is added to LOG; every DEV_PROGRESS seconds (10) a line says how far it is. Its exit status is
+# the command's, which is a program: Ctrl-C ends it too.
+with_progress() {
+  local title=$1 log=$2 status='' fd read_status step begin=$SECONDS
+  shift 2
+  exec {fd}< <(
+    status=0
+    env --default-signal=INT "$@" >>"$log" 2>&1 || status=$?
+    echo "$status"
+  )
+  while [ -z "$status" ]; do
+    read_status=0
+    read -r -t "${DEV_PROGRESS:-10}" -u "$fd" status || read_status=$?
+    if [ "$read_status" -gt 128 ]; then
+      step=$(tail -c 4096 "$log" | grep -Eo '^\[[0-9]+/[0-9]+\]' | tail -n 1 || true)
+      note "  ... $title: $((SECONDS - begin)) s${step:+, $step}"
+    elif [ "$read_status" -gt 0 ]; then
+      status=1
+    fi
+  done
+  exec {fd}<&-
+  return "$status"
+}
+
 # dev_lock NAME: holds build/NAME.lock until this shell ends, so that two ./dev of one tree do not build over each other.
 dev_lock() {
   mkdir -p "$DEV_BUILD"

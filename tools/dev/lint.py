@@ -27,8 +27,15 @@ def prepare(names):
 
     if subprocess.run(["tools/dev/setup.sh", "build", "test"], cwd=ROOT).returncode != 0:
         return False
-    needs_build = {"headers", "tidy"} & set(names)
-    return not needs_build or subprocess.run(["tools/dev/build.sh"], cwd=ROOT).returncode == 0
+    if not {"headers", "tidy"} & set(names):
+        return True
+    if subprocess.run(["tools/dev/build.sh"], cwd=ROOT).returncode != 0:
+        return False
+    configure = ["cmake", "--preset", "release", "-B", sources.COMPILE_DATABASE.parent, "-DISTHMUS_TOGETHER=OFF", "--no-warn-unused-cli"]
+    result = subprocess.run(configure, cwd=ROOT, capture_output=True, text=True)
+    if result.returncode != 0:
+        print(result.stdout + result.stderr)
+    return result.returncode == 0
 
 
 def run(names):
@@ -54,7 +61,7 @@ def main():
     parser = argparse.ArgumentParser(
         prog="./dev lint",
         description="Checks the sources: format, order of the layers, headers that stand alone, scripts, clang-tidy. "
-        "Results are kept by content in build/lint, so that a second run is quick. File and function sizes are advice only.",
+        "Results are kept by content in ~/.cache/isthmus-lint, so that a second run is quick. File and function sizes are advice only.",
     )
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of {', '.join(CHECKS)}; all without any")
     parser.add_argument("--fix", action="store_true", help="mends what clang-tidy and clang-format can mend, then checks")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ./dev setup [build|test|bench]...: installs what these sets need (default: build and test). Quick when nothing is missing.
+# ./dev setup [demo|build|test|bench|bundle]...: installs what these sets need (default: build and test). Quick when nothing is missing.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -33,9 +33,11 @@ install_packages() {
   local install=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive
     apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 "$@")
   mkdir -p "$DEV_LOGS"
-  if [ -n "$list" ] && "${install[@]}" >"$DEV_LOGS/apt.log" 2>&1; then return; fi
-  "${sudo[@]}" apt-get update -q >"$DEV_LOGS/apt.log" 2>&1 || true
-  "${install[@]}" >>"$DEV_LOGS/apt.log" 2>&1 || {
+  local log="$DEV_LOGS/apt.log"
+  : >"$log"
+  if [ -n "$list" ] && with_progress "apt-get install" "$log" "${install[@]}"; then return; fi
+  with_progress "apt-get update" "$log" "${sudo[@]}" apt-get update -q || true
+  with_progress "apt-get install" "$log" "${install[@]}" || {
     tail -n 20 "$DEV_LOGS/apt.log" >&2
     die "apt-get could not install: $* (the full log is build/logs/apt.log)"
   }
@@ -64,10 +66,9 @@ virtual_environment() {
   if [ -x "$folder/bin/python" ] && [ "$(cat "$folder/packages.stamp" 2>/dev/null)" = "$stamp" ]; then return; fi
   say "Python packages into build/${folder##*/}: $*"
   mkdir -p "$DEV_LOGS"
-  {
-    rm -rf "$folder"
-    "$python" -m venv "$folder" && "$folder/bin/python" -m pip install --disable-pip-version-check "$@"
-  } >"$DEV_LOGS/pip.log" 2>&1 || return 1
+  rm -rf "$folder"
+  "$python" -m venv "$folder" >"$DEV_LOGS/pip.log" 2>&1 || return 1
+  with_progress pip "$DEV_LOGS/pip.log" "$folder/bin/python" -m pip install --disable-pip-version-check "$@" || return 1
   echo "$stamp" >"$folder/packages.stamp"
 }
 
@@ -92,9 +93,9 @@ cuda_compiler() {
 
 case "${1:-}" in -h | --help)
   cat <<'HELP'
-usage: ./dev setup [build|test|bench]...
+usage: ./dev setup [demo|build|test|bench|bundle]...
 
-Installs what building, testing or benchmarking needs; without a name, what building and testing needs. Debian packages come
+Installs what the demo, building, testing, benchmarking or packing for a machine with GPUs needs; without a name, what building and testing needs. Debian packages come
 from apt-get (as root or by sudo), Python packages go into build/, an nvcc too where the machine has none. The lists: tools/dev/debian-packages.txt and
 tools/dev/python-packages.txt.
 HELP
@@ -104,10 +105,14 @@ esac
 sets=("$@")
 if [ ${#sets[@]} = 0 ]; then sets=(build test); fi
 for set in "${sets[@]}"; do
-  case "$set" in build | test | bench) ;; *) die "setup: '$set' is none of build, test, bench" ;; esac
+  case "$set" in demo | build | test | bench | bundle) ;; *) die "setup: '$set' is none of demo, build, test, bench, bundle" ;; esac
 done
 
 dev_lock setup
-debian_packages build "${sets[@]}"
+if [ "${sets[*]}" = demo ]; then
+  debian_packages demo
+  exit
+fi
+debian_packages demo build "${sets[@]}"
 python_packages "${sets[@]}"
 cuda_compiler

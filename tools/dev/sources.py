@@ -15,8 +15,10 @@ from suite import BUILD, ROOT
 
 FOLDERS = ("src", "include", "apps", "bench", "test", "tools")
 SUFFIXES = (".c", ".cpp", ".h", ".hpp")
-COMPILE_DATABASE = BUILD / "release" / "compile_commands.json"
-CACHE = BUILD / "lint"
+# The release build's, but with a command for each file: the build itself compiles several together (cmake/CompileTime.cmake).
+COMPILE_DATABASE = BUILD / "database" / "compile_commands.json"
+# Outside of the tree, as ccache's: a fresh clone has the same files. No key and no answer names the tree's own place.
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isthmus-lint"
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
@@ -68,9 +70,16 @@ def _file_hash(path):
     return hashlib.sha256((ROOT / path).read_bytes()).hexdigest()
 
 
+@functools.cache
+def installed():
+    """Debian's packages with their versions: what brings the headers that are not ours."""
+    return subprocess.run(["dpkg-query", "-W", "*-dev", "g++*", "clang*"], capture_output=True, text=True, check=True).stdout
+
+
 def content_key(path, search, *context):
-    """Changes when the file, anything of ours that it includes, or the context (flags, versions, settings) changes."""
-    digest = hashlib.sha256(repr(context).encode())
+    """Changes when the file, anything of ours that it includes, an installed package with headers, or the context (flags, versions,
+    settings) changes."""
+    digest = hashlib.sha256(repr((context, installed())).replace(str(ROOT), "").encode())
     for file in closure(path, search):
         digest.update(f"{file} {_file_hash(file)}\n".encode())
     return digest.hexdigest()[:32]
@@ -78,7 +87,7 @@ def content_key(path, search, *context):
 
 @functools.cache
 def compile_commands():
-    """file -> flags that matter for reading it (-I, -isystem, -D, -std...), from the release build's compile database."""
+    """file -> flags that matter for reading it (-I, -isystem, -D, -std...), from the compile database."""
     commands = {}
     for entry in json.loads(COMPILE_DATABASE.read_text()):
         path = Path(os.path.normpath(Path(entry["directory"], entry["file"])))
@@ -125,6 +134,7 @@ def flags_for(path):
     if nearest is not None and common(nearest) >= min(2, len(path.parts) - 1):
         return commands[nearest]
     folders = [path.parts[0], "include"] + (["src"] if path.parts[0] in ("test", "tools") else [])
+    folders += ["tools/mpiexec"] if path.parts[:2] == ("test", "fuzz") else []
     return ["-std=c11" if c_language else "-std=c++23", *(word for name in folders for word in ("-I", str(ROOT / name)))]
 
 

@@ -11,12 +11,14 @@ import threading
 import time
 from pathlib import Path
 
+import changed
 from suite import BUILD, BUILT, LOGS, PREFIX, ROOT, VENV
 
 SUITES = Path(os.environ.get("DEV_SUITES", ROOT / "tools/dev/suites"))  # the runner's own tests point elsewhere
 SUMMARY = re.compile(r"(?P<name>[\w-]+): (?P<passed>\d+) passed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?")
 CASE = re.compile(r"(ok|skip|FAIL): ")
 DEFAULT_TIMEOUT = 600
+SLOWEST = 10  # so many suites are named at the end
 
 
 @dataclasses.dataclass
@@ -26,6 +28,10 @@ class SuiteFile:
     title: str
     timeout: float
     under: tuple  # the sanitizers that it runs under too
+    # For --changed (tools/dev/changed.py):
+    runs: tuple = ()  # the targets of the build that it runs; what is installed if empty, nothing if "none"
+    about: tuple = ()  # of the files that these are built from, those for whose change it is run; all if empty
+    reads: tuple = ()  # files that it reads and does not name
 
 
 @dataclasses.dataclass
@@ -37,12 +43,13 @@ class Outcome:
 
 
 def read_suite(path):
-    says = {"title": "", "timeout": str(DEFAULT_TIMEOUT), "under": ""}
+    says = {"title": "", "timeout": str(DEFAULT_TIMEOUT), "under": "", "runs": "", "about": "", "reads": ""}
     for line in path.read_text().splitlines()[:20]:
-        if match := re.match(r"# (title|timeout|under): *(.+)", line):
+        if match := re.match(r"# (title|timeout|under|runs|about|reads): *(.+)", line):
             says[match[1]] = match[2]
     name = path.stem.partition("-")[2]
-    return SuiteFile(path, name, says["title"], float(says["timeout"]), tuple(says["under"].split()))
+    lists = {key: tuple(says[key].split()) for key in ("under", "runs", "about", "reads")}
+    return SuiteFile(path, name, says["title"], float(says["timeout"]), **lists)
 
 
 def all_suites():
@@ -195,19 +202,21 @@ def prepare(display):
         begin = time.monotonic()
         if display.live:
             display.line(f"  {title} ...")
-        if subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL).returncode != 0:
+        environment = {"DEV_PROGRESS": "60", **os.environ}
+        if subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, env=environment).returncode != 0:
             return f"{title} failed"
         display.line(f"  ok    {title:<12} {time.monotonic() - begin:6.1f} s")
     return ""
 
 
 def run_suites(suites, display, keep_failures):
-    total = Outcome()
+    total, took = Outcome(), []
     for suite in suites:
         running = Running(suite, display)
         begin = time.monotonic()
         outcome = running.run()
         seconds = time.monotonic() - begin
+        took.append((seconds, suite.name))
         total.passed += outcome.passed
         total.failed += outcome.failed
         total.skipped += outcome.skipped
@@ -226,7 +235,27 @@ def run_suites(suites, display, keep_failures):
             display.line(f"        ... and {len(running.failures) - keep_failures} more")
         if outcome.failed:
             display.line(f"        full log: {os.path.relpath(running.log_path, ROOT)}")
+    if len(took) > 1:
+        display.line("  the slowest: " + ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(took, reverse=True)[:SLOWEST]))
     return total
+
+
+def choose_changed(suites, display, base):
+    """The suites that can see what has changed since `base`, or where this branch left main."""
+    since = changed.base_of(ROOT, base)
+    files = changed.files_since(ROOT, since)
+    display.line(f"  {len(files)} files differ from {since[:12]}")
+    chosen, left = [], []
+    for suite in suites:
+        answer, file = changed.verdict(suite, files)
+        if answer == "run":
+            chosen.append(suite)
+            display.line(f"        {suite.name:<12} for {file}")
+        elif answer == "about":
+            left.append(suite.name)
+    if left:
+        display.line(f"  left to ./dev test, since they are about other parts of the same programs: {', '.join(left)}")
+    return chosen
 
 
 def choose(names, suites, parser):
@@ -245,6 +274,10 @@ def main():
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="names of suites; all without any")
     parser.add_argument("--list", action="store_true", help="names the suites and what each proves")
     parser.add_argument("--no-build", action="store_true", help="runs on what is built already")
+    parser.add_argument(
+        "--changed", nargs="?", const="", metavar="BASE",
+        help="only the suites that can see what has changed since BASE (where this branch left main; on main what is not committed)",
+    )  # fmt: skip
     parser.add_argument("--failures", type=int, default=20, metavar="N", help="how many failures of a suite to show (20)")
     arguments = parser.parse_args()
 
@@ -253,6 +286,8 @@ def main():
         for suite in suites:
             print(f"{suite.name:<12} {suite.title}")
         return 0
+    if arguments.changed is not None and arguments.suites:
+        parser.error("--changed chooses the suites itself")
     chosen = choose(arguments.suites, suites, parser)
 
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -263,11 +298,13 @@ def main():
         total = Outcome(failed=1)
         display.line(f"  FAIL  {problem}")
     else:
+        if arguments.changed is not None:
+            chosen = choose_changed(chosen, display, arguments.changed)
         total = run_suites(chosen, display, arguments.failures)
     display.line(f"  {time.monotonic() - begin:.0f} s in all")
     skipped = f", {total.skipped} skipped" if total.skipped else ""
     print(f"{total.passed} passed, {total.failed} failed{skipped}", flush=True)
-    return 1 if total.failed or total.passed == 0 else 0
+    return 1 if total.failed or (chosen and total.passed == 0) else 0
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ int become(Words words) {
 
 /// A launcher has started this process as a rank.
 bool is_rank() {
-  return std::ranges::any_of(std::array{"ISTHMUS_RANK", "PMI_RANK", "PMIX_RANK"},
+  return std::ranges::any_of(std::array{"ISTHMUS_RANK", "PMI_FD", "PMIX_RANK"},
                              [](const char* name) { return std::getenv(name) != nullptr; });
 }
 

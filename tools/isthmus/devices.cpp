@@ -8,10 +8,10 @@
 #include <string_view>
 #include <system_error>
 
-#include "gpus.hpp"
 #include "kernels/image.hpp"
 #include "machine_facts.hpp"
 #include "memory/gdr_driver.hpp"
+#include "place/gpus.hpp"
 
 namespace isthmus::tool {
 namespace {

@@ -42,7 +42,7 @@ cma::Probe probe{};
   ::_exit(0);
 }
 
-std::string read_all(int fd) {
+std::string read_answers(int fd) {
   std::string text;
   std::array<char, 1024> buffer;
   for (ssize_t count; (count = ::read(fd, buffer.data(), buffer.size())) > 0;)
@@ -79,7 +79,7 @@ MemoryAccess try_memory_access() {
   const pid_t reader = answers.open() ? ::fork() : -1;  // only now: the target must not hold it open
   if (reader == 0) be_reader(target, answers.writer.get());
   answers.writer.reset();
-  const std::string text = read_all(answers.reader.get());
+  const std::string text = read_answers(answers.reader.get());
   for (const pid_t pid : {target, reader}) {
     if (pid == target) ::kill(pid, SIGKILL);
     if (pid > 0) ::waitpid(pid, nullptr, 0);

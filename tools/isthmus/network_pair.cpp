@@ -11,16 +11,16 @@
 namespace isthmus::tool {
 namespace {
 
-using Json = nlohmann::json;
+using Report = nlohmann::json;
 
 /// A launcher (mpiexec --launcher) whose hosts are all this machine.
 constexpr const char* launcher_of_here = R"(sh -c 'exec sh -c "$1"')";
 
 /// The report of `isthmus explain --json` in what a job has printed; null where there is none.
-Json report_in(const std::string& text) {
+Report report_in(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)
-    if (line.starts_with(R"({"isthmus_explain")")) return Json::parse(line, nullptr, false);
+    if (line.starts_with(R"({"isthmus_explain")")) return Report::parse(line, nullptr, false);
   return {};
 }
 
@@ -52,11 +52,11 @@ std::expected<NetworkPair, std::string> find_network_pair(const std::string& hos
                             Output::Errors::kept);
   if (!output.succeeded) return std::unexpected(complaint(output.errors));
   try {
-    const Json peer = report_in(output.errors).at("ranks").at(0).at("peers").at(1);
+    const Report peer = report_in(output.errors).at("ranks").at(0).at("peers").at(1);
     pair.description = (hosts.empty() ? "within this machine: " : "between " + hosts + ": ") +
                        peer.at("transport").get<std::string>();
     pair.eager_limit = peer.at("steps").at(0).at("up_to").get<std::uint64_t>();
-  } catch (const Json::exception&) {
+  } catch (const Report::exception&) {
     return std::unexpected("two ranks on " + pair.launch[1] + " did not tell which way their messages took");
   }
   return pair;

@@ -9,13 +9,12 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <system_error>
+
+#include "facts.hpp"
 
 namespace isthmus::tool {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string now() {
   const std::time_t time = std::time(nullptr);

@@ -19,9 +19,9 @@
 namespace isthmus::mpiexec {
 namespace {
 
-constexpr std::size_t longest_frame = std::size_t{64} << 20;
+constexpr std::size_t longest_from_head = std::size_t{64} << 20;
 /// For the head's order, and for its parting after our last words.
-constexpr auto patience = std::chrono::seconds(10);
+constexpr auto agent_patience = std::chrono::seconds(10);
 
 /// Not a byte more than the line: what follows is rank 0's.
 std::string read_key() {
@@ -36,10 +36,10 @@ int complain(const std::string& text) {
   return 1;
 }
 
-/// Lets the link work until `done` says so or patience ends.
+/// Lets the link work until `done` says so or its patience ends.
 template <class Done>
 void wait_until(Link& link, Done done) {
-  const auto end = Clock::now() + patience;
+  const auto end = Clock::now() + agent_patience;
   while (!done() && !link.closed() && Clock::now() < end) {
     std::vector<pollfd> waited_for;
     link.prepare(waited_for);
@@ -74,9 +74,11 @@ class Agent final : public WiderJob {
     wait_for_parting();
   }
 
-  void prepare(std::vector<pollfd>& waited_for) const override { link_.prepare(waited_for); }
+  void prepare(std::vector<pollfd>& waited_for) const override {
+    if (!lost_) link_.prepare(waited_for);
+  }
   [[nodiscard]] std::optional<Clock::time_point> deadline() const override {
-    return link_.closed() ? std::nullopt : std::optional(link_.deadline());
+    return lost_ || link_.closed() ? std::nullopt : std::optional(link_.deadline());
   }
   void react() override {
     if (lost_) return;
@@ -87,6 +89,7 @@ class Agent final : public WiderJob {
     }
     if (!link_.closed() && (head_is_stopped_ || !link_.silent())) return;
     lost_ = true;
+    if (!supervisor_) return;
     supervisor_->end(false);
     supervisor_->kill_all();
   }
@@ -97,6 +100,8 @@ class Agent final : public WiderJob {
   }
 
   void obey(const Frame& frame) {
+    // Not all could be started: those that were are being ended, whatever the head says.
+    if (!supervisor_) return;
     Unpacker unpacker(frame.body);
     switch (frame.kind) {
       case FrameKind::released:
@@ -108,6 +113,9 @@ class Agent final : public WiderJob {
         if (signal > 0 && signal < NSIG) supervisor_->forward(static_cast<int>(signal));
         return;
       }
+      case FrameKind::died:
+        supervisor_->died_elsewhere(unpacker.number());
+        return;
       case FrameKind::end:
         supervisor_->end(unpacker.number() != 0);
         return;
@@ -121,7 +129,7 @@ class Agent final : public WiderJob {
 
   Link& link_;
   Order order_;
-  Supervisor* supervisor_ = nullptr;
+  Supervisor* supervisor_ = nullptr;  ///< from the moment that all have started
   PmiServer* pmi_ = nullptr;
   bool head_is_stopped_ = false;
   bool lost_ = false;  ///< the head
@@ -158,7 +166,7 @@ int run_agent(const std::vector<std::string>& words) {
         fmt::format("this host cannot connect to port {} of the one where mpiexec runs ({}); "
                     "--head-address says which address to use",
                     *port, socket.error()));
-  Link link(std::move(*socket), longest_frame, *key, Side::agent);
+  Link link(std::move(*socket), longest_from_head, *key, *host);
   link.send(FrameKind::hello, pack(Hello{*host, ISTHMUS_VERSION}));
   std::optional<Frame> frame;
   wait_until(link, [&] { return (frame = link.next()).has_value(); });

@@ -8,6 +8,8 @@
 #include <system_error>
 
 #include "base/settings.hpp"
+#include "compatible.hpp"
+#include "gpu_binding.hpp"
 #include "place/cpu_set.hpp"
 #include "words.hpp"
 
@@ -46,7 +48,10 @@ std::optional<std::uint32_t> count_cpus(std::string_view list) {
 }  // namespace
 
 Container::Container(const Options& options, std::string label)
-    : words_(options.container), label_(std::move(label)) {
+    : words_(options.container),
+      label_(std::move(label)),
+      compatible_environment_(options.compatible_environment),
+      gpu_bound_(options.gpu_bind.how != GpuBind::How::none) {
   const std::string engine = words_.front().substr(words_.front().rfind('/') + 1);
   engine_ = engine == "podman"                                 ? Engine::podman
             : engine == "docker"                               ? Engine::docker
@@ -83,7 +88,10 @@ Container::Command Container::wrap(const Part& part, const Environment& environm
   const bool is_daemon = engine_ == Engine::podman || engine_ == Engine::docker;
   if (is_daemon) {
     if (!says("-i") && !says("--interactive")) added.emplace_back("--interactive");
-    for (const std::string& name : exported(environment, part, exports))
+    std::set<std::string> names = exported(environment, part, exports);
+    if (gpu_bound_) names.insert(visible_devices);
+    if (compatible_environment_) names.insert(compatible_variables().begin(), compatible_variables().end());
+    for (const std::string& name : names)
       added.insert(added.end(), {"--env", name});
     if (runs()) {
       if (!says("--rm")) added.emplace_back("--rm");
@@ -110,15 +118,18 @@ Container::Command Container::wrap(const Part& part, const Environment& environm
 /// Apptainer gives a container what has its prefix even with --cleanenv.
 void Container::hand_on(Environment& environment) const {
   if (engine_ != Engine::apptainer) return;
+  const auto compatible = compatible_variables();
   for (const std::string& name : environment.names())
-    if (name.starts_with("ISTHMUS_") || name.starts_with("PMI_"))
+    if (name.starts_with("ISTHMUS_") || name.starts_with("PMI_") || (gpu_bound_ && name == visible_devices) ||
+        (compatible_environment_ && std::ranges::find(compatible, name) != compatible.end()))
       for (const char* prefix : {"APPTAINERENV_", "SINGULARITYENV_"})
         environment.set(prefix + name, *environment.get(name));
 }
 
 std::string Container::removal() const {
   if ((engine_ != Engine::podman && engine_ != Engine::docker) || !runs()) return {};
-  const std::string engine = quoted({words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(verb_)});
+  const std::string engine =
+      shell_quoted({words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(verb_)});
   return fmt::format(
       "{0} ps --all --quiet --filter label=isthmus.job={1} | xargs -r {0} rm --force{2} >/dev/null 2>&1",
       engine, label_, engine_ == Engine::podman ? " --time 0" : "");

@@ -63,6 +63,8 @@ class Container {
 
   std::vector<std::string> words_;
   std::string label_;
+  bool compatible_environment_;
+  bool gpu_bound_;
   Engine engine_ = Engine::other;
   std::size_t verb_ = 0;  ///< index of `run` or `exec`
   Rendezvous rendezvous_ = Rendezvous::inherited;

@@ -38,6 +38,17 @@ std::string Failure::describe(const std::string& host) const {
                      value);  // MPI_Abort or a fatal error: it said which
 }
 
+std::string describe_dead(const std::vector<Failure>& dead, std::size_t ranks,
+                          const std::function<std::string(const Failure&)>& describe) {
+  constexpr std::size_t most_named = 16;
+  std::string text = fmt::format("{} of {} ranks {} not lived to the end: ", dead.size(), ranks,
+                                 dead.size() == 1 ? "has" : "have");
+  for (std::size_t i = 0; i < dead.size() && i < most_named; ++i)
+    text += (i > 0 ? "; " : "") + describe(dead[i]);
+  if (dead.size() > most_named) text += "; and others";
+  return text;
+}
+
 std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRanks& ranks,
                              const wire::RegionView& region) {
   using Kind = Failure::Kind;

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,10 @@ struct Failure {
   /// "rank 3 (pid 4711) on host abc killed by signal 9 (Killed)"
   [[nodiscard]] std::string describe(const std::string& host) const;
 };
+
+/// The last line of a job whose ranks have outlived others: "2 of 8 ranks have not lived to the end: ..."
+std::string describe_dead(const std::vector<Failure>& dead, std::size_t ranks,
+                          const std::function<std::string(const Failure&)>& describe);
 
 /// The ranks that mpiexec has started on this host: from `first`, in order.
 struct LocalRanks {

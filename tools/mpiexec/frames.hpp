@@ -6,15 +6,16 @@
 
 #include "attendant.hpp"
 #include "base/unique_fd.hpp"
+#include "secrecy.hpp"
 #include "wire/region.hpp"
 
 namespace isthmus::mpiexec {
 
-/// What the head of a job and its agents, one on each host, tell each other. A frame is its length without
-/// itself (4 bytes), its kind (1 byte), its body, packed, and its seal (8 bytes): the hash, under the job's
-/// key, of the speaker's side, the frame's number among those that it has sent, kind and body. So the key
-/// does not travel, and a frame that somebody without it writes, changes, repeats or leaves out ends the
-/// connection. Who listens on the network can read what is said.
+/// What the head of a job and its agents, one on each host, tell each other. An agent opens the connection,
+/// the head answers who has the job's key (`secrecy.hpp`), and frames follow: a frame's length without itself
+/// (4 bytes, all that is in clear), then, encrypted and sealed, its kind (1 byte) and its body, packed. The
+/// key does not travel. Who listens on the network learns when how much is said, and a frame that somebody
+/// else writes, changes, repeats, leaves out, or has heard on another connection ends the connection.
 enum class FrameKind : std::uint8_t {
   hello = 1,     ///< agent: Hello
   order = 2,     ///< head: Order
@@ -27,11 +28,9 @@ enum class FrameKind : std::uint8_t {
   failure = 9,   ///< agent: Failure: the first of its ranks
   end = 10,      ///< head: 1 if at leisure (a rank failed after MPI_Finalize): end the ranks
   kill = 11,     ///< head
-  finished = 12  ///< agent: no rank is left; it waits for the head to part
+  finished = 12,  ///< agent: no rank is left; it waits for the head to part
+  died = 13       ///< head: number of a rank of another host, which the others outlive
 };
-
-/// Who speaks on a connection.
-enum class Side : std::uint8_t { head, agent };
 
 struct Frame {
   FrameKind kind;
@@ -44,13 +43,15 @@ inline constexpr auto longest_silence = std::chrono::seconds(7);
 /// A TCP connection that carries frames. Never blocks.
 class Link {
  public:
-  /// Frames longer than `longest` end the connection, and so do those without a seal.
-  Link(UniqueFd socket, std::size_t longest, const wire::JobKey& key, Side own);
+  /// Frames longer than `longest` end the connection, and so do those without a seal. The head's end.
+  Link(UniqueFd socket, std::size_t longest, const wire::JobKey& key);
+  /// The end of the agent on that host.
+  Link(UniqueFd socket, std::size_t longest, const wire::JobKey& key, std::uint32_t host);
 
   void send(FrameKind kind, std::string_view body = {});
   /// Reads and writes what can be now, with a beat where one is due.
   void pump();
-  /// Reads only: nothing goes to a stranger.
+  /// Without beats: all that somebody gets who has not said hello is the answer to an opening with proof.
   void listen();
   /// Says that nothing more will come. The side that has the last word waits for the other's parting: were it
   /// to go with something unread, its kernel would take back what the line has lost so far.
@@ -59,6 +60,8 @@ class Link {
   void forgive_silence() { heard_ = Clock::now(); }
   /// The next frame that has arrived whole; beats are not shown.
   std::optional<Frame> next();
+  /// Which of the job's hosts the agent has opened the connection for.
+  [[nodiscard]] std::uint32_t host() const noexcept { return opening_.host; }
   void allow(std::size_t longest) { longest_ = longest; }
 
   /// The other side has ended the connection, or has broken its rules.
@@ -69,21 +72,26 @@ class Link {
   [[nodiscard]] Clock::time_point deadline() const { return next_beat_; }
 
  private:
-  /// How one side's frames are sealed.
-  struct Seals {
-    Side side;
-    std::uint64_t count = 0;  ///< frames so far
-  };
-  /// Of the next frame: `said` is its kind and body.
-  std::uint64_t seal(Seals& seals, std::string_view said) const;
+  void set_up();
   void read();
   void write();
   void give_up();
+  void put(std::string_view said);
+  /// Whether both sides' streams have begun.
+  bool greet();
+  bool hear_opening();
+  bool hear_answer();
+  /// The first `bytes` that have been received; nothing before all of them are there.
+  std::optional<std::string> take(std::size_t bytes);
 
   UniqueFd socket_;
   std::size_t longest_;
   wire::JobKey key_;
-  Seals own_, other_;
+  Side own_;
+  Opening opening_{};
+  std::optional<Secrecy> secrecy_;      ///< once both nonces are known
+  bool heard_header_ = false;           ///< of the other side's stream
+  std::vector<std::string> too_early_;  ///< frames that wait for `secrecy_`
   std::string received_, unsent_;
   Clock::time_point heard_ = Clock::now();
   Clock::time_point next_beat_ = Clock::now();

@@ -13,6 +13,7 @@ namespace isthmus::mpiexec {
 namespace {
 
 [[noreturn]] void clean(const char* command) {
+  ::setpgid(0, 0);  // here too: whoever runs first, and nobody may once this is another program
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -54,7 +54,23 @@ int Head::run() {
   while (!given_up_ && !std::ranges::all_of(hosts_, &Host::over))
     step();
   clean_up();
+  if (!status_) report_dead();
   return exit_status();
+}
+
+void Head::report_dead() {
+  for (const std::string& line : lost_hosts_)
+    output_.message(line);
+  if (dead_.empty()) return;
+  std::vector<Failure> failures;
+  failures.reserve(dead_.size());
+  for (const Dead& each : dead_)
+    failures.push_back(each.failure);
+  output_.message(describe_dead(failures, world_, [&](const Failure& failure) {
+    const auto of =
+        std::ranges::find_if(dead_, [&](const Dead& each) { return each.failure.rank == failure.rank; });
+    return failure.describe(of->host);
+  }));
 }
 
 int Head::milliseconds_to_wait() const {
@@ -96,8 +112,7 @@ void Head::accept_links() {
   while (strangers_.size() < strangers_at_once) {
     UniqueFd socket(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) break;
-    strangers_.push_back(
-        {Link(std::move(socket), longest_hello, key_, Side::head), Clock::now() + stranger_patience});
+    strangers_.push_back({Link(std::move(socket), longest_hello, key_), Clock::now() + stranger_patience});
   }
   strangers_.remove_if([&](Stranger& stranger) {
     bool done = Clock::now() >= stranger.end;
@@ -106,12 +121,12 @@ void Head::accept_links() {
   });
 }
 
-/// An agent, if its first frame is sealed with the key; nothing is said to anybody else.
+/// An agent, if it opens the connection and seals its first frame with the key; nobody else is told anything.
 void Head::meet_stranger(Link& link, bool& done) {
   link.listen();
   const auto frame = link.next();
   const auto hello = frame && frame->kind == FrameKind::hello ? unpack_hello(frame->body) : std::nullopt;
-  const bool known = hello && hello->host < hosts_.size();
+  const bool known = hello && hello->host == link.host() && hello->host < hosts_.size();
   done = done || frame || link.closed();
   if (done && !known && !stranger_warned_) {
     stranger_warned_ = true;
@@ -183,12 +198,18 @@ void Head::finish(Host& host) {
   host.finished = true;
   host.finished_at = Clock::now();
   host.link->part();
+  release_barrier_if_all_here();  // its ranks may have died, and others wait for them
 }
 
 void Head::enter_barrier(Host& host, const Pairs& put) {
   put_.insert(put.begin(), put.end());
   host.in_barrier = true;
-  if (!std::ranges::all_of(hosts_, &Host::in_barrier)) return;
+  release_barrier_if_all_here();
+}
+
+void Head::release_barrier_if_all_here() {
+  const auto is_here = [](const Host& host) { return host.in_barrier || host.lost || host.finished; };
+  if (!std::ranges::all_of(hosts_, is_here) || std::ranges::none_of(hosts_, &Host::in_barrier)) return;
   for (Host& each : hosts_)
     each.in_barrier = false;
   tell_all(FrameKind::released, pack(std::exchange(put_, {})));
@@ -262,25 +283,46 @@ void Head::ring(Alarm alarm) {
 void Head::fail(Host& host, const std::string& line) {
   host.lost = true;
   if (host.launcher_runs()) ::kill(host.launcher, SIGKILL);
-  fail(fmt::format("host {}: {}", host.name, line), 1);
+  const bool all_met = std::ranges::all_of(hosts_, [](const Host& each) { return each.link != nullptr; });
+  const bool any_left = std::ranges::any_of(hosts_, [](const Host& each) { return !each.lost; });
+  if (!options_.outlive || status_ || !all_met || !any_left)
+    return fail(fmt::format("host {}: {}", host.name, line), 1);
+  lost_hosts_.push_back(fmt::format("host {}, with ranks {} to {}, was lost: {}", host.name, host.first_rank,
+                                    host.first_rank + host.ranks - 1, line));
+  for (std::uint32_t i = 0; i < host.ranks; ++i)
+    tell_of_death(host, host.first_rank + i);
+  release_barrier_if_all_here();
+}
+
+/// The other hosts' ranks may not be connected to it, so that no network tells them.
+void Head::tell_of_death(const Host& of, std::uint32_t rank) {
+  for (const Host& host : hosts_)
+    if (&host != &of && host.link && !host.lost && !host.finished)
+      host.link->send(FrameKind::died, Packer().number(rank).take());
 }
 
 void Head::fail(const std::string& line, int status, bool at_leisure) {
   if (status_) return;  // a consequence
   status_ = status;
-  output_.drain();
-  if (!line.empty()) output_.message(line);
+  output_.hurry(true);
   tell_all(FrameKind::end, Packer().number(at_leisure).take());
   for (const Host& host : hosts_)
     if (!host.link && host.launcher_runs()) ::kill(host.launcher, SIGTERM);
   set(Alarm::kill, grace);
+  output_.drain();
+  if (!line.empty()) output_.message(line);
 }
 
 void Head::rank_failed(Host& host, const Failure& failure) {
   if (status_) return;
-  failure_ = failure;
   const bool asked_for = failure.kind == Failure::Kind::signal && failure.value > 0 && failure.value < NSIG &&
                          forwarded_[static_cast<std::size_t>(failure.value)];
+  if (options_.outlive && !asked_for && failure.kind != Failure::Kind::abort) {
+    dead_.push_back({failure, host.name});
+    if (!failure.finalized) tell_of_death(host, failure.rank);
+    return;
+  }
+  failure_ = failure;
   const bool more = world_ > 1 && failure.kind != Failure::Kind::abort;
   fail(asked_for ? "" : failure.describe(host.name) + (more ? "; ending the job" : ""), failure.exit_status(),
        failure.finalized);
@@ -304,6 +346,7 @@ void Head::explain_launcher(Host& host) {
 
 void Head::kill_all() {
   forwarded_[SIGKILL] = true;
+  output_.hurry(true);
   tell_all(FrameKind::kill);
   for (const Host& host : hosts_)
     if ((!host.link || host.lost || host.finished) && host.launcher_runs()) ::kill(host.launcher, SIGKILL);
@@ -315,11 +358,12 @@ void Head::clean_up() {
   ::kill(-guard_.group(), SIGKILL);
   for (Host& host : hosts_)
     if (host.launcher_runs()) ::waitpid(host.launcher, nullptr, 0);
-  output_.drain();
+  output_.close_intake();
+  alarms_.fill(std::nullopt);
   while (output_.has_pending()) {
     std::vector<pollfd> waited_for{{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
     output_.prepare(waited_for);
-    ::poll(waited_for.data(), waited_for.size(), -1);
+    ::poll(waited_for.data(), waited_for.size(), milliseconds_to_wait());
     output_.react();
     while (const auto signal = signals_.next())
       if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return;  // nobody waits for the rest
@@ -331,6 +375,8 @@ int Head::exit_status() const {
                            status_ && (!failure_ || failure_->value == SIGINT || failure_->value == SIGKILL);
   if (interrupted) signals_.die_of(SIGINT);
   if (status_) return *status_;
+  if (!dead_.empty()) return dead_.front().failure.exit_status();
+  if (!lost_hosts_.empty()) return 1;
   return given_up_ ? 1 : 0;
 }
 

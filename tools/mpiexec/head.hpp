@@ -64,6 +64,9 @@ class Head {
   void take(Host& host, const Frame& frame);
   void finish(Host& host);
   void enter_barrier(Host& host, const Pairs& put);
+  void release_barrier_if_all_here();
+  void report_dead();
+  void tell_of_death(const Host& of, std::uint32_t rank);
   void handle(int signal);
   void reap();
   void ring(Alarm alarm);
@@ -98,6 +101,12 @@ class Head {
   Pairs put_;
   std::optional<int> status_;  ///< that the job has failed with
   std::optional<Failure> failure_;
+  struct Dead {
+    Failure failure;
+    std::string host;
+  };
+  std::vector<Dead> dead_;               ///< whom the others have outlived
+  std::vector<std::string> lost_hosts_;  ///< the same of whole hosts, a line each
   bool given_up_ = false;
   std::array<bool, NSIG> forwarded_{};
   std::array<std::optional<Clock::time_point>, alarm_count> alarms_{};

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "agent.hpp"
+#include "base/open_files.hpp"
 #include "head.hpp"
 #include "hosts.hpp"
 #include "launch/region_socket.hpp"
@@ -97,7 +98,7 @@ std::expected<Program, StartError> Head::command_for(std::size_t index) const {
   else
     part.command = {"ssh", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"};
   if (!options_.launcher.empty() || !is_here(name)) part.command.push_back(name);
-  part.command.push_back("exec " + quoted(agent));
+  part.command.push_back("exec " + shell_quoted(agent));
   return find_program(part, Environment::inherited());
 }
 

@@ -100,10 +100,30 @@ std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
                                  : find_program(part, environment);
     if (!program) return std::unexpected(program.error());
     const std::uint32_t ranks = part.ranks.value_or(default_ranks(job));
-    job.parts.push_back({part.appnum, ranks, std::move(*program), std::move(environment)});
+    job.parts.push_back(
+        {part.appnum, ranks, part.all_ranks.value_or(ranks), std::move(*program), std::move(environment)});
     job.ranks += ranks;
   }
   job.warnings.insert(job.warnings.end(), unknown.begin(), unknown.end());
+  return {};
+}
+
+std::expected<void, StartError> plan_gpus(const Options& options, Job& job) {
+  if (options.gpu_bind.how == GpuBind::How::none) return {};
+  GpuBinding binding(options.gpu_bind);
+  bool none_for_some = false;
+  for (const Job::PartPlan& part : job.parts)
+    for (std::uint32_t i = 0; i < part.ranks; ++i) {
+      const std::size_t slot = job.gpus.size();
+      auto choice = binding.choose(slot, job.bindings[slot], part.environment.get(visible_devices));
+      if (!choice) return std::unexpected(StartError{1, choice.error()});
+      none_for_some = none_for_some || !*choice;
+      job.gpus.push_back(std::move(*choice));
+    }
+  if (none_for_some)
+    job.warnings.push_back(fmt::format(
+        "--gpu-bind has no effect: {}",
+        binding.gpus().empty() ? "no GPU is found on this host" : "CUDA_VISIBLE_DEVICES leaves no GPU"));
   return {};
 }
 
@@ -112,7 +132,9 @@ std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
 std::expected<Job, StartError> Job::plan(const Options& options, const std::optional<Share>& share) {
   auto topology = Topology::load();
   if (!topology) return std::unexpected(start_error(topology.error()));
-  Job job{.host = launch::host_name(), .topology = std::move(*topology)};
+  Job job{.host = launch::host_name(),
+          .topology = std::move(*topology),
+          .compatible_environment = options.compatible_environment};
   const auto threads = static_cast<std::uint32_t>(job.topology.cpus.size());
   const unsigned quota = processor_quota();
   job.processors = quota == 0 ? threads : std::min(threads, quota);
@@ -126,12 +148,14 @@ std::expected<Job, StartError> Job::plan(const Options& options, const std::opti
   else
     job.share = {.job = job.name, .world = job.ranks, .mapping = process_mapping({job.ranks})};
   job.name = job.share.job;
+  job.outlive = options.outlive;
   job.idle = choose_idle(job.settings.idle, job.ranks, job.processors);
   const bool confined =
       job.container && job.container->processors();  // by its engine, to what we do not know
   const auto bind = confined ? std::optional(BindTo::none) : options.bind;
   job.bindings = bind ? bind_ranks(job.topology, job.ranks, *bind, options.map)
                       : bind_to_free_cores(job.topology, job.ranks, options.map, job.claims);
+  if (auto planned = plan_gpus(options, job); !planned) return std::unexpected(planned.error());
   return job;
 }
 
@@ -144,6 +168,7 @@ std::expected<launch::SharedRegion, StartError> Job::make_region() const {
                            .idle = idle,
                            .cores = processors,
                            .universe = std::max(share.world, processors),
+                           .outlives = outlive,
                            .job = name.c_str(),
                            .host = host.c_str()});
   if (!region) return std::unexpected(start_error(region.error()));
@@ -173,7 +198,8 @@ std::string Job::summary() const {
 std::string Job::binding_report() const {
   std::string text;
   for (std::size_t rank = 0; rank < bindings.size(); ++rank)
-    text += fmt::format("rank {}: {}\n", share.first_rank + rank, bindings[rank].to_string());
+    text += fmt::format("rank {}: {}{}\n", share.first_rank + rank, bindings[rank].to_string(),
+                        rank < gpus.size() && gpus[rank] ? ", GPU " + gpus[rank]->text : "");
   if (!topology.this_machine) text += "(a topology that is not this machine's: nothing is bound)\n";
   return text;
 }

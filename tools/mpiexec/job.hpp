@@ -10,6 +10,7 @@
 #include "container.hpp"
 #include "core_claims.hpp"
 #include "environment.hpp"
+#include "gpu_binding.hpp"
 #include "launch/shared_region.hpp"
 #include "options.hpp"
 #include "place/binding.hpp"
@@ -31,6 +32,7 @@ struct Job {
   struct PartPlan {
     std::int32_t appnum;
     std::uint32_t ranks;
+    std::uint32_t all_ranks;  ///< on all hosts
     Program program;
     Environment environment;  ///< of its ranks, but for what differs between them
   };
@@ -41,10 +43,13 @@ struct Job {
   std::uint32_t ranks;       ///< here
   Share share;
   wire::IdlePolicy idle;
-  Settings settings;  ///< for the job as a whole
+  bool outlive = false;  ///< ranks go on when others have died
+  Settings settings;     ///< for the job as a whole
   std::vector<PartPlan> parts;
+  bool compatible_environment;  ///< ranks get the variables of other launchers too
   std::optional<Container> container;
-  std::vector<Binding> bindings;      ///< by rank
+  std::vector<Binding> bindings;                        ///< by rank
+  std::vector<std::optional<GpuBinding::Choice>> gpus;  ///< by rank; empty without --gpu-bind
   CoreClaims claims;                  ///< of the cores that ranks are bound to without having been told
   std::vector<std::string> warnings;  ///< for the user, once
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/chosen_gpu.hpp"
+#include "compatible.hpp"
 #include "launch/region_socket.hpp"
 #include "words.hpp"
 
@@ -101,10 +103,19 @@ std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part) {
   }
   environment.set(launcher_variable::world_size, std::to_string(job.share.world));
   environment.set(launcher_variable::local_size, std::to_string(job.ranks));
+  environment.set(launcher_variable::app_size, std::to_string(part.all_ranks));
   for (std::uint32_t i = 0; i < part.ranks; ++i, ++slot_) {
     for (const char* name : {launcher_variable::rank, launcher_variable::world_rank})
       environment.set(name, std::to_string(rank()));
     environment.set(launcher_variable::local_rank, std::to_string(slot_));
+    if (job.compatible_environment)
+      set_compatible_variables(
+          environment,
+          {.rank = rank(), .size = job.share.world, .local_rank = slot_, .local_size = job.ranks});
+    if (slot_ < job.gpus.size() && job.gpus[slot_]) {
+      environment.set(visible_devices, job.gpus[slot_]->visible);
+      environment.set(chosen_gpu_variable, job.gpus[slot_]->text);
+    }
     const auto pmi = offer_pmi(part, environment);
     if (!pmi) return std::unexpected(pmi.error());
     if (job.container) job.container->hand_on(environment);

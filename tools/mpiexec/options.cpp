@@ -136,6 +136,36 @@ Complaint set_transport(State& state, Operands operands) {
   return std::nullopt;
 }
 
+Complaint set_gpu_bind(State& state, Operands operands) {
+  constexpr std::string_view allowed =
+      "allowed: closest, none or a list such as 0,1,1, of numbers or UUIDs; with :order behind it, the other "
+      "GPUs "
+      "stay visible";
+  constexpr std::string_view suffix = ":order";
+  std::string_view text = operands[0];
+  GpuBind bind;
+  if (text.ends_with(suffix)) {
+    bind.others_behind = true;
+    text.remove_suffix(suffix.size());
+  }
+  if (text == "closest" || (text == "none" && !bind.others_behind)) {
+    bind.how = text == "closest" ? GpuBind::How::closest : GpuBind::How::none;
+  } else {
+    bind.how = GpuBind::How::listed;
+    for (bool more = true; more;) {
+      const std::size_t comma = text.find(',');
+      const std::string_view word = text.substr(0, comma);
+      const bool is_uuid = word.starts_with("GPU-") && word.size() > 4;
+      if (!is_uuid && !whole_number<std::uint32_t>(word)) return std::string(allowed);
+      bind.list.emplace_back(word);
+      more = comma != std::string_view::npos;
+      if (more) text.remove_prefix(comma + 1);
+    }
+  }
+  state.options.gpu_bind = std::move(bind);
+  return std::nullopt;
+}
+
 Complaint accept(State& /*state*/, Operands /*operands*/) {
   return std::nullopt;
 }
@@ -175,6 +205,16 @@ const std::vector<Option> table{
      Group::job,
      "End the job after that time, with exit status 124.",
      set_timeout},
+    {{"on-failure"},
+     "WHAT",
+     Scope::job,
+     Group::job,
+     "abort: a rank that dies ends the job (default). continue: the others go on, for programs that survive "
+     "the death of a rank; the exit status and the last line say who died.",
+     [](State& s, Operands o) -> Complaint {
+       s.options.outlive = o[0] == "continue";
+       return s.options.outlive || o[0] == "abort" ? std::nullopt : Complaint("allowed: abort or continue");
+     }},
     {{"hosts", "host", "H"},
      "A[:N],B[:N]...",
      Scope::job,
@@ -233,6 +273,15 @@ const std::vector<Option> table{
      Group::environment,
      "Set a variable for all ranks.",
      [](State& s, Operands o) { return add_pair(s.options.exports, o); }},
+    {{"no-compat-env"},
+     "",
+     Scope::job,
+     Group::environment,
+     "Set none of the variables by which programs know their rank under Open MPI and MPICH.",
+     [](State& s, Operands) {
+       s.options.compatible_environment = false;
+       return Complaint{};
+     }},
     {{"memory-alloc-kinds"},
      "KINDS",
      Scope::job,
@@ -266,6 +315,16 @@ const std::vector<Option> table{
                                                                         {"socket", MapBy::package},
                                                                         {"numa", MapBy::numa}}});
      }},
+    {{"gpu-bind"},
+     "WHICH",
+     Scope::job,
+     Group::placement,
+     "Show each rank one GPU, by CUDA_VISIBLE_DEVICES: closest, one near its processors, dealt out evenly; "
+     "or a list, "
+     "as 0,1,1, the i-th for the i-th rank of a host; or none, the default. With :order behind it, the other "
+     "GPUs "
+     "stay visible behind the rank's own.",
+     set_gpu_bind},
     {{"container"},
      "CMD",
      Scope::job,
@@ -408,13 +467,18 @@ std::string help_text() {
       "and stand before the first. More ranks than cores need no option.\n"
       "\nEach rank finds ISTHMUS_WORLD_RANK, ISTHMUS_WORLD_SIZE, ISTHMUS_LOCAL_RANK and ISTHMUS_LOCAL_SIZE "
       "in its\n"
-      "environment. Rank 0 gets the standard input, the others an empty one.\n"
+      "environment, the same as OMPI_COMM_WORLD_RANK, ..._SIZE, ..._LOCAL_RANK, ..._LOCAL_SIZE, PMI_RANK, "
+      "PMI_SIZE,\n"
+      "MPI_LOCALRANKID and MPI_LOCALNRANKS, and in ISTHMUS_APP_SIZE the number of ranks of its program. Rank "
+      "0 gets\n"
+      "the standard input, the others an empty one.\n"
       "\nThe exit status is 0 if all ranks end with 0, else that of the first that did not, 128 + S if "
       "signal S\n"
       "killed it, the code of MPI_Abort, 124 after --timeout, 126 or 127 if the program cannot be run, 2 for "
       "a\n"
-      "wrong command line. A rank that fails ends the job. Signals go on to the ranks; a second Ctrl-C "
-      "kills.\n"
+      "wrong command line. A rank that fails ends the job, or with --on-failure continue not. Signals go on "
+      "to\n"
+      "the ranks; a second Ctrl-C kills.\n"
       "\nExamples\n"
       "  mpiexec -n 4 ./solver input.dat            four ranks\n"
       "  mpiexec ./solver                           one rank on each core\n"
@@ -517,8 +581,10 @@ void settle_hosts(Options& options) {
       slots += host.slots;
     options.parts.front().ranks = slots;
   }
-  for (std::size_t i = 0; i < options.parts.size(); ++i)
+  for (std::size_t i = 0; i < options.parts.size(); ++i) {
     options.parts[i].appnum = static_cast<std::int32_t>(i);
+    options.parts[i].all_ranks = options.parts[i].ranks;
+  }
 }
 
 Complaint check_total(const std::vector<Part>& parts) {

@@ -30,13 +30,26 @@ struct Part {
   std::optional<std::uint32_t> ranks;
   std::optional<std::string> directory;
   std::vector<Export> exports;
-  std::vector<std::string> command;  ///< the program and its arguments
-  std::int32_t appnum = 0;           ///< which of the job's parts it is
+  std::vector<std::string> command;        ///< the program and its arguments
+  std::int32_t appnum = 0;                 ///< which of the job's parts it is
+  std::optional<std::uint32_t> all_ranks;  ///< of the part on all hosts, where `ranks` are those here
 };
 
 struct HostSlots {
   std::string name;
   std::uint32_t slots;  ///< ranks that it gets before any host gets more than its own
+};
+
+/// Which GPU each rank gets (--gpu-bind).
+struct GpuBind {
+  enum class How : std::uint8_t {
+    none,     ///< whichever the program takes
+    closest,  ///< one near its processors, dealt out evenly
+    listed,   ///< the i-th of `list` for the i-th rank of a host
+  };
+  How how = How::none;
+  std::vector<std::string> list;  ///< numbers in the order of PCI addresses, or UUIDs
+  bool others_behind = false;     ///< the other GPUs stay visible, behind its own
 };
 
 struct Options {
@@ -51,9 +64,12 @@ struct Options {
   std::string rendezvous;  ///< folder to offer the region in; empty: as the container's engine needs it
   OutputMode output = OutputMode::automatic;
   std::optional<std::chrono::duration<double>> timeout;
+  bool outlive = false;  ///< ranks go on when others have died
   bool verbose = false;
   bool report_bindings = false;
-  std::vector<std::string> notes;  ///< what was accepted and has no effect
+  GpuBind gpu_bind;
+  bool compatible_environment = true;  ///< ranks get the variables of other launchers too
+  std::vector<std::string> notes;      ///< what was accepted and has no effect
 };
 
 /// What the command line asks for: a job, a text to print (--help, --version), or an error in one sentence.

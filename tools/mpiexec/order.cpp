@@ -29,6 +29,7 @@ std::vector<Export> take_exports(Unpacker& unpacker) {
 void add(Packer& packer, const Part& part) {
   packer.number(static_cast<std::uint32_t>(part.appnum))
       .number(part.ranks.value_or(1))
+      .number(part.all_ranks.value_or(1))
       .number(part.directory.has_value())
       .text(part.directory.value_or(""))
       .texts(part.command);
@@ -39,6 +40,7 @@ Part take_part(Unpacker& unpacker) {
   Part part;
   part.appnum = static_cast<std::int32_t>(unpacker.number());
   part.ranks = unpacker.number();
+  part.all_ranks = unpacker.number();
   const bool has_directory = unpacker.number() != 0;
   std::string directory = unpacker.text();
   if (has_directory) part.directory = std::move(directory);
@@ -51,8 +53,13 @@ void add(Packer& packer, const Options& options) {
   packer.number(options.bind ? 1 + static_cast<std::uint32_t>(*options.bind) : 0)
       .number(static_cast<std::uint32_t>(options.map))
       .number(static_cast<std::uint32_t>(options.output))
+      .number(options.outlive)
       .number(options.verbose)
       .number(options.report_bindings)
+      .number(options.compatible_environment)
+      .number(static_cast<std::uint32_t>(options.gpu_bind.how))
+      .texts(options.gpu_bind.list)
+      .number(options.gpu_bind.others_behind)
       .texts(options.container)
       .text(options.rendezvous);
   add(packer, options.exports);
@@ -66,8 +73,13 @@ Options take_options(Unpacker& unpacker) {
   if (const std::uint32_t bind = unpacker.number()) options.bind = static_cast<BindTo>(bind - 1);
   options.map = static_cast<MapBy>(unpacker.number());
   options.output = static_cast<OutputMode>(unpacker.number());
+  options.outlive = unpacker.number() != 0;
   options.verbose = unpacker.number() != 0;
   options.report_bindings = unpacker.number() != 0;
+  options.compatible_environment = unpacker.number() != 0;
+  options.gpu_bind.how = static_cast<GpuBind::How>(unpacker.number());
+  options.gpu_bind.list = unpacker.texts();
+  options.gpu_bind.others_behind = unpacker.number() != 0;
   options.container = unpacker.texts();
   options.rendezvous = unpacker.text();
   options.exports = take_exports(unpacker);

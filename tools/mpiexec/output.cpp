@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -17,6 +18,9 @@ namespace {
 constexpr std::size_t full_at = std::size_t{1} << 20;       // of a sink: ranks have to wait
 constexpr std::size_t longest_line = std::size_t{1} << 16;  // kept in one piece
 constexpr std::size_t read_at_once = std::size_t{1} << 16;
+/// Streams of one lane between two looks at its sink. A tag makes lines longer, so a full sink may get this
+/// many times a multiple of `read_at_once` more.
+constexpr int streams_at_once = 8;
 constexpr auto partial_line_waits = std::chrono::milliseconds(200);
 
 mode_t kind_of(int fd) {
@@ -44,13 +48,25 @@ bool writable_now(int fd) {
   return ::poll(&waited_for, 1, 0) == 1;
 }
 
+/// Bytes in a pipe, seen from either end; 0 where that is not known.
+int bytes_in(int fd) {
+  int bytes = 0;
+  return kind_of(fd) == S_IFIFO && ::ioctl(fd, FIONREAD, &bytes) == 0 ? bytes : 0;
+}
+
 }  // namespace
 
-Sink::Sink(int fd) : fd_(fd) {
+Sink::Sink(int fd) : fd_(fd), is_terminal_(::isatty(fd) != 0) {
   const mode_t kind = kind_of(fd);
   chunk_ = kind == S_IFREG   ? std::numeric_limits<std::size_t>::max()
            : kind == S_IFCHR ? 512    // a terminal promises little
                              : 4096;  // PIPE_BUF: what a pipe that can be written at all takes at once
+}
+
+void Sink::append(std::string_view text) {
+  if (broken_ || text.empty()) return;
+  if (pending_.empty()) moved_ = Clock::now();
+  pending_ += text;
 }
 
 bool Sink::full() const noexcept {
@@ -69,6 +85,20 @@ void Sink::write() {
       broken_ = true;
   }
   pending_.erase(0, broken_ ? pending_.size() : done);
+  // A pipe takes a page at a time: a slow reader is seen by what is left in it.
+  const int unread = pending_.empty() ? 0 : bytes_in(fd_);
+  if (done > 0 || unread != unread_) moved_ = Clock::now();
+  unread_ = unread;
+}
+
+void Sink::give_up() {
+  broken_ = true;
+  pending_.clear();
+}
+
+std::optional<Clock::time_point> Sink::last_taken() const {
+  if (is_terminal_ || pending_.empty()) return std::nullopt;
+  return moved_;
 }
 
 /// One rank's stdout or stderr.
@@ -77,6 +107,7 @@ struct Output::Stream {
   std::string tag;
   std::string line;           ///< begun and not yet passed on
   Clock::time_point begun{};  ///< when `line` stopped being empty
+  int owed = 0;               ///< bytes that were in the pipe when they were last counted, and are still
 };
 
 struct Output::Lane {
@@ -86,7 +117,12 @@ struct Output::Lane {
   void read(Stream& stream);
   void pass(Stream& stream, std::string_view text);
   void close(Stream& stream);
-  bool read_ready();
+  void read_ready();
+  void count_owed();
+  void read_owed();
+  void finish();
+  [[nodiscard]] bool owes() const;
+  void hand_out();
 
   Sink sink;
   UniqueFd streams_ready;  ///< an epoll of all streams
@@ -132,10 +168,14 @@ void Output::Lane::take(Stream& stream, std::string_view text) {
 /// At the stream's end, closes it.
 void Output::Lane::read(Stream& stream) {
   const ssize_t count = ::read(stream.fd.get(), buffer.data(), buffer.size());
-  if (count > 0)
+  if (count > 0) {
+    stream.owed = std::max(0, stream.owed - static_cast<int>(count));
     take(stream, {buffer.data(), static_cast<std::size_t>(count)});
-  else if (count == 0 || (errno != EAGAIN && errno != EINTR))
+  } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
     close(stream);
+  } else if (errno == EAGAIN) {
+    stream.owed = 0;
+  }
 }
 
 void Output::Lane::close(Stream& stream) {
@@ -145,16 +185,50 @@ void Output::Lane::close(Stream& stream) {
     sink.append("\n");
     unfinished = nullptr;
   }
+  stream.owed = 0;
   stream.fd.reset();  // and so out of the epoll: nobody else holds this end
 }
 
-/// Whether something was read.
-bool Output::Lane::read_ready() {
-  std::array<epoll_event, 64> events;
-  const int count = ::epoll_wait(streams_ready.get(), events.data(), static_cast<int>(events.size()), 0);
-  for (int i = 0; i < count; ++i)
-    read(*static_cast<Stream*>(events[static_cast<std::size_t>(i)].data.ptr));
-  return count > 0;
+/// The kernel hands out ready streams in turn, so none starves where the sink is full after a few.
+void Output::Lane::read_ready() {
+  std::array<epoll_event, streams_at_once> events;
+  int count = streams_at_once;
+  for (std::size_t seen = 0; count == streams_at_once && seen <= streams.size() && !sink.full();
+       seen += streams_at_once) {
+    count = ::epoll_wait(streams_ready.get(), events.data(), streams_at_once, 0);
+    for (int i = 0; i < count; ++i)
+      read(*static_cast<Stream*>(events[static_cast<std::size_t>(i)].data.ptr));
+  }
+}
+
+void Output::Lane::count_owed() {
+  for (const auto& stream : streams)
+    stream->owed = stream->fd ? bytes_in(stream->fd.get()) : 0;
+}
+
+void Output::Lane::read_owed() {
+  for (const auto& stream : streams)
+    while (stream->owed > 0 && !sink.full())
+      read(*stream);
+}
+
+/// Closes the streams that owe nothing more.
+void Output::Lane::finish() {
+  read_owed();
+  for (const auto& stream : streams)
+    if (stream->fd && stream->owed == 0) close(*stream);
+}
+
+bool Output::Lane::owes() const {
+  return std::ranges::any_of(streams, [](const auto& stream) { return stream->owed > 0; });
+}
+
+/// Until the reader takes no more now, or there is nothing left.
+void Output::Lane::hand_out() {
+  do {
+    finish();
+    sink.write();
+  } while (!sink.has_pending() && owes());
 }
 
 Output::Output(OutputMode mode, std::uint32_t ranks) : tagged_(mode == OutputMode::tagged) {
@@ -211,17 +285,36 @@ void Output::print_error(std::string_view text) {
 
 void Output::prepare(std::vector<pollfd>& waited_for) const {
   for (const auto& lane : lanes_) {
-    if (!lane->streams.empty() && !lane->sink.full())
+    if (!intake_closed_ && !lane->streams.empty() && !lane->sink.full())
       waited_for.push_back({.fd = lane->streams_ready.get(), .events = POLLIN, .revents = 0});
-    if (lane->sink.has_pending())
+    if (lane->sink.has_pending() || lane->owes())
       waited_for.push_back({.fd = lane->sink.fd(), .events = POLLOUT, .revents = 0});
   }
+}
+
+/// When the reader of a job that has failed has taken nothing for too long.
+std::optional<Clock::time_point> Output::end_of_patience(const Lane& lane) const {
+  const auto taken = lane.sink.last_taken();
+  if (!hurried_ || !taken) return std::nullopt;
+  return std::max(*hurried_, *taken) + patience;
+}
+
+/// A rank or launcher that writes on learns it from SIGPIPE.
+void Output::lose(Lane& lane) {
+  lane.sink.give_up();
+  lane.streams.clear();
+  lane.unfinished = nullptr;
+  if (says_so_ && &lane != &lane_of_stderr())
+    message("nobody reads the job's output: what is left of it is lost");
 }
 
 void Output::react() {
   const auto now = Clock::now();
   for (const auto& lane : lanes_) {
-    if (!lane->sink.full()) lane->read_ready();
+    if (intake_closed_)
+      lane->hand_out();
+    else
+      lane->read_ready();
     for (const auto& stream : lane->streams)
       if (!stream->line.empty() && now - stream->begun >= partial_line_waits) {
         lane->pass(*stream, stream->line);
@@ -229,26 +322,44 @@ void Output::react() {
       }
     lane->sink.write();
     if (lane->sink.broken()) lane->streams.clear();  // a rank that writes on learns it from SIGPIPE
+    if (const auto end = end_of_patience(*lane); end && *end <= now) lose(*lane);
   }
 }
 
 std::optional<Clock::time_point> Output::deadline() const {
   std::optional<Clock::time_point> first;
-  for (const auto& lane : lanes_)
+  for (const auto& lane : lanes_) {
+    if (const auto end = end_of_patience(*lane); end && (!first || *end < *first)) first = end;
     for (const auto& stream : lane->streams)
       if (!stream->line.empty() && (!first || stream->begun + partial_line_waits < *first))
         first = stream->begun + partial_line_waits;
+  }
   return first;
 }
 
 void Output::drain() {
-  for (const auto& lane : lanes_)
-    while (lane->read_ready()) {
-    }
+  for (const auto& lane : lanes_) {
+    lane->count_owed();
+    lane->read_owed();
+  }
+}
+
+void Output::hurry(bool says_so) {
+  if (!hurried_) hurried_ = Clock::now();
+  says_so_ = says_so;
+}
+
+void Output::close_intake() {
+  intake_closed_ = true;
+  for (const auto& lane : lanes_) {
+    lane->count_owed();
+    lane->finish();
+  }
 }
 
 bool Output::has_pending() const {
-  return std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->sink.has_pending(); });
+  return std::ranges::any_of(lanes_,
+                             [](const auto& lane) { return lane->sink.has_pending() || lane->owes(); });
 }
 
 }  // namespace isthmus::mpiexec

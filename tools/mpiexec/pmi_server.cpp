@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 
 namespace isthmus::mpiexec {
 namespace {
 
-constexpr std::size_t longest_line = 1 << 16;
+constexpr std::size_t longest_request = 1 << 16;
 
 /// The value of `name` in a line of the protocol; to the line's end for `value`, which may hold blanks.
 std::string_view field(std::string_view line, std::string_view name) {
@@ -58,8 +60,9 @@ void PmiServer::read(std::uint32_t slot) {
   std::array<char, 4096> buffer;
   const ssize_t count = ::recv(client.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0 || client.received.size() > longest_line) {
+  if (count <= 0 || client.received.size() > longest_request) {
     client.socket.reset();
+    if (job_.outlive) leave_barrier_if_all_here();
     return;
   }
   client.received.append(buffer.data(), static_cast<std::size_t>(count));
@@ -126,7 +129,15 @@ void PmiServer::answer(std::uint32_t slot, std::string_view line) {
 void PmiServer::enter_barrier(Client& client) {
   if (client.in_barrier) return;
   client.in_barrier = true;
-  if (++in_barrier_ < clients_.size()) return;
+  leave_barrier_if_all_here();
+}
+
+void PmiServer::leave_barrier_if_all_here() {
+  const auto is_here = [this](const Client& client) {
+    return client.in_barrier || (job_.outlive && !client.socket);
+  };
+  if (!std::ranges::all_of(clients_, is_here) || std::ranges::none_of(clients_, &Client::in_barrier)) return;
+  if (std::exchange(is_reported_, true)) return;
   const Pairs put = std::exchange(put_, {});
   if (job_.barrier)
     job_.barrier(put);
@@ -137,7 +148,7 @@ void PmiServer::enter_barrier(Client& client) {
 void PmiServer::release(const Pairs& pairs) {
   for (const auto& [key, value] : pairs)
     common_.insert_or_assign(key, value);
-  in_barrier_ = 0;
+  is_reported_ = false;
   for (Client& client : clients_) {
     client.in_barrier = false;
     if (client.socket) reply(client, "cmd=barrier_out rc=0");

@@ -21,6 +21,7 @@ class PmiServer final : public Attendant {
     std::string name;
     std::uint32_t first_rank, world, universe;
     std::string mapping;
+    bool outlive = false;  ///< barriers do without ranks that have died
     /// All ranks here are in a barrier and have put these; `release` is to follow. Null if there are no
     /// others.
     std::function<void(const Pairs&)> barrier;
@@ -51,13 +52,14 @@ class PmiServer final : public Attendant {
   void answer(std::uint32_t slot, std::string_view line);
   void reply(Client& client, const std::string& line);
   void enter_barrier(Client& client);
+  void leave_barrier_if_all_here();
   static void write(Client& client);
 
   Job job_;
   std::vector<Client> clients_;
-  std::uint32_t in_barrier_ = 0;
-  Pairs put_;     ///< since the last barrier, by ranks here
-  Pairs common_;  ///< what everybody sees
+  bool is_reported_ = false;  ///< that all are in the barrier
+  Pairs put_;                 ///< since the last barrier, by ranks here
+  Pairs common_;              ///< what everybody sees
 };
 
 }  // namespace isthmus::mpiexec

@@ -1,5 +1,6 @@
 #include "region_server.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,7 +17,7 @@ namespace isthmus::mpiexec {
 namespace {
 
 /// What a connection gets to ask; a rank does so at once.
-constexpr auto patience = std::chrono::seconds(10);
+constexpr auto client_patience = std::chrono::seconds(10);
 /// Strangers beyond these wait in the kernel's queue.
 constexpr std::size_t connections_at_once = 64;
 /// In answers, where a broker's rank stands.
@@ -30,23 +31,36 @@ std::expected<RegionServer, std::string> RegionServer::listen(const std::string&
     return std::unexpected(fmt::format("cannot offer the region in a folder of {}: {}", parent, why));
   };
   if (!::mkdtemp(folder.data())) return failure(fmt::format("mkdtemp: {}", std::strerror(errno)));
-  RegionServer server(folder);
-  const auto address = launch::BrokerAddress::at(server.socket_path());
+  // Others may write to `parent`, and replace what is there by a link to a folder of ours: all that follows
+  // is done to this descriptor.
+  UniqueFd handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status{};
+  if (!handle || ::fstat(handle.get(), &status) != 0)
+    return failure(fmt::format("{}: {}", folder, std::strerror(errno)));
+  constexpr mode_t permissions = 07777;
+  if (status.st_uid != ::geteuid() || (status.st_mode & permissions) != 0700)
+    return failure(fmt::format("somebody has replaced {}", folder));
+  RegionServer server(folder, std::move(handle));
+  const auto address =
+      launch::BrokerAddress::at(fmt::format("/proc/self/fd/{}/{}", server.handle_.get(), socket_name));
   if (!address) return failure(address.error().text());
   auto listener = launch::listen_at(*address);
   if (!listener) return failure(listener.error().text());
   server.listener_ = std::move(*listener);
   // Users differ between containers: the key protects the region, and nobody else can list the folder.
-  if (::chmod(folder.c_str(), 0711) != 0) return failure(fmt::format("chmod: {}", std::strerror(errno)));
+  if (::fchmod(server.handle_.get(), 0711) != 0)
+    return failure(fmt::format("chmod: {}", std::strerror(errno)));
   return server;
 }
 
 RegionServer::RegionServer(RegionServer&& other) noexcept
-    : folder_(std::exchange(other.folder_, {})), listener_(std::move(other.listener_)) {}
+    : folder_(std::exchange(other.folder_, {})),
+      handle_(std::move(other.handle_)),
+      listener_(std::move(other.listener_)) {}
 
 RegionServer::~RegionServer() {
   if (folder_.empty()) return;
-  ::unlink(socket_path().c_str());
+  ::unlinkat(handle_.get(), socket_name, 0);
   ::rmdir(folder_.c_str());
 }
 
@@ -68,7 +82,7 @@ void RegionServer::react() {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) break;
     if (auto reception = launch::Reception::greet(socket.get()))
-      connections_.push_back({std::move(socket), Clock::now() + patience, std::move(*reception)});
+      connections_.push_back({std::move(socket), Clock::now() + client_patience, std::move(*reception)});
   }
   connections_.remove_if([&](Connection& connection) { return is_done(connection); });
 }

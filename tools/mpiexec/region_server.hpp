@@ -23,7 +23,7 @@ class RegionServer final : public Attendant {
   ~RegionServer() override;
 
   [[nodiscard]] const std::string& folder() const noexcept { return folder_; }
-  [[nodiscard]] std::string socket_path() const { return folder_ + "/region"; }
+  [[nodiscard]] std::string socket_path() const { return folder_ + '/' + socket_name; }
   /// From now on it answers, with `region` and, if it is not -1, `box`: both stay the caller's.
   void serve(int region, int box, const wire::JobKey& key);
 
@@ -37,10 +37,13 @@ class RegionServer final : public Attendant {
     Clock::time_point end;  ///< of our patience
     launch::Reception reception;
   };
-  explicit RegionServer(std::string folder) : folder_(std::move(folder)) {}
+  static constexpr const char* socket_name = "region";
+  RegionServer(std::string folder, UniqueFd handle)
+      : folder_(std::move(folder)), handle_(std::move(handle)) {}
   [[nodiscard]] bool is_done(Connection& connection) const;
 
   std::string folder_;
+  UniqueFd handle_;  ///< of the folder
   UniqueFd listener_;
   int region_ = -1;
   int box_ = -1;

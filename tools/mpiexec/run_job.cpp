@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/open_files.hpp"
 #include "guard.hpp"
 #include "input.hpp"
 #include "launcher.hpp"
@@ -33,7 +34,7 @@ void report(const Options& options, const Job& job, Output& output) {
 /// What mpiexec would have done at its end. A container may be in the making when its starter is killed.
 std::string cleaning(const Job& job) {
   std::string command;
-  if (job.region_server) command = "rm -rf " + quoted(job.region_server->folder());
+  if (job.region_server) command = "rm -rf " + shell_quoted(job.region_server->folder());
   const std::string removal = job.container ? job.container->removal() : "";
   if (!removal.empty()) command += (command.empty() ? "" : "; ") + removal + "; sleep 1; " + removal;
   return command;
@@ -85,6 +86,7 @@ int run_job(const Options& options, const Signals& signals, const std::vector<pi
                  .world = job->share.world,
                  .universe = std::max(job->share.world, job->processors),
                  .mapping = job->share.mapping,
+                 .outlive = options.outlive,
                  .barrier = wider ? [&](const Pairs& put) { wider->barrier(put); }
                                   : std::function<void(const Pairs&)>(),
                  .abort = [&](std::uint32_t slot, int code) { running->abort(slot, code); }});
@@ -99,6 +101,7 @@ int run_job(const Options& options, const Signals& signals, const std::vector<pi
                          .host = job->host,
                          .first_rank = job->share.first_rank,
                          .overseer = wider,
+                         .outlive = options.outlive,
                          .attendants = attendants,
                          .left_open = [&](std::uint32_t slot) { return pmi.left_open(slot); },
                          .removal = job->container ? job->container->removal() : "",

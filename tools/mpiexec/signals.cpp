@@ -3,7 +3,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
 
@@ -45,13 +44,6 @@ void Signals::die_of(int signal) const {
   ::raise(signal);
   ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
   std::_Exit(128 + signal);
-}
-
-void allow_open_files(rlim_t needed) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
-  limit.rlim_cur = std::min(needed, limit.rlim_max);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace isthmus::mpiexec

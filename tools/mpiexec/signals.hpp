@@ -30,7 +30,4 @@ class Signals {
   UniqueFd fd_;
 };
 
-/// Raises this process's limit of open files to at least `needed`, if it can.
-void allow_open_files(rlim_t needed);
-
 }  // namespace isthmus::mpiexec

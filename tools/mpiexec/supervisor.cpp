@@ -9,19 +9,21 @@
 #include <cerrno>
 #include <fstream>
 
+#include "base/futex.hpp"
+
 namespace isthmus::mpiexec {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int status_timeout = 124;  // as timeout(1)
+constexpr int timed_out_status = 124;  // as timeout(1)
 /// From SIGTERM to SIGKILL.
-constexpr auto grace = milliseconds(500);
+constexpr auto term_grace = milliseconds(500);
 /// What the other ranks get to end by themselves when one fails after MPI_Finalize: they need it no more, and
 /// may still be printing results.
 constexpr auto grace_after_finalize = milliseconds(1000);
 /// From the first Ctrl-C to the advice that a second one kills.
-constexpr auto patience = milliseconds(2000);
+constexpr auto reminder_patience = milliseconds(2000);
 /// From SIGKILL to giving up on processes that the kernel does not let go of (uninterruptible sleep).
 constexpr auto kernel_patience = milliseconds(5000);
 /// For an engine to remove its containers; half a second each, one after the other.
@@ -37,6 +39,11 @@ void Supervisor::end_after(std::chrono::duration<double> timeout) {
   set(Alarm::timeout, std::chrono::duration_cast<Clock::duration>(timeout));
 }
 
+/// An agent leaves it to the head to say what is lost.
+void Supervisor::hurry() {
+  parts_.output.hurry(parts_.overseer == nullptr);
+}
+
 void Supervisor::send(int signal) const {
   ::kill(-parts_.guard.group(), signal);
 }
@@ -45,10 +52,14 @@ int Supervisor::run() {
   while (!running_.empty() && !given_up_)
     step();
   clean_up();
+  if (!parts_.overseer && !failed() && !dead_.empty())
+    parts_.output.message(describe_dead(
+        dead_, ranks_.pids.size(), [&](const Failure& failure) { return failure.describe(parts_.host); }));
   return exit_status();
 }
 
 void Supervisor::abandon() {
+  ended_ = true;
   kill_all();
   while (!running_.empty() && !given_up_)
     step();
@@ -100,7 +111,7 @@ void Supervisor::handle(int signal) {
         kill_all();
         return;
       }
-      set(Alarm::hint, patience);
+      set(Alarm::hint, reminder_patience);
       break;
     default:
       break;
@@ -135,10 +146,46 @@ void Supervisor::reap() {
 void Supervisor::rank_ended(std::uint32_t rank, int wait_status) {
   if (failure_ || timed_out_ || ended_) return;  // a consequence
   const std::uint32_t slot = rank - ranks_.first;
-  if (const auto failure = judge(rank, wait_status, ranks_, parts_.region))
+  auto failure = judge(rank, wait_status, ranks_, parts_.region);
+  if (!failure && parts_.left_open(slot))  // a rank that found peers elsewhere is not in our region's roster
+    failure = {.kind = Failure::Kind::no_finalize, .rank = rank, .pid = ranks_.pids[slot], .value = 0};
+  if (!failure) return;
+  if (can_outlive(*failure))
+    bury(*failure);
+  else
     fail(*failure);
-  else if (parts_.left_open(slot))  // a rank that found peers elsewhere is not in our region's roster
-    fail({.kind = Failure::Kind::no_finalize, .rank = rank, .pid = ranks_.pids[slot], .value = 0});
+}
+
+bool Supervisor::can_outlive(const Failure& failure) const {
+  const bool asked_for =
+      failure.kind == Failure::Kind::signal && forwarded_[static_cast<std::size_t>(failure.value)];
+  return parts_.outlive && !asked_for && failure.kind != Failure::Kind::abort;
+}
+
+void Supervisor::bury(const Failure& failure) {
+  dead_.push_back(failure);
+  if (parts_.overseer) parts_.overseer->failed(failure);
+  if (failure.finalized) return;
+  parts_.region.block(failure.rank - ranks_.first).life.store(wire::Life::ended, std::memory_order_release);
+  tell_of_death();
+}
+
+void Supervisor::died_elsewhere(std::uint32_t rank) {
+  const wire::RegionView& region = parts_.region;
+  if (rank >= region.world() || rank - ranks_.first < region.slots()) return;
+  region.roster(rank).store(wire::RosterState::dead, std::memory_order_release);
+  tell_of_death();
+}
+
+/// The ranks here look when their count of connections has changed.
+void Supervisor::tell_of_death() const {
+  const wire::RegionView& region = parts_.region;
+  region.header().deaths.fetch_add(1, std::memory_order_acq_rel);
+  for (std::uint32_t slot = 0; slot < region.slots(); ++slot) {
+    wire::RankBlock& block = region.block(slot);
+    block.connections.fetch_add(1, std::memory_order_acq_rel);
+    if (block.sleeping.exchange(0, std::memory_order_seq_cst) != 0) futex_wake(block.sleeping);
+  }
 }
 
 void Supervisor::abort(std::uint32_t slot, int code) {
@@ -148,6 +195,7 @@ void Supervisor::abort(std::uint32_t slot, int code) {
 
 void Supervisor::end(bool at_leisure) {
   ended_ = true;
+  hurry();
   if (at_leisure)
     set(Alarm::terminate, grace_after_finalize);
   else
@@ -159,6 +207,9 @@ void Supervisor::fail(const Failure& failure) {
   const bool last = running_.empty();
   const bool asked_for =
       failure_->kind == Failure::Kind::signal && forwarded_[static_cast<std::size_t>(failure_->value)];
+  hurry();
+  if (!last && !failure_->finalized) terminate();  // before anything that their output may hold up
+  if (!last && failure_->finalized) set(Alarm::terminate, grace_after_finalize);
   if (parts_.overseer) {
     parts_.overseer->failed(*failure_);
   } else if (!asked_for) {
@@ -166,20 +217,16 @@ void Supervisor::fail(const Failure& failure) {
     parts_.output.message(failure_->describe(parts_.host) +
                           (last || failure_->kind == Failure::Kind::abort ? "" : "; ending the job"));
   }
-  if (last) return;
-  if (failure_->finalized)
-    set(Alarm::terminate, grace_after_finalize);
-  else
-    terminate();
 }
 
 void Supervisor::ring(Alarm alarm) {
   switch (alarm) {
     case Alarm::timeout:
       timed_out_ = true;
+      hurry();
+      terminate();
       parts_.output.drain();
       parts_.output.message("the job has not ended in the time that --timeout gives it; ending it");
-      terminate();
       return;
     case Alarm::hint:
       parts_.output.message(fmt::format("{} of {} ranks still run; interrupt once more to kill them",
@@ -201,11 +248,12 @@ void Supervisor::ring(Alarm alarm) {
 void Supervisor::terminate() {
   send(SIGTERM);
   send(SIGCONT);
-  set(Alarm::kill, grace);
+  set(Alarm::kill, term_grace);
 }
 
 void Supervisor::kill_all() {
   forwarded_[SIGKILL] = true;
+  hurry();
   send(SIGKILL);
   set(Alarm::give_up, kernel_patience);
 }
@@ -238,7 +286,7 @@ void Supervisor::clean_up() {
   };
   if (!failed() && !group_is_empty()) {
     send(SIGTERM);
-    reap_until(Clock::now() + grace, group_is_empty);
+    reap_until(Clock::now() + term_grace, group_is_empty);
   }
   send(SIGKILL);  // children of living leftovers too, and the guard
   if (failed()) remove_leftovers();
@@ -249,12 +297,22 @@ void Supervisor::clean_up() {
         ::kill(pid, SIGKILL);
       return left.empty();
     });
-  parts_.output.drain();
+  hand_out_rest();
+}
+
+/// The head of a wider job, which may be as slow as the reader, still hears of us.
+void Supervisor::hand_out_rest() {
+  parts_.output.close_intake();
   while (parts_.output.has_pending()) {
     std::vector<pollfd> waited_for{{.fd = parts_.signals.fd(), .events = POLLIN, .revents = 0}};
     parts_.output.prepare(waited_for);
-    ::poll(waited_for.data(), waited_for.size(), -1);
+    for (const Attendant* attendant : parts_.attendants)
+      attendant->prepare(waited_for);
+    alarms_.fill(std::nullopt);  // there is nobody left whom they concern
+    ::poll(waited_for.data(), waited_for.size(), milliseconds_to_wait());
     parts_.output.react();
+    for (Attendant* attendant : parts_.attendants)
+      attendant->react();
     while (const auto signal = parts_.signals.next())
       if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return;  // nobody waits for the rest
   }
@@ -283,7 +341,8 @@ void Supervisor::remove_leftovers() {
 }
 
 int Supervisor::exit_status() const {
-  if (timed_out_) return status_timeout;
+  if (timed_out_) return timed_out_status;
+  if (!failure_ && !dead_.empty()) return dead_.front().exit_status();
   if (!failure_) return given_up_ ? 1 : 0;
   const bool interrupted = forwarded_[SIGINT] && failure_->kind == Failure::Kind::signal;
   if (interrupted && (failure_->value == SIGINT || failure_->value == SIGKILL)) parts_.signals.die_of(SIGINT);

@@ -38,6 +38,7 @@ class Supervisor {
     std::string host;
     std::uint32_t first_rank;                           ///< of those here
     Overseer* overseer;                                 ///< null: the user
+    bool outlive;                                       ///< the others go on when a rank has died
     std::vector<Attendant*> attendants;                 ///< looked after in the same loop
     std::function<bool(std::uint32_t slot)> left_open;  ///< whether PMI has seen the rank come and not go
     std::string removal;  ///< a shell command for what ranks that were killed may have left; may be empty
@@ -59,6 +60,8 @@ class Supervisor {
   /// Ends the job, as if a rank elsewhere had failed; after MPI_Finalize, `at_leisure`.
   void end(bool at_leisure);
   void kill_all();
+  /// A rank of another host has died, and the others go on: those here hear of it.
+  void died_elsewhere(std::uint32_t rank);
   /// The rank in `slot` has called MPI_Abort in a way that left no trace in the region.
   void abort(std::uint32_t slot, int code);
   /// Kills what runs and waits for it, without a word: the job could not be started whole.
@@ -78,9 +81,15 @@ class Supervisor {
   void ring(Alarm alarm);
   void set(Alarm alarm, Clock::duration from_now);
   void fail(const Failure& failure);
+  /// Whether the others go on without that rank.
+  [[nodiscard]] bool can_outlive(const Failure& failure) const;
+  void bury(const Failure& failure);
+  void tell_of_death() const;
+  void hurry();
   void terminate();
   void send(int signal) const;
   void clean_up();
+  void hand_out_rest();
   void remove_leftovers();
   [[nodiscard]] std::vector<pid_t> children() const;
   [[nodiscard]] bool failed() const { return failure_ || timed_out_ || given_up_ || ended_; }
@@ -91,9 +100,10 @@ class Supervisor {
   std::unordered_map<pid_t, std::uint32_t> running_;  ///< to their ranks
   std::array<bool, NSIG> forwarded_{};
   std::optional<Failure> failure_;
+  std::vector<Failure> dead_;  ///< whom the others have outlived
   bool timed_out_ = false;
   bool given_up_ = false;
-  bool ended_ = false;  ///< from outside
+  bool ended_ = false;  ///< not by a rank: what becomes of the ranks is a consequence
   std::array<std::optional<Clock::time_point>, alarm_count> alarms_{};
 };
 

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::string_view blanks = " \t\n\r";
 
-/// Takes one quoted or escaped piece from the front of `text` into `word`; false if its end is missing.
+/// Takes one shell_quoted or escaped piece from the front of `text` into `word`; false if its end is missing.
 bool take_quoted(std::string_view& text, std::string& word) {
   const char quote = text.front();
   text.remove_prefix(1);
@@ -47,17 +47,17 @@ std::optional<std::vector<std::string>> split_words(std::string_view text) {
   }
 }
 
-std::string quoted(std::string_view word) {
+std::string shell_quoted(std::string_view word) {
   constexpr std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
   if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) return std::string(word);
   return '\'' + replaced(std::string(word), "'", "'\\''") + '\'';
 }
 
-std::string quoted(const std::vector<std::string>& words) {
+std::string shell_quoted(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words)
-    line += (line.empty() ? "" : " ") + quoted(word);
+    line += (line.empty() ? "" : " ") + shell_quoted(word);
   return line;
 }
 

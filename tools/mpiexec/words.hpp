@@ -12,9 +12,9 @@ namespace isthmus::mpiexec {
 std::optional<std::vector<std::string>> split_words(std::string_view text);
 
 /// `word` as a shell reads it back unchanged.
-std::string quoted(std::string_view word);
+std::string shell_quoted(std::string_view word);
 /// All of them, with a blank between two.
-std::string quoted(const std::vector<std::string>& words);
+std::string shell_quoted(const std::vector<std::string>& words);
 
 /// `word` with every `name` in it replaced by `value`.
 std::string replaced(std::string word, std::string_view name, std::string_view value);

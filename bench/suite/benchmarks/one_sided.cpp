@@ -12,9 +12,9 @@ namespace {
 enum class Operation : std::uint8_t { put, get, accumulate, get_accumulate, fetch_and_op, compare_and_swap };
 
 // A window over memory of its own or over a buffer of ours, as -w says.
-class Window {
+class ExposedMemory {
  public:
-  Window(const Job& job, std::size_t bytes) {
+  ExposedMemory(const Job& job, std::size_t bytes) {
     if (job.options().window_kind == WindowKind::allocate) {
       void* base = nullptr;
       call(MPI_Win_allocate(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window_),
@@ -29,11 +29,11 @@ class Window {
     }
     call(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
   }
-  ~Window() {
+  ~ExposedMemory() {
     if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
   }
-  Window(const Window&) = delete;
-  Window& operator=(const Window&) = delete;
+  ExposedMemory(const ExposedMemory&) = delete;
+  ExposedMemory& operator=(const ExposedMemory&) = delete;
   [[nodiscard]] MPI_Win handle() const { return window_; }
   [[nodiscard]] std::uint8_t* data() const { return data_; }
 
@@ -203,7 +203,7 @@ class Remote {
   Synchronisation how_;
   std::size_t bytes_;
   int count_;
-  Window window_;
+  ExposedMemory window_;
   std::unique_ptr<Buffer> local_;
   std::unique_ptr<Buffer> result_;
   std::int64_t compare_ = 0;

@@ -246,7 +246,7 @@ std::string take_positional(Options& options, unsigned features, const std::stri
                             std::size_t& positions) {
   if (!has(features, Feature::placement)) return "'" + word + "': this benchmark takes no placement";
   const auto placement = placement_named(word);
-  if (!placement) return "'" + word + "' is no placement: there are H, pinned, D, VMM, POOL, MH and MD";
+  if (!placement) return "'" + word + "' is no placement: there are H, A, pinned, D, VMM, POOL, MH and MD";
   if (positions == 2) return "'" + word + "': a third placement, where a message has two sides";
   options.placement[positions++] = *placement;
   return "";
@@ -310,7 +310,7 @@ std::string options_help(unsigned features) {
   if (has(features, Feature::placement))
     text +=
         "  [PLACEMENT [PLACEMENT]]          of the first side's buffers and the second's: H (host memory), "
-        "pinned, D (device),\n"
+        "A (MPI_Alloc_mem), pinned, D (device),\n"
         "                                   VMM, POOL, MH, MD (managed memory that is used on the host, on "
         "the device)\n";
   constexpr std::size_t column = 35;

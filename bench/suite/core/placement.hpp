@@ -9,6 +9,7 @@ namespace isthmus::bench {
 
 enum class Placement : std::uint8_t {
   host,            // H: pages of the process
+  allocated,       // A: MPI_Alloc_mem
   pinned,          // pinned: cuMemHostAlloc
   device,          // D: cuMemAlloc, what cudaMalloc gives
   vmm,             // VMM: cuMemCreate, mapped
@@ -21,6 +22,8 @@ constexpr std::string_view name_of(Placement placement) {
   switch (placement) {
     case Placement::host:
       return "H";
+    case Placement::allocated:
+      return "A";
     case Placement::pinned:
       return "pinned";
     case Placement::device:
@@ -38,15 +41,16 @@ constexpr std::string_view name_of(Placement placement) {
 }
 
 constexpr std::optional<Placement> placement_named(std::string_view name) {
-  for (const Placement placement : {Placement::host, Placement::pinned, Placement::device, Placement::vmm,
-                                    Placement::pool, Placement::managed_host, Placement::managed_device})
+  for (const Placement placement :
+       {Placement::host, Placement::allocated, Placement::pinned, Placement::device, Placement::vmm,
+        Placement::pool, Placement::managed_host, Placement::managed_device})
     if (name_of(placement) == name) return placement;
   if (name == "M") return Placement::managed_host;  // as the OSU suite has it
   return std::nullopt;
 }
 
 constexpr bool needs_gpu(Placement placement) {
-  return placement != Placement::host;
+  return placement != Placement::host && placement != Placement::allocated;
 }
 
 constexpr bool is_managed(Placement placement) {

@@ -222,6 +222,7 @@ class GpuMemory final : public Memory {
         return std::make_unique<ManagedBuffer>(gpu_, bytes, placement_);
       case Placement::device:
       case Placement::host:
+      case Placement::allocated:
         break;
     }
     return std::make_unique<DeviceBuffer>(gpu_, bytes);

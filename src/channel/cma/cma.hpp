@@ -18,7 +18,7 @@ namespace isthmus::cma {
 /// memory.
 Result<> read(pid_t pid, std::uint64_t address, std::span<const iovec> local);
 Result<> read(pid_t pid, std::uint64_t address, void* local, std::size_t bytes);
-/// Writes `bytes` from `local` to `address` in process `pid`.
+/// Writes `bytes` from `local` to `address` in process `pid`; nothing where that is but a thread's id.
 Result<> write(pid_t pid, std::uint64_t address, const void* local, std::size_t bytes);
 
 /// What a process offers to those who want to try.
@@ -28,6 +28,11 @@ struct Probe {
   std::uint64_t scratch;  ///< anybody may write `nonce` here
 };
 
+/// Whether `pid` names a process with memory of its own here: no thread of this or another process, and none
+/// that shares this one's memory (vfork, CLONE_VM), which is told by a number that no other memory has. What
+/// a peer publishes must not lead back here, because it knows this process's probe as well as its own; for
+/// that no /proc is asked, which may be another namespace's. To be asked before `try_read`.
+Result<> check_apart(pid_t pid);
 /// Tries to read the nonce of a peer: nothing, or why not; `ErrorClass::proc_aborted` where the pid is not
 /// the peer's.
 Result<> try_read(pid_t pid, std::uint64_t probe_address, std::uint64_t nonce);

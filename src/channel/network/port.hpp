@@ -63,6 +63,9 @@ class Port {
   /// without it; to answer them, by `fetch` or `decline`, it is needed.
   virtual Result<> connect(PeerId peer, std::span<const std::byte> address) = 0;
 
+  /// From now on the next send without bytes, or the next `decline`, needs no memory here.
+  virtual void make_room() = 0;
+
   enum class Progress : std::uint8_t { complete, pending };
   /// Largest message that travels with its envelope; longer ones are offered. Of a peer that is connected.
   [[nodiscard]] virtual std::uint64_t eager_limit(PeerId peer) const = 0;
@@ -84,6 +87,10 @@ class Port {
   [[nodiscard]] virtual bool try_fetch_to_gpu(OfferId offer, std::span<std::byte> to, Token token) = 0;
   /// Lets an offer go without its bytes: the send completes, if its sender can be told.
   virtual void decline(OfferId offer) = 0;
+
+  /// `peer` is no more, as its owner has learned elsewhere: what is pending with it ends, as where the port
+  /// has lost it.
+  virtual void give_up(PeerId peer) noexcept = 0;
 
   /// Moves what can be moved; returns how many events were delivered. Never blocks.
   virtual unsigned poll() = 0;

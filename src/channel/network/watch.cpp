@@ -6,18 +6,27 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "base/open_files.hpp"
+
 namespace isthmus::network {
 namespace {
 
-/// Connections that have not said who they are, at most: anyone may connect.
-constexpr std::size_t lines_limit = 1U << 16U;
+/// Connections taken at one look: the rest waits in the kernel's queue.
+constexpr int accepted_at_once = 256;
+/// Descriptors that a job's peers may need here: two watch lines each, and what UCX opens.
+constexpr rlim_t files_for_each_peer = 8;
+constexpr rlim_t files_besides = 256;
 
 std::unexpected<Error> refused(const char* call, int error) {
   return fail(ErrorClass::other, std::string(call) + ": " + std::strerror(error));
@@ -56,7 +65,7 @@ std::vector<std::uint32_t> local_hosts() {
 
 }  // namespace
 
-Result<Watch> Watch::open(Identity self, std::uint64_t token) {
+Result<Watch> Watch::open(Identity self, std::uint64_t token, std::chrono::milliseconds patience) {
   UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener) return refused("socket", errno);
   sockaddr_in name{};
@@ -66,11 +75,19 @@ Result<Watch> Watch::open(Identity self, std::uint64_t token) {
       listen(listener.get(), SOMAXCONN) != 0 ||
       getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &bytes) != 0)
     return refused("a TCP port to listen on", errno);
-  UniqueFd events(epoll_create1(EPOLL_CLOEXEC));
-  if (!events) return refused("epoll_create1", errno);
-  epoll_event event{.events = EPOLLIN, .data = {.fd = listener.get()}};
-  if (epoll_ctl(events.get(), EPOLL_CTL_ADD, listener.get(), &event) != 0) return refused("epoll_ctl", errno);
-  return Watch(self, token, std::move(listener), std::move(events), ntohs(name.sin_port));
+  Watch watch(self, token, ntohs(name.sin_port), patience);
+  watch.listener_ = std::move(listener);
+  watch.events_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  if (!watch.events_) return refused("epoll_create1", errno);
+  watch.timer_ = UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!watch.timer_) return refused("timerfd_create", errno);
+  for (const int descriptor : {watch.listener_.get(), watch.timer_.get()}) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
+    if (epoll_ctl(watch.events_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0)
+      return refused("epoll_ctl", errno);
+  }
+  allow_open_files(files_besides + files_for_each_peer * self.ranks);
+  return watch;
 }
 
 void Watch::describe(wire::PortAddress& address) const {
@@ -98,7 +115,7 @@ void Watch::begin(PeerId peer, const wire::PortAddress& address) {
     if (connect(line.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 &&
         errno != EINPROGRESS)
       continue;
-    add({std::move(line), State::connecting, peer, address.token}, EPOLLOUT);
+    add({std::move(line), State::connecting, peer, address.token, 0}, EPOLLOUT);
   }
 }
 
@@ -109,17 +126,86 @@ void Watch::end(PeerId peer) {
 }
 
 void Watch::accept_all() {
-  for (;;) {
+  for (int taken = 0; taken < accepted_at_once; ++taken) {
     UniqueFd line(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!line) return;
-    if (lines_.size() >= lines_limit) continue;
-    keep_alive(line.get());
-    add({std::move(line), State::accepted, 0, token_}, EPOLLIN);
+    if (line)
+      welcome(std::move(line));
+    else if (errno != EINTR && errno != ECONNABORTED && !make_room(errno))
+      return;
   }
 }
 
+/// Whether it is worth another try. Where nothing is left for us the listener rests: it would wake a sleeper
+/// again and again for a connection that cannot be taken.
+bool Watch::make_room(int error) {
+  if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM) return false;
+  if (drop_oldest_stranger()) return true;
+  rests_ = true;
+  listen_for(0);
+  tick_while_needed();
+  return false;
+}
+
+void Watch::listen_for(std::uint32_t events) {
+  epoll_event event{.events = events, .data = {.fd = listener_.get()}};
+  epoll_ctl(events_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+}
+
+/// Peers say hello at once, so those that have waited in the queue are strangers to nobody.
+void Watch::welcome(UniqueFd socket) {
+  keep_alive(socket.get());
+  Line line{std::move(socket), State::accepted, 0, token_, 0};
+  int error = 0;
+  if (!hear(line, error)) return;
+  const bool stranger = line.state == State::accepted;
+  if (stranger && strangers() >= strangers_limit) drop_oldest_stranger();
+  add(std::move(line), EPOLLIN);
+  if (stranger) tick_while_needed();
+}
+
+std::size_t Watch::strangers() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(lines_, [](const auto& entry) { return entry.second.state == State::accepted; }));
+}
+
+bool Watch::drop_oldest_stranger() {
+  auto oldest = lines_.end();
+  for (auto at = lines_.begin(); at != lines_.end(); ++at)
+    if (at->second.state == State::accepted &&
+        (oldest == lines_.end() || at->second.since < oldest->second.since))
+      oldest = at;
+  if (oldest == lines_.end()) return false;
+  lines_.erase(oldest);
+  return true;
+}
+
+void Watch::drop_silent_strangers() {
+  const auto latest = Clock::now() - patience_;
+  std::erase_if(lines_, [&](const auto& entry) {
+    return entry.second.state == State::accepted && entry.second.since <= latest;
+  });
+}
+
+void Watch::tick_while_needed() {
+  const bool needed = rests_ || strangers() > 0;
+  if (needed == ticks_) return;
+  const time_t second = needed ? 1 : 0;
+  const itimerspec times{.it_interval = {.tv_sec = second, .tv_nsec = 0},
+                         .it_value = {.tv_sec = second, .tv_nsec = 0}};
+  timerfd_settime(timer_.get(), 0, &times, nullptr);
+  ticks_ = needed;
+}
+
 bool Watch::say_hello(Line& line) {
-  const wire::WatchHello hello{.token = line.token, .sender = self_.rank};
+  if (getrandom(&line.nonce, sizeof line.nonce, 0) != sizeof line.nonce) return false;
+  wire::WatchHello hello{.sender = self_.rank, .nonce = line.nonce};
+  hello.proof = hello.proof_of(line.token, wire::WatchHello::Way::ask);
+  return ::send(line.socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello;
+}
+
+bool Watch::answer(const Line& line, std::uint64_t nonce) {
+  wire::WatchHello hello{.sender = self_.rank, .nonce = nonce};
+  hello.proof = hello.proof_of(token_, wire::WatchHello::Way::answer);
   return ::send(line.socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello;
 }
 
@@ -130,30 +216,25 @@ bool Watch::hear(Line& line, int& error) {
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   error = bytes < 0 ? errno : 0;
   if (bytes <= 0 || line.state == State::met || bytes != sizeof hello) return false;
-  const wire::WatchHello expected;
-  const bool from_expected =
-      line.state == State::accepted ? hello.sender < self_.ranks : hello.sender == line.peer;
-  if (hello.magic != expected.magic || hello.version != expected.version || hello.token != line.token ||
-      !from_expected) {
-    error = EPROTO;
-    return false;
-  }
-  if (line.state == State::accepted) {
-    line.peer = hello.sender;
-    if (!say_hello(line)) return false;
-  }
+  const bool accepted = line.state == State::accepted;
+  const bool known = accepted
+                         ? hello.sender < self_.ranks && hello.is_proved(token_, wire::WatchHello::Way::ask)
+                         : hello.sender == line.peer && hello.nonce == line.nonce &&
+                               hello.is_proved(line.token, wire::WatchHello::Way::answer);
+  if (!known) return false;
+  line.peer = hello.sender;
+  if (accepted && !answer(line, hello.nonce)) return false;
   line.state = State::met;
   return true;
 }
 
 bool Watch::has_other_line(PeerId peer, int socket) const {
   for (const auto& [other, line] : lines_)
-    if (other != socket && (line.state == State::met || line.state == State::asked) && line.peer == peer)
-      return true;
+    if (other != socket && line.state == State::met && line.peer == peer) return true;
   return false;
 }
 
-void Watch::on_event(int socket, std::vector<Loss>& losses) {
+void Watch::on_event(int socket) {
   const auto found = lines_.find(socket);
   if (found == lines_.end()) return;
   Line& line = found->second;
@@ -180,21 +261,29 @@ void Watch::on_event(int socket, std::vector<Loss>& losses) {
       return;
     }
   }
-  // A line that has not answered may lead to another host of the same address, and of several lines to the
-  // same process, over several addresses or from both sides, who has made them closes all but one.
-  const bool known = line.state == State::met || (line.state == State::asked && error != EPROTO);
-  const bool counts = known && !has_other_line(line.peer, socket);
+  // A line that has not answered may lead to another host of the same address, or to a stranger's service. Of
+  // several lines to the same process, over several addresses or from both sides, who has made them closes
+  // all but one.
+  const bool counts = line.state == State::met && !has_other_line(line.peer, socket);
   if (counts) {
     const bool closed = error == 0 || error == ECONNRESET || error == EPIPE;
-    losses.push_back({line.peer, closed,
-                      closed ? "its process has ended or left the job"
-                             : std::string("nothing is heard from its host (") + std::strerror(error) + ")"});
+    losses_.push_back({line.peer, closed,
+                       closed
+                           ? "its process has ended or left the job"
+                           : std::string("nothing is heard from its host (") + std::strerror(error) + ")"});
   }
   lines_.erase(found);
 }
 
+void Watch::on_tick() {
+  std::uint64_t times = 0;
+  if (::read(timer_.get(), &times, sizeof times) != sizeof times) return;
+  drop_silent_strangers();
+  if (std::exchange(rests_, false)) listen_for(EPOLLIN);
+  tick_while_needed();
+}
+
 std::vector<Watch::Loss> Watch::look() {
-  std::vector<Loss> losses;
   std::array<epoll_event, 32> events;
   for (;;) {
     const int count = epoll_wait(events_.get(), events.data(), static_cast<int>(events.size()), 0);
@@ -202,10 +291,12 @@ std::vector<Watch::Loss> Watch::look() {
       const int socket = events[static_cast<std::size_t>(i)].data.fd;
       if (socket == listener_.get())
         accept_all();
+      else if (socket == timer_.get())
+        on_tick();
       else
-        on_event(socket, losses);
+        on_event(socket);
     }
-    if (count < static_cast<int>(events.size())) return losses;
+    if (count < static_cast<int>(events.size())) return std::exchange(losses_, {});
   }
 }
 

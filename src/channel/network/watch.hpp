@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,7 +16,9 @@ namespace isthmus::network {
 
 /// Notices within `silence_limit` that a peer is gone, whether it computes, waits or sleeps: a TCP connection
 /// to each peer on which nothing is said after a hello, so that the kernels' keepalive probes run. A process
-/// that ends closes it; a host that falls silent answers no probes.
+/// that ends closes it; a host that falls silent answers no probes. A peer is lost only by a line on which it
+/// has proved itself, so whatever else stands behind its address loses nobody. Anyone may connect: strangers
+/// are few at a time, and cut off when they stay silent.
 ///
 /// UCX 1.13 does not do this: on TCP it relies on keepalive of connections that also carry data, and as long
 /// as sent data is not acknowledged the kernel does not probe but retransmits for 15 minutes (tcp_retries2);
@@ -24,9 +27,15 @@ class Watch {
  public:
   /// Seconds of silence after which a peer's host is lost; 10 are allowed in all.
   static constexpr int silence_limit = 6;
+  /// Connections that have not said who they are: the oldest of more are closed.
+  static constexpr std::size_t strangers_limit = 128;
+  /// For a stranger to say so.
+  static constexpr std::chrono::seconds stranger_patience{10};
 
-  /// Listens on a TCP port of any local address. `token` as in `wire::PortAddress`.
-  static Result<Watch> open(Identity self, std::uint64_t token);
+  /// Listens on a TCP port of any local address. `token` as in `wire::PortAddress`. Raises this process's
+  /// limit of open files where a job of that size may need it.
+  static Result<Watch> open(Identity self, std::uint64_t token,
+                            std::chrono::milliseconds patience = stranger_patience);
 
   /// Where peers reach this watch: fills `watch_port` and `hosts`.
   void describe(wire::PortAddress& address) const;
@@ -41,13 +50,14 @@ class Watch {
                   ///< elsewhere
     std::string why;
   };
-  /// What has happened since. Never blocks.
+  /// What has happened since. Never blocks. Where there is no memory, nothing of it is forgotten.
   std::vector<Loss> look();
 
   /// Readable when there is something to `look` at.
   [[nodiscard]] int descriptor() const { return events_.get(); }
 
  private:
+  using Clock = std::chrono::steady_clock;
   enum class State : std::uint8_t {
     connecting,
     asked,     ///< our hello is sent, the answer awaited
@@ -58,16 +68,27 @@ class Watch {
     UniqueFd socket;
     State state;
     PeerId peer;          ///< unless `accepted`
-    std::uint64_t token;  ///< which the hello has to name
+    std::uint64_t token;  ///< that of who accepts
+    std::uint64_t nonce;  ///< of our hello
+    Clock::time_point since = Clock::now();
   };
 
-  Watch(Identity self, std::uint64_t token, UniqueFd listener, UniqueFd events, std::uint16_t port)
-      : self_(self), token_(token), port_(port), listener_(std::move(listener)), events_(std::move(events)) {}
+  Watch(Identity self, std::uint64_t token, std::uint16_t port, std::chrono::milliseconds patience)
+      : self_(self), token_(token), port_(port), patience_(patience) {}
 
   void accept_all();
+  bool make_room(int error);
+  void listen_for(std::uint32_t events);
+  void welcome(UniqueFd socket);
+  [[nodiscard]] std::size_t strangers() const;
+  bool drop_oldest_stranger();
+  void drop_silent_strangers();
+  void tick_while_needed();
+  void on_tick();
   void add(Line line, std::uint32_t events);
-  void on_event(int socket, std::vector<Loss>& losses);
+  void on_event(int socket);
   bool say_hello(Line& line);
+  bool answer(const Line& line, std::uint64_t nonce);
   /// Whether the line may stay.
   bool hear(Line& line, int& error);
   [[nodiscard]] bool has_other_line(PeerId peer, int socket) const;
@@ -75,9 +96,14 @@ class Watch {
   Identity self_;
   std::uint64_t token_;
   std::uint16_t port_;
+  std::chrono::milliseconds patience_;  ///< with strangers
   UniqueFd listener_;
   UniqueFd events_;  ///< epoll
+  UniqueFd timer_;   ///< ticks once a second while there are strangers, or the listener rests
+  bool ticks_ = false;
+  bool rests_ = false;  ///< no descriptor is left for whom it would accept
   std::unordered_map<int, Line> lines_;
+  std::vector<Loss> losses_;  ///< that nobody has looked at
 };
 
 }  // namespace isthmus::network

@@ -15,6 +15,12 @@ constexpr std::size_t round_up(std::size_t value, std::size_t to) {
   return (value + to - 1) / to * to;
 }
 
+/// What a piece takes: a page behind it stays without memory, so that nobody who goes on beyond it finds
+/// another's.
+constexpr std::size_t room_of(std::size_t bytes) {
+  return round_up(std::max(bytes, unit), unit) + unit;
+}
+
 }  // namespace
 
 AddressSpace::AddressSpace() {
@@ -27,11 +33,11 @@ AddressSpace::AddressSpace() {
 }
 
 cuda::Address AddressSpace::reserve(std::size_t bytes, std::size_t alignment) {
-  return free_.take(round_up(std::max(bytes, unit), unit), std::max(alignment, unit)).value_or(0);
+  return free_.take(room_of(bytes), std::max(alignment, unit)).value_or(0);
 }
 
 void AddressSpace::release(cuda::Address address, std::size_t bytes) {
-  const std::size_t room = round_up(std::max(bytes, unit), unit);
+  const std::size_t room = room_of(bytes);
   // What the program could read there, managed memory, it no longer can. If that fails, it stays readable.
   [[maybe_unused]] const void* gone = ::mmap(reinterpret_cast<void*>(address), room, PROT_NONE,
                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

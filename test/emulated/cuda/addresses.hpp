@@ -48,8 +48,8 @@ struct Allocation {
 };
 
 /// The driver's addresses: one piece of the process's address space without any right, from which pieces are
-/// given out, the lowest first, so that what is freed is used again soon; and the table of what lies where,
-/// host memory that was registered included.
+/// given out, the lowest first, so that what is freed is used again soon, and a page behind each stays free;
+/// and the table of what lies where, host memory that was registered included.
 class AddressSpace {
  public:
   AddressSpace();

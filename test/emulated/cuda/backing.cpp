@@ -21,17 +21,17 @@ std::string name_in_folder(std::uint64_t token) {
 }
 
 /// A memfd cannot be given a name, a file without one can.
-UniqueFd nameless_file() {
+UniqueFd nameless_file(BackingKind kind) {
   if (const std::string folder = variable("FOLDER"); !folder.empty())
     return UniqueFd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
-  return UniqueFd(::memfd_create("emulated-cuda", MFD_CLOEXEC));
+  return UniqueFd(::memfd_create(kind == BackingKind::managed ? managed_name : "emulated-cuda", MFD_CLOEXEC));
 }
 
 }  // namespace
 
 std::shared_ptr<Backing> Backing::create(BackingKind kind, unsigned device, std::size_t bytes) {
   std::shared_ptr<Backing> backing(new Backing);
-  backing->file_ = nameless_file();
+  backing->file_ = nameless_file(kind);
   const std::size_t room = (bytes + page - 1) / page * page + page;
   if (!backing->file_ || ::ftruncate(backing->file_.get(), static_cast<off_t>(room)) != 0) return nullptr;
   if (!backing->map(room)) return nullptr;

@@ -14,6 +14,9 @@ namespace isthmus::emulated {
 
 enum class BackingKind : std::uint32_t { device = 1, physical, pool, managed, event };
 
+/// Managed memory has this in the name by which the kernel lists it: `test/emulated/moves` looks for it.
+inline constexpr const char* managed_name = "emulated-cuda-managed";
+
 /// Lies behind the memory itself in the same file, for whoever is handed the descriptor.
 struct BackingHeader {
   static constexpr std::uint64_t expected_mark = 0x6d65'7564'6163'7531;

@@ -123,13 +123,21 @@ Status locate(Address address, std::size_t bytes, Device device, Place& place) {
     place.view = reinterpret_cast<std::byte*>(address);
     return address == 0 || cuda.addresses.is_ours(address) ? Status::invalid_value : Status::success;
   }
-  const Allocation& memory = *place.allocation;
-  place.view = memory.view_of(address);
-  if (bytes > memory.bytes - (address - memory.base)) return Status::invalid_value;
-  if (memory.origin != Origin::mapped) return Status::success;
-  const auto& allowed = memory.accessible;
-  return std::find(allowed.begin(), allowed.end(), device) != allowed.end() ? Status::success
-                                                                            : Status::invalid_value;
+  place.view = place.allocation->view_of(address);
+  for (auto memory = place.allocation; memory; memory = cuda.addresses.find(address)) {
+    if (memory->origin == Origin::mapped &&
+        std::ranges::find(memory->accessible, device) == memory->accessible.end())
+      return Status::invalid_value;
+    const std::size_t here = memory->bytes - (address - memory->base);
+    if (bytes <= here) return Status::success;
+    if (memory->origin != Origin::mapped) return Status::invalid_value;
+    address += here;
+    bytes -= here;
+    // Another reservation may begin there, which the copy engine sees elsewhere.
+    const auto next = cuda.addresses.find(address);
+    if (next && next->view_of(address) != memory->view + memory->bytes) return Status::invalid_value;
+  }
+  return Status::invalid_value;
 }
 
 extern "C" {

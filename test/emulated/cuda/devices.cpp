@@ -8,7 +8,9 @@
 #include <string>
 
 #include "contexts.hpp"
+#include "guard.hpp"
 #include "modules.hpp"
+#include "moves.hpp"
 #include "pools.hpp"
 
 namespace isthmus::emulated {
@@ -68,7 +70,9 @@ Driver* driver() {
 
 Status enter_query() {
   call_counter().fetch_add(1, std::memory_order_relaxed);
-  return driver() ? Status::success : Status::not_initialized;
+  if (!driver()) return Status::not_initialized;
+  perhaps_move_pages();
+  return Status::success;
 }
 
 Status enter() {
@@ -91,6 +95,7 @@ Status cuInit(unsigned flags) {
   Machine machine = Machine::from_environment();
   if (machine.visible() == 0) return Status::no_device;
   watch_for_leaks();
+  watch_touches();
   ::pthread_atfork(nullptr, nullptr, [] { forked() = true; });
   auto* made = new Driver(std::move(machine));
   instance().store(made, std::memory_order_release);

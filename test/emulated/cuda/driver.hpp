@@ -57,8 +57,11 @@ class Registry {
 };
 
 struct PhysicalMemory;
+/// Addresses for mappings, with as many in the copy engine's view, so that what lies side by side does so
+/// there too.
 struct Reservation {
   std::size_t bytes = 0;
+  std::byte* view = nullptr;
 };
 
 /// Everything that the emulated driver holds for this process. Lives forever.

@@ -2,10 +2,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "capture.hpp"
 #include "memory.hpp"
+#include "moves.hpp"
 #include "stream.hpp"
 
 namespace isthmus::emulated {
@@ -98,7 +100,37 @@ void move_pages(const Allocation& memory, Address address, std::size_t bytes, co
     __atomic_load_n(reinterpret_cast<unsigned char*>(begin + i), __ATOMIC_RELAXED);
 }
 
+/// A pseudo-random number that follows from the seed (splitmix64).
+std::uint64_t next_random(std::uint64_t seed) {
+  static std::atomic<std::uint64_t> drawn{0};
+  std::uint64_t x = seed + ++drawn * 0x9e37'79b9'7f4a'7c15;
+  x = (x ^ (x >> 30U)) * 0xbf58'476d'1ce4'e5b9;
+  x = (x ^ (x >> 27U)) * 0x94d0'49bb'1331'11eb;
+  return x ^ (x >> 31U);
+}
+
 }  // namespace
+
+void perhaps_move_pages() {
+  const std::uint64_t seed = settings().moves;
+  if (seed == 0) return;
+  const std::uint64_t random = next_random(seed);
+  if (random % 4 != 0) return;
+  Driver& cuda = *driver();
+  const std::scoped_lock lock(cuda.mutex);
+  std::vector<std::shared_ptr<Allocation>> managed;
+  for (const auto& [base, memory] : cuda.addresses.all())
+    if (memory->origin == Origin::managed) managed.push_back(memory);
+  if (managed.empty()) return;
+  Allocation& memory = *managed[(random >> 8U) % managed.size()];
+  // To the host; to a device, which CUDA knows; or to a device of which it says nothing.
+  const std::uint64_t where = (random >> 40U) % 3;
+  const Location device{.type = LocationType::device, .id = memory.device};
+  const Location host{.type = LocationType::host};
+  for (Page& page : memory.pages)
+    page.prefetched = where == 0 ? host : where == 1 ? device : Location{};
+  move_pages(memory, memory.base, memory.bytes, where == 0 ? host : device);
+}
 
 extern "C" {
 

@@ -12,12 +12,12 @@
 namespace isthmus::emulated {
 namespace {
 
-constexpr std::size_t page = 4096;
+constexpr std::size_t page_unit = 4096;
 /// cuMemAlloc aligns to so much; documented is 256.
 constexpr std::size_t alignment = 512;
 
 constexpr std::size_t whole_pages(std::size_t bytes) {
-  return (bytes + page - 1) / page * page;
+  return (bytes + page_unit - 1) / page_unit * page_unit;
 }
 
 Held kind_of(Origin origin) {

@@ -14,7 +14,7 @@ struct Name {
   const char* text;
 };
 
-constexpr std::array names{
+constexpr std::array entry_names{
     Name{Status::success, "CUDA_SUCCESS", "no error"},
     Name{Status::invalid_value, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     Name{Status::out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
@@ -57,7 +57,7 @@ constexpr std::array names{
 };
 
 const Name* find(Status status) {
-  for (const Name& name : names)
+  for (const Name& name : entry_names)
     if (name.status == status) return &name;
   return nullptr;
 }

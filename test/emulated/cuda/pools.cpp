@@ -14,7 +14,7 @@
 namespace isthmus::emulated {
 namespace {
 
-constexpr std::size_t unit = 4096;
+constexpr std::size_t pool_unit = 4096;
 constexpr std::size_t default_bytes = std::size_t{1} << 30;
 
 /// What a `PoolPointer` holds.
@@ -41,7 +41,7 @@ std::shared_ptr<PoolObject> make_pool(Driver& cuda, Device device, HandleType ty
 }
 
 std::size_t rounded(std::size_t bytes) {
-  return (bytes + unit - 1) / unit * unit;
+  return (bytes + pool_unit - 1) / pool_unit * pool_unit;
 }
 
 /// A free place in the table of live allocations.
@@ -58,8 +58,8 @@ Status allocate(Address* address, std::size_t bytes, Pool handle) {
   if (!pool || !address || bytes == 0 || pool->is_imported) return Status::invalid_value;
   const std::size_t slot = free_slot(pool->backing->header());
   if (slot == BackingHeader::slots || !charge(cuda, pool->device, bytes)) return Status::out_of_memory;
-  const Address base = cuda.addresses.reserve(bytes, unit);
-  const auto offset = pool->free.take(rounded(bytes), unit);
+  const Address base = cuda.addresses.reserve(bytes, pool_unit);
+  const auto offset = pool->free.take(rounded(bytes), pool_unit);
   if (base == 0 || !offset) {
     discharge(cuda, pool->device, bytes);
     if (base != 0) cuda.addresses.release(base, bytes);
@@ -278,7 +278,7 @@ Status cuMemPoolImportPointer(Address* address, Pool handle, PoolPointer* data) 
       pointer.slot >= BackingHeader::slots || header.live[pointer.slot] != pointer.id ||
       pointer.offset + pointer.bytes > header.bytes)
     return Status::invalid_value;
-  const Address base = cuda.addresses.reserve(pointer.bytes, unit);
+  const Address base = cuda.addresses.reserve(pointer.bytes, pool_unit);
   if (base == 0) return Status::out_of_memory;
   add_allocation(cuda, {.origin = Origin::imported_pointer,
                         .base = base,

@@ -11,7 +11,7 @@
 namespace isthmus::emulated {
 namespace {
 
-std::optional<std::uint64_t> number(std::string_view text) {
+std::optional<std::uint64_t> number_in(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
@@ -19,7 +19,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
 }
 
 std::optional<unsigned> refusals(std::string_view text) {
-  constexpr std::array<std::string_view, 6> names{"peer", "ipc", "event", "vmm", "pool", "managed"};
+  constexpr std::array<std::string_view, 7> names{"peer", "ipc", "event", "vmm", "pool", "managed", "memops"};
   unsigned bits = 0;
   while (!text.empty()) {
     const std::size_t comma = std::min(text.find(','), text.size());
@@ -32,7 +32,7 @@ std::optional<unsigned> refusals(std::string_view text) {
 }
 
 constexpr std::array changeable{"MEMORY", "PINNED",       "DELAY_US", "MEGABYTES_PER_SECOND",
-                                "REFUSE", "STICKY_AFTER", "STICKY"};
+                                "REFUSE", "STICKY_AFTER", "STICKY",   "MOVES"};
 
 }  // namespace
 
@@ -42,7 +42,7 @@ bool Settings::set(std::string_view name, std::string_view value) {
     if (bits) refused = *bits;
     return bits.has_value();
   }
-  const auto parsed = number(value);
+  const auto parsed = number_in(value);
   if (!parsed) return false;
   if (name == "MEMORY")
     memory = *parsed;
@@ -54,6 +54,8 @@ bool Settings::set(std::string_view name, std::string_view value) {
     megabytes_per_second = static_cast<unsigned>(*parsed);
   else if (name == "STICKY")
     sticky = static_cast<int>(*parsed);
+  else if (name == "MOVES")
+    moves = *parsed;
   else if (name == "STICKY_AFTER")
     sticky_after = *parsed + call_counter().load();
   else

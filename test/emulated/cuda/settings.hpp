@@ -8,7 +8,7 @@
 namespace isthmus::emulated {
 
 /// What can be refused on demand, as bits.
-enum class Refusal : unsigned { peer = 1, ipc = 2, event = 4, vmm = 8, pool = 16, managed = 32 };
+enum class Refusal : unsigned { peer = 1, ipc = 2, event = 4, vmm = 8, pool = 16, managed = 32, memops = 64 };
 
 /// Faults and settings; README.md beside this file explains each. Changed at any time, by any thread.
 struct Settings {
@@ -19,6 +19,7 @@ struct Settings {
   std::atomic<unsigned> refused{0};
   std::atomic<int> sticky{0};
   std::atomic<std::uint64_t> sticky_after{0};
+  std::atomic<std::uint64_t> moves{0};
 
   [[nodiscard]] bool refuses(Refusal what) const noexcept {
     return (refused.load() & static_cast<unsigned>(what)) != 0;

@@ -98,6 +98,7 @@ Status cuStreamBatchMemOp_v2(Stream stream, unsigned count, StreamOperation* ope
   Context context = nullptr;
   ISTHMUS_PASS(enter_with_context(context));
   constexpr unsigned most = 256;
+  if (settings().refuses(Refusal::memops)) return Status::not_supported;
   if (count > most || flags != 0 || (count > 0 && !operations)) return Status::invalid_value;
   std::vector<Operation> all(count);
   for (unsigned i = 0; i < count; ++i)

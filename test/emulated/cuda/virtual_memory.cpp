@@ -1,5 +1,6 @@
 // The virtual memory management: physical memory, addresses, and what maps one to the other.
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include <cstring>
 
@@ -20,7 +21,7 @@ struct PhysicalMemory {
 
 namespace {
 
-constexpr std::size_t granule = std::size_t{2} << 20;
+constexpr std::size_t mapping_granule = std::size_t{2} << 20;
 
 bool has(HandleType set, HandleType type) {
   return (static_cast<int>(set) & static_cast<int>(type)) != 0;
@@ -55,13 +56,17 @@ Physical add_physical(Driver& cuda, PhysicalMemory memory) {
   return handle;
 }
 
-/// Whether a range lies in one reservation.
-bool is_reserved(const Driver& cuda, Address address, std::size_t bytes) {
+/// Where the copy engine sees a range that lies in one reservation; null where it does not.
+std::byte* view_of(const Driver& cuda, Address address, std::size_t bytes) {
   auto next = cuda.reservations.upper_bound(address);
-  if (next == cuda.reservations.begin()) return false;
+  if (next == cuda.reservations.begin()) return nullptr;
   const auto& [base, reservation] = *std::prev(next);
-  return address - base < reservation.bytes && bytes <= reservation.bytes - (address - base);
+  const std::size_t offset = address - base;
+  return offset < reservation.bytes && bytes <= reservation.bytes - offset ? reservation.view + offset
+                                                                           : nullptr;
 }
+
+constexpr int nothing_there = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 }  // namespace
 
@@ -71,7 +76,7 @@ Status cuMemGetAllocationGranularity(std::size_t* bytes, const AllocationPropert
                                      GranularityKind) {
   ISTHMUS_PASS(enter());
   ISTHMUS_PASS(check(properties));
-  *bytes = granule;
+  *bytes = mapping_granule;
   return Status::success;
 }
 
@@ -81,7 +86,7 @@ Status cuMemCreate(Physical* handle, std::size_t bytes, const AllocationProperti
   ISTHMUS_PASS(unsafe_in_capture());
   if (settings().refuses(Refusal::vmm)) return Status::not_supported;
   ISTHMUS_PASS(check(properties));
-  if (!handle || bytes == 0 || bytes % granule != 0 || flags != 0) return Status::invalid_value;
+  if (!handle || bytes == 0 || bytes % mapping_granule != 0 || flags != 0) return Status::invalid_value;
   if (has(properties->handle_types, HandleType::fabric)) return Status::not_permitted;
   Driver& cuda = *driver();
   const Device device = properties->location.id;
@@ -170,12 +175,17 @@ Status cuMemAddressReserve(Address* address, std::size_t bytes, std::size_t alig
                            unsigned long long flags) {
   ISTHMUS_PASS(enter());
   ISTHMUS_PASS(unsafe_in_capture());
-  if (!address || bytes == 0 || bytes % granule != 0 || flags != 0) return Status::invalid_value;
+  if (!address || bytes == 0 || bytes % mapping_granule != 0 || flags != 0) return Status::invalid_value;
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
-  *address = cuda.addresses.reserve(bytes, std::max(alignment, granule));
-  if (*address == 0) return Status::out_of_memory;
-  cuda.reservations.emplace(*address, Reservation{bytes});
+  void* view = ::mmap(nullptr, bytes, PROT_NONE, nothing_there, -1, 0);
+  if (view == MAP_FAILED) return Status::out_of_memory;
+  *address = cuda.addresses.reserve(bytes, std::max(alignment, mapping_granule));
+  if (*address == 0) {
+    ::munmap(view, bytes);
+    return Status::out_of_memory;
+  }
+  cuda.reservations.emplace(*address, Reservation{bytes, static_cast<std::byte*>(view)});
   ledger().opened(Held::reservation);
   return Status::success;
 }
@@ -189,6 +199,7 @@ Status cuMemAddressFree(Address address, std::size_t bytes) {
   if (found == cuda.reservations.end() || found->second.bytes != bytes ||
       cuda.addresses.overlaps(address, bytes))
     return Status::invalid_value;
+  ::munmap(found->second.view, bytes);
   cuda.reservations.erase(found);
   cuda.addresses.release(address, bytes);
   ledger().closed(Held::reservation);
@@ -202,15 +213,19 @@ Status cuMemMap(Address address, std::size_t bytes, std::size_t offset, Physical
   Driver& cuda = *driver();
   const std::scoped_lock lock(cuda.mutex);
   const auto memory = find_physical(handle);
+  std::byte* const view = view_of(cuda, address, bytes);
   // Mapping a part of physical memory is not supported by the real driver either.
-  if (!memory || flags != 0 || offset != 0 || bytes != memory->backing->bytes() ||
-      !is_reserved(cuda, address, bytes) || cuda.addresses.overlaps(address, bytes))
+  if (!memory || flags != 0 || offset != 0 || bytes != memory->backing->bytes() || !view ||
+      cuda.addresses.overlaps(address, bytes))
     return Status::invalid_value;
+  if (::mmap(view, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory->backing->fd(), 0) ==
+      MAP_FAILED)
+    return Status::out_of_memory;
   ++memory->mappings;
   add_allocation(cuda, {.origin = Origin::mapped,
                         .base = address,
                         .bytes = bytes,
-                        .view = memory->backing->view(),
+                        .view = view,
                         .backing = memory->backing,
                         .device = memory->properties.location.id,
                         .block = memory->block,
@@ -228,6 +243,8 @@ Status cuMemUnmap(Address address, std::size_t bytes) {
   const auto mapping = cuda.addresses.find(address);
   if (!mapping || mapping->origin != Origin::mapped || mapping->base != address || mapping->bytes != bytes)
     return Status::invalid_value;
+  [[maybe_unused]] const void* gone =
+      ::mmap(mapping->view, bytes, PROT_NONE, nothing_there | MAP_FIXED, -1, 0);
   forget(cuda, *mapping);
   const auto found = cuda.physical.find(mapping->physical);
   --found->second->mappings;

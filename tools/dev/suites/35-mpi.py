@@ -1,7 +1,8 @@
 # title: the MPI programs of test/mpi, each at several numbers of ranks and over each path
 # timeout: 900
 # under: asan tsan
-"""A program of test/mpi checks itself (check.h), prints nothing and exits with 0 if all is right. Its first lines may say
+"""A program of test/mpi checks itself (check.h), prints nothing and exits with 0 if all is right. A job in which no rank checks
+anything proves nothing, and has failed. Its first lines may say
 `ranks: 2 4` (the numbers of ranks that it is for; 1 2 3 5 without it). One with `thread` in its name is run under
 ThreadSanitizer too. A file that begins with `program_` is one that another suite runs."""
 
@@ -22,6 +23,12 @@ VARIANTS = {
     ", no process_vm_*": {"ISTHMUS_CMA": "off"},
     ", everything by rendezvous": {"ISTHMUS_EAGER_LIMIT": "1"},
     ", sleeping": {"ISTHMUS_IDLE": "sleep"},
+}
+# The same for programs with coll_forms.h: the collectives in their other forms, which take messages.
+FORMS = {
+    ", nonblocking": {"TEST_COLL_FORM": "nonblocking"},
+    ", nonblocking and sleeping": {"TEST_COLL_FORM": "nonblocking", "ISTHMUS_IDLE": "sleep"},
+    ", persistent": {"TEST_COLL_FORM": "persistent"},
 }
 # Two sockets over the two first hardware threads, as far as anybody can tell.
 TWO_SOCKETS = {"HWLOC_SYNTHETIC": "package:2 numa:1 core:1 pu:1", "HWLOC_THISSYSTEM": "1"}
@@ -59,7 +66,14 @@ def compile_program(source):
 
 
 def run_program(program, ranks, environment, *options):
-    return suite.run([PREFIX / "bin/mpiexec", *options, "-n", ranks, program], env=environment, timeout=TIMEOUT)
+    """Quiet, and with something checked."""
+    counts = suite.tmp / "counts"
+    counts.unlink(missing_ok=True)
+    command = [PREFIX / "bin/mpiexec", *options, "-n", ranks, program]
+    result = suite.run(command, env={**environment, "CHECK_COUNTS": counts}, timeout=TIMEOUT)
+    quiet(result)
+    checked = [int(line) for line in counts.read_text().split()] if counts.exists() else []
+    assert len(checked) == ranks and sum(checked) > 0, f"the ranks made {checked} checks\n{result}"
 
 
 def quiet(result):
@@ -76,14 +90,15 @@ for program, result in built:
         suite.fail(f"{program.name} compiles without a warning", result)
         continue
     source = next(path for path in sources() if path.stem == program.name)
+    has_forms = "coll_data.h" in source.read_text()
     for ranks in ranks_of(source):
-        for name, environment in VARIANTS.items():
+        for name, environment in (VARIANTS | FORMS if has_forms else VARIANTS).items():
             if name and (ranks == 1 or SANITIZER or not program.name.startswith(("p2p", "coll"))):
                 continue
             with suite.case(f"{program.name} at {ranks}{name}"):
-                quiet(run_program(program, ranks, environment))
+                run_program(program, ranks, environment)
     of_any_size = ranks_of(source) is DEFAULT_RANKS
     if program.name.startswith("coll") and of_any_size and len(os.sched_getaffinity(0)) >= 2:
         with suite.case(f"{program.name} at 8 on two sockets"):
-            quiet(run_program(program, 8, TWO_SOCKETS, "--bind-to", "socket", "--map-by", "socket"))
+            run_program(program, 8, TWO_SOCKETS, "--bind-to", "socket", "--map-by", "socket")
 suite.finish()

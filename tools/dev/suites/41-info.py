@@ -1,5 +1,6 @@
 # title: what isthmus info says of a machine is true, in words and as JSON
 # timeout: 120
+# about: src/base/* src/launch/* src/place/* src/route/* tools/isthmus/*
 import json
 import os
 import resource

@@ -1,7 +1,10 @@
 # title: the meeting of ranks under faults: a rank killed in each phase, strangers at its sockets
 # timeout: 300
+# under: asan
+# about: src/launch/* src/place/* src/wire/* tools/mpiexec/*
 import contextlib
 import os
+import random
 import re
 import socket
 import struct
@@ -147,11 +150,15 @@ with suite.case("sockets that killed ranks have left in the folder are removed b
 GARBAGE = b"GET / HTTP/1.1\r\n\r\n" * 100
 
 
-def visit(path, reply):
-    """What a rank says to a broker (wire/visit.hpp), but for the proof that it has the key."""
+def visit(path, reply, greeting):
+    """What a rank says to a broker (wire/visit.hpp), but for the proof that it has the key. Magic number and version are those of
+    the broker's greeting: only what the stranger cannot know is wrong."""
+    magic, version = struct.unpack_from("<QI", greeting)
     number = int(re.search(r"isthmus-([0-9a-f]{16})", path.name)[1], 16)
     inode = os.fstat(reply.fileno()).st_ino
-    return struct.pack("<QIIQII16sQQ", 0x6973746876697301, 2, 1, number, 1, 0, os.urandom(16), inode, 0)
+    request = struct.pack("<QIIQII16sQQ", magic, version, 1, number, 1, 0, os.urandom(16), inode, random.getrandbits(64))
+    assert len(greeting) == 32 and len(request) == 64, (greeting, request)
+    return request
 
 
 def knock(path, said=b"", reply=None):
@@ -189,7 +196,10 @@ with suite.case("strangers without the key, with garbage, or silent get nothing,
             mine.settimeout(5)
             stack.enter_context(mine)
             stack.enter_context(knock(path))
-            loud.append((stack.enter_context(knock(path, visit(path, theirs), theirs.fileno())), mine))
+            visitor = stack.enter_context(knock(path))
+            request = visit(path, theirs, visitor.recv(4096))
+            socket.send_fds(visitor, [request], [theirs.fileno()])
+            loud.append((visitor, mine))
             loud.append((stack.enter_context(knock(path, GARBAGE)), None))
             theirs.close()
         for stranger, reply in loud:

@@ -1,5 +1,7 @@
 # title: processes find each other under Hydra, orterun and Slurm
 # timeout: 200
+# runs: kvs_probe isthmus_pmix mpi_abi
+# about: src/launch/* test/launchers/*
 import os
 import re
 import shutil
@@ -8,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, "tools/dev")
 import slurm
-from suite import BUILT, PREFIX, Skip, Suite
+from suite import BUILT, PREFIX, ROOT, Skip, Suite
 
 PROBE = Path(os.environ.get("LAUNCHERS_PROBE") or BUILT / "test/kvs_probe")
 PMIX_PLUGIN = BUILT / "lib/isthmus/libisthmus_pmix.so"
@@ -82,6 +84,19 @@ def test_launcher(launcher):
         assert len(re.findall(r"^children: singletons, (?:0|-1) sockets more$", result.out, re.M)) == 2, str(result)
 
 
+def test_survival(launcher, before=()):
+    """Under launchers that let the others live on, nobody tells them of a death: they find out themselves. `before`: words before the
+    program."""
+    for words in (("messages", 1), ("collective", 1, "allreduce", 64, 3000), ("finalize", 1)):
+        with suite.case(f"{launcher.name}: a rank dies, the others live on: {words[0]}"):
+            launcher.needs()
+            program = suite.tmp / "program_survival"
+            if not program.exists():
+                suite.expect(suite.run([PREFIX / "bin/mpicc", "-std=gnu11", ROOT / "test/mpi/program_survival.c", "-o", program]))
+            result = launcher.run(4, *before, program, *words)
+            assert not result.timed_out and re.search("^survived$", result.out, re.M), str(result)
+
+
 def test_without_server():
     pmix = {"PMIX_RANK": "0", "PMIX_NAMESPACE": "gone"}
 
@@ -119,6 +134,9 @@ def test_slurm():
         test_launcher(Launcher("srun --mpi=pmi2", srun("--mpi=pmi2"), "PMI-2", environment=cluster.environment, abort_status=137))
         test_launcher(Launcher("srun --mpi=pmix", srun("--mpi=pmix"), "PMIx", environment=cluster.environment))
 
+        for plugin, protocol in (("pmi2", "PMI-2"), ("pmix", "PMIx")):
+            test_survival(Launcher(f"srun --mpi={plugin}", srun(f"--mpi={plugin}"), protocol, environment=cluster.environment))
+
         with suite.case("Slurm: without an MPI plugin, and in an allocation without srun, a job of one"):
             suite.expect(Launcher("", srun("--mpi=none"), "", environment=cluster.environment).run(1, PROBE), out="^singleton$")
             suite.expect(Launcher("", ["salloc", "-Q"], "", environment=cluster.environment).run(1, PROBE), out="^singleton$")
@@ -138,6 +156,9 @@ def test_slurm():
 test_launcher(Launcher("mpiexec", [PREFIX / "bin/mpiexec"], "PMI-1"))
 test_launcher(Launcher("mpiexec.hydra", HYDRA, "PMI-1"))
 test_launcher(Launcher("orterun", ORTERUN, "PMIx"))
+# Hydra ends all when it sees one killed (4.0.2, with that option too); under a shell it does not see it, but a SIGUSR1 comes of it.
+test_survival(Launcher("mpiexec.hydra", [*HYDRA, "-disable-auto-cleanup"], "PMI-1"), ["sh", "-c", 'trap "" USR1; "$@"', "sh"])
+test_survival(Launcher("orterun", [*ORTERUN, "--enable-recovery"], "PMIx"))
 test_without_server()
 try:
     test_slurm()

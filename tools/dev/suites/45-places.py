@@ -1,5 +1,6 @@
 # title: ranks in containers: every namespace, user and permission private or shared
 # timeout: 300
+# about: src/channel/* src/launch/* src/place/* src/route/* tools/mpiexec/*
 import itertools
 import json
 import os
@@ -65,7 +66,7 @@ def expect_advice(result):
 
 
 SAME_PID = r"the pid of this process, 1, in a pid namespace of its own"
-OTHER_PID = r"in another pid namespace.*\(process_vm_readv|in another pid namespace.*names another process"
+OTHER_PID = r"in another pid namespace.*\(process_vm_readv|in another pid namespace.*names (another|no) process"
 OTHER_USERS = r"in another user namespace \(process_vm_readv of process \d+: Operation not permitted\)"
 FORBIDDEN = r"lacks a capability .*\(process_vm_readv of process \d+: Operation not permitted\)"
 
@@ -191,6 +192,35 @@ else:
                 expect_exchange(start(private, identities=ranks), (why_refused(private),) * 2)
             with suite.case(f"{who}, private to one: {', '.join(private)}"):
                 expect_exchange(start((), other=private, identities=ranks), ONE_SIDED[private])
+
+# --- memory that both ranks map: whatever forbids reading the other's ------------------------------------------------------------------
+
+
+def expect_mapped(result, is_mapped):
+    """All contents were right; the long messages came out of mapped memory, or the ranks say why not."""
+    suite.expect(result, status=0)
+    assert result.out.count(" 0 wrong, shares memory with 2 of 2") == 2, result
+    report = next(json.loads(line) for line in result.err.splitlines() if line.startswith('{"isthmus_explain"'))
+    for rank in (0, 1):
+        traffic = report["ranks"][rank]["peers"][1 - rank]["traffic"]
+        received = {way["protocol"]: way["received"]["bytes"] for way in traffic}
+        by_mapping = received.get("rendezvous, receiver copies from mapped memory", 0)
+        assert by_mapping >= LONGEST if is_mapped else by_mapping == 0, f"rank {rank} received {received}\n{result}"
+
+
+if one_user:
+    suite.skip("mapped memory", one_user)
+else:
+    for meeting, (private, launcher) in MEETINGS.items():
+        env = {"ISTHMUS_RENDEZVOUS_DIR": folder} if meeting == "a folder" else {}
+        for who in ("the same user", "another user"):
+            is_mapped = meeting != "a System V segment"
+            if not is_mapped and who == "another user":
+                continue
+            with suite.case(f"memory of MPI_Alloc_mem is {'' if is_mapped else 'not '}mapped: {who}, met through {meeting}"):
+                expect_mapped(start(private, identities=IDENTITIES[who], launcher=launcher, ALLOCATED=1, **env), is_mapped)
+    with suite.case("memory of MPI_Alloc_mem is mapped: every namespace private"):
+        expect_mapped(start(tuple(flags), ALLOCATED=1, ISTHMUS_RENDEZVOUS_DIR=folder), True)
 
 # --- little of everything --------------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,9 @@
 # title: ranks in containers: unshare, podman, and a socket in place of a descriptor
 # timeout: 180
+# under: asan
+# about: src/channel/* src/launch/* src/place/* tools/mpiexec/*
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -19,6 +22,9 @@ MPIEXEC = PREFIX / "bin/mpiexec"
 # Every namespace private, with a /dev/shm of its own: both ranks are process 1.
 ALONE = "unshare -Urmpuinf --mount-proc sh -c 'mount -t tmpfs shm /dev/shm; exec \"$@\"' sh"
 EXPLAIN = {"ISTHMUS_EXPLAIN": "1"}
+ALLOCATED = {"ALLOCATED": "1", "ISTHMUS_EXPLAIN": "json"}  # buffers of MPI_Alloc_mem
+LONG = 50 << 20  # less than what a rank gets in messages longer than 16 KiB
+FIRST = 1 << 20  # more than the first of them have
 program = suite.tmp / "exchange"
 os.chmod(suite.tmp, 0o755)
 
@@ -28,14 +34,31 @@ def job(container, *arguments, options=(), env=None, timeout=30, stdin=""):
     return suite.run(command, env=env, timeout=timeout, stdin=stdin)
 
 
-def running(container, *arguments, options=()):
+def running(container, *arguments, options=(), env=None):
     """A job whose ranks have exchanged all messages and go on with what `arguments` say."""
     command = [MPIEXEC, "-n", 2, *options, "--container", container, program, *arguments]
-    return jobs.running(command, suite.tmp / "running", said="is process", times=2)
+    return jobs.running(command, suite.tmp / "running", said="is process", times=2, env=env)
 
 
 def folders():
     return sorted(suite.tmp.glob("isthmus.*"))
+
+
+def expect_mapped(result, is_mapped=True):
+    """The data was right, and the long messages of both ranks came out of mapped memory, or none did."""
+    suite.expect(result, out=r"2 ranks, 0 failures")
+    report = [json.loads(line) for line in result.err.splitlines() if line.startswith('{"isthmus_explain"')]
+    assert len(report) == 1, result
+    for rank in (0, 1):
+        peer = report[0]["ranks"][rank]["peers"][1 - rank]
+        received = {way["protocol"]: way["received"]["bytes"] for way in peer["traffic"]}
+        by_mapping = received.get("rendezvous, receiver copies from mapped memory", 0)
+        by_ring = received.get("rendezvous, pipelined through the ring", 0)
+        other = by_ring if is_mapped else by_mapping
+        # While one rank takes its descriptor out of the box, the other may not see its own: that message has another way.
+        assert peer["pull_refused"] and other <= (FIRST if is_mapped else 0), f"rank {rank}: {received}\n{result}"
+        assert (by_mapping if is_mapped else by_ring) > LONG, f"rank {rank}: {received}\n{result}"
+        assert ("mapped" in peer) == is_mapped, f"rank {rank}: {peer}"
 
 
 with suite.case("the program is compiled"):
@@ -63,6 +86,19 @@ with suite.case("the same over a socket, in one namespace of its own each"):
     suite.expect(job(ALONE, options=["--rendezvous", suite.tmp]), out=r"2 ranks, 0 failures")
     assert not folders(), folders()
 
+with suite.case("out of memory of MPI_Alloc_mem there is one copy, where CMA is refused"):
+    need_unshare()
+    expect_mapped(job(ALONE, env=ALLOCATED))
+    expect_mapped(job(ALONE, env={**ALLOCATED, "ISTHMUS_IDLE": "sleep"}))
+
+with suite.case("the same where the region came over a socket"):
+    need_unshare()
+    expect_mapped(job(ALONE, options=["--rendezvous", suite.tmp], env=ALLOCATED))
+
+with suite.case("and not where it is switched off"):
+    need_unshare()
+    expect_mapped(job(ALONE, env={**ALLOCATED, "ISTHMUS_MAPPING": "off"}), is_mapped=False)
+
 with suite.case("ISTHMUS_RENDEZVOUS_DIR says the same, without a warning"):
     need_unshare()
     strace = job(ALONE, env={"ISTHMUS_RENDEZVOUS_DIR": suite.tmp})
@@ -85,12 +121,12 @@ with suite.case("a rank that is killed in its container ends the job within two 
         assert status in (1, 137), status  # 1 from unshare of util-linux 2.38: it fails to pass the signal on
         assert "; ending the job" in out.read_text(), out.read_text()
 
-# The ranks read each other's memory in the first, and send long messages through their ring in the second.
-for walls in ("unshare -m --propagation private env", ALONE):
-    with suite.case(f"kill -9 in mid-transfer, {walls.split(' --')[0]}: the peer ends within two seconds, and nothing is left"):
+# The ranks read each other's memory in the first, send long messages through their ring in the second, and map it in the third.
+for walls, env in (("unshare -m --propagation private env", {}), (ALONE, {}), (ALONE, {"ALLOCATED": "1"})):
+    with suite.case(f"kill -9 in mid-transfer, {walls.split(' --')[0]}{', '.join(['', *env])}: the peer ends within two seconds, and nothing is left"):
         need_unshare()
         segments = jobs.segments()
-        with running(walls, "transfer") as (process, out):
+        with running(walls, "transfer", env=env) as (process, out):
             inside = suite.run(["pgrep", "-f", f"^{program} transfer"]).out.split()
             assert len(inside) == 2, inside
             begin = time.monotonic()
@@ -107,6 +143,18 @@ with suite.case("{rank} and {job} in the command, quotes, and the program's own 
         [MPIEXEC, "-n", 2, "--container", "env 'A=rank {rank}' B={job} sh -c 'echo \"$A\" \"$B\" \"$@\"' sh", "x", "{rank}"]
     )
     suite.expect(result, out=r"^rank 1 env\.\d+ x \{rank\}$" if "env." in result.out else r"^rank 1 x\.\d+ x \{rank\}$")
+
+with suite.case("engines are told to hand on the variables of other launchers, unless there shall be none"):
+    engines = suite.tmp / "engines"
+    engines.mkdir()
+    for name, body in (("podman", 'echo "$@"'), ("apptainer", "env")):  # stand-ins that say what they were told
+        (engines / name).write_text(f"#!/bin/sh\n{body}\n")
+        (engines / name).chmod(0o755)
+    for options, there in (((), True), (("--no-compat-env",), False)):
+        told = suite.run([MPIEXEC, "-n", 1, *options, "--container", f"{engines}/podman run image", "true"]).out
+        assert ("--env OMPI_COMM_WORLD_LOCAL_RANK " in told) == there, told
+        told = suite.run([MPIEXEC, "-n", 1, *options, "--container", f"{engines}/apptainer exec image", "true"]).out
+        assert ("APPTAINERENV_MPI_LOCALRANKID=0\n" in told) == there, told
 
 with suite.case("a command without an end of its quote, and one that does not exist, are said so"):
     suite.expect(suite.run([MPIEXEC, "-n", 1, "--container", "sh 'x", "true"]), status=2, err=r"--container .*quote")
@@ -174,6 +222,9 @@ def podman_case(name):
 with podman_case("podman: verified data between two containers; CMA refused, and why"):
     result = job(RUN, env=EXPLAIN)
     suite.expect(result, out=r"2 ranks, 0 failures", err=r"refused: reading the peer's memory")
+
+with podman_case("podman: out of memory of MPI_Alloc_mem there is one copy"):
+    expect_mapped(job(RUN, options=["-x", "ALLOCATED=1"], env={"ISTHMUS_EXPLAIN": "json"}))
 
 with podman_case("podman: standard input, variables, and the exit status"):
     suite.expect(job(RUN, "input", stdin="to rank 0\n"), out=r"^to rank 0$")

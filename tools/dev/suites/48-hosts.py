@@ -1,5 +1,8 @@
 # title: ranks on several hosts, through a launcher, with PMI-1
 # timeout: 240
+# under: asan
+# runs: mpi_abi mpiexec isthmus_network launch_probe
+# about: src/channel/network/* src/launch/* src/p2p/*network* src/coll/*host* tools/mpiexec/*
 import contextlib
 import os
 import re
@@ -15,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, "tools/dev")
 import jobs
 from cable import CableRefused
+from cgroup import Cgroup, CgroupRefused
 from namespaces import Hosts, why_not
 from suite import BUILT, PREFIX, Skip, Suite
 
@@ -74,6 +78,14 @@ with suite.case("ranks go in blocks by the hosts' slots, several programs too"):
     result = local("--hosts", "a:2,b:2", "-n", 1, *show, "x", ":", "-n", 3, *show, "y")
     expect_lines(result, ["x 0/4 0/2", "y 1/4 1/2", "y 2/4 0/2", "y 3/4 1/2"])
 
+with suite.case("so do the variables of other launchers, and how many ranks each program has on all hosts"):
+    numbers = "$OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE $OMPI_COMM_WORLD_LOCAL_RANK/$OMPI_COMM_WORLD_LOCAL_SIZE"
+    numbers += " $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS $ISTHMUS_APP_SIZE"
+    result = local("--hosts", "a:2,b:2", "-n", 1, "sh", "-c", f"echo {numbers}", ":", "-n", 3, "sh", "-c", f"echo {numbers}")
+    expect_lines(result, [f"{rank}/4 {rank % 2}/2 {rank}/4 {rank % 2}/2 {3 if rank else 1}" for rank in range(4)])
+    result = local("--hosts", "a,b", "--no-compat-env", "sh", "-c", "echo x$OMPI_COMM_WORLD_RANK$MPI_LOCALRANKID")
+    expect_lines(result, ["x", "x"])
+
 with suite.case("the same from a host file"):
     (suite.tmp / "hosts").write_text("# ours\n\na slots=2 # two\nb:1\n")
     show = ["sh", "-c", "echo $ISTHMUS_WORLD_RANK $ISTHMUS_LOCAL_SIZE"]
@@ -115,6 +127,26 @@ with suite.case("much output arrives whole, with tags where they are wanted"):
     lines = result.out.splitlines()
     assert len(lines) >= 4 * 3000 and all(re.fullmatch(r"\[(\d)\] ([a-d])\2* rank 10\1", line) for line in lines), lines[:5]
 
+for reader in (["cat"], ["sleep", "100"]):
+    with suite.case(f"ranks that print at full speed to {reader[0]} do not keep --timeout: the end within 4 s, in 200 MiB, with all agents"):
+        for mode in ("--tag-output", "--output=lines"):
+            for attempt in range(3):  # a busy machine gets several tries
+                command = [MPIEXEC, "--launcher", HERE, "--hosts", "a,b", mode, "--timeout", 1, "-n", 8, "bash", "-c", f"exec -a loud.{os.getpid()} yes"]
+                status, seconds, memory, err = jobs.printing(command, reader)
+                assert status == 124 and re.search("--timeout", err) and memory < 200, (mode, status, seconds, memory, err)
+                assert err.count("is lost") == (1 if reader[0] == "sleep" else 0), err
+                if seconds < 4:
+                    break
+            assert seconds < 4, (mode, seconds)
+            vanish(["pgrep", "-f", f"^loud.{os.getpid()}"])
+
+with suite.case("a reader that pauses for longer than a silent agent is put up with gets all of an orderly job's output"):
+    reader = f"import os, time\ntime.sleep(9)\nn = 0\nwhile part := os.read(0, 65536):\n  n += part.count(b'\\n')\nopen('{suite.tmp}/lines', 'w').write(str(n))"
+    (suite.tmp / "pauses.py").write_text(reader)
+    command = f"{MPIEXEC} --launcher {HERE} --hosts a,b --output lines -n 2 sh -c 'yes | head -n 2000000' | {sys.executable} {suite.tmp}/pauses.py; echo ${{PIPESTATUS[0]}}"
+    suite.expect(suite.run(["bash", "-c", command]), out="^0$")
+    assert (suite.tmp / "lines").read_text() == "4000000", (suite.tmp / "lines").read_text()
+
 with suite.case("ranks find their places in regions of their own"):
     result = local("-n", 4, "--hosts", "a:2,b:2", PROBE, "join", "report", "finalize")
     suite.expect(result)
@@ -128,7 +160,7 @@ with suite.case("exit statuses are those of one host, with the host that has fai
         assert result.err.count("mpiexec:") == 1, result
 
     fails(3, r"^mpiexec: rank 2 \(pid \d+\) on host b exited with code 3; ending the job$", "exit=3")
-    fails(139, r"^mpiexec: rank 2 \(pid \d+\) on host b killed by signal 11 \(Segmentation fault", "signal=11")
+    fails(134, r"^mpiexec: rank 2 \(pid \d+\) on host b killed by signal 6 \(Aborted", "signal=6")
     fails(1, r"^mpiexec: rank 2 \(pid \d+\) on host b exited without MPI_Finalize; ending the job$", "exit=0")
     fails(7, r"^mpiexec: rank 2 \(pid \d+\) on host b aborted the job with code 7$", "abort=7")
     suite.expect(local("-n", 2, "--hosts", "a,b", "no-such-program"), status=127, err=r"^mpiexec: host [ab]: no-such-program: command not found$")
@@ -180,6 +212,17 @@ with suite.case("an agent that is stopped ends the job within 10 s"):
         assert re.search(r"^mpiexec: host b: not heard of for 7 s", out.read_text(), re.M), out.read_text()
     vanish(find)
 
+for most in range(4, 15, 2):
+    with suite.case(f"where no more than {most} processes can be made, the job runs, or one line says what could not be started"):
+        try:
+            with Cgroup("pids", {"pids.max": most}) as group:
+                result = suite.run([*group.inside, MPIEXEC, "--launcher", HERE, "--hosts", "a:4,b:4", "-n", 8, "sh", "-c", "exec sleep 0.1"], timeout=20)
+        except CgroupRefused as why:
+            raise Skip(why) from None
+        if most < 12 or result.status != 0:  # two launchers are agents, each with its guard
+            suite.expect(result, status=1, err=r"^mpiexec: (host [ab]: )?cannot (fork|start).*Resource temporarily unavailable")
+            assert result.err.count("mpiexec:") == 1, result
+
 with suite.case("a launcher that fails, is missing, or finds no mpiexec is said so, with the host's name"):
     suite.expect(local("-n", 2, "--hosts", "a,b", "true", launcher="sh -c 'exit 255'"), status=1, err=r"host [ab]: the launcher sh ended with status 255 before")
     suite.expect(local("-n", 1, "--hosts", "a", "true", launcher="no-such-launcher"), status=127, err=r"no-such-launcher: command not found")
@@ -198,36 +241,25 @@ with suite.case("ssh is asked without a password, for another host only"):
     expect_lines(suite.run([MPIEXEC, "-n", 2, "--hosts", "localhost:2", "echo", "x"], env=env), ["x", "x"])
     assert not (suite.tmp / "asked").exists()
 
-FAKE = """import re, socket, struct, sys, time
+FAKE = """import ctypes, hashlib, os, re, socket, struct, sys, time
+sodium = ctypes.CDLL("libsodium.so.23")
 host, port = re.search(r"--agent (\\d+) (\\d+)", sys.argv[2]).groups()
 key = sys.stdin.readline().strip()
 text = lambda s: struct.pack("I", len(s)) + s.encode()
-def sip_hash(key, data):
-    rotate = lambda x, n: (x << n | x >> 64 - n) & 2**64 - 1
-    k = struct.unpack("2Q", key)
-    v = [k[i % 2] ^ int.from_bytes(b"somepseudorandomlygeneratedbytes"[8 * i:8 * i + 8], "big") for i in range(4)]
-    def rounds(n):
-        for _ in range(n):
-            for a, b, r in ((0, 1, 13), (2, 3, 16)):
-                v[a] = v[a] + v[b] & 2**64 - 1
-                v[b] = rotate(v[b], r) ^ v[a]
-            v[0] = rotate(v[0], 32)
-            for a, b, r in ((2, 1, 17), (0, 3, 21)):
-                v[a] = v[a] + v[b] & 2**64 - 1
-                v[b] = rotate(v[b], r) ^ v[a]
-            v[2] = rotate(v[2], 32)
-    data += bytes(7 - len(data) % 8) + bytes([len(data) & 255])
-    for (word,) in struct.iter_unpack("Q", data):
-        v[3] ^= word
-        rounds(2)
-        v[0] ^= word
-    v[2] ^= 255
-    rounds(4)
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
-def hello(key, version, protocol=2):
-    body = b"\\1" + text("isthmus agent") + struct.pack("I", protocol) + struct.pack("I", int(host)) + text(version)
-    seal = sip_hash(bytes.fromhex(key), b"\\1" + bytes(8) + body)
-    return struct.pack("I", len(body) + 8) + body + struct.pack("Q", seal)
+digest = lambda key, purpose, said: hashlib.blake2b(purpose + bytes(1) + said, key=bytes.fromhex(key), digest_size=32).digest()
+said = b"isthlnk\\n" + struct.pack("II", 1, int(host)) + os.urandom(32)
+def opening(key):
+    return said + digest(key, b"isthmus opening", said)
+def hello(key, version, protocol=3):
+    s.sendall(opening(key))
+    answer = s.recv(56, socket.MSG_WAITALL)
+    state, header = ctypes.create_string_buffer(52), ctypes.create_string_buffer(24)
+    sodium.crypto_secretstream_xchacha20poly1305_init_push(state, header, digest(key, b"isthmus agent", said + answer[:32]))
+    body = b"\\1" + text("isthmus agent") + struct.pack("II", protocol, int(host)) + text(version)
+    sealed = ctypes.create_string_buffer(len(body) + 17)
+    sodium.crypto_secretstream_xchacha20poly1305_push(
+        state, sealed, None, body, ctypes.c_ulonglong(len(body)), None, ctypes.c_ulonglong(0), ctypes.c_ubyte(0))
+    return header.raw + struct.pack("I", len(sealed.raw)) + sealed.raw
 s = socket.create_connection(("127.0.0.1", int(port)))
 """
 
@@ -240,19 +272,59 @@ def impostor(name, lines):
 
 with suite.case("an agent of another version is refused by name; one with a wrong key, garbage or a cut frame gets no answer"):
     fake = impostor("version", 's.sendall(hello(key, "99.1")); time.sleep(20)\n')
-    suite.expect(local("-n", 1, "--hosts", "a", "true", launcher=fake), status=1, err=r"host a: there is mpiexec \(Isthmus\) 99\.1, here \d", within=10)
+    suite.expect(local("-n", 1, "--hosts", "a", "true", launcher=fake), status=1, err=r"host a: there is mpiexec \(Isthmus\) 99\.1 \(protocol \d+\), here \d", within=10)
+    fake = impostor("no-hello", 's.sendall(hello(key, "99.1")[:40]); s.settimeout(5); sys.exit(0)\n')
+    suite.expect(local("-n", 1, "--hosts", "a", "true", launcher=fake), status=1, err="ended with status 0 before")
     for name, bytes_sent in (
-        ("key", 'hello("0" * 32, "1")'),
-        ("changed", 'hello(key, "1").replace(b"agent", b"agenT")'),
+        ("key", 'opening("0" * 32)'),
+        ("changed", 'opening(key).replace(b"isthlnk", b"isthlnK")'),
+        ("host", 'opening(key)[:12] + struct.pack("I", 7) + opening(key)[16:]'),
         ("garbage", 'b"GET / HTTP/1.1\\r\\n\\r\\n" * 500'),
-        ("huge", 'struct.pack("I", 2**32 - 1)'),
+        ("huge", 'struct.pack("I", 2**32 - 1) * 20'),
     ):
         fake = impostor(name, f"s.sendall({bytes_sent})\ns.settimeout(5)\nsys.exit(17 if not s.recv(100) else 18)\n")
         result = local("-n", 1, "--hosts", "a", "true", launcher=fake)
         suite.expect(result, status=1, err=r"somebody without the job's key has connected")
         suite.expect(result, status=1, err=r"host a: the launcher \S+ ended with status 17")
-    fake = impostor("cut", "s.sendall(hello(key, '1')[:20])\n")
+    # After an opening with proof: a hello that was changed on its way, and the head's own words sent back to it.
+    for name, bytes_sent in (
+        ("changed-hello", 'bytearray(hello(key, "1")[:-1]) + b"x"'),
+        ("reflected", "(s.sendall(opening(key)), s.recv(56, socket.MSG_WAITALL)[32:] + struct.pack('I', 20) + bytes(20))[1]"),
+    ):
+        fake = impostor(name, f"s.sendall({bytes_sent})\ns.settimeout(5)\nsys.exit(17 if not s.recv(100) else 18)\n")
+        suite.expect(local("-n", 1, "--hosts", "a", "true", launcher=fake), status=1, err=r"host a: the launcher \S+ ended with status 17")
+    fake = impostor("cut", "s.sendall(opening(key)[:20])\n")
     suite.expect(local("-n", 1, "--hosts", "a", "true", launcher=fake), status=1, err="ended with status 0 before")
+
+# Stands between an agent and the head, and keeps what it passes on.
+LISTENER = """import re, select, socket, subprocess, sys
+host, port = re.search(r"--agent (\\d+) (\\d+)", sys.argv[2]).groups()
+listener = socket.create_server(("127.0.0.1", 0))
+agent = subprocess.Popen(["sh", "-c", re.sub(r"(--agent \\d+) \\d+", rf"\\1 {listener.getsockname()[1]}", sys.argv[2])])
+near, far = listener.accept()[0], socket.create_connection(("127.0.0.1", int(port)))
+ways, heard = {near: far, far: near}, open(f"{sys.argv[0]}.heard.{host}", "wb")
+while ways:
+    for each in select.select(list(ways), [], [])[0]:
+        data = each.recv(65536)
+        heard.write(data)
+        ways[each].sendall(data)
+        if not data:
+            ways.pop(each).shutdown(socket.SHUT_WR)
+heard.close()
+sys.exit(agent.wait())
+"""
+
+with suite.case("who listens between head and agents sees neither variables nor arguments nor what ranks publish"):
+    (suite.tmp / "listener.py").write_text(LISTENER)
+    env = {"SOME_TOKEN": "token-0123456789"}
+    words = ["-n", 2, "--hosts", "a,b", "sh", "-c", 'echo "$SOME_TOKEN $0"', "argument-0123456789"]
+    result = local(*words, launcher=f"{sys.executable} {suite.tmp / 'listener.py'}", env=env)
+    expect_lines(result, ["token-0123456789 argument-0123456789"] * 2)
+    for host in range(2):
+        heard = (suite.tmp / f"listener.py.heard.{host}").read_bytes()
+        assert len(heard) > 500, f"only {len(heard)} bytes were heard: this proves nothing"
+        for word in (b"0123456789", b"SOME_TOKEN", b"PATH="):
+            assert word not in heard, (host, word)
 
 with suite.case("strangers at the port, loud or silent, do not disturb a job"):
     slow = script("slow", f'echo "$2" > {suite.tmp}/call.$1; sleep 0.7; exec sh -c "$2"\n')
@@ -271,6 +343,39 @@ with suite.case("strangers at the port, loud or silent, do not disturb a job"):
     assert process.communicate(timeout=10)[0] == "fine\n" and process.returncode == 0, process.returncode
     for each in strangers:
         each.close()
+
+SILENT = suite.tmp / "silent"
+suite.expect(suite.run([PREFIX / "bin/mpicc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "test/mpi/program_silent.c", "-o", SILENT]))
+SILENT_CALLS = ("receive", "send", "exchange", "allreduce")
+
+
+def expect_losses(process, out, begin, ranks):
+    """Those `ranks` of a job that goes on hear of the silent host within 10 s of its silence."""
+    while not all(re.search(rf"^rank {rank} has lost ", out.read_text(), re.M) for rank in ranks):
+        assert time.monotonic() - begin < 10 and (process.poll() is None or process.wait() == 0), out.read_text()
+        time.sleep(0.02)
+    # The status is that of a job whose ranks have died: somebody has killed them.
+    assert process.wait(20) != 0, out.read_text()
+    assert "not MPI_ERR" not in out.read_text() and "program_silent.c" not in out.read_text(), out.read_text()
+
+
+for call in SILENT_CALLS:
+    with suite.case(f"a host whose agent and ranks are stopped is lost to the others within 10 s, in a job that goes on: {call}"):
+        if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+            raise Skip("the network library was not built")
+        command = [MPIEXEC, "--on-failure", "continue", "--launcher", HERE, "--hosts", "a:2,b:2", "-n", 4, SILENT, call]
+        with jobs.running(command, suite.tmp / "stopped", said="up ", times=4, env={"ISTHMUS_LOCALITY": "static"}) as (process, out):
+            agent = int(suite.run(["pgrep", "-P", process.pid, "-f", "mpiexec --agent 1 "]).out)
+            stopped = [*map(int, suite.run(["pgrep", "-P", agent, "-f", str(SILENT)]).out.split()), agent]
+            assert len(stopped) == 3, stopped
+            try:
+                for pid in stopped:
+                    os.kill(pid, signal.SIGSTOP)
+                expect_losses(process, out, time.monotonic(), (0, 1))
+            finally:
+                for pid in stopped:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
 
 # --- hosts -------------------------------------------------------------------------------------------------------------------------
 
@@ -377,15 +482,29 @@ with contextlib.ExitStack() as stack:
             begin = time.monotonic()
             hosts.cut("h2")
             assert sleepers.wait(12) == 1 and time.monotonic() - begin < 10, (sleepers.returncode, time.monotonic() - begin)
-            assert re.search(r"^mpiexec: host h2: not heard of for 7 s: the connection is lost", out.read_text(), re.M), out.read_text()
+            # Each side counts for itself: the other may be the first to give up, and end with its launcher.
+            lost = r"not heard of for 7 s: the connection is lost|the launcher \S+ ended with status \d+ before the ranks did"
+            assert re.search(rf"^mpiexec: host h2: ({lost})", out.read_text(), re.M), out.read_text()
             assert out.read_text().count("mpiexec:") == 1, out.read_text()
             if has_network:
                 assert mpi.wait(12) != 0 and time.monotonic() - begin < 10, (mpi.returncode, time.monotonic() - begin)
-                assert re.search(r"has lost rank|not heard of for 7 s", said.read_text()), said.read_text()
+                assert re.search(r"has lost rank|not heard of for 7 s|before the ranks did", said.read_text()), said.read_text()
                 assert "is wrong" not in said.read_text(), said.read_text()
         vanish([*hosts.on("h1"), *find])
         vanish([*hosts.on("h2"), *find], seconds=10)
         vanish(transfer, seconds=10)
         hosts.mend("h2")
+
+    for other, call in (("h3", "exchange"), ("h4", "allreduce")):
+        with hosts_case(f"a cut network is MPI_ERR_PROC_ABORTED within 10 s in a job that goes on: {call}"):
+            need_network()
+            command = over(f"h1:2,{other}:2", "--on-failure", "continue", "-n", 4, SILENT, call)
+            # As between machines: the ranks stay in the region that their mpiexec has made and writes into.
+            variables = {"ISTHMUS_LOCALITY": "static"}
+            with jobs.running(command, suite.tmp / "silence", said="up ", times=4, env=variables) as (process, out):
+                begin = time.monotonic()
+                hosts.cut(other)
+                expect_losses(process, out, begin, (0, 1))
+            vanish(["pgrep", "-f", f"^{SILENT} {call}"], seconds=20)
 
 suite.finish()

@@ -1,5 +1,6 @@
 # title: ranks in virtual machines of one host, through the memory of an ivshmem device and over InfiniBand verbs
 # timeout: 400
+# about: src/channel/network/ucx/* src/launch/* src/place/* src/wire/device*
 import os
 import re
 import shutil

@@ -1,6 +1,8 @@
 # title: the Poisson solver, built as a user's CMake project with our compilers, at 1 to 8 ranks
 # timeout: 600
 # under: asan
+# runs: jacobi3d mpi_abi
+# about: apps/* tools/wrappers/*
 import os
 import re
 import sys

@@ -1,6 +1,8 @@
 # title: the integer sort and the Fourier transform: right answers on any number of ranks and in containers, wrong ones found
 # timeout: 180
 # under: asan
+# runs: integer_sort fft3d mpi_abi
+# about: apps/*
 import json
 import os
 import re

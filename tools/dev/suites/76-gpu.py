@@ -1,6 +1,8 @@
 # title: MPI programs with their data in GPU memory, on the emulated CUDA driver
 # timeout: 600
 # under: asan
+# runs: mpi_abi gpu_p2p gpu_coll gpu_hosts gpu_streams jacobi3d bench_gpu emulated_cuda emulated_kernels
+# about: *gpu* *stream* src/memory/* src/kernels/* test/emulated/*
 """The programs of test/gpu check themselves and print nothing when all is right; the emulated driver reports what they leave open."""
 
 import json
@@ -50,6 +52,52 @@ with suite.case("messages between all kinds of memory"):
 
 with suite.case("messages between all kinds of memory, where the kernel refuses process_vm_*"):
     quiet(run(["gpu_p2p", "short"], 2, ISTHMUS_CMA="off"))
+
+CHECK = {"EMULATED_CUDA_MEMORY": str(4 << 30)}
+# What a default pool, and VMM memory without handles, cannot do is said once.
+PRIVATE = r"(cannot be handed to another process|go by way of the host's memory|built without nvcc)"
+
+
+def checked(groups, before=(), **settings):
+    result = run(["gpu_check", "quick", *groups], 2, before, **CHECK, **settings)
+    suite.expect(result)
+    lines = [line for line in result.text.splitlines() if not re.search(PRIVATE, line)]
+    assert not lines, f"it printed something\n{result}"
+
+
+for group in ("matrix", "types", "flight", "calls", "coll", "again", "span", "threads", "streams", "bounce"):
+    with suite.case(f"as programs from outside use it: {group}"):
+        checked([group])
+
+# Memory that CUDA moves while the kernel copies to it for another process: what is written is lost, each time.
+MOVED = ("env", f"LD_PRELOAD={EMULATED / 'libemulated_moves.so'}")
+
+for group in ("matrix", "flight", "coll"):
+    with suite.case(f"no process copies from or to another's managed memory: {group}"):
+        once()  # a sanitizer's library wants to be the first
+        checked([group], MOVED)
+
+for seed, group in (("1", "flight"), ("2", "calls"), ("3", "coll")):
+    with suite.case(f"managed memory that moves between any two looks at it: {group}"):
+        once()
+        checked([group], MOVED, EMULATED_CUDA_MOVES=seed)
+
+# Lines of explain.
+BY_HOST = r"GPU memory, by way of the host's .*(sent|received) [1-9]"
+BY_LIBRARY = r"GPU memory, by way of the library's .*sent [1-9]"
+
+for limit, what in (("64M", "as shipped"), ("4M", "with 4 MiB to do it"), ("0", "with none")):
+    with suite.case(f"memory that nobody can open goes by way of the library's, not the host's, {what}"):
+        result = run(["gpu_check", "quick", "bounce"], 2, **CHECK, ISTHMUS_GPU_BOUNCE=limit, ISTHMUS_EXPLAIN="1")
+        suite.expect(result)
+        assert bool(re.search(BY_LIBRARY, result.text)) == (limit != "0"), result
+        assert bool(re.search(BY_HOST, result.text)) == (limit == "0"), result
+        assert ("cannot be handed to another process" in result.err) == (limit == "0"), result
+
+with suite.case("memory that nobody can open, where GPUs do not reach each other: by way of the host's, and it says why"):
+    result = run(["gpu_check", "quick", "bounce"], 2, **CHECK, EMULATED_CUDA_LINKS="none", ISTHMUS_EXPLAIN="1")
+    suite.expect(result, err="go by way of the host's memory: .*has no peer access")
+    assert re.search(BY_HOST, result.text) and not re.search(BY_LIBRARY, result.text), result
 
 NO_BOX = ("env", "-u", "ISTHMUS_BOX")
 
@@ -423,6 +471,7 @@ with suite.case("messages and local calls without kernels: as before, with one w
         assert len(result.text.splitlines()) == ranks, f"it said more\n{result}"
 
 COUNTS = r"collectives with data in GPU memory: (\d+) between GPUs, (\d+) by way"
+THROUGH_WINDOWS = r"(\d+) by way of the library's memory on GPUs"
 
 
 def collectives(ranks, *which, before=(), **settings):
@@ -439,9 +488,10 @@ for ranks in (1, 2, 5):
         quiet(run("gpu_coll", ranks))
 
 with suite.case("collectives at 3 go between GPUs, reductions too"):
-    # What has gaps, an operation of its own, or lies in memory of the host has stand-ins.
+    # What has gaps, an operation of its own, or lies in memory of the host has stand-ins; managed memory, too, which no other
+    # process may copy.
     between, by_host, _ = collectives(3)
-    assert between > (10 * by_host if HAS_KERNELS else by_host), f"{between} between GPUs, {by_host} by way of the host"
+    assert between > (5 * by_host if HAS_KERNELS else by_host), f"{between} between GPUs, {by_host} by way of the host"
 
 with suite.case("collectives of megabytes, whose shares members write to each other"):
     for ranks in (2, 4):
@@ -454,6 +504,30 @@ with suite.case("collectives without kernels"):
 
 with suite.case("collectives with another kind of memory on each rank"):
     quiet(run(["gpu_coll", "mixed"], 3))
+
+for which, ranks, settings in (("closed", 2, {}), ("closed", 4, {}), ("some", 3, {}), ("rounds", 2, {}), ("rounds", 3, {"ISTHMUS_GPU_BOUNCE": "4M"})):
+    with suite.case(f"collectives of memory that nobody can open go by way of the library's, not the hosts': {which}, {ranks} ranks{', 4 MiB' * bool(settings)}"):
+        between, by_host, result = collectives(ranks, which, **settings)
+        through = [int(count) for count in re.findall(THROUGH_WINDOWS, result.err)]
+        # What has gaps, or an operation of its own, has stand-ins.
+        assert len(through) == ranks and min(through) > (50 if HAS_KERNELS else 25), result
+        assert by_host < (between / 5 if HAS_KERNELS else between) and "by way of the host's memory" not in result.err, result
+
+with suite.case("collectives of memory that nobody can open, with nothing to go through: stand-ins, and it says why"):
+    between, by_host, result = collectives(2, "closed", ISTHMUS_GPU_BOUNCE="0")
+    assert between < by_host / 5 and not re.search(THROUGH_WINDOWS, result.err), result
+    assert "cannot be handed to another process" in result.err, result
+
+with suite.case("a GPU that fails between two rounds through the library's memory is an error on all ranks, and nobody waits for ever"):
+    if not HAS_KERNELS:
+        raise Skip("nothing is reduced on the GPU without kernels")
+    for ranks in (2, 3):
+        suite.expect(run(["gpu_coll", "lost"], ranks, ISTHMUS_GPU_BOUNCE="4M"))
+
+with suite.case("collectives of cudaMalloc memory, all namespaces private and all ranks process 1: by way of the library's"):
+    need_namespaces()
+    between, by_host, result = collectives(3, before=ALONE, EMULATED_CUDA_FOLDER=str(suite.tmp))
+    assert re.search(THROUGH_WINDOWS, result.err) and between > by_host, result
 
 with suite.case("a long broadcast where members reach the root's memory alone"):
     between, by_host, result = collectives(3, "rooted", before=ALONE)
@@ -552,6 +626,48 @@ with suite.case("a GPU that fails in the middle of a collective across hosts is 
         raise Skip("nothing is reduced on the GPU without kernels")
     least, _, _ = across(4, "a:2,b:2", "lost", ISTHMUS_GPU_CHUNK="4K")
     assert least > 0
+
+STREAM_CASES = ("pingpong", "late", "memory", "tags", "collectives", "graph", "two", "freed", "errors", "pending")
+
+
+def streams(ranks, *cases, options=(), **settings):
+    result = run(["gpu_streams", *cases], ranks, options=options, **settings)
+    suite.expect(result)
+    for case in cases if cases != ("all",) else STREAM_CASES:
+        assert re.search(rf"^{case}: right", result.out, re.M), result
+    others = [line for line in result.text.splitlines() if ": right" not in line and "built without nvcc" not in line]
+    assert not others, f"it printed something\n{result}"
+    return result
+
+
+for case in STREAM_CASES:
+    with suite.case(f"operations in the order of streams: {case}"):
+        streams(2, case)
+
+with suite.case("operations in the order of streams, at three ranks"):
+    streams(3, "collectives", "graph", "two", "late", "pending")
+
+with suite.case("operations in the order of streams, beside a progress thread"):
+    streams(2, "all", ISTHMUS_PROGRESS="thread")
+
+with suite.case("operations in the order of streams, where ranks sleep"):
+    streams(2, "pingpong", "late", "graph", "two", ISTHMUS_IDLE="sleep")
+
+with suite.case("operations in the order of streams, across hosts"):
+    once()
+    need_network()
+    streams(2, "pingpong", "late", "collectives", "two", options=["--launcher", launcher, "--hosts", "a,b"], **AWAY)
+
+with suite.case("a stream that is not freed is completed by MPI_Finalize"):
+    streams(2, "leave", EMULATED_CUDA_LEAKS="")
+
+with suite.case("a stream that waits for a process that dies goes on, and the error is told"):
+    result = run(["gpu_streams", "lost"], 2, options=("--on-failure", "continue"), EMULATED_CUDA_LEAKS="report")
+    assert "lost: right" in result.out, result
+
+with suite.case("without memory operations of streams, or without CUDA, there is no stream, and it is said why"):
+    quiet(run(["gpu_streams", "refused"], 1, EMULATED_CUDA_REFUSE="memops"))
+    quiet(run(["gpu_streams", "absent"], 1))
 
 with suite.case("explain tells the plan of each pair of memories, and why ways are left out"):
     report = json.loads(run(["gpu_p2p", "short"], 2, ISTHMUS_EXPLAIN="json").err.splitlines()[-1])

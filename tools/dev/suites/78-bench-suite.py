@@ -1,5 +1,8 @@
 # title: Isthmus Bench: every benchmark runs and checks what it moves, and compare keeps what it measured
 # timeout: 300
+# runs: isthmus_bench
+# about: bench/*
+# reads: tools/bench/*
 import json
 import os
 import re
@@ -81,7 +84,7 @@ with suite.case("a library that delivers a wrong byte fails the benchmark, which
 for words, why in (
     (("latency", "-m", "8:x"), "a size is a number of bytes"),
     (("latency", "-W", "8"), "-W is not for this benchmark"),
-    (("latency", "Q"), "'Q' is no placement: there are H, pinned, D"),
+    (("latency", "Q"), "'Q' is no placement: there are H, A, pinned, D"),
     (("bcast", "D", "H"), "all ranks of a collective have the same placement"),
     (("latency", "--faults"), "--faults counts page faults of managed memory"),
     (("mbw_mr", "MD"), "does not measure managed memory"),

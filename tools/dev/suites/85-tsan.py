@@ -1,5 +1,6 @@
 # title: suites once more under ThreadSanitizer
 # timeout: 1500
+# about: none
 import sys
 
 sys.path.insert(0, "tools/dev")

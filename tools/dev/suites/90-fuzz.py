@@ -1,5 +1,7 @@
 # title: the fuzzers, from the corpus in test/fuzz; DEV_FUZZ_SECONDS=3600 looks further
 # timeout: 900
+# runs: isthmus_core
+# about: none
 import os
 import re
 import subprocess

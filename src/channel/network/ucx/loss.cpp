@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -11,6 +12,8 @@ using namespace std::chrono_literals;
 
 /// How long a peer that has closed its watch is still listened to: what it sent before may come behind.
 constexpr auto grace = 300ms;
+/// So short that a string needs no memory for it.
+constexpr std::string_view out_of_memory = "out of memory";
 /// How long UCX gets to complete what it can with a peer that is lost, and with all of them in the
 /// destructor.
 constexpr auto cancel_limit = 100ms;
@@ -28,20 +31,32 @@ void UcxPort::on_failure(void* user, ucp_ep_h /*endpoint*/, ucs_status_t status)
   if (!peer.port->closing_) peer.port->doom(peer, {}, ucs_status_string(status));
 }
 
-void UcxPort::doom(Peer& peer, Clock::duration grace_time, std::string why) {
+void UcxPort::doom_for_memory(PeerId rank) noexcept {
+  if (rank < self_.ranks && peers_[rank]) doom(*peers_[rank], {}, out_of_memory);
+}
+
+void UcxPort::doom(Peer& peer, Clock::duration grace_time, std::string_view why) noexcept {
   if (peer.lost) return;
   const auto ends = Clock::now() + grace_time;
   if (!peer.ends) {
-    doomed_.push_back(&peer);
-    peer.why = std::move(why);
+    doomed_.push_back(&peer);  // the constructor has reserved it
+    try {
+      peer.why = why;
+    } catch (const std::bad_alloc&) {
+      peer.why = out_of_memory;
+    }
     peer.ends = ends;
   }
   peer.ends = std::min(*peer.ends, ends);
 }
 
+void UcxPort::give_up(PeerId rank) noexcept {
+  if (rank < self_.ranks && peers_[rank]) doom(*peers_[rank], {}, "its process has ended");
+}
+
 void UcxPort::look_at_watch() {
   for (Watch::Loss& loss : watch_->look())
-    if (loss.peer < self_.ranks) doom(peer(loss.peer), loss.closed ? grace : 0ms, std::move(loss.why));
+    if (loss.peer < self_.ranks) doom(peer(loss.peer), loss.closed ? grace : 0ms, loss.why);
 }
 
 void UcxPort::bury_the_dead() {
@@ -52,14 +67,24 @@ void UcxPort::bury_the_dead() {
       continue;
     }
     Peer& peer = *doomed_[i];
+    Ends ends = room_for_ends(peer);
     doomed_.erase(doomed_.begin() + static_cast<std::ptrdiff_t>(i));
-    lose(peer);
+    lose(peer, ends);
   }
+}
+
+/// All the memory that `lose` needs: where there is none, the peer is buried with a later poll.
+UcxPort::Ends UcxPort::room_for_ends(const Peer& peer) const {
+  Ends ends{.error = gone(peer), .fetches = {}, .operations = {}};
+  ends.fetches.reserve(piece_fetches_.size());
+  ends.operations.reserve(operations_.pending().size());
+  return ends;
 }
 
 bool UcxPort::has_pending(PeerId rank) const {
   return std::ranges::any_of(operations_.pending(), [rank](const Operation* operation) {
-    return operation->peer == rank && !operation->given_up && operation->kind != Operation::Kind::offer;
+    return operation->peer == rank && !operation->given_up && !operation->is_over &&
+           operation->kind != Operation::Kind::offer;
   });
 }
 
@@ -74,30 +99,30 @@ void UcxPort::close_endpoint(Peer& peer) {
 
 void UcxPort::drop_everything_of(Peer& peer) {
   peer.sequence.clear([this](const Early& early) {
-    if (early.descriptor) declined_.push_back(early.descriptor);
+    if (early.descriptor) ucp_am_data_release(worker_.get(), early.descriptor);
   });
 }
 
-void UcxPort::lose(Peer& peer) {
-  peer.lost = true;
+void UcxPort::lose(Peer& peer, Ends& ends) {
+  peer.lost = true;  // from now on nothing begins with it
   if (watch_) watch_->end(peer.rank);
   drop_everything_of(peer);
   close_endpoint(peer);
   const auto until = Clock::now() + cancel_limit;
   while (has_pending(peer.rank) && Clock::now() < until)
     ucp_worker_progress(worker_.get());
-  const Error error = gone(peer);
-  drop_pieces_of(peer, error);
+  drop_pieces_of(peer, ends);
   // A copy: an owner may begin something new when it hears of an end.
-  const std::vector<Operation*> pending = operations_.pending();
-  for (Operation* each : pending) {
-    Operation& operation = *each;
-    if (operation.peer != peer.rank || operation.given_up) continue;
-    report(operation, &error);
-    operation.given_up = true;
+  ends.operations.clear();
+  for (Operation* const each : operations_.pending())
+    if (each->peer == peer.rank && !each->given_up) ends.operations.push_back(each);
+  for (Operation* const each : ends.operations) {
+    report(*each, &ends.error);
+    each->given_up = true;
+    if (each->is_over) retire(*each);
   }
   ++delivered_;
-  events_->lost(peer.rank, error);
+  events_->lost(peer.rank, ends.error);
 }
 
 void UcxPort::close_all() {
@@ -106,7 +131,8 @@ void UcxPort::close_all() {
       if (ucp_worker_progress(worker_.get()) == 0) std::this_thread::yield();
   };
   for (auto& [id, offer] : offers_)
-    if (offer.descriptor) declined_.push_back(offer.descriptor);
+    if (offer.descriptor) ucp_am_data_release(worker_.get(), offer.descriptor);
+  offers_.clear();
   for (auto& peer : peers_)
     if (peer) drop_everything_of(*peer);
   release_declined();

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "channel/network/port.hpp"
+#include "channel/network/ucx/prefix.hpp"
 #include "wire/port.hpp"
 
 namespace isthmus::network {
@@ -33,6 +35,7 @@ struct Operation {
   PeerId peer = 0;
   Kind kind = Kind::send;
   bool given_up = false;  ///< the owner has been told of an error; UCX will still complete it
+  bool is_over = false;   ///< UCX has completed it, and the owner could not be told
   Token token = 0;
   std::uint64_t bytes = 0;          ///< of a fetch or an offer
   const std::byte* data = nullptr;  ///< of an offer
@@ -40,7 +43,8 @@ struct Operation {
   std::uint32_t pieces = 0;         ///< of it that UCX has not completed
   bool done = false;                ///< its receiver wants no more
   Operation* parent = nullptr;
-  std::size_t index = 0;  ///< in `Operations::pending`
+  std::unique_ptr<PrefixType> prefix{};  ///< of a fetch of less than there is
+  std::size_t index = 0;                 ///< in `Operations::pending`
   std::array<std::byte, sizeof(wire::PortEnvelope) + header_limit + inline_limit>
       head;  ///< of a send; UCX reads it
 };
@@ -48,11 +52,17 @@ struct Operation {
 /// The operations of a port; they are used again, so that a send allocates nothing once it has run.
 class Operations {
  public:
-  Operation& take() {
-    if (free_.empty()) {
-      free_.reserve(all_.size() + 1);
-      return all_.emplace_back();
+  /// So that the next `count` times `take`, and all that follows from it, need no memory.
+  void make_room(std::size_t count = 1) {
+    while (free_.size() < count) [[unlikely]] {
+      const std::size_t wanted = all_.size() + 1;
+      if (free_.capacity() < wanted) free_.reserve(2 * wanted);
+      if (pending_.capacity() < wanted) pending_.reserve(2 * wanted);
+      free_.push_back(&all_.emplace_back());
     }
+  }
+  Operation& take() {
+    make_room();
     Operation& operation = *free_.back();
     free_.pop_back();
     return operation;
@@ -61,7 +71,7 @@ class Operations {
 
   void add_pending(Operation& operation) {
     operation.index = pending_.size();
-    operation.given_up = false;
+    operation.given_up = operation.is_over = false;
     pending_.push_back(&operation);
   }
   void remove_pending(Operation& operation) {

@@ -23,10 +23,14 @@ std::span<const std::byte> bytes_of(const Value& value) {
 Result<Port::Progress> UcxPort::offer_in_pieces(Peer& peer, std::span<const std::byte> header,
                                                 std::span<const std::byte> bytes, Token token) {
   const wire::PieceOffer what{.id = next_outgoing_++, .bytes = bytes.size()};
+  // Nothing leaves whose answer could not be given.
+  operations_.make_room(2);
+  const auto entry = outgoing_.emplace(what.id, nullptr).first;
   Operation& head = operations_.take();
   ucs_status_ptr_t request = post(peer, head, {.sequence = peer.sent++, .kind = wire::PortKind::offer},
                                   header, bytes_of(what), {}, UCP_AM_SEND_FLAG_EAGER);
   if (UCS_PTR_IS_ERR(request)) {
+    outgoing_.erase(entry);
     operations_.give_back(head);
     doom(peer, {}, ucs_status_string(UCS_PTR_STATUS(request)));
     return std::unexpected(gone(peer));
@@ -48,7 +52,7 @@ Result<Port::Progress> UcxPort::offer_in_pieces(Peer& peer, std::span<const std:
   offer.pieces = 0;
   offer.done = false;
   operations_.add_pending(offer);
-  outgoing_.emplace(what.id, &offer);
+  entry->second = &offer;
   return Progress::pending;
 }
 
@@ -98,9 +102,10 @@ void UcxPort::send_piece(Peer& peer, const wire::PieceWant& want) {
 }
 
 void UcxPort::end_offer(Operation& offer) {
+  // First: where the owner cannot be told, the offer ends with its peer.
+  report(offer, nullptr);
   outgoing_.erase(offer.offer);
   operations_.remove_pending(offer);
-  report(offer, nullptr);
   operations_.give_back(offer);
 }
 
@@ -111,6 +116,8 @@ void UcxPort::fetch_in_pieces(const Offer& offer, std::span<std::byte> to, Token
         {token, Error(ErrorClass::intern, "a message is fetched from a rank that is not connected")});
     return;
   }
+  // What has been asked for comes, so nothing fails from here on.
+  operations_.make_room(Pace::most_pieces);
   const std::uint64_t id = next_piece_fetch_++;
   PieceFetch& fetch =
       piece_fetches_
@@ -155,6 +162,7 @@ bool UcxPort::take_piece(Peer& peer, const wire::PieceHead& head, std::span<cons
   if (data.empty() || head.offset > fetch.asked || data.size() > fetch.asked - head.offset ||
       data.size() > fetch.to.size() - fetch.arrived)
     return false;
+  operations_.make_room(Pace::most_pieces);  // before anything changes
   // Before the copy, so that the sender works meanwhile.
   fetch.arrived += data.size();
   if (fetch.learning) learn(peer, fetch, data.size());
@@ -164,12 +172,13 @@ bool UcxPort::take_piece(Peer& peer, const wire::PieceHead& head, std::span<cons
     ask_for_more(head.fetch, fetch);
   std::memcpy(fetch.to.data() + head.offset, data.data(), data.size());
   if (fetch.arrived < fetch.to.size()) return true;
-  const PieceFetch ended = fetch;
-  piece_fetches_.erase(found);
-  say_done(peer, ended.offer);
-  if (closing_) return true;
-  ++delivered_;
-  events_->fetched(ended.token, nullptr);
+  say_done(peer, fetch.offer);
+  if (!closing_) {
+    ++delivered_;
+    // Where the owner cannot be told, the fetch ends with its peer.
+    events_->fetched(fetch.token, nullptr);
+  }
+  piece_fetches_.erase(head.fetch);
   return true;
 }
 
@@ -192,22 +201,20 @@ void UcxPort::control(Peer& peer, wire::PortKind kind, std::span<const std::byte
   if (UCS_PTR_IS_ERR(request)) doom(peer, {}, ucs_status_string(UCS_PTR_STATUS(request)));
 }
 
-void UcxPort::drop_pieces_of(const Peer& peer, const Error& error) {
-  std::vector<Token> ended;
+void UcxPort::drop_pieces_of(const Peer& peer, Ends& ends) {
   std::erase_if(piece_fetches_, [&](const auto& each) {
     if (each.second.peer != peer.rank) return false;
-    ended.push_back(each.second.token);
+    ends.fetches.push_back(each.second.token);
     return true;
   });
-  for (const Token token : ended) {
+  for (const Token token : ends.fetches) {
     ++delivered_;
-    events_->fetched(token, &error);
+    events_->fetched(token, &ends.error);
   }
-  std::vector<Operation*> offers;
   for (const auto& [id, offer] : outgoing_)
-    if (offer->peer == peer.rank) offers.push_back(offer);
-  for (Operation* offer : offers) {
-    report(*offer, &error);
+    if (offer->peer == peer.rank) ends.operations.push_back(offer);
+  for (Operation* offer : ends.operations) {
+    report(*offer, &ends.error);
     offer->given_up = offer->done = true;
     if (offer->pieces == 0) end_offer(*offer);
   }

@@ -19,6 +19,18 @@ namespace {
 /// One in so many polls looks at the watch: a system call of 0.3 us.
 constexpr unsigned polls_per_look = 256;
 
+/// Says that a poll is under way, as long as it lives.
+class Polling {
+ public:
+  explicit Polling(bool& flag) noexcept : flag_(flag) { flag_ = true; }
+  ~Polling() { flag_ = false; }
+  Polling(const Polling&) = delete;
+  Polling& operator=(const Polling&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 }  // namespace
 
 UcxPort::UcxPort(UcxWorker worker, const Settings& settings, Identity self, Events& events)
@@ -27,7 +39,10 @@ UcxPort::UcxPort(UcxWorker worker, const Settings& settings, Identity self, Even
       warn_(settings.warn),
       eager_limit_(settings.network_eager_limit),
       peers_(self.ranks),
-      worker_(std::move(worker)) {}
+      worker_(std::move(worker)) {
+  // What `doom` puts there must not need memory.
+  doomed_.reserve(self_.ranks);
+}
 
 Result<std::unique_ptr<Port>> UcxPort::open(const Settings& settings, Identity self, Events& events) {
   auto worker = UcxWorker::open(settings, self);
@@ -95,7 +110,7 @@ Result<> UcxPort::connect(PeerId rank, std::span<const std::byte> published) {
   if (rank >= self_.ranks) return fail(ErrorClass::rank, "there is no rank " + std::to_string(rank));
   Peer& peer = this->peer(rank);
   if (peer.lost) return std::unexpected(gone(peer));
-  if (peer.endpoint) return {};
+  if (peer.connected) return {};
   auto address = wire::PortAddress::read(published);
   if (!address)
     return fail(ErrorClass::other, "rank " + std::to_string(rank) + ": " + address.error().text());
@@ -107,7 +122,7 @@ Result<> UcxPort::connect(PeerId rank, std::span<const std::byte> published) {
   params.address = reinterpret_cast<const ucp_address_t*>(address->transport.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {.cb = on_failure, .arg = &peer};
-  const ucs_status_t status = ucp_ep_create(worker_.get(), &params, &peer.endpoint);
+  const ucs_status_t status = peer.endpoint ? UCS_OK : ucp_ep_create(worker_.get(), &params, &peer.endpoint);
   if (status != UCS_OK) {
     peer.endpoint = nullptr;
     return std::unexpected(ucx_error(
@@ -115,16 +130,18 @@ Result<> UcxPort::connect(PeerId rank, std::span<const std::byte> published) {
         "no transport reaches rank " + std::to_string(rank) + " (UCX_LOG_LEVEL=info tells what was tried)",
         status));
   }
+  // Where there is no memory from here on, the endpoint is used the next time.
   const bool over_tcp = describe(rank).starts_with("tcp");
   peer.eager_limit = eager_limit_ ? eager_limit_ : over_tcp ? eager_limit_tcp : eager_limit_rdma;
   peer.in_pieces = over_tcp;
   if (watch_) watch_->begin(rank, *address);
+  peer.connected = true;
   return {};
 }
 
 unsigned UcxPort::poll() {
   if (polling_) return 0;
-  polling_ = true;
+  const Polling polling(polling_);
   delivered_ = 0;
   if (!declined_.empty()) release_declined();
   if (!ready_.empty()) tell_ready();
@@ -132,19 +149,28 @@ unsigned UcxPort::poll() {
   if (watch_ && (armed_ || ++polls_ % polls_per_look == 0)) look_at_watch();
   armed_ = false;
   if (!doomed_.empty()) bury_the_dead();
-  polling_ = false;
   return delivered_;
 }
 
 void UcxPort::release_declined() {
-  for (void* descriptor : std::exchange(declined_, {}))
-    ucp_am_data_release(worker_.get(), descriptor);
+  // It keeps its memory, which `offer` has reserved.
+  for (auto* const declined : declined_)
+    ucp_am_data_release(worker_.get(), declined);
+  declined_.clear();
 }
 
 void UcxPort::tell_ready() {
-  for (const Ready& ready : std::exchange(ready_, {})) {
+  while (!ready_.empty()) {
+    // Who hears of it may begin another, which moves the others.
+    Ready ready = std::move(ready_.front());
+    try {
+      events_->fetched(ready.token, ready.error ? &*ready.error : nullptr);
+    } catch (...) {
+      ready_.front() = std::move(ready);  // told with a later poll
+      throw;
+    }
+    ready_.erase(ready_.begin());
     ++delivered_;
-    events_->fetched(ready.token, ready.error ? &*ready.error : nullptr);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -14,7 +15,6 @@
 #include "channel/network/port.hpp"
 #include "channel/network/sequence.hpp"
 #include "channel/network/ucx/operation.hpp"
-#include "channel/network/ucx/prefix.hpp"
 #include "channel/network/ucx/worker.hpp"
 #include "channel/network/watch.hpp"
 
@@ -34,6 +34,7 @@ class UcxPort final : public Port {
   [[nodiscard]] std::uint64_t eager_limit(PeerId peer) const override {
     return peer < peers_.size() && peers_[peer] ? peers_[peer]->eager_limit : 0;
   }
+  void make_room() override { operations_.make_room(); }
   Result<Progress> send(PeerId rank, std::span<const std::byte> header, std::span<const std::byte> bytes,
                         Token token) override;
   [[nodiscard]] std::string_view why_not_gpu() const override { return worker_.why_not_gpu(); }
@@ -42,6 +43,7 @@ class UcxPort final : public Port {
   void fetch(OfferId id, std::span<std::byte> to, Token token) override;
   [[nodiscard]] bool try_fetch_to_gpu(OfferId id, std::span<std::byte> to, Token token) override;
   void decline(OfferId id) override;
+  void give_up(PeerId rank) noexcept override;
   unsigned poll() override;
   [[nodiscard]] int wake_descriptor() const override { return wake_.get(); }
   bool arm() override;
@@ -67,6 +69,7 @@ class UcxPort final : public Port {
     std::uint64_t token = 0;  ///< its own
     std::uint64_t sent = 0;   ///< messages
     std::uint64_t eager_limit = 0;
+    bool connected = false;
     bool in_pieces = false;    ///< longer messages to it are offered in pieces
     Pace pace;                 ///< of what is fetched from it in pieces
     Sequence<Early> sequence;  ///< of what comes from it
@@ -103,9 +106,19 @@ class UcxPort final : public Port {
     std::optional<Error> error;
   };
 
+  /// What ends with a peer.
+  struct Ends {
+    Error error;
+    std::vector<Token> fetches;
+    std::vector<Operation*> operations;
+  };
+
   UcxPort(UcxWorker worker, const Settings& settings, Identity self, Events& events);
   Result<> start();
   Result<> make_wake_descriptor();
+
+  // UCX calls the functions `on_...` from C: no exception leaves them. A message that there is no memory for
+  // cannot be asked for again, so its peer is given up.
 
   // Receiving: receive.cpp
   static ucs_status_t on_message(void* port, const void* header, std::size_t header_bytes, void* data,
@@ -115,6 +128,8 @@ class UcxPort final : public Port {
   void take_early(Peer& peer, std::uint64_t number, Early early);
   void offer(Peer& peer, std::span<const std::byte> header, const Early& offered);
   void catch_up(Peer& peer);
+  void make_room_to_decline();
+  void make_room_for_fetch();
   void malformed(Peer* peer, const char* what);
   void fetch_whole(const Offer& offer, std::span<std::byte> to, Token token, ucs_memory_type_t memory);
   static void on_fetched(void* request, ucs_status_t status, std::size_t bytes, void* user);
@@ -136,7 +151,7 @@ class UcxPort final : public Port {
   void control(Peer& peer, wire::PortKind kind, std::span<const std::byte> what);
   /// Completes an offer of which nothing more is to come.
   void end_offer(Operation& offer);
-  void drop_pieces_of(const Peer& peer, const Error& error);
+  void drop_pieces_of(const Peer& peer, Ends& ends);
 
   // Sending: send.cpp
   /// The peer of a message, if one can be sent.
@@ -150,14 +165,19 @@ class UcxPort final : public Port {
   static void on_sent(void* request, ucs_status_t status, void* user);
   static void on_flushed(void* request, ucs_status_t status, void* port);
   void finish(Operation& operation, ucs_status_t status);
+  void finish_safely(Operation& operation, ucs_status_t status) noexcept;
   void report(Operation& operation, const Error* error);
+  /// Nothing more is to come of an operation that was pending.
+  void retire(Operation& operation) noexcept;
 
   // Ends: loss.cpp
   static void on_failure(void* user, ucp_ep_h endpoint, ucs_status_t status);
-  void doom(Peer& peer, Clock::duration grace_time, std::string why);
+  void doom(Peer& peer, Clock::duration grace_time, std::string_view why) noexcept;
+  void doom_for_memory(PeerId rank) noexcept;
   void look_at_watch();
   void bury_the_dead();
-  void lose(Peer& peer);
+  [[nodiscard]] Ends room_for_ends(const Peer& peer) const;
+  void lose(Peer& peer, Ends& ends);
   void close_endpoint(Peer& peer);
   void drop_everything_of(Peer& peer);
   [[nodiscard]] bool has_pending(PeerId rank) const;
@@ -187,7 +207,6 @@ class UcxPort final : public Port {
   std::uint64_t next_piece_fetch_ = 1;
   std::vector<void*> declined_;  ///< UCX releases no descriptor inside of its callback
   std::vector<Ready> ready_;
-  std::unordered_map<Operation*, std::unique_ptr<PrefixType>> prefixes_;
 
   unsigned delivered_ = 0;  ///< events, in this `poll`
   unsigned polls_ = 0;

@@ -1,3 +1,4 @@
+#include <new>
 #include <utility>
 
 #include "base/log.hpp"
@@ -15,7 +16,15 @@ std::span<const std::byte> bytes_of(const void* data, std::size_t bytes) {
 
 ucs_status_t UcxPort::on_message(void* port, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t bytes, const ucp_am_recv_param_t* param) {
-  return static_cast<UcxPort*>(port)->receive(bytes_of(header, header_bytes), data, bytes, param->recv_attr);
+  UcxPort& self = *static_cast<UcxPort*>(port);
+  const auto head = bytes_of(header, header_bytes);
+  try {
+    return self.receive(head, data, bytes, param->recv_attr);
+  } catch (const std::bad_alloc&) {
+    const auto message = wire::read_port_message(head, header_limit);
+    if (message && message->envelope.token == self.token_) self.doom_for_memory(message->envelope.sender);
+    return UCS_OK;
+  }
 }
 
 ucs_status_t UcxPort::receive(std::span<const std::byte> head, void* data, std::size_t bytes,
@@ -75,7 +84,12 @@ ucs_status_t UcxPort::receive(std::span<const std::byte> head, void* data, std::
         ++delivered_;
         events_->arrived(peer.rank, message->header, content);
       }
-      catch_up(peer);
+      // This message has been taken, whatever becomes of those behind it.
+      try {
+        catch_up(peer);
+      } catch (const std::bad_alloc&) {
+        doom_for_memory(peer.rank);
+      }
       break;
   }
   return offered ? UCS_INPROGRESS : UCS_OK;
@@ -85,18 +99,39 @@ void UcxPort::take_early(Peer& peer, std::uint64_t number, Early early) {
   peer.sequence.keep(number, std::move(early));
 }
 
+/// So that declining all offers, and one more, needs no memory.
+void UcxPort::make_room_to_decline() {
+  const std::size_t declinable = declined_.size() + offers_.size() + 1;
+  if (declined_.capacity() < declinable) declined_.reserve(2 * declinable);
+}
+
 void UcxPort::offer(Peer& peer, std::span<const std::byte> header, const Early& offered) {
   const OfferId id = next_offer_++;
+  make_room_to_decline();
   offers_.emplace(id, Offer{peer.rank, offered.descriptor, offered.offered, offered.pieces});
   ++delivered_;
-  events_->offered(peer.rank, header, offered.offered, id);
+  try {
+    events_->offered(peer.rank, header, offered.offered, id);
+  } catch (...) {
+    // UCX lets go of its part when it hears that the message is not kept.
+    offers_.erase(id);
+    throw;
+  }
 }
 
 void UcxPort::catch_up(Peer& peer) {
-  while (auto early = peer.sequence.take()) {
+  for (;;) {
+    make_room_to_decline();
+    auto early = peer.sequence.take();
+    if (!early) return;
     peer.sequence.advance();
     if (early->descriptor || early->pieces != 0) {
-      offer(peer, early->header, *early);
+      try {
+        offer(peer, early->header, *early);
+      } catch (...) {
+        if (early->descriptor) declined_.push_back(early->descriptor);
+        throw;
+      }
     } else {
       ++delivered_;
       events_->arrived(peer.rank, early->header, early->bytes);
@@ -111,7 +146,14 @@ void UcxPort::malformed(Peer* peer, const char* what) {
        (peer ? "rank " + std::to_string(peer->rank) : "somebody") + " and is ignored, as all further ones");
 }
 
+/// Nothing is begun whose end could not be told.
+void UcxPort::make_room_for_fetch() {
+  if (ready_.size() == ready_.capacity()) ready_.reserve(2 * ready_.size() + 4);
+  operations_.make_room();
+}
+
 void UcxPort::fetch(OfferId id, std::span<std::byte> to, Token token) {
+  make_room_for_fetch();
   const auto found = offers_.find(id);
   if (found == offers_.end()) {
     ready_.push_back({token, Error(ErrorClass::intern, "there is no such offer")});
@@ -129,9 +171,11 @@ void UcxPort::fetch(OfferId id, std::span<std::byte> to, Token token) {
     ready_.push_back({token, std::move(error)});
     return;
   }
-  offers_.erase(found);
-  if (offer.pieces != 0) return fetch_in_pieces(offer, to, token);
-  fetch_whole(offer, to, token, UCS_MEMORY_TYPE_HOST);
+  if (offer.pieces != 0)
+    fetch_in_pieces(offer, to, token);
+  else
+    fetch_whole(offer, to, token, UCS_MEMORY_TYPE_HOST);
+  offers_.erase(id);
 }
 
 bool UcxPort::try_fetch_to_gpu(OfferId id, std::span<std::byte> to, Token token) {
@@ -140,14 +184,17 @@ bool UcxPort::try_fetch_to_gpu(OfferId id, std::span<std::byte> to, Token token)
   const Offer offer = found->second;
   // A processor puts pieces together, and takes the beginning of what is longer.
   if (offer.pieces != 0 || to.size() != offer.bytes || this->peer(offer.peer).lost) return false;
-  offers_.erase(found);
+  make_room_for_fetch();
   fetch_whole(offer, to, token, UCS_MEMORY_TYPE_CUDA);
+  offers_.erase(id);
   return true;
 }
 
 /// By UCX, in one operation.
 void UcxPort::fetch_whole(const Offer& offer, std::span<std::byte> to, Token token,
                           ucs_memory_type_t memory) {
+  std::unique_ptr<PrefixType> prefix;
+  if (to.size() < offer.bytes) prefix = PrefixType::make(to, offer.bytes);
   Operation& operation = operations_.take();
   operation.port = this;
   operation.peer = offer.peer;
@@ -161,23 +208,19 @@ void UcxPort::fetch_whole(const Offer& offer, std::span<std::byte> to, Token tok
   param.cb.recv_am = on_fetched;
   param.user_data = &operation;
   param.datatype = ucp_dt_make_contig(1);
-  std::unique_ptr<PrefixType> prefix;
-  if (to.size() < offer.bytes) {
-    prefix = PrefixType::make(to, offer.bytes);
-    if (prefix) param.datatype = prefix->get();
-  }
+  const bool has_prefix = prefix != nullptr;
+  if (has_prefix) param.datatype = prefix->get();
+  operation.prefix = std::move(prefix);
   ucs_status_ptr_t request =
-      ucp_am_recv_data_nbx(worker_.get(), offer.descriptor, to.data(), prefix ? 1 : to.size(), &param);
+      ucp_am_recv_data_nbx(worker_.get(), offer.descriptor, to.data(), has_prefix ? 1 : to.size(), &param);
   if (UCS_PTR_IS_PTR(request)) {
-    if (prefix) prefixes_.emplace(&operation, std::move(prefix));
     operations_.add_pending(operation);
     return;
   }
+  operation.prefix.reset();
   operations_.give_back(operation);
   std::optional<Error> error;
-  if (UCS_PTR_IS_ERR(request))
-    error = ucx_error(ErrorClass::proc_aborted, "rank " + std::to_string(offer.peer) + " is not reached",
-                      UCS_PTR_STATUS(request));
+  if (UCS_PTR_IS_ERR(request)) error = not_reached(offer.peer, UCS_PTR_STATUS(request));
   ready_.push_back({token, std::move(error)});
 }
 
@@ -186,7 +229,7 @@ void UcxPort::on_fetched(void* request, ucs_status_t status, std::size_t bytes, 
   ucp_request_free(request);
   // A peer may send less than it has offered.
   const bool short_of = status == UCS_OK && bytes < operation.bytes;
-  operation.port->finish(operation, short_of ? UCS_ERR_MESSAGE_TRUNCATED : status);
+  operation.port->finish_safely(operation, short_of ? UCS_ERR_MESSAGE_TRUNCATED : status);
 }
 
 void UcxPort::decline(OfferId id) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "channel/network/ucx/active_message.hpp"
@@ -106,16 +107,26 @@ ucs_status_ptr_t UcxPort::post(Peer& peer, Operation& operation, const wire::Por
 void UcxPort::on_sent(void* request, ucs_status_t status, void* user) {
   auto& operation = *static_cast<Operation*>(user);
   ucp_request_free(request);
-  operation.port->finish(operation, status);
+  operation.port->finish_safely(operation, status);
+}
+
+void UcxPort::finish_safely(Operation& operation, ucs_status_t status) noexcept {
+  const PeerId peer = operation.peer;
+  const bool is_piece = operation.kind == Operation::Kind::piece;
+  try {
+    finish(operation, status);
+  } catch (const std::bad_alloc&) {
+    // It is pending still, and ends with its peer; so does the offer of a piece.
+    if (!is_piece) operation.is_over = true;
+    doom_for_memory(peer);
+  }
 }
 
 void UcxPort::finish(Operation& operation, ucs_status_t status) {
-  operations_.remove_pending(operation);
-  if (operation.kind == Operation::Kind::fetch) prefixes_.erase(&operation);
   if (operation.kind == Operation::Kind::piece) {
     Operation& parent = *operation.parent;
     --parent.pieces;
-    operations_.give_back(operation);
+    retire(operation);
     if (parent.done && parent.pieces == 0) end_offer(parent);
     return;
   }
@@ -123,12 +134,15 @@ void UcxPort::finish(Operation& operation, ucs_status_t status) {
     report(operation, nullptr);
   } else {
     const Peer& peer = this->peer(operation.peer);
-    const Error error = peer.why.empty()
-                            ? ucx_error(ErrorClass::proc_aborted,
-                                        "rank " + std::to_string(operation.peer) + " is not reached", status)
-                            : gone(peer);
+    const Error error = peer.why.empty() ? not_reached(operation.peer, status) : gone(peer);
     report(operation, &error);
   }
+  retire(operation);
+}
+
+void UcxPort::retire(Operation& operation) noexcept {
+  operations_.remove_pending(operation);
+  operation.prefix.reset();
   if (operation.kind == Operation::Kind::buffered) --buffered_;
   operations_.give_back(operation);
 }

@@ -1,0 +1,47 @@
+#include "p2p/active/completion.hpp"
+
+namespace isthmus {
+
+Request* Completion::make_send(const Target& target, const Payload& payload, SendMode mode) {
+  Request* send = pool_.take(Request::Kind::send);
+  ++pending_sends_;
+  send->source = target.source;
+  send->tag = target.tag;
+  send->context_id = target.context;
+  send->payload = payload;
+  send->synchronous = mode == SendMode::synchronous;
+  if (payload.type) send->type = Ref<const Datatype>::share(payload.type);
+  return send;
+}
+
+Request* Completion::find_unanswered(Peer& peer, wire::Cookie cookie) {
+  Request* const send = pool_.find(cookie);
+  if (send && send->kind == Request::Kind::send && send->peer == &peer && !send->complete && !send->unsent &&
+      send->transfer == Request::Transfer::none)
+    return send;
+  links_.malformed(peer, "answer to a send that is not pending");
+  return nullptr;
+}
+
+void Completion::finish(Request& request) {
+  if (request.gpu && !lander_->land_or_finish(request)) [[unlikely]]
+    return;
+  if (request.kind == Request::Kind::send) --pending_sends_;
+  request.complete = true;
+  if (request.orphan) pool_.give_back(&request);
+  wake_threads();
+}
+
+void Completion::end_in_error(Request& request, ErrorClass why) {
+  request.status.error = static_cast<int>(why);
+  if (request.gpu) request.gpu->landed = true;  // there is nothing to copy to its place
+  finish(request);
+}
+
+void Completion::end_lost(Request& receive, int source, int tag) {
+  receive.matched = true;
+  receive.status = {.source = source, .tag = tag};
+  end_in_error(receive, ErrorClass::proc_aborted);
+}
+
+}  // namespace isthmus

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/error.hpp"
+#include "p2p/link/links.hpp"
+#include "p2p/message/message.hpp"
+#include "p2p/message/request.hpp"
+#include "p2p/message/request_pool.hpp"
+#include "p2p/progress/lock.hpp"
+
+namespace isthmus {
+
+/// The requests of an engine, from where they begin to where they end. Guarded by the engine's lock.
+class Completion {
+ public:
+  /// Has the last word on a request with a payload in GPU memory.
+  class Lander {
+   public:
+    /// Whether a request that has nothing more to wait for from peers is complete; else what is still to be
+    /// copied has been started, and `finish` is called again at its end.
+    virtual bool land_or_finish(Request& request) = 0;
+
+   protected:
+    ~Lander() = default;
+  };
+
+  Completion(Links& links, EngineLock& lock) noexcept : links_(links), lock_(lock) {}
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
+
+  [[nodiscard]] RequestPool& pool() noexcept { return pool_; }
+  [[nodiscard]] const RequestPool& pool() const noexcept { return pool_; }
+  [[nodiscard]] Request* find(wire::Cookie cookie) noexcept { return pool_.find(cookie); }
+  /// Null: requests have no payload in GPU memory.
+  void set_lander(Lander* lander) noexcept { lander_ = lander; }
+
+  /// A send that is counted as pending until `finish` or `drop`.
+  Request* make_send(const Target& target, const Payload& payload, SendMode mode);
+  /// Gives back a send of which nothing has left, and nothing waits to.
+  void drop(Request* send) noexcept {
+    --pending_sends_;
+    pool_.give_back(send);
+  }
+  /// The send that an answer of a peer names, of which nothing else has been heard; null where there is no
+  /// such send, which is reported.
+  Request* find_unanswered(Peer& peer, wire::Cookie cookie);
+  /// Sends that are not complete.
+  [[nodiscard]] std::uint64_t pending_sends() const noexcept { return pending_sends_; }
+
+  /// Completes a request: whoever waits for it goes on, and one that its owner has freed is gone afterwards.
+  void finish(Request& request);
+  void end_in_error(Request& request, ErrorClass why);
+  /// A receive has matched a message whose bytes are lost with their sender.
+  void end_lost(Request& receive, int source, int tag);
+  /// Wakes another thread of this rank that may sleep until something is complete.
+  void wake_threads() noexcept {
+    if (links_.peers_sleep() && lock_.enabled()) links_.wake(links_.slot());
+  }
+
+ private:
+  Links& links_;
+  EngineLock& lock_;
+  Lander* lander_ = nullptr;
+  RequestPool pool_;
+  std::uint64_t pending_sends_ = 0;
+};
+
+}  // namespace isthmus

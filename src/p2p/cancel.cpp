@@ -1,0 +1,48 @@
+// MPI_Cancel (MPI 5.0, section 3.8.4).
+#include "p2p/engine.hpp"
+#include "p2p/message/held_up.hpp"
+
+namespace isthmus {
+
+void Engine::cancel(Request& request) {
+  resume(request);
+  if (request.complete) return;
+  const auto end_cancelled = [&] {
+    request.status.cancelled = request.cancelled = true;
+    completion_.finish(request);
+  };
+  if (request.kind == Request::Kind::receive && !request.matched) {
+    request.context->withdraw(&request);
+    request.status = {};
+    return end_cancelled();
+  }
+  if (request.kind != Request::Kind::send) return;
+  if (request.unsent) {
+    request.peer->waiting.remove(&request);
+    return end_cancelled();
+  }
+  if (!request.peer->is_local()) return network_->cancel(request);
+  if (request.peer->id == links_.rank() ? take_back_from_self(request) : claims_.take_back(request.cookie()))
+    return end_cancelled();
+  request.released = true;
+  if (request.transfer == Request::Transfer::stream) streams_.buffer_rest(request);
+}
+
+void Engine::withdraw(Request* request) {
+  cancel(*request);
+  wait(*request);
+  completion_.pool().give_back(request);
+}
+
+bool Engine::take_back_from_self(Request& send) {
+  MatchContext& context = matcher_.context(send.context_id);
+  for (UnexpectedMessage* message = context.first_unexpected(); message; message = message->by_arrival.next) {
+    if (message->content != UnexpectedMessage::Content::self || message->local_send != &send) continue;
+    context.remove(message);
+    unexpected_.discard(message);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace isthmus

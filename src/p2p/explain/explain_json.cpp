@@ -1,0 +1,149 @@
+// The report behind `isthmus explain --json`: one object for the job, in it one for each rank, in it one for
+// each peer that the rank knows.
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "base/chosen_gpu.hpp"
+#include "p2p/engine.hpp"
+
+namespace isthmus {
+namespace {
+
+/// `text` as a JSON string. What is no UTF-8 has no business in names and reasons: it becomes '?'.
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      result += fmt::format("\\{}", c);
+    else if (byte < 0x20)
+      result += fmt::format("\\u{:04x}", byte);
+    else
+      result += byte < 0x7f ? c : '?';
+  }
+  return result + "\"";
+}
+
+/// The values of `all`, each printed by `print`, as a JSON array.
+template <class All, class Print>
+std::string array(const All& all, const Print& print) {
+  std::string result = "[";
+  for (const auto& each : all) {
+    const std::string text = print(each);
+    if (text.empty()) continue;
+    if (result.size() > 1) result += ',';
+    result += text;
+  }
+  return result + "]";
+}
+
+std::string refusal(const Reach& reach) {
+  return reach ? "null" : quoted(reach.error().text);
+}
+
+std::string step_json(const Step& step) {
+  const bool ends = step.up_to != UINT64_MAX;
+  return fmt::format(R"({{"up_to":{},"channel":{},"protocol":{}}})",
+                     ends ? std::to_string(step.up_to) : "null", quoted(name_of(step.channel)),
+                     quoted(name_of(step.protocol)));
+}
+
+std::string traffic_json(const Traffic& traffic) {
+  std::string result = "[";
+  for (std::size_t i = 0; i < protocol_count; ++i) {
+    const auto& sent = traffic.sent[i];
+    const auto& received = traffic.received[i];
+    if (sent.messages + received.messages == 0) continue;
+    result += fmt::format(
+        R"({}{{"protocol":{},"sent":{{"messages":{},"bytes":{}}},"received":{{"messages":{},"bytes":{}}}}})",
+        result.size() > 1 ? "," : "", quoted(name_of(static_cast<Protocol>(i))), sent.messages, sent.bytes,
+        received.messages, received.bytes);
+  }
+  return result + "]";
+}
+
+std::string workload_json(const Peer& peer) {
+  const WorkloadTrace& trace = peer.workload;
+  return fmt::format(R"({{"kind":{},"nonblocking_per_cent":{},"since_message":{},"eager_limit":{}}})",
+                     quoted(name_of(trace.workload())), trace.nonblocking(), trace.since(), peer.eager_limit);
+}
+
+/// How messages come from memory of a peer that goes another way than the rest of it.
+std::string memories_json(const PeerMemories& memories, const Peer& peer) {
+  for (const PeerMemory* way : memories.ways())
+    if (const auto report = way->report(peer))
+      return fmt::format(R"(,"mapped":{{"steps":{},"refused":{}}})",
+                         report->plan ? array(report->plan->steps(), step_json) : "[]",
+                         report->plan ? "null" : quoted(report->why_not));
+  return {};
+}
+
+std::string kinds_json(const std::vector<MemoryKind>& kinds) {
+  return array(kinds, [](MemoryKind kind) { return quoted(name_of(kind)); });
+}
+
+std::string gpu_step_json(const GpuStep& step) {
+  return fmt::format(R"({{"up_to":{},"way":{}}})",
+                     step.up_to != UINT64_MAX ? std::to_string(step.up_to) : "null",
+                     quoted(name_of(step.way)));
+}
+
+/// How messages in GPU memory come from a peer.
+std::string gpu_json(GpuMessages& gpu, Peer& peer) {
+  const auto pairs_json = [](const GpuPairs& pairs) {
+    return fmt::format(
+        R"({{"from":{},"to":{},"steps":{},"refused":{}}})", kinds_json(pairs.from), kinds_json(pairs.to),
+        array(pairs.steps, gpu_step_json), array(pairs.refusals, [](const GpuPairs::Refusal& refusal) {
+          return fmt::format(R"({{"way":{},"why":{}}})", quoted(name_of(refusal.way)), quoted(refusal.why));
+        }));
+  };
+  const GpuLocality locality = peer.is_local() ? gpu.locality(peer) : GpuLocality::other_host;
+  return fmt::format(R"(,"gpu_locality":{},"gpu_plans":{})", quoted(name_of(locality)),
+                     array(gpu.plans(peer), pairs_json));
+}
+
+}  // namespace
+
+std::string Engine::explain_json() {
+  std::string peers = "[";
+  for (PeerId id = 0; id < links_.size(); ++id) {
+    Peer& found = links_.peer(id);
+    access_.probe(found);
+    peers += fmt::format(R"({}{{"rank":{},"steps":{})", id > 0 ? "," : "", id,
+                         array(found.plan.steps(), step_json));
+    if (!found.is_local())
+      peers += fmt::format(R"(,"transport":{},"no_shared_memory":{})", quoted(network_->describe(id)),
+                           refusal(found.pull));
+    else if (id != links_.rank())
+      peers += fmt::format(R"(,"pull_refused":{},"push_refused":{},"workload":{})", refusal(found.pull),
+                           refusal(found.push), workload_json(found));
+    peers += memories_json(memories_, found);
+    if (gpu_.made() && id != links_.rank()) peers += gpu_json(*gpu_.made(), found);
+    peers += fmt::format(R"(,"traffic":{}}})", traffic_json(found.traffic));
+  }
+  const wire::PlaceRecord& place = links_.region().block(links_.slot()).place;
+  const std::string gpu = links_.job().singleton ? "" : chosen_gpu();
+  const GpuMessages::Collectives counts = gpu_.made() ? gpu_.made()->collectives : GpuMessages::Collectives();
+  return fmt::format(
+      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"peers":{}]}})",
+      links_.rank(), place.pid, place.core, gpu.empty() ? "null" : quoted(gpu), counts.between_gpus,
+      counts.by_window, counts.across_hosts, counts.by_host, peers);
+}
+
+std::string Engine::report_head_json() const {
+  const auto setting_json = [](const SettingDescription& setting) {
+    return fmt::format(R"({{"variable":{},"value":{},"origin":{}}})", quoted(setting.variable),
+                       quoted(setting.value), quoted(name_of(setting.origin)));
+  };
+  return fmt::format(
+      R"({{"isthmus_explain":1,"host":{},"size":{},"cores":{},"idle":{},"settings":{},"ranks":[)",
+      quoted(links_.job().host), links_.size(), links_.region().header().cores,
+      links_.peers_nap()     ? R"("nap")"
+      : links_.peers_sleep() ? R"("sleep")"
+                             : R"("spin")",
+      array(describe(links_.settings()), setting_json));
+}
+
+}  // namespace isthmus

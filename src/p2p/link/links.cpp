@@ -1,0 +1,178 @@
+#include "p2p/link/links.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/futex.hpp"
+#include "base/log.hpp"
+#include "channel/shm/placement.hpp"
+#include "place/cpu_set.hpp"
+
+namespace isthmus {
+namespace {
+
+/// Largest eager message. Above it, one copy by the kernel is faster than two through the ring.
+constexpr std::uint32_t default_eager_limit = 16 * 1024;
+
+/// `wanted`, 0 for `otherwise`, within what the ring can carry.
+std::uint32_t choose_eager_limit(std::uint64_t wanted, std::uint32_t otherwise,
+                                 const wire::RingGeometry& geometry) {
+  if (wanted == 0) wanted = otherwise;
+  // What fits into the cell of its envelope needs no further one.
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(wanted, wire::inline_capacity, wire::maximum_piece(geometry)));
+}
+
+}  // namespace
+
+Links::Links(const launch::Job& job, const Settings& settings)
+    : job_(job),
+      settings_(settings),
+      region_(job.region),
+      rank_(job.rank),
+      slot_(job.slot),
+      size_(job.size),
+      sleeps_(job.region.header().idle == wire::IdlePolicy::sleep),
+      naps_(job.region.header().idle == wire::IdlePolicy::nap),
+      eager_limit_(choose_eager_limit(settings.eager_limit, default_eager_limit, job.region.geometry())),
+      bandwidth_eager_limit_(
+          choose_eager_limit(settings.bandwidth_eager_limit, eager_limit_, job.region.geometry())),
+      peers_(job.size) {
+  if (!naps_) return;
+  std::size_t here = 0;
+  for (std::uint32_t slot = 0; slot < job.members.size(); ++slot)
+    here += same_machine(slot) ? 1 : 0;
+  const auto cpus = CpuSet::affinity();
+  shares_cores_ = cpus && cpus->size() < here;
+}
+
+Peer& Links::make_peer(PeerId id) {
+  peers_[id] = std::make_unique<Peer>(id);
+  Peer& peer = *peers_[id];
+  const auto slot = job_.slot_of(id);
+  if (slot) {
+    peer.slot = *slot;
+    peer.eager_limit = eager_limit_;
+    peer.plan = Plan({.same_process = id == rank_, .eager_limit = eager_limit_});
+  } else {
+    peer.pull = peer.push = std::unexpected(Reason{job_.why_apart(id)});
+    peer.plan = Plan({.remote = true});
+  }
+  return peer;
+}
+
+bool Links::connect(Peer& peer) {
+  if (peer.lost) return false;
+  const std::uint32_t number = region_.header().rings_used.fetch_add(1, std::memory_order_relaxed);
+  if (number >= region_.ring_capacity()) {
+    malformed(peer, "ring counter beyond the number of pairs");
+    return false;
+  }
+  // Its reader looks at it more often than its writer.
+  const std::int32_t node = region_.block(peer.slot).place.numa;
+  if (node != region_.block(slot_).place.numa) prefer_node(region_.ring(number), node);
+  peer.out = RingWriter(region_.ring(number), region_.geometry());
+  region_.directory(peer.slot)[slot_].store(number + 1, std::memory_order_release);
+  region_.block(peer.slot).connections.fetch_add(1, std::memory_order_release);
+  return true;
+}
+
+void Links::disconnect(Peer& peer) noexcept {
+  if (last_out_ == &peer) last_out_ = nullptr;
+  peer.in = {};
+  // Closed, so that a send looks why before it writes where nobody reads.
+  peer.out = {};
+  peer.control.clear();
+}
+
+void Links::malformed(Peer& peer, const std::string& what) const {
+  if (peer.reported || !settings_.warn) return;
+  peer.reported = true;
+  warn("rank " + std::to_string(rank_) + " ignores what rank " + std::to_string(peer.id) + " wrote: " + what);
+}
+
+void Links::note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const {
+  // What the next message comes with is no reason.
+  if (!peer.gpu_reason.empty() || why.error_class() == ErrorClass::pending) return;
+  peer.gpu_reason = why.text();
+  if (is_setback && settings_.warn)
+    warn("rank " + std::to_string(rank_) + ": " +
+         // What a collective has to say of this rank's own memory.
+         (peer.id == rank_ ? "collectives with data in GPU memory"
+                           : "messages in GPU memory from or to rank " + std::to_string(peer.id)) +
+         " go by way of the host's memory: " + why.text());
+}
+
+void Links::send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes,
+                         std::int32_t tag) {
+  if (!peer.out.open() && !connect(peer)) return;
+  const wire::CellHeader header{.context = 0,
+                                .source = 0,
+                                .tag = tag,
+                                .size = 0,
+                                .kind = kind,
+                                .flag = wire::CellFlag::none,
+                                .reserved = 0};
+  if (peer.control.empty() && peer.out.has_cell()) {
+    peer.out.publish(header, payload, bytes);
+    after_publish(peer);
+    return;
+  }
+  schedule(peer);
+  prepare_answer(peer);
+  peer.control.splice(peer.control.end(), peer.spare_control, peer.spare_control.begin());
+  ControlCell& cell = peer.control.back();
+  cell.header = header;
+  std::memcpy(cell.payload.data(), payload, bytes);
+}
+
+void Links::prepare_answer(Peer& peer) {
+  if (peer.spare_control.empty()) peer.spare_control.emplace_back();
+  if (scheduled_.size() == scheduled_.capacity())
+    scheduled_.reserve(std::max<std::size_t>(16, 2 * scheduled_.size()));
+}
+
+unsigned Links::push_control(Peer& peer) {
+  unsigned happened = 0;
+  while (!peer.control.empty() && peer.out.has_cell()) {
+    const ControlCell& cell = peer.control.front();
+    peer.out.publish(cell.header, cell.payload.data(), cell.payload.size());
+    // One is kept: the next answer needs no memory then.
+    if (peer.spare_control.empty())
+      peer.spare_control.splice(peer.spare_control.end(), peer.control, peer.control.begin());
+    else
+      peer.control.pop_front();
+    ++happened;
+  }
+  return happened;
+}
+
+void Links::schedule(Peer& peer) {
+  if (peer.listed) return;
+  scheduled_.push_back(&peer);
+  peer.listed = true;
+}
+
+void Links::ring_doorbell(std::uint32_t slot) noexcept {
+  // A locked operation, so also the fence between the cell above and the look at `sleeping` in `wake`.
+  region_.doorbells(slot)[slot_ / 64].fetch_or(std::uint64_t{1} << (slot_ % 64), std::memory_order_seq_cst);
+  wake(slot);
+}
+
+void Links::wake(std::uint32_t slot) const noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::atomic<std::uint32_t>& sleeping = region_.block(slot).sleeping;
+  if (sleeping.load(std::memory_order_seq_cst) != 0 && sleeping.exchange(0, std::memory_order_seq_cst) != 0)
+    futex_wake(sleeping);
+}
+
+void Links::ring_again(std::uint32_t slot) noexcept {
+  region_.doorbells(slot_)[slot / 64].fetch_or(std::uint64_t{1} << (slot % 64), std::memory_order_relaxed);
+}
+
+bool Links::has_doorbell() const noexcept {
+  return std::ranges::any_of(region_.doorbells(slot_),
+                             [](const auto& word) { return word.load(std::memory_order_seq_cst) != 0; });
+}
+
+}  // namespace isthmus

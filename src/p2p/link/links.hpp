@@ -1,0 +1,157 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/settings.hpp"
+#include "launch/job.hpp"
+#include "p2p/link/peer.hpp"
+#include "p2p/message/message.hpp"
+#include "route/workload.hpp"
+#include "wire/region.hpp"
+
+namespace isthmus {
+
+/// The table of an engine's peers, and what goes to them without a request: rings are opened, answers queued,
+/// doorbells rung. It knows neither messages nor requests. Guarded by the engine's lock; `wake` and `notify`
+/// only look at shared memory.
+class Links {
+ public:
+  /// The job must outlive it.
+  Links(const launch::Job& job, const Settings& settings);
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+
+  [[nodiscard]] const launch::Job& job() const noexcept { return job_; }
+  [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
+  [[nodiscard]] const wire::RegionView& region() const noexcept { return region_; }
+  [[nodiscard]] PeerId rank() const noexcept { return rank_; }
+  [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  /// Whether ranks of this job may sleep, so that who writes to shared memory must `notify`.
+  [[nodiscard]] bool peers_sleep() const noexcept { return sleeps_; }
+  [[nodiscard]] bool peers_nap() const noexcept { return naps_; }
+  /// With `peers_nap`: more ranks than cores in this virtual machine.
+  [[nodiscard]] bool shares_cores() const noexcept { return shares_cores_; }
+  /// Whether the process in that slot of the region is one of this kernel.
+  [[nodiscard]] bool same_machine(std::uint32_t slot) const noexcept {
+    return region_.block(slot).place.boot == region_.block(slot_).place.boot;
+  }
+
+  // --- the table
+
+  Peer& peer(PeerId id) {
+    Peer* found = peers_[id].get();
+    return found ? *found : make_peer(id);
+  }
+  /// Null where nobody has asked for it yet.
+  [[nodiscard]] Peer* find(PeerId id) const noexcept { return peers_[id].get(); }
+  [[nodiscard]] bool has_lost(PeerId id) const noexcept { return peers_[id] && peers_[id]->lost; }
+  /// Opens the ring to a peer; false where the peer is lost or the region has no room for its ring.
+  bool connect(Peer& peer);
+  /// Of messages to a peer of this region, where its workload is latency.
+  [[nodiscard]] std::uint32_t eager_limit() const noexcept { return eager_limit_; }
+  /// Counts a send of more bytes than an envelope takes along; the peer's plan changes with its workload.
+  void trace_send(Peer& peer, Start start) noexcept {
+    if (!peer.workload.started(start)) return;
+    peer.eager_limit =
+        peer.workload.workload() == Workload::bandwidth ? bandwidth_eager_limit_ : eager_limit_;
+  }
+  /// Reports, once for each peer, what a peer should not have written.
+  void malformed(Peer& peer, const std::string& what) const;
+  /// Keeps the first reason why GPU memory goes by way of the host between here and `peer`; a setback is
+  /// warned of.
+  void note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const;
+
+  // --- writing
+
+  /// After a cell has been published to a peer.
+  void after_publish(Peer& peer) noexcept {
+    if (sleeps_) ring_doorbell(peer.slot);
+  }
+  /// A message of `bytes` has been written to the peer's byte ring.
+  void wrote_piece(Peer& peer, std::uint64_t bytes) noexcept {
+    peer.last_piece = static_cast<std::uint32_t>(bytes);
+    last_out_ = &peer;
+  }
+  /// What to do with the first idle moment of a wait.
+  void prepare_next_send() noexcept {
+    if (!last_out_) return;
+    last_out_->out.prefetch(std::min(last_out_->last_piece, prefetched_bytes));
+    last_out_ = nullptr;
+  }
+  /// Writes a cell without user data, now or when there is room. Its memory may be taken before, by
+  /// `prepare_answer`. A peer that cannot be reached hears nothing.
+  void send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes,
+                    std::int32_t tag = 0);
+  /// Takes the memory that `schedule` and one `send_control` to `peer` need: so that what a message asks for
+  /// cannot fail in the midst, when the message has been matched.
+  void prepare_answer(Peer& peer);
+  /// Writes control cells that waited for room; how many.
+  unsigned push_control(Peer& peer);
+
+  /// Puts a peer on the list of those with something to send.
+  void schedule(Peer& peer);
+  [[nodiscard]] const std::vector<Peer*>& scheduled() const noexcept { return scheduled_; }
+  /// Calls `push` for each on the list, and takes off it who has nothing more; the sum of what it returns.
+  template <class Push>
+  unsigned push_scheduled(Push push) {
+    unsigned happened = 0;
+    for (std::size_t i = 0; i < scheduled_.size();) {
+      Peer& peer = *scheduled_[i];
+      happened += push(peer);
+      if (peer.has_to_send() || peer.held) {
+        ++i;
+      } else {
+        peer.listed = false;
+        scheduled_[i] = scheduled_.back();
+        scheduled_.pop_back();
+      }
+    }
+    return happened;
+  }
+  /// Both rings with a peer that is no more.
+  void disconnect(Peer& peer) noexcept;
+
+  // --- waking
+
+  /// After writing to memory that `id` waits for: wakes it if it sleeps.
+  void notify(PeerId id) noexcept {
+    if (sleeps_) wake(peer(id).slot);
+  }
+  /// Wakes the rank in `slot` if it sleeps.
+  void wake(std::uint32_t slot) const noexcept;
+  /// There may be more of the rank in `slot`, and its doorbell has been taken.
+  void ring_again(std::uint32_t slot) noexcept;
+  [[nodiscard]] bool has_doorbell() const noexcept;
+
+ private:
+  Peer& make_peer(PeerId id);
+  void ring_doorbell(std::uint32_t slot) noexcept;
+
+  /// More lines than a core has in flight anyway would delay the look for the answer.
+  static constexpr std::uint32_t prefetched_bytes = 32 * 1024;
+
+  const launch::Job& job_;
+  Settings settings_;
+  wire::RegionView region_;
+  const PeerId rank_;
+  const std::uint32_t slot_;
+  const std::uint32_t size_;
+  const bool sleeps_;
+  const bool naps_;
+  bool shares_cores_ = false;
+  std::uint32_t eager_limit_;            ///< towards a peer whose workload is latency
+  std::uint32_t bandwidth_eager_limit_;  ///< and bandwidth
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<Peer*> scheduled_;  ///< peers with something to send
+  Peer* last_out_ = nullptr;      ///< whose byte ring was written last
+};
+
+}  // namespace isthmus

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <string>
+#include <vector>
+
+#include "channel/shm/ring_reader.hpp"
+#include "channel/shm/ring_writer.hpp"
+#include "p2p/message/queue.hpp"
+#include "p2p/message/request.hpp"
+#include "route/plan.hpp"
+#include "route/workload.hpp"
+
+namespace isthmus {
+
+struct UnexpectedMessage;
+
+/// Messages and bytes that went to or came from a peer, by protocol.
+struct Traffic {
+  struct Count {
+    std::uint64_t messages = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::array<Count, protocol_count> sent{};
+  std::array<Count, protocol_count> received{};
+
+  void add_sent(Protocol protocol, std::uint64_t bytes) noexcept { add(sent, protocol, bytes); }
+  void add_received(Protocol protocol, std::uint64_t bytes) noexcept { add(received, protocol, bytes); }
+
+ private:
+  static void add(std::array<Count, protocol_count>& counts, Protocol protocol,
+                  std::uint64_t bytes) noexcept {
+    Count& count = counts[static_cast<std::size_t>(protocol)];
+    ++count.messages;
+    count.bytes += bytes;
+  }
+};
+
+/// A cell without user data that waits for room in the ring.
+struct ControlCell {
+  wire::CellHeader header;
+  std::array<std::byte, wire::inline_capacity> payload;
+};
+
+/// What this process knows of another rank, and what is under way towards it. Part of the engine.
+class Peer {
+ public:
+  explicit Peer(PeerId peer) : id(peer) {}
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  static constexpr std::uint32_t no_slot = ~std::uint32_t{0};
+
+  const PeerId id;
+  std::uint32_t slot = no_slot;  ///< in the region; none where the peer is on another host
+  [[nodiscard]] bool is_local() const noexcept { return slot != no_slot; }
+  RingWriter out;  ///< open from the first message to the peer on
+
+  // What each send looks at, side by side.
+  Queue<Request, &Request::queued> waiting;  ///< sends whose envelope has not left, in order
+  std::uint32_t eager_limit = 0;             ///< of sends to the peer, from the column of its workload
+  std::uint32_t last_piece = 0;  ///< bytes last written to the byte ring, the guess for the next message
+  WorkloadTrace workload;        ///< of the sends to the peer
+
+  RingReader in;            ///< open once the peer has announced its ring
+  std::uint32_t round = 0;  ///< cells that are read from it at a time; 0 while it is held back
+
+  std::list<ControlCell> control;              ///< first to go when there is room
+  std::list<ControlCell> spare_control;        ///< what `control` takes its cells from
+  Queue<Request, &Request::queued> streaming;  ///< sends whose fragments are leaving
+  bool listed = false;                         ///< in the engine's list of peers with something to send
+
+  /// The eager message of which further pieces are to come: where they go. Both null: they are dropped.
+  Request* incoming_receive = nullptr;
+  UnexpectedMessage* incoming_message = nullptr;
+  std::uint64_t incoming_left = 0;
+
+  std::uint64_t unexpected = 0;  ///< memory of the peer's messages that no receive has matched
+  bool held = false;             ///< it has sent too many; see p2p/active/unexpected.cpp
+
+  std::uint8_t shares_held = 0;  ///< one bit for each `wire::Share` of `in` that a receive still looks at
+
+  /// The process that the probe reached; 0 until then. Kept, because what the region says may change.
+  std::int32_t pid = 0;
+  bool probed = false;
+  bool gone = false;  ///< it has been found that there is no such process any more
+  Reach pull = std::unexpected(Reason{"not tried yet"});
+  Reach push = std::unexpected(Reason{"not tried yet"});
+  Plan plan;  ///< for messages from the peer; its eager part holds for both directions
+
+  static_assert(wire::shares_per_ring <= 8 * sizeof shares_held);
+
+  // For peers on other hosts.
+  bool connected = false;  ///< the port knows its address, and the plan its eager limit
+  bool lost = false;       ///< it cannot be reached any more
+
+  bool gpu_failed = false;  ///< that it could not copy a message in GPU memory has been reported
+  std::string gpu_reason;   ///< why messages in GPU memory go by way of the host's; empty while none did
+  Traffic traffic;
+  bool reported = false;  ///< a malformed cell has been reported
+
+  [[nodiscard]] bool has_to_send() const noexcept {
+    return !control.empty() || !waiting.empty() || !streaming.empty();
+  }
+};
+
+}  // namespace isthmus

@@ -1,0 +1,109 @@
+#include "p2p/link/peer_access.hpp"
+
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "channel/cma/refusal.hpp"
+#include "datatype/cursor.hpp"
+
+namespace isthmus {
+
+Result<> PeerAccess::publish() {
+  if (::getrandom(&probe_.nonce, sizeof probe_.nonce, 0) != sizeof probe_.nonce)
+    return fail(ErrorClass::other, "no random numbers from the kernel");
+  // Lets peers read this process's memory where Yama would refuse siblings (ptrace_scope 1); without Yama it
+  // fails, which is as good.
+  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  wire::PlaceRecord& place = links_.region().block(links_.slot()).place;
+  place.probe_nonce = probe_.nonce;
+  std::atomic_ref(place.probe_address)
+      .store(reinterpret_cast<std::uint64_t>(&probe_), std::memory_order_release);
+  return {};
+}
+
+void PeerAccess::try_it(Peer& peer) {
+  if (peer.id == links_.rank() || !peer.is_local()) {
+    peer.probed = true;
+    return;
+  }
+  const Settings& settings = links_.settings();
+  const bool in_process = links_.job().in_process;
+  wire::PlaceRecord& published = links_.region().block(peer.slot).place;
+  if (std::atomic_ref(published.probe_address).load(std::memory_order_acquire) == 0)
+    return;  // it has not come that far in MPI_Init: try again next time
+  const auto place = wire::copy_out<wire::PlaceRecord>(&published);
+  const auto to_reach = [&](Result<> result) -> Reach {
+    if (result) return {};
+    return std::unexpected(
+        Reason{cma::explain_refusal(result.error(), links_.region().block(links_.slot()).place, place)});
+  };
+  if (settings.cma == CmaSetting::off) {
+    peer.pull = peer.push = std::unexpected(Reason{"switched off by ISTHMUS_CMA=off"});
+  } else if (!links_.same_machine(peer.slot)) {
+    peer.pull = peer.push = std::unexpected(Reason{"it is in another virtual machine"});
+  } else if (place.pid == ::getpid() && !in_process) {
+    // Containers often have the same pid inside.
+    peer.pull = peer.push = std::unexpected(Reason{
+        "it has the pid of this process, " + std::to_string(place.pid) + ", in a pid namespace of its own"});
+  } else if (Result<> apart = in_process ? Result<>() : cma::check_apart(place.pid); !apart) {
+    // A peer that names this process as its own, with the nonce that is published for this one, would have it
+    // write wherever the peer likes.
+    peer.pull = peer.push = to_reach(std::move(apart));
+  } else {
+    peer.pid = place.pid;
+    peer.pull = to_reach(cma::try_read(place.pid, place.probe_address, place.probe_nonce));
+    peer.push = to_reach(cma::try_write(place.pid, place.probe_address, place.probe_nonce));
+  }
+  peer.plan = Plan({.pull = peer.pull,
+                    .push = peer.push,
+                    .eager_limit = links_.eager_limit(),
+                    .split_from = settings.split_from != 0 ? settings.split_from : default_split_from});
+  peer.probed = true;
+}
+
+void PeerAccess::probe_if_possible(Peer& peer) noexcept try { probe(peer); } catch (const std::bad_alloc&) {
+  return;  // the next message asks again
+}
+
+const Plan* PeerAccess::reach(Peer& peer, const wire::SendOffer& offer, std::uint64_t /*bytes*/) noexcept {
+  probe_if_possible(peer);
+  return offer.address != 0 && peer.pull ? &peer.plan : nullptr;
+}
+
+Result<> PeerAccess::read(Peer& peer, const wire::SendOffer& offer, const Payload& to, std::uint64_t bytes) {
+  if (!to.type) return cma::read(peer.pid, offer.address, to.data, bytes);
+  Cursor cursor(*to.type, to.data, to.count);
+  std::array<Segment, 256> segments;
+  std::array<iovec, 256> pieces;
+  std::uint64_t moved = 0;
+  while (moved < bytes) {
+    const std::size_t count = cursor.segments(segments, bytes - moved);
+    std::uint64_t next = moved;
+    for (std::size_t i = 0; i < count; ++i) {
+      pieces[i] = {segments[i].data, segments[i].bytes};
+      next += segments[i].bytes;
+    }
+    ISTHMUS_TRY(cma::read(peer.pid, offer.address + moved, {pieces.data(), count}));
+    moved = next;
+  }
+  return {};
+}
+
+Result<> PeerAccess::after_copy(Peer& peer, Result<> copied) {
+  if (!copied && copied.error().error_class() == ErrorClass::proc_aborted) note_gone(peer);
+  return copied;
+}
+
+void PeerAccess::note_gone(Peer& peer) {
+  if (!std::exchange(peer.gone, true)) losses_.wait_for_launcher();
+}
+
+}  // namespace isthmus

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/error.hpp"
+#include "channel/cma/cma.hpp"
+#include "p2p/link/links.hpp"
+#include "p2p/link/loss_watch.hpp"
+#include "p2p/link/peer.hpp"
+#include "p2p/link/peer_memory.hpp"
+
+namespace isthmus {
+
+/// Copies from and to the memory of peers, by the kernel. Whether that works is tried once with each peer.
+/// Serves all memory that can be offered. Guarded by the engine's lock.
+class PeerAccess final : public PeerMemory {
+ public:
+  PeerAccess(Links& links, LossWatch& losses, PeerMemories& memories) : links_(links), losses_(losses) {
+    memories.add(*this);
+  }
+
+  /// Lets peers try whether they reach this process.
+  Result<> publish();
+  /// Finds `Peer::pull`, `Peer::push` and the plan, unless that has been tried.
+  void probe(Peer& peer) {
+    if (!peer.probed) try_it(peer);
+  }
+  /// The same where a message must go on: without memory it takes a way that needs no reach, and the next one
+  /// tries again.
+  void probe_if_possible(Peer& peer) noexcept;
+  [[nodiscard]] const Plan* reach(Peer& peer, const wire::SendOffer& offer,
+                                  std::uint64_t bytes) noexcept override;
+  [[nodiscard]] Result<> read(Peer& peer, const wire::SendOffer& offer, const Payload& to,
+                              std::uint64_t bytes) override;
+  /// Reads what lies at `address` of a peer; only where `Peer::pull` holds. `proc_aborted`: the process is no
+  /// more.
+  Result<> read(Peer& peer, std::uint64_t address, void* to, std::uint64_t bytes) {
+    return after_copy(peer, cma::read(peer.pid, address, to, bytes));
+  }
+  /// The same for writing, where `Peer::push` holds.
+  Result<> write(Peer& peer, std::uint64_t address, const void* from, std::uint64_t bytes) {
+    return after_copy(peer, cma::write(peer.pid, address, from, bytes));
+  }
+  /// The process of a peer on this host is no more.
+  void note_gone(Peer& peer);
+
+ private:
+  void try_it(Peer& peer);
+  Result<> after_copy(Peer& peer, Result<> copied);
+
+  Links& links_;
+  LossWatch& losses_;
+  cma::Probe probe_{};
+};
+
+}  // namespace isthmus

@@ -1,0 +1,40 @@
+#include "p2p/message/request_pool.hpp"
+
+namespace isthmus {
+
+void RequestPool::grow() {
+  chunks_.reserve(chunks_.size() + 1);
+  auto chunk = std::make_unique<std::array<Request, chunk_size>>();
+  const auto first = static_cast<std::uint32_t>(chunks_.size() * chunk_size);
+  for (std::size_t i = chunk_size; i-- > 0;) {
+    Request& request = (*chunk)[i];
+    request.index = first + static_cast<std::uint32_t>(i);
+    request.generation = 1;
+    request.queued.next = free_;
+    free_ = &request;
+  }
+  chunks_.push_back(std::move(chunk));
+}
+
+void RequestPool::reset(Request& request) noexcept {
+  request.kind = Request::Kind::none;
+  request.generation = (request.generation + 1) & generation_mask;
+  request.complete = request.cancelled = request.matched = request.synchronous = request.orphan =
+      request.unsent = request.exhausted = false;
+  request.memory = MemoryKind::pageable;
+  request.status = {};
+  if (request.cursor) [[unlikely]]
+    request.cursor.reset();
+  if (request.staging) [[unlikely]]
+    request.staging.reset();
+  if (request.gpu) [[unlikely]]
+    request.gpu.reset();
+  if (request.type) [[unlikely]]
+    request.type = {};
+  if (request.owner) request.owner = {};
+  request.peer = nullptr;
+  request.transfer = Request::Transfer::none;
+  request.moved = request.limit = 0;
+}
+
+}  // namespace isthmus

@@ -1,0 +1,121 @@
+#include "p2p/protocol/cpu/fragment_stream.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace isthmus {
+namespace {
+
+/// Bytes of one fragment of a stream unless a setting says otherwise: small enough that both sides copy at
+/// the same time through cache, large enough to hide the cell.
+constexpr std::uint32_t default_fragment = 16 * 1024;
+
+}  // namespace
+
+void FragmentStreams::start(Peer& peer, Request& receive, wire::Cookie sender) {
+  if (receive.payload.type)
+    receive.cursor.emplace(*receive.payload.type, receive.payload.data, receive.payload.count);
+  receive.transfer = Request::Transfer::stream;
+  peer.traffic.add_received(Protocol::stream, receive.limit);
+  const wire::ReceiveOffer answer{.sender = sender, .receiver = receive.cookie(), .bytes = receive.limit};
+  links_.send_control(peer, wire::CellKind::clear_to_send, &answer, sizeof answer);
+}
+
+void FragmentStreams::asked_for(const ArrivedCell& cell) {
+  Peer& peer = cell.peer;
+  const auto offer = cell.payload<wire::ReceiveOffer>();
+  Request* const send = completion_.find_unanswered(peer, offer.sender);
+  if (!send) return;
+  if (send->gpu) return links_.malformed(peer, "asks for a stream of a send that is in GPU memory");
+  if (offer.bytes > send->payload.bytes) return links_.malformed(peer, "asks for more than was offered");
+  links_.prepare_answer(peer);
+  send->transfer = Request::Transfer::stream;
+  send->peer_cookie = offer.receiver;
+  send->limit = offer.bytes;
+  if (send->payload.type) send->cursor.emplace(*send->payload.type, send->payload.data, send->payload.count);
+  peer.streaming.push_back(send);
+  links_.schedule(peer);
+  if (send->released) buffer_rest(*send);
+}
+
+unsigned FragmentStreams::push(Peer& peer) {
+  unsigned happened = 0;
+  const std::uint32_t fragment_bytes =
+      links_.settings().fragment != 0 ? links_.settings().fragment : default_fragment;
+  while (Request* send = peer.streaming.front()) {
+    const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        {fragment_bytes, wire::maximum_piece(links_.region().geometry()) / 2, send->limit - send->moved}));
+    if (!peer.out.has_cell()) break;
+    std::byte* to = peer.out.reserve(bytes);
+    if (!to) break;
+    if (send->cursor)
+      send->cursor->pack({to, bytes});
+    else if (bytes != 0)
+      std::memcpy(to, send->payload.data + send->moved, bytes);
+    const wire::FragmentHeader fragment{.receiver = send->peer_cookie, .offset = send->moved};
+    const wire::CellHeader header{.context = 0,
+                                  .source = 0,
+                                  .tag = 0,
+                                  .size = bytes,
+                                  .kind = wire::CellKind::fragment,
+                                  .flag = wire::CellFlag::none,
+                                  .reserved = 0};
+    peer.out.publish_reserved(header, &fragment, sizeof fragment);
+    links_.after_publish(peer);
+    send->moved += bytes;
+    ++happened;
+    if (send->moved == send->limit) {
+      peer.traffic.add_sent(Protocol::stream, send->limit);
+      peer.streaming.remove(send);
+      completion_.finish(*send);
+    }
+  }
+  return happened;
+}
+
+void FragmentStreams::arrived(const ArrivedCell& cell) {
+  Peer& peer = cell.peer;
+  const std::byte* const bytes = cell.piece;
+  const std::uint32_t size = cell.header.size;
+  const auto fragment = cell.payload<wire::FragmentHeader>();
+  Request* receive = completion_.find(fragment.receiver);
+  if (!receive || receive->kind != Request::Kind::receive || receive->peer != &peer || receive->complete ||
+      receive->transfer != Request::Transfer::stream || fragment.offset != receive->moved ||
+      size > receive->limit - receive->moved)
+    return links_.malformed(peer, "fragment that no receive waits for");
+  if (receive->cursor)
+    receive->cursor->unpack({bytes, size});
+  else
+    std::memcpy(receive->payload.data + receive->moved, bytes, size);
+  receive->moved += size;
+  if (receive->moved == receive->limit) completion_.finish(*receive);
+}
+
+void FragmentStreams::buffer_rest(Request& send) noexcept try {
+  // As long as the message, because fragments say where in it they belong. What has left is never touched.
+  auto copy = std::make_unique_for_overwrite<std::byte[]>(send.limit);
+  Request* const rest = completion_.make_send({send.peer->id, send.context_id, send.source, send.tag},
+                                              Payload::of(copy.get(), send.limit), SendMode::standard);
+  const std::uint64_t left = send.limit - send.moved;
+  if (send.cursor)
+    send.cursor->pack({copy.get() + send.moved, left});
+  else if (left != 0)
+    std::memcpy(copy.get() + send.moved, send.payload.data + send.moved, left);
+  rest->peer = send.peer;
+  rest->transfer = Request::Transfer::stream;
+  rest->peer_cookie = send.peer_cookie;
+  rest->moved = send.moved;
+  rest->limit = send.limit;
+  rest->staging = std::move(copy);
+  rest->orphan = true;
+  send.peer->streaming.remove(&send);
+  send.peer->streaming.push_back(rest);
+  completion_.finish(send);
+} catch (const std::bad_alloc&) {
+  return;  // the send goes on
+}
+
+}  // namespace isthmus

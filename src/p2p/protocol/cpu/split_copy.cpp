@@ -1,0 +1,173 @@
+#include "p2p/protocol/cpu/split_copy.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+namespace isthmus {
+namespace {
+
+/// Chunk of a copy by both sides, in pages, because the kernel pins page by page. Large, because each costs a
+/// system call of 0.5 us: with 256 KiB instead of 32 KiB, 512 KiB take 9.6 us instead of 12.4. Half of
+/// shorter messages, so that both sides have one.
+std::uint32_t chunk_for(std::uint64_t bytes) {
+  constexpr std::uint64_t page = 4096;
+  const std::uint64_t part = std::clamp<std::uint64_t>(bytes / 8, 256 * 1024, 1024 * 1024);
+  return static_cast<std::uint32_t>((std::min(part, (bytes + 1) / 2) + page - 1) / page * page);
+}
+
+std::uint64_t chunk_count(std::uint64_t bytes, std::uint32_t chunk) {
+  return (bytes + chunk - 1) / chunk;
+}
+
+wire::Share& share_of(const Request& request) {
+  Peer& peer = *request.peer;
+  return request.kind == Request::Kind::receive ? peer.in.share(request.share)
+                                                : peer.out.share(request.share);
+}
+
+}  // namespace
+
+void SplitCopies::start(Peer& peer, Request& receive, wire::Cookie sender, std::uint64_t address) {
+  receive.transfer = Request::Transfer::split;
+  receive.peer_cookie = sender;
+  receive.remote_address = address;
+  polled_.add(*this);
+  (try_offer(peer, receive) ? under_way_ : deferred_).push_back(&receive);
+}
+
+/// Offers a copy by both sides to the sender of a message that `receive` has matched. False while all that
+/// the ring has room for are under way.
+bool SplitCopies::try_offer(Peer& peer, Request& receive) {
+  for (std::uint32_t index = 0; index < wire::shares_per_ring; ++index) {
+    wire::Share& share = peer.in.share(index);
+    // The sender may have let go of one whose end the receive here has not seen yet.
+    if ((peer.shares_held >> index & 1U) != 0 || share.in_use.load(std::memory_order_acquire) != 0) continue;
+    share.claimed.store(0, std::memory_order_relaxed);
+    share.done.store(0, std::memory_order_relaxed);
+    share.failed.store(0, std::memory_order_relaxed);
+    share.in_use.store(1, std::memory_order_release);
+    peer.shares_held |= static_cast<std::uint8_t>(1U << index);
+    receive.share = index;
+    receive.chunk = chunk_for(receive.limit);
+    const wire::SplitOffer answer{.sender = receive.peer_cookie,
+                                  .address = reinterpret_cast<std::uint64_t>(receive.payload.data),
+                                  .bytes = receive.limit,
+                                  .share = index,
+                                  .chunk = receive.chunk};
+    links_.send_control(peer, wire::CellKind::split_start, &answer, sizeof answer);
+    peer.traffic.add_received(Protocol::split, receive.limit);
+    return true;
+  }
+  return false;
+}
+
+void SplitCopies::asked_to_join(const ArrivedCell& cell) {
+  Peer& peer = cell.peer;
+  const auto offer = cell.payload<wire::SplitOffer>();
+  Request* const named = completion_.find_unanswered(peer, offer.sender);
+  if (!named) return;
+  Request& send = *named;
+  links_.prepare_answer(peer);
+  // What the processor cannot read, and what is not for another process to read, has never been offered so.
+  const bool is_apart = send.gpu || send.memory == MemoryKind::managed;
+  if (is_apart || send.payload.type || offer.bytes == 0 || offer.bytes > send.payload.bytes ||
+      offer.share >= wire::shares_per_ring || offer.chunk != chunk_for(offer.bytes))
+    return links_.malformed(peer, "offer of a shared copy that does not fit the send");
+  send.transfer = Request::Transfer::split;
+  send.limit = offer.bytes;
+  send.share = offer.share;
+  send.chunk = offer.chunk;
+  send.remote_address = offer.address;
+  peer.traffic.add_sent(Protocol::split, offer.bytes);
+  access_.probe_if_possible(peer);
+  send.exhausted = !peer.push;
+  under_way_.push_back(&send);
+  polled_.add(*this);
+}
+
+/// Copies one chunk, the receiver from the start, the sender from the end; false if none is left.
+bool SplitCopies::copy_chunk(Request& request) {
+  if (request.exhausted) return false;
+  const bool front = request.kind == Request::Kind::receive;
+  wire::Share& share = share_of(request);
+  const std::uint64_t total = chunk_count(request.limit, request.chunk);
+  const std::uint64_t step = front ? 1 : std::uint64_t{1} << 32;
+  const std::uint64_t claimed = share.claimed.fetch_add(step, std::memory_order_acq_rel);
+  const std::uint64_t from_front = claimed & 0xffff'ffff;
+  const std::uint64_t from_back = claimed >> 32;
+  request.exhausted = from_front + from_back + 1 >= total;
+  if (from_front + from_back >= total) return false;
+  const std::uint64_t index = front ? from_front : total - 1 - from_back;
+  const std::uint64_t offset = index * request.chunk;
+  const std::uint64_t bytes = std::min<std::uint64_t>(request.chunk, request.limit - offset);
+  // What has failed for one chunk is of no use to anybody: the rest is only counted.
+  if (share.failed.load(std::memory_order_relaxed) == 0) {
+    Peer& peer = *request.peer;
+    const std::uint64_t address = request.remote_address + offset;
+    std::byte* const local = request.payload.data + offset;
+    const auto copy = [&] {
+      try {
+        return (front ? access_.read(peer, address, local, bytes)
+                      : access_.write(peer, address, local, bytes))
+            .has_value();
+      } catch (const std::bad_alloc&) {
+        return false;  // no memory for the reason
+      }
+    };
+    if (!copy()) share.failed.store(1, std::memory_order_relaxed);
+  }
+  share.done.fetch_add(1, std::memory_order_release);
+  return true;
+}
+
+/// Completes one side of a copy if all chunks are done, and takes it off the queue.
+bool SplitCopies::finish_if_done(Peer& peer, Request& request) {
+  const bool receiver = request.kind == Request::Kind::receive;
+  wire::Share& share = share_of(request);
+  if (share.done.load(std::memory_order_acquire) < chunk_count(request.limit, request.chunk)) return false;
+  if (share.failed.load(std::memory_order_relaxed) != 0)
+    request.status.error = static_cast<int>(peer.gone ? ErrorClass::proc_aborted : ErrorClass::buffer);
+  if (receiver)
+    peer.shares_held &= static_cast<std::uint8_t>(~(1U << request.share));
+  else
+    share.in_use.store(0, std::memory_order_release);
+  under_way_.remove(&request);
+  links_.notify(peer.id);
+  completion_.finish(request);
+  return true;
+}
+
+bool SplitCopies::copy_any_chunk() {
+  for (Request* each = under_way_.front(); each; each = Requests::after(each))
+    if (copy_chunk(*each)) return true;
+  return false;
+}
+
+unsigned SplitCopies::poll() {
+  // One chunk at a time and the oldest message first, so that both sides have offered each other what comes
+  // next while they copy: with 64 messages of 1 MiB under way 8.3 GB/s become 12.
+  unsigned happened = copy_any_chunk() ? 1 : 0;
+  for (Request* next = under_way_.front(); Request* const each = next;) {
+    next = Requests::after(each);
+    happened += finish_if_done(*each->peer, *each) ? 1 : 0;
+  }
+  for (Request* next = deferred_.front(); Request* const each = next;) {
+    next = Requests::after(each);
+    if (!try_offer(*each->peer, *each)) continue;
+    deferred_.remove(each);
+    under_way_.push_back(each);
+  }
+  if (under_way_.empty() && deferred_.empty()) polled_.remove(*this);
+  return happened;
+}
+
+void SplitCopies::forget(const Peer& peer) noexcept {
+  for (Requests* queue : {&under_way_, &deferred_})
+    for (Request* next = queue->front(); Request* const each = next;) {
+      next = Requests::after(each);
+      if (each->peer == &peer) queue->remove(each);
+    }
+}
+
+}  // namespace isthmus

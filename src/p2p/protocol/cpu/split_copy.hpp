@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+
+#include "p2p/active/cell_handlers.hpp"
+#include "p2p/active/completion.hpp"
+#include "p2p/link/links.hpp"
+#include "p2p/link/peer_access.hpp"
+#include "p2p/message/queue.hpp"
+#include "p2p/message/request.hpp"
+#include "p2p/progress/poll_list.hpp"
+#include "wire/ring.hpp"
+
+namespace isthmus {
+
+/// Messages that both sides copy, each with a processor of its own: the receiver reads chunks from the start,
+/// the sender writes chunks from the end, and a `wire::Share` in the ring says which are taken. Guarded by
+/// the engine's lock.
+class SplitCopies final : public Polled {
+ public:
+  SplitCopies(Links& links, Completion& completion, PeerAccess& access, PollList& polled,
+              CellHandlers& handlers)
+      : links_(links), completion_(completion), access_(access), polled_(polled) {
+    handlers.add<&SplitCopies::asked_to_join>(wire::CellKind::split_start, *this);
+  }
+
+  /// Brings what `sender` has at `address`, without gaps, to the matched `receive`; now, or when one of the
+  /// ring's shares is free.
+  void start(Peer& peer, Request& receive, wire::Cookie sender, std::uint64_t address);
+  unsigned poll() override;
+  /// Whether none is under way. Those that wait for a share do not count.
+  [[nodiscard]] bool empty() const noexcept { return under_way_.empty(); }
+  /// Lets go of the requests of a peer that is no more.
+  void forget(const Peer& peer) noexcept;
+
+ private:
+  using Requests = Queue<Request, &Request::queued>;
+
+  void asked_to_join(const ArrivedCell& cell);
+  bool try_offer(Peer& peer, Request& receive);
+  bool copy_chunk(Request& request);
+  bool copy_any_chunk();
+  bool finish_if_done(Peer& peer, Request& request);
+
+  Links& links_;
+  Completion& completion_;
+  PeerAccess& access_;
+  PollList& polled_;
+  Requests under_way_;  ///< oldest first
+  Requests deferred_;   ///< receives that wait for room to offer such a copy
+};
+
+}  // namespace isthmus

@@ -1,0 +1,186 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include "base/unique_fd.hpp"
+#include "wire/gpu.hpp"
+
+namespace isthmus {
+
+/// What this rank and one peer know of each other's GPU memory. An export is told in full once and by its
+/// number from then on: 160 bytes less in the way of a message of 8.
+class GpuExports {
+ public:
+  /// So many offers of memory that is not open yet may wait for their receives: each keeps a descriptor.
+  static constexpr std::size_t most_descriptors = 96;
+  /// Allocations that are remembered to have gone through windows.
+  static constexpr std::size_t most_bounced = 4096;
+
+  /// The number under which the peer knows an allocation of this rank.
+  [[nodiscard]] std::optional<std::uint32_t> number_of(std::uint64_t allocation) const noexcept {
+    const auto* const found = std::ranges::find(told_, allocation);
+    if (allocation == 0 || found == told_.end()) return std::nullopt;
+    return static_cast<std::uint32_t>(found - told_.begin());
+  }
+  /// The number that the next export will have. It takes the place of the oldest.
+  [[nodiscard]] std::uint32_t next_number() const noexcept { return next_; }
+  /// It has been told under that number.
+  void told(std::uint64_t allocation) {
+    told_[next_] = allocation;
+    next_ = (next_ + 1) % wire::told_exports;
+    open_.insert(allocation);
+  }
+  /// The peer has been handed it otherwise than by a message.
+  void handed(std::uint64_t allocation) { open_.insert(allocation); }
+  /// Whether the peer has been told of it at any time, and may have it open.
+  [[nodiscard]] bool may_be_open(std::uint64_t allocation) const { return open_.contains(allocation); }
+  /// The peer has not, or is to close it; whether it may have had it open.
+  bool forget(std::uint64_t allocation) {
+    std::ranges::replace(told_, allocation, std::uint64_t{0});
+    refused_.erase(allocation);
+    return open_.erase(allocation) != 0;
+  }
+
+  /// The peer cannot write to an allocation of this rank.
+  void refuse(std::uint64_t allocation) { refused_.insert(allocation); }
+  [[nodiscard]] bool is_refused(std::uint64_t allocation) const { return refused_.contains(allocation); }
+
+  /// The peer has had a message from an allocation of this rank come through a window.
+  void bounced(std::uint64_t allocation) {
+    if (bounced_.size() >= most_bounced) bounced_.clear();
+    bounced_.insert(allocation);
+  }
+  [[nodiscard]] bool has_bounced(std::uint64_t allocation) const { return bounced_.contains(allocation); }
+
+  /// The peer has been asked to copy to this rank, and has answered.
+  void asked() noexcept { ++copies_asked_for_; }
+  void answered() noexcept { copies_asked_for_ -= copies_asked_for_ != 0 ? 1 : 0; }
+  /// What it has not answered yet.
+  [[nodiscard]] std::uint32_t copies_asked_for() const noexcept { return copies_asked_for_; }
+  /// Of what is not open here: it would have been of use. True when that has been said `often` times.
+  [[nodiscard]] bool missed(std::uint32_t often) noexcept {
+    if (++times_missed_ < often) return false;
+    times_missed_ = 0;
+    return true;
+  }
+
+  /// A send of GPU memory to the peer begins; whether no other is under way. And ends.
+  [[nodiscard]] bool begin_send() noexcept { return sends_under_way_++ == 0; }
+  void end_send() noexcept { --sends_under_way_; }
+
+  /// The peer has told an export. Its descriptor holds for the message that it came with and no other.
+  void heard(std::uint32_t number, const wire::GpuExport& what) {
+    exporter_ = what.memory.exporter;
+    device_ = what.memory.device;
+    heard_[number] = what;
+    heard_[number].descriptor = -1;
+    heard_[number].ticket = 0;
+  }
+  /// The descriptor that came with an export, until the memory is opened or freed. It keeps the memory as an
+  /// open mapping does.
+  void keep(std::uint64_t allocation, UniqueFd descriptor) {
+    if (!descriptor) return;
+    descriptors_[allocation] = std::move(descriptor);
+    if (descriptors_.size() > most_descriptors) descriptors_.erase(descriptors_.begin());
+  }
+  [[nodiscard]] UniqueFd take_descriptor(std::uint64_t allocation) {
+    const auto found = descriptors_.find(allocation);
+    if (found == descriptors_.end()) return {};
+    UniqueFd descriptor = std::move(found->second);
+    descriptors_.erase(found);
+    return descriptor;
+  }
+
+  /// The descriptor of an export has been told and is not in the region's box yet: another process may have
+  /// it in its hands. It is waited for, and what needs it, for `launch::DescriptorBox::patience` from the
+  /// first on; after that nothing is waited for any more from this peer. False then.
+  bool await(std::uint64_t allocation, const wire::DescriptorTicket& ticket,
+             std::chrono::steady_clock::time_point now) {
+    if (gave_up_) return false;
+    if (awaited_.empty()) awaited_since_ = now;
+    awaited_[allocation] = ticket;
+    if (awaited_.size() > wire::told_exports) awaited_.erase(awaited_.begin());
+    return true;
+  }
+  [[nodiscard]] bool awaits(std::uint64_t allocation) const { return awaited_.contains(allocation); }
+  [[nodiscard]] bool awaits_any() const noexcept { return !awaited_.empty(); }
+  /// Keeps those that `take` finds, by their tickets, and gives up when their time is over.
+  template <class Take>
+  void look_for_awaited(std::chrono::steady_clock::time_point now, std::chrono::milliseconds patience,
+                        Take take) {
+    std::erase_if(awaited_, [&](const auto& each) {
+      UniqueFd descriptor = take(each.second);
+      const bool is_here = static_cast<bool>(descriptor);
+      keep(each.first, std::move(descriptor));
+      return is_here;
+    });
+    if (awaited_.empty() || now - awaited_since_ < patience) return;
+    awaited_.clear();
+    gave_up_ = true;
+  }
+  /// The peer has handed over an export otherwise than by a message.
+  void heard_from(std::uint64_t exporter) { exporter_ = exporter; }
+  /// What the peer has told under a number; exporter 0: nothing.
+  [[nodiscard]] const wire::GpuExport& heard(std::uint32_t number) const noexcept { return heard_[number]; }
+  /// The peer, as its exports name it; 0 before the first.
+  [[nodiscard]] std::uint64_t exporter() const noexcept { return exporter_; }
+  /// It has freed one of its allocations.
+  void heard_freed(std::uint64_t allocation) {
+    unreachable_.erase(allocation);
+    descriptors_.erase(allocation);
+    awaited_.erase(allocation);
+    for (wire::GpuExport& each : heard_)
+      if (each.memory.allocation == allocation) each = {};
+  }
+
+  /// Why memory of a kind was refused the last time: the peer's here, or this rank's there. Empty where none
+  /// was.
+  enum class Whose : std::uint8_t { peers, own };
+  void note(Whose whose, ExportKind kind, std::string why) { reason(whose, kind) = std::move(why); }
+  [[nodiscard]] const std::string& why_refused(Whose whose, ExportKind kind) const {
+    return const_cast<GpuExports*>(this)->reason(whose, kind);
+  }
+  /// The GPU of the last export that the peer has told; all zero before the first.
+  [[nodiscard]] const cuda::Uuid& device() const noexcept { return device_; }
+
+  /// The driver has refused to open an allocation of the peer.
+  void cannot_reach(std::uint64_t allocation) { unreachable_.insert(allocation); }
+  [[nodiscard]] bool is_unreachable(std::uint64_t allocation) const {
+    return unreachable_.contains(allocation);
+  }
+  /// What the driver has refused before it may open now.
+  void try_again() noexcept { unreachable_.clear(); }
+
+ private:
+  std::string& reason(Whose whose, ExportKind kind) {
+    return reasons_[static_cast<std::size_t>(whose)][static_cast<std::size_t>(kind) % reasons_[0].size()];
+  }
+
+  std::array<std::uint64_t, wire::told_exports> told_{};
+  std::uint32_t next_ = 0;
+  std::unordered_set<std::uint64_t> open_;
+  std::unordered_set<std::uint64_t> refused_;
+  std::unordered_set<std::uint64_t> bounced_;
+  std::unordered_set<std::uint64_t> unreachable_;
+  std::uint64_t exporter_ = 0;
+  std::uint32_t sends_under_way_ = 0;
+  std::uint32_t copies_asked_for_ = 0;
+  std::uint32_t times_missed_ = 0;
+  std::array<wire::GpuExport, wire::told_exports> heard_{};
+  std::map<std::uint64_t, UniqueFd> descriptors_;            ///< by allocation, the oldest first
+  std::map<std::uint64_t, wire::DescriptorTicket> awaited_;  ///< by allocation
+  std::chrono::steady_clock::time_point awaited_since_{};    ///< the oldest of them
+  bool gave_up_ = false;
+  std::array<std::array<std::string, 4>, 2> reasons_;  ///< by whose it is and kind
+  cuda::Uuid device_{};
+};
+
+}  // namespace isthmus

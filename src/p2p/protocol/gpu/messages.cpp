@@ -1,0 +1,394 @@
+#include "p2p/protocol/gpu/messages.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/log.hpp"
+#include "memory/allocation_id.hpp"
+#include "p2p/gpu_copy/couriers.hpp"
+#include "p2p/gpu_copy/shapes.hpp"
+#include "p2p/link/links.hpp"
+
+namespace isthmus {
+namespace {
+
+/// How many looks for what is under way pass before one at the clock.
+constexpr std::uint32_t polls_per_clock = 256;
+
+/// Bytes of copies that may be known to be done at the same time: what a GPU copies in 10 us.
+constexpr std::size_t together = std::size_t{4} << 20U;
+
+std::unique_ptr<GpuPart> part_of(const Buffer& buffer, const Payload& payload) {
+  auto part = std::make_unique<GpuPart>();
+  part->buffer = buffer;
+  part->payload = payload;
+  return part;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GpuMessages>> GpuMessages::make(const Surroundings& around, CudaDriver& driver) {
+  const cuda::Functions* functions = driver.find();
+  if (!functions) return isthmus::fail(ErrorClass::other, "the program does not use CUDA");
+  auto gpus = GpuList::read(*functions);
+  if (!gpus) return std::unexpected(std::move(gpus).error());
+  auto self = ProcessIdentity::here();
+  if (!self) return std::unexpected(std::move(self).error());
+  return std::unique_ptr<GpuMessages>(new GpuMessages(around, driver, *functions, std::move(*gpus), *self));
+}
+
+GpuMessages::GpuMessages(const Surroundings& around, CudaDriver& driver, const cuda::Functions& functions,
+                         GpuList gpus, const ProcessIdentity& self)
+    : links_(around.links),
+      completion_(around.completion),
+      access_(around.access),
+      sends_(around.sends),
+      offers_(*around.offers),
+      network_(around.network),
+      gpus_(std::move(gpus)),
+      self_(self),
+      contexts_(functions),
+      classifier_(driver),
+      exporter_(functions, self_),
+      mappings_(contexts_, gpus_, self_, {}),
+      layouts_(contexts_, classifier_, links_.settings().warn),
+      windows_(contexts_, gpus_, links_.settings().gpu_bounce, links_.job().members.size()),
+      couriers_(std::make_unique<GpuCouriers>(contexts_, layouts_.kernels(), links_.settings().gpu_courier)) {
+}
+
+GpuMessages::~GpuMessages() {
+  while (wakes_nobody())
+    poll();
+  for (GpuDependent* dependent : dependents_)
+    dependent->release();
+}
+
+Result<Buffer> GpuMessages::look(const Payload& payload) {
+  if (payload.bytes == 0) return Buffer{};
+  const std::int64_t begin = payload.type ? payload.type->true_lb() : 0;
+  const auto address = reinterpret_cast<std::uintptr_t>(payload.data) + static_cast<std::uintptr_t>(begin);
+  auto buffer =
+      classifier_.classify(reinterpret_cast<const void*>(address),  // NOLINT(performance-no-int-to-ptr)
+                           payload.bytes);
+  if (!buffer || !buffer->is_on_gpu()) return buffer;
+  ISTHMUS_TRY(check_alive(buffer->device));
+  last_device_ = buffer->device;
+  return buffer;
+}
+
+Result<std::optional<Buffer>> GpuMessages::find(const Payload& payload) {
+  auto buffer = look(payload);
+  if (!buffer) return std::unexpected(std::move(buffer).error());
+  if (!buffer->is_on_gpu()) return std::nullopt;
+  return *buffer;
+}
+
+Result<> GpuMessages::copy(const Buffer& near, const Payload& from, const Payload& to) {
+  auto copy = start_copy(near, from, to, std::min(from.bytes, to.bytes));
+  if (!copy) return std::unexpected(std::move(copy).error());
+  return copy->wait();
+}
+
+Result<bool> GpuMessages::try_copy(const Payload& from, const Payload& to) {
+  auto near = find(from);
+  if (near && !*near) near = find(to);
+  if (!near) return std::unexpected(std::move(near).error());
+  if (!*near) return false;
+  ISTHMUS_TRY(copy(**near, from, to));
+  return true;
+}
+
+Result<bool> GpuMessages::try_reduce(const Op& op, const Datatype& type, const void* in, void* inout,
+                                     std::int64_t count) {
+  if (count <= 0 || !GpuKernels::can_reduce(op, type)) return false;
+  auto left = find(Payload::of(in, count, type));
+  if (left && *left) {
+    auto right = find(Payload::of(inout, count, type));
+    if (!right) return std::unexpected(std::move(right).error());
+    if (!*right || (*right)->device != (*left)->device) return false;
+    if (!contexts_.reaches(**left) || !contexts_.reaches(**right)) return false;
+    return layouts_.reduce(engine_on((*left)->device), op, type, in, inout, count);
+  }
+  if (!left) return std::unexpected(std::move(left).error());
+  return false;
+}
+
+CopyEngine& GpuMessages::engine_on(cuda::Device device) {
+  return engines_.try_emplace(device, contexts_, device, 2, together).first->second;
+}
+
+Result<> GpuMessages::check_alive(cuda::Device device) {
+  ISTHMUS_TRY(contexts_.check_alive(device));
+  if (std::exchange(renewals_, contexts_.renewals()) != contexts_.renewals())
+    for (auto& [peer, known] : exports_)
+      known.try_again();
+  return {};
+}
+
+Result<> GpuMessages::check_still_there(const Buffer& near) {
+  ISTHMUS_TRY(check_alive(near.device));
+  if (near.allocation == 0) return {};
+  std::uint64_t buffer = 0;
+  std::uint64_t block = 0;
+  std::array attributes{cuda::PointerAttribute::buffer_id, cuda::PointerAttribute::block_id};
+  std::array<void*, 2> values{&buffer, &block};
+  const cuda::Status status = contexts_.functions().pointer_attributes(
+      attributes.size(), attributes.data(), values.data(), reinterpret_cast<cuda::Address>(near.data));
+  // What else is wrong, the copy will say.
+  if (status != cuda::Status::success || allocation_id(near.kind, buffer, block) == near.allocation)
+    return {};
+  return isthmus::fail(ErrorClass::buffer,
+                       "the program has freed GPU memory that a message is still to be copied from or to");
+}
+
+Result<PendingCopy> GpuMessages::start_copy(const Buffer& near, const Payload& from, const Payload& to,
+                                            std::uint64_t bytes) {
+  ISTHMUS_TRY(check_still_there(near));
+  CopyEngine& engine = engine_on(near.device);
+  if (!from.type && !to.type) return engine.start(to.data, from.data, bytes);
+  return layouts_.start(engine, from, to, bytes);
+}
+
+Result<PendingCopy> GpuMessages::stage(const Buffer& near, Direction direction, const CopyPiece& piece) {
+  ISTHMUS_TRY(check_still_there(near));
+  auto& engines = staging_engines_[static_cast<std::size_t>(direction)];
+  // Between GPUs a second stream fills the time in which the engine turns to the next copy.
+  const bool is_between_gpus = direction == Direction::to_window || direction == Direction::from_window;
+  const std::size_t streams = is_between_gpus ? 2 : 1;
+  return engines.try_emplace(near.device, contexts_, near.device, streams).first->second.start({&piece, 1});
+}
+
+// --- sending
+
+std::variant<Request*, MemoryKind> GpuMessages::try_send(const Target& target, const Payload& payload,
+                                                         SendMode mode, Start start) {
+  auto buffer = look(payload);
+  if (buffer && !buffer->is_on_gpu()) [[likely]]
+    return buffer->kind;
+  if (buffer) return start_send(target, payload, mode, start, *buffer);
+  Request* send = completion_.make_send(target, payload, mode);
+  fail(*send, buffer.error());
+  return send;
+}
+
+bool GpuMessages::try_prepare(Request& receive) {
+  auto buffer = look(receive.payload);
+  if (!buffer) {
+    fail(receive, buffer.error());
+    return false;
+  }
+  if (buffer->is_on_gpu())
+    prepare(receive, *buffer);
+  else
+    receive.memory = buffer->kind;
+  return true;
+}
+
+Request* GpuMessages::start_send(const Target& target, const Payload& payload, SendMode mode, Start start,
+                                 const Buffer& buffer) {
+  if (const auto sent = send_by_processor(target, payload, mode, start, buffer)) return *sent;
+  publish_gpu(buffer.device);
+  Peer& peer = links_.peer(target.peer);
+  const bool is_eager = payload.bytes <= links_.settings().gpu_eager_limit && mode == SendMode::standard;
+  if (target.peer == links_.rank() || is_eager) return send_by_host(target, payload, mode, buffer);
+  auto part = part_of(buffer, payload);
+  if (!peer.is_local()) {
+    if (part->is_one_copy())
+      if (Request* send = network_->try_send_gpu(peer, target, part, mode)) return send;
+    return send_by_host(target, payload, mode, buffer);
+  }
+  if ((payload.type || !buffer.is_whole()) && !offer_in_place(*part)) {
+    if (const Result<> packed = pack(*part); !packed) {
+      links_.note_gpu_reason(peer, packed.error(), packed.error().error_class() == ErrorClass::no_mem);
+      return send_by_host(target, payload, mode, buffer);
+    }
+  }
+  if (exports(peer).has_bounced(part->buffer.allocation)) lend_slot(peer, *part);
+  Request* send = completion_.make_send(target, payload, mode);
+  send->peer = &peer;
+  send->gpu = std::move(part);
+  // One message at a time is latency-bound, also where the program starts it and its receive together.
+  const bool is_alone = exports(peer).begin_send();
+  sends_.start_offer(peer, *send);
+  links_.trace_send(peer, is_alone ? Start::blocking : start);
+  return send;
+}
+
+Result<> GpuMessages::pack(GpuPart& part) {
+  if (!part.payload.type)
+    return isthmus::fail(ErrorClass::other, "a message that goes on beyond its allocation is not offered");
+  auto packed = layouts_.pack(engine_on(part.buffer.device), part.payload);
+  if (!packed) return std::unexpected(std::move(packed).error());
+  const Payload payload = Payload::of(packed->data(), part.payload.bytes);
+  auto buffer = find(payload);
+  if (!buffer) return std::unexpected(std::move(buffer).error());
+  if (!*buffer) return isthmus::fail(ErrorClass::intern, "memory of a GPU that is none");
+  part.buffer = **buffer;
+  part.payload = payload;
+  part.packed = std::move(*packed);
+  return {};
+}
+
+bool GpuMessages::offer_in_place(GpuPart& part) {
+  const Buffer& buffer = part.buffer;
+  if (!part.payload.type || !buffer.is_own || buffer.kind == MemoryKind::managed || links_.job().in_process)
+    return false;
+  const auto shaped = shaped_payload(part.payload);
+  if (!shaped || !reads_well(shaped->shape, part.payload.bytes)) return false;
+  const auto span = wire::span_of(shaped->shape, part.payload.bytes);
+  if (!span) return false;
+  Buffer whole = buffer;
+  whole.data = shaped->first + span->begin;
+  whole.bytes = static_cast<std::size_t>(span->end - span->begin);
+  Buffer packed = buffer;
+  packed.data = shaped->first;
+  // An export names bytes without gaps: a send may take some twice, and have more than there are.
+  if (whole.data < whole.base || !whole.is_whole() || !packed.is_whole()) return false;
+  if (!layouts_.can_move(engine_on(buffer.device), part.payload)) return false;
+  part.buffer = packed;
+  part.source.shape = shaped->shape;
+  if (shaped->shape.level_count == 0) part.payload = Payload::of(shaped->first, part.payload.bytes);
+  return true;
+}
+
+Result<> GpuMessages::pack_late(Request& send) {
+  GpuPart& part = *send.gpu;
+  if (!part.payload.type || pack(part)) return {};
+  // Where the GPU has no room for it, the host has.
+  auto staging = std::make_unique_for_overwrite<std::byte[]>(part.payload.bytes);
+  const Payload packed = Payload::of(staging.get(), part.payload.bytes);
+  ISTHMUS_TRY(copy(part.buffer, part.payload, packed));
+  send.staging = std::move(staging);
+  send.payload = packed;
+  send.gpu.reset();
+  exports(*send.peer).end_send();
+  return {};
+}
+
+Request* GpuMessages::send_by_host(const Target& target, const Payload& payload, SendMode mode,
+                                   const Buffer& buffer) {
+  auto staging = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
+  const Payload packed = Payload::of(staging.get(), payload.bytes);
+  auto copy = start_copy(buffer, payload, packed, payload.bytes);
+  const Result<> copied = copy ? copy->wait() : std::unexpected(std::move(copy).error());
+  if (!copied) {
+    Request* send = completion_.make_send(target, payload, mode);
+    Peer& peer = links_.peer(target.peer);
+    if (target.peer == links_.rank() || !peer.is_local()) {
+      fail(*send, copied.error());
+      return send;
+    }
+    // Its receiver hears of that in the place of the message.
+    complain(copied.error());
+    send->status.error = static_cast<int>(copied.error().error_class());
+    send->peer = &peer;
+    send->gpu = part_of(buffer, payload);
+    static_cast<void>(exports(peer).begin_send());
+    sends_.start_offer(peer, *send);
+    return send;
+  }
+  Request* send = sends_.start_cpu_send(target, packed, mode, Start::nonblocking);
+  if (send) send->staging = std::move(staging);
+  return send;
+}
+
+// --- receiving
+
+void GpuMessages::prepare(Request& receive, const Buffer& buffer) {
+  publish_gpu(buffer.device);
+  receive.gpu = part_of(buffer, receive.payload);
+  receive.payload = Payload::of(static_cast<std::byte*>(nullptr), receive.payload.bytes);
+}
+
+// --- copies under way
+
+bool GpuMessages::land_or_finish(Request& request) {
+  GpuPart& part = *request.gpu;
+  if (request.kind == Request::Kind::send && request.peer && request.peer->is_local())
+    exports(*request.peer).end_send();
+  if (request.kind == Request::Kind::send && request.peer && request.transfer == Request::Transfer::none &&
+      request.status.error == 0 && !request.cancelled)
+    request.peer->traffic.add_sent(Protocol::gpu_pull, part.payload.bytes);
+  const bool in_stand_in = request.kind == Request::Kind::receive && part.stand_in && !part.landed &&
+                           !request.cancelled && request.matched && request.status.bytes > 0;
+  if (!in_stand_in) return true;
+  const Payload arrived = Payload::of(request.payload.data, request.status.bytes);
+  if (land_by_processor(part, arrived)) {
+    part.landed = true;
+    return true;
+  }
+  request.transfer = Request::Transfer::copy;
+  run(start_copy(part.buffer, arrived, part.payload, arrived.bytes), {.copy = PendingCopy(),
+                                                                      .purpose = Purpose::land,
+                                                                      .request = request.cookie(),
+                                                                      .peers = 0,
+                                                                      .mapping = {}});
+  return false;
+}
+
+void GpuMessages::run(Result<PendingCopy> copy, Running running) {
+  if (!copy) return ended(running, std::unexpected(std::move(copy).error()));
+  running.copy = std::move(*copy);
+  running_.push_back(std::move(running));
+}
+
+unsigned GpuMessages::poll() {
+  // Where the first copy of a stream is not done, none behind it is: one question for all of them.
+  std::vector<std::pair<Running, Result<bool>>> over = std::exchange(over_, {});
+  busy_streams_.clear();
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    Running& each = running_[i];
+    const void* const stream = each.errand ? nullptr : each.copy.stream();
+    const bool is_behind = stream && std::ranges::find(busy_streams_, stream) != busy_streams_.end();
+    Result<bool> done = is_behind ? Result<bool>(false) : is_over(each);
+    if (!done || *done) {
+      over.emplace_back(std::move(each), std::move(done));
+      continue;
+    }
+    if (stream && !is_behind) busy_streams_.push_back(stream);
+    if (kept != i) running_[kept] = std::move(each);
+    ++kept;
+  }
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(kept), running_.end());
+  for (auto& [each, result] : over)
+    ended(each, result);
+  auto happened = static_cast<unsigned>(over.size());
+  if (awaits_ || !parked_.empty()) [[unlikely]]
+    happened += poll_parked();
+  over.clear();
+  over_ = std::move(over);
+  start_held_if_idle();
+  if (++polls_ % polls_per_clock == 0) [[unlikely]]
+    look_for_freed();
+  return happened;
+}
+
+void GpuMessages::ended(Running& running, const Result<bool>& result) {
+  Request* request = completion_.find(running.request);
+  if (!request) return;
+  if (running.purpose == Purpose::pull)
+    links_.send_control(*request->peer, wire::CellKind::share_done, &running.peers, sizeof running.peers);
+  if (running.purpose == Purpose::push) {
+    const wire::GpuEnd end{.receiver = running.peers,
+                           .outcome = result ? wire::GpuOutcome::landed : wire::GpuOutcome::failed,
+                           .reserved = 0};
+    links_.send_control(*request->peer, wire::CellKind::gpu_end, &end, sizeof end);
+  }
+  if (request->gpu) request->gpu->landed = true;
+  if (!result) return fail(*request, result.error());
+  completion_.finish(*request);
+}
+
+void GpuMessages::complain(const Error& error) {
+  if (!std::exchange(complained_, true) && links_.settings().warn) warn(error.text());
+}
+
+void GpuMessages::fail(Request& request, const Error& error) {
+  complain(error);
+  request.status.error = static_cast<int>(error.error_class());
+  completion_.finish(request);
+}
+
+}  // namespace isthmus

@@ -1,0 +1,205 @@
+#include "p2p/protocol/gpu/offers.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/log.hpp"
+
+namespace isthmus {
+GpuOffers::GpuOffers(Links& links, Completion& completion, Matcher& matcher, UnexpectedMessages& unexpected,
+                     GpuAccess& gpu, PollList& polled, CellHandlers& handlers)
+    : links_(links),
+      completion_(completion),
+      matcher_(matcher),
+      unexpected_(unexpected),
+      gpu_(gpu),
+      polled_(polled) {
+  using Kind = wire::CellKind;
+  handlers.add<&GpuOffers::offered>(Kind::gpu_offer, *this);
+  handlers.add<&GpuOffers::asked_to_push>(Kind::gpu_target, *this);
+  handlers.add<&GpuOffers::ended>(Kind::gpu_end, *this);
+  handlers.add<&GpuOffers::freed>(Kind::gpu_freed, *this);
+  handlers.add<&GpuOffers::asked_to_stage>(Kind::stage, *this);
+  handlers.add<&GpuOffers::staged>(Kind::staged, *this);
+  handlers.add<&GpuOffers::asked_to_loop>(Kind::gpu_loop, *this);
+  handlers.add<&GpuOffers::has_window>(Kind::gpu_window, *this);
+}
+
+/// Null, which is reported, where this process has not used a GPU: then no peer can mean one of its.
+GpuMessages* GpuOffers::used_gpu(Peer& peer) {
+  GpuMessages* const gpu = gpu_.made();
+  if (!gpu) links_.malformed(peer, "no GPU is used");
+  return gpu;
+}
+
+void GpuOffers::asked_to_push(const ArrivedCell& cell) {
+  if (GpuMessages* const gpu = used_gpu(cell.peer))
+    gpu->push(cell.peer, static_cast<std::uint32_t>(cell.header.tag), cell.payload<wire::GpuTarget>(),
+              cell.header.size != 0 ? cell.piece : nullptr);
+}
+
+void GpuOffers::freed(const ArrivedCell& cell) {
+  if (GpuMessages* const gpu = gpu_.made()) gpu->forget(cell.peer, cell.payload<wire::GpuFreed>());
+}
+
+void GpuOffers::asked_to_stage(const ArrivedCell& cell) {
+  staging().start(cell.peer, cell.payload<wire::StageRequest>());
+}
+
+void GpuOffers::staged(const ArrivedCell& cell) {
+  staging().begin(cell.peer, static_cast<std::uint32_t>(cell.header.tag), cell.payload<wire::StageStart>());
+}
+
+void GpuOffers::asked_to_loop(const ArrivedCell& cell) {
+  if (GpuMessages* const gpu = used_gpu(cell.peer)) gpu->loop(cell.peer, cell.payload<wire::LoopRequest>());
+}
+
+void GpuOffers::has_window(const ArrivedCell& cell) {
+  if (used_gpu(cell.peer))
+    staging().resolve_window(cell.peer, static_cast<std::uint32_t>(cell.header.tag),
+                             cell.payload<wire::GpuWindow>(), wire::copy_out<wire::GpuExport>(cell.piece));
+}
+
+void GpuOffers::offered(const ArrivedCell& cell) {
+  Peer& peer = cell.peer;
+  const wire::CellHeader& header = cell.header;
+  const std::byte* const bytes = header.size != 0 ? cell.piece : nullptr;
+  const auto offer = cell.payload<wire::GpuOffer>();
+  MatchContext& context = matcher_.context(header.context);
+  if (!context.is_source(header.source) && !unexpected_.may_be_early(peer, context, header.source)) return;
+  if (offer.bytes == 0 || offer.bytes > PTRDIFF_MAX)
+    return links_.malformed(peer, "offer of no or too much GPU memory");
+  GpuSource from;
+  from.latency_bound = offer.latency_bound;
+  from.has_failed = offer.number == wire::failed_send;
+  const bool is_told = wire::has_export(header.size);
+  if (wire::has_shape(header.size)) {
+    std::memcpy(&from.shape, bytes + (is_told ? sizeof from.memory : 0), sizeof from.shape);
+    if (!wire::span_of(from.shape, offer.bytes)) return links_.malformed(peer, "a shape that no message has");
+  }
+  if (GpuMessages* gpu = gpu_.get()) {
+    from.memory = gpu->resolve(peer, offer.number, is_told ? bytes : nullptr, offer.offset, offer.bytes);
+  } else if (is_told) {
+    const auto told = wire::copy_out<wire::GpuExport>(bytes);
+    // It is not waited for: what comes later makes room when the next is looked for.
+    if (told.ticket != 0 && links_.job().box) [[maybe_unused]]
+      const UniqueFd unused = links_.job().box->take_now(told.left());
+  }
+  // A send that has failed is over at its sender, which may have another under that name.
+  const auto matched =
+      from.has_failed ? std::optional(matcher_.match(context, header.source, header.tag))
+                      : unexpected_.match_claimed(peer, context, header.source, header.tag, offer.sender);
+  if (!matched) return;
+  if (*matched) return begin(peer, **matched, header.source, header.tag, offer, from);
+  auto source = std::make_unique_for_overwrite<std::byte[]>(sizeof from);
+  std::memcpy(source.get(), &from, sizeof from);
+  UnexpectedMessage& message =
+      unexpected_.keep_offer(peer, context, {header.context, header.source, header.tag, offer.bytes},
+                             UnexpectedMessage::Content::gpu_offer);
+  message.offer.sender = offer.sender;
+  message.is_claimable = !from.has_failed;
+  message.large = std::move(source);
+}
+
+void GpuOffers::begin(Peer& peer, Request& receive, int source, int tag, const wire::GpuOffer& offer,
+                      const GpuSource& from) {
+  if (peer.lost) return completion_.end_lost(receive, source, tag);
+  receive.assign(&peer, source, tag, offer.bytes);
+  if (from.has_failed) {
+    if (!std::exchange(peer.gpu_failed, true) && links_.settings().warn)
+      warn("rank " + std::to_string(peer.id) + " could not read a message that it was to send");
+    if (receive.gpu) receive.gpu->landed = true;
+    receive.status.bytes = 0;
+    receive.status.error = static_cast<int>(ErrorClass::other);
+    return completion_.finish(receive);
+  }
+  if (receive.limit == 0) {
+    links_.send_control(peer, wire::CellKind::share_done, &offer.sender, sizeof offer.sender);
+    return completion_.finish(receive);
+  }
+  fetch(peer, receive, offer, from);
+}
+
+void GpuOffers::fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from) {
+  GpuMessages* const gpu = gpu_.get();
+  bool lacks_memory = true;
+  if (gpu) {
+    const Result<bool> begun = gpu->begin(peer, receive, offer, from);
+    if (begun && *begun) return;
+    if (!begun) note_before_staging(peer, receive, begun.error());
+    lacks_memory = !begun && !gpu->cannot_reach(peer, from.memory);
+  } else {
+    links_.note_gpu_reason(peer, Error(ErrorClass::other, "this process does not use CUDA"), false);
+  }
+  staging().request(peer, receive, offer.sender, lacks_memory);
+}
+
+bool GpuOffers::begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer) {
+  if (gpu_.made()->way_from_host(peer, receive, offer.memory == wire::SendMemory::pinned) ==
+          Protocol::gpu_push &&
+      gpu_.made()->ask_to_push(peer, receive, offer.sender))
+    return true;
+  // A layout with gaps is unpacked from its stand-in.
+  if (!receive.gpu->is_one_copy()) return false;
+  staging().request(peer, receive, offer.sender, false);
+  return true;
+}
+
+void GpuOffers::ended(const ArrivedCell& cell) {
+  Peer& peer = cell.peer;
+  const auto end = cell.payload<wire::GpuEnd>();
+  Request* receive = completion_.find(end.receiver);
+  const bool is_staged = receive && receive->transfer == Request::Transfer::staged;
+  const bool is_looped = receive && receive->transfer == Request::Transfer::network;
+  if (!receive || receive->kind != Request::Kind::receive || receive->peer != &peer || receive->complete ||
+      (receive->transfer != Request::Transfer::push && !is_staged && !is_looped) ||
+      (is_looped && end.outcome != wire::GpuOutcome::refused))
+    return links_.malformed(peer, "end of a copy that no receive waits for");
+  if (!is_staged && !is_looped) gpu_.made()->answered(peer);
+  switch (end.outcome) {
+    case wire::GpuOutcome::landed:
+      if (is_staged) return links_.malformed(peer, "end of a copy that has another way");
+      receive->gpu->landed = true;
+      peer.traffic.add_received(Protocol::gpu_push, receive->limit);
+      return completion_.finish(*receive);
+    case wire::GpuOutcome::failed:
+      if (!std::exchange(peer.gpu_failed, true) && links_.settings().warn)
+        warn("rank " + std::to_string(peer.id) + " could not copy a message from or to GPU memory");
+      if (is_staged) return staging().abandon(peer, *receive);
+      receive->gpu->landed = true;
+      receive->status.bytes = 0;
+      receive->status.error = static_cast<int>(ErrorClass::other);
+      return completion_.finish(*receive);
+    case wire::GpuOutcome::refused:
+    case wire::GpuOutcome::lacking:
+    case wire::GpuOutcome::hindered: {
+      if (is_staged) return links_.malformed(peer, "end of a copy that has another way");
+      receive->transfer = Request::Transfer::none;
+      if (is_looped) return staging().request(peer, *receive, receive->peer_cookie, false);
+      const Result<bool> begun = gpu_.made()->begin_without_push(peer, *receive, end.outcome);
+      if (begun && *begun) return;
+      if (!begun) note_before_staging(peer, *receive, begun.error());
+      return staging().request(peer, *receive, receive->peer_cookie, false);
+    }
+  }
+  links_.malformed(peer, "end of a copy that is no end");
+}
+
+/// Where the receiver's GPU may read from a window, it is no reason for a way through the host yet.
+void GpuOffers::note_before_staging(Peer& peer, const Request& receive, const Error& why) const {
+  if (receive.gpu && receive.gpu->is_one_copy() && gpu_.made()->may_bounce()) return;
+  links_.note_gpu_reason(peer, why, true);
+}
+
+Staging& GpuOffers::staging() {
+  if (!staging_) {
+    staging_ = std::make_unique<Staging>(links_, completion_, gpu_);
+    polled_.add(*staging_);
+  }
+  return *staging_;
+}
+
+}  // namespace isthmus

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "memory/copy_engine.hpp"
+#include "memory/mapping.hpp"
+#include "p2p/message/message.hpp"
+#include "p2p/progress/poll_list.hpp"
+#include "p2p/protocol/gpu/staging_area.hpp"
+#include "wire/gpu.hpp"
+
+namespace isthmus {
+
+class Completion;
+class GpuAccess;
+class Links;
+class Peer;
+class Request;
+
+/// Messages between ranks of one host through memory that both reach, a chunk at a time: the sender's GPU
+/// copies a chunk there while the receiver's copies the one before.
+///
+/// That is a window in the memory of the sender's GPU (`GpuWindows`) where both sides lie in GPU memory that
+/// no other process can open, and the receiver's GPU reaches the sender's. Else it is memory of the host that
+/// both share and have pinned, and a side without its bytes in a GPU's memory copies by its processor: so go
+/// messages where no GPU reaches both sides, those between GPU memory and pageable memory (which GPUs reach
+/// by way of the driver's own copies alone), those with gaps on a side that no kernel reaches, and all of
+/// them where a setting says so.
+///
+/// The receiver asks (`request`); the sender answers (`start`) that the message is at a position of the
+/// stream of bytes through the pair's area, and fills chunk by chunk; the receiver (`begin`) empties it.
+class Staging final : public Polled {
+ public:
+  Staging(Links& links, Completion& completion, GpuAccess& gpu)
+      : links_(links), completion_(completion), gpu_(gpu) {}
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  ~Staging() override = default;
+
+  /// Asks the sender of the matched `receive` for it. `lacks_memory`: what the sender has told of its GPU
+  /// memory is not open here.
+  void request(Peer& peer, Request& receive, wire::Cookie sender, bool lacks_memory);
+  /// The sender of a receive has a window for it.
+  void resolve_window(Peer& peer, std::uint32_t number, const wire::GpuWindow& told,
+                      const wire::GpuExport& what);
+  /// The receiver of a send asks for it.
+  void start(Peer& peer, const wire::StageRequest& wanted);
+  /// The sender of a receive has begun, with a window of that number or none (0).
+  void begin(Peer& peer, std::uint32_t number, const wire::StageStart& start);
+  /// The sender of a receive has given it up: it fails.
+  void abandon(Peer& peer, Request& receive);
+
+  /// A peer is no more: all messages to and from it fail.
+  void lost(Peer& peer);
+
+  /// Moves what can be moved; how many chunks that were.
+  unsigned poll() override;
+  [[nodiscard]] bool wakes_nobody() const noexcept override { return under_way_ != 0; }
+
+ private:
+  struct Message {
+    wire::Cookie request = 0;
+    wire::Cookie receiver = 0;  ///< of a send: whom to tell
+    std::uint64_t bytes = 0;
+    std::uint64_t position = 0;  ///< in the stream
+    std::uint64_t begun = 0;     ///< bytes whose copy has been started
+    std::uint32_t window = 0;
+    std::byte* data = nullptr;                    ///< of the stream, as this process sees it
+    std::shared_ptr<const Mapping> mapping = {};  ///< of a receive: the window
+    Buffer near = {};        ///< what a GPU copies from or to at this side, where one does
+    bool to_gpu = false;     ///< of a send: a GPU takes the chunks up
+    bool is_told = false;    ///< of a send: the receiver knows the position
+    bool failed = false;     ///< of a receive: what comes is thrown away
+    bool abandoned = false;  ///< of a receive: nothing comes any more
+  };
+  struct Chunk {
+    PendingCopy copy;
+    std::uint64_t end;  ///< position in the stream
+    bool is_last;       ///< of its message
+  };
+  /// One direction between this rank and a peer. Messages go one after the other; the first `begun` of them
+  /// have all their chunks under way.
+  struct Stream {
+    StagingArea area{};
+    std::deque<Message> messages{};
+    std::size_t begun = 0;
+    std::deque<Chunk> chunks{};
+    std::uint64_t position = 0;  ///< where the next message of a send begins
+    std::uint32_t window = 0;
+    std::uint32_t number = 0;          ///< of the window that it goes through; 0: memory of the host
+    std::span<std::byte> memory = {};  ///< of a send: that window
+  };
+  /// By the peer and the number of the window.
+  using Streams = std::map<std::pair<Peer*, std::uint32_t>, Stream>;
+
+  void ask(Peer& peer, const Request& receive, bool lacks_memory, wire::StageWindow window);
+  [[nodiscard]] cuda::Device device_for(const Request& request) const;
+  [[nodiscard]] cuda::Device wanted_for(const Request& receive) const;
+  static std::uint32_t next_chunk(const Stream& stream, const Message& message);
+
+  unsigned fill(Peer& peer, Stream& out);
+  unsigned settle_filled(Peer& peer, Stream& out);
+  bool announce(Peer& peer, Stream& out, Message& message, const Request& send);
+  bool open(Stream& out, const Message& message, const Request& send);
+  unsigned fill_chunks(Peer& peer, Stream& out, Message& message, Request& send);
+  void publish(Peer& peer, std::atomic<std::uint64_t>& counter, std::uint64_t position);
+  void end_send(Peer& peer, Stream& out, std::size_t index, const Error* why);
+  void fail_send(Peer& peer, Request& send, wire::Cookie receiver, const Error& why);
+
+  unsigned empty(Peer& peer, Stream& in);
+  unsigned settle_emptied(Peer& peer, Stream& in);
+  unsigned empty_chunks(Peer& peer, Stream& in, Message& message, Request& receive);
+  void end_receive(Peer& peer, Stream& in);
+
+  bool pin(Stream& stream, const Request& request, std::uint32_t window);
+  void complain(const Error& error);
+
+  Links& links_;
+  Completion& completion_;
+  GpuAccess& gpu_;
+  Streams out_, in_;
+  std::map<wire::Cookie, cuda::Device> wanted_;  ///< receives that have asked for a window: by which device
+  std::size_t under_way_ = 0;                    ///< messages in all streams
+  bool complained_ = false;
+};
+
+}  // namespace isthmus

@@ -1,0 +1,66 @@
+#include "comm/factors.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace isthmus {
+namespace {
+
+using testing::ElementsAre;
+
+/// All ways are tried.
+std::vector<int> closest_of_all(int product, std::size_t count) {
+  std::vector<int> best;
+  std::vector<int> factors;
+  const std::function<void(int)> extend = [&](int rest) {
+    if (factors.size() == count) {
+      const auto range = [](const std::vector<int>& f) { return f.front() - f.back(); };
+      if (rest == 1 && (best.empty() || std::pair(range(factors), factors) < std::pair(range(best), best)))
+        best = factors;
+      return;
+    }
+    for (int factor = 1; factor <= rest && (factors.empty() || factor <= factors.back()); ++factor) {
+      if (rest % factor != 0) continue;
+      factors.push_back(factor);
+      extend(rest / factor);
+      factors.pop_back();
+    }
+  };
+  extend(product);
+  return best;
+}
+
+TEST(Factors, AreAsCloseToEachOtherAsTheyCanBe) {
+  EXPECT_THAT(closest_factors(7488, 3), ElementsAre(26, 18, 16)) << "not 24 x 24 x 13";
+  for (int product = 1; product <= 720; ++product)
+    for (std::size_t count = 1; count <= 5; ++count)
+      ASSERT_EQ(closest_factors(product, count), closest_of_all(product, count))
+          << product << " in " << count;
+}
+
+TEST(Factors, OfLargeNumbersAndManyAreFound) {
+  // Numbers with the most divisors, powers, products of large primes.
+  for (const int product : {2095133040, 2141959680, 1396755360, 1 << 30, 1162261467, 2147483647, 2147483646,
+                            46337 * 46337, 223092870})
+    for (const std::size_t count : {2, 3, 5, 8, 12, 16, 30, 1000}) {
+      const std::vector<int> factors = closest_factors(product, count);
+      ASSERT_EQ(factors.size(), count);
+      EXPECT_TRUE(std::ranges::is_sorted(factors, std::greater{})) << product << " in " << count;
+      EXPECT_EQ(std::accumulate(factors.begin(), factors.end(), 1LL, std::multiplies{}), product) << count;
+    }
+  EXPECT_THAT(closest_factors(2095133040, 2), ElementsAre(46189, 45360)) << "the root is 45772.6";
+}
+
+TEST(Factors, OfNoneAreNone) {
+  EXPECT_TRUE(closest_factors(1, 0).empty());
+  EXPECT_TRUE(closest_factors(12, 0).empty());
+}
+
+}  // namespace
+}  // namespace isthmus
