@@ -110,6 +110,28 @@ TEST_F(EngineHostile, AnEmptyStreamCannotBeAskedForTwice) {
     EXPECT_TRUE(send->complete);
 }
 
+// An honest receiver claims a message before it answers. One that does not must not have a send that is under
+// way ended as if nobody had it: what carries it would go on with a request that is no more.
+TEST_F(EngineHostile, ASendThatIsUnderWayIsNotTakenBackThoughItsReceiverNeverClaimedIt) {
+  make({16, 4096});
+  Request* streamed = start_send(50'000, SendMode::synchronous);
+  for (int i = 0; i < 15; ++i)
+    start_send(8);  // no cell is left for a fragment
+  write(wire::CellKind::clear_to_send, wire::ReceiveOffer{streamed->cookie(), 0, 50'000});
+  progress();
+  ASSERT_EQ(streamed->transfer, Request::Transfer::stream);
+  engine->cancel(*streamed);
+  EXPECT_FALSE(streamed->status.cancelled);
+
+  make({16, 64 * 1024});
+  Request* split = start_send(200'000, SendMode::synchronous);
+  write(wire::CellKind::split_start, wire::SplitOffer{split->cookie(), 0, 200'000, 0, 102'400});
+  progress(1);
+  ASSERT_EQ(split->transfer, Request::Transfer::split);
+  engine->cancel(*split);
+  EXPECT_FALSE(split->status.cancelled);
+}
+
 TEST_F(EngineHostile, AsksForMoreThanWasOfferedAreRefused) {
   Request* send = start_send(50'000);
   write(wire::CellKind::clear_to_send, wire::ReceiveOffer{send->cookie(), 0, 50'001});

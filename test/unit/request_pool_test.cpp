@@ -30,6 +30,20 @@ TEST(RequestPool, StaleCookiesFindNothing) {
   EXPECT_EQ(pool.find(again->cookie()), again);
 }
 
+TEST(RequestPool, WhatOneOperationWasAskedIsNotAskedOfTheNext) {
+  constexpr bool Request::*marks[]{&Request::complete,    &Request::cancelled, &Request::matched,
+                                   &Request::synchronous, &Request::unsent,    &Request::released,
+                                   &Request::orphan,      &Request::exhausted};
+  RequestPool pool;
+  Request* request = pool.take(Request::Kind::send);
+  for (bool Request::*mark : marks)
+    request->*mark = true;
+  pool.give_back(request);
+  ASSERT_EQ(pool.take(Request::Kind::send), request);
+  for (bool Request::*mark : marks)
+    EXPECT_FALSE(request->*mark);
+}
+
 TEST(RequestPool, WhatNobodyTookIsNotFound) {
   RequestPool pool;
   EXPECT_EQ(pool.find(0), nullptr);

@@ -20,7 +20,7 @@ void RequestPool::reset(Request& request) noexcept {
   request.kind = Request::Kind::none;
   request.generation = (request.generation + 1) & generation_mask;
   request.complete = request.cancelled = request.matched = request.synchronous = request.orphan =
-      request.unsent = request.exhausted = false;
+      request.unsent = request.released = request.exhausted = false;
   request.memory = MemoryKind::pageable;
   request.status = {};
   if (request.cursor) [[unlikely]]
