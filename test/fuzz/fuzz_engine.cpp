@@ -367,7 +367,11 @@ class Session {
   void change_request() {
     if (requests_.empty()) return;
     const auto at = requests_.begin() + static_cast<std::ptrdiff_t>(input_.below(256) % requests_.size());
-    if (input_.below(4) == 0) return engine_->cancel(*at->request);
+    if (input_.below(4) == 0) {
+      // The rest of a send that is on its way is copied, and goes by a request of the engine's own.
+      if (at->request->transfer == Request::Transfer::stream && !at->request->complete) ++started_;
+      return engine_->cancel(*at->request);
+    }
     finish(*at);
     requests_.erase(at);
   }

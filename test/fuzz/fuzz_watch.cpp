@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <vector>
 
@@ -97,7 +98,10 @@ void look(Watch& watch, std::uint32_t proved) {
 void stranger(Watch& watch, std::uint16_t port, fuzz::Input& input) {
   UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in name = loopback(port);
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) std::abort();
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+    if (errno != EADDRNOTAVAIL) std::abort();
+    return;  // the kernel has not let go of the ports of some 100,000 connections yet
+  }
   std::uint32_t proved = 0;
   for (unsigned times = input.below(3) + 1; times > 0; --times) {
     const WatchHello hello{.sender = 1, .nonce = 7};
@@ -114,7 +118,7 @@ void stranger(Watch& watch, std::uint16_t port, fuzz::Input& input) {
 void impostor(Watch& watch, Impostor& other, fuzz::Input& input) {
   watch.begin(peer, other.address());
   UniqueFd line = other.accept();
-  if (!line) std::abort();
+  if (!line) return watch.end(peer);  // as above: then nobody is watched
   look(watch, 0);
   WatchHello asked;
   if (::recv(line.get(), &asked, sizeof asked, 0) != sizeof asked) std::abort();
