@@ -32,6 +32,13 @@ std::uint64_t address_of(const void* pointer) {
   return reinterpret_cast<std::uint64_t>(pointer);
 }
 
+constexpr const char* copy_name = "isthmus_copy";
+constexpr const char* courier_name = "isthmus_courier";
+constexpr std::array few_names{"isthmus_move_1", "isthmus_move_2", "isthmus_move_4", "isthmus_move_8",
+                               "isthmus_move_16"};
+constexpr std::array many_names{"isthmus_move_many_1", "isthmus_move_many_2", "isthmus_move_many_4",
+                                "isthmus_move_many_8", "isthmus_move_many_16"};
+
 /// The largest of 1, 2, 4, 8 and 16 that divides it.
 std::uint64_t unit_of(std::uint64_t factors) {
   constexpr std::uint64_t most = 16;
@@ -48,6 +55,7 @@ class GpuKernels::Loaded {
     cuda::ContextLife life = 0;  ///< what is known holds until a reset
     std::uint64_t multiprocessors = 1;
     std::string trouble;
+    bool has_all = false;
     std::unordered_map<const char*, cuda::Function> functions;  ///< by the names' own addresses
   };
 
@@ -76,6 +84,34 @@ class GpuKernels::Loaded {
       known.trouble = prepare(device, known);
       known.life = contexts_.life(device);
     }
+    return known;
+  }
+
+  OnDevice& with_all(cuda::Device device) {
+    OnDevice& known = on(device);
+    if (known.has_all || !known.trouble.empty()) return known;
+    const cuda::Functions& functions = contexts_.functions();
+    const cuda::ContextScope scope(functions, known.context);
+    Status status = Status::success;
+    const auto load = [&](const char* name) {
+      cuda::Function& function = known.functions[name];
+      if (status == Status::success && !function) status = find(name, function);
+      // To ask for the function is enough by the guide. This is for the letter of it.
+      if (status == Status::success && functions.function_load) status = functions.function_load(function);
+    };
+    for (const char* name : {copy_name, courier_name})
+      load(name);
+    for (const auto* names : {&few_names, &many_names})
+      for (const char* name : *names)
+        load(name);
+    for (std::size_t i = 0; i < reduction_count(); ++i)
+      load(reduction_name(i));
+    known.has_all = status == Status::success;
+    if (!known.has_all)
+      known.trouble =
+          cuda::fail(functions, status, "load the kernels of Isthmus on GPU " + std::to_string(device))
+              .error()
+              .text();
     return known;
   }
 
@@ -114,7 +150,7 @@ class GpuKernels::Loaded {
         functions.device_attribute(&multiprocessors, cuda::DeviceAttribute::multiprocessor_count, device);
     const cuda::ContextScope scope(functions, made.context);
     cuda::Function function = nullptr;
-    if (status == Status::success) status = find("isthmus_copy", function);
+    if (status == Status::success) status = find(copy_name, function);
     if (status != Status::success)
       return cuda::fail(functions, status, "load the kernels of Isthmus on GPU " + std::to_string(device))
           .error()
@@ -151,6 +187,10 @@ GpuKernels::Loaded& GpuKernels::load() {
 
 const std::string& GpuKernels::trouble(cuda::Device device) {
   return load().on(device).trouble;
+}
+
+const std::string& GpuKernels::load_all(cuda::Device device) {
+  return load().with_all(device).trouble;
 }
 
 // --- reductions
@@ -231,7 +271,7 @@ Result<> GpuKernels::copy(GpuStream where, std::span<const CopyPiece> pieces) {
     work.chunks += (piece.bytes + kernel::copy_chunk - 1) / kernel::copy_chunk;
   }
   if (work.count == 0) return {};
-  return load().launch(where, "isthmus_copy", work.chunks, &work);
+  return load().launch(where, copy_name, work.chunks, &work);
 }
 
 Result<> GpuKernels::deal(GpuStream where, const std::byte* from, std::span<std::byte* const> to,
@@ -256,19 +296,10 @@ Result<> GpuKernels::deal(GpuStream where, const std::byte* from, std::span<std:
 
 Result<> GpuKernels::send_out(GpuStream where, const kernel::CourierArguments& work) {
   kernel::CourierArguments arguments = work;
-  return load().launch(where, "isthmus_courier", 1, &arguments, kernel::courier_lanes);
+  return load().launch(where, courier_name, 1, &arguments, kernel::courier_lanes);
 }
 
 // --- layouts
-
-namespace {
-
-constexpr std::array few_names{"isthmus_move_1", "isthmus_move_2", "isthmus_move_4", "isthmus_move_8",
-                               "isthmus_move_16"};
-constexpr std::array many_names{"isthmus_move_many_1", "isthmus_move_many_2", "isthmus_move_many_4",
-                                "isthmus_move_many_8", "isthmus_move_many_16"};
-
-}  // namespace
 
 bool GpuKernels::can_move(const LaidOut& side) noexcept {
   return shape_of(side).has_value();

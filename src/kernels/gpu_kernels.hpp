@@ -57,6 +57,11 @@ class GpuKernels {
   /// Why no kernel can run on that device; empty where they can. Loads them.
   [[nodiscard]] const std::string& trouble(cuda::Device device);
 
+  /// Loads all kernels on that device; what `trouble` says. A kernel is loaded when it is first wanted, and
+  /// the driver lets that wait for all that the GPU has to do (CUDA C++ Programming Guide, "Lazy Loading"):
+  /// for ever, where a stream waits for what the kernel is to do. Takes some milliseconds the first time.
+  [[nodiscard]] const std::string& load_all(cuda::Device device);
+
   /// Whether there is a kernel for a predefined operation on that type. There is none for MPI_REPLACE,
   /// MPI_NO_OP, `long double` and 128-bit floating point, which GPUs do not compute with.
   [[nodiscard]] static bool can_reduce(const Op& op, const Datatype& type) noexcept;

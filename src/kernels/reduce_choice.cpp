@@ -173,7 +173,7 @@ std::size_t reduction_count() noexcept {
   return entries.size();
 }
 
-std::string_view reduction_name(std::size_t i) noexcept {
+const char* reduction_name(std::size_t i) noexcept {
   return entries[i].name;
 }
 

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 #include "datatype/datatype.hpp"
 #include "datatype/op.hpp"
@@ -22,8 +21,8 @@ struct ReduceChoice {
 /// Nothing where there is no such kernel.
 [[nodiscard]] std::optional<ReduceChoice> choose_reduction(const Op& op, const Datatype& type) noexcept;
 
-/// How many different ones there are, and their names, for tests.
+/// How many different ones there are, and their names.
 [[nodiscard]] std::size_t reduction_count() noexcept;
-[[nodiscard]] std::string_view reduction_name(std::size_t i) noexcept;
+[[nodiscard]] const char* reduction_name(std::size_t i) noexcept;
 
 }  // namespace isthmus

@@ -54,7 +54,7 @@ Result<> Stream::prepare() {
   ISTHMUS_TRY(try_words());
   // To load kernels may wait for all that the GPU has to do: too late once a stream waits for a message.
   if (GpuMessages* const gpu = engine_.gpu()) {
-    static_cast<void>(gpu->kernels().trouble(device));
+    static_cast<void>(gpu->kernels().load_all(device));
     gpu->mappings().hold();
     holds_mappings_ = true;
   }

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <vector>
 
@@ -99,7 +100,11 @@ void stranger(Watch& watch, std::uint16_t port, fuzz::Input& input) {
   UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in name = loopback(port);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
-    if (errno != EADDRNOTAVAIL) std::abort();
+    // EINTR: by libFuzzer's own timer.
+    if (errno != EADDRNOTAVAIL && errno != EINTR) {
+      std::perror("connect");
+      std::abort();
+    }
     return;  // the kernel has not let go of the ports of some 100,000 connections yet
   }
   std::uint32_t proved = 0;

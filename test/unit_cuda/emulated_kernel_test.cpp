@@ -1,4 +1,7 @@
 // Kernels by name, and faults on demand, of the emulated driver.
+#include <chrono>
+#include <thread>
+
 #include "cuda_fixture.hpp"
 #include "entry.hpp"
 #include "roles.hpp"
@@ -175,6 +178,37 @@ TEST_F(EmulatedKernel, WaitsForSlowCopies) {
   EXPECT_EQ(launch(memory, 100'000, 1), Status::success);
   EXPECT_EQ(functions.stream_synchronize(nullptr), Status::success);
   EXPECT_EQ(functions.free(memory), Status::success);
+}
+
+TEST_F(EmulatedKernel, WaitsForAllStreamsWhenItIsLoadedLateAndForNoneAfterwards) {
+  constexpr EmulatedTwin late[] = {{"late", add, add_parameters}, {nullptr, nullptr, nullptr}};
+  control.register_twins(late);
+  cuda::Stream waiting = nullptr;
+  EXPECT_EQ(functions.stream_create(&waiting, cuda::stream_non_blocking), Status::success);
+  void* pinned = nullptr;
+  EXPECT_EQ(functions.host_allocate(&pinned, sizeof(unsigned), 0), Status::success);
+  auto* const word = static_cast<unsigned*>(pinned);
+  *word = 0;
+  EXPECT_EQ(functions.stream_wait_value_32(waiting, address_of(word), 1, cuda::wait_equal), Status::success);
+  const cuda::Address memory = allocate(32);
+  EXPECT_EQ(launch(memory, 32, 1), Status::success);
+  EXPECT_EQ(functions.stream_synchronize(nullptr), Status::success) << "it was loaded before";
+  EXPECT_EQ(functions.module_function(&function, module, "late"), Status::success);
+  EXPECT_EQ(launch(memory, 32, 1), Status::success);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(functions.stream_query(nullptr), Status::not_ready);
+  __atomic_store_n(word, 1U, __ATOMIC_RELEASE);
+  EXPECT_EQ(functions.stream_synchronize(nullptr), Status::success);
+  EXPECT_EQ(functions.stream_synchronize(waiting), Status::success);
+  __atomic_store_n(word, 0U, __ATOMIC_RELEASE);
+  EXPECT_EQ(functions.stream_wait_value_32(waiting, address_of(word), 1, cuda::wait_equal), Status::success);
+  EXPECT_EQ(launch(memory, 32, 1), Status::success);
+  EXPECT_EQ(functions.stream_synchronize(nullptr), Status::success);
+  __atomic_store_n(word, 1U, __ATOMIC_RELEASE);
+  EXPECT_EQ(functions.stream_synchronize(waiting), Status::success);
+  EXPECT_EQ(functions.stream_destroy(waiting), Status::success);
+  EXPECT_EQ(functions.free(memory), Status::success);
+  EXPECT_EQ(functions.host_free(pinned), Status::success);
 }
 
 TEST(EmulatedFault, SticksAfterSoManyCalls) {

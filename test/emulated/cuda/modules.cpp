@@ -10,6 +10,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "copies.hpp"
 #include "emulated_cuda.h"
@@ -23,6 +25,8 @@ struct LibraryObject {};
 struct FunctionObject {
   std::string name;
   const EmulatedTwin* twin = nullptr;
+  /// Where it is loaded, and what the streams there had to do when it was. Guarded by the driver's mutex.
+  std::map<Context, std::vector<emulated::Position>> loaded;
 };
 
 }  // namespace isthmus::cuda
@@ -89,6 +93,13 @@ Function add_function(Driver& cuda, const char* name) {
   return cuda.functions.add(std::move(function));
 }
 
+/// A function is loaded when it is first asked for, which waits for all that the GPU has to do. The call
+/// returns: what waits is the first launch. With the driver's mutex held.
+void load(Driver& cuda, FunctionObject& function, Context context) {
+  const auto [where, is_new] = function.loaded.try_emplace(context);
+  if (is_new) where->second = last_of_all_streams(cuda, context);
+}
+
 void run(const EmulatedTwin& twin, EmulatedLaunch launch, Context context) {
   running() = context;
   if (const int error = twin.run(&launch); error != 0) settings().sticky = error;
@@ -133,11 +144,14 @@ Status cuModuleUnload(Module module) {
 }
 
 Status cuModuleGetFunction(Function* function, Module module, const char* name) {
-  ISTHMUS_PASS(enter());
+  Context context = nullptr;
+  ISTHMUS_PASS(enter_with_context(context));
   const std::scoped_lock lock(driver()->mutex);
   if (!driver()->modules.find(module)) return Status::invalid_handle;
   *function = add_function(*driver(), name);
-  return *function ? Status::success : Status::not_found;
+  if (!*function) return Status::not_found;
+  load(*driver(), *driver()->functions.find(*function), context);
+  return Status::success;
 }
 
 Status cuLibraryLoadData(Library* library, const void* image, int*, void**, unsigned, int*, void**,
@@ -171,7 +185,16 @@ Status cuKernelGetFunction(Function* function, Kernel kernel) {
   ISTHMUS_PASS(enter_with_context(context));
   *function = reinterpret_cast<Function>(kernel);
   const std::scoped_lock lock(driver()->mutex);
-  return driver()->functions.find(*function) ? Status::success : Status::invalid_handle;
+  const auto found = driver()->functions.find(*function);
+  if (!found) return Status::invalid_handle;
+  load(*driver(), *found, context);
+  return Status::success;
+}
+
+Status cuFuncLoad(Function function) {
+  ISTHMUS_PASS(enter());
+  const std::scoped_lock lock(driver()->mutex);
+  return driver()->functions.find(function) ? Status::success : Status::invalid_handle;
 }
 
 Status cuLaunchKernel(Function handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
@@ -184,11 +207,13 @@ Status cuLaunchKernel(Function handle, unsigned grid_x, unsigned grid_y, unsigne
   if (threads == 0 || threads > most_threads || grid_x == 0 || grid_y == 0 || grid_z == 0 || extra)
     return Status::invalid_value;
   std::shared_ptr<FunctionObject> function;
+  std::vector<Position> ahead;
   {
     const std::scoped_lock lock(driver()->mutex);
     function = driver()->functions.find(handle);
     if (!function) return Status::invalid_handle;
     if (const auto where = stream_of(stream)) context = where->context;
+    ahead = std::exchange(function->loaded[context], {});
   }
   const auto kept = copy_of(*function->twin, parameters);
   EmulatedLaunch launch{.grid = {grid_x, grid_y, grid_z},
@@ -196,7 +221,11 @@ Status cuLaunchKernel(Function handle, unsigned grid_x, unsigned grid_y, unsigne
                         .shared_bytes = shared_bytes,
                         .device = context->device,
                         .parameters = kept->pointers.data()};
-  return submit(stream, [function, kept, launch, context] { run(*function->twin, launch, context); });
+  return submit(stream, [function, kept, launch, context, ahead = std::move(ahead)] {
+    for (const Position& each : ahead)
+      each.wait();
+    run(*function->twin, launch, context);
+  });
 }
 
 __attribute__((visibility("default"))) void emulated_cuda_register(const EmulatedTwin* twins) {

@@ -132,14 +132,20 @@ Status submit(Stream handle, Work work, Position* position) {
   return Status::success;
 }
 
+std::vector<Position> last_of_all_streams(Driver& cuda, Context context) {
+  std::vector<Position> all;
+  for (const auto& [handle, stream] : cuda.streams.all())
+    if (!context || stream->context == context) all.push_back({stream, stream->last()});
+  for (const auto& [handle, object] : cuda.contexts.all())
+    if (!context || handle == context) all.push_back({object->legacy, object->legacy->last()});
+  return all;
+}
+
 void wait_for_all_streams(Driver& cuda, Context context) {
   std::vector<Position> all;
   {
     const std::scoped_lock lock(cuda.mutex);
-    for (const auto& [handle, stream] : cuda.streams.all())
-      if (!context || stream->context == context) all.push_back({stream, stream->last()});
-    for (const auto& [handle, object] : cuda.contexts.all())
-      if (!context || handle == context) all.push_back({object->legacy, object->legacy->last()});
+    all = last_of_all_streams(cuda, context);
   }
   for (const Position& each : all)
     each.wait();

@@ -74,6 +74,8 @@ struct Position {
 /// Appends work to a stream, or to what it captures.
 Status submit(Stream handle, Work work, Position* position = nullptr);
 
+/// Where the streams of a context are, or of all. With the driver's mutex held.
+std::vector<Position> last_of_all_streams(Driver& cuda, Context context = nullptr);
 /// Returns when all that was submitted before is done. Without the driver's mutex.
 void wait_for_all_streams(Driver& cuda, Context context = nullptr);
 
