@@ -192,6 +192,30 @@ TEST_F(RingTest, ProgressBackwardsOnlyTakesRoomAway) {
     read(i);
 }
 
+// Cells have 32 bits of their number.
+TEST_F(RingTest, GoesOnWhenFourThousandMillionCellsHaveGoneThrough) {
+  constexpr std::uint64_t all = std::uint64_t{1} << 32;
+  constexpr std::uint64_t before = all - 100;
+  auto* const cells = reinterpret_cast<wire::Cell*>(memory.get() + sizeof(wire::RingHeader));
+  for (std::uint64_t number = before - geometry.cells; number < before; ++number)
+    cells[number % geometry.cells].sequence.store(static_cast<std::uint32_t>(number + 1));
+  ring().cells_read.store(before);
+  writer = RingWriter({memory.get(), size}, geometry, before);
+  reader = RingReader({memory.get(), size}, geometry, before);
+  EXPECT_EQ(reader.front(), nullptr);
+  std::mt19937 random(9);
+  int written = 0, seen = 0;
+  while (seen < 200 && !HasFailure()) {
+    for (auto next = static_cast<int>(random() % 17); next > 0; --next)
+      if (next % 2 != 0 ? write_inline(written) : write_piece(written, 64)) ++written;
+    ASSERT_LE(written - seen, 16);
+    for (auto next = static_cast<int>(random() % 17); next > 0 && seen < written; --next)
+      read(seen++);
+    if (seen == written) EXPECT_EQ(reader.front(), nullptr) << seen;
+  }
+  EXPECT_GT(ring().cells_read.load(), all);
+}
+
 TEST_F(RingTest, AReaderThatIsNotOpenSaysSo) {
   EXPECT_FALSE(RingReader().open());
   EXPECT_FALSE(RingWriter().open());

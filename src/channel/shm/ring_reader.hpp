@@ -13,12 +13,15 @@ namespace isthmus {
 class RingReader {
  public:
   RingReader() = default;
-  RingReader(std::span<std::byte> memory, wire::RingGeometry geometry) noexcept
+  /// As the writer's.
+  RingReader(std::span<std::byte> memory, wire::RingGeometry geometry, std::uint64_t cells = 0) noexcept
       : header_(reinterpret_cast<wire::RingHeader*>(memory.data())),
         cells_(reinterpret_cast<wire::Cell*>(memory.data() + sizeof(wire::RingHeader))),
         data_(memory.data() + sizeof(wire::RingHeader) + geometry.cells * sizeof(wire::Cell)),
         cell_mask_(geometry.cells - 1),
-        data_mask_(geometry.data_bytes - 1) {}
+        data_mask_(geometry.data_bytes - 1),
+        position_(cells),
+        published_(cells) {}
 
   [[nodiscard]] bool open() const noexcept { return header_ != nullptr; }
   [[nodiscard]] wire::Share& share(std::uint32_t index) noexcept { return header_->shares[index]; }
