@@ -184,6 +184,7 @@ class Engine final : private LossWatch::Listener, private CpuSends {
   /// Reads what peers have written, and no more: for calls that start one of many operations.
   void discard_misfit(UnexpectedMessage* message) noexcept;
   unsigned listen();
+  void look_for_answers() noexcept;
   /// Progress for a test call: as `progress`, and lets other processes run if nothing happened and they share
   /// the core.
   void progress_for_test();
