@@ -46,15 +46,12 @@ Communicator::Communicator(Engine& engine, Ref<Group> group, Ref<Group> remote, 
     both_groups_.assign(there.begin(), there.end());
     both_groups_.insert(both_groups_.end(), here.begin(), here.end());
   }
-  // From here on only the second of both spaces may find no memory: the first knows nothing of this yet.
-  context_ = &engine.open_context(context, other_side.size());
-  try {
-    // Collectives on an intercommunicator send within the local group too, under ranks of that group.
-    collective_context_ = &engine.open_context(context + 1, std::max(other_side.size(), group_->size()));
-  } catch (...) {
-    engine.close_context(*context_);
-    throw;
-  }
+  // The last that may find no memory. Collectives on an intercommunicator send within the local group too,
+  // under ranks of that group.
+  const auto opened =
+      engine.open_contexts(context, other_side.size(), std::max(other_side.size(), group_->size()));
+  context_ = &opened.first;
+  collective_context_ = &opened.second;
   ranks_in_reach_ = remote_size_;
   context_->name_sources(other_side.members());
   context_->reaches(ranks_in_reach_);

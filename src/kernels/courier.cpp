@@ -51,7 +51,13 @@ Result<std::unique_ptr<Courier>> Courier::make(cuda::PrimaryContexts& contexts, 
     return cuda::fail(functions, status, "pin memory for a courier");
   }
   auto* const board = new (memory) kernel::CourierBoard{};
-  return std::unique_ptr<Courier>(new Courier(contexts, kernels, where, *board, patience));
+  try {
+    return std::unique_ptr<Courier>(new Courier(contexts, kernels, where, *board, patience));
+  } catch (...) {
+    functions.stream_destroy(where.stream);
+    functions.host_free(memory);
+    throw;
+  }
 }
 
 Courier::~Courier() {
@@ -105,13 +111,23 @@ void Courier::write(std::uint64_t number, std::uint64_t from, std::uint64_t to,
 Result<std::uint64_t> Courier::take(std::byte* to, const std::byte* from, std::size_t bytes) {
   const bool was_out = is_out();
   write(++posted_, address_of(from), address_of(to), static_cast<std::uint32_t>(bytes));
-  if (!was_out)
+  ++counts_.parcels;
+  if (was_out) return posted_;
+  // Of this one the caller hears now.
+  const auto take_back = [this] {
+    give_back();
+    --unheard_;
+    --counts_.parcels;
+  };
+  try {
     if (Result<> sent = send_out(); !sent) {
-      give_back();
-      --unheard_;  // of this one the caller hears now
+      take_back();
       return std::unexpected(std::move(sent).error());
     }
-  ++counts_.parcels;
+  } catch (...) {
+    take_back();
+    throw;
+  }
   return posted_;
 }
 

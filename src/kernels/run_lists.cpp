@@ -57,6 +57,7 @@ Result<> GpuKernels::RunLists::add(GpuStream where, const Layout& layout, const 
   auto context = contexts_.of(where.device);
   if (!context) return std::unexpected(std::move(context).error());
   const cuda::ContextScope scope(functions, *context);
+  std::list<Entry> made(1);  // what the device gives is not lost for want of the host's
   cuda::Address memory = 0;
   Status status = functions.allocate(&memory, bytes);
   if (status != Status::success)
@@ -72,13 +73,14 @@ Result<> GpuKernels::RunLists::add(GpuStream where, const Layout& layout, const 
   }
   const auto count = static_cast<std::uint32_t>(list.runs.size());
   list.runs = {};
-  entries_.push_front({.layout = Ref<const Layout>::share(&layout),
-                       .device = where.device,
-                       .life = contexts_.life(where.device),
-                       .memory = memory,
-                       .bytes = bytes,
-                       .list = std::move(list),
-                       .count = count});
+  made.front() = {.layout = Ref<const Layout>::share(&layout),
+                  .device = where.device,
+                  .life = contexts_.life(where.device),
+                  .memory = memory,
+                  .bytes = bytes,
+                  .list = std::move(list),
+                  .count = count};
+  entries_.splice(entries_.begin(), made);
   bytes_ += bytes;
   return {};
 }

@@ -29,12 +29,12 @@ class GpuKernels::RunLists {
  private:
   struct Entry {
     Ref<const Layout> layout;
-    cuda::Device device;
-    cuda::ContextLife life;  ///< of the context that the memory is in
-    cuda::Address memory;
-    std::size_t bytes;
-    RunList list;  ///< without its runs
-    std::uint32_t count;
+    cuda::Device device = 0;
+    cuda::ContextLife life = 0;  ///< of the context that the memory is in
+    cuda::Address memory = 0;
+    std::size_t bytes = 0;
+    RunList list{};  ///< without its runs
+    std::uint32_t count = 0;
   };
   Result<> add(GpuStream where, const Layout& layout, const Layout::Node& node);
   void drop(const Entry& entry) noexcept;

@@ -55,6 +55,9 @@ bool DescriptorBox::leave(std::uint32_t rank, const wire::DescriptorTicket& tick
 
 DescriptorBox::Seen DescriptorBox::look(const wire::DescriptorTicket& ticket, UniqueFd& wanted,
                                         wire::LeftDescriptor& packet) {
+  // Before it is taken, so that none is lost for want of memory.
+  if (kept_.empty() || kept_.back().fd) kept_.emplace_back();
+  Kept& place = kept_.back();
   UniqueFd fd;
   const long received = receive_packet(socket_.get(), &packet, sizeof packet, &fd);
   if (received < 0) return Seen::nothing;
@@ -68,7 +71,7 @@ DescriptorBox::Seen DescriptorBox::look(const wire::DescriptorTicket& ticket, Un
     wanted = std::move(fd);
     return Seen::wanted;
   }
-  kept_.push_back({packet.ticket, std::move(fd)});
+  place = {packet.ticket, std::move(fd)};
   if (kept_.size() > most_kept) kept_.pop_front();
   return Seen::other;
 }

@@ -54,7 +54,7 @@ class DescriptorBox {
 
   UniqueFd socket_;
   const std::uint32_t rank_;
-  std::deque<Kept> kept_;
+  std::deque<Kept> kept_;  ///< the last may be empty
 };
 
 }  // namespace isthmus::launch

@@ -20,7 +20,7 @@ constexpr std::size_t enough = std::size_t{8} << 20U;
 using cuda::Status;
 
 PendingCopy::~PendingCopy() {
-  [[maybe_unused]] const auto waited = wait();
+  if (engine_) engine_->settle(engine_->lanes_[lane_], number_);
 }
 
 Result<bool> PendingCopy::is_done() const {
@@ -61,12 +61,12 @@ CopyEngine::~CopyEngine() {
 Result<> CopyEngine::open() {
   auto context = contexts_.of(device_);
   if (!context) return std::unexpected(std::move(context).error());
+  lanes_.resize(wanted_streams_);
   context_ = *context;
   if (life_ != contexts_.life(device_)) abandon();
   life_ = contexts_.life(device_);
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, context_);
-  lanes_.resize(wanted_streams_);
   for (Lane& lane : lanes_) {
     if (lane.stream) continue;
     cuda::Stream stream = nullptr;
@@ -93,6 +93,7 @@ void CopyEngine::abandon() noexcept {
     lane.marks.clear();
   }
   events_.clear();
+  events_made_ = 0;
   life_ = 0;
 }
 
@@ -122,10 +123,12 @@ Result<cuda::Event> CopyEngine::take_event() {
     events_.pop_back();
     return event;
   }
+  events_.reserve(events_made_ + 1);  // so that each can be put back without memory
   cuda::Event event = nullptr;
   const cuda::Functions& functions = contexts_.functions();
   const Status status = functions.event_create(&event, cuda::event_disable_timing);
   if (status != Status::success) return cuda::fail(functions, status, "make an event");
+  ++events_made_;
   return event;
 }
 
@@ -162,30 +165,41 @@ Result<PendingCopy> CopyEngine::put(std::size_t bytes, const Work& work) {
   const cuda::ContextScope scope(functions, context_);
   const std::size_t index = quietest();
   Lane& lane = lanes_[index];
-  // What is long is not what others wait for.
-  Result<> done;
-  if (lane.marked < lane.started && bytes > together_ - lane.unmarked_bytes) done = mark(lane);
-  if (done) done = work(lane.stream);
-  if (done) {
-    ++lane.started;
-    lane.unmarked_bytes += bytes == unknown ? enough : bytes;
-    if (lane.unmarked_bytes >= together_ || lane.started - lane.marked >= most_marked) done = mark(lane);
+  try {
+    // What is long is not what others wait for.
+    Result<> done;
+    if (lane.marked < lane.started && bytes > together_ - lane.unmarked_bytes) done = mark(lane);
+    if (done) done = work(lane.stream);
+    if (done) {
+      ++lane.started;
+      lane.unmarked_bytes += bytes == unknown ? enough : bytes;
+      if (lane.unmarked_bytes >= together_ || lane.started - lane.marked >= most_marked) done = mark(lane);
+    }
+    if (done) return PendingCopy(*this, index, lane.started);
+    // Nobody could tell later when what was started is done.
+    functions.stream_synchronize(lane.stream);
+    return std::unexpected(std::move(done).error());
+  } catch (...) {
+    functions.stream_synchronize(lane.stream);
+    throw;
   }
-  if (done) return PendingCopy(*this, index, lane.started);
-  // Nobody could tell later when what was started is done.
-  functions.stream_synchronize(lane.stream);
-  return std::unexpected(std::move(done).error());
 }
 
 Result<> CopyEngine::mark(Lane& lane) {
   auto event = take_event();
   if (!event) return std::unexpected(std::move(event).error());
   const cuda::Functions& functions = contexts_.functions();
+  try {
+    lane.marks.push_back({*event, lane.started, lane.unmarked_bytes});
+  } catch (...) {
+    events_.push_back(*event);
+    throw;
+  }
   if (const Status status = functions.event_record(*event, lane.stream); status != Status::success) {
+    lane.marks.pop_back();
     events_.push_back(*event);
     return cuda::fail(functions, status, "record an event on GPU " + std::to_string(device_));
   }
-  lane.marks.push_back({*event, lane.started, lane.unmarked_bytes});
   lane.marked = lane.started;
   lane.marked_bytes += lane.unmarked_bytes;
   lane.unmarked_bytes = 0;
@@ -236,6 +250,15 @@ Result<> CopyEngine::wait(Lane& lane, std::uint64_t number) {
   while (lane.finished < number)
     pass(lane);
   return {};
+}
+
+void CopyEngine::settle(Lane& lane, std::uint64_t number) noexcept {
+  try {
+    [[maybe_unused]] const auto waited = wait(lane, number);
+  } catch (...) {
+    // No memory for an event behind it, or for an error. A reset of the device has ended it without that.
+    if (contexts_.is_alive(device_, life_)) contexts_.functions().stream_synchronize(lane.stream);
+  }
 }
 
 }  // namespace isthmus

@@ -32,6 +32,7 @@ PrimaryContexts::~PrimaryContexts() {
 
 Result<Context> PrimaryContexts::of(Device device) {
   if (const Retained* known = find(device)) return known->context;
+  retained_.reserve(retained_.size() + 1);
   Context context = nullptr;
   if (const Status status = functions_.primary_retain(&context, device); status != Status::success)
     return fail(functions_, status, "use GPU " + std::to_string(device));

@@ -54,6 +54,9 @@ Result<DeviceBuffer> DevicePool::take(cuda::Device device, std::size_t bytes) {
       .device = device, .address = 0, .bytes = std::bit_ceil(std::max(bytes, limits_.least)), .life = 0};
   auto context = contexts_.of(device);
   if (!context) return std::unexpected(std::move(context).error());
+  // So that what the device gives is not lost, and can be put back.
+  shelf_->all.reserve(shelf_->all.size() + 1);
+  free.reserve(shelf_->all.size() + 1);
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, *context);
   if (const Status status = functions.allocate(&piece.address, piece.bytes); status != Status::success)

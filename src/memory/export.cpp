@@ -86,8 +86,14 @@ Result<Export> Exporter::offer(const Buffer& buffer) {
         refused_[buffer.allocation] = made.error().text();
       return std::unexpected(std::move(made).error());
     }
-    entries_.push_front(*made);
-    by_allocation_[buffer.allocation] = entries_.begin();
+    const auto place = by_allocation_.try_emplace(buffer.allocation, entries_.end()).first;
+    try {
+      entries_.push_front(*made);
+    } catch (...) {
+      by_allocation_.erase(place);
+      throw;
+    }
+    place->second = entries_.begin();
     if (entries_.size() > most) {
       by_allocation_.erase(entries_.back().value.allocation);
       entries_.pop_back();
@@ -192,15 +198,13 @@ bool Exporter::is_there(const Entry& entry) const {
          allocation_id(entry.kind, buffer, block) == entry.value.allocation;
 }
 
-std::vector<std::uint64_t> Exporter::take_freed() {
-  std::vector<std::uint64_t> freed;
+void Exporter::take_freed(const std::function<void(std::uint64_t)>& tell) {
   std::erase_if(entries_, [&](const Entry& entry) {
     if (is_there(entry)) return false;
-    freed.push_back(entry.value.allocation);
+    tell(entry.value.allocation);
     by_allocation_.erase(entry.value.allocation);
     return true;
   });
-  return freed;
 }
 
 }  // namespace isthmus

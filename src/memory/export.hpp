@@ -3,11 +3,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
@@ -86,9 +86,10 @@ class Exporter {
   /// The descriptor that goes with the exports of an allocation, for a peer that opens it. Made each time:
   /// one that is kept open would keep memory that the program frees. Fails if it has been freed since.
   Result<UniqueFd> descriptor(std::uint64_t allocation);
-  /// The allocations that were offered and that the program has freed since; forgets them. Peers that have
-  /// them open keep their memory from being given out again, until they are told. 0.1 us an allocation.
-  std::vector<std::uint64_t> take_freed();
+  /// Hands the allocations that were offered and that the program has freed since to `tell`, and forgets each
+  /// for which that has returned. Peers that have them open keep their memory from being given out again,
+  /// until they are told. 0.1 us an allocation.
+  void take_freed(const std::function<void(std::uint64_t)>& tell);
   [[nodiscard]] const ProcessIdentity& self() const noexcept { return self_; }
 
  private:

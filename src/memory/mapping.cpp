@@ -64,14 +64,15 @@ Result<std::shared_ptr<const ImportedPool>> ImportedPool::open(const cuda::Funct
                                                                int descriptor) {
   if (descriptor < 0) return no_descriptor();
   const cuda::RelaxedCapture relaxed(functions);
-  cuda::Pool pool = nullptr;
+  const std::shared_ptr<ImportedPool> imported(new ImportedPool(functions));
   const Status status =
-      functions.pool_import(&pool, as_pointer(descriptor), cuda::HandleType::posix_descriptor, 0);
+      functions.pool_import(&imported->pool_, as_pointer(descriptor), cuda::HandleType::posix_descriptor, 0);
   if (status != Status::success) return cuda::fail(functions, status, "open a peer's memory pool");
-  return std::shared_ptr<const ImportedPool>(new ImportedPool(functions, pool));
+  return imported;
 }
 
 ImportedPool::~ImportedPool() {
+  if (!pool_) return;
   const cuda::RelaxedCapture relaxed(functions_);
   functions_.pool_destroy(pool_);
 }

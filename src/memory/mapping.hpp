@@ -21,10 +21,10 @@ class ImportedPool {
   [[nodiscard]] cuda::Pool get() const noexcept { return pool_; }
 
  private:
-  ImportedPool(const cuda::Functions& functions, cuda::Pool pool) : functions_(functions), pool_(pool) {}
+  explicit ImportedPool(const cuda::Functions& functions) : functions_(functions) {}
 
   const cuda::Functions& functions_;
-  cuda::Pool pool_;
+  cuda::Pool pool_ = nullptr;
 };
 
 /// What an export is opened with.

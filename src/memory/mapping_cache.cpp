@@ -77,8 +77,8 @@ std::vector<std::uint64_t> MappingCache::overlapping(const Export& what) const {
 }
 
 void MappingCache::let_go(Entry& entry) {
-  bytes_ -= entry.room;
   if (holds_ > 0) kept_.push_back(std::move(entry.mapping));
+  bytes_ -= entry.room;
 }
 
 void MappingCache::make_room(std::uint64_t bytes) {

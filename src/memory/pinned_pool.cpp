@@ -18,7 +18,15 @@ Result<std::unique_ptr<PinnedPages>> PinnedPages::make(cuda::PrimaryContexts& co
     ::munmap(memory, bytes);
     return std::unexpected(std::move(pinned).error());
   }
-  return std::unique_ptr<PinnedPages>(new PinnedPages(std::move(*pinned)));
+  try {
+    return std::unique_ptr<PinnedPages>(new PinnedPages(std::move(*pinned)));
+  } catch (...) {
+    {
+      const PinnedRange unpinned = std::move(*pinned);
+    }
+    ::munmap(memory, bytes);
+    throw;
+  }
 }
 
 PinnedPages::~PinnedPages() {
@@ -43,9 +51,11 @@ Result<PinnedBuffer> PinnedPool::take(std::size_t bytes) {
   for (std::size_t size = wanted; size >= limits_.least; size /= 2) {
     if (auto pages = find(size)) return PinnedBuffer(*this, std::move(pages));
     if (pinned_ + size > limits_.most) continue;
+    free_.reserve(living_ + 1);
     auto pages = PinnedPages::make(contexts_, device_, size);
     if (pages) {
       pinned_ += size;
+      ++living_;
       return PinnedBuffer(*this, std::move(*pages));
     }
     if (pages.error().error_class() != ErrorClass::no_mem) return std::unexpected(std::move(pages).error());
@@ -76,6 +86,7 @@ void PinnedPool::forget_lost() noexcept {
   std::erase_if(free_, [this](const std::unique_ptr<PinnedPages>& pages) {
     if (!pages->is_over()) return false;
     pinned_ -= pages->span().size();
+    --living_;
     return true;
   });
 }

@@ -95,6 +95,7 @@ class PinnedPool {
   const Limits limits_;
   std::vector<std::unique_ptr<PinnedPages>> free_;
   std::size_t pinned_ = 0;
+  std::size_t living_ = 0;  ///< buffers, lent or not: `free_` has room for all
 };
 
 }  // namespace isthmus

@@ -238,10 +238,24 @@ void Engine::free(Request* request) {
 }
 
 MatchContext& Engine::open_context(ContextId id, std::uint32_t sources) {
-  return matcher_.open(id, sources, [this](UnexpectedMessage* message) {
+  return matcher_.open(id, sources, [this](UnexpectedMessage* message) { discard_misfit(message); });
+}
+
+Matcher::Two Engine::open_contexts(ContextId id, std::uint32_t sources, std::uint32_t sources_of_next) {
+  return matcher_.open_two({id, id + 1}, {sources, sources_of_next},
+                           [this](UnexpectedMessage* message) { discard_misfit(message); });
+}
+
+/// A message that came before its matching space, and is of no source of it.
+void Engine::discard_misfit(UnexpectedMessage* message) noexcept {
+  try {
     links_.malformed(*message->peer, "source beyond its group");
     unexpected_.discard(message);
-  });
+  } catch (const std::bad_alloc&) {
+    if (message->peer->incoming_message == message) message->peer->incoming_message = nullptr;
+    matcher_.reject(message);  // its sender hears of it later
+    settle_losses();
+  }
 }
 
 Result<> Engine::check(const ContextProposal& proposal) const {

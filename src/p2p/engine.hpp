@@ -86,6 +86,9 @@ class Engine final : private LossWatch::Listener, private CpuSends {
   /// The matching space of `id`. Messages that came before it was opened are in it. `sources`: size of the
   /// group that sends to it.
   MatchContext& open_context(ContextId id, std::uint32_t sources);
+  /// The same for `id` and `id + 1`: both or, where memory runs out, neither, and then what came before them
+  /// is kept.
+  Matcher::Two open_contexts(ContextId id, std::uint32_t sources, std::uint32_t sources_of_next);
   /// No receive may be pending in it. Unmatched messages are dropped.
   void close_context(MatchContext& context);
 
@@ -179,7 +182,9 @@ class Engine final : private LossWatch::Listener, private CpuSends {
   /// not stays where it is, and goes on when there is: so no exception leaves it, and none leaves a wait.
   unsigned progress();
   /// Reads what peers have written, and no more: for calls that start one of many operations.
+  void discard_misfit(UnexpectedMessage* message) noexcept;
   unsigned listen();
+  void look_for_answers() noexcept;
   /// Progress for a test call: as `progress`, and lets other processes run if nothing happened and they share
   /// the core.
   void progress_for_test();

@@ -76,13 +76,18 @@ TEST(GpuShape, IsRefusedWhereNoMessageHasIt) {
   EXPECT_FALSE(wire::span_of(many, 80)) << "more levels than there is room for";
 }
 
+void tell(GpuExports& exports, std::uint64_t allocation) {
+  exports.handed(allocation);
+  exports.told(allocation);
+}
+
 TEST(GpuExports, AreToldInFullOnce) {
   GpuExports exports;
   EXPECT_EQ(exports.number_of(7), std::nullopt);
   EXPECT_EQ(exports.number_of(0), std::nullopt)
       << "which is no allocation, and stands where none has been told";
   const std::uint32_t number = exports.next_number();
-  exports.told(7);
+  tell(exports, 7);
   EXPECT_EQ(exports.number_of(7), number);
   EXPECT_TRUE(exports.may_be_open(7));
 }
@@ -90,7 +95,7 @@ TEST(GpuExports, AreToldInFullOnce) {
 TEST(GpuExports, TheOldestIsToldAnew) {
   GpuExports exports;
   for (std::uint64_t allocation = 1; allocation <= wire::told_exports + 1; ++allocation)
-    exports.told(allocation);
+    tell(exports, allocation);
   EXPECT_EQ(exports.number_of(1), std::nullopt);
   EXPECT_TRUE(exports.may_be_open(1)) << "the peer may have it open all the same";
   EXPECT_EQ(exports.number_of(wire::told_exports + 1), 0U);
@@ -98,7 +103,7 @@ TEST(GpuExports, TheOldestIsToldAnew) {
 
 TEST(GpuExports, WhatIsFreedIsForgottenOnce) {
   GpuExports exports;
-  exports.told(7);
+  tell(exports, 7);
   exports.refuse(7);
   EXPECT_TRUE(exports.forget(7)) << "the peer is to be told";
   EXPECT_FALSE(exports.forget(7));

@@ -19,7 +19,7 @@ class Completion {
    public:
     /// Whether a request that has nothing more to wait for from peers is complete; else what is still to be
     /// copied has been started, and `finish` is called again at its end.
-    virtual bool land_or_finish(Request& request) = 0;
+    virtual bool land_or_finish(Request& request) noexcept = 0;
 
    protected:
     ~Lander() = default;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "base/futex.hpp"
 #include "base/log.hpp"
@@ -91,16 +92,20 @@ void Links::malformed(Peer& peer, const std::string& what) const {
   warn("rank " + std::to_string(rank_) + " ignores what rank " + std::to_string(peer.id) + " wrote: " + what);
 }
 
-void Links::note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const {
-  // What the next message comes with is no reason.
-  if (!peer.gpu_reason.empty() || why.error_class() == ErrorClass::pending) return;
-  peer.gpu_reason = why.text();
-  if (is_setback && settings_.warn)
-    warn("rank " + std::to_string(rank_) + ": " +
-         // What a collective has to say of this rank's own memory.
-         (peer.id == rank_ ? "collectives with data in GPU memory"
-                           : "messages in GPU memory from or to rank " + std::to_string(peer.id)) +
-         " go by way of the host's memory: " + why.text());
+void Links::note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const noexcept {
+  // What the next message comes with is no reason, and want of memory for a sentence neither.
+  if (!peer.gpu_reason.empty() || why.error_class() == ErrorClass::pending || why.text().empty()) return;
+  try {
+    peer.gpu_reason = why.text();
+    if (is_setback && settings_.warn)
+      warn("rank " + std::to_string(rank_) + ": " +
+           // What a collective has to say of this rank's own memory.
+           (peer.id == rank_ ? "collectives with data in GPU memory"
+                             : "messages in GPU memory from or to rank " + std::to_string(peer.id)) +
+           " go by way of the host's memory: " + why.text());
+  } catch (const std::bad_alloc&) {
+    peer.gpu_reason.clear();  // it is said the next time
+  }
 }
 
 void Links::send_control(Peer& peer, wire::CellKind kind, const void* payload, std::size_t bytes,

@@ -66,8 +66,8 @@ class Links {
   /// Reports, once for each peer, what a peer should not have written.
   void malformed(Peer& peer, const std::string& what) const;
   /// Keeps the first reason why GPU memory goes by way of the host between here and `peer`; a setback is
-  /// warned of.
-  void note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const;
+  /// warned of. Without memory for that nothing is kept.
+  void note_gpu_reason(Peer& peer, const Error& why, bool is_setback) const noexcept;
 
   // --- writing
 

@@ -42,23 +42,24 @@ Result<std::unique_ptr<VmmAllocation>> GpuWindows::take(cuda::Device device, std
 }
 
 Result<GpuWindows::Window*> GpuWindows::of(PeerId peer, cuda::Device device) {
-  const auto known = windows_.find({peer, device});
-  if (known != windows_.end()) return &known->second;
-  auto memory = take(device, window_bytes_);
-  if (!memory) return std::unexpected(std::move(memory).error());
   Window& window = windows_[{peer, device}];
-  window.memory = std::move(*memory);
+  if (!window.memory) {
+    auto memory = take(device, window_bytes_);
+    if (!memory) return std::unexpected(std::move(memory).error());
+    window.memory = std::move(*memory);
+  }
   return &window;
 }
 
 std::optional<GpuWindows::Slot> GpuWindows::take_slot(cuda::Device device) {
   Slots& slots = slots_[device];
   if (!slots.memory && !slots.is_refused) {
+    slots.free.reserve(page / slot_bytes);
     auto memory = take(device, page);
     slots.is_refused = !memory;
     if (memory) {
       slots.memory = std::move(*memory);
-      for (std::size_t at = 0; at + slot_bytes <= slots.memory->size(); at += slot_bytes)
+      for (std::size_t at = 0; at + slot_bytes <= page; at += slot_bytes)
         slots.free.push_back(slots.memory->data() + at);
     }
   }
@@ -71,6 +72,8 @@ std::optional<GpuWindows::Slot> GpuWindows::take_slot(cuda::Device device) {
 Result<GpuWindows::Slot> GpuWindows::lend(cuda::Device device) {
   Lent& lent = lent_[device];
   if (lent.free.empty()) {
+    lent.all.reserve(lent.all.size() + 1);
+    lent.free.reserve(lent.all.size() + 1);
     auto memory = take(device, window_bytes_);
     if (!memory) return std::unexpected(std::move(memory).error());
     lent.all.push_back(std::move(*memory));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -243,20 +244,32 @@ class Matcher {
   }
   [[nodiscard]] bool is_open(ContextId id) const { return contexts_.contains(id); }
   /// The space of `id`, with at least so many sources. What came before it is in it, but for messages of
-  /// sources beyond these, which `misfit` is handed.
+  /// sources beyond these, which `misfit` is handed, and which may not throw.
   template <class Misfit>
   MatchContext& open(ContextId id, std::uint32_t sources, Misfit misfit) {
     MatchContext& context = make(id, sources);
-    if (early_.empty()) return context;
-    if (const auto early = early_.extract(id))
-      while (UnexpectedMessage* message = early.mapped().pop_front()) {
-        message->context = &context;
-        if (context.is_source(message->source))
-          context.add(message);
-        else
-          misfit(message);
-      }
+    adopt_early(context, misfit);
     return context;
+  }
+  /// The same for two spaces: both or, where memory runs out, neither that was not open.
+  struct Two {
+    MatchContext& first;
+    MatchContext& second;
+  };
+  template <class Misfit>
+  Two open_two(std::array<ContextId, 2> ids, std::array<std::uint32_t, 2> sources, Misfit misfit) {
+    const bool was_open = is_open(ids[0]);
+    MatchContext& first = make(ids[0], sources[0]);
+    MatchContext* second = nullptr;
+    try {
+      second = &make(ids[1], sources[1]);
+    } catch (...) {
+      if (!was_open) close(ids[0]);  // nothing is in it yet
+      throw;
+    }
+    adopt_early(first, misfit);
+    adopt_early(*second, misfit);
+    return {first, *second};
   }
   MatchContext& open(ContextId id, std::uint32_t sources) {
     return open(id, sources, [this](UnexpectedMessage* message) { give_back(message); });
@@ -287,8 +300,10 @@ class Matcher {
   /// will receive it. Needs no memory.
   void reject(MatchContext& context, UnexpectedMessage* message) noexcept {
     context.remove(message);
-    rejected_.push_back(message);
+    reject(message);
   }
+  /// The same for a message that is in none.
+  void reject(UnexpectedMessage* message) noexcept { rejected_.push_back(message); }
   /// The oldest of them.
   [[nodiscard]] UnexpectedMessage* first_rejected() const noexcept { return rejected_.front(); }
   void remove_rejected(UnexpectedMessage* message) noexcept { rejected_.remove(message); }
@@ -309,6 +324,20 @@ class Matcher {
 
  private:
   using Early = Queue<UnexpectedMessage, &UnexpectedMessage::by_arrival>;
+
+  template <class Misfit>
+  void adopt_early(MatchContext& context, Misfit& misfit) {
+    if (early_.empty()) return;
+    const auto early = early_.extract(context.id());
+    if (!early) return;
+    while (UnexpectedMessage* message = early.mapped().pop_front()) {
+      message->context = &context;
+      if (context.is_source(message->source))
+        context.add(message);
+      else
+        misfit(message);
+    }
+  }
 
   MatchContext& lookup(ContextId id);
   MatchContext& make(ContextId id, std::uint32_t sources);

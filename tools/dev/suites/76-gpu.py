@@ -1,7 +1,7 @@
 # title: MPI programs with their data in GPU memory, on the emulated CUDA driver
 # timeout: 600
 # under: asan
-# runs: mpi_abi gpu_p2p gpu_coll gpu_hosts gpu_streams jacobi3d bench_gpu emulated_cuda emulated_kernels
+# runs: mpi_abi gpu_allocation gpu_p2p gpu_coll gpu_hosts gpu_streams jacobi3d bench_gpu emulated_cuda emulated_kernels
 # about: *gpu* *stream* src/memory/* src/kernels/* test/emulated/*
 """The programs of test/gpu check themselves and print nothing when all is right; the emulated driver reports what they leave open."""
 
@@ -52,6 +52,13 @@ with suite.case("messages between all kinds of memory"):
 
 with suite.case("messages between all kinds of memory, where the kernel refuses process_vm_*"):
     quiet(run(["gpu_p2p", "short"], 2, ISTHMUS_CMA="off"))
+
+for path, which in (("auto", ["message", "self"]), ("auto", ["many"]), ("push", ["message"]), ("pull", ["message"]), ("staged", ["message", "many"])):
+    with suite.case(f"memory runs out at the n-th allocation of messages in GPU memory, for every n: {', '.join(which)}, {path}"):
+        if path != "auto":
+            once()
+        result = run(["gpu_allocation", *which], 2, ISTHMUS_GPU_PATH=path, ISTHMUS_GPU_COURIER="on" if path == "auto" else "off")
+        suite.expect(result)
 
 CHECK = {"EMULATED_CUDA_MEMORY": str(4 << 30)}
 # What a default pool, and VMM memory without handles, cannot do is said once.

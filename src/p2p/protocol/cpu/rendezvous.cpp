@@ -42,23 +42,22 @@ void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const 
     tell_done(peer, offer.sender);
     return around_.completion.finish(receive);
   }
-  if (receive.gpu) [[unlikely]] {
-    if (around_.gpu_offers.begin_to_gpu(peer, receive, offer)) return;
-    try {
+  try {
+    if (receive.gpu) [[unlikely]] {
+      if (around_.gpu_offers.begin_to_gpu(peer, receive, offer)) return;
       static_cast<void>(receive.cpu_destination());
-    } catch (const std::bad_alloc&) {
-      // It has been matched, so it ends here, and its sender goes on.
-      receive.status.bytes = 0;
-      receive.status.error = static_cast<int>(ErrorClass::no_mem);
-      tell_done(peer, offer.sender);
-      return around_.completion.finish(receive);
     }
+    // Managed memory is for its own process to load from and to store to. The kernel copies between processes
+    // from and to pages that it has looked up before: what CUDA moves meanwhile is lost, or is not what was
+    // there (2 x H200: 6 of 52 runs with 100 messages under way).
+    if (offer.memory == wire::SendMemory::managed)
+      return around_.gpu_offers.staging().request(peer, receive, offer.sender, false);
+  } catch (const std::bad_alloc&) {
+    // It has been matched, so it ends here, and its sender goes on.
+    tell_done(peer, offer.sender);
+    receive.status.bytes = 0;
+    return around_.completion.end_in_error(receive, ErrorClass::no_mem);
   }
-  // Managed memory is for its own process to load from and to store to. The kernel copies between processes
-  // from and to pages that it has looked up before: what CUDA moves meanwhile is lost, or is not what was
-  // there (2 x H200: 6 of 52 runs with 100 messages under way).
-  if (offer.memory == wire::SendMemory::managed)
-    return around_.gpu_offers.staging().request(peer, receive, offer.sender, false);
   for (PeerMemory* const memory : around_.memories.ways()) {
     const Plan* const plan = memory->reach(peer, offer, receive.limit);
     if (!plan) continue;

@@ -59,6 +59,7 @@ bool GpuMessages::announce_window(Peer& peer, GpuWindows::Window& window, std::u
   if (!descriptor) return false;
   std::byte* const to = peer.out.reserve(sizeof(wire::GpuExport));
   if (!to) return false;
+  exports(peer).handed(offer->allocation);  // after the cell is written nothing may fail
   wire::GpuExport what{.memory = *offer, .descriptor = -1, .ticket = 0};
   window.descriptor = std::move(*descriptor);
   hand_over({&peer.id, 1}, what, window.descriptor);
@@ -73,7 +74,6 @@ bool GpuMessages::announce_window(Peer& peer, GpuWindows::Window& window, std::u
                              .reserved = 0},
                             &told, sizeof told);
   links_.after_publish(peer);
-  exports(peer).handed(offer->allocation);
   return true;
 }
 
@@ -84,17 +84,23 @@ std::shared_ptr<const Mapping> GpuMessages::opened_window(const Peer& peer, std:
 
 wire::StageWindow GpuMessages::open_window(Peer& peer, std::uint32_t number, const wire::GpuExport& what,
                                            cuda::Device local) {
-  UniqueFd descriptor;
-  if (what.ticket != 0 && links_.job().box) descriptor = links_.job().box->take_now(what.left());
+  GpuExports& known = exports(peer);
+  launch::DescriptorBox* const box = links_.job().box.get();
+  const auto take = [box](const wire::DescriptorTicket& ticket) {
+    return box ? box->take_now(ticket) : UniqueFd();
+  };
   if (!is_exporter(peer, what.memory.exporter) || what.memory.kind != ExportKind::vmm ||
       what.memory.offset != 0 || what.memory.bytes < wire::least_window) {
+    if (what.ticket != 0) static_cast<void>(take(what.left()));  // and close it
     links_.malformed(peer, "a window that is none");
     return wire::StageWindow::refused;
   }
   // Another process has it in its hands: another message may find it.
-  if (what.ticket != 0 && !descriptor) return wire::StageWindow::none;
-  exports(peer).heard_from(what.memory.exporter);
-  exports(peer).keep(what.memory.allocation, std::move(descriptor));
+  const std::uint64_t allocation = what.memory.allocation;
+  if (what.ticket != 0 && !known.keeps(allocation, what.left()) &&
+      !known.look_for(allocation, what.left(), take))
+    return wire::StageWindow::none;
+  known.heard_from(what.memory.exporter);
   auto mapping = map(peer, what, local);
   if (!mapping) {
     links_.note_gpu_reason(peer, mapping.error(), true);

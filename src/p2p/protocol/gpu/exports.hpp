@@ -32,13 +32,12 @@ class GpuExports {
   }
   /// The number that the next export will have. It takes the place of the oldest.
   [[nodiscard]] std::uint32_t next_number() const noexcept { return next_; }
-  /// It has been told under that number.
-  void told(std::uint64_t allocation) {
+  /// It has been told under that number. `handed` comes first, while there may be no memory for that.
+  void told(std::uint64_t allocation) noexcept {
     told_[next_] = allocation;
     next_ = (next_ + 1) % wire::told_exports;
-    open_.insert(allocation);
   }
-  /// The peer has been handed it otherwise than by a message.
+  /// The peer is about to be handed it, and may have it open from then on.
   void handed(std::uint64_t allocation) { open_.insert(allocation); }
   /// Whether the peer has been told of it at any time, and may have it open.
   [[nodiscard]] bool may_be_open(std::uint64_t allocation) const { return open_.contains(allocation); }
@@ -87,14 +86,18 @@ class GpuExports {
   /// The descriptor that came with an export, until the memory is opened or freed. It keeps the memory as an
   /// open mapping does.
   void keep(std::uint64_t allocation, UniqueFd descriptor) {
-    if (!descriptor) return;
-    descriptors_[allocation] = std::move(descriptor);
-    if (descriptors_.size() > most_descriptors) descriptors_.erase(descriptors_.begin());
+    if (descriptor) descriptors_[allocation] = {.descriptor = std::move(descriptor), .ticket = {}};
+    trim_descriptors();
+  }
+  /// Whether the descriptor that was left under a ticket is kept.
+  [[nodiscard]] bool keeps(std::uint64_t allocation, const wire::DescriptorTicket& ticket) const {
+    const auto found = descriptors_.find(allocation);
+    return found != descriptors_.end() && found->second.descriptor && found->second.ticket == ticket;
   }
   [[nodiscard]] UniqueFd take_descriptor(std::uint64_t allocation) {
     const auto found = descriptors_.find(allocation);
     if (found == descriptors_.end()) return {};
-    UniqueFd descriptor = std::move(found->second);
+    UniqueFd descriptor = std::move(found->second.descriptor);
     descriptors_.erase(found);
     return descriptor;
   }
@@ -112,16 +115,18 @@ class GpuExports {
   }
   [[nodiscard]] bool awaits(std::uint64_t allocation) const { return awaited_.contains(allocation); }
   [[nodiscard]] bool awaits_any() const noexcept { return !awaited_.empty(); }
-  /// Keeps those that `take` finds, by their tickets, and gives up when their time is over.
+  /// Keeps the descriptor of an export if `take` finds it, which is not awaited any more then.
+  template <class Take>
+  bool look_for(std::uint64_t allocation, const wire::DescriptorTicket& ticket, Take take) {
+    if (!fetch(allocation, ticket, take)) return false;
+    awaited_.erase(allocation);
+    return true;
+  }
+  /// Keeps those that `take` finds, and gives up when their time is over.
   template <class Take>
   void look_for_awaited(std::chrono::steady_clock::time_point now, std::chrono::milliseconds patience,
                         Take take) {
-    std::erase_if(awaited_, [&](const auto& each) {
-      UniqueFd descriptor = take(each.second);
-      const bool is_here = static_cast<bool>(descriptor);
-      keep(each.first, std::move(descriptor));
-      return is_here;
-    });
+    std::erase_if(awaited_, [&](const auto& each) { return fetch(each.first, each.second, take); });
     if (awaited_.empty() || now - awaited_since_ < patience) return;
     awaited_.clear();
     gave_up_ = true;
@@ -160,6 +165,25 @@ class GpuExports {
   void try_again() noexcept { unreachable_.clear(); }
 
  private:
+  struct Kept {
+    UniqueFd descriptor;
+    wire::DescriptorTicket ticket{};
+  };
+
+  /// There is a place for it before it is taken, so that none is lost for want of memory.
+  template <class Take>
+  bool fetch(std::uint64_t allocation, const wire::DescriptorTicket& ticket, Take& take) {
+    Kept& kept = descriptors_[allocation];
+    UniqueFd descriptor = take(ticket);
+    const bool is_here = static_cast<bool>(descriptor);
+    if (is_here) kept = {.descriptor = std::move(descriptor), .ticket = ticket};
+    if (!kept.descriptor) descriptors_.erase(allocation);
+    trim_descriptors();
+    return is_here;
+  }
+  void trim_descriptors() noexcept {
+    if (descriptors_.size() > most_descriptors) descriptors_.erase(descriptors_.begin());
+  }
   std::string& reason(Whose whose, ExportKind kind) {
     return reasons_[static_cast<std::size_t>(whose)][static_cast<std::size_t>(kind) % reasons_[0].size()];
   }
@@ -175,7 +199,7 @@ class GpuExports {
   std::uint32_t copies_asked_for_ = 0;
   std::uint32_t times_missed_ = 0;
   std::array<wire::GpuExport, wire::told_exports> heard_{};
-  std::map<std::uint64_t, UniqueFd> descriptors_;            ///< by allocation, the oldest first
+  std::map<std::uint64_t, Kept> descriptors_;                ///< by allocation, the oldest first
   std::map<std::uint64_t, wire::DescriptorTicket> awaited_;  ///< by allocation
   std::chrono::steady_clock::time_point awaited_since_{};    ///< the oldest of them
   bool gave_up_ = false;

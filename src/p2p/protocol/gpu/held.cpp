@@ -1,5 +1,7 @@
 // Short copies between GPUs that are started together.
 #include <algorithm>
+#include <array>
+#include <new>
 #include <utility>
 
 #include "p2p/link/links.hpp"
@@ -21,7 +23,7 @@ static_assert(most_held <= most_in_batch);
 
 }  // namespace
 
-void GpuMessages::add(Request& request, Running running) {
+void GpuMessages::add(Request& request, Running running) noexcept {
   request.transfer = Request::Transfer::copy;
   running_.push_back(std::move(running));
 }
@@ -32,18 +34,24 @@ Result<> GpuMessages::start_or_hold(Request& request, const Buffer& near, const 
   const bool is_held = bytes <= longest && request.gpu && !from.type && !to.type &&
                        near.kind != MemoryKind::managed && engine_on(near.device).under_way() >= enough_calls;
   if (!is_held) {
+    reserve_running(1);
     auto copy = start_copy(near, from, to, bytes);
     if (!copy) return std::unexpected(std::move(copy).error());
     running.copy = std::move(*copy);
     add(request, std::move(running));
     return {};
   }
-  if (!held_.empty() && held_.front().near.device != near.device) start_held();
-  request.transfer = Request::Transfer::copy;
+  const bool is_full = held_.size() == most_held || held_bytes_ >= enough_bytes;
+  if (is_full || (!held_.empty() && held_.front().near.device != near.device)) start_held();
   held_.push_back({.running = std::move(running), .near = near, .piece = {to.data, from.data, bytes}});
+  request.transfer = Request::Transfer::copy;
   held_bytes_ += bytes;
-  // Which may end the request, and it is not to be touched after that.
-  if (held_.size() == most_held || held_bytes_ >= enough_bytes) start_held();
+  if (held_.size() < most_held && held_bytes_ < enough_bytes) return {};
+  try {
+    start_held();
+  } catch (const std::bad_alloc&) {
+    return {};  // `poll` does it, or the next
+  }
   return {};
 }
 
@@ -51,36 +59,44 @@ void GpuMessages::start_held_if_idle() {
   if (!held_.empty() && engine_on(held_.front().near.device).under_way() < enough_calls) start_held();
 }
 
+/// Where memory runs out, all are still held.
 void GpuMessages::start_held() {
-  std::vector<Held> held = std::exchange(held_, {});
-  held_bytes_ = 0;
-  CopyEngine& engine = engine_on(held.front().near.device);
-  std::vector<CopyPiece> pieces;
-  std::size_t kept = 0;
-  for (Held& each : held) {
-    // The program may have freed it, or the peer been lost, in the meantime.
-    if (!completion_.find(each.running.request)) continue;
-    if (Result<> there = check_still_there(each.near); !there) {
-      ended(each.running, std::unexpected(std::move(there).error()));
+  over_.reserve(over_.size() + held_.size());
+  reserve_running(held_.size());
+  const auto give_up = [this](Held& each, Error why) {
+    complain(why);
+    over_.emplace_back(std::move(each.running), std::unexpected(std::move(why)));
+  };
+  // The program may have freed it, or the peer been lost, in the meantime.
+  for (std::size_t i = 0; i < held_.size();) {
+    Held& each = held_[i];
+    const bool is_wanted = completion_.find(each.running.request) != nullptr;
+    Result<> there;
+    if (is_wanted) there = check_still_there(each.near);
+    if (is_wanted && there) {
+      ++i;
       continue;
     }
-    pieces.push_back(each.piece);
-    if (&held[kept] != &each) held[kept] = std::move(each);
-    ++kept;
+    held_bytes_ -= each.piece.bytes;
+    if (!there) give_up(each, std::move(there).error());
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  held.resize(kept);
-  if (held.empty()) return;
-  auto copy = engine.start_together(pieces);
-  for (Held& each : held) {
+  if (held_.empty()) return;
+  std::array<CopyPiece, most_held> pieces;
+  std::ranges::transform(held_, pieces.begin(), &Held::piece);
+  auto copy = engine_on(held_.front().near.device).start_together({pieces.data(), held_.size()});
+  if (copy) started_together_ += held_.size();
+  for (Held& each : held_) {
     if (!copy) {
-      ended(each.running, isthmus::fail(copy.error().error_class(), copy.error().text()));
+      complain(copy.error());
+      give_up(each, Error(copy.error().error_class()));  // a sentence for each would need memory
       continue;
     }
-    const bool is_last = &each == &held.back();
-    each.running.copy = is_last ? std::move(*copy) : copy->another();
+    each.running.copy = &each == &held_.back() ? std::move(*copy) : copy->another();
     running_.push_back(std::move(each.running));
   }
-  if (copy) started_together_ += held.size();
+  held_.clear();
+  held_bytes_ = 0;
 }
 
 }  // namespace isthmus

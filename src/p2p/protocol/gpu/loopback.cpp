@@ -27,6 +27,7 @@ void GpuMessages::loop(Peer& peer, const wire::LoopRequest& wanted) {
   if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->unsent ||
       send->transfer != Request::Transfer::none || wanted.bytes == 0 || wanted.bytes > send->payload.bytes)
     return links_.malformed(peer, "asks for a send through the adapter that is not pending");
+  links_.prepare_answer(peer);
   Result<> begun = isthmus::fail(ErrorClass::other, "the sender's memory is not one run of its GPU's");
   if (const Reach direct = network_reach(); !direct)
     begun = isthmus::fail(ErrorClass::other, direct.error().text);

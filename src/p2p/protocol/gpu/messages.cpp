@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <utility>
 
 #include "base/log.hpp"
@@ -58,8 +59,12 @@ GpuMessages::GpuMessages(const Surroundings& around, CudaDriver& driver, const c
 }
 
 GpuMessages::~GpuMessages() {
-  while (wakes_nobody())
-    poll();
+  try {
+    while (wakes_nobody())
+      poll();
+  } catch (const std::bad_alloc&) {
+    running_.clear();  // each waits for its copy; whose requests these are, nobody asks any more
+  }
   for (GpuDependent* dependent : dependents_)
     dependent->release();
 }
@@ -205,14 +210,28 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
     }
   }
   if (exports(peer).has_bounced(part->buffer.allocation)) lend_slot(peer, *part);
+  // One message at a time is latency-bound, also where the program starts it and its receive together.
+  const Offered offered = offer(peer, target, payload, mode, std::move(part), ErrorClass::success);
+  links_.trace_send(peer, offered.is_alone ? Start::blocking : start);
+  return offered.send;
+}
+
+GpuMessages::Offered GpuMessages::offer(Peer& peer, const Target& target, const Payload& payload,
+                                        SendMode mode, std::unique_ptr<GpuPart> part, ErrorClass error) {
+  GpuExports& known = exports(peer);
   Request* send = completion_.make_send(target, payload, mode);
+  send->status.error = static_cast<int>(error);
   send->peer = &peer;
   send->gpu = std::move(part);
-  // One message at a time is latency-bound, also where the program starts it and its receive together.
-  const bool is_alone = exports(peer).begin_send();
-  sends_.start_offer(peer, *send);
-  links_.trace_send(peer, is_alone ? Start::blocking : start);
-  return send;
+  const bool is_alone = known.begin_send();
+  try {
+    sends_.start_offer(peer, *send);
+  } catch (...) {
+    known.end_send();
+    completion_.drop(send);
+    throw;
+  }
+  return {send, is_alone};
 }
 
 Result<> GpuMessages::pack(GpuPart& part) {
@@ -273,20 +292,15 @@ Request* GpuMessages::send_by_host(const Target& target, const Payload& payload,
   auto copy = start_copy(buffer, payload, packed, payload.bytes);
   const Result<> copied = copy ? copy->wait() : std::unexpected(std::move(copy).error());
   if (!copied) {
-    Request* send = completion_.make_send(target, payload, mode);
     Peer& peer = links_.peer(target.peer);
     if (target.peer == links_.rank() || !peer.is_local()) {
+      Request* send = completion_.make_send(target, payload, mode);
       fail(*send, copied.error());
       return send;
     }
     // Its receiver hears of that in the place of the message.
     complain(copied.error());
-    send->status.error = static_cast<int>(copied.error().error_class());
-    send->peer = &peer;
-    send->gpu = part_of(buffer, payload);
-    static_cast<void>(exports(peer).begin_send());
-    sends_.start_offer(peer, *send);
-    return send;
+    return offer(peer, target, payload, mode, part_of(buffer, payload), copied.error().error_class()).send;
   }
   Request* send = sends_.start_cpu_send(target, packed, mode, Start::nonblocking);
   if (send) send->staging = std::move(staging);
@@ -303,7 +317,7 @@ void GpuMessages::prepare(Request& receive, const Buffer& buffer) {
 
 // --- copies under way
 
-bool GpuMessages::land_or_finish(Request& request) {
+bool GpuMessages::land_or_finish(Request& request) noexcept {
   GpuPart& part = *request.gpu;
   if (request.kind == Request::Kind::send && request.peer && request.peer->is_local())
     exports(*request.peer).end_send();
@@ -313,59 +327,102 @@ bool GpuMessages::land_or_finish(Request& request) {
   const bool in_stand_in = request.kind == Request::Kind::receive && part.stand_in && !part.landed &&
                            !request.cancelled && request.matched && request.status.bytes > 0;
   if (!in_stand_in) return true;
-  const Payload arrived = Payload::of(request.payload.data, request.status.bytes);
-  if (land_by_processor(part, arrived)) {
-    part.landed = true;
-    return true;
+  part.landed = true;
+  try {
+    const Payload arrived = Payload::of(request.payload.data, request.status.bytes);
+    if (land_by_processor(part, arrived)) return true;
+    reserve_running(1);
+    auto copy = start_copy(part.buffer, arrived, part.payload, arrived.bytes);
+    if (copy) {
+      part.landed = false;
+      add(request, {.copy = std::move(*copy),
+                    .purpose = Purpose::land,
+                    .request = request.cookie(),
+                    .peers = 0,
+                    .mapping = {}});
+      return false;
+    }
+    complain(copy.error());
+    request.status.error = static_cast<int>(copy.error().error_class());
+  } catch (const std::bad_alloc&) {
+    request.status.error = static_cast<int>(ErrorClass::no_mem);
   }
-  request.transfer = Request::Transfer::copy;
-  run(start_copy(part.buffer, arrived, part.payload, arrived.bytes), {.copy = PendingCopy(),
-                                                                      .purpose = Purpose::land,
-                                                                      .request = request.cookie(),
-                                                                      .peers = 0,
-                                                                      .mapping = {}});
-  return false;
+  return true;
 }
 
-void GpuMessages::run(Result<PendingCopy> copy, Running running) {
-  if (!copy) return ended(running, std::unexpected(std::move(copy).error()));
-  running.copy = std::move(*copy);
-  running_.push_back(std::move(running));
+/// Room for so many more.
+void GpuMessages::reserve_running(std::size_t more) {
+  const std::size_t wanted = running_.size() + more;
+  if (wanted > running_.capacity()) running_.reserve(std::max(wanted, 2 * running_.size()));
+}
+
+/// Finds copies that have ended. Where memory runs out, none is lost: it is asked again.
+void GpuMessages::collect_over() {
+  const std::size_t most = over_.size() + running_.size();
+  if (most > over_.capacity()) over_.reserve(2 * most);
+  busy_streams_.clear();
+  if (running_.size() > busy_streams_.capacity()) busy_streams_.reserve(running_.capacity());
+  std::size_t kept = 0;
+  std::size_t i = 0;
+  const auto close_ranks = [&] {
+    for (; kept != i && i < running_.size(); ++kept, ++i)
+      running_[kept] = std::move(running_[i]);
+    if (kept != i) running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(kept), running_.end());
+  };
+  try {
+    for (; i < running_.size(); ++i) {
+      Running& each = running_[i];
+      // Where the first copy of a stream is not done, none behind it is: one question for all of them.
+      const void* const stream = each.errand ? nullptr : each.copy.stream();
+      const bool is_behind = stream && std::ranges::find(busy_streams_, stream) != busy_streams_.end();
+      Result<bool> done = is_behind ? Result<bool>(false) : is_over(each);
+      if (!done || *done) {
+        over_.emplace_back(std::move(each), std::move(done));
+        continue;
+      }
+      if (stream && !is_behind) busy_streams_.push_back(stream);
+      if (kept != i) running_[kept] = std::move(each);
+      ++kept;
+    }
+  } catch (...) {
+    close_ranks();
+    throw;
+  }
+  close_ranks();
+}
+
+/// Ends requests whose copies have, the oldest first. Where memory runs out, the rest stays.
+unsigned GpuMessages::end_over() {
+  const auto begin = over_.begin();
+  auto next = begin;
+  const auto forget = [&] {
+    const auto happened = static_cast<unsigned>(next - begin);
+    over_.erase(begin, next);
+    return happened;
+  };
+  try {
+    for (; next != over_.end(); ++next)
+      ended(next->first, next->second);
+  } catch (...) {
+    forget();
+    throw;
+  }
+  return forget();
 }
 
 unsigned GpuMessages::poll() {
-  // Where the first copy of a stream is not done, none behind it is: one question for all of them.
-  std::vector<std::pair<Running, Result<bool>>> over = std::exchange(over_, {});
-  busy_streams_.clear();
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < running_.size(); ++i) {
-    Running& each = running_[i];
-    const void* const stream = each.errand ? nullptr : each.copy.stream();
-    const bool is_behind = stream && std::ranges::find(busy_streams_, stream) != busy_streams_.end();
-    Result<bool> done = is_behind ? Result<bool>(false) : is_over(each);
-    if (!done || *done) {
-      over.emplace_back(std::move(each), std::move(done));
-      continue;
-    }
-    if (stream && !is_behind) busy_streams_.push_back(stream);
-    if (kept != i) running_[kept] = std::move(each);
-    ++kept;
-  }
-  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(kept), running_.end());
-  for (auto& [each, result] : over)
-    ended(each, result);
-  auto happened = static_cast<unsigned>(over.size());
+  if (!running_.empty()) collect_over();
+  unsigned happened = over_.empty() ? 0 : end_over();
   if (awaits_ || !parked_.empty()) [[unlikely]]
     happened += poll_parked();
-  over.clear();
-  over_ = std::move(over);
   start_held_if_idle();
   if (++polls_ % polls_per_clock == 0) [[unlikely]]
     look_for_freed();
   return happened;
 }
 
-void GpuMessages::ended(Running& running, const Result<bool>& result) {
+/// Throws before anything has happened, or not at all.
+void GpuMessages::ended(const Running& running, const Result<bool>& result) {
   Request* request = completion_.find(running.request);
   if (!request) return;
   if (running.purpose == Purpose::pull)
@@ -381,11 +438,11 @@ void GpuMessages::ended(Running& running, const Result<bool>& result) {
   completion_.finish(*request);
 }
 
-void GpuMessages::complain(const Error& error) {
+void GpuMessages::complain(const Error& error) noexcept {
   if (!std::exchange(complained_, true) && links_.settings().warn) warn(error.text());
 }
 
-void GpuMessages::fail(Request& request, const Error& error) {
+void GpuMessages::fail(Request& request, const Error& error) noexcept {
   complain(error);
   request.status.error = static_cast<int>(error.error_class());
   completion_.finish(request);

@@ -167,11 +167,11 @@ class GpuMessages final : public Polled, public Completion::Lander {
 
   // --- copies
 
-  bool land_or_finish(Request& request) override;
+  bool land_or_finish(Request& request) noexcept override;
   /// Makes progress on copies; how many have ended.
   unsigned poll() override;
   [[nodiscard]] bool wakes_nobody() const noexcept override {
-    return !running_.empty() || !held_.empty() || !parked_.empty();
+    return !running_.empty() || !over_.empty() || !held_.empty() || !parked_.empty();
   }
   /// Memory of peers that is open.
   [[nodiscard]] MappingCache& mappings() noexcept { return mappings_; }
@@ -327,8 +327,8 @@ class GpuMessages final : public Polled, public Completion::Lander {
   // held.cpp
   /// A copy of all that the shorter side has, by the GPU that `near` lies on, from or to memory that a peer's
   /// GPU has. While that GPU has enough to do, short ones without gaps are held back until several can be
-  /// started by one call of the driver: `poll` does that, or the eighth. The request may have ended when this
-  /// returns; where this fails, nothing has become of it.
+  /// started by one call of the driver: `poll` does that, or the eighth. Where this fails, nothing has become
+  /// of the request.
   Result<> start_or_hold(Request& request, const Buffer& near, const Payload& from, const Payload& to,
                          Running running);
   void start_held();
@@ -340,6 +340,14 @@ class GpuMessages final : public Polled, public Completion::Lander {
   Result<> pack(GpuPart& part);
   /// Makes a send with gaps ready to be offered as it lies; false where it is to be packed.
   bool offer_in_place(GpuPart& part);
+  struct Offered {
+    Request* send;
+    bool is_alone;  ///< as `GpuExports::begin_send` says
+  };
+  /// Begins a send to a peer of this host, or fails and has begun nothing. `error`: it has failed, and its
+  /// receiver hears of that in the place of the message.
+  Offered offer(Peer& peer, const Target& target, const Payload& payload, SendMode mode,
+                std::unique_ptr<GpuPart> part, ErrorClass error);
   Request* send_by_host(const Target& target, const Payload& payload, SendMode mode, const Buffer& buffer);
   /// Messages that are short enough for the processor's own loads and stores (`GdrMappings`).
   std::optional<Request*> send_by_processor(const Target& target, const Payload& payload, SendMode mode,
@@ -361,6 +369,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// Goes on with that whose descriptors have come, or will not; how many.
   unsigned poll_parked();
   [[nodiscard]] Request* find_pushed(const Peer& peer, const wire::GpuTarget& target);
+  /// `Links::prepare_answer` has been called.
   void push_to(Peer& peer, Request& send, const wire::GpuTarget& target, const wire::GpuExport& to);
   Announcement announce(Peer& peer, GpuPart& part);
   bool publish(Peer& peer, wire::CellHeader header, const void* payload, Announcement& announcement,
@@ -405,12 +414,14 @@ class GpuMessages final : public Polled, public Completion::Lander {
   void look_for_freed();
   void tell_freed();
 
-  void run(Result<PendingCopy> copy, Running running);
-  /// What a request waits for has been started.
-  void add(Request& request, Running running);
-  void ended(Running& running, const Result<bool>& result);
-  void complain(const Error& error);
-  void fail(Request& request, const Error& error);
+  void reserve_running(std::size_t more);
+  /// What a request waits for has been started. `reserve_running` has been called before that.
+  void add(Request& request, Running running) noexcept;
+  void collect_over();
+  unsigned end_over();
+  void ended(const Running& running, const Result<bool>& result);
+  void complain(const Error& error) noexcept;
+  void fail(Request& request, const Error& error) noexcept;
 
   Links& links_;
   Completion& completion_;
@@ -440,7 +451,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
   std::size_t held_bytes_ = 0;
   std::uint64_t started_together_ = 0;                  ///< of those that were held back
   std::vector<const void*> busy_streams_;               ///< of `poll`
-  std::vector<std::pair<Running, Result<bool>>> over_;  ///< empty; `poll` keeps its memory
+  std::vector<std::pair<Running, Result<bool>>> over_;  ///< whose requests are yet to end
   std::unordered_map<PeerId, GpuExports> exports_;
   std::uint32_t last_ticket_ = 0;
   cuda::Device last_device_ = cuda::no_device;  ///< of the program's buffers

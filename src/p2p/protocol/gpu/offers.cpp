@@ -1,8 +1,11 @@
 #include "p2p/protocol/gpu/offers.hpp"
 
+#include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -109,8 +112,7 @@ void GpuOffers::begin(Peer& peer, Request& receive, int source, int tag, const w
   if (peer.lost) return completion_.end_lost(receive, source, tag);
   receive.assign(&peer, source, tag, offer.bytes);
   if (from.has_failed) {
-    if (!std::exchange(peer.gpu_failed, true) && links_.settings().warn)
-      warn("rank " + std::to_string(peer.id) + " could not read a message that it was to send");
+    warn_of(peer, "could not read a message that it was to send");
     if (receive.gpu) receive.gpu->landed = true;
     receive.status.bytes = 0;
     receive.status.error = static_cast<int>(ErrorClass::other);
@@ -123,7 +125,28 @@ void GpuOffers::begin(Peer& peer, Request& receive, int source, int tag, const w
   fetch(peer, receive, offer, from);
 }
 
+void GpuOffers::warn_of(Peer& peer, const char* what) const noexcept {
+  if (std::exchange(peer.gpu_failed, true) || !links_.settings().warn) return;
+  std::array<char, 120> line;
+  std::snprintf(line.data(), line.size(), "rank %u %s", peer.id, what);
+  warn(line.data());
+}
+
+void GpuOffers::end_without_memory(Peer& peer, Request& receive, wire::Cookie sender) {
+  links_.send_control(peer, wire::CellKind::share_done, &sender, sizeof sender);
+  receive.status.bytes = 0;
+  completion_.end_in_error(receive, ErrorClass::no_mem);
+}
+
 void GpuOffers::fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from) {
+  try {
+    try_fetch(peer, receive, offer, from);
+  } catch (const std::bad_alloc&) {
+    end_without_memory(peer, receive, offer.sender);
+  }
+}
+
+void GpuOffers::try_fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from) {
   GpuMessages* const gpu = gpu_.get();
   bool lacks_memory = true;
   if (gpu) {
@@ -158,6 +181,7 @@ void GpuOffers::ended(const ArrivedCell& cell) {
       (receive->transfer != Request::Transfer::push && !is_staged && !is_looped) ||
       (is_looped && end.outcome != wire::GpuOutcome::refused))
     return links_.malformed(peer, "end of a copy that no receive waits for");
+  links_.prepare_answer(peer);
   if (!is_staged && !is_looped) gpu_.made()->answered(peer);
   switch (end.outcome) {
     case wire::GpuOutcome::landed:
@@ -166,8 +190,7 @@ void GpuOffers::ended(const ArrivedCell& cell) {
       peer.traffic.add_received(Protocol::gpu_push, receive->limit);
       return completion_.finish(*receive);
     case wire::GpuOutcome::failed:
-      if (!std::exchange(peer.gpu_failed, true) && links_.settings().warn)
-        warn("rank " + std::to_string(peer.id) + " could not copy a message from or to GPU memory");
+      warn_of(peer, "could not copy a message from or to GPU memory");
       if (is_staged) return staging().abandon(peer, *receive);
       receive->gpu->landed = true;
       receive->status.bytes = 0;
@@ -175,17 +198,26 @@ void GpuOffers::ended(const ArrivedCell& cell) {
       return completion_.finish(*receive);
     case wire::GpuOutcome::refused:
     case wire::GpuOutcome::lacking:
-    case wire::GpuOutcome::hindered: {
+    case wire::GpuOutcome::hindered:
       if (is_staged) return links_.malformed(peer, "end of a copy that has another way");
-      receive->transfer = Request::Transfer::none;
-      if (is_looped) return staging().request(peer, *receive, receive->peer_cookie, false);
-      const Result<bool> begun = gpu_.made()->begin_without_push(peer, *receive, end.outcome);
-      if (begun && *begun) return;
-      if (!begun) note_before_staging(peer, *receive, begun.error());
-      return staging().request(peer, *receive, receive->peer_cookie, false);
-    }
+      try {
+        return fetch_without_push(peer, *receive, end.outcome);
+      } catch (const std::bad_alloc&) {
+        return end_without_memory(peer, *receive, receive->peer_cookie);
+      }
   }
   links_.malformed(peer, "end of a copy that is no end");
+}
+
+void GpuOffers::fetch_without_push(Peer& peer, Request& receive, wire::GpuOutcome why) {
+  const bool is_looped =
+      std::exchange(receive.transfer, Request::Transfer::none) == Request::Transfer::network;
+  if (!is_looped) {
+    const Result<bool> begun = gpu_.made()->begin_without_push(peer, receive, why);
+    if (begun && *begun) return;
+    if (!begun) note_before_staging(peer, receive, begun.error());
+  }
+  staging().request(peer, receive, receive.peer_cookie, false);
 }
 
 /// Where the receiver's GPU may read from a window, it is no reason for a way through the host yet.

@@ -27,10 +27,11 @@ class GpuOffers final : public OfferFetcher {
   GpuOffers(const GpuOffers&) = delete;
   GpuOffers& operator=(const GpuOffers&) = delete;
 
-  /// Begins to bring an offer to the `receive` that it matches.
+  /// Begins to bring an offer to the `receive` that it matches. `Links::prepare_answer` has been called: then
+  /// the receive goes on or ends, whatever memory there is.
   void begin(Peer& peer, Request& receive, int source, int tag, const wire::GpuOffer& offer,
              const GpuSource& from);
-  /// What follows when the receive has been assigned.
+  /// What follows when the receive has been assigned, as `begin`.
   void fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from) override;
   /// A message in the sender's host memory, for a receive in GPU memory; false if it comes as any other.
   bool begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer);
@@ -51,6 +52,14 @@ class GpuOffers final : public OfferFetcher {
   void asked_to_loop(const ArrivedCell& cell);
   void has_window(const ArrivedCell& cell);
   GpuMessages* used_gpu(Peer& peer);
+  void try_fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from);
+  /// Goes on with a receive of which the sender's GPU has not copied.
+  void fetch_without_push(Peer& peer, Request& receive, wire::GpuOutcome why);
+  /// A matched receive ends for want of memory, and the send with it. `Links::prepare_answer` has been
+  /// called.
+  void end_without_memory(Peer& peer, Request& receive, wire::Cookie sender);
+  /// Says once for each peer what it has not been able to do.
+  void warn_of(Peer& peer, const char* what) const noexcept;
   /// Why a message to a receive goes by staging.
   void note_before_staging(Peer& peer, const Request& receive, const Error& why) const;
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
-#include <vector>
 
 #include "launch/descriptor_box.hpp"
 #include "p2p/link/links.hpp"
@@ -15,12 +14,14 @@ void GpuMessages::expect_descriptor(const Peer& peer, const wire::GpuExport& wha
   launch::DescriptorBox* const box = links_.job().box.get();
   if (what.ticket == 0 || !box) return;
   GpuExports& known = exports(peer);
+  const std::uint64_t allocation = what.memory.allocation;
+  // A cell that is read again, because memory ran out at the first time, has it taken already.
+  if (known.keeps(allocation, what.left())) return;
   // One look for many: the others are looked for together.
-  UniqueFd descriptor = known.awaits_any() ? UniqueFd() : box->take_now(what.left());
-  if (descriptor)
-    known.keep(what.memory.allocation, std::move(descriptor));
-  else
-    awaits_ |= known.await(what.memory.allocation, what.left(), std::chrono::steady_clock::now());
+  const bool is_alone = !known.awaits_any();
+  const bool waits = known.await(allocation, what.left(), std::chrono::steady_clock::now());
+  const auto take = [box](const wire::DescriptorTicket& ticket) { return box->take_now(ticket); };
+  if (!is_alone || !known.look_for(allocation, what.left(), take)) awaits_ |= waits;
 }
 
 bool GpuMessages::park(Peer& peer, const Request& request, const wire::GpuOffer& offer,
@@ -42,20 +43,25 @@ bool GpuMessages::park(Peer& peer, const Request& request, const wire::GpuTarget
 unsigned GpuMessages::poll_parked() {
   launch::DescriptorBox* const box = links_.job().box.get();
   const auto now = std::chrono::steady_clock::now();
-  awaits_ = false;
+  bool awaits = false;
   for (auto& [id, known] : exports_) {
     if (!known.awaits_any()) continue;
     known.look_for_awaited(now, launch::DescriptorBox::patience,
                            [box](const wire::DescriptorTicket& ticket) { return box->take_now(ticket); });
-    awaits_ |= known.awaits_any();
+    awaits |= known.awaits_any();
   }
-  std::vector<Parked> ready;
-  std::erase_if(parked_, [&](Parked& each) {
-    if (exports(*each.peer).awaits(each.from.memory.memory.allocation)) return false;
-    ready.push_back(std::move(each));
-    return true;
-  });
-  for (const Parked& each : ready) {
+  awaits_ = awaits;
+  unsigned happened = 0;
+  for (std::size_t i = 0; i < parked_.size();) {
+    if (exports(*parked_[i].peer).awaits(parked_[i].from.memory.memory.allocation)) {
+      ++i;
+      continue;
+    }
+    // What goes on answers its peer, whatever becomes of it, and may park others.
+    links_.prepare_answer(*parked_[i].peer);
+    const Parked each = std::move(parked_[i]);
+    parked_.erase(parked_.begin() + static_cast<std::ptrdiff_t>(i));
+    ++happened;
     if (each.target) {
       if (Request* send = find_pushed(*each.peer, *each.target))
         push_to(*each.peer, *send, *each.target, each.from.memory);
@@ -63,7 +69,7 @@ unsigned GpuMessages::poll_parked() {
       offers_.fetch(*each.peer, *receive, each.offer, each.from);
     }
   }
-  return static_cast<unsigned>(ready.size());
+  return happened;
 }
 
 }  // namespace isthmus

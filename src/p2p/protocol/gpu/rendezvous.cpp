@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -81,14 +82,16 @@ bool GpuMessages::publish(Peer& peer, wire::CellHeader header, const void* paylo
   }
   std::byte* to = peer.out.reserve(header.size);
   if (!to) return false;
+  const bool is_export = announcement.in_full && announcement.what.memory.exporter != 0;
+  GpuExports& known = exports(peer);
+  if (is_export) known.handed(part.buffer.allocation);  // after the cell is written nothing may fail
   if (announcement.in_full) {
     if (part.descriptor) hand_over({&peer.id, 1}, announcement.what, part.descriptor);
     std::memcpy(to, &announcement.what, sizeof announcement.what);
   }
   if (has_shape) std::memcpy(to + told, &part.source.shape, sizeof part.source.shape);
   peer.out.publish_reserved(header, payload, wire::inline_capacity);
-  if (announcement.in_full && announcement.what.memory.exporter != 0)
-    exports(peer).told(part.buffer.allocation);
+  if (is_export) known.told(part.buffer.allocation);
   return true;
 }
 
@@ -178,12 +181,15 @@ bool GpuMessages::is_exporter(const Peer& peer, std::uint64_t exporter) {
 }
 
 void GpuMessages::tell_freed() {
-  for (const std::uint64_t allocation : exporter_.take_freed())
-    for (auto& [id, known] : exports_)
-      if (known.forget(allocation)) {
-        const wire::GpuFreed freed{.allocation = allocation};
-        links_.send_control(links_.peer(id), wire::CellKind::gpu_freed, &freed, sizeof freed);
-      }
+  exporter_.take_freed([this](std::uint64_t allocation) {
+    for (auto& [id, known] : exports_) {
+      Peer& peer = links_.peer(id);
+      if (known.may_be_open(allocation)) links_.prepare_answer(peer);
+      if (!known.forget(allocation)) continue;
+      const wire::GpuFreed freed{.allocation = allocation};
+      links_.send_control(peer, wire::CellKind::gpu_freed, &freed, sizeof freed);
+    }
+  });
 }
 
 void GpuMessages::look_for_freed() {
@@ -260,6 +266,7 @@ Result<bool> GpuMessages::begin_without_push(Peer& peer, Request& receive, wire:
 
 Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {
   if (from.memory.memory.exporter == 0) return false;  // the sender knows why it cannot export it
+  reserve_running(1);
   const std::uint64_t bytes = receive.limit;
   Payload target = receive.payload;
   Buffer near;
@@ -312,6 +319,7 @@ void GpuMessages::push(Peer& peer, std::uint32_t number, const wire::GpuTarget& 
                        const std::byte* piece) {
   Request* send = find_pushed(peer, target);
   if (!send) return links_.malformed(peer, "asks for a copy of a send that is not pending");
+  links_.prepare_answer(peer);
   const wire::GpuExport to = resolve(peer, number, piece, target.offset, target.bytes);
   if (!park(peer, *send, target, to)) push_to(peer, *send, target, to);
 }
@@ -328,7 +336,12 @@ Request* GpuMessages::find_pushed(const Peer& peer, const wire::GpuTarget& targe
 void GpuMessages::push_to(Peer& peer, Request& send, const wire::GpuTarget& target,
                           const wire::GpuExport& to) {
   auto outcome = wire::GpuOutcome::hindered;
-  const Result<> started = start_push(peer, send, target, to, outcome);
+  Result<> started = isthmus::fail(ErrorClass::no_mem);
+  try {
+    started = start_push(peer, send, target, to, outcome);
+  } catch (const std::bad_alloc&) {
+    outcome = wire::GpuOutcome::hindered;
+  }
   if (started) return;
   if (outcome == wire::GpuOutcome::hindered || !send.gpu || !may_bounce())
     links_.note_gpu_reason(peer, started.error(), true);

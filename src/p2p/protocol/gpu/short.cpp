@@ -102,6 +102,7 @@ bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie se
   if (!may_send_courier(part.buffer.device)) return false;
   auto reached = reach(peer, memory, part.buffer.device);
   if (!reached) return false;
+  reserve_running(1);
   const auto errand = couriers_->take(part.buffer.device, part.payload.data, reached->address, receive.limit);
   if (!errand) return false;
   peer.traffic.add_received(Protocol::gpu_courier, receive.limit);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -23,28 +24,12 @@ namespace {
 constexpr std::uint32_t short_window = 1024 * 1024;
 /// The least that a GPU's copies are given where pinned memory is short.
 constexpr std::uint32_t least_window = 256 * 1024;
-/// Of a GPU, under way at a time.
-constexpr std::size_t most_chunks = 8;
 /// The first chunk of a message through a window; each after it is up to twice as long as all before
 /// together, and half of the window. A processor takes 6 us to start one and to see that it is over, so few
 /// are better: 16 / 64 MiB took 77 / 225 us so, 83 / 252 with at most a quarter of the window, 86 / 257 with
 /// a first one of 512 KiB besides, and 117 / 272 with as many small ones at the end as at the beginning (2 x
 /// H200, memory of a default pool).
 constexpr std::uint64_t first_in_window = std::uint64_t{1} << 20U;
-
-bool goes_by_gpu(const Request& request) {
-  return request.gpu && request.gpu->is_one_copy();
-}
-
-/// What a GPU copies a request's bytes from or to.
-Buffer side_of(const Request& request, cuda::Device device) {
-  if (goes_by_gpu(request)) {
-    Buffer near = request.gpu->buffer;
-    near.data = request.gpu->payload.data;
-    return near;
-  }
-  return {.data = request.payload.data, .bytes = request.payload.bytes, .device = device};
-}
 
 /// The next bytes of a request, by the processor. `to_gpu`: a GPU takes them up.
 void copy_out(Request& send, std::uint64_t offset, std::span<std::byte> to, bool to_gpu) {
@@ -60,27 +45,31 @@ void copy_out(Request& send, std::uint64_t offset, std::span<std::byte> to, bool
   }
 }
 
-void copy_in(Request& receive, std::uint64_t offset, std::span<const std::byte> from) {
-  const Payload& payload = receive.cpu_destination();
-  if (payload.type) {
-    if (offset == 0) receive.cursor.emplace(*payload.type, payload.data, payload.count);
-    receive.cursor->unpack(from);
-  } else {
-    copy_past_cache(payload.data + offset, from.data(), from.size());
-  }
+}  // namespace
+
+bool Staging::goes_by_gpu(const Request& request) noexcept {
+  return request.gpu && request.gpu->is_one_copy();
 }
 
-}  // namespace
+Buffer Staging::side_of(const Request& request, cuda::Device device) {
+  if (goes_by_gpu(request)) {
+    Buffer near = request.gpu->buffer;
+    near.data = request.gpu->payload.data;
+    return near;
+  }
+  return {.data = request.payload.data, .bytes = request.payload.bytes, .device = device};
+}
 
 // --- asking
 
 void Staging::request(Peer& peer, Request& receive, wire::Cookie sender, bool lacks_memory) {
+  const cuda::Device device = device_for(receive);
+  links_.prepare_answer(peer);
+  if (device != cuda::no_device) wanted_[receive.cookie()] = device;
   receive.transfer = Request::Transfer::staged;
   receive.peer_cookie = sender;
-  const cuda::Device device = device_for(receive);
-  if (device == cuda::no_device) return ask(peer, receive, lacks_memory, wire::StageWindow::none);
-  wanted_[receive.cookie()] = device;
-  ask(peer, receive, lacks_memory, wire::StageWindow::wanted);
+  ask(peer, receive, lacks_memory,
+      device == cuda::no_device ? wire::StageWindow::none : wire::StageWindow::wanted);
 }
 
 /// The device that a receive has asked for a window with; none where it has not.
@@ -124,6 +113,7 @@ void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
   if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete || send->unsent ||
       send->transfer != Request::Transfer::none || wanted.bytes == 0 || wanted.bytes > send->payload.bytes)
     return links_.malformed(peer, "asks for chunks of a send that is not pending");
+  links_.prepare_answer(peer);
   if (wanted.lacks_memory != 0 && send->gpu && gpu_.made()) gpu_.made()->untell(peer, *send);
   if (send->gpu)
     if (const Result<> packed = gpu_.made()->pack_late(*send); !packed) {
@@ -137,7 +127,6 @@ void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
   // Pageable memory takes this way whatever the other side lies in.
   const bool is_setback = wanted.by_processor == 0 || wanted.window != wire::StageWindow::none;
   if (goes_by_gpu(*send) && is_setback) gpu_.made()->note_way(peer, send->gpu->buffer, bounce->number != 0);
-  send->transfer = Request::Transfer::staged;
   Stream& out = out_[{&peer, bounce->number}];
   out.number = bounce->number;
   out.memory = bounce->memory;
@@ -146,8 +135,9 @@ void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
                           .bytes = wanted.bytes,
                           .near = side_of(*send, device),
                           .to_gpu = wanted.by_processor == 0});
+  send->transfer = Request::Transfer::staged;
   ++under_way_;
-  fill(peer, out);
+  go_on([&] { return fill(peer, out); });
 }
 
 // --- the sender's side
@@ -193,6 +183,7 @@ unsigned Staging::settle_filled(Peer& peer, Stream& out) {
 /// Tells the receiver where the message is in the stream; false while what is before it is in the way, or if
 /// it has failed.
 bool Staging::announce(Peer& peer, Stream& out, Message& message, const Request& send) {
+  links_.prepare_answer(peer);
   if (!out.area.is_there()) {
     auto area = out.number != 0 ? StagingArea::take_header(links_.region().heap())
                                 : StagingArea::take(links_.region().heap());
@@ -259,23 +250,24 @@ unsigned Staging::fill_chunks(Peer& peer, Stream& out, Message& message, Request
     const std::uint64_t emptied = out.area.header().emptied.load(std::memory_order_acquire);
     if (position + bytes - emptied > message.window || (!by_gpu && !out.chunks.empty())) return happened;
     std::byte* const to = message.data + position % message.window;
-    const std::uint64_t offset = std::exchange(message.begun, message.begun + bytes);
-    const bool is_last = message.begun == message.bytes;
-    ++happened;
+    const std::uint64_t offset = message.begun;
+    const bool is_last = offset + bytes == message.bytes;
     if (by_gpu) {
-      auto copy =
-          gpu_.made()->stage(message.near, out.number != 0 ? Direction::to_window : Direction::to_host,
-                             {.to = to, .from = message.near.data + offset, .bytes = bytes});
-      if (!copy) {
-        end_send(peer, out, out.begun, &copy.error());
+      const Result<> begun = start_chunk(
+          out, message, out.number != 0 ? Direction::to_window : Direction::to_host,
+          {.to = to, .from = message.near.data + offset, .bytes = bytes}, {{}, position + bytes, is_last});
+      ++happened;
+      if (!begun) {
+        end_send(peer, out, out.begun, &begun.error());
         return happened;
       }
-      out.chunks.push_back({std::move(*copy), position + bytes, is_last});
       if (is_last) ++out.begun;
       if (out.number != 0) return happened;  // see `fill`
       continue;
     }
     copy_out(send, offset, {to, bytes}, message.to_gpu);
+    message.begun += bytes;
+    ++happened;
     publish(peer, out.area.header().filled, position + bytes);
     if (is_last) end_send(peer, out, out.begun, nullptr);
     return happened;  // one at a time, so that the rest of this rank's work goes on
@@ -288,8 +280,28 @@ void Staging::publish(Peer& peer, std::atomic<std::uint64_t>& counter, std::uint
   links_.notify(peer.id);
 }
 
+/// Starts the next chunk of a message. Where it fails, or memory runs out, there is no such chunk.
+Result<> Staging::start_chunk(Stream& stream, Message& message, Direction direction, const CopyPiece& piece,
+                              Chunk chunk) {
+  stream.chunks.push_back(std::move(chunk));  // before the copy is started, which must not be lost
+  try {
+    auto copy = gpu_.made()->stage(message.near, direction, piece);
+    if (copy) {
+      stream.chunks.back().copy = std::move(*copy);
+      message.begun += piece.bytes;
+      return {};
+    }
+    stream.chunks.pop_back();
+    return std::unexpected(std::move(copy).error());
+  } catch (...) {
+    stream.chunks.pop_back();
+    throw;
+  }
+}
+
 /// A message has left, or cannot because of `why`.
 void Staging::end_send(Peer& peer, Stream& out, std::size_t index, const Error* why) {
+  if (why && !peer.lost) links_.prepare_answer(peer);
   const Message message = out.messages[index];
   if (why) {
     // The chunks of those before it stand in front.
@@ -315,180 +327,6 @@ void Staging::fail_send(Peer& peer, Request& send, wire::Cookie receiver, const 
   complain(why);
   send.status.error = static_cast<int>(why.error_class());
   completion_.finish(send);
-}
-
-// --- the receiver's side
-
-void Staging::begin(Peer& peer, std::uint32_t number, const wire::StageStart& start) {
-  Request* receive = completion_.find(start.receiver);
-  if (!receive || receive->kind != Request::Kind::receive || receive->peer != &peer || receive->complete ||
-      receive->transfer != Request::Transfer::staged)
-    return links_.malformed(peer, "chunks that no receive waits for");
-  std::shared_ptr<const Mapping> mapping;
-  const cuda::Device device = wanted_for(*receive);
-  if (number != 0) {
-    if (device != cuda::no_device) mapping = gpu_.made()->opened_window(peer, number, device);
-    if (!mapping || start.window > mapping->bytes())
-      return links_.malformed(peer, "chunks through a window that is not open");
-  }
-  Stream& in = in_[{&peer, number}];
-  in.number = number;
-  const bool is_known = std::ranges::any_of(
-      in.messages, [&start](const Message& message) { return message.request == start.receiver; });
-  if (is_known) return links_.malformed(peer, "chunks of a message that has begun");
-  if (!in.area.is_there() || in.area.offset() != start.area || in.area.bytes() != start.bytes) {
-    auto area = number != 0 ? StagingArea::header_at(links_.region().heap(), start.area, start.bytes)
-                            : StagingArea::at(links_.region().heap(), start.area, start.bytes);
-    if (!area || !in.messages.empty()) return links_.malformed(peer, "chunks outside of the shared memory");
-    in.area = std::move(*area);
-  }
-  if (start.window < wire::least_window || (!mapping && start.window > in.area.largest_window()))
-    return links_.malformed(peer, "chunks outside of their memory");
-  // Copies through pinned memory must be over before more of it is pinned; an honest sender has seen to it.
-  if (!mapping && goes_by_gpu(*receive) && in.chunks.empty()) pin(in, *receive, start.window);
-  std::byte* const data = mapping ? mapping->base() : in.area.data();
-  in.messages.push_back({.request = start.receiver,
-                         .bytes = receive->limit,
-                         .position = start.position,
-                         .window = start.window,
-                         .data = data,
-                         .mapping = std::move(mapping),
-                         .near = side_of(*receive, device)});
-  wanted_.erase(start.receiver);
-  ++under_way_;
-  empty(peer, in);
-}
-
-unsigned Staging::empty(Peer& peer, Stream& in) {
-  unsigned happened = settle_emptied(peer, in);
-  while (in.begun < in.messages.size()) {
-    Message& message = in.messages[in.begun];
-    if (message.abandoned) {
-      if (!in.chunks.empty()) return happened;
-      end_receive(peer, in);
-      continue;
-    }
-    const std::size_t before = in.begun;
-    const std::size_t messages = in.messages.size();
-    happened += empty_chunks(peer, in, message, *completion_.find(message.request));
-    if (in.begun == before && in.messages.size() == messages) return happened;
-  }
-  return happened;
-}
-
-unsigned Staging::settle_emptied(Peer& peer, Stream& in) {
-  unsigned happened = 0;
-  while (!in.chunks.empty()) {
-    const Result<bool> done = in.chunks.front().copy.is_done();
-    if (done && !*done) break;
-    ++happened;
-    if (!done) {
-      complain(done.error());
-      in.messages.front().failed = true;
-    }
-    const std::uint64_t end = in.chunks.front().end;
-    const bool is_last = in.chunks.front().is_last;
-    in.chunks.pop_front();
-    if (is_last)
-      end_receive(peer, in);
-    else
-      publish(peer, in.area.header().emptied, end);
-  }
-  return happened;
-}
-
-unsigned Staging::empty_chunks(Peer& peer, Stream& in, Message& message, Request& receive) {
-  const bool by_gpu = (in.number != 0 || goes_by_gpu(receive)) && !message.failed;
-  unsigned happened = 0;
-  while (message.begun < message.bytes && in.chunks.size() < most_chunks) {
-    const std::uint64_t position = message.position + message.begun;
-    const std::uint32_t bytes = next_chunk(in, message);
-    const std::uint64_t filled = in.area.header().filled.load(std::memory_order_acquire);
-    const bool has_come = static_cast<std::int64_t>(filled - (position + bytes)) >= 0;
-    if (!has_come || (!by_gpu && !in.chunks.empty())) return happened;
-    const std::byte* const from = message.data + position % message.window;
-    const std::uint64_t offset = std::exchange(message.begun, message.begun + bytes);
-    const bool is_last = message.begun == message.bytes;
-    ++happened;
-    if (by_gpu) {
-      auto copy =
-          gpu_.made()->stage(message.near, in.number != 0 ? Direction::from_window : Direction::from_host,
-                             {.to = message.near.data + offset, .from = from, .bytes = bytes});
-      if (copy) {
-        in.chunks.push_back({std::move(*copy), position + bytes, is_last});
-        if (is_last) ++in.begun;
-        continue;
-      }
-      complain(copy.error());
-      message.failed = true;
-      message.begun = offset;
-      return happened;
-    }
-    if (!message.failed) copy_in(receive, offset, {from, bytes});
-    if (is_last)
-      end_receive(peer, in);
-    else
-      publish(peer, in.area.header().emptied, position + bytes);
-    return happened;
-  }
-  return happened;
-}
-
-/// The first message has arrived, or is lost.
-void Staging::end_receive(Peer& peer, Stream& in) {
-  const Message message = in.messages.front();
-  in.messages.pop_front();
-  if (in.begun > 0) --in.begun;
-  --under_way_;
-  publish(peer, in.area.header().emptied, wire::staging_end(message.position, message.bytes));
-  Request& receive = *completion_.find(message.request);
-  const bool is_lost = message.failed || message.abandoned;
-  if (receive.gpu && (goes_by_gpu(receive) || is_lost)) receive.gpu->landed = true;
-  if (is_lost) {
-    receive.status.bytes = 0;
-    receive.status.error = static_cast<int>(peer.lost ? ErrorClass::proc_aborted : ErrorClass::other);
-  } else {
-    peer.traffic.add_received(in.number != 0 ? Protocol::gpu_bounce : Protocol::gpu_staged, message.bytes);
-  }
-  completion_.finish(receive);
-}
-
-void Staging::abandon(Peer& peer, Request& receive) {
-  wanted_.erase(receive.cookie());
-  for (auto& [place, in] : in_) {
-    if (place.first != &peer) continue;
-    for (Message& message : in.messages) {
-      if (message.request != receive.cookie()) continue;
-      message.abandoned = true;
-      empty(peer, in);
-      return;
-    }
-  }
-  if (receive.gpu) receive.gpu->landed = true;
-  receive.status.bytes = 0;
-  receive.status.error = static_cast<int>(ErrorClass::other);
-  completion_.finish(receive);
-}
-
-void Staging::lost(Peer& peer) {
-  const Error gone(ErrorClass::proc_aborted);  // a sentence would need memory
-  // Copies of this process's GPU are over in a moment; until then they write where messages are to go.
-  for (auto& [place, out] : out_) {
-    if (place.first != &peer) continue;
-    while (!out.chunks.empty())
-      settle_filled(peer, out);
-    while (!out.messages.empty())
-      end_send(peer, out, 0, &gone);
-  }
-  for (auto& [place, in] : in_) {
-    if (place.first != &peer) continue;
-    for (Message& message : in.messages)
-      message.abandoned = true;
-    while (!in.chunks.empty())
-      settle_emptied(peer, in);
-    while (!in.messages.empty())
-      end_receive(peer, in);
-  }
 }
 
 // --- both
@@ -518,7 +356,7 @@ bool Staging::pin(Stream& stream, const Request& request, std::uint32_t window) 
   return true;
 }
 
-void Staging::complain(const Error& error) {
+void Staging::complain(const Error& error) noexcept {
   if (!std::exchange(complained_, true) && links_.settings().warn) warn(error.text());
 }
 

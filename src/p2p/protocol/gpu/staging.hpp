@@ -6,12 +6,14 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "memory/copy_engine.hpp"
 #include "memory/mapping.hpp"
 #include "p2p/message/message.hpp"
 #include "p2p/progress/poll_list.hpp"
+#include "p2p/protocol/gpu/messages.hpp"
 #include "p2p/protocol/gpu/staging_area.hpp"
 #include "wire/gpu.hpp"
 
@@ -102,7 +104,24 @@ class Staging final : public Polled {
   void ask(Peer& peer, const Request& receive, bool lacks_memory, wire::StageWindow window);
   [[nodiscard]] cuda::Device device_for(const Request& request) const;
   [[nodiscard]] cuda::Device wanted_for(const Request& receive) const;
+  /// Of a GPU, under way at a time.
+  static constexpr std::size_t most_chunks = 8;
+  [[nodiscard]] static bool goes_by_gpu(const Request& request) noexcept;
+  /// What a GPU copies a request's bytes from or to.
+  [[nodiscard]] static Buffer side_of(const Request& request, cuda::Device device);
   static std::uint32_t next_chunk(const Stream& stream, const Message& message);
+
+  /// Of a message that has begun: where memory runs out, `poll` goes on.
+  template <class Move>
+  static void go_on(Move move) {
+    try {
+      move();
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+  }
+  Result<> start_chunk(Stream& stream, Message& message, GpuMessages::Direction direction,
+                       const CopyPiece& piece, Chunk chunk);
 
   unsigned fill(Peer& peer, Stream& out);
   unsigned settle_filled(Peer& peer, Stream& out);
@@ -119,7 +138,7 @@ class Staging final : public Polled {
   void end_receive(Peer& peer, Stream& in);
 
   bool pin(Stream& stream, const Request& request, std::uint32_t window);
-  void complain(const Error& error);
+  void complain(const Error& error) noexcept;
 
   Links& links_;
   Completion& completion_;
