@@ -21,7 +21,6 @@ class RingReader {
         data_mask_(geometry.data_bytes - 1) {}
 
   [[nodiscard]] bool open() const noexcept { return header_ != nullptr; }
-  [[nodiscard]] wire::Share& share(std::uint32_t index) noexcept { return header_->shares[index]; }
 
   /// The next cell, or null if it has not been written yet.
   [[nodiscard]] const wire::Cell* front() const noexcept {

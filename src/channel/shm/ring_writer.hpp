@@ -23,7 +23,6 @@ class RingWriter {
         data_mask_(geometry.data_bytes - 1) {}
 
   [[nodiscard]] bool open() const noexcept { return header_ != nullptr; }
-  [[nodiscard]] wire::Share& share(std::uint32_t index) noexcept { return header_->shares[index]; }
 
   /// Whether a cell can be written now.
   [[nodiscard]] bool has_cell() noexcept {
