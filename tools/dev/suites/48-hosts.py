@@ -368,13 +368,19 @@ def expect_losses(process, out, begin, ranks):
     assert "not MPI_ERR" not in out.read_text() and "program_silent.c" not in out.read_text(), out.read_text()
 
 
-for call in SILENT_CALLS:
-    with suite.case(f"a host whose agent and ranks are stopped is lost to the others within 10 s, in a job that goes on: {call}"):
+# A launcher whose agents run on when it is ended, as those of ssh do.
+FAR = script("far", 'exec 3<&0\nsetsid sh -c "$2" <&3 3<&- &\nwait\n')
+# As between machines; and where the ranks of several agents have met in a region of their own.
+SILENCES = [(call, HERE, {"ISTHMUS_LOCALITY": "static"}) for call in SILENT_CALLS] + [(call, FAR, {}) for call in ("receive", "allreduce")]
+for call, launcher, variables in SILENCES:
+    where = "" if variables else ", whose ranks share memory with theirs,"
+    with suite.case(f"a host{where} whose agent and ranks are stopped is lost to the others within 10 s, in a job that goes on: {call}"):
         if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
             raise Skip("the network library was not built")
-        command = [MPIEXEC, "--on-failure", "continue", "--launcher", HERE, "--hosts", "a:2,b:2", "-n", 4, SILENT, call]
-        with jobs.running(command, suite.tmp / "stopped", said="up ", times=4, env={"ISTHMUS_LOCALITY": "static"}) as (process, out):
-            agent = int(suite.run(["pgrep", "-P", process.pid, "-f", "mpiexec --agent 1 "]).out)
+        command = [MPIEXEC, "--on-failure", "continue", "--launcher", launcher, "--hosts", "a:2,b:2", "-n", 4, SILENT, call]
+        with jobs.running(command, suite.tmp / "stopped", said="up ", times=4, env=variables) as (process, out):
+            above = process.pid if launcher == HERE else int(suite.run(["pgrep", "-P", process.pid, "-f", f"{FAR} b "]).out)
+            agent = int(suite.run(["pgrep", "-P", above, "-f", "mpiexec --agent 1 "]).out)
             stopped = [*map(int, suite.run(["pgrep", "-P", agent, "-f", str(SILENT)]).out.split()), agent]
             assert len(stopped) == 3, stopped
             try:
@@ -385,6 +391,8 @@ for call in SILENT_CALLS:
                 for pid in stopped:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
+            # mpiexec tells of it, so that ranks that share memory need not.
+            assert variables or "isthmus: " not in out.read_text(), out.read_text()
 
 # --- hosts -------------------------------------------------------------------------------------------------------------------------
 
