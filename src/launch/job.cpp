@@ -196,6 +196,12 @@ Result<Job> join_through(std::unique_ptr<KeyValues> launcher, std::optional<Inhe
                       std::to_string(launcher->size()) + unset_hint);
     inherited = std::move(inheritance->region);
   }
+  std::optional<wire::RegionView> notices;
+  std::shared_ptr<const SharedMapping> notices_mapping;
+  if (inherited) {
+    notices = inherited->view;
+    notices_mapping = inherited->mapping;
+  }
   const bool is_static = settings.locality == LocalitySetting::static_locality;
   auto met = is_static ? take_static(*launcher, settings, place, std::move(inherited))
                        : meet(*launcher, settings, place, std::move(inherited));
@@ -206,6 +212,8 @@ Result<Job> join_through(std::unique_ptr<KeyValues> launcher, std::optional<Inhe
   if (met->inherited) {
     ISTHMUS_TRY(enter_roster(job, place, probe));
   } else {
+    job.inherited = notices;
+    job.inherited_mapping = std::move(notices_mapping);
     publish_probe(job.region.block(job.slot).place, probe);
   }
   show_life(job);

@@ -35,12 +35,18 @@ struct Job {
   wire::RegionView region;
   std::shared_ptr<const SharedMapping> mapping;  ///< keeps `region` valid
   std::string device;                            ///< the ivshmem device that `region` lies in, empty for none
+  /// The region that the launcher made for this process and others, where they have met more of them in
+  /// `region`.
+  std::optional<wire::RegionView> inherited = std::nullopt;
+  std::shared_ptr<const SharedMapping> inherited_mapping = nullptr;  ///< keeps `inherited` valid
   UniqueFd region_fd;                            ///< empty but for the first of `local_jobs`
   std::shared_ptr<DescriptorBox> box = nullptr;  ///< of all who share `region`; null for none
   /// By which others see that this process lives; null where the region is no file, or cannot be opened anew.
   std::shared_ptr<const LifeLine> life = nullptr;
 
   [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
+  /// Where our own mpiexec says which kind of job it is, and whom it has seen end.
+  [[nodiscard]] const wire::RegionView& notices() const noexcept { return inherited ? *inherited : region; }
   /// Slot of process `other`; nothing where it does not share the region.
   [[nodiscard]] std::optional<std::uint32_t> slot_of(std::uint32_t other) const noexcept;
   /// Why process `rank` does not share the region, in words for people.

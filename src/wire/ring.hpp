@@ -98,14 +98,14 @@ struct SplitOffer {
   Cookie sender;
   std::uint64_t address;  ///< in the receiver's address space
   std::uint64_t bytes;
-  std::uint32_t share;  ///< index of the `Share` in the ring whose reader this sender is
+  std::uint32_t share;  ///< where in the region's heap the `Share` lies, in their size
   std::uint32_t chunk;
 };
 static_assert(sizeof(SendOffer) <= inline_capacity && sizeof(ReceiveOffer) <= inline_capacity &&
               sizeof(SplitOffer) <= inline_capacity);
 
-/// A copy that both sides work on: the reader of a ring pulls chunks from the front while the writer pushes
-/// chunks from the back.
+/// A copy that both sides work on: the receiver pulls chunks from the front while the sender pushes chunks
+/// from the back. In the region's heap, in memory that the receiver has taken.
 struct alignas(cache_line) Share {
   std::atomic<std::uint64_t> claimed;  ///< low half: chunks taken from the front; high half: from the back
   std::atomic<std::uint32_t> done;     ///< chunks copied
@@ -113,13 +113,10 @@ struct alignas(cache_line) Share {
   std::atomic<std::uint32_t> in_use;   ///< 1 from the receiver's offer until the sender has let go
 };
 
-inline constexpr std::uint32_t shares_per_ring = 8;
-
 /// Start of a ring; cells and bytes follow it.
 struct RingHeader {
   alignas(cache_line) std::atomic<std::uint64_t> cells_read;  ///< written by the reader
   std::atomic<std::uint64_t> bytes_read;                      ///< written by the reader
-  alignas(cache_line) std::array<Share, shares_per_ring> shares;
 };
 
 /// Whether `CellHeader::size` bytes of the byte ring belong to a cell of this kind.

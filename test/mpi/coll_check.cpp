@@ -43,6 +43,73 @@ static void other_calls() {
          MPI_ERR_OTHER, last() + "calls MPI_Bcast_init, rank 0 MPI_Ibcast");
 }
 
+/* Those whose lengths only two members know: they go over messages, where each would wait for others for
+ * ever. With all lengths alike, so that nothing but the call differs. */
+struct VectorCalls {
+  static constexpr int count = 4;
+  std::vector<int> in, out, counts, places, offsets;
+  std::vector<MPI_Datatype> types;
+  VectorCalls()
+      : in((size_t)(size * count)),
+        out(in.size()),
+        counts((size_t)size, count),
+        types((size_t)size, MPI_INT) {
+    for (int i = 0; i < size; ++i) {
+      places.push_back(count * i);
+      offsets.push_back(4 * count * i);
+    }
+  }
+
+  static constexpr int functions = 6, forms = 3;
+  static std::string name(int function, int form) {
+    static const char* const names[functions] = {"gatherv",   "scatterv",  "allgatherv",
+                                                 "alltoallv", "alltoallw", "reduce_scatter"};
+    std::string text = names[function];
+    if (form != 1) text[0] = (char)(text[0] - 'a' + 'A');
+    return (form == 1 ? "MPI_I" : "MPI_") + text + (form == 2 ? "_init" : "");
+  }
+
+#define IN_FORM(name, nonblocking, ...)                                           \
+  (form == 0   ? MPI_##name(__VA_ARGS__, comm)                                    \
+   : form == 1 ? waited(MPI_##nonblocking(__VA_ARGS__, comm, &request), &request) \
+               : MPI_##name##_init(__VA_ARGS__, comm, MPI_INFO_NULL, &request))
+  /* A persistent one that is made, against expectation, is the caller's to free. */
+  int call(int function, int form, MPI_Request& request) {
+    int *const a = in.data(), *const b = out.data(), *const n = counts.data(), *const at = places.data();
+    switch (function) {
+      case 0:
+        return IN_FORM(Gatherv, Igatherv, a, count, MPI_INT, b, n, at, MPI_INT, 0);
+      case 1:
+        return IN_FORM(Scatterv, Iscatterv, a, n, at, MPI_INT, b, count, MPI_INT, 0);
+      case 2:
+        return IN_FORM(Allgatherv, Iallgatherv, a, count, MPI_INT, b, n, at, MPI_INT);
+      case 3:
+        return IN_FORM(Alltoallv, Ialltoallv, a, n, at, MPI_INT, b, n, at, MPI_INT);
+      case 4:
+        return IN_FORM(Alltoallw, Ialltoallw, a, n, offsets.data(), types.data(), b, n, offsets.data(),
+                       types.data());
+      default:
+        return IN_FORM(Reduce_scatter, Ireduce_scatter, a, b, n, MPI_INT, MPI_SUM);
+    }
+  }
+#undef IN_FORM
+};
+
+static void other_vector_calls() {
+  VectorCalls calls;
+  MPI_Request request = MPI_REQUEST_NULL;
+  for (int form = 0; form < VectorCalls::forms; ++form)
+    for (int theirs = 0; theirs < VectorCalls::functions; ++theirs) {
+      for (int mine = 0; mine < VectorCalls::functions; ++mine)
+        if (mine != theirs)
+          expect(calls.call(odd() ? mine : theirs, form, request), MPI_ERR_OTHER,
+                 last() + "calls " + VectorCalls::name(mine, form) + ", rank 0 " +
+                     VectorCalls::name(theirs, form));
+      CHECK_MPI(calls.call(theirs, form, request));
+      if (form == 2) CHECK_MPI(MPI_Request_free(&request));
+    }
+}
+
 /* Two that change places: each is held against what stands in its place. */
 static void another_order() {
   int in = rank, out = -1, word = 0;
@@ -158,6 +225,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  other_vector_calls();
   for (int i = 0; i < 2; ++i) {
     other_calls();
     another_order();

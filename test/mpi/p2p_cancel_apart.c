@@ -3,17 +3,16 @@
 // receiver is not in MPI, and whose sender the kernel lets read the receiver's memory, not write it.
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "told.h"
 
 static void refuse_writing(void) {
   struct sock_filter filter[] = {
@@ -25,21 +24,6 @@ static void refuse_writing(void) {
   struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
   CHECK_EQUAL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
   CHECK_EQUAL(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-}
-
-/* Files tell what has happened, because the ranks are not in MPI meanwhile. */
-static char said[2][256];
-static void say(int what) {
-  const int file = open(said[what], O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-  CHECK(file >= 0);
-  close(file);
-}
-static int hear(int what) {
-  for (int i = 0; i < 30000; ++i) {
-    if (access(said[what], F_OK) == 0) return 1;
-    usleep(1000);
-  }
-  return 0;
 }
 
 static void send_and_cancel(int bytes, char* buffer) {
@@ -78,21 +62,13 @@ int main(int argc, char** argv) {
   if (first && atoi(first) == 0) refuse_writing();
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  long pid = getpid();
-  MPI_Bcast(&pid, 1, MPI_LONG, 0, MPI_COMM_WORLD);
-  const char* folder = getenv("TMPDIR");
   for (int bytes = most / 16; bytes <= most; bytes *= 4) {
-    for (int i = 0; i < 2; ++i)
-      snprintf(said[i], sizeof said[i], "%s/isthmus-cancel.%ld.%d.%d", folder ? folder : "/tmp", pid, bytes,
-               i);
+    begin_saying();
     if (rank == 0)
       send_and_cancel(bytes, buffer);
     else
       receive(bytes, buffer);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0)
-      for (int i = 0; i < 2; ++i)
-        unlink(said[i]);
+    end_saying();
   }
   MPI_Finalize();
   return 0;

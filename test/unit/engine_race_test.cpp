@@ -176,8 +176,6 @@ TEST_F(EngineRace, CountersThatJumpHarmNobody) {
       region().block(0).connections.fetch_add(1, std::memory_order_relaxed);
       region().directory(0)[1].store(static_cast<std::uint32_t>(number), std::memory_order_relaxed);
       region().doorbells(0)[0].store(number, std::memory_order_relaxed);
-      for (wire::Share& share : header->shares)
-        share.claimed.store(number, std::memory_order_relaxed);
     }
   });
   for (int step = 0; step < 50'000; ++step) {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -180,6 +181,73 @@ TEST_F(WatchTest, SaysItsTokenToNobody) {
   const ssize_t count = ::recv(line.get(), heard.data(), heard.size(), MSG_DONTWAIT);
   ASSERT_EQ(count, ssize_t{sizeof(wire::WatchHello)});
   EXPECT_EQ(std::string_view(heard.data(), heard.size()).find("HGFEDCBA"), std::string_view::npos);
+}
+
+/// A peer's kernel, as far as a watch can tell: its process is not in MPI, so nobody answers a hello.
+class SilentPeer {
+ public:
+  SilentPeer() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof name;
+    EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+    EXPECT_EQ(::listen(listener_.get(), 8), 0);
+    ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&name), &bytes);
+    port_ = ntohs(name.sin_port);
+  }
+  [[nodiscard]] wire::PortAddress address() const {
+    return {.token = token_of_1, .watch_port = port_, .hosts = {htonl(INADDR_LOOPBACK)}, .transport = {}};
+  }
+  void accept() {
+    line_ = UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ASSERT_TRUE(line_);
+  }
+  /// From now on the host takes nothing in, and so answers nothing: no probe either.
+  void fall_silent() {
+    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog program{.len = 1, .filter = &nothing};
+    ASSERT_EQ(::setsockopt(line_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+  }
+
+ private:
+  UniqueFd listener_, line_;
+  std::uint16_t port_ = 0;
+};
+
+TEST_F(WatchTest, LosesAPeerWhoseHostFallsSilentBeforeTheyHaveMetButNoneThatOnlyComputes) {
+  SilentPeer silent, computing;
+  zero.begin(1, silent.address());
+  zero.begin(2, computing.address());
+  look_for(50ms);
+  silent.accept();
+  computing.accept();
+  silent.fall_silent();
+  const auto end = Clock::now() + 10s;
+  while (losses.empty() && Clock::now() < end) {
+    look();
+    std::this_thread::sleep_for(10ms);
+  }
+  ASSERT_EQ(losses.size(), 1U);
+  EXPECT_EQ(losses[0].peer, 1U);
+  EXPECT_FALSE(losses[0].closed);
+  look_for(1s);
+  EXPECT_EQ(losses.size(), 1U);
+}
+
+TEST_F(WatchTest, LosesNobodyForASilentStrangerWhileAnotherAddressIsThePeers) {
+  SilentPeer stranger;
+  Watch one = open(1, token_of_1);
+  zero.begin(1, stranger.address());  // the same peer at another address: its process is not in MPI yet
+  zero.begin(1, address_of(one, token_of_1));
+  look_for(50ms);
+  stranger.accept();
+  stranger.fall_silent();
+  look_for(std::chrono::seconds(Watch::silence_limit + 2));
+  EXPECT_TRUE(losses.empty()) << losses[0].why;
+  other = &one;
+  look_for(50ms);
+  EXPECT_TRUE(losses.empty()) << losses[0].why;
 }
 
 TEST_F(WatchTest, KeepsFewStrangersAndStillMeetsPeers) {

@@ -46,6 +46,11 @@ void keep_alive(int socket) {
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, Watch::silence_limit * 1000);
 }
 
+/// How a connection ends behind which nobody is heard: not one that the other kernel has ended.
+bool is_silence(int error) {
+  return error != 0 && error != ECONNRESET && error != EPIPE;
+}
+
 /// IPv4 addresses of the interfaces that are up; the loopback's only where there is no other.
 std::vector<std::uint32_t> local_hosts() {
   std::vector<std::uint32_t> hosts;
@@ -234,6 +239,21 @@ bool Watch::has_other_line(PeerId peer, int socket) const {
   return false;
 }
 
+/// Whether with `line`, on which nobody has proved himself, the last ends that may have led to a host that is
+/// silent now. A connection that was never taken says nothing: a firewall may be there.
+bool Watch::leaves_no_hope(Line& line, int error) {
+  if (line.state != State::connecting && line.state != State::asked) return false;
+  if (line.state == State::asked && is_silence(error)) line.silence = true;
+  if (!line.silence) return false;
+  bool is_last = true;
+  for (auto& [socket, other] : lines_) {
+    if (&other == &line || other.state == State::accepted || other.peer != line.peer) continue;
+    other.silence = true;
+    is_last = false;
+  }
+  return is_last;
+}
+
 void Watch::on_event(int socket) {
   const auto found = lines_.find(socket);
   if (found == lines_.end()) return;
@@ -265,12 +285,12 @@ void Watch::on_event(int socket) {
   // several lines to the same process, over several addresses or from both sides, who has made them closes
   // all but one.
   const bool counts = line.state == State::met && !has_other_line(line.peer, socket);
-  if (counts) {
-    const bool closed = error == 0 || error == ECONNRESET || error == EPIPE;
+  if (counts || leaves_no_hope(line, error)) {
+    const bool closed = counts && !is_silence(error);
     losses_.push_back({line.peer, closed,
-                       closed
-                           ? "its process has ended or left the job"
-                           : std::string("nothing is heard from its host (") + std::strerror(error) + ")"});
+                       closed ? "its process has ended or left the job"
+                              : std::string("nothing is heard from its host (") +
+                                    std::strerror(is_silence(error) ? error : ETIMEDOUT) + ")"});
   }
   lines_.erase(found);
 }

@@ -16,9 +16,10 @@ namespace isthmus::network {
 
 /// Notices within `silence_limit` that a peer is gone, whether it computes, waits or sleeps: a TCP connection
 /// to each peer on which nothing is said after a hello, so that the kernels' keepalive probes run. A process
-/// that ends closes it; a host that falls silent answers no probes. A peer is lost only by a line on which it
-/// has proved itself, so whatever else stands behind its address loses nobody. Anyone may connect: strangers
-/// are few at a time, and cut off when they stay silent.
+/// that ends closes it; a host that falls silent answers no probes. A peer is lost by a line on which it has
+/// proved itself, so what else stands behind its address loses nobody. Before it has, which takes a process
+/// that is in MPI, it is lost when a host that took the connection has fallen silent and no other line to it
+/// is left. Anyone may connect: strangers are few at a time, and cut off when they stay silent.
 ///
 /// UCX 1.13 does not do this: on TCP it relies on keepalive of connections that also carry data, and as long
 /// as sent data is not acknowledged the kernel does not probe but retransmits for 15 minutes (tcp_retries2);
@@ -39,7 +40,8 @@ class Watch {
 
   /// Where peers reach this watch: fills `watch_port` and `hosts`.
   void describe(wire::PortAddress& address) const;
-  /// Begins to watch `peer`. What cannot be reached is not watched: the transports notice it.
+  /// Begins to watch `peer`, as soon as one of its addresses takes the connection. Where none does, as behind
+  /// a firewall, it is not watched: the transports notice that they do not reach it.
   void begin(PeerId peer, const wire::PortAddress& address);
   /// Ends the watch over `peer`.
   void end(PeerId peer);
@@ -67,9 +69,10 @@ class Watch {
   struct Line {
     UniqueFd socket;
     State state;
-    PeerId peer;          ///< unless `accepted`
-    std::uint64_t token;  ///< that of who accepts
-    std::uint64_t nonce;  ///< of our hello
+    PeerId peer;           ///< unless `accepted`
+    std::uint64_t token;   ///< that of who accepts
+    std::uint64_t nonce;   ///< of our hello
+    bool silence = false;  ///< a host has fallen silent that may be the peer's, here or at another address
     Clock::time_point since = Clock::now();
   };
 
@@ -92,6 +95,7 @@ class Watch {
   /// Whether the line may stay.
   bool hear(Line& line, int& error);
   [[nodiscard]] bool has_other_line(PeerId peer, int socket) const;
+  bool leaves_no_hope(Line& line, int error);
 
   Identity self_;
   std::uint64_t token_;

@@ -24,7 +24,6 @@ class RingReader {
         published_(cells) {}
 
   [[nodiscard]] bool open() const noexcept { return header_ != nullptr; }
-  [[nodiscard]] wire::Share& share(std::uint32_t index) noexcept { return header_->shares[index]; }
 
   /// The next cell, or null if it has not been written yet.
   [[nodiscard]] const wire::Cell* front() const noexcept {

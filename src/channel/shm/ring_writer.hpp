@@ -26,7 +26,6 @@ class RingWriter {
         cells_read_(cells) {}
 
   [[nodiscard]] bool open() const noexcept { return header_ != nullptr; }
-  [[nodiscard]] wire::Share& share(std::uint32_t index) noexcept { return header_->shares[index]; }
 
   /// Whether a cell can be written now.
   [[nodiscard]] bool has_cell() noexcept {

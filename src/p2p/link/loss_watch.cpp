@@ -41,9 +41,15 @@ bool LossWatch::has_ended(std::uint32_t slot) const noexcept {
          wire::RosterState::finalized;
 }
 
+std::uint32_t LossWatch::deaths_told() const noexcept {
+  const launch::Job& job = links_.job();
+  std::uint32_t told = job.region.header().deaths.load(std::memory_order_acquire);
+  if (job.inherited) told += job.inherited->header().deaths.load(std::memory_order_acquire);
+  return told;
+}
+
 void LossWatch::look() {
-  const wire::RegionView& region = links_.region();
-  deaths_seen_ = region.header().deaths.load(std::memory_order_acquire);
+  deaths_seen_ = deaths_told();
   std::vector<PeerId> found;
   for (std::uint32_t slot = 0; slot < links_.job().members.size(); ++slot) {
     const PeerId id = links_.job().members[slot];
@@ -51,18 +57,24 @@ void LossWatch::look() {
   }
   find_dead_elsewhere(found);
   if (found.empty() || !launcher_had_time()) return;
-  const bool launcher_tells = region.header().outlives != 0;
+  const bool launcher_tells = links_.job().notices().header().outlives != 0;
   for (const PeerId id : found)
     listener_.lose(id, "its process has ended", !launcher_tells);
   announce_losses();
 }
 
 void LossWatch::find_dead_elsewhere(std::vector<PeerId>& found) {
-  if (!other_hosts_) return;
-  const auto roster = links_.region().roster();
+  const launch::Job& job = links_.job();
+  // The launcher has a host for each of its agents, also where several are on one, and their ranks have met.
+  if (!other_hosts_ && !job.inherited) return;
+  const auto roster = job.notices().roster();
   for (PeerId id = 0; id < links_.size(); ++id) {
     const bool is_dead = roster[id].load(std::memory_order_acquire) == wire::RosterState::dead;
-    if (!is_dead || links_.has_lost(id) || links_.job().slot_of(id)) continue;
+    if (!is_dead || id == links_.rank() || links_.has_lost(id)) continue;
+    // Who has finalized may end as it likes.
+    if (job.slot_of(id) &&
+        job.region.roster(id).load(std::memory_order_acquire) == wire::RosterState::finalized)
+      continue;
     const auto known = std::ranges::find(dying_, id, &Dying::id);
     if (known == dying_.end())
       dying_.push_back({id, steady_now()});
@@ -73,7 +85,8 @@ void LossWatch::find_dead_elsewhere(std::vector<PeerId>& found) {
 
 void LossWatch::announce_losses() noexcept {
   const wire::RegionView& region = links_.region();
-  deaths_seen_ = region.header().deaths.fetch_add(1, std::memory_order_acq_rel) + 1;
+  region.header().deaths.fetch_add(1, std::memory_order_acq_rel);
+  ++deaths_seen_;
   for (std::uint32_t slot = 0; slot < links_.job().members.size(); ++slot) {
     if (slot == links_.slot()) continue;
     region.block(slot).connections.fetch_add(1, std::memory_order_acq_rel);
@@ -83,7 +96,7 @@ void LossWatch::announce_losses() noexcept {
 
 bool LossWatch::launcher_had_time() noexcept {
   const launch::Job& job = links_.job();
-  if (job.singleton || job.in_process || links_.region().header().outlives != 0) return true;
+  if (job.singleton || job.in_process || job.notices().header().outlives != 0) return true;
   if (launcher_known_from_ == 0) launcher_known_from_ = steady_now();
   return steady_now() - launcher_known_from_ >= nanoseconds_for_launcher;
 }

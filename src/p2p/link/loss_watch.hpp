@@ -36,14 +36,17 @@ class LossWatch {
   [[nodiscard]] bool has_ended(std::uint32_t slot) const noexcept;
   /// The same if another process of the region has found a loss.
   void look_if_told() {
-    if (links_.region().header().deaths.load(std::memory_order_acquire) != deaths_seen_) look();
+    if (deaths_told() != deaths_seen_) look();
   }
   /// The launcher ends the job, and says which rank was killed by what. It is given the time to, once, before
   /// this rank complains about what is but a consequence: returns when it has had it.
   void wait_for_launcher();
 
  private:
-  /// Adds those of other hosts of whom the launcher says so.
+  /// How often others have said that there is something to look for: the processes of the region, and the
+  /// launcher.
+  [[nodiscard]] std::uint32_t deaths_told() const noexcept;
+  /// Adds those of whom the launcher says so, because they are, for it, on other hosts.
   void find_dead_elsewhere(std::vector<PeerId>& found);
   /// As `wait_for_launcher`, without waiting: what goes on without the dead goes on meanwhile.
   [[nodiscard]] bool launcher_had_time() noexcept;

@@ -80,8 +80,6 @@ class Peer {
   std::uint64_t unexpected = 0;  ///< memory of the peer's messages that no receive has matched
   bool held = false;             ///< it has sent too many; see p2p/active/unexpected.cpp
 
-  std::uint8_t shares_held = 0;  ///< one bit for each `wire::Share` of `in` that a receive still looks at
-
   /// The process that the probe reached; 0 until then. Kept, because what the region says may change.
   std::int32_t pid = 0;
   bool probed = false;
@@ -89,8 +87,6 @@ class Peer {
   Reach pull = std::unexpected(Reason{"not tried yet"});
   Reach push = std::unexpected(Reason{"not tried yet"});
   Plan plan;  ///< for messages from the peer; its eager part holds for both directions
-
-  static_assert(wire::shares_per_ring <= 8 * sizeof shares_held);
 
   // For peers on other hosts.
   bool connected = false;  ///< the port knows its address, and the plan its eager limit

@@ -62,7 +62,7 @@ class Request {
   ContextId context_id = 0;
   std::uint64_t moved = 0;       ///< bytes carried so far
   std::uint64_t limit = 0;       ///< bytes to carry: the smaller of both sides' sizes
-  std::uint32_t share = 0;       ///< index of the `wire::Share` of a copy by both sides
+  wire::Share* share = nullptr;  ///< of a copy by both sides
   std::uint32_t chunk = 0;       ///< its chunk size
   bool exhausted = false;        ///< no chunk of it is left for this side
   wire::Cookie peer_cookie = 0;  ///< of the peer's request

@@ -344,6 +344,15 @@ with suite.case("strangers at the port, loud or silent, do not disturb a job"):
     for each in strangers:
         each.close()
 
+with suite.case("ISTHMUS_CHECK names calls that do not fit between hosts, in all forms"):
+    if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+        raise Skip("the network library was not built")
+    checks = suite.tmp / "coll_check"
+    suite.expect(suite.run([PREFIX / "bin/mpicxx", "-std=c++20", "-O1", "-pthread", "test/mpi/coll_check.cpp", "-o", checks], timeout=100))
+    result = local("--hosts", "a:2,b:1", "-n", 3, checks, env={"ISTHMUS_LOCALITY": "static"}, timeout=60)
+    suite.expect(result)
+    assert not result.text.strip(), result
+
 SILENT = suite.tmp / "silent"
 suite.expect(suite.run([PREFIX / "bin/mpicc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "test/mpi/program_silent.c", "-o", SILENT]))
 SILENT_CALLS = ("receive", "send", "exchange", "allreduce")
@@ -359,13 +368,19 @@ def expect_losses(process, out, begin, ranks):
     assert "not MPI_ERR" not in out.read_text() and "program_silent.c" not in out.read_text(), out.read_text()
 
 
-for call in SILENT_CALLS:
-    with suite.case(f"a host whose agent and ranks are stopped is lost to the others within 10 s, in a job that goes on: {call}"):
+# A launcher whose agents run on when it is ended, as those of ssh do.
+FAR = script("far", 'exec 3<&0\nsetsid sh -c "$2" <&3 3<&- &\nwait\n')
+# As between machines; and where the ranks of several agents have met in a region of their own.
+SILENCES = [(call, HERE, {"ISTHMUS_LOCALITY": "static"}) for call in SILENT_CALLS] + [(call, FAR, {}) for call in ("receive", "allreduce")]
+for call, launcher, variables in SILENCES:
+    where = "" if variables else ", whose ranks share memory with theirs,"
+    with suite.case(f"a host{where} whose agent and ranks are stopped is lost to the others within 10 s, in a job that goes on: {call}"):
         if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
             raise Skip("the network library was not built")
-        command = [MPIEXEC, "--on-failure", "continue", "--launcher", HERE, "--hosts", "a:2,b:2", "-n", 4, SILENT, call]
-        with jobs.running(command, suite.tmp / "stopped", said="up ", times=4, env={"ISTHMUS_LOCALITY": "static"}) as (process, out):
-            agent = int(suite.run(["pgrep", "-P", process.pid, "-f", "mpiexec --agent 1 "]).out)
+        command = [MPIEXEC, "--on-failure", "continue", "--launcher", launcher, "--hosts", "a:2,b:2", "-n", 4, SILENT, call]
+        with jobs.running(command, suite.tmp / "stopped", said="up ", times=4, env=variables) as (process, out):
+            above = process.pid if launcher == HERE else int(suite.run(["pgrep", "-P", process.pid, "-f", f"{FAR} b "]).out)
+            agent = int(suite.run(["pgrep", "-P", above, "-f", "mpiexec --agent 1 "]).out)
             stopped = [*map(int, suite.run(["pgrep", "-P", agent, "-f", str(SILENT)]).out.split()), agent]
             assert len(stopped) == 3, stopped
             try:
@@ -376,6 +391,8 @@ for call in SILENT_CALLS:
                 for pid in stopped:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
+            # mpiexec tells of it, so that ranks that share memory need not.
+            assert variables or "isthmus: " not in out.read_text(), out.read_text()
 
 # --- hosts -------------------------------------------------------------------------------------------------------------------------
 

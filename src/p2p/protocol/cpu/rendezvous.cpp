@@ -64,8 +64,9 @@ void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const 
     const Protocol protocol = plan->step(receive.limit).protocol;
     // A sender that has no part in it could not end its send when that is cancelled (`Engine::cancel`).
     if (protocol == Protocol::split && offer.reads_only == 0 && !receive.payload.type &&
-        receive.memory != MemoryKind::managed)
-      return around_.splits.start(peer, receive, offer.sender, offer.address);
+        receive.memory != MemoryKind::managed &&
+        around_.splits.try_start(peer, receive, offer.sender, offer.address))
+      return;
     if (read_all(*memory, peer, receive, offer)) {
       peer.traffic.add_received(protocol == Protocol::split ? Protocol::pull : protocol, receive.limit);
       tell_done(peer, offer.sender);

@@ -20,46 +20,26 @@ std::uint64_t chunk_count(std::uint64_t bytes, std::uint32_t chunk) {
   return (bytes + chunk - 1) / chunk;
 }
 
-wire::Share& share_of(const Request& request) {
-  Peer& peer = *request.peer;
-  return request.kind == Request::Kind::receive ? peer.in.share(request.share)
-                                                : peer.out.share(request.share);
-}
-
 }  // namespace
 
-void SplitCopies::start(Peer& peer, Request& receive, wire::Cookie sender, std::uint64_t address) {
+bool SplitCopies::try_start(Peer& peer, Request& receive, wire::Cookie sender, std::uint64_t address) {
+  wire::Share* const share = shares_.take();
+  if (!share) return false;
   receive.transfer = Request::Transfer::split;
   receive.peer_cookie = sender;
   receive.remote_address = address;
+  receive.share = share;
+  receive.chunk = chunk_for(receive.limit);
+  const wire::SplitOffer answer{.sender = sender,
+                                .address = reinterpret_cast<std::uint64_t>(receive.payload.data),
+                                .bytes = receive.limit,
+                                .share = shares_.place_of(*share),
+                                .chunk = receive.chunk};
+  links_.send_control(peer, wire::CellKind::split_start, &answer, sizeof answer);
+  peer.traffic.add_received(Protocol::split, receive.limit);
+  under_way_.push_back(&receive);
   polled_.add(*this);
-  (try_offer(peer, receive) ? under_way_ : deferred_).push_back(&receive);
-}
-
-/// Offers a copy by both sides to the sender of a message that `receive` has matched. False while all that
-/// the ring has room for are under way.
-bool SplitCopies::try_offer(Peer& peer, Request& receive) {
-  for (std::uint32_t index = 0; index < wire::shares_per_ring; ++index) {
-    wire::Share& share = peer.in.share(index);
-    // The sender may have let go of one whose end the receive here has not seen yet.
-    if ((peer.shares_held >> index & 1U) != 0 || share.in_use.load(std::memory_order_acquire) != 0) continue;
-    share.claimed.store(0, std::memory_order_relaxed);
-    share.done.store(0, std::memory_order_relaxed);
-    share.failed.store(0, std::memory_order_relaxed);
-    share.in_use.store(1, std::memory_order_release);
-    peer.shares_held |= static_cast<std::uint8_t>(1U << index);
-    receive.share = index;
-    receive.chunk = chunk_for(receive.limit);
-    const wire::SplitOffer answer{.sender = receive.peer_cookie,
-                                  .address = reinterpret_cast<std::uint64_t>(receive.payload.data),
-                                  .bytes = receive.limit,
-                                  .share = index,
-                                  .chunk = receive.chunk};
-    links_.send_control(peer, wire::CellKind::split_start, &answer, sizeof answer);
-    peer.traffic.add_received(Protocol::split, receive.limit);
-    return true;
-  }
-  return false;
+  return true;
 }
 
 void SplitCopies::asked_to_join(const ArrivedCell& cell) {
@@ -71,12 +51,13 @@ void SplitCopies::asked_to_join(const ArrivedCell& cell) {
   links_.prepare_answer(peer);
   // What the processor cannot read, and what is not for another process to read, has never been offered so.
   const bool is_apart = send.gpu || send.memory == MemoryKind::managed;
-  if (is_apart || send.payload.type || offer.bytes == 0 || offer.bytes > send.payload.bytes ||
-      offer.share >= wire::shares_per_ring || offer.chunk != chunk_for(offer.bytes))
+  wire::Share* const share = shares_.at(offer.share);
+  if (is_apart || send.payload.type || offer.bytes == 0 || offer.bytes > send.payload.bytes || !share ||
+      offer.chunk != chunk_for(offer.bytes))
     return links_.malformed(peer, "offer of a shared copy that does not fit the send");
   send.transfer = Request::Transfer::split;
   send.limit = offer.bytes;
-  send.share = offer.share;
+  send.share = share;
   send.chunk = offer.chunk;
   send.remote_address = offer.address;
   peer.traffic.add_sent(Protocol::split, offer.bytes);
@@ -90,7 +71,7 @@ void SplitCopies::asked_to_join(const ArrivedCell& cell) {
 bool SplitCopies::copy_chunk(Request& request) {
   if (request.exhausted) return false;
   const bool front = request.kind == Request::Kind::receive;
-  wire::Share& share = share_of(request);
+  wire::Share& share = *request.share;
   const std::uint64_t total = chunk_count(request.limit, request.chunk);
   const std::uint64_t step = front ? 1 : std::uint64_t{1} << 32;
   const std::uint64_t claimed = share.claimed.fetch_add(step, std::memory_order_acq_rel);
@@ -124,12 +105,12 @@ bool SplitCopies::copy_chunk(Request& request) {
 /// Completes one side of a copy if all chunks are done, and takes it off the queue.
 bool SplitCopies::finish_if_done(Peer& peer, Request& request) {
   const bool receiver = request.kind == Request::Kind::receive;
-  wire::Share& share = share_of(request);
+  wire::Share& share = *request.share;
   if (share.done.load(std::memory_order_acquire) < chunk_count(request.limit, request.chunk)) return false;
   if (share.failed.load(std::memory_order_relaxed) != 0)
     request.status.error = static_cast<int>(peer.gone ? ErrorClass::proc_aborted : ErrorClass::buffer);
   if (receiver)
-    peer.shares_held &= static_cast<std::uint8_t>(~(1U << request.share));
+    shares_.give_back(share);
   else
     share.in_use.store(0, std::memory_order_release);
   under_way_.remove(&request);
@@ -152,22 +133,18 @@ unsigned SplitCopies::poll() {
     next = Requests::after(each);
     happened += finish_if_done(*each->peer, *each) ? 1 : 0;
   }
-  for (Request* next = deferred_.front(); Request* const each = next;) {
-    next = Requests::after(each);
-    if (!try_offer(*each->peer, *each)) continue;
-    deferred_.remove(each);
-    under_way_.push_back(each);
-  }
-  if (under_way_.empty() && deferred_.empty()) polled_.remove(*this);
+  if (under_way_.empty()) polled_.remove(*this);
   return happened;
 }
 
 void SplitCopies::forget(const Peer& peer) noexcept {
-  for (Requests* queue : {&under_way_, &deferred_})
-    for (Request* next = queue->front(); Request* const each = next;) {
-      next = Requests::after(each);
-      if (each->peer == &peer) queue->remove(each);
-    }
+  for (Request* next = under_way_.front(); Request* const each = next;) {
+    next = Requests::after(each);
+    if (each->peer != &peer) continue;
+    under_way_.remove(each);
+    // A sender that lives after all may look at it: it is used again where that one has let go.
+    if (each->kind == Request::Kind::receive) shares_.give_back(*each->share);
+  }
 }
 
 }  // namespace isthmus

@@ -9,26 +9,32 @@
 #include "p2p/message/queue.hpp"
 #include "p2p/message/request.hpp"
 #include "p2p/progress/poll_list.hpp"
+#include "p2p/protocol/cpu/shares.hpp"
 #include "wire/ring.hpp"
 
 namespace isthmus {
 
 /// Messages that both sides copy, each with a processor of its own: the receiver reads chunks from the start,
-/// the sender writes chunks from the end, and a `wire::Share` in the ring says which are taken. Guarded by
-/// the engine's lock.
+/// the sender writes chunks from the end, and a `wire::Share` says which are taken. Guarded by the engine's
+/// lock.
 class SplitCopies final : public Polled {
  public:
   SplitCopies(Links& links, Completion& completion, PeerAccess& access, PollList& polled,
               CellHandlers& handlers)
-      : links_(links), completion_(completion), access_(access), polled_(polled) {
+      : links_(links),
+        completion_(completion),
+        access_(access),
+        polled_(polled),
+        shares_(links.region().heap()) {
     handlers.add<&SplitCopies::asked_to_join>(wire::CellKind::split_start, *this);
   }
 
-  /// Brings what `sender` has at `address`, without gaps, to the matched `receive`; now, or when one of the
-  /// ring's shares is free.
-  void start(Peer& peer, Request& receive, wire::Cookie sender, std::uint64_t address);
+  /// Brings what `sender` has at `address`, without gaps, to the matched `receive`. False, with nothing done,
+  /// where the region has no room for another such copy. Nothing waits for room: a sender that has cancelled
+  /// its send hears at once what is left for it to copy (`Engine::cancel`).
+  [[nodiscard]] bool try_start(Peer& peer, Request& receive, wire::Cookie sender, std::uint64_t address);
   unsigned poll() override;
-  /// Whether none is under way. Those that wait for a share do not count.
+  /// Whether none is under way.
   [[nodiscard]] bool empty() const noexcept { return under_way_.empty(); }
   /// Lets go of the requests of a peer that is no more.
   void forget(const Peer& peer) noexcept;
@@ -37,7 +43,6 @@ class SplitCopies final : public Polled {
   using Requests = Queue<Request, &Request::queued>;
 
   void asked_to_join(const ArrivedCell& cell);
-  bool try_offer(Peer& peer, Request& receive);
   bool copy_chunk(Request& request);
   bool copy_any_chunk();
   bool finish_if_done(Peer& peer, Request& request);
@@ -46,8 +51,8 @@ class SplitCopies final : public Polled {
   Completion& completion_;
   PeerAccess& access_;
   PollList& polled_;
+  Shares shares_;       ///< of what this rank receives
   Requests under_way_;  ///< oldest first
-  Requests deferred_;   ///< receives that wait for room to offer such a copy
 };
 
 }  // namespace isthmus
