@@ -64,7 +64,7 @@ Result<std::shared_ptr<const ImportedPool>> ImportedPool::open(const cuda::Funct
                                                                int descriptor) {
   if (descriptor < 0) return no_descriptor();
   const cuda::RelaxedCapture relaxed(functions);
-  const std::shared_ptr<ImportedPool> imported(new ImportedPool(functions));
+  std::shared_ptr<ImportedPool> imported(new ImportedPool(functions));
   const Status status =
       functions.pool_import(&imported->pool_, as_pointer(descriptor), cuda::HandleType::posix_descriptor, 0);
   if (status != Status::success) return cuda::fail(functions, status, "open a peer's memory pool");

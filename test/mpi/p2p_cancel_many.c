@@ -1,6 +1,7 @@
 // ranks: 2
 // MPI_Wait is local after MPI_Cancel (MPI 5.0, section 3.8.4), also of many sends that have been matched,
 // whose receiver is not in MPI.
+#define _GNU_SOURCE
 #include <mpi.h>
 
 #include "check.h"
