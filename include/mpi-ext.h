@@ -104,8 +104,8 @@ int MPIX_Stream_comm_create(MPI_Comm comm, MPIX_Stream stream, MPI_Comm* newcomm
 /* `index` 0; MPIX_STREAM_NULL where it has none. */
 int MPIX_Comm_get_stream(MPI_Comm comm, int index, MPIX_Stream* stream);
 
-/* A first part: on GPUs, messages of GPU memory without gaps have been seen to be right; what became of the rest
-   is told in docs/streams.md. */
+/* A first part: on GPUs, messages of GPU memory without gaps have been seen to be right; what became of the
+   rest is told in docs/streams.md. */
 /* An operation that has failed lets the stream go on. The next of these functions on its communicator returns
    the error by the communicator's error handler, and enqueues nothing. `status` is set when the operation has
    ended, at each launch of a graph. */

@@ -22,7 +22,8 @@ void Engine::cancel(Request& request) {
     return end_cancelled();
   }
   if (!request.peer->is_local()) return network_->cancel(request);
-  // What is under way has been asked for, whether its receiver has claimed it (as each that is honest does) or not.
+  // What is under way has been asked for, whether its receiver has claimed it (as each that is honest does)
+  // or not.
   const bool is_under_way = request.transfer != Request::Transfer::none;
   const bool to_self = request.peer->id == links_.rank();
   if (to_self ? take_back_from_self(request) : !is_under_way && claims_.take_back(request.cookie()))

@@ -31,16 +31,16 @@ TEST(RequestPool, StaleCookiesFindNothing) {
 }
 
 TEST(RequestPool, WhatOneOperationWasAskedIsNotAskedOfTheNext) {
-  constexpr bool Request::*marks[]{&Request::complete,    &Request::cancelled, &Request::matched,
-                                   &Request::synchronous, &Request::unsent,    &Request::released,
-                                   &Request::orphan,      &Request::exhausted};
+  constexpr bool Request::* marks[]{&Request::complete,    &Request::cancelled, &Request::matched,
+                                    &Request::synchronous, &Request::unsent,    &Request::released,
+                                    &Request::orphan,      &Request::exhausted};
   RequestPool pool;
   Request* request = pool.take(Request::Kind::send);
-  for (bool Request::*mark : marks)
+  for (bool Request::* mark : marks)
     request->*mark = true;
   pool.give_back(request);
   ASSERT_EQ(pool.take(Request::Kind::send), request);
-  for (bool Request::*mark : marks)
+  for (bool Request::* mark : marks)
     EXPECT_FALSE(request->*mark);
 }
 
