@@ -94,8 +94,9 @@ class GpuKernels::Loaded {
     const cuda::ContextScope scope(functions, known.context);
     Status status = Status::success;
     const auto load = [&](const char* name) {
-      cuda::Function& function = known.functions[name];
-      if (status == Status::success && !function) status = find(name, function);
+      if (status != Status::success) return;
+      cuda::Function function = nullptr;
+      status = find(known, name, function);
       // To ask for the function is enough by the guide. This is for the letter of it.
       if (status == Status::success && functions.function_load) status = functions.function_load(function);
     };
@@ -107,11 +108,7 @@ class GpuKernels::Loaded {
     for (std::size_t i = 0; i < reduction_count(); ++i)
       load(reduction_name(i));
     known.has_all = status == Status::success;
-    if (!known.has_all)
-      known.trouble =
-          cuda::fail(functions, status, "load the kernels of Isthmus on GPU " + std::to_string(device))
-              .error()
-              .text();
+    if (!known.has_all) known.trouble = not_loaded(status, device);
     return known;
   }
 
@@ -125,9 +122,8 @@ class GpuKernels::Loaded {
     std::optional<cuda::ContextScope> scope;
     if (functions.context_current(&current) != Status::success || current != device.context)
       scope.emplace(functions, device.context);
-    cuda::Function& function = device.functions[name];
-    Status status = Status::success;
-    if (!function) status = find(name, function);
+    cuda::Function function = nullptr;
+    Status status = find(device, name, function);
     const auto grid =
         static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, device.multiprocessors * blocks_each));
     if (status == Status::success)
@@ -150,23 +146,32 @@ class GpuKernels::Loaded {
         functions.device_attribute(&multiprocessors, cuda::DeviceAttribute::multiprocessor_count, device);
     const cuda::ContextScope scope(functions, made.context);
     cuda::Function function = nullptr;
-    if (status == Status::success) status = find(copy_name, function);
-    if (status != Status::success)
-      return cuda::fail(functions, status, "load the kernels of Isthmus on GPU " + std::to_string(device))
-          .error()
-          .text();
+    if (status == Status::success) status = find(made, copy_name, function);
+    if (status != Status::success) return not_loaded(status, device);
     made.multiprocessors = static_cast<std::uint64_t>(std::max(multiprocessors, 1));
     return {};
   }
 
-  /// In the current context.
-  Status find(const char* name, cuda::Function& function) {
-    const cuda::Functions& functions = contexts_.functions();
-    const cuda::RelaxedCapture relaxed(functions);
-    cuda::Kernel kernel = nullptr;
-    const Status status = functions.library_kernel(&kernel, library_, name);
-    if (status != Status::success) return status;
-    return functions.kernel_function(&function, kernel);
+  [[nodiscard]] std::string not_loaded(Status status, cuda::Device device) const {
+    return cuda::fail(contexts_.functions(), status,
+                      "load the kernels of Isthmus on GPU " + std::to_string(device))
+        .error()
+        .text();
+  }
+
+  /// In the device's context, which is current.
+  Status find(OnDevice& device, const char* name, cuda::Function& function) {
+    cuda::Function& known = device.functions[name];
+    Status status = Status::success;
+    if (!known) {
+      const cuda::Functions& functions = contexts_.functions();
+      const cuda::RelaxedCapture relaxed(functions);
+      cuda::Kernel kernel = nullptr;
+      status = functions.library_kernel(&kernel, library_, name);
+      if (status == Status::success) status = functions.kernel_function(&known, kernel);
+    }
+    function = known;
+    return status;
   }
 
   cuda::PrimaryContexts& contexts_;
