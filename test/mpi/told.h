@@ -1,10 +1,12 @@
-/* What two ranks say to each other while one of them is not in MPI: by files. Needs check.h before it. */
+/* What two ranks say to each other while one of them is not in MPI: by files. */
 #ifndef TOLD_H
 #define TOLD_H
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "check.h"
 
 static char told[2][256];
 
