@@ -308,11 +308,10 @@ Request* Engine::start_matched_receive(UnexpectedMessage* message, const Payload
     unexpected_.prepare_answer(*message);
     if (uses_cuda() && gpu() && !gpu_.made()->try_prepare(*receive)) [[unlikely]] {
       // Nobody fetches it any more, and its sender is not to wait for that.
-      const bool is_awaited = message->content == UnexpectedMessage::Content::offer ||
-                              message->content == UnexpectedMessage::Content::gpu_offer;
-      if (is_awaited)
-        links_.send_control(*message->peer, wire::CellKind::share_done, &message->offer.sender,
-                            sizeof message->offer.sender);
+      if (message->content == UnexpectedMessage::Content::self)
+        completion_.finish(*message->local_send);
+      else
+        unexpected_.decline(*message);
       unexpected_.release(message);
       return receive;
     }
@@ -342,7 +341,10 @@ void Engine::receive_early(Peer& peer, MatchContext& context, const wire::CellHe
                            const std::byte* bytes) {
   if (!unexpected_.may_be_early(peer, context, header.source)) return;
   peer.traffic.add_received(Protocol::eager_inline, header.size);
-  if (unexpected_.is_unwanted(context, header.context, header.source, header.tag)) return;
+  constexpr auto content = UnexpectedMessage::Content::bytes;
+  if (unexpected_.refuse(peer, context, {header.context, header.source, header.tag, header.size},
+                         {.content = content, .is_awaited = false}))
+    return;
   UnexpectedMessage* message = unexpected_.make(peer, header.source, header.tag, header.size);
   copy_small(message->data, bytes, header.size);
   unexpected_.keep(context, header.context, message);
@@ -377,13 +379,14 @@ void Engine::receive_eager(Peer& peer, const wire::CellHeader& header, const wir
     if (!peer.incoming_receive) return completion_.finish(*receive);
     return add_piece(peer, bytes, header.size);
   }
-  if (unexpected_.is_unwanted(context, header.context, header.source, header.tag)) {
-    if (synchronous && claims_.claim(peer.slot, eager.sender))
-      links_.send_control(peer, wire::CellKind::acknowledge, &eager.sender, sizeof eager.sender);
+  if (unexpected_.refuse(peer, context, {header.context, header.source, header.tag, eager.bytes},
+                         {.content = UnexpectedMessage::Content::bytes,
+                          .sender = eager.sender,
+                          .is_awaited = synchronous,
+                          .is_claimable = synchronous}))
     return begin();
-  }
   UnexpectedMessage* message = unexpected_.make(peer, header.source, header.tag, eager.bytes);
-  message->acknowledge = message->is_claimable = synchronous;
+  message->is_awaited = message->is_claimable = synchronous;
   message->offer.sender = eager.sender;
   message->arrived = header.size;
   std::memcpy(message->data, bytes, header.size);
@@ -456,11 +459,7 @@ void Engine::adopt_pieces(UnexpectedMessage& message, Request& receive) {
 void Engine::accept(UnexpectedMessage* message, Request& receive) {
   switch (message->content) {
     case UnexpectedMessage::Content::bytes:
-      if (message->acknowledge && !message->peer->is_local())
-        network_->acknowledge(*message->peer, message->offer.sender);
-      else if (message->acknowledge)
-        links_.send_control(*message->peer, wire::CellKind::acknowledge, &message->offer.sender,
-                            sizeof message->offer.sender);
+      if (message->is_awaited) unexpected_.acknowledge(*message);
       if (message->arrived < message->bytes)
         adopt_pieces(*message, receive);
       else

@@ -48,9 +48,8 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       gpu_offers_(links_, completion_, matcher_, unexpected_, gpu_, polled_, handlers_),
       splits_(links_, completion_, access_, polled_, handlers_),
       streams_(links_, completion_, handlers_),
-      rendezvous_(
-          {links_, completion_, matcher_, claims_, unexpected_, memories_, splits_, streams_, gpu_offers_},
-          handlers_) {
+      rendezvous_({links_, completion_, matcher_, unexpected_, memories_, splits_, streams_, gpu_offers_},
+                  handlers_) {
   gpu_.set_fetcher(&gpu_offers_);
   lost_.reserve(job.size);
   inbound_.reserve(job.members.size());

@@ -198,6 +198,29 @@ TEST_P(LossTest, ARevokedCommunicatorEndsWhatIsUnderWayAtAllMembers) {
   });
 }
 
+/// The sender has not heard of it: what it sends is not received, and ends.
+TEST_P(LossTest, WhatComesForAContextThatIsBrokenOffEndsAtItsSender) {
+  const auto body = [](const Rank& rank) {
+    const ContextId id = Engine::first_job_context + 100;
+    MatchContext& context = rank.engine.open_context(id, 2);
+    if (rank.id() == 1) context.break_off(ErrorClass::revoked, [](Request&) {});
+    rank.meet();
+    if (rank.id() == 1) rank.hear(0, 9);
+    for (const std::uint64_t bytes : {8, 3000, 1 << 20}) {
+      if (rank.id() == 1) break;
+      const auto data = message(3, bytes);
+      const auto sent =
+          rank.engine.start_send({1, id, 0, 5}, Payload::of(data.data(), bytes), SendMode::synchronous);
+      EXPECT_EQ(rank.finish(sent).error, 0);
+    }
+    if (rank.id() == 0) rank.tell(1, 9);
+    rank.engine.close_context(context);
+    return true;
+  };
+  run(2, body);
+  run(2, body, 2);
+}
+
 TEST_P(LossTest, ACommunicatorThatIsMadeAfterwardsKnowsOfTheLossesBefore) {
   run(3, [](const Rank& rank) {
     if (rank.id() == 2) return false;

@@ -26,12 +26,12 @@ inline constexpr std::array<PeerId, 8> first_members{0, 1, 2, 3, 4, 5, 6, 7};
 
 /// Ranks in threads, some of which end without a word: `body(rank)` returns whether the rank lives on.
 template <class Body>
-void run_with_deaths(std::uint32_t ranks, wire::IdlePolicy idle, const Body& body, std::uint32_t hosts = 1) {
+void run_with_deaths(std::uint32_t ranks, wire::IdlePolicy idle, const Body& body, std::uint32_t hosts = 1,
+                     Settings settings = {}) {
   if (hosts > 1 && !why_no_network().empty()) GTEST_SKIP() << why_no_network();
   KeySpace space(ranks);
   auto jobs = host_jobs(ranks, hosts, space, {64, 64 * 1024}, idle);
   ASSERT_TRUE(jobs) << jobs.error().text();
-  Settings settings;
   settings.warn = false;
   std::barrier<> barrier(ranks);
   std::vector<std::unique_ptr<Engine>> engines(ranks);  // a thread's end takes nothing with it

@@ -38,6 +38,12 @@ void Completion::end_in_error(Request& request, ErrorClass why) {
   finish(request);
 }
 
+void Completion::end_without_memory(Peer& peer, Request& receive, wire::Cookie sender) {
+  links_.send_control(peer, wire::CellKind::share_done, &sender, sizeof sender);
+  receive.status.bytes = 0;
+  end_in_error(receive, ErrorClass::no_mem);
+}
+
 void Completion::end_lost(Request& receive, int source, int tag) {
   receive.matched = true;
   receive.status = {.source = source, .tag = tag};

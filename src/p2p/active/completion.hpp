@@ -51,6 +51,9 @@ class Completion {
   /// Completes a request: whoever waits for it goes on, and one that its owner has freed is gone afterwards.
   void finish(Request& request);
   void end_in_error(Request& request, ErrorClass why);
+  /// A matched receive ends for want of memory, and the send `sender` with it. `Links::prepare_answer` has
+  /// been called.
+  void end_without_memory(Peer& peer, Request& receive, wire::Cookie sender);
   /// A receive has matched a message whose bytes are lost with their sender.
   void end_lost(Request& receive, int source, int tag);
   /// Wakes another thread of this rank that may sleep until something is complete.

@@ -96,12 +96,15 @@ UnexpectedMessage& UnexpectedMessages::keep_offer(Peer& peer, MatchContext& cont
   message.bytes = envelope.bytes;
   message.content = content;
   message.peer = &peer;
+  message.is_awaited = true;
   if (content == UnexpectedMessage::Content::gpu_offer) message.cost = sizeof(GpuSource);
   keep(context, envelope.context, &message);
   return message;
 }
 
 void UnexpectedMessages::release(UnexpectedMessage* message) {
+  // What else comes of it is dropped.
+  if (message->peer->incoming_message == message) message->peer->incoming_message = nullptr;
   message->peer->unexpected -= message->cost;
   memory_ -= message->cost;
   flood_looked_at_ = std::max(limit(), std::min(flood_looked_at_, memory_ + flood_step));
@@ -113,7 +116,6 @@ void UnexpectedMessages::discard(UnexpectedMessage* message) {
     network_->decline(*message->peer, message->offer.address);
   if (message->content == UnexpectedMessage::Content::remote_chunks)
     network_->decline_chunks(*message->peer, message->offer.sender);
-  if (message->peer->incoming_message == message) message->peer->incoming_message = nullptr;
   release(message);
 }
 
@@ -125,28 +127,50 @@ void UnexpectedMessages::decline_rejected() {
   }
 }
 
+void UnexpectedMessages::acknowledge(const UnexpectedMessage& message) {
+  answer(*message.peer, {.content = message.content, .sender = message.offer.sender});
+}
+
 void UnexpectedMessages::decline(UnexpectedMessage& message) {
+  if (message.content == UnexpectedMessage::Content::self)
+    return completion_.end_in_error(*message.local_send, ErrorClass::revoked);
   Peer& peer = *message.peer;
   if (message.is_claimable && !claims_.claim(peer.slot, message.offer.sender)) return;
   message.is_claimable = false;
-  switch (message.content) {
+  answer(peer, {.content = message.content,
+                .sender = message.offer.sender,
+                .offer = message.offer.address,
+                .is_awaited = message.is_awaited});
+}
+
+bool UnexpectedMessages::refuse(Peer& peer, const MatchContext& context, const Envelope& envelope,
+                                const Awaited& awaited) {
+  const bool is_unwanted = matcher_.is_unopened(context) ? over_.is_over(envelope.context)
+                                                         : context.is_broken(envelope.source, envelope.tag);
+  if (!is_unwanted) [[likely]]
+    return false;
+  if (!awaited.is_awaited) return true;
+  // What has been claimed must be answered.
+  prepare_answer(peer);
+  if (!awaited.is_claimable || claims_.claim(peer.slot, awaited.sender)) answer(peer, awaited);
+  return true;
+}
+
+void UnexpectedMessages::answer(Peer& peer, const Awaited& awaited) {
+  if (!awaited.is_awaited) return;
+  switch (awaited.content) {
     case UnexpectedMessage::Content::bytes:
-      if (message.acknowledge && !peer.is_local())
-        network_->acknowledge(peer, message.offer.sender);
-      else if (message.acknowledge)
-        links_.send_control(peer, wire::CellKind::acknowledge, &message.offer.sender,
-                            sizeof message.offer.sender);
-      return;
+      if (!peer.is_local()) return network_->acknowledge(peer, awaited.sender);
+      return links_.send_control(peer, wire::CellKind::acknowledge, &awaited.sender, sizeof awaited.sender);
     case UnexpectedMessage::Content::offer:
     case UnexpectedMessage::Content::gpu_offer:
-      return links_.send_control(peer, wire::CellKind::share_done, &message.offer.sender,
-                                 sizeof message.offer.sender);
+      return links_.send_control(peer, wire::CellKind::share_done, &awaited.sender, sizeof awaited.sender);
     case UnexpectedMessage::Content::remote_offer:
-      return network_->decline(peer, message.offer.address);
+      return network_->decline(peer, awaited.offer);
     case UnexpectedMessage::Content::remote_chunks:
-      return network_->decline_chunks(peer, message.offer.sender);
+      return network_->decline_chunks(peer, awaited.sender);
     case UnexpectedMessage::Content::self:
-      return completion_.end_in_error(*message.local_send, ErrorClass::revoked);
+      return;  // who sends to itself waits for nobody else
   }
 }
 
@@ -164,11 +188,13 @@ std::optional<Request*> UnexpectedMessages::match_claimed(Peer& peer, MatchConte
 }
 
 void UnexpectedMessages::prepare_answer(const UnexpectedMessage& message) {
-  using Content = UnexpectedMessage::Content;
-  Peer& peer = *message.peer;
-  if (message.is_claimable)
+  if (message.is_awaited) prepare_answer(*message.peer);
+}
+
+void UnexpectedMessages::prepare_answer(Peer& peer) {
+  if (peer.is_local())
     links_.prepare_answer(peer);
-  else if (!peer.is_local() && (message.acknowledge || message.content == Content::remote_offer))
+  else
     network_->prepare_answer(peer);
 }
 
@@ -186,7 +212,10 @@ UnexpectedMessage* UnexpectedMessages::take(MatchContext& context, int source, i
   while (UnexpectedMessage* message = context.find(source, tag)) {
     prepare_answer(*message);
     context.remove(message);
-    if (!message->is_claimable || claims_.claim(message->peer->slot, message->offer.sender)) return message;
+    if (!message->is_claimable || claims_.claim(message->peer->slot, message->offer.sender)) {
+      message->is_claimable = false;
+      return message;
+    }
     discard(message);
   }
   return nullptr;
@@ -196,7 +225,7 @@ UnexpectedMessage* UnexpectedMessages::take(MatchContext& context, int source, i
 /// none.
 void UnexpectedMessages::discard_all() {
   const auto is_over = [](const UnexpectedMessage& message) {
-    return message.content == UnexpectedMessage::Content::bytes && !message.acknowledge &&
+    return message.content == UnexpectedMessage::Content::bytes && !message.is_awaited &&
            message.arrived == message.bytes;
   };
   matcher_.for_each([&](MatchContext& context) {

@@ -73,12 +73,17 @@ class UnexpectedMessages {
   /// Whether a message that is of no source of `context` may be for one that is to be opened; else it is
   /// reported.
   bool may_be_early(Peer& peer, const MatchContext& context, int source) const;
-  /// Whether a message would never be received: its context `id` is broken, or was closed after a loss.
-  [[nodiscard]] bool is_unwanted(const MatchContext& context, ContextId id, int source,
-                                 int tag) const noexcept {
-    if (matcher_.is_unopened(context)) return over_.is_over(id);
-    return context.is_broken(source, tag);
-  }
+  /// What the sender of a message waits to hear of it.
+  struct Awaited {
+    UnexpectedMessage::Content content;
+    wire::Cookie sender = 0;     ///< names the send; not with `remote_offer`
+    network::OfferId offer = 0;  ///< with `remote_offer`
+    bool is_awaited = true;      ///< false: nothing
+    bool is_claimable = false;   ///< the sender may take the message back until it is claimed
+  };
+  /// Whether a message that matches nothing never will: its context is broken, or was closed after a loss.
+  /// Its sender has heard of it then. Without memory nothing has happened.
+  bool refuse(Peer& peer, const MatchContext& context, const Envelope& envelope, const Awaited& awaited);
   /// The posted receive that a message matches which its sender may take back, taken out; null if none.
   /// Nothing: it has been taken back.
   std::optional<Request*> match_claimed(Peer& peer, MatchContext& context, int source, int tag,
@@ -100,6 +105,9 @@ class UnexpectedMessages {
   UnexpectedMessage* find(MatchContext& context, int source, int tag);
   /// The same, taken out and claimed.
   UnexpectedMessage* take(MatchContext& context, int source, int tag);
+  /// Tells the sender of a message that waits for it, and has come whole or in pieces, that it has been
+  /// matched.
+  void acknowledge(const UnexpectedMessage& message);
   /// Gives back a message that has been received or is not wanted.
   void release(UnexpectedMessage* message);
   /// The same for one that nobody will receive.
@@ -123,6 +131,8 @@ class UnexpectedMessages {
   Probed probed;
 
  private:
+  void prepare_answer(Peer& peer);
+  void answer(Peer& peer, const Awaited& awaited);
   void discard_all();
   void look_at_flood(Peer& peer, const UnexpectedMessage& newest);
   bool may_read(Peer& peer);

@@ -146,7 +146,7 @@ void Matcher::give_back(UnexpectedMessage* message) {
   owned->large.reset();
   owned->data = nullptr;
   owned->local_send = nullptr;
-  owned->acknowledge = false;
+  owned->is_awaited = false;
   owned->context = nullptr;
   owned->cost = 0;
   owned->is_claimable = false;

@@ -34,9 +34,8 @@ struct UnexpectedMessage {
   std::uint64_t bytes = 0;
   std::uint64_t arrived = 0;  ///< of `bytes`, with `Content::bytes`
   Content content = Content::bytes;
-  bool acknowledge =
-      false;  ///< the sender waits to hear that it has been matched; `offer.sender` names its request
-  bool is_claimable = false;  ///< the sender may take it back until this rank has claimed it (`Claims`)
+  bool is_awaited = false;    ///< the sender waits to hear that it has been matched, or never will be
+  bool is_claimable = false;  ///< the sender may take it back, and this rank has not claimed it (`Claims`)
   MatchContext* context = nullptr;
   Peer* peer = nullptr;
   wire::SendOffer offer{};

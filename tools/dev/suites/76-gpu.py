@@ -229,6 +229,15 @@ with suite.case("chunks from a GPU to a host that has none, and back, and where 
     for fault in ("mixed", "none"):
         suite.expect(run(["gpu_faults", fault], 2, options=HOSTS, ISTHMUS_EXPLAIN="1", **AWAY), err="another host, in chunks +sent [1-9]")
 
+with suite.case("messages that leave for a communicator which their receiver has revoked end at their sender"):
+    quiet(run("gpu_revoked", 2))
+    for path in ("push", "pull", "staged"):
+        quiet(run("gpu_revoked", 2, ISTHMUS_GPU_PATH=path))
+
+with suite.case("the same between hosts"):
+    need_network()
+    quiet(run("gpu_revoked", 2, options=HOSTS, **AWAY))
+
 with suite.case("a message from memory of the host lands in a GPU's of another host a chunk at a time"):
     need_network()
     result = run(["gpu_lost", "slim"], 2, options=HOSTS, ISTHMUS_EXPLAIN="1", **AWAY)

@@ -20,17 +20,16 @@ void Rendezvous::offered(const ArrivedCell& cell) {
     return;
   if (offer.bytes > std::numeric_limits<std::int64_t>::max())
     return around_.links.malformed(peer, "offer beyond all memory");
-  if (around_.unexpected.is_unwanted(context, header.context, header.source, header.tag)) {
-    if (around_.claims.claim(peer.slot, offer.sender)) tell_done(peer, offer.sender);
-    return;
-  }
   const auto matched =
       around_.unexpected.match_claimed(peer, context, header.source, header.tag, offer.sender);
   if (!matched) return;
   if (*matched) return start(peer, **matched, header.source, header.tag, offer);
-  UnexpectedMessage& message =
-      around_.unexpected.keep_offer(peer, context, {header.context, header.source, header.tag, offer.bytes},
-                                    UnexpectedMessage::Content::offer);
+  constexpr auto content = UnexpectedMessage::Content::offer;
+  const UnexpectedMessages::Envelope envelope{header.context, header.source, header.tag, offer.bytes};
+  if (around_.unexpected.refuse(peer, context, envelope,
+                                {.content = content, .sender = offer.sender, .is_claimable = true}))
+    return;
+  UnexpectedMessage& message = around_.unexpected.keep_offer(peer, context, envelope, content);
   message.offer = offer;
   message.is_claimable = true;
 }
@@ -54,9 +53,7 @@ void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const 
       return around_.gpu_offers.staging().request(peer, receive, offer.sender, false);
   } catch (const std::bad_alloc&) {
     // It has been matched, so it ends here, and its sender goes on.
-    tell_done(peer, offer.sender);
-    receive.status.bytes = 0;
-    return around_.completion.end_in_error(receive, ErrorClass::no_mem);
+    return around_.completion.end_without_memory(peer, receive, offer.sender);
   }
   for (PeerMemory* const memory : around_.memories.ways()) {
     const Plan* const plan = memory->reach(peer, offer, receive.limit);

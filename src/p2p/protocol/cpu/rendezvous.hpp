@@ -7,7 +7,6 @@
 #include "p2p/active/unexpected.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/link/peer_memory.hpp"
-#include "p2p/message/claims.hpp"
 #include "p2p/message/matcher.hpp"
 #include "p2p/protocol/cpu/fragment_stream.hpp"
 #include "p2p/protocol/cpu/split_copy.hpp"
@@ -25,7 +24,6 @@ class Rendezvous {
     Links& links;
     Completion& completion;
     Matcher& matcher;
-    Claims& claims;
     UnexpectedMessages& unexpected;
     PeerMemories& memories;
     SplitCopies& splits;

@@ -97,13 +97,18 @@ void GpuOffers::offered(const ArrivedCell& cell) {
                       : unexpected_.match_claimed(peer, context, header.source, header.tag, offer.sender);
   if (!matched) return;
   if (*matched) return begin(peer, **matched, header.source, header.tag, offer, from);
+  constexpr auto content = UnexpectedMessage::Content::gpu_offer;
+  const UnexpectedMessages::Envelope envelope{header.context, header.source, header.tag, offer.bytes};
+  const bool is_awaited = !from.has_failed;
+  if (unexpected_.refuse(
+          peer, context, envelope,
+          {.content = content, .sender = offer.sender, .is_awaited = is_awaited, .is_claimable = is_awaited}))
+    return;
   auto source = std::make_unique_for_overwrite<std::byte[]>(sizeof from);
   std::memcpy(source.get(), &from, sizeof from);
-  UnexpectedMessage& message =
-      unexpected_.keep_offer(peer, context, {header.context, header.source, header.tag, offer.bytes},
-                             UnexpectedMessage::Content::gpu_offer);
+  UnexpectedMessage& message = unexpected_.keep_offer(peer, context, envelope, content);
   message.offer.sender = offer.sender;
-  message.is_claimable = !from.has_failed;
+  message.is_awaited = message.is_claimable = is_awaited;
   message.large = std::move(source);
 }
 
@@ -132,17 +137,11 @@ void GpuOffers::warn_of(Peer& peer, const char* what) const noexcept {
   warn(line.data());
 }
 
-void GpuOffers::end_without_memory(Peer& peer, Request& receive, wire::Cookie sender) {
-  links_.send_control(peer, wire::CellKind::share_done, &sender, sizeof sender);
-  receive.status.bytes = 0;
-  completion_.end_in_error(receive, ErrorClass::no_mem);
-}
-
 void GpuOffers::fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from) {
   try {
     try_fetch(peer, receive, offer, from);
   } catch (const std::bad_alloc&) {
-    end_without_memory(peer, receive, offer.sender);
+    completion_.end_without_memory(peer, receive, offer.sender);
   }
 }
 
@@ -203,7 +202,7 @@ void GpuOffers::ended(const ArrivedCell& cell) {
       try {
         return fetch_without_push(peer, *receive, end.outcome);
       } catch (const std::bad_alloc&) {
-        return end_without_memory(peer, *receive, receive->peer_cookie);
+        return completion_.end_without_memory(peer, *receive, receive->peer_cookie);
       }
   }
   links_.malformed(peer, "end of a copy that is no end");

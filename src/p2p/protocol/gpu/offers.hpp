@@ -55,9 +55,6 @@ class GpuOffers final : public OfferFetcher {
   void try_fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from);
   /// Goes on with a receive of which the sender's GPU has not copied.
   void fetch_without_push(Peer& peer, Request& receive, wire::GpuOutcome why);
-  /// A matched receive ends for want of memory, and the send with it. `Links::prepare_answer` has been
-  /// called.
-  void end_without_memory(Peer& peer, Request& receive, wire::Cookie sender);
   /// Says once for each peer what it has not been able to do.
   void warn_of(Peer& peer, const char* what) const noexcept;
   /// Why a message to a receive goes by staging.

@@ -286,11 +286,11 @@ void NetworkChunks::announced(Peer& peer, const wire::NetworkHeader& header) {
           .first;
   if (Request* receive = matcher_.match(context, header.source, header.tag))
     return match(peer, *receive, header.source, header.tag, header.bytes, header.sender);
+  constexpr auto content = UnexpectedMessage::Content::remote_chunks;
+  const UnexpectedMessages::Envelope envelope{header.context, header.source, header.tag, header.bytes};
   try {
-    unexpected_
-        .keep_offer(peer, context, {header.context, header.source, header.tag, header.bytes},
-                    UnexpectedMessage::Content::remote_chunks)
-        .offer.sender = header.sender;
+    if (unexpected_.refuse(peer, context, envelope, {.content = content, .sender = header.sender})) return;
+    unexpected_.keep_offer(peer, context, envelope, content).offer.sender = header.sender;
   } catch (...) {
     incoming_.erase(made);
     throw;

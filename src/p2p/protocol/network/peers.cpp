@@ -194,9 +194,12 @@ void NetworkPeers::deliver(Peer& peer, const wire::NetworkHeader& header, std::s
     if (synchronous) acknowledge(peer, header.sender);
     return isthmus::deliver(completion_, *receive, header.source, header.tag, bytes.data(), bytes.size());
   }
+  if (unexpected_.refuse(
+          peer, context, {header.context, header.source, header.tag, bytes.size()},
+          {.content = UnexpectedMessage::Content::bytes, .sender = header.sender, .is_awaited = synchronous}))
+    return;
   UnexpectedMessage* message = unexpected_.make(peer, header.source, header.tag, bytes.size());
-  message->acknowledge = synchronous && !context.is_broken_off();
-  if (synchronous && !message->acknowledge) acknowledge(peer, header.sender);
+  message->is_awaited = synchronous;
   message->offer.sender = header.sender;
   if (!bytes.empty()) std::ranges::copy(bytes, message->data);
   unexpected_.keep(context, header.context, message);
@@ -218,12 +221,12 @@ void NetworkPeers::offered(PeerId from, std::span<const std::byte> header, std::
       (!context.is_source(read->source) && !unexpected_.may_be_early(peer, context, read->source)))
     return decline(peer, offer);
   prepare_answer(peer);
-  if (unexpected_.is_unwanted(context, read->context, read->source, read->tag)) return decline(peer, offer);
   if (Request* receive = matcher_.match(context, read->source, read->tag))
     return fetch(peer, *receive, read->source, read->tag, {bytes, offer, read->sender});
-  UnexpectedMessage& message =
-      unexpected_.keep_offer(peer, context, {read->context, read->source, read->tag, bytes},
-                             UnexpectedMessage::Content::remote_offer);
+  constexpr auto content = UnexpectedMessage::Content::remote_offer;
+  const UnexpectedMessages::Envelope envelope{read->context, read->source, read->tag, bytes};
+  if (unexpected_.refuse(peer, context, envelope, {.content = content, .offer = offer})) return;
+  UnexpectedMessage& message = unexpected_.keep_offer(peer, context, envelope, content);
   message.offer.sender = read->sender;
   message.offer.address = offer;
 }
