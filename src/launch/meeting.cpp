@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/open_files.hpp"
 #include "base/whole_number.hpp"
 #include "launch/broker.hpp"
 #include "launch/device.hpp"
@@ -27,6 +28,9 @@ constexpr std::string_view segment_key = "segment";
 constexpr std::string_view device_key = "device";
 constexpr std::string_view founded = "founded";
 constexpr const char* shm_folder = "/dev/shm";
+
+/// Without so many a visitor may wait for who cannot take up its visit: with up to 9 left, for a minute.
+constexpr unsigned fewest_files = 16;
 
 /// How long members may take from the last fence to their slots. They do nothing else in between.
 constexpr auto settling_time = std::chrono::seconds(60);
@@ -528,6 +532,10 @@ Result<std::vector<std::uint32_t>> inherited_members(const wire::RegionView& reg
 
 Result<Met> meet(KeyValues& launcher, const Settings& settings, Place mine,
                  std::optional<SharedRegion> inherited, std::span<const Way> ways) {
+  if (!can_open_files(fewest_files))
+    return fail(ErrorClass::no_mem,
+                "this process may not open " + std::to_string(fewest_files) +
+                    " more files, which meeting the other ranks needs (raise `ulimit -n`)");
   mine.has_folder = !settings.rendezvous_dir.empty();
   if (inherited) mine.region = inherited->view.header().key;
   auto device = Device::find(settings);

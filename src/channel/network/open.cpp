@@ -1,5 +1,7 @@
+#include <string>
 #include <utility>
 
+#include "base/open_files.hpp"
 #include "base/plugin.hpp"
 #include "channel/network/plugin.hpp"
 #include "channel/network/port.hpp"
@@ -13,6 +15,20 @@ constexpr PluginObject object{.file = "libisthmus_network.so",
                               .foreign = "UCX",
                               .build_package = "libucx-dev",
                               .run_package = "libucx0"};
+
+/// Descriptors that a job's peers may need here: two watch lines each, and what UCX opens.
+constexpr rlim_t files_for_each_peer = 8;
+constexpr rlim_t files_besides = 256;
+/// Without so many UCX ends the process, by assertions of its own (1.13: with 4 to 8 left at its start, and
+/// with up to 22 when the first peer connects).
+constexpr unsigned fewest_files = 32;
+
+Result<> make_room_for_files(PeerId ranks) {
+  allow_open_files(files_besides + files_for_each_peer * ranks);
+  if (can_open_files(fewest_files)) return {};
+  return fail(ErrorClass::no_mem, "this process may not open " + std::to_string(fewest_files) +
+                                      " more files, which the network needs (raise `ulimit -n`)");
+}
 
 Result<const Plugin*> load() {
   auto symbol = load_plugin(object);
@@ -28,6 +44,7 @@ Result<const Plugin*> load() {
 Result<std::unique_ptr<Port>> open(const Settings& settings, Identity self, Events& events) {
   auto plugin = load();
   if (!plugin) return std::unexpected(std::move(plugin).error());
+  ISTHMUS_TRY(make_room_for_files(self.ranks));
   return (*plugin)->open(settings, self, events);
 }
 

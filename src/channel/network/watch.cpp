@@ -17,17 +17,11 @@
 #include <cstring>
 #include <utility>
 
-#include "base/open_files.hpp"
-
 namespace isthmus::network {
 namespace {
 
 /// Connections taken at one look: the rest waits in the kernel's queue.
 constexpr int accepted_at_once = 256;
-/// Descriptors that a job's peers may need here: two watch lines each, and what UCX opens.
-constexpr rlim_t files_for_each_peer = 8;
-constexpr rlim_t files_besides = 256;
-
 std::unexpected<Error> refused(const char* call, int error) {
   return fail(ErrorClass::other, std::string(call) + ": " + std::strerror(error));
 }
@@ -91,7 +85,6 @@ Result<Watch> Watch::open(Identity self, std::uint64_t token, std::chrono::milli
     if (epoll_ctl(watch.events_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0)
       return refused("epoll_ctl", errno);
   }
-  allow_open_files(files_besides + files_for_each_peer * self.ranks);
   return watch;
 }
 

@@ -126,6 +126,18 @@ for meeting, victim, doing, call in KILLS:
         with nothing_left():
             expect_killed(meeting, victim, **{f"FAULT_{victim}": f"{call}:kill"})
 
+for meeting in WALLS:
+    with suite.case(f"where a rank may open few files, it meets the others through {meeting}, or says what it lacks"):
+        need(meeting)
+        if os.environ.get("DEV_SANITIZER"):
+            raise Skip("a sanitizer opens files of its own")
+        for most in (*range(8, 24), 30, 40):
+            *before, exchange, bytes_of_content = command(meeting)
+            result = suite.run([*before, "sh", "-c", f"ulimit -n {most}; exec {exchange} {bytes_of_content}"], timeout=20)
+            if result.status != 0:
+                assert most < 30, result
+                suite.expect(result, status=39, err="this process may not open 16 more files, which meeting the other ranks needs")
+
 with suite.case("kill -9 of rank 1 as it waits for the roster, which rank 0 has not entered, ends the job in one line"):
     need("a folder")
     with nothing_left():

@@ -401,8 +401,8 @@ if shutil.which("mpicc.mpich"):
     suite.expect(suite.run(["mpicc.mpich", "-O1", "test/launch/exchange.c", "-o", MPICH]))
 
 
-EXCHANGE, PLACES = suite.tmp / "exchange", suite.tmp / "places"
-for program, source in ((EXCHANGE, "test/launch/exchange.c"), (PLACES, "test/places/exchange.c")):
+EXCHANGE, PLACES, FEW_FILES = suite.tmp / "exchange", suite.tmp / "places", suite.tmp / "few_files"
+for program, source in ((EXCHANGE, "test/launch/exchange.c"), (PLACES, "test/places/exchange.c"), (FEW_FILES, "test/launch/few_files.c")):
     suite.expect(suite.run([PREFIX / "bin/mpicc", "-O1", source, "-o", program]))
 
 
@@ -418,6 +418,24 @@ def need_mpich():
     if not MPICH.exists():
         raise Skip("MPICH's compiler is not installed")
 
+
+APART = {"ISTHMUS_LOCALITY": "static"}
+
+with suite.case("where a rank may open few files, it reaches another host, or says what it lacks"):
+    need_network()
+    if os.environ.get("DEV_SANITIZER"):
+        raise Skip("a sanitizer opens files of its own")
+    nobody = 2
+    for most in (*range(4, 24), 30, 40, 60, 100, 200):
+        result = local("-n", 2, "--hosts", "a,b", "sh", "-c", f"ulimit -n {most}; exec {FEW_FILES} {nobody}", env=APART)
+        if result.status != 0:
+            assert most < 40, result
+            suite.expect(result, status=39, err="this process may not open [0-9]+ more files, which (the network|meeting the other ranks) needs")
+
+for who in ("0", "1", "both"):
+    with suite.case(f"a rank that has opened all files that it may reaches another host: {who}"):
+        need_network()
+        suite.expect(local("-n", 2, "--hosts", "a,b", FEW_FILES, who, env=APART), out=r"^$")
 
 with suite.case("programs of MPICH run on this host, by PMI-1"):
     need_mpich()

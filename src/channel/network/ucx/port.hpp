@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/open_files.hpp"
 #include "base/unique_fd.hpp"
 #include "channel/network/pace.hpp"
 #include "channel/network/port.hpp"
@@ -215,6 +216,7 @@ class UcxPort final : public Port {
   bool flushing_ = false;
   bool closing_ = false;
   bool complained_of_strangers_ = false;
+  FileReserve files_;
 
   UcxWorker worker_;  ///< last, so first to go: UCX uses what is above until then
 };
