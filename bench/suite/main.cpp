@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -92,6 +93,30 @@ void describe(const Benchmark& benchmark, const Options& options, const Output& 
                                  std::string(name_of(options.placement[1])));
 }
 
+// Of whole elements, and in which the layout's blocks fit once.
+std::vector<std::size_t> sizes_for(const Benchmark& benchmark, const Options& options, Element element) {
+  if (!has(benchmark.features, Feature::sizes)) return {0};
+  std::vector<std::size_t> sizes = sizes_of(options, std::lcm(benchmark.unit, bytes_of(element)));
+  const std::size_t least = options.layout.span * bytes_of(element);
+  std::erase_if(sizes, [least](std::size_t size) { return size != 0 && size < least; });
+  if (sizes.empty())
+    throw Stop{status_bad_argument,
+               "no size is left: " + benchmark.name + " needs multiples of " +
+                   std::to_string(std::lcm(benchmark.unit, bytes_of(element))) + " bytes" +
+                   (options.layout.has_gaps() ? ", at least " + std::to_string(least) : std::string())};
+  return sizes;
+}
+
+void run_size(const Benchmark& benchmark, const Job& job, std::size_t bytes) {
+  const std::size_t limit = job.options().memory_limit;
+  const std::size_t needs = benchmark.needs ? benchmark.needs(job, bytes) : 2 * bytes;
+  if (needs <= limit && bytes <= (std::size_t{1} << 30)) return benchmark.run(job, bytes);
+  if (job.rank() == 0)
+    job.output().note("size " + std::to_string(bytes) + " is left out: a rank would need " +
+                      std::to_string(needs >> 20) + " MiB, and the limit (-M) is " +
+                      std::to_string(limit >> 20) + " MiB");
+}
+
 void run(const Benchmark& benchmark, const Options& options) {
   Output output(benchmark.name, options, has(benchmark.features, Feature::sizes));
   Job job(options, output);
@@ -108,24 +133,18 @@ void run(const Benchmark& benchmark, const Options& options) {
   if (benchmark.group == "collective" && options.placement[0] != options.placement[1])
     throw Stop{status_bad_argument, "all ranks of a collective have the same placement: name one"};
   job.place(benchmark.ranks == Ranks::any ? 0 : side_of(job));
-  const bool sized = has(benchmark.features, Feature::sizes);
-  const std::vector<std::size_t> sizes =
-      sized ? sizes_of(options, benchmark.unit) : std::vector<std::size_t>{0};
-  if (sizes.empty())
-    throw Stop{status_bad_argument, "no size is left: " + benchmark.name + " needs multiples of " +
-                                        std::to_string(benchmark.unit) + " bytes"};
+  const std::vector<Element> elements =
+      options.elements.empty() ? std::vector{benchmark.element} : options.elements;
+  for (const Element element : elements)
+    static_cast<void>(
+        sizes_for(benchmark, options, element));  // what cannot be is said before anything is measured
   if (job.rank() == 0) describe(benchmark, options, output, job.ranks());
   const double before = lost_to_others();
-  for (const std::size_t bytes : sizes) {
-    const std::size_t needs = benchmark.needs ? benchmark.needs(job, bytes) : 2 * bytes;
-    if (needs > options.memory_limit || bytes > (std::size_t{1} << 30)) {
-      if (job.rank() == 0)
-        output.note("size " + std::to_string(bytes) + " is left out: a rank would need " +
-                    std::to_string(needs >> 20) + " MiB, and the limit (-M) is " +
-                    std::to_string(options.memory_limit >> 20) + " MiB");
-      continue;
-    }
-    benchmark.run(job, bytes);
+  for (const Element element : elements) {
+    if (job.rank() == 0 && !options.elements.empty()) output.fact("datatype", std::string(name_of(element)));
+    job.use(element);
+    for (const std::size_t bytes : sizes_for(benchmark, options, element))
+      run_size(benchmark, job, bytes);
   }
   const double after = lost_to_others();
   if (job.rank() == 0) note_noise(job, output, before, after);

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <variant>
 #include <vector>
@@ -38,6 +41,55 @@ TEST(BenchOptions, ThoseOfTheOsuSuiteMeanWhatTheyMeanThere) {
   EXPECT_TRUE(options.validate);
   EXPECT_TRUE(options.full);
   EXPECT_THAT(options.percentiles, ElementsAre(50, 90, 99));
+}
+
+constexpr unsigned typed = bandwidth | Feature::types | Feature::layouts;
+
+TEST(BenchOptions, ElementsAndTheirLayout) {
+  EXPECT_THAT(taken({"-T", "all"}, typed).elements,
+              ElementsAre(Element::character, Element::integer, Element::real));
+  EXPECT_THAT(taken({"--type=mpi_int"}, typed).elements, ElementsAre(Element::integer));
+  EXPECT_THAT(taken({"-m", "8:64"}, typed).elements, IsEmpty());
+  EXPECT_FALSE(taken({"-D", "cont"}, typed).layout.has_gaps());
+  const Layout vector = taken({"-D", "vect:5:2"}, typed).layout;
+  EXPECT_EQ(vector.span, 5U);
+  EXPECT_THAT(vector.blocks, ElementsAre(Stretch{0, 2}));
+  EXPECT_THAT(refused({"-T", "mpi_double"}, typed), HasSubstr("knows all, mpi_char, mpi_int, mpi_float"));
+  EXPECT_THAT(refused({"-D", "cont"}), HasSubstr("not for this benchmark"));
+  for (const char* wrong : {"vect", "vect:", "vect:2", "vect:2:3", "vect:0:0", "vect:2:0", "vect:a:1",
+                            "vect:4:1:1", "vect:-4:1", "vect:99999999999999999999:1"})
+    EXPECT_THAT(refused({"-D", wrong}, typed), HasSubstr("vect:STRIDE:BLOCK")) << wrong;
+  EXPECT_THAT(refused({"-D", "indx:/no/such/file"}, typed), HasSubstr("cannot be read"));
+}
+
+TEST(BenchOptions, ALayoutCarriesWhatLiesInItsBlocks) {
+  const Layout layout{.kind = Layout::Kind::indexed, .span = 9, .blocks = {{0, 2}, {4, 1}, {6, 3}}};
+  EXPECT_EQ(layout.repetitions(26), 2U);
+  EXPECT_EQ(layout.carried(26), 12U);
+  std::string carried;
+  for (std::size_t i = 0; i < 26; ++i)
+    carried += layout.carries(i, 26) ? 'x' : '.';
+  EXPECT_EQ(carried, "xx..x.xxxxx..x.xxx........");
+  EXPECT_EQ(Layout{}.carried(26), 26U);
+  EXPECT_TRUE(Layout{}.carries(25, 26));
+  EXPECT_FALSE(Layout{}.carries(26, 26));
+}
+
+TEST(BenchOptions, ALayoutIsReadFromAFile) {
+  const std::string path = testing::TempDir() + "/layout." + std::to_string(getpid());
+  const auto read = [&path](const char* text) {
+    std::ofstream(path) << text;
+    return layout_named("indx:" + path);
+  };
+  const auto good = read("# two blocks\n\n 1,2 # the first\n\t4 , 1\r\n");
+  ASSERT_TRUE(std::holds_alternative<Layout>(good));
+  EXPECT_EQ(std::get<Layout>(good).span, 5U);
+  EXPECT_THAT(std::get<Layout>(good).blocks, ElementsAre(Stretch{1, 2}, Stretch{4, 1}));
+  for (const char* wrong : {"1", "1,", ",1", "1,0", "a,1", "1,1,1", "0,2\n1,1", "3,1\n0,1"})
+    EXPECT_TRUE(std::holds_alternative<std::string>(read(wrong))) << wrong;
+  EXPECT_THAT(std::get<std::string>(read("0,2\n1,1")), HasSubstr("line 2"));
+  EXPECT_THAT(std::get<std::string>(read("# nothing\n")), HasSubstr("no line"));
+  std::filesystem::remove(path);
 }
 
 TEST(BenchOptions, AValueMayStandInTheSameWord) {

@@ -19,6 +19,7 @@ class Messages {
  public:
   Messages(const Job& job, std::size_t bytes, int peer, bool outgoing, Requests kind)
       : bytes_(bytes),
+        what_(job.options().layout, job.element(), bytes),
         peer_(peer),
         outgoing_(outgoing),
         kind_(kind),
@@ -42,12 +43,12 @@ class Messages {
       call(MPI_Startall(count(), requests_.data()), "MPI_Startall");
     } else if (outgoing_) {
       for (int i = 0; i < count(); ++i)
-        call(MPI_Isend(slot(i), static_cast<int>(bytes_), MPI_BYTE, peer_, message_tag, MPI_COMM_WORLD,
+        call(MPI_Isend(slot(i), what_.count(), what_.type(), peer_, message_tag, MPI_COMM_WORLD,
                        &requests_[i]),
              "MPI_Isend");
     } else {
       for (int i = 0; i < count(); ++i)
-        call(MPI_Irecv(slot(i), static_cast<int>(bytes_), MPI_BYTE, peer_, message_tag, MPI_COMM_WORLD,
+        call(MPI_Irecv(slot(i), what_.count(), what_.type(), peer_, message_tag, MPI_COMM_WORLD,
                        &requests_[i]),
              "MPI_Irecv");
     }
@@ -67,7 +68,7 @@ class Messages {
   [[nodiscard]] std::string fault(unsigned writer, unsigned round) const {
     std::string found;
     for (std::size_t at = 0; found.empty() && at < buffer_->size(); at += bytes_)
-      found = buffer_->fault(at, bytes_, writer, round);
+      found = what_.fault(*buffer_, at, writer, round);
     return found;
   }
 
@@ -78,17 +79,18 @@ class Messages {
   }
   void prepare(int i) {
     if (outgoing_) {
-      call(MPI_Send_init(slot(i), static_cast<int>(bytes_), MPI_BYTE, peer_, message_tag, MPI_COMM_WORLD,
+      call(MPI_Send_init(slot(i), what_.count(), what_.type(), peer_, message_tag, MPI_COMM_WORLD,
                          &requests_[i]),
            "MPI_Send_init");
     } else {
-      call(MPI_Recv_init(slot(i), static_cast<int>(bytes_), MPI_BYTE, peer_, message_tag, MPI_COMM_WORLD,
+      call(MPI_Recv_init(slot(i), what_.count(), what_.type(), peer_, message_tag, MPI_COMM_WORLD,
                          &requests_[i]),
            "MPI_Recv_init");
     }
   }
 
   std::size_t bytes_;
+  MessageType what_;
   int peer_;
   bool outgoing_;
   Requests kind_;
@@ -177,14 +179,18 @@ double launches_of(const Job& job, Ways ways) {
 void windowed(const Job& job, std::size_t bytes, Ways ways, Requests kind) {
   Window window(job, bytes, ways, kind);
   check(job, window, 1);
-  const double amount = static_cast<double>(bytes) * job.options().window * (ways == Ways::both ? 2 : 1);
+  const MessageType what(job.options().layout, job.element(), bytes);
+  const double amount =
+      static_cast<double>(what.carried()) * job.options().window * (ways == Ways::both ? 2 : 1);
   Meaning meaning{.quantity = Quantity::megabytes_per_second, .amount = amount};
+  add_carried(job, what, meaning);
   Series series;
   if (job.managed()) {
     const double launch = launches_of(job, ways);
     const Job::Run run = [&window](long operations) { return window.migrating(operations); };
     series = job.measure(run);
-    meaning.extras = job.faults(run);
+    for (const Extra& each : job.faults(run))
+      meaning.extras.push_back(each);
     for (double& seconds : series.seconds)
       seconds = window_time(seconds, launch);
   } else {
@@ -199,8 +205,10 @@ void message_rate(const Job& job, std::size_t bytes) {
   check(job, window, 1);
   const Series series = job.measure_loop([&window] { window.transfer(); }, Whose::mean);
   const double messages = static_cast<double>(job.options().window) * pair_of(job).pairs;
+  const MessageType what(job.options().layout, job.element(), bytes);
   Meaning meaning{.quantity = Quantity::megabytes_per_second,
-                  .amount = messages * static_cast<double>(bytes)};
+                  .amount = messages * static_cast<double>(what.carried())};
+  add_carried(job, what, meaning);
   if (job.options().print_rate && !series.seconds.empty())
     meaning.extras.push_back({"Messages/s", messages / median(series.seconds)});
   job.report(bytes, series, meaning);
@@ -216,7 +224,8 @@ Benchmark windowed_benchmark(std::string name, std::string meaning, Ways ways, R
           "point-to-point",
           std::move(meaning),
           Ranks::two,
-          Feature::sizes | Feature::placement | Feature::window | Feature::managed,
+          Feature::sizes | Feature::placement | Feature::window | Feature::managed | Feature::types |
+              Feature::layouts,
           1,
           [ways, kind](const Job& job, std::size_t bytes) { windowed(job, bytes, ways, kind); },
           windowed_memory};
@@ -231,8 +240,9 @@ std::vector<Benchmark> bandwidth_benchmarks() {
       windowed_benchmark("bibw", "a window each way at the same time", Ways::both, Requests::ordinary),
       {"mbw_mr", "point-to-point",
        "bw between several pairs of ranks at once: all pairs' bandwidth and message rate", Ranks::even,
-       Feature::sizes | Feature::placement | Feature::window | Feature::pairs | Feature::rate, 1,
-       message_rate, windowed_memory},
+       Feature::sizes | Feature::placement | Feature::window | Feature::pairs | Feature::rate |
+           Feature::types | Feature::layouts,
+       1, message_rate, windowed_memory},
       windowed_benchmark("bw_persistent", "bw with persistent requests", Ways::one, Requests::persistent),
       windowed_benchmark("bibw_persistent", "bibw with persistent requests", Ways::both,
                          Requests::persistent),

@@ -25,7 +25,8 @@ struct Benchmark {
   std::function<void(const Job& job, std::size_t bytes)> run;
   // Bytes that a rank allocates; without it, twice the size.
   std::function<std::size_t(const Job& job, std::size_t bytes)> needs;
-  bool threads = false;  // asks for MPI_THREAD_MULTIPLE
+  bool threads = false;             // asks for MPI_THREAD_MULTIPLE
+  Element element = Element::byte;  // of its messages, where the user names none
 };
 
 // In the order in which help lists them.

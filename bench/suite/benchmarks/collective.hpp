@@ -6,6 +6,7 @@
 
 #include "suite/benchmarks/collective_table.hpp"
 #include "suite/job/job.hpp"
+#include "suite/job/message_type.hpp"
 
 namespace isthmus::bench {
 
@@ -16,6 +17,8 @@ class Collection {
   [[nodiscard]] const Arguments& arguments() const { return arguments_; }
   // "MPI_Allreduce"
   [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const MessageType& block() const { return block_; }
+  [[nodiscard]] bool has_layout() const { return !adds_up(collective_) && receive_ != nullptr; }
   void blocking() const { call(collective_.blocking(arguments_), name_.c_str()); }
   // Puts managed memory where the placement says: what is sent before the call, what was received after it.
   void touch_sent() const;
@@ -35,6 +38,9 @@ class Collection {
  private:
   void prepare(unsigned round);
   [[nodiscard]] std::string wrong(unsigned round) const;
+  template <class Number>
+  void add_numbers(Buffer& sent, std::size_t block, unsigned round) const;
+  template <class Number>
   [[nodiscard]] std::string wrong_sums(unsigned round) const;
   [[nodiscard]] std::size_t sent_blocks() const;
   [[nodiscard]] std::size_t received_blocks() const;
@@ -44,6 +50,7 @@ class Collection {
   const Job& job_;
   const Collective& collective_;
   std::size_t bytes_;
+  MessageType block_;  // of what is not added up
   std::string name_;
   std::unique_ptr<Buffer> send_;
   std::unique_ptr<Buffer> receive_;

@@ -15,8 +15,8 @@ namespace isthmus::bench {
 struct Arguments {
   void* send = nullptr;
   void* receive = nullptr;
-  int count = 0;                 // elements of `type` in a block
-  MPI_Datatype type = MPI_BYTE;  // MPI_FLOAT where there is something to add up
+  int count = 0;  // elements of `type` in a block
+  MPI_Datatype type = MPI_BYTE;
   int root = 0;
   std::vector<int> counts;        // `count` for each rank
   std::vector<int> offsets;       // of each rank's block, in elements

@@ -7,6 +7,7 @@
 
 #include "suite/benchmarks/benchmark.hpp"
 #include "suite/benchmarks/collective.hpp"
+#include "suite/benchmarks/pair.hpp"
 #include "suite/core/equations.hpp"
 #include "suite/job/clock.hpp"
 
@@ -95,13 +96,21 @@ class AtOneMoment {
   SynchronisedClock clock_;
 };
 
+// The columns that all forms have.
+Meaning meaning_of(const Job& job, const Collection& collection) {
+  Meaning meaning;
+  if (collection.has_layout()) add_carried(job, collection.block(), meaning);
+  return meaning;
+}
+
 template <class Once>
-void report_timed(const Job& job, std::size_t bytes, Once once) {
+void report_timed(const Job& job, const Collection& collection, std::size_t bytes, Once once) {
+  Meaning meaning = meaning_of(job, collection);
   switch (job.options().timing) {
     case Timing::barrier:
-      return job.report(bytes, job.measure(after_barrier(once), Whose::mean), {});
+      return job.report(bytes, job.measure(after_barrier(once), Whose::mean), meaning);
     case Timing::loop:
-      return job.report(bytes, job.measure_loop(once, Whose::mean), {});
+      return job.report(bytes, job.measure_loop(once, Whose::mean), meaning);
     case Timing::synchronised: {
       AtOneMoment moments(job, once);
       const Series series = moments.measure();
@@ -110,7 +119,8 @@ void report_timed(const Job& job, std::size_t bytes, Once once) {
             status_failed,
             "no operation began at one moment on all ranks: with more ranks than cores, use --timing barrier",
             false};
-      return job.report(bytes, series, {.extras = {{"Clock error (us)", moments.error() * 1e6}}});
+      meaning.extras.push_back({"Clock error (us)", moments.error() * 1e6});
+      return job.report(bytes, series, meaning);
     }
   }
 }
@@ -135,7 +145,10 @@ void migrating(const Job& job, const Collection& collection, std::size_t bytes) 
   Series series = job.measure(run, Whose::last);
   for (double& seconds : series.seconds)
     seconds = window_time(seconds, launch);
-  job.report(bytes, series, {.extras = job.faults(run)});
+  Meaning meaning = meaning_of(job, collection);
+  for (const Extra& each : job.faults(run))
+    meaning.extras.push_back(each);
+  job.report(bytes, series, meaning);
 }
 
 void blocking(const Job& job, const Collective& collective, std::size_t bytes) {
@@ -148,7 +161,7 @@ void blocking(const Job& job, const Collective& collective, std::size_t bytes) {
   if (job.managed()) {
     migrating(job, collection, bytes);
   } else {
-    report_timed(job, bytes, once);
+    report_timed(job, collection, bytes, once);
   }
   verify(2);
 }
@@ -166,7 +179,7 @@ void persistent(const Job& job, const Collective& collective, std::size_t bytes)
     if (job.options().validate) job.demand(collection.fault(round, once));
   };
   verify(1);
-  report_timed(job, bytes, once);
+  report_timed(job, collection, bytes, once);
   verify(2);
   call(MPI_Request_free(&request), "MPI_Request_free");
 }
@@ -218,10 +231,11 @@ void nonblocking(const Job& job, const Collective& collective, std::size_t bytes
   const Series compute = job.measure(
       after_barrier([&] { computation.run(seconds, job.options().test_calls, none); }), Whose::mean);
   const double hidden = overlap(seconds, median(compute.seconds), median(overall.seconds));
-  job.report(bytes, overall,
-             {.extras = {{"Compute (us)", median(compute.seconds) * 1e6},
-                         {"Pure comm. (us)", seconds * 1e6},
-                         {"Overlap (%)", hidden * 100}}});
+  Meaning meaning = meaning_of(job, collection);
+  meaning.extras.push_back({"Compute (us)", median(compute.seconds) * 1e6});
+  meaning.extras.push_back({"Pure comm. (us)", seconds * 1e6});
+  meaning.extras.push_back({"Overlap (%)", hidden * 100});
+  job.report(bytes, overall, meaning);
   verify(2);
 }
 
@@ -230,7 +244,10 @@ using Form = void (*)(const Job&, const Collective&, std::size_t);
 Benchmark benchmark_of(const Collective& collective, std::string name, std::string meaning, Form form,
                        unsigned further) {
   const bool sized = collective.arrives != Arrives::nothing;
-  const unsigned sizes = sized ? Feature::sizes | Feature::placement : 0U;
+  const unsigned sizes = !sized ? 0U
+                         : adds_up(collective)
+                             ? Feature::sizes | Feature::placement | Feature::types
+                             : Feature::sizes | Feature::placement | Feature::types | Feature::layouts;
   return {std::move(name),
           "collective",
           std::move(meaning),
@@ -240,7 +257,9 @@ Benchmark benchmark_of(const Collective& collective, std::string name, std::stri
           [form, &collective](const Job& job, std::size_t bytes) { form(job, collective, bytes); },
           [&collective](const Job& job, std::size_t bytes) {
             return Collection::memory(collective, job.ranks(), bytes);
-          }};
+          },
+          false,
+          adds_up(collective) ? Element::real : Element::byte};
 }
 
 }  // namespace

@@ -15,16 +15,22 @@ namespace {
 class PingPong {
  public:
   PingPong(const Job& job, std::size_t bytes)
-      : job_(job), pair_(pair_of(job)), bytes_(bytes), out_(job.buffer(bytes)), in_(job.buffer(bytes)) {}
+      : job_(job),
+        pair_(pair_of(job)),
+        bytes_(bytes),
+        what_(job.options().layout, job.element(), bytes),
+        out_(job.buffer(bytes)),
+        in_(job.buffer(bytes)) {}
 
+  [[nodiscard]] const MessageType& what() const { return what_; }
   void exchange() {
     if (!pair_.active) return;
     if (pair_.first) {
-      send(out_->data(), bytes_, pair_.peer);
-      receive(in_->data(), bytes_, pair_.peer);
+      send(out_->data(), what_, pair_.peer);
+      receive(in_->data(), what_, pair_.peer);
     } else {
-      receive(in_->data(), bytes_, pair_.peer);
-      send(out_->data(), bytes_, pair_.peer);
+      receive(in_->data(), what_, pair_.peer);
+      send(out_->data(), what_, pair_.peer);
     }
   }
 
@@ -37,13 +43,13 @@ class PingPong {
       call(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
       const double start = now_seconds();
       if (pair_.first) {
-        send(out_->data(), bytes_, pair_.peer);
-        receive(in_->data(), bytes_, pair_.peer);
+        send(out_->data(), what_, pair_.peer);
+        receive(in_->data(), what_, pair_.peer);
         in_->touch(0, bytes_, true);
       } else {
-        receive(in_->data(), bytes_, pair_.peer);
+        receive(in_->data(), what_, pair_.peer);
         in_->touch(0, bytes_, true);
-        send(out_->data(), bytes_, pair_.peer);
+        send(out_->data(), what_, pair_.peer);
       }
       seconds += now_seconds() - start;
     }
@@ -55,13 +61,14 @@ class PingPong {
     out_->fill(static_cast<unsigned>(job_.rank()), round);
     in_->clear();
     exchange();
-    return in_->fault(static_cast<unsigned>(pair_.peer), round);
+    return what_.fault(*in_, 0, static_cast<unsigned>(pair_.peer), round);
   }
 
  private:
   const Job& job_;
   Pair pair_;
   std::size_t bytes_;
+  MessageType what_;
   std::unique_ptr<Buffer> out_;
   std::unique_ptr<Buffer> in_;
 };
@@ -69,15 +76,20 @@ class PingPong {
 void latency(const Job& job, std::size_t bytes) {
   PingPong pair(job, bytes);
   check(job, pair, 1);
+  Meaning meaning;
+  add_carried(job, pair.what(), meaning);
   if (job.managed()) {
     const double launch = job.launch_overhead(1);
     const Job::Run run = [&pair](long operations) { return pair.migrating(operations); };
     Series series = job.measure(run);
     for (double& seconds : series.seconds)
       seconds = one_way(seconds, 1, launch);
-    job.report(bytes, series, {.extras = job.faults(run)});
+    for (const Extra& each : job.faults(run))
+      meaning.extras.push_back(each);
+    job.report(bytes, series, meaning);
   } else {
-    job.report(bytes, job.measure_loop([&pair] { pair.exchange(); }), {.share = 0.5});
+    meaning.share = 0.5;
+    job.report(bytes, job.measure_loop([&pair] { pair.exchange(); }), meaning);
   }
   check(job, pair, 2);
 }
@@ -85,7 +97,9 @@ void latency(const Job& job, std::size_t bytes) {
 void multi_latency(const Job& job, std::size_t bytes) {
   PingPong pair(job, bytes);
   check(job, pair, 1);
-  job.report(bytes, job.measure_loop([&pair] { pair.exchange(); }, Whose::mean), {.share = 0.5});
+  Meaning meaning{.share = 0.5};
+  add_carried(job, pair.what(), meaning);
+  job.report(bytes, job.measure_loop([&pair] { pair.exchange(); }, Whose::mean), meaning);
   check(job, pair, 2);
 }
 
@@ -94,7 +108,13 @@ void multi_latency(const Job& job, std::size_t bytes) {
 class OneWay {
  public:
   OneWay(const Job& job, std::size_t bytes)
-      : pair_(pair_of(job)), bytes_(bytes), out_(job.buffer(bytes)), in_(job.buffer(bytes)), clock_(job) {}
+      : pair_(pair_of(job)),
+        what_(job.options().layout, job.element(), bytes),
+        out_(job.buffer(bytes)),
+        in_(job.buffer(bytes)),
+        clock_(job) {}
+
+  [[nodiscard]] const MessageType& what() const { return what_; }
 
   // The sum of what the messages from rank `from` took, known to rank 0 at the end of a sample.
   double transfer(long operations, int from) {
@@ -103,10 +123,10 @@ class OneWay {
     for (long i = 0; i < operations; ++i) {
       if (sender) {
         sum -= clock_.now();
-        send(out_->data(), bytes_, pair_.peer);
+        send(out_->data(), what_, pair_.peer);
         receive(nullptr, 0, pair_.peer, acknowledgement_tag);
       } else {
-        receive(in_->data(), bytes_, pair_.peer);
+        receive(in_->data(), what_, pair_.peer);
         sum += clock_.now();
         send(nullptr, 0, pair_.peer, acknowledgement_tag);
       }
@@ -121,7 +141,7 @@ class OneWay {
 
  private:
   Pair pair_;
-  std::size_t bytes_;
+  MessageType what_;
   std::unique_ptr<Buffer> out_;
   std::unique_ptr<Buffer> in_;
   SynchronisedClock clock_;
@@ -131,15 +151,17 @@ void one_way_latency(const Job& job, std::size_t bytes) {
   OneWay way(job, bytes);
   const Series forth = job.measure([&way](long operations) { return way.transfer(operations, 0); });
   const Series back = job.measure([&way](long operations) { return way.transfer(operations, 1); });
-  job.report(
-      bytes, forth,
-      {.extras = {{"Back (us)", median(back.seconds) * 1e6}, {"Clock error (us)", way.error() * 1e6}}});
+  Meaning meaning;
+  add_carried(job, way.what(), meaning);
+  meaning.extras.push_back({"Back (us)", median(back.seconds) * 1e6});
+  meaning.extras.push_back({"Clock error (us)", way.error() * 1e6});
+  job.report(bytes, forth, meaning);
 }
 
 }  // namespace
 
 std::vector<Benchmark> latency_benchmarks() {
-  const unsigned features = Feature::sizes | Feature::placement;
+  const unsigned features = Feature::sizes | Feature::placement | Feature::types | Feature::layouts;
   return {
       {"latency",
        "point-to-point",

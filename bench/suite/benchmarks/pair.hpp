@@ -2,6 +2,7 @@
 #pragma once
 
 #include "suite/job/job.hpp"
+#include "suite/job/message_type.hpp"
 
 namespace isthmus::bench {
 
@@ -34,6 +35,21 @@ inline void send(const void* data, std::size_t bytes, int peer, int tag = messag
 inline void receive(void* data, std::size_t bytes, int peer, int tag = message_tag) {
   call(MPI_Recv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
        "MPI_Recv");
+}
+
+inline void send(const void* data, const MessageType& what, int peer) {
+  call(MPI_Send(data, what.count(), what.type(), peer, message_tag, MPI_COMM_WORLD), "MPI_Send");
+}
+
+inline void receive(void* data, const MessageType& what, int peer) {
+  call(MPI_Recv(data, what.count(), what.type(), peer, message_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+       "MPI_Recv");
+}
+
+// Adds the column with what travels of a message, where that is not all of its buffer.
+inline void add_carried(const Job& job, const MessageType& what, Meaning& meaning) {
+  if (job.options().layout.has_gaps())
+    meaning.extras.push_back({"Transmitted (B)", static_cast<double>(what.carried()), true});
 }
 
 // Contents are checked before and after what is timed, where the user asked for it.

@@ -33,13 +33,16 @@ class Prepared {
 
 class PersistentPingPong : public Prepared {
  public:
-  PersistentPingPong(const Job& job, std::size_t bytes) : Prepared(job, bytes) {
-    const int count = static_cast<int>(bytes);
-    call(MPI_Send_init(out_->data(), count, MPI_BYTE, pair_.peer, message_tag, MPI_COMM_WORLD, &sending_),
+  PersistentPingPong(const Job& job, std::size_t bytes)
+      : Prepared(job, bytes), what_(job.options().layout, job.element(), bytes) {
+    call(MPI_Send_init(out_->data(), what_.count(), what_.type(), pair_.peer, message_tag, MPI_COMM_WORLD,
+                       &sending_),
          "MPI_Send_init");
-    call(MPI_Recv_init(in_->data(), count, MPI_BYTE, pair_.peer, message_tag, MPI_COMM_WORLD, &receiving_),
+    call(MPI_Recv_init(in_->data(), what_.count(), what_.type(), pair_.peer, message_tag, MPI_COMM_WORLD,
+                       &receiving_),
          "MPI_Recv_init");
   }
+  void describe(Meaning& meaning) const { add_carried(job_, what_, meaning); }
   void exchange() {
     for (MPI_Request* request :
          pair_.first ? std::array{&sending_, &receiving_} : std::array{&receiving_, &sending_}) {
@@ -51,8 +54,11 @@ class PersistentPingPong : public Prepared {
     out_->fill(static_cast<unsigned>(job_.rank()), round);
     in_->clear();
     exchange();
-    return in_->fault(static_cast<unsigned>(pair_.peer), round);
+    return what_.fault(*in_, 0, static_cast<unsigned>(pair_.peer), round);
   }
+
+ private:
+  MessageType what_;
 };
 
 #if MPI_VERSION >= 4
@@ -68,6 +74,7 @@ class PartitionedPingPong : public Prepared {
                         MPI_INFO_NULL, &receiving_),
          "MPI_Precv_init");
   }
+  void describe(Meaning& /*meaning*/) const {}
   void exchange() {
     if (pair_.first) give();
     call(MPI_Start(&receiving_), "MPI_Start");
@@ -97,7 +104,9 @@ template <class PingPong>
 void latency_of(const Job& job, std::size_t bytes) {
   PingPong pair(job, bytes);
   check(job, pair, 1);
-  job.report(bytes, job.measure_loop([&pair] { pair.exchange(); }), {.share = 0.5});
+  Meaning meaning{.share = 0.5};
+  pair.describe(meaning);
+  job.report(bytes, job.measure_loop([&pair] { pair.exchange(); }), meaning);
   check(job, pair, 2);
 }
 
@@ -120,7 +129,7 @@ std::vector<Benchmark> persistent_benchmarks() {
        "point-to-point",
        "latency with MPI_Send_init, MPI_Recv_init and MPI_Start",
        Ranks::two,
-       features,
+       features | Feature::types | Feature::layouts,
        1,
        latency_of<PersistentPingPong>,
        {}},

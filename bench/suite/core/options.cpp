@@ -87,21 +87,6 @@ std::string take_percentiles(Options& options, const std::string& text) {
   return "";
 }
 
-std::string take_accelerator(Options& options, const std::string& text) {
-  if (text != "cuda" && text != "managed") return "knows cuda and managed";
-  options.placement.fill(text == "cuda" ? Placement::device : Placement::managed_device);
-  return "";
-}
-
-std::string take_seconds(Options& options, const std::string& text) {
-  char* end = nullptr;
-  const double seconds = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(seconds) || seconds <= 0)
-    return "needs a time in seconds, above 0";
-  options.effort.seconds = seconds;
-  return "";
-}
-
 template <class Choice>
 struct Named {
   std::string_view name;
@@ -119,6 +104,37 @@ std::string choose(Choice& where, const std::string& text, std::initializer_list
     names += (names.empty() ? "" : ", ") + std::string(name);
   }
   return "knows " + names;
+}
+
+std::string take_accelerator(Options& options, const std::string& text) {
+  if (text != "cuda" && text != "managed") return "knows cuda and managed";
+  options.placement.fill(text == "cuda" ? Placement::device : Placement::managed_device);
+  return "";
+}
+
+std::string take_elements(Options& options, const std::string& text) {
+  using Elements = std::vector<Element>;
+  return choose(options.elements, text,
+                {{"all", Elements{Element::character, Element::integer, Element::real}},
+                 {"mpi_char", Elements{Element::character}},
+                 {"mpi_int", Elements{Element::integer}},
+                 {"mpi_float", Elements{Element::real}}});
+}
+
+std::string take_layout(Options& options, const std::string& text) {
+  auto layout = layout_named(text);
+  if (const auto* wrong = std::get_if<std::string>(&layout)) return *wrong;
+  options.layout = std::move(std::get<Layout>(layout));
+  return "";
+}
+
+std::string take_seconds(Options& options, const std::string& text) {
+  char* end = nullptr;
+  const double seconds = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !std::isfinite(seconds) || seconds <= 0)
+    return "needs a time in seconds, above 0";
+  options.effort.seconds = seconds;
+  return "";
 }
 
 std::string take_timing(Options& options, const std::string& text) {
@@ -171,6 +187,13 @@ constexpr Flag flags[] = {
      [](Options& o, const std::string&) { return o.validate = true, std::string(); }},
     {"-d", "--accelerator", "cuda|managed", Value::needed, of(Feature::placement),
      "buffers in GPU memory (as D) or managed memory (as MD)", take_accelerator},
+    {"-T", "--type", "all|mpi_char|mpi_int|mpi_float", Value::needed, of(Feature::types),
+     "the type of a message's elements (MPI_BYTE; MPI_FLOAT where they are added up); all: one after the "
+     "other",
+     take_elements},
+    {"-D", "--ddt", "cont|vect:STRIDE:BLOCK|indx:FILE", Value::needed, of(Feature::layouts),
+     "a derived datatype: BLOCK elements of each STRIDE, or blocks as a file has them (docs/bench.md)",
+     take_layout},
     {"-f", "--full", "", Value::none, 0,
      "more columns: the mean, least, greatest, the median's interval, operations",
      [](Options& o, const std::string&) { return o.full = true, std::string(); }},

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "suite/core/layout.hpp"
 #include "suite/core/placement.hpp"
 #include "suite/core/sampling.hpp"
 
@@ -40,6 +41,8 @@ enum class Feature : unsigned {
   overlap = 256,
   rate = 512,
   managed = 1024,  // knows what to do with memory that moves
+  types = 2048,
+  layouts = 4096,
 };
 constexpr unsigned operator|(Feature a, Feature b) {
   return static_cast<unsigned>(a) | static_cast<unsigned>(b);
@@ -61,6 +64,8 @@ struct Options {
   bool full = false;
   std::vector<int> percentiles;
   std::array<Placement, 2> placement{Placement::host, Placement::host};
+  std::vector<Element> elements;  // one after the other; none: the benchmark's own
+  Layout layout;
   bool print_rate = true;
   std::string compute_target = "cpu";
   int test_calls = 0;

@@ -40,6 +40,9 @@ class Job {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] const Options& options() const { return options_; }
+  // What messages are made of from now on.
+  void use(Element element) { element_ = element; }
+  [[nodiscard]] Element element() const { return element_; }
   [[nodiscard]] Output& output() const { return output_; }
 
   // Does so many operations as this rank takes part in them, and returns the seconds that count of them,
@@ -80,6 +83,7 @@ class Job {
 
   const Options& options_;
   Output& output_;
+  Element element_ = Element::byte;
   int rank_ = 0;
   int ranks_ = 1;
   std::unique_ptr<Memory> memory_;

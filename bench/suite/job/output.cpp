@@ -124,7 +124,7 @@ void Output::text_row(std::size_t bytes, const Series& series, const Meaning& me
   if (sized_) std::printf("%-10zu", bytes);
   print_column(figure_text(summary.median));
   for (const Extra& extra : meaning.extras)
-    print_column(figure_text(extra.value));
+    print_column(extra.is_whole ? std::to_string(std::llround(extra.value)) : figure_text(extra.value));
   for (const int percentile : options_.percentiles)
     print_column(figure_text(quantile(sorted, percentile / 100.0)));
   if (options_.full) {

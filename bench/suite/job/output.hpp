@@ -60,6 +60,7 @@ constexpr Unit unit_of(Quantity quantity) {
 struct Extra {
   std::string title;
   double value;
+  bool is_whole = false;  // a number of things
 };
 
 // How seconds become the figure: `amount`: what one operation does (bytes, messages); `share`: which part of

@@ -52,6 +52,24 @@ for count in (1, 3):
             result = suite.expect(ranks(count, name, *sizes, *QUICK))
             assert len(sizes_in(result)) == (1 if name == "barrier" else 2), str(result)
 
+PATTERN = suite.tmp / "pattern"
+PATTERN.write_text("0, 2\n4, 1\n6, 3\n")
+TYPED = [name for name in POINT_TO_POINT if name != "latency_mt"]
+
+for layout, carried in (("cont", None), ("vect:4:3", "768"), (f"indx:{PATTERN}", "672")):
+    with suite.case(f"messages with -D {layout.replace(str(PATTERN), 'FILE')} move the right bytes, and nothing between them"):
+        for name in TYPED:
+            result = suite.expect(ranks(2, name, "-T", "mpi_int", "-D", layout, "-m", "1K", *QUICK))
+            row = next(line for line in result.out.splitlines() if line.startswith("1024 "))
+            assert carried is None or carried in row.split(), str(result)
+        for name in COLLECTIVES[1:11]:
+            suite.expect(ranks(3, name, "-T", "mpi_int", "-D", layout, "-m", "400", *QUICK))
+
+with suite.case("every type that -T knows moves the right bytes, and is added up right"):
+    for name in (*TYPED, *COLLECTIVES[1:], "iallreduce", "ibcast"):
+        result = suite.expect(ranks(2, name, "-T", "all", "-m", "4,1K", *QUICK))
+        assert sizes_in(result) == ["4", "1024"] * 3, str(result)
+
 with suite.case("what the library lacks is said in one sentence, with a status of its own; all else works"):
     names = suite.run([FOLDER / "isthmus_bench", "--names"]).out.split()
     assert len(names) > 60 and len(set(names)) == len(names), names
