@@ -63,9 +63,8 @@ class Calls {
   }
   /// All that was started has ended, or its members are lost.
   void finish() {
-    members_.engine().wait_for([this] {
-      return std::ranges::all_of(started_, [](const auto& each) { return each->is_done(); });
-    });
+    members_.engine().wait_for(
+        [this] { return std::ranges::all_of(started_, [](const auto& each) { return each->is_done(); }); });
     started_.clear();
   }
 
@@ -116,7 +115,8 @@ class Calls {
     return {count, input_.pick(types)};
   }
   std::byte* take(std::int64_t count, const Datatype& type, bool is_sent) {
-    const auto bytes = count > 0 ? static_cast<std::uint64_t>((count - 1) * type.extent() + type.true_extent()) : 0;
+    const auto bytes =
+        count > 0 ? static_cast<std::uint64_t>((count - 1) * type.extent() + type.true_extent()) : 0;
     std::byte* const data = memory_.take(bytes, is_sent);
     has_room_ = has_room_ && (data || bytes == 0);
     return data;

@@ -1,6 +1,6 @@
-// An engine with messages in the memory of emulated GPUs, whose only peer writes whatever the input says: cells
-// of the protocols for GPUs above all, packets in the box of descriptors, counters of what goes by chunks. At
-// the end the peer is lost, and then every request has to end.
+// An engine with messages in the memory of emulated GPUs, whose only peer writes whatever the input says:
+// cells of the protocols for GPUs above all, packets in the box of descriptors, counters of what goes by
+// chunks. At the end the peer is lost, and then every request has to end.
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,10 +14,10 @@
 #include <optional>
 #include <vector>
 
+#include "arenas.hpp"
 #include "channel/shm/ring_reader.hpp"
 #include "channel/shm/ring_writer.hpp"
 #include "datatype/construct.hpp"
-#include "gpus.hpp"
 #include "input.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
@@ -131,31 +131,18 @@ class Session {
       requests_.pop_back();
     }
     engine_.reset();
-    Gpus::get().check_healthy();
-    check_memory();
-    unsigned open = 0;
-    const std::string which = Gpus::open_handles(open);
-    if (open != handles_at_start) std::fputs(which.c_str(), stderr);
-    require(open == handles_at_start, "the engine has left handles of the driver open");
+    arenas_.check(handles_at_start);
   }
 
  private:
   static constexpr wire::RingGeometry geometry{16, 16'384};
   static constexpr std::uint32_t area_bytes = 256 * 1024;
-  static constexpr std::uint64_t apart = 64;
-  static constexpr unsigned char sent_byte = 0x11;
   static constexpr std::uint64_t exporters[]{0x7001, 0x7001, 0x7001, 0x7003, 0};
 
   struct Pending {
     Request* request;
     std::unique_ptr<std::byte[]> memory;
     bool needs_peer;  ///< a send to it; receives may be of others, too
-  };
-  /// Of an arena.
-  struct Taken {
-    Gpus::Kind kind;
-    std::uint64_t begin, bytes;
-    bool is_sent;
   };
 
   const wire::RegionView& region() { return job_->region; }
@@ -199,13 +186,8 @@ class Session {
       fresh_ = std::make_unique<std::byte[]>(room);
       data = fresh_.get();
     } else {
-      std::uint64_t& used = used_[where];
-      if (used + room + 2 * apart > Gpus::arena_bytes) return Payload::of(data, 0);
-      const auto kind = static_cast<Gpus::Kind>(where);
-      taken_.push_back({kind, used + apart, room, is_sent});
-      if (is_sent) std::memset(Gpus::get().view(kind) + used + apart, sent_byte, room);
-      data = Gpus::get().arena(kind) + used + apart;
-      used += room + apart;
+      data = arenas_.take(static_cast<Gpus::Kind>(where), room, is_sent);
+      if (!data) return Payload::of(data, 0);
     }
     return has_gaps ? Payload::of(data, static_cast<std::int64_t>(count), gaps()) : Payload::of(data, bytes);
   }
@@ -251,7 +233,8 @@ class Session {
   wire::Cookie some_cookie() {
     const unsigned choice = input_.below(32);
     if (choice < 29 && !requests_.empty()) return requests_[choice % requests_.size()].request->cookie();
-    return choice < 31 ? std::uint64_t{input_.below(4)} << 32 | input_.below(16) : input_.take<std::uint64_t>();
+    return choice < 31 ? std::uint64_t{input_.below(4)} << 32 | input_.below(16)
+                       : input_.take<std::uint64_t>();
   }
   std::uint64_t some_length() { return input_.below(8) != 0 ? some_size() : input_.take<std::uint64_t>(); }
   std::uint64_t some_offset() {
@@ -259,13 +242,12 @@ class Session {
     return input_.below(16) != 0 ? input_.pick(offsets) : input_.take<std::uint64_t>();
   }
   CellKind some_kind() {
-    const CellKind kinds[]{CellKind::gpu_offer,     CellKind::gpu_offer,  CellKind::gpu_offer,
-                           CellKind::gpu_target,    CellKind::gpu_target, CellKind::gpu_end,
-                           CellKind::gpu_freed,     CellKind::stage,      CellKind::stage,
-                           CellKind::staged,        CellKind::staged,     CellKind::gpu_loop,
-                           CellKind::gpu_window,    CellKind::gpu_window, CellKind::ready_to_send,
-                           CellKind::clear_to_send, CellKind::fragment,   CellKind::share_done,
-                           CellKind::eager,         CellKind::split_start};
+    const CellKind kinds[]{
+        CellKind::gpu_offer,  CellKind::gpu_offer,  CellKind::gpu_offer,     CellKind::gpu_target,
+        CellKind::gpu_target, CellKind::gpu_end,    CellKind::gpu_freed,     CellKind::stage,
+        CellKind::stage,      CellKind::staged,     CellKind::staged,        CellKind::gpu_loop,
+        CellKind::gpu_window, CellKind::gpu_window, CellKind::ready_to_send, CellKind::clear_to_send,
+        CellKind::fragment,   CellKind::share_done, CellKind::eager,         CellKind::split_start};
     return input_.pick(kinds);
   }
 
@@ -279,7 +261,8 @@ class Session {
     what.memory.base = std::uint64_t{1} << 40U | std::uint64_t{which} << 30U;
     switch (input_.below(8)) {
       case 0:
-        what.descriptor = input_.below(2) != 0 ? lent[which].descriptor.get() : static_cast<int>(input_.below(64));
+        what.descriptor =
+            input_.below(2) != 0 ? lent[which].descriptor.get() : static_cast<int>(input_.below(64));
         break;
       case 1:
         break;
@@ -324,18 +307,19 @@ class Session {
     }
   };
   void put_stage(Message& message, wire::Cookie sender) {
-    message.put(wire::StageRequest{sender, some_cookie(), some_length(), static_cast<std::uint16_t>(input_.below(2)),
-                                   static_cast<std::uint16_t>(input_.below(2)),
-                                   static_cast<wire::StageWindow>(input_.below(5)),
-                                   static_cast<std::uint16_t>(input_.below(3))});
+    message.put(wire::StageRequest{
+        sender, some_cookie(), some_length(), static_cast<std::uint16_t>(input_.below(2)),
+        static_cast<std::uint16_t>(input_.below(2)), static_cast<wire::StageWindow>(input_.below(5)),
+        static_cast<std::uint16_t>(input_.below(3))});
   }
   void put_start(Message& message, wire::Cookie receiver) {
     const std::uint32_t windows[]{65'536, 131'072, area_bytes - 4096, Gpus::arena_bytes, 0};
     message.tag = static_cast<int>(input_.below(4));
     const std::uint32_t bytes = message.tag != 0 && input_.below(8) != 0 ? 4096 : area_bytes;
-    message.put(wire::StageStart{receiver, input_.below(16) != 0 ? area_ : input_.take<std::uint64_t>(),
-                                 input_.below(4) != 0 ? position_ : input_.take<std::uint64_t>(), bytes,
-                                 input_.below(16) != 0 ? input_.pick(windows) : input_.take<std::uint32_t>()});
+    message.put(
+        wire::StageStart{receiver, input_.below(16) != 0 ? area_ : input_.take<std::uint64_t>(),
+                         input_.below(4) != 0 ? position_ : input_.take<std::uint64_t>(), bytes,
+                         input_.below(16) != 0 ? input_.pick(windows) : input_.take<std::uint32_t>()});
   }
   void put_target(Message& message, wire::Cookie sender) {
     message.tag = static_cast<int>(input_.below(34));
@@ -347,7 +331,8 @@ class Session {
     switch (kind) {
       case CellKind::gpu_offer:
         message.put(wire::GpuOffer{about, some_length(), some_offset(),
-                                   input_.below(64) == 0 ? wire::failed_send : input_.below(34), input_.below(2)});
+                                   input_.below(64) == 0 ? wire::failed_send : input_.below(34),
+                                   input_.below(2)});
         if (input_.below(4) != 0) message.add(some_export());
         if (input_.below(4) == 0) message.add(some_shape());
         break;
@@ -447,7 +432,8 @@ class Session {
   void answer(const wire::CellHeader& header, const std::array<std::byte, wire::inline_capacity>& part) {
     switch (header.kind) {
       case CellKind::gpu_offer: {
-        const CellKind answers[]{CellKind::gpu_target, CellKind::stage, CellKind::share_done, CellKind::gpu_loop};
+        const CellKind answers[]{CellKind::gpu_target, CellKind::stage, CellKind::share_done,
+                                 CellKind::gpu_loop};
         return write(some_message(input_.pick(answers), read<wire::GpuOffer>(part).sender));
       }
       case CellKind::ready_to_send: {
@@ -478,7 +464,8 @@ class Session {
   /// Something in the box that no cell has promised, or will promise.
   void leave() {
     const auto& lent = Gpus::get().lent();
-    const int descriptor = input_.below(4) != 0 ? lent[input_.below(256) % lent.size()].descriptor.get() : STDIN_FILENO;
+    const int descriptor =
+        input_.below(4) != 0 ? lent[input_.below(256) % lent.size()].descriptor.get() : STDIN_FILENO;
     const wire::DescriptorTicket ticket{input_.pick(exporters), last_ticket_ + input_.below(3)};
     static_cast<void>(box_->leave(input_.below(3), ticket, descriptor));
   }
@@ -493,32 +480,8 @@ class Session {
     (input_.below(2) != 0 ? header.filled : header.emptied).store(value);
   }
 
-  /// Nothing has been written but where receives want it.
-  void check_memory() {
-    for (unsigned kind = 0; kind < Gpus::kinds; ++kind) {
-      if (used_[kind] == 0) continue;
-      unsigned char* const memory = Gpus::get().view(static_cast<Gpus::Kind>(kind));
-      // All bytes are as the one before them: this is quick.
-      const auto is_only = [memory](std::uint64_t begin, std::uint64_t bytes, unsigned char byte) {
-        const unsigned char* const from = memory + begin;
-        return bytes == 0 || (*from == byte && std::memcmp(from, from + 1, bytes - 1) == 0);
-      };
-      std::uint64_t behind = 0;
-      for (const Taken& each : taken_) {
-        if (each.kind != kind) continue;
-        require(is_only(behind, each.begin - behind, Gpus::canary), "memory beside a buffer has changed");
-        if (each.is_sent)
-          require(is_only(each.begin, each.bytes, sent_byte), "memory of a send has changed");
-        behind = each.begin + each.bytes;
-      }
-      require(is_only(behind, apart, Gpus::canary), "memory behind a buffer has changed");
-      std::memset(memory, Gpus::canary, used_[kind] + apart);
-    }
-  }
-
   fuzz::Input& input_;
-  std::array<std::uint64_t, Gpus::kinds> used_{};
-  std::vector<Taken> taken_;
+  fuzz::Arenas arenas_;
   std::unique_ptr<std::byte[]> fresh_;
   std::vector<std::unique_ptr<std::byte[]>> orphaned_;  // of requests freed early; outlives the engine
   std::uint64_t host_bytes_ = 0;

@@ -15,8 +15,8 @@
 #include "memory/export.hpp"
 #include "wire/gpu.hpp"
 
-/// Two emulated GPUs, this process's memory on them, and memory that a peer can hand over. The driver's thread
-/// of a stream works whenever it likes, so an input may take another way when it is run again.
+/// Two emulated GPUs, this process's memory on them, and memory that a peer can hand over. The driver's
+/// thread of a stream works whenever it likes, so an input may take another way when it is run again.
 namespace isthmus::fuzz {
 
 inline void require(bool holds, const char* what) {
@@ -73,7 +73,9 @@ class Gpus {
 
  private:
   Gpus() : functions_(start()) {
-    const auto ok = [](cuda::Status status) { require(status == cuda::Status::success, "no memory of GPUs"); };
+    const auto ok = [](cuda::Status status) {
+      require(status == cuda::Status::success, "no memory of GPUs");
+    };
     for (const cuda::Device device : {1, 0}) {
       cuda::Context context = nullptr;
       ok(functions_.primary_retain(&context, device));

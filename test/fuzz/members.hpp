@@ -122,6 +122,10 @@ class Members : public Polled {
     input_.fill(line.first(std::min<std::size_t>(1U + input_.below(24), line.size())));
     input_.fill(slot.first(input_.below(64)));
   }
+  /// Before a member answers.
+  virtual void appear(coll::Presence& /*presence*/) {}
+  /// Of so many answers, one says what the engine says itself. At most 256.
+  unsigned repeats_one_in_ = 4;
   [[nodiscard]] Input& input() { return input_; }
   [[nodiscard]] launch::DescriptorBox& box() { return *box_; }
 
@@ -150,7 +154,7 @@ class Members : public Polled {
   }
 
   void act() {
-    switch (input_.below(16)) {
+    switch (input_.below(24)) {
       case 0:
       case 1:
       case 2:
@@ -207,7 +211,8 @@ class Members : public Polled {
     std::uint64_t& said = said_[static_cast<std::size_t>(member)];
     const std::uint64_t step = step_of(*shared);
     if (step > said + coll::depth) said = step - coll::depth;
-    const unsigned how = input_.below(4);
+    appear(shared->presence(member));
+    const unsigned how = said < step ? input_.below(repeats_one_in_) : 0;
     while (said < step) {
       ++said;
       const coll::Line& mine = shared->line(said, own());
@@ -275,8 +280,9 @@ class Members : public Polled {
     const auto shared = lanes();
     if (!shared || member == own()) return;
     shared->member(member).reaches_all.store(input_.below(8) != 0 ? 2 : input_.below(4));
-    const coll::StripeMemory stripe =
-        input_.below(4) != 0 ? shared->nonblocking() : shared->persistent(input_.below(coll::persistent_stripes));
+    const coll::StripeMemory stripe = input_.below(4) != 0
+                                          ? shared->nonblocking()
+                                          : shared->persistent(input_.below(coll::persistent_stripes));
     std::uint64_t last = 0;
     for (std::uint64_t i = 0; i < stripe.depth; ++i)
       last = std::max(last, stripe.line(i, own()).sequence.load() / coll::said(1, 0));
@@ -339,7 +345,8 @@ class Members : public Polled {
     if (input_.below(8) != 0) {
       if (const auto taken = region().heap().allocate(bytes)) offset = *taken;
       const auto memory = region().heap().at(offset, bytes);
-      if (!memory.empty() && !place) std::memset(memory.data(), 0, std::min<std::size_t>(memory.size(), 200'000));
+      if (!memory.empty() && !place)
+        std::memset(memory.data(), 0, std::min<std::size_t>(memory.size(), 200'000));
     } else {
       offset = input_.take<std::uint64_t>();
     }
