@@ -248,8 +248,10 @@ Result<GpuTeam::Heard> GpuTeam::exchange(const GpuCall& call, const Said& said) 
       heard.fresh[at] =
           is_own ? said.more.fresh : get<GpuFresh>(step.heard(i, slot_bytes) + offsetof(GpuSaid, fresh));
       heard.any_fresh = true;
-      if (!is_own && offer.send.fresh != 0) heard.descriptors[at][0] = gpu_->take(heard.fresh[at].send);
-      if (!is_own && offer.receive.fresh != 0) heard.descriptors[at][1] = gpu_->take(heard.fresh[at].receive);
+      const PeerId peer = team_.peer(i);
+      if (!is_own && offer.send.fresh != 0) heard.descriptors[at][0] = gpu_->take(peer, heard.fresh[at].send);
+      if (!is_own && offer.receive.fresh != 0)
+        heard.descriptors[at][1] = gpu_->take(peer, heard.fresh[at].receive);
     }
     if (offer.has_begins != 0 && is_own)
       heard.begins[at] = said.more.begins[at];

@@ -62,15 +62,15 @@ Result<std::unique_ptr<Hierarchy>> Hierarchy::of_sockets(Communicator& comm, Tea
   // What rank 0 reads decides for all: records are in memory that others may write.
   struct Found {
     ContextId context = 0;
-    bool several = false;
+    std::uint64_t several = 0;  ///< 1 where there are; a member that is not honest may say anything
   } found;
   std::vector<std::uint32_t> sockets(static_cast<std::size_t>(comm.size()));
   if (comm.rank() == 0 && sockets.size() * sizeof(sockets[0]) <= slot_bytes && read_sockets(comm, sockets)) {
     found.context = comm.engine().new_context_id();
-    found.several = true;
+    found.several = 1;
   }
   ISTHMUS_TRY(bcast_flat(team, Payload::of(&found, sizeof found), 0));
-  if (!found.several) return nullptr;
+  if (found.several == 0) return nullptr;
   ISTHMUS_TRY(bcast_flat(team, Payload::of(sockets.data(), sockets.size() * sizeof(sockets[0])), 0));
   std::unique_ptr<Hierarchy> made(new Hierarchy(comm, sockets));
   ISTHMUS_TRY(made->join(comm, {found.context, comm.peer(0)}));

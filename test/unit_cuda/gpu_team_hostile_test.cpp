@@ -1,6 +1,7 @@
 // A member of a GPU team whose memory a peer writes while the two agree on a collective.
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -25,6 +26,9 @@ class GpuTeamHostile : public CudaTest {
     ASSERT_TRUE(made);
     jobs_ = std::move(*made);
     jobs_[0].in_process = false;  // as if the other were a process of its own
+    auto box = launch::DescriptorBox::make();
+    ASSERT_TRUE(box);
+    jobs_[0].box = std::make_shared<launch::DescriptorBox>(std::move(*box), 0);
     Settings settings;
     settings.warn = false;
     auto engine = Engine::make(jobs_[0], settings);
@@ -101,6 +105,42 @@ TEST_F(GpuTeamHostile, AMemberBelievesItselfAndNotWhatStandsInItsLine) {
       EXPECT_TRUE(gpu_team_->end(call, {}));
     }
   }
+}
+
+TEST_F(GpuTeamHostile, WhatAMemberHasNotLeftIsWaitedForOnceInAll) {
+  const coll::GpuCall call{.collective = coll::Collective::bcast,
+                           .root = peer,
+                           .bytes = bytes,
+                           .send = {.payload = Payload::of(reinterpret_cast<std::byte*>(address_), bytes)},
+                           .receive = {},
+                           .root_is_enough = true};
+  constexpr int calls = 12;
+  coll::GpuOffer named;
+  named.send = {.offset = 0, .entry = 0, .fresh = 1};
+  named.takes_part = 1;
+  coll::GpuSaid said{};
+  said.fresh.send.memory.kind = ExportKind::vmm;
+  said.fresh.send.memory.exporter = 0x7001;
+  said.fresh.send.memory.room = said.fresh.send.memory.bytes = bytes;
+  said.fresh.send.descriptor = -1;
+  const auto begun = std::chrono::steady_clock::now();
+  {
+    std::uint64_t step = 0;
+    const std::jthread other([&] {
+      for (int i = 0; i < calls; ++i) {
+        said.fresh.send.memory.allocation = said.fresh.send.ticket = static_cast<std::uint32_t>(i + 1);
+        std::memcpy(team_->area().slot(step + 1, peer), &said, sizeof said);
+        answer<coll::GpuOffer>(++step, nullptr, named);
+        answer<coll::GpuVerdict>(++step, nullptr, coll::GpuVerdict{});
+      }
+    });
+    for (int i = 0; i < calls; ++i) {
+      const auto view = gpu_team_->begin(call);
+      ASSERT_TRUE(view);
+      EXPECT_FALSE(*view) << "a member's memory that has not come";
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, launch::DescriptorBox::patience * calls / 2);
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ from suite import BUILD, LOGS, ROOT, Suite
 # What a test says of a tree must not change from run to run: so many inputs, made from one seed. With
 # DEV_FUZZ_SECONDS, shared among the fuzzers, others each time, and what they find is kept in build/ for the next run.
 INPUTS = 30_000
+# Of those that make an engine with GPUs, or one with several members, for each input: 2 to 10 ms.
+SLOW = {"fuzz_gpu": 5_000, "fuzz_gpu_team": 2_000, "fuzz_network": 3_000, "fuzz_team": 3_000}
 SECONDS = int(os.environ.get("DEV_FUZZ_SECONDS", "0"))
 
 
@@ -40,6 +42,10 @@ def build():
     return [found[name] for name in names], ""
 
 
+def inputs_of(binary):
+    return SLOW.get(binary.name, INPUTS)
+
+
 def fuzz(binary, seconds):
     kept = ROOT / "test/fuzz/corpus" / binary.name.removeprefix("fuzz_")
     command = [binary, "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"]
@@ -47,7 +53,7 @@ def fuzz(binary, seconds):
     command += ["-len_control=0", "-max_len=1500", f"-artifact_prefix={LOGS}/{binary.name}-"]
     if not seconds:
         with tempfile.TemporaryDirectory() as found:
-            return suite.run([*command, "-seed=1", f"-runs={INPUTS}", found, kept], timeout=600)
+            return suite.run([*command, "-seed=1", f"-runs={inputs_of(binary)}", found, kept], timeout=600)
     found = BUILD / "fuzz-corpus" / binary.name
     found.mkdir(parents=True, exist_ok=True)
     return suite.run([*command, f"-max_total_time={seconds}", found, kept], timeout=seconds + 120)
@@ -61,7 +67,7 @@ if suite.check("the fuzzers are built", fuzzers, complaint):
     with ThreadPoolExecutor(jobs) as pool:
         for binary, result in zip(fuzzers, pool.map(lambda binary: fuzz(binary, each), fuzzers)):
             runs = re.search(r"number_of_executed_units: (\d+)", result.err)
-            with suite.case(f"{binary.name}, {f'{each} s' if each else f'{INPUTS} inputs'}"):
+            with suite.case(f"{binary.name}, {f'{each} s' if each else f'{inputs_of(binary)} inputs'}"):
                 suite.expect(result)
                 assert runs and int(runs[1]) > 0, f"it ran no input\n{result}"
             if runs:

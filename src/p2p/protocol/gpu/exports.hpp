@@ -115,6 +115,13 @@ class GpuExports {
   }
   [[nodiscard]] bool awaits(std::uint64_t allocation) const { return awaited_.contains(allocation); }
   [[nodiscard]] bool awaits_any() const noexcept { return !awaited_.empty(); }
+  /// Whether what the peer has told is waited for, or that has been in vain.
+  [[nodiscard]] bool may_wait() const noexcept { return !gave_up_; }
+  /// From now on nothing is waited for any more from this peer.
+  void give_up() noexcept {
+    awaited_.clear();
+    gave_up_ = true;
+  }
   /// Keeps the descriptor of an export if `take` finds it, which is not awaited any more then.
   template <class Take>
   bool look_for(std::uint64_t allocation, const wire::DescriptorTicket& ticket, Take take) {
@@ -127,9 +134,7 @@ class GpuExports {
   void look_for_awaited(std::chrono::steady_clock::time_point now, std::chrono::milliseconds patience,
                         Take take) {
     std::erase_if(awaited_, [&](const auto& each) { return fetch(each.first, each.second, take); });
-    if (awaited_.empty() || now - awaited_since_ < patience) return;
-    awaited_.clear();
-    gave_up_ = true;
+    if (!awaited_.empty() && now - awaited_since_ >= patience) give_up();
   }
   /// The peer has handed over an export otherwise than by a message.
   void heard_from(std::uint64_t exporter) { exporter_ = exporter; }

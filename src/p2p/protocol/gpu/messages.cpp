@@ -59,6 +59,7 @@ GpuMessages::GpuMessages(const Surroundings& around, CudaDriver& driver, const c
 }
 
 GpuMessages::~GpuMessages() {
+  parked_.clear();  // nobody asks for it any more, and what it waits for may never come
   try {
     while (wakes_nobody())
       poll();

@@ -164,6 +164,8 @@ class GpuMessages final : public Polled, public Completion::Lander {
   }
   /// The peer has freed it.
   void forget(Peer& peer, const wire::GpuFreed& freed);
+  /// The peer is no more: what it has promised is not waited for. Its requests are ended elsewhere.
+  void lost(const Peer& peer) noexcept;
 
   // --- copies
 
@@ -252,8 +254,9 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// Leaves the descriptor of an export for peers in the region's box, and closes it. Where there is no box,
   /// or it is full, it stays open, for peers that may fetch it from this process.
   void hand_over(std::span<const PeerId> peers, wire::GpuExport& what, UniqueFd& descriptor);
-  /// What a peer has left. Must be called for every export that a collective tells with a ticket.
-  [[nodiscard]] UniqueFd take(const wire::GpuExport& what);
+  /// What a peer has left. Must be called for every export that a collective tells with a ticket. Waits for
+  /// it, until that has been in vain once (`GpuExports::may_wait`).
+  [[nodiscard]] UniqueFd take(PeerId peer, const wire::GpuExport& what);
   /// A peer has been handed an allocation of this rank otherwise than by a message; it is told when that is
   /// freed.
   void handed(PeerId peer, std::uint64_t allocation);

@@ -39,6 +39,7 @@ class GpuOffers final : public OfferFetcher {
 
   void lost(Peer& peer) {
     if (staging_) staging_->lost(peer);
+    if (gpu_.made()) gpu_.made()->lost(peer);
   }
   void close() noexcept { staging_.reset(); }
 

@@ -40,6 +40,11 @@ bool GpuMessages::park(Peer& peer, const Request& request, const wire::GpuTarget
   return true;
 }
 
+void GpuMessages::lost(const Peer& peer) noexcept {
+  std::erase_if(parked_, [&peer](const Parked& each) { return each.peer == &peer; });
+  if (const auto known = exports_.find(peer.id); known != exports_.end()) known->second.give_up();
+}
+
 unsigned GpuMessages::poll_parked() {
   launch::DescriptorBox* const box = links_.job().box.get();
   const auto now = std::chrono::steady_clock::now();

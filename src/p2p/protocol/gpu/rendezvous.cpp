@@ -433,8 +433,14 @@ void GpuMessages::hand_over(std::span<const PeerId> peers, wire::GpuExport& what
   descriptor.reset();
 }
 
-UniqueFd GpuMessages::take(const wire::GpuExport& what) {
-  return what.ticket != 0 && links_.job().box ? links_.job().box->take(what.left()) : UniqueFd();
+UniqueFd GpuMessages::take(PeerId peer, const wire::GpuExport& what) {
+  launch::DescriptorBox* const box = links_.job().box.get();
+  if (what.ticket == 0 || !box) return {};
+  GpuExports& known = exports(links_.peer(peer));
+  if (!known.may_wait()) return box->take_now(what.left());
+  UniqueFd taken = box->take(what.left());
+  if (!taken) known.give_up();
+  return taken;
 }
 
 /// Of the exporter's own, where none came through the box.

@@ -43,11 +43,14 @@ void Staging::begin(Peer& peer, std::uint32_t number, const wire::StageStart& st
     if (!mapping || start.window > mapping->bytes())
       return links_.malformed(peer, "chunks through a window that is not open");
   }
+  // In whatever stream: it is to end once.
+  const bool is_known = std::ranges::any_of(in_, [&start](const auto& each) {
+    const auto is_it = [&start](const Message& message) { return message.request == start.receiver; };
+    return std::ranges::any_of(each.second.messages, is_it);
+  });
+  if (is_known) return links_.malformed(peer, "chunks of a message that has begun");
   Stream& in = in_[{&peer, number}];
   in.number = number;
-  const bool is_known = std::ranges::any_of(
-      in.messages, [&start](const Message& message) { return message.request == start.receiver; });
-  if (is_known) return links_.malformed(peer, "chunks of a message that has begun");
   if (!in.area.is_there() || in.area.offset() != start.area || in.area.bytes() != start.bytes) {
     auto area = number != 0 ? StagingArea::header_at(links_.region().heap(), start.area, start.bytes)
                             : StagingArea::at(links_.region().heap(), start.area, start.bytes);
