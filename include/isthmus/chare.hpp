@@ -1,11 +1,11 @@
 #ifndef ISTHMUS_CHARE_HPP
 #define ISTHMUS_CHARE_HPP
 
+#include <isthmus/chare_runtime.h>
 #include <isthmus/chare/archive.hpp>
 #include <isthmus/chare/callback.hpp>
 #include <isthmus/chare/item.hpp>
 #include <isthmus/chare/task.hpp>
-#include <isthmus/chare_runtime.h>
 
 #include <array>
 #include <cstddef>
@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-/// Message-driven objects (chares), in C++20 and later: docs/chares.md. Chares live in the processes of an MPI
-/// job, and are invoked by messages that nobody waits for. Each process calls one entry at a time.
+/// Message-driven objects (chares), in C++20 and later: docs/chares.md. Chares live in the processes of an
+/// MPI job, and are invoked by messages that nobody waits for. Each process calls one entry at a time.
 ///
 ///     struct Hello : isthmus::chare::Chare {
 ///       void greet(int from) { std::printf("%d greets %d\n", from, int(index())); }
@@ -29,9 +29,9 @@
 ///       });
 ///     }
 ///
-/// Messages between two chares are not kept in order. Threading: the thread that has called `run`. Errors: what
-/// cannot be done ends the job, with a sentence that names the rank, the chare, the entry and the reason; so
-/// does an exception that leaves an entry.
+/// Messages between two chares are not kept in order. Threading: the thread that has called `run`. Errors:
+/// what cannot be done ends the job, with a sentence that names the rank, the chare, the entry and the
+/// reason; so does an exception that leaves an entry.
 namespace isthmus::chare {
 
 [[nodiscard]] inline std::uint32_t rank() {
@@ -131,8 +131,8 @@ class Collective {
   template <class... A>
   void create_as(const isthmus_chare_shape& shape, const A&... arguments) {
     const std::vector<unsigned char> bytes = pack<std::decay_t<A>...>(arguments...);
-    id_ = isthmus_chare_create(runtime, &shape, TypeItem<T>::get(), ConstructorItem<T, std::decay_t<A>...>::get(),
-                               bytes.data(), bytes.size());
+    id_ = isthmus_chare_create(runtime, &shape, TypeItem<T>::get(),
+                               ConstructorItem<T, std::decay_t<A>...>::get(), bytes.data(), bytes.size());
   }
   template <class... A>
   static std::vector<unsigned char> pack(const A&... arguments) {
@@ -321,9 +321,9 @@ class Chare {
   }
   ~Chare() = default;
 
-  /// This chare's part in the next reduction of its collection; `callback` gets the result when all have given
-  /// theirs. All name the same `Combine` (`Sum`, `Min`, `Max`, `LogicalAnd`, `LogicalOr`, or a class like
-  /// these), type and callback.
+  /// This chare's part in the next reduction of its collection; `callback` gets the result when all have
+  /// given theirs. All name the same `Combine` (`Sum`, `Min`, `Max`, `LogicalAnd`, `LogicalOr`, or a class
+  /// like these), type and callback.
   template <class Combine, class T>
   void contribute(const T& value, const Callback<T>& callback) {
     isthmus_chare_contribute(detail::runtime, element_, detail::ReducerItem<Combine, T>::get(), &value,
@@ -356,7 +356,8 @@ template <class Start>
 int run(Start start) {
   detail::runtime = isthmus_chare_open(detail::items().data(), detail::items().size());
   const int code = isthmus_chare_run(
-      detail::runtime, [](void* context) { detail::guarded([&] { (*static_cast<Start*>(context))(); }); }, &start);
+      detail::runtime, [](void* context) { detail::guarded([&] { (*static_cast<Start*>(context))(); }); },
+      &start);
   isthmus_chare_close(std::exchange(detail::runtime, nullptr));
   return code;
 }

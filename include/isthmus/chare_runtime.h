@@ -23,8 +23,8 @@ typedef struct isthmus_chare_runtime isthmus_chare_runtime;
 /* A chare of this process, from its constructor to its end. Owned by the library. */
 typedef struct isthmus_chare_element isthmus_chare_element;
 
-/* Names a chare in its collection. Arrays by number: the coordinates in row-major order, `high` 0. Groups: the
-   rank. By key: whatever the program makes of the key, the same in all processes. */
+/* Names a chare in its collection. Arrays by number: the coordinates in row-major order, `high` 0. Groups:
+   the rank. By key: whatever the program makes of the key, the same in all processes. */
 typedef struct isthmus_chare_index {
   uint64_t low;
   uint64_t high;
@@ -49,7 +49,8 @@ struct isthmus_chare_item {
   /* ENTRY, FUNCTION: calls it on `object` (FUNCTION: null). `packed`: `arguments` are `bytes` bytes that
      `write` has written, of this process or of another; else a value, which may be moved from. */
   void (*invoke)(void* object, void* arguments, size_t bytes, int packed);
-  /* CONSTRUCTOR: a new object from packed arguments. TYPE: from what `write` has written; REDUCER: a value. */
+  /* CONSTRUCTOR: a new object from packed arguments. TYPE: from what `write` has written; REDUCER: a value.
+   */
   void* (*make)(const void* from, size_t bytes);
   /* REDUCER: a new value, a copy of one. */
   void* (*copy)(const void* value);
@@ -58,7 +59,8 @@ struct isthmus_chare_item {
   /* How many bytes `write` writes for the value. Null for a TYPE that cannot migrate. */
   size_t (*measure)(const void* value);
   void (*write)(const void* value, void* to);
-  /* Ends a value: TYPE, REDUCER: what `make` or `copy` has made, memory included; ENTRY, FUNCTION: in place. */
+  /* Ends a value: TYPE, REDUCER: what `make` or `copy` has made, memory included; ENTRY, FUNCTION: in place.
+   */
   void (*destroy)(void* value);
 };
 
@@ -107,8 +109,9 @@ uint32_t isthmus_chare_size(const isthmus_chare_runtime* runtime);
 /* All processes leave isthmus_chare_run after the entry that they are in, with `code`. What is still under
    way is dropped. */
 void isthmus_chare_exit(isthmus_chare_runtime* runtime, int code);
-/* Ends the job with `reason`, beside the chare and the entry that are at work. Does not return. */
-void isthmus_chare_fail(isthmus_chare_runtime* runtime, const char* reason);
+/* Ends the job with `reason`, beside the chare and the entry that are at work. `entry`: the name of the item
+   whose coroutine is at work; null: the one that is called. Does not return. */
+void isthmus_chare_fail(isthmus_chare_runtime* runtime, const char* reason, const char* entry);
 
 /* The chare that is being made or called; null in a function. */
 isthmus_chare_element* isthmus_chare_self(const isthmus_chare_runtime* runtime);
@@ -125,8 +128,9 @@ isthmus_chare_element* isthmus_chare_find(isthmus_chare_runtime* runtime, uint64
                                           isthmus_chare_index index);
 /* Memory for the arguments of one invocation in this process, aligned to 16 bytes. */
 void* isthmus_chare_take(isthmus_chare_runtime* runtime, size_t bytes);
-/* Invokes `item` on `element` with the value in memory of isthmus_chare_take, which the library ends and takes
-   back. `element` null: a FUNCTION. Smaller priorities go first; 0 is the usual one, in order of coming. */
+/* Invokes `item` on `element` with the value in memory of isthmus_chare_take, which the library ends and
+   takes back. `element` null: a FUNCTION. Smaller priorities go first; 0 is the usual one, in order of
+   coming. */
 void isthmus_chare_post(isthmus_chare_runtime* runtime, isthmus_chare_element* element,
                         const isthmus_chare_item* item, void* arguments, int32_t priority);
 /* The same for any target: returns where `bytes` packed bytes are to be written before isthmus_chare_send. */
@@ -136,8 +140,8 @@ void isthmus_chare_send(isthmus_chare_runtime* runtime);
 /* Sends what waits to be sent together with more. Needed only by an entry that goes on for long. */
 void isthmus_chare_flush(isthmus_chare_runtime* runtime);
 
-/* A new collection, known to all processes; its chares are made by `constructor` of packed arguments. Those of
-   this process are made at once. Null constructor: a SPARSE one. */
+/* A new collection, known to all processes; its chares are made by `constructor` of packed arguments. Those
+   of this process are made at once. Null constructor: a SPARSE one. */
 uint64_t isthmus_chare_create(isthmus_chare_runtime* runtime, const isthmus_chare_shape* shape,
                               const isthmus_chare_item* type, const isthmus_chare_item* constructor,
                               const void* arguments, size_t bytes);
@@ -153,8 +157,8 @@ void isthmus_chare_destroy(isthmus_chare_runtime* runtime, isthmus_chare_element
 void isthmus_chare_hold(isthmus_chare_runtime* runtime, isthmus_chare_element* element, int change);
 
 /* Calls `step` as if an entry of the chare did: what goes on with a coroutine. Null: of no chare. */
-void isthmus_chare_resume(isthmus_chare_runtime* runtime, isthmus_chare_element* element,
-                          void (*step)(void*), void* context);
+void isthmus_chare_resume(isthmus_chare_runtime* runtime, isthmus_chare_element* element, void (*step)(void*),
+                          void* context);
 
 /* The chare's part in the next reduction of its collection. When all have given theirs, `callback` gets the
    result. All give the same reducer and callback. `value` stays the caller's. */

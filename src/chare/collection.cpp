@@ -14,9 +14,12 @@ __extension__ using Wide = unsigned __int128;
 
 std::uint32_t Collection::home(Index index) const noexcept {
   switch (shape_.kind) {
-    case ISTHMUS_CHARE_GROUP: return static_cast<std::uint32_t>(index.low);
-    case ISTHMUS_CHARE_DENSE: return static_cast<std::uint32_t>(Wide{index.low} * processes_ / shape_.count);
-    default: return static_cast<std::uint32_t>((Wide{spread(index)} * processes_) >> 64);
+    case ISTHMUS_CHARE_GROUP:
+      return static_cast<std::uint32_t>(index.low);
+    case ISTHMUS_CHARE_DENSE:
+      return static_cast<std::uint32_t>(Wide{index.low} * processes_ / shape_.count);
+    default:
+      return static_cast<std::uint32_t>((Wide{spread(index)} * processes_) >> 64);
   }
 }
 
@@ -62,9 +65,12 @@ Result<> check(const Shape& shape, std::uint32_t processes) {
       if (shape.count != processes)
         return fail(ErrorClass::arg, fmt::format("a group of {} in {} processes", shape.count, processes));
       return {};
-    case ISTHMUS_CHARE_SPARSE: return {};
-    case ISTHMUS_CHARE_DENSE: break;
-    default: return fail(ErrorClass::arg, fmt::format("a collection of kind {}", shape.kind));
+    case ISTHMUS_CHARE_SPARSE:
+      return {};
+    case ISTHMUS_CHARE_DENSE:
+      break;
+    default:
+      return fail(ErrorClass::arg, fmt::format("a collection of kind {}", shape.kind));
   }
   if (shape.dimensions < 1 || shape.dimensions > 3)
     return fail(ErrorClass::arg, fmt::format("an array of {} dimensions", shape.dimensions));
@@ -75,8 +81,8 @@ Result<> check(const Shape& shape, std::uint32_t processes) {
       return fail(ErrorClass::arg, fmt::format("an array whose extent {} is {}", i, shape.extent[i]));
   }
   if (product != shape.count)
-    return fail(ErrorClass::arg, fmt::format("an array of {} chares, which are not its extents' product",
-                                             shape.count));
+    return fail(ErrorClass::arg,
+                fmt::format("an array of {} chares, which are not its extents' product", shape.count));
   return {};
 }
 

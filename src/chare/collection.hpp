@@ -32,7 +32,6 @@ struct isthmus_chare_element {
 
 namespace isthmus::chare {
 
-
 struct ElementIndex {
   Index operator()(const Element* element) const noexcept { return element->index; }
 };

@@ -50,7 +50,8 @@ void Runtime::found(std::uint64_t id, std::span<const std::byte> text) {
   if (const Result<> fits = check(creation.shape, size()); !fits) fail(fits.error().text());
   const Item& type = item_of(creation.type, ISTHMUS_CHARE_TYPE);
   Collection& collection =
-      *collections_.emplace(id, std::make_unique<Collection>(id, creation.shape, &type, size())).first->second;
+      *collections_.emplace(id, std::make_unique<Collection>(id, creation.shape, &type, size()))
+           .first->second;
   if (creation.shape.kind != ISTHMUS_CHARE_SPARSE) {
     const Item& constructor = item_of(creation.constructor, ISTHMUS_CHARE_CONSTRUCTOR);
     const bool is_group = creation.shape.kind == ISTHMUS_CHARE_GROUP;
@@ -89,7 +90,8 @@ void Runtime::insert(std::uint64_t id, Index index, std::uint32_t to, const Item
                      std::span<const std::byte> arguments) {
   Collection* const collection = find_collection(id);
   if (!collection) fail("a chare is inserted into a collection that this process does not know yet");
-  if (!collection->is_sparse()) fail(fmt::format("{} is inserted into an array that is full", collection->name(index)));
+  if (!collection->is_sparse())
+    fail(fmt::format("{} is inserted into an array that is full", collection->name(index)));
   if (collection->is_closed)
     fail(fmt::format("{} is inserted after done_inserting", collection->name(index)));
   if (to == ISTHMUS_CHARE_HOME) to = collection->home(index);
@@ -155,10 +157,12 @@ void Runtime::destroy(Element& element) {
 void Runtime::end_element(Element& element) {
   Collection& collection = *element.collection;
   if (element.held != 0)
-    fail(fmt::format("{} ends while {} of its coroutines wait", collection.name(element.index), element.held));
+    fail(
+        fmt::format("{} ends while {} of its coroutines wait", collection.name(element.index), element.held));
   Element* const around = std::exchange(self_, &element);
   void* const object = element.object;
-  const Record less{.kind = RecordKind::less, .collection = collection.id(), .index = {element.reductions, 0}};
+  const Record less{
+      .kind = RecordKind::less, .collection = collection.id(), .index = {element.reductions, 0}};
   collection.remove(element);
   collection.type()->destroy(object);
   self_ = around;
@@ -211,7 +215,8 @@ void Runtime::broadcast(Message* message) {
     ++count_.done;
     end_message(message);
     const auto next = collection->early_broadcasts.begin();
-    if (ends_ || next == collection->early_broadcasts.end() || next->first != collection->broadcasts + 1) return;
+    if (ends_ || next == collection->early_broadcasts.end() || next->first != collection->broadcasts + 1)
+      return;
     message = next->second;
     collection->early_broadcasts.erase(next);
   }

@@ -50,7 +50,8 @@ class IndexMap {
     // Those behind it move up as far as they may, so that no search ends too early.
     for (std::size_t next = (at + 1) & mask_; slots_[next]; next = (next + 1) & mask_) {
       const std::size_t wanted = start(IndexOf{}(slots_[next]));
-      if (((next - wanted) & mask_) >= ((next - at) & mask_)) slots_[at] = std::exchange(slots_[next], Value{}), at = next;
+      if (((next - wanted) & mask_) >= ((next - at) & mask_))
+        slots_[at] = std::exchange(slots_[next], Value{}), at = next;
     }
     slots_[at] = Value{};
   }

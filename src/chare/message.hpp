@@ -25,9 +25,9 @@ struct Message {
   Index index{};
   std::uint64_t bytes = 0;  ///< of packed arguments
   std::int32_t priority = 0;
-  std::uint32_t origin = 0;    ///< the process that it comes from
-  std::uint32_t list = 0;  ///< of `MessagePool`
-  std::uint32_t skip = 0;  ///< bytes in front of the arguments
+  std::uint32_t origin = 0;  ///< the process that it comes from
+  std::uint32_t list = 0;    ///< of `MessagePool`
+  std::uint32_t skip = 0;    ///< bytes in front of the arguments
   RecordKind kind = RecordKind::invoke;
   bool packed = true;
 

@@ -16,8 +16,7 @@ Result<Record> read_record(std::span<const std::byte>& message) {
     return fail(ErrorClass::other, fmt::format("there is no record of kind {}", header.kind));
   if ((header.flags & ~record_has_tail) != 0)
     return fail(ErrorClass::other, fmt::format("a record has the unknown flags {:#x}", header.flags));
-  const std::size_t front =
-      sizeof header + ((header.flags & record_has_tail) != 0 ? sizeof(RecordTail) : 0);
+  const std::size_t front = sizeof header + ((header.flags & record_has_tail) != 0 ? sizeof(RecordTail) : 0);
   if (header.bytes < front || header.bytes > message.size())
     return fail(ErrorClass::truncate, fmt::format("a record of {} bytes is in the last {} of its message",
                                                   header.bytes, message.size()));

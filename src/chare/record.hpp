@@ -26,8 +26,8 @@ enum class RecordKind : std::uint8_t {
   insert = 6,         ///< a chare
   partial = 7,        ///< of a reduction, up the tree; `low`: its number in the collection
   done_inserting = 8,
-  less = 9,       ///< to the root: a chare has ended; `low`: the first reduction without it
-  located = 10,   ///< payload: the process in which that chare lives
+  less = 9,        ///< to the root: a chare has ended; `low`: the first reduction without it
+  located = 10,    ///< payload: the process in which that chare lives
   ask_quiet = 11,  ///< to process 0: a callback at quiescence
   census = 12,     ///< of a sparse collection; `low`: 1 where it was the last, and nothing may be inserted
   census_answer = 13,
@@ -55,8 +55,8 @@ struct Record {
   std::span<const std::byte> payload;
 };
 
-/// In front of each payload. 24 bytes, so that an invocation with 8 bytes of arguments fits into one cell of a
-/// ring (`wire::inline_capacity`), and goes without an envelope of its own.
+/// In front of each payload. 24 bytes, so that an invocation with 8 bytes of arguments fits into one cell of
+/// a ring (`wire::inline_capacity`), and goes without an envelope of its own.
 struct RecordHeader {
   std::uint32_t bytes;  ///< of the record, without what fills it up to a multiple of 8
   std::uint16_t item;
@@ -100,8 +100,7 @@ inline std::byte* write_record(std::byte* to, const Record& record, std::uint64_
   };
   std::memcpy(to, &header, sizeof header);
   if (tail) {
-    const RecordTail more{
-        .high = record.index.high, .priority = record.priority, .origin = record.origin};
+    const RecordTail more{.high = record.index.high, .priority = record.priority, .origin = record.origin};
     std::memcpy(to + sizeof header, &more, sizeof more);
   }
   return to + front;

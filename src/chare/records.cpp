@@ -20,7 +20,8 @@ Collection* Runtime::find_collection(std::uint64_t id) noexcept {
 const Item& Runtime::item_of(std::uint32_t number, std::uint32_t kind) {
   static constexpr std::array names{"thing", "class", "constructor", "entry", "function", "reducer"};
   const Item* const item = items_.find(number, kind);
-  if (!item) fail(fmt::format("there is no {} {} among the program's {} items", names[kind], number, items_.size()));
+  if (!item)
+    fail(fmt::format("there is no {} {} among the program's {} items", names[kind], number, items_.size()));
   return *item;
 }
 
@@ -85,11 +86,20 @@ void Runtime::fill(Message& message, std::uint32_t source, const Record& record)
   switch (record.kind) {
     case RecordKind::invoke:
     case RecordKind::ask_broadcast:
-    case RecordKind::broadcast: message.item = &item_of(record.item, ISTHMUS_CHARE_ENTRY); break;
-    case RecordKind::call: message.item = &item_of(record.item, ISTHMUS_CHARE_FUNCTION); break;
-    case RecordKind::insert: message.item = &item_of(record.item, ISTHMUS_CHARE_CONSTRUCTOR); break;
-    case RecordKind::partial: message.item = &item_of(record.item, ISTHMUS_CHARE_REDUCER); break;
-    default: break;
+    case RecordKind::broadcast:
+      message.item = &item_of(record.item, ISTHMUS_CHARE_ENTRY);
+      break;
+    case RecordKind::call:
+      message.item = &item_of(record.item, ISTHMUS_CHARE_FUNCTION);
+      break;
+    case RecordKind::insert:
+      message.item = &item_of(record.item, ISTHMUS_CHARE_CONSTRUCTOR);
+      break;
+    case RecordKind::partial:
+      message.item = &item_of(record.item, ISTHMUS_CHARE_REDUCER);
+      break;
+    default:
+      break;
   }
   if (message.origin >= size()) fail(fmt::format("its sender is said to be rank {}", message.origin));
   if (Collection::root_of(record.collection) >= size())
@@ -134,7 +144,8 @@ void Runtime::take_control(std::uint32_t source, const Record& record) {
       ends_ = true;
       exit_code_ = static_cast<int>(record.index.low);
       return;
-    default: return refuse("it is none that anybody sends");
+    default:
+      return refuse("it is none that anybody sends");
   }
 }
 
@@ -153,19 +164,34 @@ bool Runtime::execute_record(Message& message) {
   Collection* const collection = collection_or_wait(message);
   if (!collection) return false;
   switch (message.kind) {
-    case RecordKind::ask_broadcast: ask_broadcast(*collection, message); break;
-    case RecordKind::insert: do_insert(*collection, message); break;
-    case RecordKind::partial: do_partial(*collection, message); break;
-    case RecordKind::done_inserting: begin_census(*collection); break;
+    case RecordKind::ask_broadcast:
+      ask_broadcast(*collection, message);
+      break;
+    case RecordKind::insert:
+      do_insert(*collection, message);
+      break;
+    case RecordKind::partial:
+      do_partial(*collection, message);
+      break;
+    case RecordKind::done_inserting:
+      begin_census(*collection);
+      break;
     case RecordKind::less:
       need_root(*collection);
       collection->lose(static_cast<std::uint32_t>(message.index.low));
       look_at_results(*collection);
       break;
-    case RecordKind::located: do_located(*collection, message); break;
-    case RecordKind::census: answer_census(*collection, message); break;
-    case RecordKind::census_answer: add_census(*collection, message); break;
-    default: fail("nobody sends such a record");
+    case RecordKind::located:
+      do_located(*collection, message);
+      break;
+    case RecordKind::census:
+      answer_census(*collection, message);
+      break;
+    case RecordKind::census_answer:
+      add_census(*collection, message);
+      break;
+    default:
+      fail("nobody sends such a record");
   }
   return true;
 }
@@ -177,8 +203,7 @@ void Runtime::need_root(const Collection& collection) {
 /// The chare that an invocation is for. Null: the message has gone elsewhere, or waits.
 Element* Runtime::route(Message* message) {
   Element* const was = message->element;
-  Collection* const collection =
-      was ? was->collection : (current_ = message, collection_or_wait(*message));
+  Collection* const collection = was ? was->collection : (current_ = message, collection_or_wait(*message));
   current_ = nullptr;
   if (!collection) return nullptr;
   const Index index = was ? was->index : message->index;
@@ -216,7 +241,8 @@ void Runtime::pass_on(Message* message, std::uint32_t to) {
   }
   // Who has sent it here may know better the next time.
   if (message->origin != rank() && message->origin != to) {
-    const Record located{.kind = RecordKind::located, .collection = message->collection, .index = message->index};
+    const Record located{
+        .kind = RecordKind::located, .collection = message->collection, .index = message->index};
     send_record(message->origin, located, std::as_bytes(std::span(&to, 1)));
   }
   ++count_.done;

@@ -35,8 +35,9 @@ void Runtime::merge(Collection& collection, std::uint32_t number, Reduction& int
     into.reducer = reducer;
     into.callback = callback;
   } else if (into.reducer != reducer) {
-    fail(fmt::format("reduction {} of {} is given parts for {} and for {}", number, readable(collection.type()->name),
-                     readable(into.reducer->name), readable(reducer->name)));
+    fail(fmt::format("reduction {} of {} is given parts for {} and for {}", number,
+                     readable(collection.type()->name), readable(into.reducer->name),
+                     readable(reducer->name)));
   } else if (!is_same(into.callback, callback)) {
     fail(fmt::format("reduction {} of {} is given two callbacks", number, readable(collection.type()->name)));
   }
@@ -82,7 +83,8 @@ void Runtime::send_up(Collection& collection, std::uint32_t number) {
                       .index = {number, 0}};
   const std::uint32_t place = (rank() + size() - collection.root()) % size();
   const std::uint32_t parent = ((place - 1) / 2 + collection.root()) % size();
-  std::byte* const at = begin_record(parent, record, sizeof head + reduction.reducer->measure(reduction.value));
+  std::byte* const at =
+      begin_record(parent, record, sizeof head + reduction.reducer->measure(reduction.value));
   std::memcpy(at, &head, sizeof head);
   reduction.reducer->write(reduction.value, at + sizeof head);
   finish_record();
@@ -103,7 +105,8 @@ void Runtime::do_partial(Collection& collection, Message& message) {
   void* const value = message.item->make(message.data() + sizeof head, message.bytes - sizeof head);
   const auto number = static_cast<std::uint32_t>(message.index.low);
   if (collection.root() == rank()) {
-    arrive(collection, number, {.reducer = message.item, .value = value, .callback = head.callback, .held = head.parts});
+    arrive(collection, number,
+           {.reducer = message.item, .value = value, .callback = head.callback, .held = head.parts});
     return;
   }
   Reduction& reduction = collection.reduction(number);

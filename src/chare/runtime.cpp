@@ -13,8 +13,8 @@
 namespace isthmus::chare {
 namespace {
 
-/// Messages between two looks at what has come, and between two times that what was gathered is sent: an entry
-/// of 100 ns pays 2 ns for looking, and nobody waits for longer than 64 entries.
+/// Messages between two looks at what has come, and between two times that what was gathered is sent: an
+/// entry of 100 ns pays 2 ns for looking, and nobody waits for longer than 64 entries.
 constexpr std::uint64_t turns_between_looks = 16;
 constexpr std::uint64_t turns_between_flushes = 64;
 
@@ -37,9 +37,9 @@ Result<> Runtime::compare(Communicator& comm, const Items& items) {
   std::string theirs = comm.rank() == 0 ? list : std::string(length, '\0');
   ISTHMUS_TRY(coll::bcast(theirs.data(), static_cast<std::int64_t>(length), bytes, 0, comm));
   if (theirs == list) return {};
-  return isthmus::fail(ErrorClass::other,
-                       fmt::format("this process and rank 0 run programs with other chares: {}",
-                                   items.difference(theirs)));
+  return isthmus::fail(
+      ErrorClass::other,
+      fmt::format("this process and rank 0 run programs with other chares: {}", items.difference(theirs)));
 }
 
 Runtime::Runtime(Ref<Communicator> comm, Items items, Fail fail)
@@ -71,25 +71,35 @@ Runtime::~Runtime() {
       end_message(message);
 }
 
-void Runtime::fail(std::string_view reason) {
-  fail_(current_ ? fmt::format("{}: {}", describe(*current_), reason) : std::string(reason));
+void Runtime::fail(std::string_view reason, const char* entry) {
+  const std::string at_work = describe(entry);
+  fail_(at_work.empty() ? std::string(reason) : fmt::format("{}: {}", at_work, reason));
   std::abort();  // `fail_` does not return
 }
 
-std::string Runtime::describe(const Message& message) {
+/// Whose and which entry is at work, and who has invoked it, as far as there is one.
+std::string Runtime::describe(const char* entry) {
   std::string text;
-  if (self_ && self_->collection)
-    text = fmt::format("chare {}, ", self_->collection->name(self_->index));
-  else if (const Collection* const collection = find_collection(message.collection))
-    text = fmt::format("chare {}, ", collection->name(message.index));
-  if (making_)
-    text += readable(making_->name);
-  else if (message.item)
-    text += fmt::format("{} {}", message.item->kind == ISTHMUS_CHARE_ENTRY ? "entry" : "function",
-                        readable(message.item->name));
-  else
-    text += fmt::format("a record of kind {}", static_cast<int>(message.kind));
-  return text + fmt::format(", invoked by rank {}", message.origin);
+  if (self_)
+    text = fmt::format("chare {}", self_->collection->name(self_->index));
+  else if (const Collection* const named = current_ ? find_collection(current_->collection) : nullptr)
+    text = fmt::format("chare {}", named->name(current_->index));
+  const auto add = [&](std::string_view what) {
+    if (!text.empty()) text += ", ";
+    text += what;
+  };
+  if (making_) {
+    add("its constructor");
+  } else if (entry) {
+    add(fmt::format("coroutine {}", readable(entry)));
+  } else if (current_ && current_->item && current_->kind != RecordKind::insert) {
+    add(fmt::format("{} {}", current_->item->kind == ISTHMUS_CHARE_ENTRY ? "entry" : "function",
+                    readable(current_->item->name)));
+  } else if (current_) {
+    add(fmt::format("a record of kind {}", static_cast<int>(current_->kind)));
+  }
+  if (current_ && !entry) add(fmt::format("invoked by rank {}", current_->origin));
+  return text;
 }
 
 int Runtime::run(void (*start)(void*), void* context) {
@@ -142,9 +152,12 @@ void Runtime::end_message(Message* message) {
 
 void Runtime::execute(Message* message) {
   switch (message->kind) {
-    case RecordKind::invoke: return execute_invocation(message);
-    case RecordKind::broadcast: return broadcast(message);
-    default: break;
+    case RecordKind::invoke:
+      return execute_invocation(message);
+    case RecordKind::broadcast:
+      return broadcast(message);
+    default:
+      break;
   }
   current_ = message;
   if (message->kind == RecordKind::call)

@@ -20,8 +20,9 @@ namespace isthmus::chare {
 /// Message-driven objects in one process: chares, and the scheduler that calls their entries one after
 /// another. What a chare is of, only the program knows (`isthmus_chare_item`).
 ///
-/// All records of other processes are checked before anything is done with them; what does not fit ends the job by
-/// `Fail`. Threading: one thread, which takes the engine's lock only while it sends and looks for messages.
+/// All records of other processes are checked before anything is done with them; what does not fit ends the
+/// job by `Fail`. Threading: one thread, which takes the engine's lock only while it sends and looks for
+/// messages.
 class Runtime final : private Transport::Receiver {
  public:
   using Target = isthmus_chare_target;
@@ -39,7 +40,7 @@ class Runtime final : private Transport::Receiver {
 
   int run(void (*start)(void*), void* context);
   void exit(int code);
-  [[noreturn]] void fail(std::string_view reason);
+  [[noreturn]] void fail(std::string_view reason, const char* entry = nullptr);
   Element* find(std::uint64_t collection, Index index) {
     Collection* const found = find_collection(collection);
     return found ? found->find(index) : nullptr;
@@ -73,7 +74,7 @@ class Runtime final : private Transport::Receiver {
   void call_item(Element* element, Message& message);
   void end_message(Message* message);
   void enqueue(Message* message) { queue_.push(message); }
-  [[nodiscard]] std::string describe(const Message& message);
+  [[nodiscard]] std::string describe(const char* entry);
 
   // records.cpp: what comes, and what goes
   void came(std::uint32_t source, const Record& record) override;
@@ -141,9 +142,9 @@ class Runtime final : private Transport::Receiver {
   MessageQueue queue_;
   Transport transport_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Collection>> collections_;
-  std::array<Collection*, 8> recent_{};  ///< by the low bits of their ids
+  std::array<Collection*, 8> recent_{};                             ///< by the low bits of their ids
   std::unordered_map<std::uint64_t, std::vector<Message*>> early_;  ///< for collections that are not here yet
-  std::uint32_t next_collection_ = 1;  ///< 0 is none
+  std::uint32_t next_collection_ = 1;                               ///< 0 is none
   std::unordered_map<std::uint64_t, Census> censuses_;
 
   // What is being done.

@@ -166,8 +166,8 @@ void Transport::receive_long(const UnexpectedMessage& found) {
   if (bytes < sizeof(RecordHeader) || bytes > largest_payload)
     give_up(source, fmt::format("a long one of {} bytes", bytes));
   Message* const message = pool_.take(bytes);
-  Request* const request = engine_.start_receive(comm_->context(), found.source, long_tag,
-                                                 Payload::of(message->data(), bytes));
+  Request* const request =
+      engine_.start_receive(comm_->context(), found.source, long_tag, Payload::of(message->data(), bytes));
   engine_.wait(*request);
   const int error = request->error();
   engine_.free(request);
@@ -176,7 +176,8 @@ void Transport::receive_long(const UnexpectedMessage& found) {
   std::span<const std::byte> rest(message->data(), bytes);
   const Result<Record> record = read_record(rest);
   if (!record) give_up(source, record.error().text());
-  if (!rest.empty() || record->kind == RecordKind::last) give_up(source, "a long one with more than a record");
+  if (!rest.empty() || record->kind == RecordKind::last)
+    give_up(source, "a long one with more than a record");
   message->skip = static_cast<std::uint32_t>(record->payload.data() - message->data());
   receiver_.came(source, *record, message);
 }

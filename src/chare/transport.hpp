@@ -47,8 +47,8 @@ class Transport {
   [[nodiscard]] std::uint32_t rank() const noexcept { return static_cast<std::uint32_t>(comm_->rank()); }
   [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(comm_->size()); }
 
-  /// Writes all of a record for another process but its payload of `bytes`, which goes where it returns, before
-  /// `end`. One at a time.
+  /// Writes all of a record for another process but its payload of `bytes`, which goes where it returns,
+  /// before `end`. One at a time.
   std::byte* begin(std::uint32_t to, const Record& record, std::uint64_t bytes);
   /// `now`: nothing is to be waited for that could go with it.
   void end(bool now);

@@ -52,11 +52,14 @@ template <class T, std::size_t n>
 inline constexpr bool is_array<std::array<T, n>> = true;
 
 template <class T>
-concept PlainBytes = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_member_pointer_v<T> &&
-                     !std::is_reference_v<T> && !HasSerialize<T, AnyArchive>;
-
-template <class T>
 concept TupleLike = requires { std::tuple_size<T>::value; };
+/// Tuples are never copied as bytes: whether they could be depends on the library, and an empty one takes
+/// none.
+template <class T>
+concept PlainBytes =
+    std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_member_pointer_v<T> &&
+    !std::is_reference_v<T> && !HasSerialize<T, AnyArchive> && (!TupleLike<T> || is_array<T>);
+
 template <class T>
 concept OptionalLike = requires(T& value) {
   value.has_value();
@@ -74,8 +77,11 @@ concept ContainerLike = std::ranges::range<T> && requires(T& value) {
   typename T::value_type;
 };
 template <class T>
-concept BlockOfBytes = ContainerLike<T> && std::ranges::contiguous_range<T> && PlainBytes<typename T::value_type> &&
-                       requires(T& value) { value.resize(std::size_t{}); };
+concept BlockOfBytes =
+    ContainerLike<T> && std::ranges::contiguous_range<T> && PlainBytes<typename T::value_type> &&
+    requires(T& value) { value.resize(std::size_t{}); };
+template <class T>
+using NotConst = std::remove_const_t<std::remove_reference_t<T>>;
 template <class T>
 inline constexpr bool no_way_to_serialize = false;
 
@@ -101,7 +107,10 @@ void serialize_value(Archive& archive, T& value) {
     for (auto& each : value)
       serialize_value(archive, each);
   } else if constexpr (TupleLike<T>) {
-    std::apply([&](auto&... each) { (serialize_value(archive, each), ...); }, value);
+    // The keys of maps are constant; `Reader` gets none of these.
+    std::apply(
+        [&](auto&... each) { (serialize_value(archive, const_cast<NotConst<decltype(each)>&>(each)), ...); },
+        value);
   } else if constexpr (OptionalLike<T> || is_unique_ptr<T>) {
     archive.maybe(value);
   } else if constexpr (BlockOfBytes<T>) {
@@ -203,8 +212,8 @@ class Reader {
     } else {
       const std::size_t wanted = sizeof(T) * count;
       if (wanted > left_)
-        throw ArchiveError("the arguments are cut off: " + std::to_string(wanted) + " bytes are wanted, and " +
-                           std::to_string(left_) + " are left");
+        throw ArchiveError("the arguments are cut off: " + std::to_string(wanted) +
+                           " bytes are wanted, and " + std::to_string(left_) + " are left");
       if (wanted != 0) std::memcpy(static_cast<void*>(to), at_, wanted);
       at_ += wanted;
       left_ -= wanted;
@@ -251,8 +260,8 @@ class Reader {
     std::uint64_t count = 0;
     bytes(&count, 1);
     if (count > left_ / item)
-      throw ArchiveError("a length of " + std::to_string(count) + " does not fit into " + std::to_string(left_) +
-                         " bytes");
+      throw ArchiveError("a length of " + std::to_string(count) + " does not fit into " +
+                         std::to_string(left_) + " bytes");
     return static_cast<std::size_t>(count);
   }
 

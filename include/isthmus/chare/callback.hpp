@@ -18,7 +18,8 @@ struct Callback {
   /// Makes the invocation.
   template <class... V>
   void operator()(const V&... value) const {
-    static_assert(sizeof...(V) == (std::is_void_v<T> ? 0 : 1), "a callback takes one value, or none if it is of void");
+    static_assert(sizeof...(V) == (std::is_void_v<T> ? 0 : 1),
+                  "a callback takes one value, or none if it is of void");
     if constexpr (std::is_void_v<T>)
       isthmus_chare_call(detail::runtime, &what, nullptr, 0);
     else

@@ -1,8 +1,8 @@
 #ifndef ISTHMUS_CHARE_ITEM_HPP
 #define ISTHMUS_CHARE_ITEM_HPP
 
-#include <isthmus/chare/archive.hpp>
 #include <isthmus/chare_runtime.h>
+#include <isthmus/chare/archive.hpp>
 
 #include <exception>
 #include <new>
@@ -26,22 +26,23 @@ namespace detail {
 /// Of `run`, while it runs.
 inline isthmus_chare_runtime* runtime = nullptr;
 
-[[noreturn]] inline void fail(const std::string& reason) {
-  isthmus_chare_fail(runtime, reason.c_str());
+/// `entry`: the name of the item whose coroutine is at work; null: what is at work is what is being called.
+[[noreturn]] inline void fail(const std::string& reason, const char* entry = nullptr) {
+  isthmus_chare_fail(runtime, reason.c_str(), entry);
   std::terminate();  // it does not return
 }
 
 /// Calls `body`. What it throws ends the job: no exception passes through the library.
 template <class Body>
-auto guarded(Body&& body) noexcept {
+auto guarded(Body&& body, const char* entry = nullptr) noexcept {
   try {
     return body();
   } catch (const ArchiveError& error) {
-    fail(error.what());
+    fail(error.what(), entry);
   } catch (const std::exception& error) {
-    fail(std::string("it has thrown: ") + error.what());
+    fail(std::string("it has thrown: ") + error.what(), entry);
   } catch (...) {
-    fail("it has thrown something that is no std::exception");
+    fail("it has thrown something that is no std::exception", entry);
   }
 }
 
@@ -134,7 +135,8 @@ struct Signature<R (C::*)(P...)> {
   using Result = R;
   using Arguments = std::tuple<std::decay_t<P>...>;
   static constexpr bool by_value = (!std::is_reference_v<P> && ...);
-  static constexpr bool can_take = ((!std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>)&&...);
+  static constexpr bool can_take =
+      ((!std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>) && ...);
 };
 template <class R, class C, class... P>
 struct Signature<R (C::*)(P...) const> : Signature<R (C::*)(P...)> {};
@@ -228,7 +230,8 @@ inline void* begin(const isthmus_chare_target& target, const isthmus_chare_item*
 }
 
 template <class Arguments, class... A>
-void send_packed(const isthmus_chare_target& target, const isthmus_chare_item* item, int priority, A&&... arguments) {
+void send_packed(const isthmus_chare_target& target, const isthmus_chare_item* item, int priority,
+                 A&&... arguments) {
   // Without a copy where the types are those of the entry.
   if constexpr (std::is_same_v<std::tuple<std::decay_t<A>...>, Arguments>) {
     Sizer sizer;

@@ -20,17 +20,17 @@ namespace isthmus::chare {
 class Chare;
 
 /// What an entry (or the function that `run` starts) returns that is a coroutine. It begins at once, in the
-/// entry, and goes on in the scheduler when what it awaits is there. Nobody owns it: it ends itself. While one
-/// of its coroutines is suspended, a chare neither ends nor moves.
+/// entry, and goes on in the scheduler when what it awaits is there. Nobody owns it: it ends itself. While
+/// one of its coroutines is suspended, a chare neither ends nor moves.
 class Task {
  public:
   class promise_type {
    public:
     promise_type() = default;
-    /// Of a member function of a chare.
+    /// Of a member function of a chare. g++ 12 deduces `Self` as a reference.
     template <class Self, class... A>
     explicit promise_type(Self& self, const A&...) {
-      if constexpr (std::is_base_of_v<Chare, Self>) hold(self);
+      if constexpr (std::is_base_of_v<Chare, std::remove_cvref_t<Self>>) hold(self);
     }
     promise_type(const promise_type&) = delete;
     promise_type& operator=(const promise_type&) = delete;
@@ -43,7 +43,8 @@ class Task {
     std::suspend_never final_suspend() noexcept { return {}; }
     void return_void() noexcept {}
     void unhandled_exception() noexcept {
-      detail::guarded([] { throw; });
+      // In a coroutine that has been suspended, what is at work is what it has waited for.
+      detail::guarded([] { throw; }, entry_ ? entry_->name : nullptr);
     }
     /// The chare whose coroutine it is; null: no chare's.
     [[nodiscard]] isthmus_chare_element* element() const noexcept { return element_; }
@@ -51,6 +52,7 @@ class Task {
    private:
     inline void hold(const Chare& self);
     isthmus_chare_element* element_ = nullptr;
+    const isthmus_chare_item* entry_ = isthmus_chare_current(detail::runtime);
   };
 };
 
@@ -67,7 +69,8 @@ struct Suspended {
   void resume() const {
     void* const address = handle.address();
     isthmus_chare_resume(
-        runtime, element, [](void* frame) { std::coroutine_handle<>::from_address(frame).resume(); }, address);
+        runtime, element, [](void* frame) { std::coroutine_handle<>::from_address(frame).resume(); },
+        address);
   }
 };
 

@@ -99,8 +99,9 @@ ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_size(const isthmus_chare_runti
 ISTHMUS_CHARE_EXPORT(void) isthmus_chare_exit(isthmus_chare_runtime* runtime, int code) {
   guarded([&] { of(runtime).exit(code); });
 }
-ISTHMUS_CHARE_EXPORT(void) isthmus_chare_fail(isthmus_chare_runtime* runtime, const char* reason) {
-  guarded([&] { of(runtime).fail(reason); });
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_fail(isthmus_chare_runtime* runtime, const char* reason, const char* entry) {
+  guarded([&] { of(runtime).fail(reason, entry); });
 }
 
 ISTHMUS_CHARE_EXPORT(isthmus_chare_element*) isthmus_chare_self(const isthmus_chare_runtime* runtime) {
