@@ -39,10 +39,18 @@ std::string Collection::name(Index index) const {
                      index.low % last);
 }
 
+/// In the block; null: it is not of the block.
+Element** Collection::place_of(Index index) noexcept {
+  const std::uint64_t place = index.low - first_;
+  return place < block_.size() && index.high == 0 ? &block_[place] : nullptr;
+}
+
 Element* Collection::add(Index index) {
   Element* element = nullptr;
   if (unused_.empty()) {
-    element = &elements_.emplace_back();
+    if (used_ == chunks_.size() * chunk) chunks_.push_back(std::make_unique<Element[]>(chunk));
+    element = &chunks_[used_ / chunk][used_ % chunk];
+    ++used_;
   } else {
     element = unused_.back();
     unused_.pop_back();
@@ -50,12 +58,20 @@ Element* Collection::add(Index index) {
   }
   element->collection = this;
   element->index = index;
-  local_.insert(element);
+  if (Element** const place = place_of(index))
+    *place = element;
+  else
+    local_.insert(element);
+  ++size_;
   return element;
 }
 
 void Collection::remove(Element& element) noexcept {
-  local_.erase(element.index);
+  if (Element** const place = place_of(element.index))
+    *place = nullptr;
+  else
+    local_.erase(element.index);
+  --size_;
   element.object = nullptr;
 }
 

@@ -57,7 +57,7 @@ void Runtime::found(std::uint64_t id, std::span<const std::byte> text) {
     const bool is_group = creation.shape.kind == ISTHMUS_CHARE_GROUP;
     const std::uint64_t first = is_group ? rank() : collection.first_of(rank());
     const std::uint64_t last = is_group ? first + 1 : collection.first_of(rank() + 1);
-    collection.reserve(last - first);
+    collection.have_block(first, last - first);
     for (std::uint64_t i = first; i < last; ++i)
       make_element(collection, {i, 0}, constructor, text.subspan(sizeof creation));
   }

@@ -55,12 +55,6 @@ class IndexMap {
     }
     slots_[at] = Value{};
   }
-  void reserve(std::size_t count) {
-    std::size_t wanted = 16;
-    while (count * 4 > wanted * 3)
-      wanted *= 2;
-    if (wanted > slots_.size()) rebuild(wanted);
-  }
 
  private:
   [[nodiscard]] std::size_t start(Index index) const noexcept { return spread(index) & mask_; }

@@ -29,8 +29,10 @@ Transport::~Transport() {
   const std::lock_guard guard(engine_.lock());
   for (Posted& each : posted_)
     if (each.request) engine_.withdraw(each.request);
-  for (Sending& each : sending_)
+  for (Sending& each : sending_) {
     engine_.withdraw(each.request);
+    if (each.large) pool_.give_back(each.large);
+  }
 }
 
 std::unique_ptr<std::byte[]> Transport::take_buffer() {
@@ -58,9 +60,9 @@ std::byte* Transport::begin(std::uint32_t to, const Record& record, std::uint64_
   to_ = to;
   const std::uint64_t size = record_size(record, bytes);
   if (size > batch_bytes) {
-    long_ = std::make_unique_for_overwrite<std::byte[]>(size);
+    long_ = pool_.take(size);
     long_bytes_ = size;
-    return write_record(long_.get(), record, bytes);
+    return write_record(long_->data(), record, bytes);
   }
   Peer& peer = peers_[to];
   if (peer.used + size > batch_bytes) send(to);
@@ -85,18 +87,18 @@ void Transport::send(std::uint32_t to) {
   Request* const request = engine_.start_send(comm_->target(static_cast<int>(to), short_tag),
                                               Payload::of(peer.open.get(), peer.used));
   peer.used = 0;
-  if (request) sending_.push_back({request, std::exchange(peer.open, nullptr), true});
+  if (request) sending_.push_back({request, std::exchange(peer.open, nullptr), nullptr});
 }
 
 void Transport::send_long() {
   const std::lock_guard guard(engine_.lock());
   ++peers_[to_].long_sent;
   Request* const request = engine_.start_send(comm_->target(static_cast<int>(to_), long_tag),
-                                              Payload::of(long_.get(), long_bytes_));
+                                              Payload::of(long_->data(), long_bytes_));
   if (request)
-    sending_.push_back({request, std::move(long_), false});
+    sending_.push_back({request, nullptr, std::exchange(long_, nullptr)});
   else
-    long_.reset();
+    pool_.give_back(std::exchange(long_, nullptr));
 }
 
 bool Transport::flush() {
@@ -120,7 +122,10 @@ bool Transport::settle_sends() {
     if (const int error = each.request->error(); error != 0)
       fail_(fmt::format("a process to which chares send is no more (error class {})", error));
     engine_.free(each.request);
-    if (each.is_batch) free_.push_back(std::move(each.buffer));
+    if (each.large)
+      pool_.give_back(each.large);
+    else
+      free_.push_back(std::move(each.batch));
     each = std::move(sending_.back());
     sending_.pop_back();
     any = true;

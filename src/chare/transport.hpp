@@ -79,8 +79,8 @@ class Transport {
   };
   struct Sending {
     Request* request;
-    std::unique_ptr<std::byte[]> buffer;
-    bool is_batch;
+    std::unique_ptr<std::byte[]> batch;  ///< or
+    Message* large;
   };
   struct Posted {
     Request* request = nullptr;
@@ -116,7 +116,7 @@ class Transport {
   // What `begin` has begun.
   std::uint32_t to_ = 0;
   bool begun_ = false;
-  std::unique_ptr<std::byte[]> long_;
+  Message* long_ = nullptr;  ///< only its memory is used
   std::uint64_t long_bytes_ = 0;
 };
 
