@@ -100,6 +100,8 @@ def run(suite, prefix, reference):
         difference = list(difflib.unified_diff(theirs, ours, "reference", "ours", n=0, lineterm=""))
         assert not difference, "\n".join(difference)
     with suite.case("the installed headers are those of the source tree"):
-        for name in ("mpi.h", "mpi-ext.h"):
+        chares = [path.relative_to(ROOT / "include") for path in (ROOT / "include/isthmus").glob("**/*.h*")]
+        assert len(chares) >= 2, chares
+        for name in ("mpi.h", "mpi-ext.h", *chares):
             installed, source = prefix / "include" / name, ROOT / "include" / name
             assert installed.read_bytes() == source.read_bytes(), f"{installed} differs from {source}"

@@ -10,15 +10,18 @@ def run(suite, prefix, reference):
     chaptered = (ROOT / "include/mpi.h").read_text()
     functions = set(re.findall(r"^\w[\w ]*\bMPI_(\w+)\(", chaptered, re.MULTILINE))
     extensions = set(re.findall(r"\bMPIX_(\w+)\(", (ROOT / "include/mpi-ext.h").read_text()))
+    chares = set(re.findall(r"\b(isthmus_chare_\w+)\(", (ROOT / "include/isthmus/chare_runtime.h").read_text()))
 
-    with suite.case("libmpi_abi.so.1 exports the functions of the standard, twice, and nothing else"):
+    with suite.case("libmpi_abi.so.1 exports the functions of the standard, twice, those of chares, and nothing else"):
         assert len(functions) > 600, f"only {len(functions)} functions were read from mpi.h"
+        assert len(chares) > 20, f"only {len(chares)} functions were read from chare_runtime.h"
         exported = {}
         for line in suite.expect(suite.run(["nm", "-D", "--defined-only", library])).out.splitlines():
             _, kind, name = line.split()
             exported[name] = kind
         expected = {f"MPI_{name}": "W" for name in functions} | {f"PMPI_{name}": "T" for name in functions}
         expected |= {f"MPIX_{name}": "W" for name in extensions} | {f"PMPIX_{name}": "T" for name in extensions}
+        expected |= dict.fromkeys(chares, "T")
         problems = [f"missing: {name}" for name in sorted(expected.keys() - exported.keys())]
         problems += [f"should not be exported: {name}" for name in sorted(exported.keys() - expected.keys())]
         problems += [

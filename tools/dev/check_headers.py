@@ -9,6 +9,7 @@ from sources import ROOT, cached, compile_commands, content_key, flags_for, in_p
 
 # A user's compiler and dialect; the public headers must be quiet under pedantic warnings in all of them.
 PUBLIC_DIALECTS = (("gcc", "c", "c99"), ("gcc", "c", "c11"), ("g++", "c++", "c++11"), ("g++", "c++", "c++23"))
+PUBLIC_CXX_DIALECTS = (("g++", "c++20"), ("g++", "c++23"))  # of the public headers with templates
 PUBLIC_WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 _BEGINS_WITH_INCLUDE = re.compile(r"(\s|//.*|/\*(.|\n)*?\*/)*#include")
@@ -42,6 +43,10 @@ def tasks():
             for compiler, language, standard in PUBLIC_DIALECTS:
                 flags = [f"-std={standard}", *PUBLIC_WARNINGS, "-Iinclude"]
                 yield f"header {header} as {standard}", header, compiler, language, flags
+        elif header.parts[0] == "include":
+            for compiler, standard in PUBLIC_CXX_DIALECTS:
+                flags = [f"-std={standard}", *PUBLIC_WARNINGS, "-Iinclude"]
+                yield f"header {header} as {standard}", header, compiler, "c++", flags
         elif header.suffix in (".h", ".hpp"):
             yield f"header {header}", header, "g++", "c++", [*flags_for(header), "-Wall", "-Werror"]
 

@@ -1,7 +1,7 @@
 # title: the unit tests
 # timeout: 600
 # under: asan tsan
-# runs: isthmus_unit isthmus_unit_cuda isthmus_unit_memory
+# runs: isthmus_unit isthmus_unit_chare isthmus_unit_cuda isthmus_unit_memory
 import sys
 
 sys.path.insert(0, "tools/dev")

@@ -1,0 +1,178 @@
+/* What <isthmus/chare.hpp> calls in the library: message-driven objects without types. Programs include
+   <isthmus/chare.hpp>; other languages may build on this.
+
+   Words: a *chare* is an object of the program that lives in one process of the job and is reached by
+   messages. A *collection* is an array of chares, or a group (one a process). An *item* is what the program
+   registers: a class, a constructor, an entry, a function, a way to reduce.
+
+   Threading: all functions are called by the thread that called isthmus_chare_open. Errors: none is returned.
+   What cannot be done ends the job with a sentence that names the rank, the chare, the entry and the reason.
+   No function that the program registers may throw. */
+
+#ifndef ISTHMUS_CHARE_RUNTIME_H
+#define ISTHMUS_CHARE_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct isthmus_chare_runtime isthmus_chare_runtime;
+/* A chare of this process, from its constructor to its end. Owned by the library. */
+typedef struct isthmus_chare_element isthmus_chare_element;
+
+/* Names a chare in its collection. Arrays by number: the coordinates in row-major order, `high` 0. Groups:
+   the rank. By key: whatever the program makes of the key, the same in all processes. */
+typedef struct isthmus_chare_index {
+  uint64_t low;
+  uint64_t high;
+} isthmus_chare_index;
+
+/* Kinds of items */
+#define ISTHMUS_CHARE_TYPE 1u
+#define ISTHMUS_CHARE_CONSTRUCTOR 2u
+#define ISTHMUS_CHARE_ENTRY 3u
+#define ISTHMUS_CHARE_FUNCTION 4u
+#define ISTHMUS_CHARE_REDUCER 5u
+
+typedef struct isthmus_chare_item isthmus_chare_item;
+/* What the program registers. It must live until isthmus_chare_close. Functions that its kind does not need
+   are null. "Value" below: the object of a TYPE, the arguments of a CONSTRUCTOR, ENTRY or FUNCTION, the
+   partial result of a REDUCER. */
+struct isthmus_chare_item {
+  const char* name;               /* the same in all processes, and no other item's: a mangled name */
+  const isthmus_chare_item* type; /* of a CONSTRUCTOR or ENTRY: its class */
+  uint32_t kind;
+  uint32_t number; /* set by isthmus_chare_open: the same in all processes */
+  /* ENTRY, FUNCTION: calls it on `object` (FUNCTION: null). `packed`: `arguments` are `bytes` bytes that
+     `write` has written, of this process or of another; else a value, which may be moved from. */
+  void (*invoke)(void* object, void* arguments, size_t bytes, int packed);
+  /* CONSTRUCTOR: a new object from packed arguments. TYPE: from what `write` has written; REDUCER: a value.
+   */
+  void* (*make)(const void* from, size_t bytes);
+  /* REDUCER: a new value, a copy of one. */
+  void* (*copy)(const void* value);
+  /* REDUCER: combines a value into another. */
+  void (*combine)(void* into, const void* value);
+  /* How many bytes `write` writes for the value. Null for a TYPE that cannot migrate. */
+  size_t (*measure)(const void* value);
+  void (*write)(const void* value, void* to);
+  /* Ends a value: TYPE, REDUCER: what `make` or `copy` has made, memory included; ENTRY, FUNCTION: in place.
+   */
+  void (*destroy)(void* value);
+};
+
+/* Where an invocation goes. */
+#define ISTHMUS_CHARE_TO_ELEMENT 1u  /* `collection`, `index` */
+#define ISTHMUS_CHARE_TO_ALL 2u      /* all chares of `collection` */
+#define ISTHMUS_CHARE_TO_FUNCTION 3u /* process `rank` */
+typedef struct isthmus_chare_target {
+  uint64_t collection;
+  isthmus_chare_index index;
+  uint32_t kind;
+  uint32_t rank;
+} isthmus_chare_target;
+
+/* An invocation that is made later, with a value that is not there yet. Plain bytes: it may be sent. */
+typedef struct isthmus_chare_callback {
+  isthmus_chare_target target;
+  uint64_t prefix;     /* goes before the value */
+  uint32_t has_prefix; /* 0 or 1 */
+  uint32_t item;       /* number of an ENTRY or FUNCTION */
+} isthmus_chare_callback;
+
+#define ISTHMUS_CHARE_GROUP 1u  /* one chare a process */
+#define ISTHMUS_CHARE_DENSE 2u  /* one for each number below `count`: all are made at once */
+#define ISTHMUS_CHARE_SPARSE 3u /* those that are inserted */
+typedef struct isthmus_chare_shape {
+  uint64_t count;
+  uint32_t kind;
+  uint32_t dimensions; /* of a DENSE one for messages to people: 1 to 3; 0: a key */
+  uint64_t extent[3];
+} isthmus_chare_shape;
+
+/* Where nobody says who: the home of the index. */
+#define ISTHMUS_CHARE_HOME 0xffffffffu
+
+/* Collective over MPI_COMM_WORLD. Starts MPI if the program has not. Numbers the items, which must have the
+   same names in all processes: another name, or one name twice, ends the job and is named. One at a time. */
+isthmus_chare_runtime* isthmus_chare_open(isthmus_chare_item* const* items, size_t count);
+/* Works until isthmus_chare_exit. `start` is called first, on process 0 alone. Returns the exit code. */
+int isthmus_chare_run(isthmus_chare_runtime* runtime, void (*start)(void*), void* context);
+/* Collective. Destroys all chares. Ends MPI if isthmus_chare_open has started it. */
+void isthmus_chare_close(isthmus_chare_runtime* runtime);
+
+uint32_t isthmus_chare_rank(const isthmus_chare_runtime* runtime);
+uint32_t isthmus_chare_size(const isthmus_chare_runtime* runtime);
+/* All processes leave isthmus_chare_run after the entry that they are in, with `code`. What is still under
+   way is dropped. */
+void isthmus_chare_exit(isthmus_chare_runtime* runtime, int code);
+/* Ends the job with `reason`, beside the chare and the entry that are at work. `entry`: the name of the item
+   whose coroutine is at work; null: the one that is called. Does not return. */
+void isthmus_chare_fail(isthmus_chare_runtime* runtime, const char* reason, const char* entry);
+
+/* The chare that is being made or called; null in a function. */
+isthmus_chare_element* isthmus_chare_self(const isthmus_chare_runtime* runtime);
+/* The item that is being called; null outside. */
+const isthmus_chare_item* isthmus_chare_current(const isthmus_chare_runtime* runtime);
+isthmus_chare_index isthmus_chare_index_of(const isthmus_chare_element* element);
+uint64_t isthmus_chare_collection_of(const isthmus_chare_element* element);
+void isthmus_chare_shape_of(const isthmus_chare_element* element, isthmus_chare_shape* shape);
+/* What its constructor has made; null while that is at work. */
+void* isthmus_chare_object_of(const isthmus_chare_element* element);
+
+/* The chare, where it lives in this process; else null. */
+isthmus_chare_element* isthmus_chare_find(isthmus_chare_runtime* runtime, uint64_t collection,
+                                          isthmus_chare_index index);
+/* Memory for the arguments of one invocation in this process, aligned to 16 bytes. */
+void* isthmus_chare_take(isthmus_chare_runtime* runtime, size_t bytes);
+/* Invokes `item` on `element` with the value in memory of isthmus_chare_take, which the library ends and
+   takes back. `element` null: a FUNCTION. Smaller priorities go first; 0 is the usual one, in order of
+   coming. */
+void isthmus_chare_post(isthmus_chare_runtime* runtime, isthmus_chare_element* element,
+                        const isthmus_chare_item* item, void* arguments, int32_t priority);
+/* The same for any target: returns where `bytes` packed bytes are to be written before isthmus_chare_send. */
+void* isthmus_chare_begin(isthmus_chare_runtime* runtime, const isthmus_chare_target* target,
+                          const isthmus_chare_item* item, size_t bytes, int32_t priority);
+void isthmus_chare_send(isthmus_chare_runtime* runtime);
+/* Sends what waits to be sent together with more. Needed only by an entry that goes on for long. */
+void isthmus_chare_flush(isthmus_chare_runtime* runtime);
+
+/* A new collection, known to all processes; its chares are made by `constructor` of packed arguments. Those
+   of this process are made at once. Null constructor: a SPARSE one. */
+uint64_t isthmus_chare_create(isthmus_chare_runtime* runtime, const isthmus_chare_shape* shape,
+                              const isthmus_chare_item* type, const isthmus_chare_item* constructor,
+                              const void* arguments, size_t bytes);
+/* A new chare in a SPARSE collection, in process `rank` or ISTHMUS_CHARE_HOME. */
+void isthmus_chare_insert(isthmus_chare_runtime* runtime, uint64_t collection, isthmus_chare_index index,
+                          uint32_t rank, const isthmus_chare_item* constructor, const void* arguments,
+                          size_t bytes);
+/* No more chares will be inserted by anybody: those that are there are counted, for reductions. */
+void isthmus_chare_done_inserting(isthmus_chare_runtime* runtime, uint64_t collection);
+/* Ends a chare of this process after the entry that it is in. */
+void isthmus_chare_destroy(isthmus_chare_runtime* runtime, isthmus_chare_element* element);
+/* A coroutine of the chare is suspended (+1), or not any more (-1): meanwhile it neither moves nor ends. */
+void isthmus_chare_hold(isthmus_chare_runtime* runtime, isthmus_chare_element* element, int change);
+
+/* Calls `step` as if an entry of the chare did: what goes on with a coroutine. Null: of no chare. */
+void isthmus_chare_resume(isthmus_chare_runtime* runtime, isthmus_chare_element* element, void (*step)(void*),
+                          void* context);
+
+/* The chare's part in the next reduction of its collection. When all have given theirs, `callback` gets the
+   result. All give the same reducer and callback. `value` stays the caller's. */
+void isthmus_chare_contribute(isthmus_chare_runtime* runtime, isthmus_chare_element* element,
+                              const isthmus_chare_item* reducer, const void* value,
+                              const isthmus_chare_callback* callback);
+/* Makes the invocation now, with packed bytes of a value. */
+void isthmus_chare_call(isthmus_chare_runtime* runtime, const isthmus_chare_callback* callback,
+                        const void* value, size_t bytes);
+/* Calls `callback` once when no invocation is under way or waits in any process. */
+void isthmus_chare_quiescence(isthmus_chare_runtime* runtime, const isthmus_chare_callback* callback);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

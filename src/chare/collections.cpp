@@ -1,0 +1,245 @@
+// Arrays and groups: how they and their chares begin and end, and what goes to all of a collection.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "chare/runtime.hpp"
+
+namespace isthmus::chare {
+namespace {
+
+/// What is told of a new collection, before the arguments of its chares.
+struct Creation {
+  Shape shape;
+  std::uint32_t type;
+  std::uint32_t constructor;
+};
+constexpr std::uint32_t no_constructor = ~0U;
+
+}  // namespace
+
+std::uint64_t Runtime::create(const Shape& shape, const Item* type, const Item* constructor,
+                              std::span<const std::byte> arguments) {
+  if (const Result<> fits = check(shape, size()); !fits) fail(fits.error().text());
+  const std::uint64_t id = Collection::id_of(rank(), next_collection_++);
+  const Creation creation{.shape = shape,
+                          .type = type->number,
+                          .constructor = constructor ? constructor->number : no_constructor};
+  std::vector<std::byte> text(sizeof creation + arguments.size());
+  std::memcpy(text.data(), &creation, sizeof creation);
+  if (!arguments.empty()) std::memcpy(text.data() + sizeof creation, arguments.data(), arguments.size());
+  const Record record{.kind = RecordKind::create, .collection = id};
+  send_down(rank(), record, text);
+  found(id, text);
+  return id;
+}
+
+void Runtime::make_collection(Message& message) {
+  if (find_collection(message.collection)) fail("it makes a collection a second time");
+  if (static_cast<std::uint32_t>(message.collection) == 0) fail("it makes a collection without a number");
+  send_down(Collection::root_of(message.collection),
+            {.kind = RecordKind::create, .collection = message.collection}, message.payload());
+  found(message.collection, message.payload());
+}
+
+void Runtime::found(std::uint64_t id, std::span<const std::byte> text) {
+  Creation creation;
+  if (text.size() < sizeof creation) fail(fmt::format("a collection is made with {} bytes", text.size()));
+  std::memcpy(&creation, text.data(), sizeof creation);
+  if (const Result<> fits = check(creation.shape, size()); !fits) fail(fits.error().text());
+  const Item& type = item_of(creation.type, ISTHMUS_CHARE_TYPE);
+  Collection& collection =
+      *collections_.emplace(id, std::make_unique<Collection>(id, creation.shape, &type, size()))
+           .first->second;
+  if (creation.shape.kind != ISTHMUS_CHARE_SPARSE) {
+    const Item& constructor = item_of(creation.constructor, ISTHMUS_CHARE_CONSTRUCTOR);
+    const bool is_group = creation.shape.kind == ISTHMUS_CHARE_GROUP;
+    const std::uint64_t first = is_group ? rank() : collection.first_of(rank());
+    const std::uint64_t last = is_group ? first + 1 : collection.first_of(rank() + 1);
+    collection.have_block(first, last - first);
+    for (std::uint64_t i = first; i < last; ++i)
+      make_element(collection, {i, 0}, constructor, text.subspan(sizeof creation));
+  }
+  const auto early = early_.find(id);
+  if (early == early_.end()) return;
+  for (Message* const message : early->second) {
+    --count_.kept;
+    enqueue(message);
+  }
+  early_.erase(early);
+}
+
+Element& Runtime::make_element(Collection& collection, Index index, const Item& constructor,
+                               std::span<const std::byte> arguments) {
+  if (constructor.type != collection.type())
+    fail(fmt::format("{} is no constructor of {}", readable(constructor.name), collection.name(index)));
+  Element* const element = collection.add(index);
+  element->broadcasts = collection.broadcasts;
+  Element* const around = std::exchange(self_, element);
+  const Item* const made = std::exchange(making_, &constructor);
+  void* const object = constructor.make(arguments.data(), arguments.size());
+  self_ = around;
+  making_ = made;
+  element->object = object;
+  if (element->ends) end_element(*element);
+  return *element;
+}
+
+void Runtime::insert(std::uint64_t id, Index index, std::uint32_t to, const Item* constructor,
+                     std::span<const std::byte> arguments) {
+  Collection* const collection = find_collection(id);
+  if (!collection) fail("a chare is inserted into a collection that this process does not know yet");
+  if (!collection->is_sparse())
+    fail(fmt::format("{} is inserted into an array that is full", collection->name(index)));
+  if (collection->is_closed)
+    fail(fmt::format("{} is inserted after done_inserting", collection->name(index)));
+  if (to == ISTHMUS_CHARE_HOME) to = collection->home(index);
+  if (to >= size()) fail(fmt::format("{} is inserted in rank {}", collection->name(index), to));
+  ++collection->inserts_sent;
+  const Record record{.kind = RecordKind::insert,
+                      .item = static_cast<std::uint16_t>(constructor->number),
+                      .collection = id,
+                      .index = index};
+  send_record(to, record, arguments);
+}
+
+void Runtime::do_insert(Collection& collection, Message& message) {
+  if (!collection.is_sparse()) fail("it inserts into an array that is full");
+  if (collection.find(message.index) || collection.located.contains(message.index))
+    fail("it is there already");
+  ++collection.inserts_done;
+  const std::uint32_t home = collection.home(message.index);
+  if (home != rank()) {
+    const std::uint32_t here = rank();
+    const Record located{.kind = RecordKind::located, .collection = collection.id(), .index = message.index};
+    send_record(home, located, std::as_bytes(std::span(&here, 1)));
+  }
+  make_element(collection, message.index, *message.item, message.payload());
+  release_kept(collection, message.index);
+}
+
+void Runtime::do_located(Collection& collection, Message& message) {
+  std::uint32_t where = 0;
+  if (message.bytes != sizeof where) fail("it does not say where the chare is");
+  std::memcpy(&where, message.data(), sizeof where);
+  if (where >= size()) fail(fmt::format("it says that the chare is in rank {}", where));
+  if (collection.find(message.index)) {
+    if (collection.home(message.index) == rank()) fail("it is here and has been inserted elsewhere");
+    return;
+  }
+  if (where == rank()) return;
+  const auto [known, is_new] = collection.located.try_emplace(message.index, where);
+  if (!is_new && known->second != where) {
+    if (collection.home(message.index) == rank())
+      fail(fmt::format("it has been inserted in rank {} and in rank {}", known->second, where));
+    known->second = where;
+  }
+  release_kept(collection, message.index);
+}
+
+void Runtime::release_kept(Collection& collection, Index index) {
+  const auto kept = collection.kept.find(index);
+  if (kept == collection.kept.end()) return;
+  for (Message* const message : kept->second) {
+    --count_.kept;
+    enqueue(message);
+  }
+  collection.kept.erase(kept);
+}
+
+void Runtime::destroy(Element& element) {
+  element.ends = true;
+  // One that is not at work has nothing to end.
+  if (self_ != &element) fail(fmt::format("{} is ended by another", element.collection->name(element.index)));
+}
+
+void Runtime::end_element(Element& element) {
+  Collection& collection = *element.collection;
+  if (element.held != 0)
+    fail(
+        fmt::format("{} ends while {} of its coroutines wait", collection.name(element.index), element.held));
+  Element* const around = std::exchange(self_, &element);
+  void* const object = element.object;
+  const Record less{
+      .kind = RecordKind::less, .collection = collection.id(), .index = {element.reductions, 0}};
+  collection.remove(element);
+  collection.type()->destroy(object);
+  self_ = around;
+  send_record(collection.root(), less, {});
+  // Those that still wait here for it may now be all.
+  if (element.pending == 0) collection.recycle(element);
+}
+
+void Runtime::hold(Element& element, int change) {
+  element.held += static_cast<std::uint32_t>(change);
+}
+
+void Runtime::resume(Element* element, void (*step)(void*), void* context) {
+  Element* const around = std::exchange(self_, element);
+  step(context);
+  self_ = around;
+  if (element && element != around && element->ends) end_element(*element);
+}
+
+// --- to all of a collection
+
+void Runtime::ask_broadcast(Collection& collection, Message& message) {
+  need_root(collection);
+  if (message.item->type != collection.type()) fail("its collection has no such entry");
+  const Record record{.kind = RecordKind::broadcast,
+                      .item = static_cast<std::uint16_t>(message.item->number),
+                      .priority = message.priority,
+                      .origin = message.origin + 1,
+                      .collection = message.collection,
+                      .index = {++collection.broadcasts_made, 0}};
+  send_record(rank(), record, message.payload());
+}
+
+/// In the order in which the root has numbered them, so that all chares get all in one order.
+void Runtime::broadcast(Message* message) {
+  current_ = message;
+  Collection* const collection = collection_or_wait(*message);
+  current_ = nullptr;
+  if (!collection) return;
+  const auto number = static_cast<std::uint32_t>(message->index.low);
+  if (number != collection->broadcasts + 1) {
+    if (!collection->early_broadcasts.emplace(number, message).second || number <= collection->broadcasts) {
+      current_ = message;
+      fail(fmt::format("a broadcast comes a second time: number {} of {}", number, collection->broadcasts));
+    }
+    return;
+  }
+  for (;;) {
+    deliver_broadcast(*collection, *message);
+    ++count_.done;
+    end_message(message);
+    const auto next = collection->early_broadcasts.begin();
+    if (ends_ || next == collection->early_broadcasts.end() || next->first != collection->broadcasts + 1)
+      return;
+    message = next->second;
+    collection->early_broadcasts.erase(next);
+  }
+}
+
+void Runtime::deliver_broadcast(Collection& collection, Message& message) {
+  current_ = &message;
+  if (message.item->type != collection.type()) fail("its collection has no such entry");
+  const Record record{.kind = RecordKind::broadcast,
+                      .item = static_cast<std::uint16_t>(message.item->number),
+                      .priority = message.priority,
+                      .origin = message.origin + 1,
+                      .collection = message.collection,
+                      .index = message.index};
+  send_down(collection.root(), record, message.payload());
+  transport_.flush();
+  const std::uint32_t number = ++collection.broadcasts;
+  collection.for_each([&](Element& element) {
+    if (element.broadcasts >= number) return;
+    element.broadcasts = number;
+    call_entry(element, message);
+  });
+  current_ = nullptr;
+}
+
+}  // namespace isthmus::chare

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+
+#include <isthmus/chare_runtime.h>
+
+namespace isthmus::chare {
+
+using Item = isthmus_chare_item;
+
+/// What the program has registered, numbered. There is no list that somebody keeps: items are sorted by their
+/// mangled names, so the number of each follows from what the program contains, in whatever order its parts
+/// were initialised. Processes with the same names have the same numbers, which is checked at the start.
+class Items {
+ public:
+  /// Numbers them. One name twice is refused, and so are more than 65,535.
+  static Result<Items> make(std::span<Item* const> items);
+
+  [[nodiscard]] std::size_t size() const noexcept { return sorted_.size(); }
+  /// The item with that number, of one of these kinds; null if there is none.
+  [[nodiscard]] const Item* find(std::uint32_t number, std::uint32_t kind) const noexcept {
+    if (number >= sorted_.size() || sorted_[number]->kind != kind) return nullptr;
+    return sorted_[number];
+  }
+  /// All names and kinds, for the comparison with another process.
+  [[nodiscard]] std::string list() const;
+  /// Why `theirs` is not the same list, naming the first that differs; empty if it is.
+  [[nodiscard]] std::string difference(std::string_view theirs) const;
+
+ private:
+  std::vector<Item*> sorted_;
+};
+
+/// A name for people: demangled, without what wraps it.
+[[nodiscard]] std::string readable(std::string_view name);
+
+}  // namespace isthmus::chare

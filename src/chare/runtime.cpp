@@ -1,0 +1,259 @@
+#include "chare/runtime.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "coll/agree.hpp"
+#include "coll/coll.hpp"
+#include "coll/domains.hpp"
+
+namespace isthmus::chare {
+namespace {
+
+/// Messages between two looks at what has come, and between two times that what was gathered is sent: an
+/// entry of 100 ns pays 2 ns for looking, and nobody waits for longer than 64 entries.
+constexpr std::uint64_t turns_between_looks = 16;
+constexpr std::uint64_t turns_between_flushes = 64;
+
+}  // namespace
+
+Result<std::unique_ptr<Runtime>> Runtime::make(Communicator& comm, std::span<Item* const> items, Fail fail) {
+  Result<Items> numbered = Items::make(items);
+  if (!numbered) return std::unexpected(std::move(numbered).error());
+  ISTHMUS_TRY(compare(comm, *numbered));
+  Result<Ref<Communicator>> own = coll::duplicate(comm);
+  if (!own) return std::unexpected(std::move(own).error());
+  return std::unique_ptr<Runtime>(new Runtime(std::move(*own), std::move(*numbered), fail));
+}
+
+Result<> Runtime::compare(Communicator& comm, const Items& items) {
+  std::string list = items.list();
+  const Datatype& bytes = coll::byte_type();
+  std::uint64_t length = list.size();
+  ISTHMUS_TRY(coll::bcast(&length, sizeof length, bytes, 0, comm));
+  std::string theirs = comm.rank() == 0 ? list : std::string(length, '\0');
+  ISTHMUS_TRY(coll::bcast(theirs.data(), static_cast<std::int64_t>(length), bytes, 0, comm));
+  if (theirs == list) return {};
+  return isthmus::fail(
+      ErrorClass::other,
+      fmt::format("this process and rank 0 run programs with other chares: {}", items.difference(theirs)));
+}
+
+Runtime::Runtime(Ref<Communicator> comm, Items items, Fail fail)
+    : items_(std::move(items)),
+      fail_(fail),
+      transport_(std::move(comm), *this, pool_, fail),
+      sent_in_turn_(transport_.size()),
+      quiescence_(transport_.size()) {}
+
+Runtime::~Runtime() {
+  while (Message* const message = queue_.pop())
+    end_message(message);
+  for (auto& [id, collection] : collections_) {
+    collection->for_each([&](Element& element) {
+      self_ = &element;
+      collection->type()->destroy(std::exchange(element.object, nullptr));
+    });
+    for (auto* reductions : {&collection->reductions, &collection->results})
+      for (auto& [number, each] : *reductions)
+        if (each.value) each.reducer->destroy(each.value);
+    for (auto& [index, messages] : collection->kept)
+      for (Message* message : messages)
+        end_message(message);
+    for (auto& [number, message] : collection->early_broadcasts)
+      end_message(message);
+  }
+  for (auto& [id, messages] : early_)
+    for (Message* message : messages)
+      end_message(message);
+}
+
+void Runtime::fail(std::string_view reason, const char* entry) {
+  const std::string at_work = describe(entry);
+  fail_(at_work.empty() ? std::string(reason) : fmt::format("{}: {}", at_work, reason));
+  std::abort();  // `fail_` does not return
+}
+
+/// Whose and which entry is at work, and who has invoked it, as far as there is one.
+std::string Runtime::describe(const char* entry) {
+  std::string text;
+  if (self_)
+    text = fmt::format("chare {}", self_->collection->name(self_->index));
+  else if (const Collection* const named = current_ ? find_collection(current_->collection) : nullptr)
+    text = fmt::format("chare {}", named->name(current_->index));
+  const auto add = [&](std::string_view what) {
+    if (!text.empty()) text += ", ";
+    text += what;
+  };
+  if (making_) {
+    add("its constructor");
+  } else if (entry) {
+    add(fmt::format("coroutine {}", readable(entry)));
+  } else if (current_ && current_->item && current_->kind != RecordKind::insert) {
+    add(fmt::format("{} {}", current_->item->kind == ISTHMUS_CHARE_ENTRY ? "entry" : "function",
+                    readable(current_->item->name)));
+  } else if (current_) {
+    add(fmt::format("a record of kind {}", static_cast<int>(current_->kind)));
+  }
+  if (current_ && !entry) add(fmt::format("invoked by rank {}", current_->origin));
+  return text;
+}
+
+int Runtime::run(void (*start)(void*), void* context) {
+  if (rank() == 0) {
+    ++turn_;
+    start(context);
+  }
+  while (!ends_) {
+    Message* const message = queue_.pop();
+    if (!message) {
+      rest();
+      continue;
+    }
+    ++turn_;
+    execute(message);
+    if (turn_ % turns_between_looks == 0) transport_.poll();
+    if (turn_ % turns_between_flushes == 0) transport_.flush();
+  }
+  transport_.finish();
+  return exit_code_;
+}
+
+/// What is done when no message waits. Returns after each thing that may have brought one.
+void Runtime::rest() {
+  ++turn_;
+  if (send_partials() && !queue_.empty()) return;
+  transport_.flush();
+  if (transport_.poll()) return;
+  if (answer_wave()) return;
+  if (size() > 1) return transport_.wait();
+  fail("nothing is left to do, and nobody has called exit" + stuck());
+}
+
+void Runtime::exit(int code) {
+  const Record record{.kind = RecordKind::exit, .index = {static_cast<std::uint32_t>(code), 0}};
+  if (rank() != 0) return send_record(0, record, {});
+  if (ends_) return;
+  ends_ = true;
+  exit_code_ = code;
+  for (std::uint32_t to = 1; to < size(); ++to)
+    send_record(to, record, {});
+}
+
+void Runtime::end_message(Message* message) {
+  if (!message->packed && message->item) message->item->destroy(message->data());
+  if (Element* const element = message->element)
+    if (--element->pending == 0 && !element->object) element->collection->recycle(*element);
+  pool_.give_back(message);
+}
+
+void Runtime::execute(Message* message) {
+  switch (message->kind) {
+    case RecordKind::invoke:
+      return execute_invocation(message);
+    case RecordKind::broadcast:
+      return broadcast(message);
+    default:
+      break;
+  }
+  current_ = message;
+  if (message->kind == RecordKind::call)
+    call_item(nullptr, *message);
+  else if (!execute_record(*message))
+    return void(current_ = nullptr);  // it waits for its collection
+  current_ = nullptr;
+  ++count_.done;
+  end_message(message);
+}
+
+void Runtime::execute_invocation(Message* message) {
+  Element* element = message->element;
+  if (!element || !element->object) [[unlikely]] {
+    element = route(message);
+    if (!element) return;
+  }
+  current_ = message;
+  call_entry(*element, *message);
+  current_ = nullptr;
+  ++count_.done;
+  end_message(message);
+}
+
+void Runtime::call_entry(Element& element, Message& message) {
+  if (message.item->type != element.collection->type()) [[unlikely]]
+    fail(fmt::format("{} has no such entry", element.collection->name(element.index)));
+  call_item(&element, message);
+  if (element.ends) [[unlikely]]
+    end_element(element);
+}
+
+void Runtime::call_item(Element* element, Message& message) {
+  self_ = element;
+  message.item->invoke(element ? element->object : nullptr, message.data(), message.bytes,
+                       message.packed ? 1 : 0);
+  self_ = nullptr;
+}
+
+void Runtime::post(Element* element, const Item* item, void* arguments, std::int32_t priority) {
+  Message* const message = Message::of(arguments);
+  message->element = element;
+  message->item = item;
+  message->priority = priority;
+  message->origin = rank();
+  message->packed = false;
+  if (element) {
+    ++element->pending;
+  } else {
+    message->kind = RecordKind::call;
+  }
+  ++count_.sent;
+  enqueue(message);
+}
+
+std::byte* Runtime::begin(const Target& target, const Item* item, std::size_t bytes, std::int32_t priority) {
+  Record record{.item = static_cast<std::uint16_t>(item->number), .priority = priority};
+  std::uint32_t to = rank();
+  switch (target.kind) {
+    case ISTHMUS_CHARE_TO_FUNCTION:
+      record.kind = RecordKind::call;
+      to = target.rank;
+      if (to >= size()) fail(fmt::format("there is no rank {} to call a function of", to));
+      break;
+    case ISTHMUS_CHARE_TO_ALL:
+      record.kind = RecordKind::ask_broadcast;
+      record.collection = target.collection;
+      to = Collection::root_of(target.collection);
+      break;
+    default:
+      record.collection = target.collection;
+      record.index = target.index;
+      if (Collection* const collection = find_collection(target.collection)) {
+        if (!collection->may_have(target.index))
+          fail(fmt::format("there is no chare {}", collection->name(target.index)));
+        to = whereabouts(*collection, target.index);
+      }
+      break;
+  }
+  if (to >= size()) fail("a proxy that names no collection was used");
+  return begin_record(to, record, bytes);
+}
+
+void Runtime::send() {
+  finish_record();
+}
+
+void Runtime::call(const Callback& callback, std::span<const std::byte> value) {
+  const Item* item = items_.find(callback.item, ISTHMUS_CHARE_ENTRY);
+  if (!item) item = items_.find(callback.item, ISTHMUS_CHARE_FUNCTION);
+  if (!item) fail(fmt::format("a callback names item {}, which is no entry and no function", callback.item));
+  const std::size_t front = callback.has_prefix != 0 ? sizeof callback.prefix : 0;
+  std::byte* const to = begin(callback.target, item, front + value.size(), 0);
+  if (front != 0) std::memcpy(to, &callback.prefix, front);
+  if (!value.empty()) std::memcpy(to + front, value.data(), value.size());
+  send();
+}
+
+}  // namespace isthmus::chare

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "chare/collection.hpp"
+#include "chare/items.hpp"
+#include "chare/message.hpp"
+#include "chare/quiescence.hpp"
+#include "chare/transport.hpp"
+
+namespace isthmus::chare {
+
+/// Message-driven objects in one process: chares, and the scheduler that calls their entries one after
+/// another. What a chare is of, only the program knows (`isthmus_chare_item`).
+///
+/// All records of other processes are checked before anything is done with them; what does not fit ends the
+/// job by `Fail`. Threading: one thread, which takes the engine's lock only while it sends and looks for
+/// messages.
+class Runtime final : private Transport::Receiver {
+ public:
+  using Target = isthmus_chare_target;
+
+  /// Collective over `comm`, which the chares get a duplicate of. `fail` ends the job.
+  static Result<std::unique_ptr<Runtime>> make(Communicator& comm, std::span<Item* const> items, Fail fail);
+  ~Runtime();
+
+  [[nodiscard]] std::uint32_t rank() const noexcept { return transport_.rank(); }
+  [[nodiscard]] std::uint32_t size() const noexcept { return transport_.size(); }
+  [[nodiscard]] Element* self() const noexcept { return self_; }
+  [[nodiscard]] const Item* current() const noexcept { return current_ ? current_->item : nullptr; }
+
+  // As the functions of <isthmus/chare_runtime.h>.
+
+  int run(void (*start)(void*), void* context);
+  void exit(int code);
+  [[noreturn]] void fail(std::string_view reason, const char* entry = nullptr);
+  Element* find(std::uint64_t collection, Index index) {
+    Collection* const found = find_collection(collection);
+    return found ? found->find(index) : nullptr;
+  }
+  void* take(std::size_t bytes) { return pool_.take(bytes)->data(); }
+  void post(Element* element, const Item* item, void* arguments, std::int32_t priority);
+  std::byte* begin(const Target& target, const Item* item, std::size_t bytes, std::int32_t priority);
+  void send();
+  void flush() { transport_.flush(); }
+  std::uint64_t create(const Shape& shape, const Item* type, const Item* constructor,
+                       std::span<const std::byte> arguments);
+  void insert(std::uint64_t collection, Index index, std::uint32_t rank, const Item* constructor,
+              std::span<const std::byte> arguments);
+  void done_inserting(std::uint64_t collection);
+  void destroy(Element& element);
+  void hold(Element& element, int change);
+  void resume(Element* element, void (*step)(void*), void* context);
+  void contribute(Element& element, const Item* reducer, const void* value, const Callback& callback);
+  void call(const Callback& callback, std::span<const std::byte> value);
+  void quiescence(const Callback& callback);
+
+ private:
+  Runtime(Ref<Communicator> comm, Items items, Fail fail);
+
+  // runtime.cpp: the scheduler
+  static Result<> compare(Communicator& comm, const Items& items);
+  void rest();
+  void execute(Message* message);
+  void execute_invocation(Message* message);
+  void call_entry(Element& element, Message& message);
+  void call_item(Element* element, Message& message);
+  void end_message(Message* message);
+  void enqueue(Message* message) { queue_.push(message); }
+  [[nodiscard]] std::string describe(const char* entry);
+
+  // records.cpp: what comes, and what goes
+  void came(std::uint32_t source, const Record& record) override;
+  void came(std::uint32_t source, const Record& record, Message* message) override;
+  void take_control(std::uint32_t source, const Record& record);
+  Message* make_message(std::uint32_t source, const Record& record, std::uint64_t bytes);
+  void fill(Message& message, std::uint32_t source, const Record& record);
+  std::byte* begin_record(std::uint32_t to, const Record& record, std::uint64_t bytes);
+  void finish_record();
+  void send_record(std::uint32_t to, const Record& record, std::span<const std::byte> payload);
+  void send_down(std::uint32_t root, const Record& record, std::span<const std::byte> payload);
+  bool execute_record(Message& message);
+  const Item& item_of(std::uint32_t number, std::uint32_t kind);
+  Collection* find_collection(std::uint64_t id) noexcept;
+  Collection* collection_or_wait(Message& message);
+  void need_root(const Collection& collection);
+  std::uint32_t whereabouts(Collection& collection, Index index);
+  Element* route(Message* message);
+  void pass_on(Message* message, std::uint32_t to);
+  [[nodiscard]] std::string stuck() const;
+
+  // collections.cpp
+  void make_collection(Message& message);
+  void found(std::uint64_t id, std::span<const std::byte> text);
+  Element& make_element(Collection& collection, Index index, const Item& constructor,
+                        std::span<const std::byte> arguments);
+  void do_insert(Collection& collection, Message& message);
+  void do_located(Collection& collection, Message& message);
+  void release_kept(Collection& collection, Index index);
+  void end_element(Element& element);
+  void ask_broadcast(Collection& collection, Message& message);
+  void broadcast(Message* message);
+  void deliver_broadcast(Collection& collection, Message& message);
+
+  // reductions.cpp
+  void merge(Collection& collection, std::uint32_t number, Reduction& into, const Item* reducer,
+             const Callback& callback, void* value);
+  void list_partial(Collection& collection, std::uint32_t number, Reduction& reduction);
+  void send_up(Collection& collection, std::uint32_t number);
+  bool send_partials();
+  void do_partial(Collection& collection, Message& message);
+  void arrive(Collection& collection, std::uint32_t number, const Reduction& part);
+  void look_at_results(Collection& collection);
+  void begin_census(Collection& collection);
+  void answer_census(Collection& collection, Message& message);
+  void add_census(Collection& collection, Message& message);
+
+  // quiet.cpp
+  void ask_quiet(Message& message);
+  void begin_wave();
+  bool answer_wave();
+  void add_answer(const Record& record);
+  void add(const WorkCount& count, std::string_view why);
+
+  struct Census {
+    std::uint32_t missing = 0;
+    std::uint64_t sent = 0;
+    std::uint64_t done = 0;
+    std::uint64_t done_before = ~std::uint64_t{0};
+  };
+
+  Items items_;
+  Fail fail_;
+  MessagePool pool_;
+  MessageQueue queue_;
+  Transport transport_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Collection>> collections_;
+  std::array<Collection*, 8> recent_{};                             ///< by the low bits of their ids
+  std::unordered_map<std::uint64_t, std::vector<Message*>> early_;  ///< for collections that are not here yet
+  std::uint32_t next_collection_ = 1;                               ///< 0 is none
+  std::unordered_map<std::uint64_t, Census> censuses_;
+
+  // What is being done.
+  Element* self_ = nullptr;
+  Message* current_ = nullptr;
+  const Item* making_ = nullptr;  ///< a constructor that is at work
+  std::uint64_t turn_ = 0;
+  std::vector<std::uint64_t> sent_in_turn_;  ///< by process: the turn of the last record that went at once
+  Message* begun_here_ = nullptr;            ///< by `begin_record`, for this process
+  bool begun_now_ = false;
+
+  std::vector<std::pair<Collection*, std::uint32_t>> partials_;  ///< that have not been sent up
+  WorkCount count_;
+  Quiescence quiescence_;
+  bool wave_wanted_ = false;
+  bool ends_ = false;
+  int exit_code_ = 0;
+};
+
+}  // namespace isthmus::chare

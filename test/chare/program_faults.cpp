@@ -1,0 +1,160 @@
+// What goes wrong ends the job with a sentence: run by the suite `chare`, which names the fault.
+#include <isthmus/chare.hpp>
+
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+namespace chare = isthmus::chare;
+
+namespace {
+
+struct TwoTexts {
+  std::string first;
+  std::string second;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(first, second);
+  }
+};
+
+class Cell : public chare::Chare {
+ public:
+  Cell() = default;
+  explicit Cell(int value) {
+    if (value == 13) throw std::runtime_error("thirteen is refused");
+  }
+  void fails(int value) {
+    if (value == 7) throw std::runtime_error("seven is too many");
+  }
+  chare::Task fails_late() {
+    const auto later = chare::Future<>::make();
+    later.set();
+    co_await later;
+    throw std::runtime_error("it was late");
+  }
+  void end() { destroy(); }
+  chare::Task wait_and_end() {
+    destroy();
+    co_await never.next();
+  }
+  void texts(const TwoTexts&) {}
+  void numbers(const std::vector<double>&) {}
+  void sum(bool other, const chare::Callback<int>& to) {
+    if (other && index() == 1)
+      contribute<chare::Max>(1, to);
+    else
+      contribute<chare::Sum>(1, to);
+  }
+#ifdef OTHER_PROGRAM
+  void only_here() {}
+#endif
+
+  chare::Inbox<int> never;
+};
+
+void take(int) {}
+
+/// Sends bytes that no `Writer` has written, as a process that is broken would.
+void send_bytes(const isthmus_chare_item* item, const std::string& bytes) {
+  isthmus_chare_target target{};
+  target.kind = ISTHMUS_CHARE_TO_ELEMENT;
+  const auto cells = chare::Array<Cell>::create({chare::size()});
+  target.collection = cells.id();
+  target.index.low = chare::size() - 1;
+  std::memcpy(isthmus_chare_begin(chare::detail::runtime, &target, item, bytes.size(), 0), bytes.data(),
+              bytes.size());
+  isthmus_chare_send(chare::detail::runtime);
+}
+
+using Faults = std::map<std::string, void (*)()>;
+
+const Faults& faults() {
+  static const Faults all{
+      {"throw",
+       [] {
+         const auto cells = chare::Array<Cell, 2>::create({4, 5});
+         cells(3, 4).invoke<&Cell::fails>(6);
+         cells(3, 4).invoke<&Cell::fails>(7);
+       }},
+      {"throw_late", [] { chare::Array<Cell>::create({5})[4].invoke<&Cell::fails_late>(); }},
+      {"throw_in_constructor", [] { static_cast<void>(chare::Array<Cell>::create({5}, 13)); }},
+      {"beyond", [] { chare::Array<Cell>::create({5})[5].invoke<&Cell::end>(); }},
+      {"ended",
+       [] {
+         const auto cells = chare::Array<Cell>::create({5});
+         cells[4].invoke<&Cell::end>();
+         cells[4].invoke<&Cell::fails>(1);
+       }},
+      {"end_with_coroutine", [] { chare::Array<Cell>::create({5})[4].invoke<&Cell::wait_and_end>(); }},
+      {"never_inserted",
+       [] {
+         const auto cells = chare::Map<Cell>::create();
+         cells.insert(1);
+         cells[1].invoke<&Cell::fails>(1);
+         cells[2].invoke<&Cell::fails>(1);
+         chare::quiescence(chare::exit_when_called());
+       }},
+      {"inserted_twice",
+       [] {
+         const auto cells = chare::Map<Cell>::create();
+         cells.insert(1);
+         cells.insert(1);
+       }},
+      {"two_reducers",
+       [] {
+         chare::Array<Cell>::create({5}).broadcast<&Cell::sum>(true, chare::callback_function<&take>(0));
+       }},
+      {"cut_off",
+       [] {
+         send_bytes(chare::detail::EntryItem<Cell, &Cell::texts>::get(),
+                    std::string("\x02\0\0\0\0\0\0\0ab\x09", 11));
+       }},
+      {"too_long",
+       [] {
+         send_bytes(chare::detail::EntryItem<Cell, &Cell::numbers>::get(),
+                    std::string("\xff\xff\xff\xff\xff\xff\xff\x7f", 8));
+       }},
+      {"left_over",
+       [] { send_bytes(chare::detail::EntryItem<Cell, &Cell::fails>::get(), std::string(40, '\0')); }},
+      {"unknown_entry",
+       [] {
+         isthmus_chare_item unknown = *chare::detail::EntryItem<Cell, &Cell::fails>::get();
+         unknown.number = 60000;
+         send_bytes(&unknown, "abcd");
+       }},
+      {"no_entry",
+       [] {
+         isthmus_chare_item function = *chare::detail::FunctionItem<&take>::get();
+         send_bytes(&function, "abcd");
+       }},
+      {"unknown_collection",
+       [] {
+         const isthmus_chare_index index{1, 0};
+         chare::Proxy<Cell>((std::uint64_t{chare::size() - 1} << 32) | 77, index).invoke<&Cell::fails>(1);
+         chare::quiescence(chare::exit_when_called());
+       }},
+      {"unknown_root",
+       [] {
+         chare::Proxy<Cell>(std::uint64_t{1000} << 32 | 1, isthmus_chare_index{}).invoke<&Cell::fails>(1);
+       }},
+      {"idle", [] {}},
+  };
+  return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto fault = faults().find(argc > 1 ? argv[1] : "");
+  if (fault == faults().end()) {
+    std::fprintf(stderr, "there is no such fault\n");
+    return 2;
+  }
+#ifdef OTHER_PROGRAM
+  static_cast<void>(chare::detail::EntryItem<Cell, &Cell::only_here>::get());
+#endif
+  return chare::run(fault->second);
+}

@@ -1,0 +1,137 @@
+# title: chares: the programs of test/chare at several numbers of ranks, over each path, and on two hosts
+# timeout: 600
+# under: asan
+# runs: mpi_abi mpiexec isthmus_network
+# about: src/chare/* src/abi/chare/* include/isthmus/* src/p2p/* src/launch/* tools/mpiexec/*
+# reads: docs/chares.md test/mpi/check.h
+"""A program of test/chare checks itself (test/mpi/check.h), prints nothing and exits with 0 if all is right. A file that begins
+with `program_` is run here with a fault, which must end the job with a sentence. The programs of docs/chares.md run too."""
+
+import os
+import re
+import shlex
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, "tools/dev")
+from suite import BUILT, PREFIX, ROOT, Skip, Suite
+
+SANITIZER = os.environ.get("DEV_SANITIZER", "")
+TIMEOUT = 240 if SANITIZER else 60
+# Paths that are not the first choice here.
+VARIANTS = {
+    "": {},
+    ", no process_vm_*": {"ISTHMUS_CMA": "off"},
+    ", everything by rendezvous": {"ISTHMUS_EAGER_LIMIT": "1"},
+    ", sleeping": {"ISTHMUS_IDLE": "sleep"},
+}
+
+suite = Suite("chare")
+FOLDER = BUILT / "test-chare"
+MPIEXEC = PREFIX / "bin/mpiexec"
+
+
+def compile_program(source, program, *options):
+    """Compiled anew only if something changed. g++ 12 takes what only a failing CHECK leaves unset for a fault."""
+    inputs = [source, ROOT / "test/mpi/check.h", *PREFIX.glob("include/**/*.h*"), PREFIX / "bin/mpicxx", *source.parent.glob("*.h")]
+    if program.exists() and program.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
+        return None
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-maybe-uninitialized"]
+    return suite.run([PREFIX / "bin/mpicxx", "-std=c++20", "-O1", "-g", *warnings, *options, source, "-o", program], timeout=300)
+
+
+def run_program(command, ranks, environment=None, timeout=TIMEOUT):
+    """Quiet, and with something checked."""
+    counts = suite.tmp / "counts"
+    counts.unlink(missing_ok=True)
+    result = suite.run(command, env={**(environment or {}), "CHECK_COUNTS": counts}, timeout=timeout)
+    suite.expect(result)
+    assert not result.text.strip(), f"it printed something\n{result}"
+    checked = [int(line) for line in counts.read_text().split()] if counts.exists() else []
+    assert len(checked) == ranks and sum(checked) > 0, f"the ranks made {checked} checks\n{result}"
+
+
+FOLDER.mkdir(parents=True, exist_ok=True)
+sources = sorted((ROOT / "test/chare").glob("*.cpp"))
+jobs = [(source, FOLDER / source.stem, ()) for source in sources]
+jobs.append((ROOT / "test/chare/program_faults.cpp", FOLDER / "program_other", ("-DOTHER_PROGRAM",)))
+with ThreadPoolExecutor(int(os.environ.get("DEV_JOBS", "1"))) as pool:
+    compiled = list(pool.map(lambda job: compile_program(job[0], job[1], *job[2]), jobs))
+for (_, program, _), result in zip(jobs, compiled):
+    if result is not None and (result.status != 0 or result.text.strip()):
+        suite.fail(f"{program.name} compiles without a warning", result)
+
+for source in sources:
+    if source.name.startswith("program_"):
+        continue
+    for ranks in (1, 2, 3, 4):
+        for name, environment in VARIANTS.items():
+            if name and (ranks % 2 == 1 or SANITIZER):
+                continue
+            with suite.case(f"{source.stem} at {ranks}{name}"):
+                run_program([MPIEXEC, "-n", ranks, FOLDER / source.stem], ranks, environment)
+
+# --- faults: what the line on stderr says, at two ranks
+
+CELL = r"\(anonymous namespace\)::Cell"
+FAULTS = {
+    "throw": rf"rank 1: chare {CELL}\[3, 4\], entry {CELL}::fails, invoked by rank 0: it has thrown: seven is too many",
+    "throw_late": rf"rank 1: chare {CELL}\[4\], coroutine {CELL}::fails_late: it has thrown: it was late",
+    "throw_in_constructor": rf"rank \d: chare {CELL}\[\d\], its constructor.*: it has thrown: thirteen is refused",
+    "beyond": r"rank 0: coordinate 5 is beyond the array's extent 5",
+    "ended": rf"rank 1: chare {CELL}\[4\], entry {CELL}::fails, invoked by rank 0: there is no such chare: it has ended",
+    "end_with_coroutine": rf"rank 1: .*{CELL}\[4\] ends while 1 of its coroutines wait",
+    "never_inserted": rf"nothing moves any more; {CELL}::fails invoked by rank 0 waits for chare {CELL}\[key 0x.*2\], which is not there",
+    "inserted_twice": rf"chare {CELL}\[key 0x.*1\], .*invoked by rank 0: it is there already",
+    "two_reducers": rf"reduction 0 of {CELL} is given parts for .* and for ",
+    "cut_off": rf"rank 1: chare {CELL}\[1\], entry {CELL}::texts, invoked by rank 0: the arguments are cut off: 8 bytes are wanted, and 1 are left",
+    "too_long": rf"rank 1: .*entry {CELL}::numbers, invoked by rank 0: a length of 9223372036854775807 does not fit into 0 bytes",
+    "left_over": rf"rank 1: .*entry {CELL}::fails, invoked by rank 0: 36 bytes are left over",
+    "unknown_entry": r"rank 1: .*invoked by rank 0: there is no entry 60000 among the program's \d+ items",
+    "no_entry": r"rank 1: .*invoked by rank 0: there is no entry \d+ among",
+    "unknown_collection": rf"nothing moves any more; {CELL}::fails invoked by rank 0 waits for collection 77 of rank 1",
+    "unknown_root": r"its collection is said to be of rank 1000",
+}
+for fault, text in FAULTS.items():
+    with suite.case(f"fault {fault} ends the job, and is named"):
+        suite.expect(suite.run([MPIEXEC, "-n", 2, FOLDER / "program_faults", fault], timeout=TIMEOUT), status=1, err=text)
+with suite.case("a process with nothing to do that nobody can wake ends with a sentence"):
+    suite.expect(suite.run([MPIEXEC, "-n", 1, FOLDER / "program_faults", "idle"], timeout=TIMEOUT), status=1, err="nothing is left to do")
+with suite.case("two programs with other entries are refused, and the entry is named"):
+    one, other = FOLDER / "program_faults", FOLDER / "program_other"
+    suite.expect(
+        suite.run([MPIEXEC, "-n", 1, one, "idle", ":", "-n", 1, other, "idle"], timeout=TIMEOUT),
+        status=1, err=rf"rank 1: this process and rank 0 run programs with other chares: {CELL}::only_here is here alone",
+    )  # fmt: skip
+    suite.expect(
+        suite.run([MPIEXEC, "-n", 1, other, "idle", ":", "-n", 1, one, "idle"], timeout=TIMEOUT),
+        status=1, err=rf"rank 1: .*{CELL}::only_here is not here",
+    )  # fmt: skip
+
+# --- across hosts: as between machines, by the network
+
+with suite.case("on two hosts, two ranks each, by the network"):
+    if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+        raise Skip("the network library was not built")
+    here = suite.tmp / "here"
+    here.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+    here.chmod(0o755)
+    for name in ("first", "arrays", "arguments"):
+        command = [MPIEXEC, "--launcher", here, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
+        run_program(command, 4, {"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)
+
+# --- the page
+
+page = (ROOT / "docs/chares.md").read_text()
+programs = re.findall(r"^```cpp\n(.*?)^```\n+prints, with `(mpiexec [^`]*)`:\n+```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+with suite.case("the programs of docs/chares.md print what the page says"):
+    assert programs, "no program was found in docs/chares.md"
+    for number, (text, command, printed) in enumerate(programs):
+        source = suite.tmp / f"page{number}.cpp"
+        source.write_text(text)
+        program = suite.tmp / f"page{number}"
+        suite.expect(compile_program(source, program))
+        words = [MPIEXEC, *shlex.split(command)[1:], program]
+        result = suite.expect(suite.run(words, timeout=TIMEOUT))
+        assert sorted(result.out.splitlines()) == sorted(printed.splitlines()), result
+suite.finish()
