@@ -85,7 +85,8 @@ class Collection {
   [[nodiscard]] std::string name(Index index) const;
 
   [[nodiscard]] Element* find(Index index) const noexcept {
-    if (const std::uint64_t place = index.low - first_; place < block_.size() && index.high == 0) return block_[place];
+    if (const std::uint64_t place = index.low - first_; place < block_.size() && index.high == 0)
+      return block_[place];
     return local_.find(index);
   }
   /// How many live here.
@@ -165,7 +166,7 @@ class Collection {
   Reduction* latest_ = nullptr;
   std::uint32_t latest_number_ = 0;
   std::uint64_t first_ = 0;
-  std::vector<Element*> block_;  ///< by index less `first_`
+  std::vector<Element*> block_;             ///< by index less `first_`
   IndexMap<Element*, ElementIndex> local_;  ///< the others
   std::size_t size_ = 0;
   std::vector<std::unique_ptr<Element[]>> chunks_;
