@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -215,6 +218,46 @@ TEST_F(NetworkPorts, GiveOffersBackWhenTheyAreClosed) {
   ASSERT_TRUE(wait([&] { return !events[1].messages.empty(); }));
   ports[1].reset();
   ASSERT_TRUE(wait([&] { return events[0].ended.contains(5); }));
+}
+
+/// The exit status of a child that opens a port for `ranks` where it may have so many files open.
+template <class Check>
+int open_with(rlim_t soft, rlim_t hard, PeerId ranks, const Check& check) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{soft, hard};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    Recorder events;
+    const auto port = open({}, {0, ranks}, events);
+    ::_exit(check(port) ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST_F(NetworkPorts, RaisesTheLimitOfFilesForJobsThatNeedMore) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t hard = std::min<rlim_t>(limit.rlim_max, 5000);
+  EXPECT_EQ(open_with(256, hard, 200,
+                      [hard](const auto& port) {
+                        rlimit raised{};
+                        ::getrlimit(RLIMIT_NOFILE, &raised);
+                        return port && raised.rlim_cur >= std::min<rlim_t>(hard, 1600);
+                      }),
+            0);
+}
+
+TEST_F(NetworkPorts, SaysThatTooFewFilesMayBeOpened) {
+  for (const rlim_t most : {6, 12, 20, 28})
+    EXPECT_EQ(open_with(most, most, 2,
+                        [](const auto& port) {
+                          return !port && port.error().error_class() == ErrorClass::no_mem &&
+                                 port.error().text().contains("ulimit -n");
+                        }),
+              0)
+        << most;
 }
 
 }  // namespace

@@ -331,23 +331,5 @@ TEST_F(WatchTest, LetsASleeperSleepWhileThereAreNoDescriptorsAndAcceptsLater) {
   EXPECT_EQ(WEXITSTATUS(status), 0) << "1: woken again and again; 2: never accepted";
 }
 
-TEST(WatchLimits, AreRaisedForJobsThatNeedMoreDescriptors) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    rlimit limit{};
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 256);
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-    const auto small = Watch::open({0, 2}, token_of_0);
-    const auto large = Watch::open({0, 200}, token_of_0);
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-    const rlim_t expected = std::min<rlim_t>(limit.rlim_max, 1600);
-    ::_exit(small && large && limit.rlim_cur >= expected ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-}
-
 }  // namespace
 }  // namespace isthmus::network
