@@ -288,7 +288,8 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h handle, unsigned, const void* header, 
   };
   look();
   if (!is_late) return nullptr;
-  world.pending.push_back({.peer = endpoint->peer, .request = new_request(),
+  world.pending.push_back({.peer = endpoint->peer,
+                           .request = new_request(),
                            .end = [=, callback = param->cb.send, user = param->user_data](
                                       void* request, ucs_status_t status, bool) {
                              if (status == UCS_OK) look();
@@ -333,7 +334,8 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h, void* data, void* buffer, si
     bring(descriptor->bytes.size());
     return nullptr;
   }
-  world.pending.push_back({.peer = descriptor->peer, .request = new_request(),
+  world.pending.push_back({.peer = descriptor->peer,
+                           .request = new_request(),
                            .end = [=, callback = param->cb.recv_am, user = param->user_data](
                                       void* request, ucs_status_t status, bool is_short) {
                              const std::size_t bytes = descriptor->bytes.size() / (is_short ? 2 : 1);

@@ -161,7 +161,8 @@ class Session {
       end(requests_.back());
       requests_.pop_back();
     }
-    // The port hears that its peers are gone, and UCX does what it can still do: else the port waits for a second.
+    // The port hears that its peers are gone, and UCX does what it can still do: else the port waits for a
+    // second.
     progress(4);
     for (std::size_t left = fuzz::ucx::pending(); left > 0; --left)
       fuzz::ucx::complete(0, UCS_OK, false);
