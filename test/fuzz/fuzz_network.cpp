@@ -143,6 +143,10 @@ class Session {
     progress(4);
     for (const Pending& each : requests_)
       if (!each.request->complete && !each.needs_peer) engine_->cancel(*each.request);
+    // What UCX has not ended when a peer is lost costs the port 100 ms: seldom.
+    for (std::size_t left = input_.below(16) != 15 ? fuzz::ucx::pending() : 0; left > 0; --left)
+      fuzz::ucx::complete(0, UCS_OK, false);
+    progress(4);
     for (const PeerId peer : {1, 2})
       engine_->lose(peer, "it is gone", false);
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
