@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -104,7 +106,9 @@ class Gpus {
   }
 
   static const cuda::Functions& start() {
-    ::setenv("EMULATED_CUDA_TWINS", FUZZ_KERNEL_TWINS, 1);
+    // Where the build has put them, beside this program's folder.
+    const auto folder = std::filesystem::canonical("/proc/self/exe").parent_path().parent_path();
+    ::setenv("EMULATED_CUDA_TWINS", (folder / "emulated/libemulated_kernels.so").c_str(), 1);
     ::setenv("EMULATED_CUDA_DELAY_US", "0", 1);
     ::setenv("EMULATED_CUDA_PINNED", "268435456", 1);
     static CudaDriver driver;
