@@ -43,8 +43,8 @@ struct Message {
 inline constexpr std::size_t Message::offset = (sizeof(Message) + 15) / 16 * 16;
 
 /// Memory for messages. Short ones come from lists by size and go back there: 10^6 invocations need malloc as
-/// often as the most that there were at a time. Some long ones are kept too: with new memory for each message of
-/// 1 MiB, and its page faults, one took 8 times as long as MPI's own (2.9 ms and 0.35, on two busy cores).
+/// often as the most that there were at a time. Some long ones are kept too: with new memory for each message
+/// of 1 MiB, and its page faults, one took 8 times as long as MPI's own (2.9 ms and 0.35, on two busy cores).
 class MessagePool {
  public:
   MessagePool() = default;
