@@ -66,10 +66,29 @@ class Counter : public chare::Chare {
   void count(const chare::Callback<std::uint64_t>& done) { contribute<chare::Sum>(std::uint64_t{1}, done); }
 };
 
+/// Goes to and fro between the first and the last process.
+class Traveller : public chare::Chare {
+ public:
+  Traveller() = default;
+  explicit Traveller(std::size_t bytes) : luggage_(bytes) {}
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(luggage_);
+  }
+  void travel(int left, const chare::Callback<>& done) {
+    if (left == 0) return done();
+    // It is sent behind the chare: invocations follow.
+    this_proxy<Traveller>().invoke<&Traveller::travel>(left - 1, done);
+    migrate(chare::rank() == 0 ? chare::size() - 1 : 0);
+  }
+
+ private:
+  std::vector<char> luggage_;
+};
+
 class Empty : public chare::Chare {};
 
 chare::Task measure(chare::Array<Player> players) {
-  const int other = static_cast<int>(chare::size() - 1);
   const std::uint64_t turns = 2000;
   players[0].invoke<&Player::meet>(players[1]);
   players[1].invoke<&Player::meet>(players[0]);
@@ -110,7 +129,6 @@ chare::Task measure(chare::Array<Player> players) {
     times.push_back(microseconds_since(begin) / under_way);
   }
   print("an invocation, 1000 under way", std::exchange(times, {}));
-  static_cast<void>(other);
 
   const auto counters = chare::Array<Counter>::create({10000});
   for (int block = 0; block < blocks; ++block) {
@@ -130,6 +148,21 @@ chare::Task measure(chare::Array<Player> players) {
     times.push_back(microseconds_since(begin));
   }
   print("quiescence", std::exchange(times, {}));
+
+  if (chare::size() > 1)
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{1} << 20}) {
+      const auto travellers = chare::Array<Traveller>::create({1}, bytes);
+      const int moves = bytes == 0 ? 1000 : 20;
+      for (int block = 0; block < blocks; ++block) {
+        const auto done = chare::Future<>::make();
+        const auto begin = Clock::now();
+        travellers[0].invoke<&Traveller::travel>(moves, done.callback());
+        co_await done;
+        times.push_back(microseconds_since(begin) / moves);
+      }
+      print(bytes == 0 ? "a chare moves, and an invocation follows it" : "the same with 1 MiB",
+            std::exchange(times, {}));
+    }
 
   constexpr std::uint64_t many = 1000000;
   for (int block = 0; block < 5; ++block) {

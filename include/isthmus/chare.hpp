@@ -336,6 +336,10 @@ class Chare {
                              detail::ReducerItem<detail::CombineNothing, detail::Nothing>::get(), &nothing,
                              &callback.what);
   }
+  /// Moves this chare to process `rank` after the entry that it is in: it is written by its `serialize`, and
+  /// made there by its constructor without arguments and the same `serialize`. None of its coroutines may be
+  /// suspended then. Invocations follow it; broadcasts and reductions count it once, wherever it is.
+  void migrate(std::uint32_t rank) { isthmus_chare_migrate(detail::runtime, element_, rank); }
   /// Ends this chare after the entry that it is in. None of its coroutines may be suspended then.
   void destroy() { isthmus_chare_destroy(detail::runtime, element_); }
 

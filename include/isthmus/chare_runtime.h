@@ -153,6 +153,9 @@ void isthmus_chare_insert(isthmus_chare_runtime* runtime, uint64_t collection, i
 void isthmus_chare_done_inserting(isthmus_chare_runtime* runtime, uint64_t collection);
 /* Ends a chare of this process after the entry that it is in. */
 void isthmus_chare_destroy(isthmus_chare_runtime* runtime, isthmus_chare_element* element);
+/* Moves a chare of this process to process `rank`, after the entry that it is in. It is written, and made
+   anew there; none of its coroutines may be suspended. Not of a group. */
+void isthmus_chare_migrate(isthmus_chare_runtime* runtime, isthmus_chare_element* element, uint32_t rank);
 /* A coroutine of the chare is suspended (+1), or not any more (-1): meanwhile it neither moves nor ends. */
 void isthmus_chare_hold(isthmus_chare_runtime* runtime, isthmus_chare_element* element, int change);
 

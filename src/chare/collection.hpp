@@ -13,6 +13,7 @@
 
 namespace isthmus::chare {
 class Collection;
+inline constexpr std::uint32_t stays = 0xffff'ffff;
 using Shape = isthmus_chare_shape;
 using Callback = isthmus_chare_callback;
 }  // namespace isthmus::chare
@@ -23,11 +24,13 @@ struct isthmus_chare_element {
   isthmus::chare::Collection* collection = nullptr;
   isthmus::chare::Index index{};
   std::uint32_t pending = 0;     ///< messages that point here: it is not used again before
-  std::uint32_t broadcasts = 0;  ///< how many of its collection it has had
+  std::uint32_t broadcasts = 0;  ///< how many of its collection it has had, in their order
+  std::uint32_t covered = 0;     ///< those up to here come by themselves, if it has not had them
   std::uint32_t reductions = 0;  ///< how many it has given its part to
   std::uint32_t held = 0;        ///< coroutines that are suspended
-  bool ends = false;             ///< after the entry that it is in
-  bool is_at_work = false;
+  std::uint32_t moves = 0;       ///< how often it has moved
+  std::uint32_t moves_to = isthmus::chare::stays;  ///< after the entry that it is in
+  bool ends = false;                               ///< the same
 };
 
 namespace isthmus::chare {
@@ -40,6 +43,31 @@ struct IndexHash {
 };
 struct IndexEqual {
   bool operator()(Index a, Index b) const noexcept { return is_same(a, b); }
+};
+
+/// Where a chare lives, as of how many moves: who has heard of more moves is right, whatever comes in
+/// whatever order. Plain bytes: it is sent.
+struct Location {
+  std::uint32_t rank;  ///< or `nowhere`
+  std::uint32_t moves;
+  std::uint32_t is_new = 0;  ///< 1: it has been inserted there
+};
+inline constexpr std::uint32_t nowhere = 0xffff'ffff;  ///< it has ended
+
+/// A chare that has left, whose arrival has not been heard of, or to which broadcasts have to be passed on.
+struct Departure {
+  Index index;
+  std::uint32_t moves;      ///< with this one
+  std::uint32_t had;        ///< broadcasts
+  std::uint32_t until = 0;  ///< those up to here it does not get where it is
+  bool has_arrived = false;
+};
+
+/// An invocation that may have to be made again.
+struct Kept {
+  const Item* item;
+  std::uint32_t origin;
+  std::vector<std::byte> payload;
 };
 
 /// What has been given to one reduction in this process, and what of it has not been sent up yet.
@@ -110,13 +138,18 @@ class Collection {
   }
 
   /// Where chares live that are not here, as far as this process has been told.
-  std::unordered_map<Index, std::uint32_t, IndexHash, IndexEqual> located;
+  std::unordered_map<Index, Location, IndexHash, IndexEqual> located;
   /// Invocations of chares that have not been inserted yet, in their home.
   std::unordered_map<Index, std::vector<Message*>, IndexHash, IndexEqual> kept;
 
   std::uint32_t broadcasts_made = 0;  ///< root alone
   std::uint32_t broadcasts = 0;       ///< done here
   std::map<std::uint32_t, Message*> early_broadcasts;
+  std::vector<Departure> departures;
+  /// Broadcasts that were done here since the oldest departure that has not arrived, as records and payloads.
+  std::map<std::uint32_t, Kept> broadcast_log;
+  /// Of chares that wait for an earlier one, by number.
+  std::unordered_map<Index, std::map<std::uint32_t, Kept>, IndexHash, IndexEqual> held_broadcasts;
 
   std::map<std::uint32_t, Reduction> reductions;  ///< by number
   /// The entry of `reductions`, made where there is none.

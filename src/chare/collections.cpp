@@ -75,14 +75,14 @@ Element& Runtime::make_element(Collection& collection, Index index, const Item& 
   if (constructor.type != collection.type())
     fail(fmt::format("{} is no constructor of {}", readable(constructor.name), collection.name(index)));
   Element* const element = collection.add(index);
-  element->broadcasts = collection.broadcasts;
+  element->broadcasts = element->covered = collection.broadcasts;
   Element* const around = std::exchange(self_, element);
   const Item* const made = std::exchange(making_, &constructor);
   void* const object = constructor.make(arguments.data(), arguments.size());
   self_ = around;
   making_ = made;
   element->object = object;
-  if (element->ends) end_element(*element);
+  finish_entry(*element);
   return *element;
 }
 
@@ -104,37 +104,33 @@ void Runtime::insert(std::uint64_t id, Index index, std::uint32_t to, const Item
   send_record(to, record, arguments);
 }
 
+/// Whether there is one, as far as is known here.
+bool Runtime::is_there(const Collection& collection, Index index) {
+  const auto known = collection.located.find(index);
+  return collection.find(index) || (known != collection.located.end() && known->second.rank != nowhere);
+}
+
 void Runtime::do_insert(Collection& collection, Message& message) {
   if (!collection.is_sparse()) fail("it inserts into an array that is full");
-  if (collection.find(message.index) || collection.located.contains(message.index))
-    fail("it is there already");
+  if (is_there(collection, message.index)) fail("it is there already");
   ++collection.inserts_done;
-  const std::uint32_t home = collection.home(message.index);
-  if (home != rank()) {
-    const std::uint32_t here = rank();
-    const Record located{.kind = RecordKind::located, .collection = collection.id(), .index = message.index};
-    send_record(home, located, std::as_bytes(std::span(&here, 1)));
-  }
+  tell_home(collection, message.index, {.rank = rank(), .moves = 0, .is_new = 1});
   make_element(collection, message.index, *message.item, message.payload());
   release_kept(collection, message.index);
 }
 
 void Runtime::do_located(Collection& collection, Message& message) {
-  std::uint32_t where = 0;
+  Location where;
   if (message.bytes != sizeof where) fail("it does not say where the chare is");
   std::memcpy(&where, message.data(), sizeof where);
-  if (where >= size()) fail(fmt::format("it says that the chare is in rank {}", where));
-  if (collection.find(message.index)) {
-    if (collection.home(message.index) == rank()) fail("it is here and has been inserted elsewhere");
-    return;
+  if (where.rank >= size() && where.rank != nowhere)
+    fail(fmt::format("it says that the chare is in rank {}", where.rank));
+  if (where.is_new != 0 && collection.home(message.index) == rank()) {
+    if (is_there(collection, message.index))
+      fail(fmt::format("it has been inserted in rank {} and elsewhere", where.rank));
+    collection.located.erase(message.index);
   }
-  if (where == rank()) return;
-  const auto [known, is_new] = collection.located.try_emplace(message.index, where);
-  if (!is_new && known->second != where) {
-    if (collection.home(message.index) == rank())
-      fail(fmt::format("it has been inserted in rank {} and in rank {}", known->second, where));
-    known->second = where;
-  }
+  learn(collection, message.index, where);
   release_kept(collection, message.index);
 }
 
@@ -163,10 +159,12 @@ void Runtime::end_element(Element& element) {
   void* const object = element.object;
   const Record less{
       .kind = RecordKind::less, .collection = collection.id(), .index = {element.reductions, 0}};
+  collection.held_broadcasts.erase(element.index);
   collection.remove(element);
   collection.type()->destroy(object);
   self_ = around;
   send_record(collection.root(), less, {});
+  tell_home(collection, element.index, {.rank = nowhere, .moves = element.moves + 1});
   // Those that still wait here for it may now be all.
   if (element.pending == 0) collection.recycle(element);
 }
@@ -179,7 +177,7 @@ void Runtime::resume(Element* element, void (*step)(void*), void* context) {
   Element* const around = std::exchange(self_, element);
   step(context);
   self_ = around;
-  if (element && element != around && element->ends) end_element(*element);
+  if (element && element != around) finish_entry(*element);
 }
 
 // --- to all of a collection
@@ -234,10 +232,16 @@ void Runtime::deliver_broadcast(Collection& collection, Message& message) {
   send_down(collection.root(), record, message.payload());
   transport_.flush();
   const std::uint32_t number = ++collection.broadcasts;
+  log_broadcast(collection, number, message, message.payload());
   collection.for_each([&](Element& element) {
-    if (element.broadcasts >= number) return;
-    element.broadcasts = number;
-    call_entry(element, message);
+    if (element.covered >= number) return;
+    element.covered = number;
+    if (element.broadcasts + 1 == number) [[likely]] {
+      element.broadcasts = number;
+      call_entry(element, message);
+    } else {
+      hold_broadcast(element, number, message);
+    }
   });
   current_ = nullptr;
 }

@@ -27,15 +27,18 @@ enum class RecordKind : std::uint8_t {
   partial = 7,        ///< of a reduction, up the tree; `low`: its number in the collection
   done_inserting = 8,
   less = 9,        ///< to the root: a chare has ended; `low`: the first reduction without it
-  located = 10,    ///< payload: the process in which that chare lives
+  located = 10,    ///< where that chare lives (`Location`)
   ask_quiet = 11,  ///< to process 0: a callback at quiescence
   census = 12,     ///< of a sparse collection; `low`: 1 where it was the last, and nothing may be inserted
   census_answer = 13,
+  migrate = 14,  ///< a chare
+  arrived = 15,  ///< to the process that it has come from
+  passed = 16,   ///< a broadcast for one chare that has moved: its number, and the arguments
   // Those below are about the work, no part of it: they are not counted.
-  wave = 14,
-  wave_answer = 15,
-  exit = 16,  ///< `low`: the code; to process 0, which tells all
-  last = 17,  ///< nothing comes behind this but `low` long messages
+  wave = 17,
+  wave_answer = 18,
+  exit = 19,  ///< `low`: the code; to process 0, which tells all
+  last = 20,  ///< nothing comes behind this but `low` long messages
 };
 inline constexpr RecordKind last_record_kind = RecordKind::last;
 

@@ -28,8 +28,9 @@ const Item& Runtime::item_of(std::uint32_t number, std::uint32_t kind) {
 std::uint32_t Runtime::whereabouts(Collection& collection, Index index) {
   if (collection.find(index)) return rank();
   if (!collection.located.empty())
-    if (const auto known = collection.located.find(index); known != collection.located.end())
-      return known->second;
+    if (const auto known = collection.located.find(index);
+        known != collection.located.end() && known->second.rank != nowhere)
+      return known->second.rank;
   return collection.home(index);
 }
 
@@ -85,6 +86,7 @@ void Runtime::fill(Message& message, std::uint32_t source, const Record& record)
   Message* const around = std::exchange(current_, &message);
   switch (record.kind) {
     case RecordKind::invoke:
+    case RecordKind::passed:
     case RecordKind::ask_broadcast:
     case RecordKind::broadcast:
       message.item = &item_of(record.item, ISTHMUS_CHARE_ENTRY);
@@ -94,6 +96,9 @@ void Runtime::fill(Message& message, std::uint32_t source, const Record& record)
       break;
     case RecordKind::insert:
       message.item = &item_of(record.item, ISTHMUS_CHARE_CONSTRUCTOR);
+      break;
+    case RecordKind::migrate:
+      message.item = &item_of(record.item, ISTHMUS_CHARE_TYPE);
       break;
     case RecordKind::partial:
       message.item = &item_of(record.item, ISTHMUS_CHARE_REDUCER);
@@ -184,6 +189,12 @@ bool Runtime::execute_record(Message& message) {
     case RecordKind::located:
       do_located(*collection, message);
       break;
+    case RecordKind::migrate:
+      do_migrate(*collection, message);
+      break;
+    case RecordKind::arrived:
+      do_arrived(*collection, message);
+      break;
     case RecordKind::census:
       answer_census(*collection, message);
       break;
@@ -226,7 +237,7 @@ Element* Runtime::route(Message* message) {
 }
 
 void Runtime::pass_on(Message* message, std::uint32_t to) {
-  const Record record{.kind = RecordKind::invoke,
+  const Record record{.kind = message->kind,
                       .item = static_cast<std::uint16_t>(message->item->number),
                       .priority = message->priority,
                       .origin = message->origin + 1,
@@ -240,10 +251,13 @@ void Runtime::pass_on(Message* message, std::uint32_t to) {
     finish_record();
   }
   // Who has sent it here may know better the next time.
-  if (message->origin != rank() && message->origin != to) {
+  Collection& collection = *find_collection(message->collection);
+  if (const auto known = collection.located.find(message->index);
+      known != collection.located.end() && message->origin != rank() && message->origin != to) {
+    const Location hint{.rank = known->second.rank, .moves = known->second.moves};
     const Record located{
         .kind = RecordKind::located, .collection = message->collection, .index = message->index};
-    send_record(message->origin, located, std::as_bytes(std::span(&to, 1)));
+    send_record(message->origin, located, std::as_bytes(std::span(&hint, 1)));
   }
   ++count_.done;
   end_message(message);

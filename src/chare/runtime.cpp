@@ -156,6 +156,8 @@ void Runtime::execute(Message* message) {
       return execute_invocation(message);
     case RecordKind::broadcast:
       return broadcast(message);
+    case RecordKind::passed:
+      return execute_passed(message);
     default:
       break;
   }
@@ -186,8 +188,8 @@ void Runtime::call_entry(Element& element, Message& message) {
   if (message.item->type != element.collection->type()) [[unlikely]]
     fail(fmt::format("{} has no such entry", element.collection->name(element.index)));
   call_item(&element, message);
-  if (element.ends) [[unlikely]]
-    end_element(element);
+  if (element.ends || element.moves_to != stays) [[unlikely]]
+    finish_entry(element);
 }
 
 void Runtime::call_item(Element* element, Message& message) {

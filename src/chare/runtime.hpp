@@ -57,6 +57,7 @@ class Runtime final : private Transport::Receiver {
   void done_inserting(std::uint64_t collection);
   void destroy(Element& element);
   void hold(Element& element, int change);
+  void migrate(Element& element, std::uint32_t to);
   void resume(Element* element, void (*step)(void*), void* context);
   void contribute(Element& element, const Item* reducer, const void* value, const Callback& callback);
   void call(const Callback& callback, std::span<const std::byte> value);
@@ -101,6 +102,7 @@ class Runtime final : private Transport::Receiver {
   void found(std::uint64_t id, std::span<const std::byte> text);
   Element& make_element(Collection& collection, Index index, const Item& constructor,
                         std::span<const std::byte> arguments);
+  static bool is_there(const Collection& collection, Index index);
   void do_insert(Collection& collection, Message& message);
   void do_located(Collection& collection, Message& message);
   void release_kept(Collection& collection, Index index);
@@ -108,6 +110,20 @@ class Runtime final : private Transport::Receiver {
   void ask_broadcast(Collection& collection, Message& message);
   void broadcast(Message* message);
   void deliver_broadcast(Collection& collection, Message& message);
+
+  // migration.cpp
+  void finish_entry(Element& element);
+  void move_element(Element& element);
+  void do_migrate(Collection& collection, Message& message);
+  void do_arrived(Collection& collection, Message& message);
+  void log_broadcast(Collection& collection, std::uint32_t number, const Message& message,
+                     std::span<const std::byte> payload);
+  void pass_broadcast_on(Collection& collection, Index index, std::uint32_t number, const Kept& broadcast);
+  void hold_broadcast(Element& element, std::uint32_t number, Message& message);
+  void execute_passed(Message* message);
+  void deliver_held(Collection& collection, Index index);
+  void tell_home(Collection& collection, Index index, const Location& where);
+  void learn(Collection& collection, Index index, const Location& where);
 
   // reductions.cpp
   void merge(Collection& collection, std::uint32_t number, Reduction& into, const Item* reducer,

@@ -40,6 +40,14 @@ class Cell : public chare::Chare {
     destroy();
     co_await never.next();
   }
+  chare::Task wait_and_move() {
+    migrate(0);
+    co_await never.next();
+  }
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(never);
+  }
   void texts(const TwoTexts&) {}
   void numbers(const std::vector<double>&) {}
   void sum(bool other, const chare::Callback<int>& to) {
@@ -56,6 +64,13 @@ class Cell : public chare::Chare {
 };
 
 void take(int) {}
+
+chare::Map<Cell> ended_cells;
+void invoke_ended() {
+  for (std::uint64_t key = 0; key < 8; ++key)
+    ended_cells[key].invoke<&Cell::fails>(1);
+  chare::quiescence(chare::exit_when_called());
+}
 
 /// Sends bytes that no `Writer` has written, as a process that is broken would.
 void send_bytes(const isthmus_chare_item* item, const std::string& bytes) {
@@ -97,6 +112,18 @@ const Faults& faults() {
          cells[2].invoke<&Cell::fails>(1);
          chare::quiescence(chare::exit_when_called());
        }},
+      {"ended_elsewhere",
+       [] {
+         // Its home is told, or the invocation would go to and fro for ever.
+         const auto cells = chare::Map<Cell>::create();
+         for (std::uint64_t key = 0; key < 8; ++key) {
+           cells.insert_in(1, key);
+           cells[key].invoke<&Cell::end>();
+         }
+         chare::quiescence(chare::callback_function<&invoke_ended>(0));
+         ended_cells = cells;
+       }},
+      {"migrate_with_coroutine", [] { chare::Array<Cell>::create({5})[4].invoke<&Cell::wait_and_move>(); }},
       {"inserted_twice",
        [] {
          const auto cells = chare::Map<Cell>::create();

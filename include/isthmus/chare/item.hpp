@@ -104,8 +104,14 @@ void end_value(void* value) {
 
 template <class T>
 struct TypeItem {
-  static inline Item item{typeid(TypeItem).name(), ISTHMUS_CHARE_TYPE, nullptr,
-                          [](Item& made) { made.destroy = delete_value<T>; }};
+  static inline Item item{typeid(TypeItem).name(), ISTHMUS_CHARE_TYPE, nullptr, [](Item& made) {
+                            made.destroy = delete_value<T>;
+                            if constexpr (HasSerialize<T, AnyArchive> && std::is_default_constructible_v<T>) {
+                              made.measure = measure_value<T>;
+                              made.write = write_value<T>;
+                              made.make = make_value<T>;
+                            }
+                          }};
   static const isthmus_chare_item* get() { return &item; }
 };
 

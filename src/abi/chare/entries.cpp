@@ -169,6 +169,10 @@ isthmus_chare_destroy(isthmus_chare_runtime* runtime, isthmus_chare_element* ele
   guarded([&] { of(runtime).destroy(*element); });
 }
 ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_migrate(isthmus_chare_runtime* runtime, isthmus_chare_element* element, std::uint32_t rank) {
+  guarded([&] { of(runtime).migrate(*element, rank); });
+}
+ISTHMUS_CHARE_EXPORT(void)
 isthmus_chare_hold(isthmus_chare_runtime* runtime, isthmus_chare_element* element, int change) {
   guarded([&] { of(runtime).hold(*element, change); });
 }

@@ -82,6 +82,8 @@ FAULTS = {
     "ended": rf"rank 1: chare {CELL}\[4\], entry {CELL}::fails, invoked by rank 0: there is no such chare: it has ended",
     "end_with_coroutine": rf"rank 1: .*{CELL}\[4\] ends while 1 of its coroutines wait",
     "never_inserted": rf"nothing moves any more; {CELL}::fails invoked by rank 0 waits for chare {CELL}\[key 0x.*2\], which is not there",
+    "ended_elsewhere": rf"nothing moves any more; {CELL}::fails invoked by rank 0 waits for chare {CELL}\[key",
+    "migrate_with_coroutine": rf"rank 1: .*{CELL}\[4\] moves while 1 of its coroutines wait",
     "inserted_twice": rf"chare {CELL}\[key 0x.*1\], .*invoked by rank 0: it is there already",
     "two_reducers": rf"reduction 0 of {CELL} is given parts for .* and for ",
     "cut_off": rf"rank 1: chare {CELL}\[1\], entry {CELL}::texts, invoked by rank 0: the arguments are cut off: 8 bytes are wanted, and 1 are left",
@@ -116,7 +118,7 @@ with suite.case("on two hosts, two ranks each, by the network"):
     here = suite.tmp / "here"
     here.write_text('#!/bin/sh\nexec sh -c "$2"\n')
     here.chmod(0o755)
-    for name in ("first", "arrays", "arguments"):
+    for name in ("first", "arrays", "arguments", "migration"):
         command = [MPIEXEC, "--launcher", here, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
         run_program(command, 4, {"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)
 
