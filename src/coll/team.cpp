@@ -43,10 +43,9 @@ Result<std::unique_ptr<Team>> Team::make(Communicator& comm) {
 
   if (place.offset == Place::none) return nullptr;
 
-  const std::span<std::byte> memory = heap.at(place.offset, layout.bytes());
-  if (memory.empty() || reinterpret_cast<std::uintptr_t>(memory.data()) % wire::cache_line != 0)
-    return fail(ErrorClass::intern, "rank 0 named memory for collectives outside of the shared region");
-  const Area area(layout, memory.data());
+  const auto memory = memory_named_by_rank_0(heap, place.offset, layout.bytes());
+  if (!memory) return std::unexpected(memory.error());
+  const Area area(layout, *memory);
   area.header().members.fetch_add(1, std::memory_order_acq_rel);
   return std::unique_ptr<Team>(new Team(comm, area, place.offset));
 }
@@ -132,10 +131,7 @@ Result<std::byte*> Team::stage(std::uint64_t bytes) {
     stage_offset_ = place.offset;
     if (stage_bytes_ == 0) return nullptr;
   }
-  const std::span<std::byte> memory = heap.at(stage_offset_, all(stage_bytes_));
-  if (memory.empty())
-    return fail(ErrorClass::intern, "rank 0 named memory for collectives outside of the shared region");
-  return memory.data();
+  return memory_named_by_rank_0(heap, stage_offset_, all(stage_bytes_));
 }
 
 Result<bool> Team::direct() {

@@ -2,6 +2,14 @@
 
 namespace isthmus::coll {
 
+Result<std::byte*> memory_named_by_rank_0(const wire::RegionHeap& heap, std::uint64_t offset,
+                                          std::uint64_t bytes) {
+  const std::span<std::byte> memory = heap.at(offset, bytes);
+  if (memory.empty() || reinterpret_cast<std::uintptr_t>(memory.data()) % wire::cache_line != 0)
+    return fail(ErrorClass::intern, "rank 0 named memory for collectives outside of the shared region");
+  return memory.data();
+}
+
 AreaLayout::AreaLayout(int ranks) noexcept : ranks_(ranks) {
   for (int level = ranks; level > 1 || nodes_ == 0;) {
     level = (level + arity - 1) / arity;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/error.hpp"
 #include "wire/region.hpp"
 
 /// The memory that a communicator's members share for their collectives, as it lies in the heap of the job's
@@ -20,6 +21,11 @@ namespace isthmus::coll {
 
 /// Largest contribution that goes through the area.
 inline constexpr std::uint64_t slot_bytes = 16 * 1024;
+/// The memory in the region's heap that rank 0 of a communicator has named to the others; an error where there is
+/// none, or where what they keep in it would not be aligned.
+Result<std::byte*> memory_named_by_rank_0(const wire::RegionHeap& heap, std::uint64_t offset,
+                                          std::uint64_t bytes);
+
 /// Ranks up to which everybody looks at everybody's line.
 inline constexpr int flat_ranks = 16;
 /// Steps that a writer may be ahead of the slowest reader.

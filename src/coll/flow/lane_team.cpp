@@ -68,10 +68,9 @@ Flow LaneTeam::agree(Ranks ranks, LaneTeam& team) {
 Result<> LaneTeam::enter() {
   state_ = State::impossible;
   if (offset_ == nowhere) return {};
-  const std::span<std::byte> memory = engine_.region().heap().at(offset_, area_.bytes());
-  if (memory.empty() || reinterpret_cast<std::uintptr_t>(memory.data()) % wire::cache_line != 0)
-    return fail(ErrorClass::intern, "rank 0 named memory for collectives outside of the shared region");
-  area_.put_at(memory.data());
+  const auto memory = memory_named_by_rank_0(engine_.region().heap(), offset_, area_.bytes());
+  if (!memory) return std::unexpected(memory.error());
+  area_.put_at(*memory);
   nonblocking_.put_at(area_.nonblocking(), rank());
   for (std::uint32_t i = 0; i < persistent_stripes; ++i)
     persistent_[i].put_at(area_.persistent(i), rank());

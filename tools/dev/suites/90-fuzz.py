@@ -48,7 +48,8 @@ def inputs_of(binary):
 
 def fuzz(binary, seconds):
     kept = ROOT / "test/fuzz/corpus" / binary.name.removeprefix("fuzz_")
-    command = [binary, "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"]
+    # Those may wait for descriptors and for peers that are lost, a second or two each.
+    command = [binary, f"-timeout={30 if binary.name in SLOW else 10}", "-rss_limit_mb=2048", "-print_final_stats=1"]
     # Long inputs from the start: a fault often takes several steps.
     command += ["-len_control=0", "-max_len=1500", f"-artifact_prefix={LOGS}/{binary.name}-"]
     if not seconds:
