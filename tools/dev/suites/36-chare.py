@@ -1,4 +1,4 @@
-# title: chares: the programs of test/chare at several numbers of ranks, over each path, and on two hosts
+# title: chares: the programs of test/chare at several numbers of ranks, over each path, in containers and on two hosts
 # timeout: 600
 # under: asan
 # runs: mpi_abi mpiexec isthmus_network
@@ -121,6 +121,13 @@ with suite.case("on two hosts, two ranks each, by the network"):
     for name in ("first", "arrays", "arguments", "migration"):
         command = [MPIEXEC, "--launcher", here, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
         run_program(command, 4, {"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)
+
+with suite.case("in containers with every namespace private"):
+    inside = "unshare -Urmpuinf --mount-proc"
+    if suite.run([*inside.split(), "true"]).status != 0:
+        raise Skip("no namespaces may be made here")
+    for name in ("arguments", "migration"):
+        run_program([MPIEXEC, "-n", 3, "--container", inside, FOLDER / name], 3)
 
 # --- the page
 
