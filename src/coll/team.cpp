@@ -43,8 +43,8 @@ Result<std::unique_ptr<Team>> Team::make(Communicator& comm) {
 
   if (place.offset == Place::none) return nullptr;
 
-  const auto memory = memory_named_by_rank_0(heap, place.offset, layout.bytes());
-  if (!memory) return std::unexpected(memory.error());
+  auto memory = memory_named_by_rank_0(heap, place.offset, layout.bytes());
+  if (!memory) return std::unexpected(std::move(memory).error());
   const Area area(layout, *memory);
   area.header().members.fetch_add(1, std::memory_order_acq_rel);
   return std::unique_ptr<Team>(new Team(comm, area, place.offset));

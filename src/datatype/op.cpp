@@ -65,22 +65,21 @@ const OpInfo* find(OpCode code) {
 
 using KernelTable = std::array<std::array<ReduceKernel, representation_count>, op_handle_range>;
 
-const KernelTable& kernels() {
-  static const KernelTable table = [] {
-    KernelTable result{};
-    for (const OpInfo& info : operations) {
-      for (int r = 0; r < representation_count; ++r) {
-        result[slot(info.code)][static_cast<std::size_t>(r)] =
-            reduce_kernel(info.code, static_cast<Representation>(r));
-      }
+/// Made when the library is loaded: a table that is made when it is first asked for costs a short allreduce 32
+/// of 1000 instructions.
+const KernelTable kernels = [] {
+  KernelTable result{};
+  for (const OpInfo& info : operations) {
+    for (int r = 0; r < representation_count; ++r) {
+      result[slot(info.code)][static_cast<std::size_t>(r)] =
+          reduce_kernel(info.code, static_cast<Representation>(r));
     }
-    return result;
-  }();
-  return table;
-}
+  }
+  return result;
+}();
 
 ReduceKernel kernel(OpCode code, Representation representation) {
-  return kernels()[slot(code)][static_cast<std::size_t>(representation)];
+  return kernels[slot(code)][static_cast<std::size_t>(representation)];
 }
 
 bool moves_only(OpCode code) {

@@ -68,8 +68,8 @@ Flow LaneTeam::agree(Ranks ranks, LaneTeam& team) {
 Result<> LaneTeam::enter() {
   state_ = State::impossible;
   if (offset_ == nowhere) return {};
-  const auto memory = memory_named_by_rank_0(engine_.region().heap(), offset_, area_.bytes());
-  if (!memory) return std::unexpected(memory.error());
+  auto memory = memory_named_by_rank_0(engine_.region().heap(), offset_, area_.bytes());
+  if (!memory) return std::unexpected(std::move(memory).error());
   area_.put_at(*memory);
   nonblocking_.put_at(area_.nonblocking(), rank());
   for (std::uint32_t i = 0; i < persistent_stripes; ++i)
