@@ -17,6 +17,7 @@
 
 #include "channel/shm/ring_reader.hpp"
 #include "channel/shm/ring_writer.hpp"
+#include "coll/flow/lane.hpp"
 #include "coll/flow/lane_area.hpp"
 #include "coll/footing.hpp"
 #include "comm/communicator.hpp"

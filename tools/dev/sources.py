@@ -134,7 +134,7 @@ def flags_for(path):
     if nearest is not None and common(nearest) >= min(2, len(path.parts) - 1):
         return commands[nearest]
     folders = [path.parts[0], "include"] + (["src"] if path.parts[0] in ("test", "tools") else [])
-    folders += ["tools/mpiexec"] if path.parts[:2] == ("test", "fuzz") else []
+    folders += ["tools/mpiexec", "test/emulated/cuda"] if path.parts[:2] == ("test", "fuzz") else []
     return ["-std=c11" if c_language else "-std=c++23", *(word for name in folders for word in ("-I", str(ROOT / name)))]
 
 
