@@ -141,7 +141,7 @@ void run(const Benchmark& benchmark, const Options& options) {
   if (job.rank() == 0) describe(benchmark, options, output, job.ranks());
   const double before = lost_to_others();
   for (const Element element : elements) {
-    if (job.rank() == 0 && !options.elements.empty()) output.fact("datatype", std::string(name_of(element)));
+    if (job.rank() == 0 && !options.elements.empty()) output.fact("datatype", name_of(element));
     job.use(element);
     for (const std::size_t bytes : sizes_for(benchmark, options, element))
       run_size(benchmark, job, bytes);

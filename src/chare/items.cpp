@@ -58,7 +58,7 @@ std::string Items::difference(std::string_view theirs) const {
 }
 
 std::string readable(std::string_view name) {
-  const std::string mangled(name);
+  std::string mangled(name);
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> made(
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), std::free);

@@ -220,7 +220,7 @@ void Runtime::tell_home(Collection& collection, Index index, const Location& whe
 }
 
 /// Only what is newer than what is known here.
-void Runtime::learn(Collection& collection, Index index, const Location& where) {
+void Runtime::learn(Collection& collection, Index index, const Location& where) const {
   const Element* const here = collection.find(index);
   if (where.rank == rank() || (here && here->moves >= where.moves)) return;
   const auto [known, is_new] = collection.located.try_emplace(index, where);

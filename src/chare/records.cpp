@@ -25,7 +25,7 @@ const Item& Runtime::item_of(std::uint32_t number, std::uint32_t kind) {
   return *item;
 }
 
-std::uint32_t Runtime::whereabouts(Collection& collection, Index index) {
+std::uint32_t Runtime::whereabouts(Collection& collection, Index index) const {
   if (collection.find(index)) return rank();
   if (!collection.located.empty())
     if (const auto known = collection.located.find(index);

@@ -52,9 +52,9 @@ class Runtime final : private Transport::Receiver {
   void flush() { transport_.flush(); }
   std::uint64_t create(const Shape& shape, const Item* type, const Item* constructor,
                        std::span<const std::byte> arguments);
-  void insert(std::uint64_t collection, Index index, std::uint32_t rank, const Item* constructor,
+  void insert(std::uint64_t id, Index index, std::uint32_t to, const Item* constructor,
               std::span<const std::byte> arguments);
-  void done_inserting(std::uint64_t collection);
+  void done_inserting(std::uint64_t id);
   void destroy(Element& element);
   void hold(Element& element, int change);
   void migrate(Element& element, std::uint32_t to);
@@ -92,7 +92,7 @@ class Runtime final : private Transport::Receiver {
   Collection* find_collection(std::uint64_t id) noexcept;
   Collection* collection_or_wait(Message& message);
   void need_root(const Collection& collection);
-  std::uint32_t whereabouts(Collection& collection, Index index);
+  [[nodiscard]] std::uint32_t whereabouts(Collection& collection, Index index) const;
   Element* route(Message* message);
   void pass_on(Message* message, std::uint32_t to);
   [[nodiscard]] std::string stuck() const;
@@ -123,7 +123,7 @@ class Runtime final : private Transport::Receiver {
   void execute_passed(Message* message);
   void deliver_held(Collection& collection, Index index);
   void tell_home(Collection& collection, Index index, const Location& where);
-  void learn(Collection& collection, Index index, const Location& where);
+  void learn(Collection& collection, Index index, const Location& where) const;
 
   // reductions.cpp
   void merge(Collection& collection, std::uint32_t number, Reduction& into, const Item* reducer,

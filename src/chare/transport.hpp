@@ -93,7 +93,7 @@ class Transport {
   bool settle_sends();
   bool take_short();
   bool take_long();
-  void receive_long(const UnexpectedMessage& message);
+  void receive_long(const UnexpectedMessage& found);
   [[nodiscard]] bool has_news();
   [[noreturn]] void give_up(std::uint32_t peer, std::string_view why);
   std::unique_ptr<std::byte[]> take_buffer();

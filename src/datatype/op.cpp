@@ -65,8 +65,8 @@ const OpInfo* find(OpCode code) {
 
 using KernelTable = std::array<std::array<ReduceKernel, representation_count>, op_handle_range>;
 
-/// Made when the library is loaded: a table that is made when it is first asked for costs a short allreduce 32
-/// of 1000 instructions.
+/// Made when the library is loaded: a table that is made when it is first asked for costs a short allreduce
+/// 32 of 1000 instructions.
 const KernelTable kernels = [] {
   KernelTable result{};
   for (const OpInfo& info : operations) {

@@ -77,7 +77,7 @@ void* new_request() {
   world.requests.push_back(std::unique_ptr<char>(new char));
   return world.requests.back().get();
 }
-void end(Pending pending, ucs_status_t status, bool is_short) {
+void end(const Pending& pending, ucs_status_t status, bool is_short) {
   pending.end(pending.request, status, is_short);
 }
 
@@ -148,7 +148,7 @@ void complete(unsigned index, ucs_status_t status, bool is_short) {
     const auto at = world.pending.begin() + static_cast<std::ptrdiff_t>(index % world.pending.size());
     Pending pending = std::move(*at);
     world.pending.erase(at);
-    end(std::move(pending), status, is_short);
+    end(pending, status, is_short);
   });
 }
 void break_off(std::uint32_t peer) {
@@ -162,6 +162,7 @@ void break_off(std::uint32_t peer) {
 
 }  // namespace isthmus::fuzz::ucx
 
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): UCX names them its own way.
 extern "C" {
 
 ucs_status_t ucp_config_read(const char*, const char*, ucp_config_t** config) {
@@ -258,9 +259,9 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h handle, const ucp_request_param_t*) {
         ++i;
         continue;
       }
-      Pending pending = std::move(world.pending[i]);
+      const Pending pending = std::move(world.pending[i]);
       world.pending.erase(world.pending.begin() + static_cast<std::ptrdiff_t>(i));
-      end(std::move(pending), UCS_ERR_CANCELED, false);
+      end(pending, UCS_ERR_CANCELED, false);
     }
   });
   return nullptr;
@@ -355,3 +356,4 @@ void ucp_dt_destroy(ucp_datatype_t type) {
       [type](const Generic& each) { return reinterpret_cast<ucp_datatype_t>(&each) == type; });
 }
 }
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)

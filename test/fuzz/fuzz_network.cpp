@@ -209,9 +209,11 @@ class Session {
     std::byte* data = nullptr;
     if (where < Gpus::kinds) {
       data = arenas_.take(static_cast<Gpus::Kind>(where), room, is_sent);
-    } else if ((host_bytes_ += room) <= (16U << 20U)) {
-      fresh_ = std::make_unique<std::byte[]>(room);
-      data = fresh_.get();
+    } else {
+      host_bytes_ += room;
+      const bool fits = host_bytes_ <= (16U << 20U);
+      if (fits) fresh_ = std::make_unique<std::byte[]>(room);
+      if (fits) data = fresh_.get();
     }
     if (!data) return Payload::of(data, 0);
     return has_gaps ? Payload::of(data, static_cast<std::int64_t>(count), gaps()) : Payload::of(data, bytes);

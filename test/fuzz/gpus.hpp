@@ -117,7 +117,7 @@ class Gpus {
     return **functions;
   }
 
-  cuda::Address vmm_memory(cuda::Device device) {
+  [[nodiscard]] cuda::Address vmm_memory(cuda::Device device) const {
     const auto ok = [](cuda::Status status) { require(status == cuda::Status::success, "no VMM memory"); };
     const cuda::AllocationProperties properties{.handle_types = cuda::HandleType::posix_descriptor,
                                                 .location = {cuda::LocationType::device, device}};

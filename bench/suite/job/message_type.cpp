@@ -57,13 +57,13 @@ MPI_Datatype datatype_of(Element element, bool is_added_up) {
 }
 
 MessageType::MessageType(const Layout& layout, Element element, std::size_t bytes)
-    : layout_(layout), element_(element), bytes_(bytes), type_(datatype_of(element, false)), count_(1) {
+    : layout_(layout), element_(element), bytes_(bytes), type_(datatype_of(element, false)) {
   const std::size_t elements = bytes / bytes_of(element);
   if (layout.kind == Layout::Kind::plain) {
     count_ = static_cast<int>(elements);
     return;
   }
-  const MPI_Datatype of = type_;
+  MPI_Datatype of = type_;
   const int repetitions = static_cast<int>(layout.repetitions(elements));
   MPI_Datatype made = MPI_DATATYPE_NULL;
   if (layout.kind == Layout::Kind::contiguous) {

@@ -40,7 +40,7 @@ class MessageType {
   Element element_;
   std::size_t bytes_;
   MPI_Datatype type_;
-  int count_;
+  int count_ = 1;
 };
 
 }  // namespace isthmus::bench
