@@ -4,9 +4,11 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/unique_fd.hpp"
 
 namespace isthmus {
@@ -37,6 +39,12 @@ inline std::vector<UniqueFd> open_spare_files(unsigned count) {
 /// Whether this process may open `count` more files: found by opening them, for a moment.
 inline bool can_open_files(unsigned count) {
   return open_spare_files(count).size() == count;
+}
+
+/// That `purpose` ("the network needs") takes `count` more files than this process may open.
+inline Error too_few_files(unsigned count, const std::string& purpose) {
+  return Error(ErrorClass::no_mem, "this process may not open " + std::to_string(count) +
+                                       " more files, which " + purpose + " (raise `ulimit -n`)");
 }
 
 /// Files that are kept open, so that as many others can be opened when the program has used up its limit.

@@ -17,6 +17,16 @@ struct Creation {
 };
 constexpr std::uint32_t no_constructor = ~0U;
 
+/// What hands on an invocation of all chares of a collection, as the broadcast `number`.
+Record broadcast_of(const Message& message, Index number) {
+  return {.kind = RecordKind::broadcast,
+          .item = static_cast<std::uint16_t>(message.item->number),
+          .priority = message.priority,
+          .origin = message.origin + 1,
+          .collection = message.collection,
+          .index = number};
+}
+
 }  // namespace
 
 std::uint64_t Runtime::create(const Shape& shape, const Item* type, const Item* constructor,
@@ -185,13 +195,7 @@ void Runtime::resume(Element* element, void (*step)(void*), void* context) {
 void Runtime::ask_broadcast(Collection& collection, Message& message) {
   need_root(collection);
   if (message.item->type != collection.type()) fail("its collection has no such entry");
-  const Record record{.kind = RecordKind::broadcast,
-                      .item = static_cast<std::uint16_t>(message.item->number),
-                      .priority = message.priority,
-                      .origin = message.origin + 1,
-                      .collection = message.collection,
-                      .index = {++collection.broadcasts_made, 0}};
-  send_record(rank(), record, message.payload());
+  send_record(rank(), broadcast_of(message, {++collection.broadcasts_made, 0}), message.payload());
 }
 
 /// In the order in which the root has numbered them, so that all chares get all in one order.
@@ -223,13 +227,7 @@ void Runtime::broadcast(Message* message) {
 void Runtime::deliver_broadcast(Collection& collection, Message& message) {
   current_ = &message;
   if (message.item->type != collection.type()) fail("its collection has no such entry");
-  const Record record{.kind = RecordKind::broadcast,
-                      .item = static_cast<std::uint16_t>(message.item->number),
-                      .priority = message.priority,
-                      .origin = message.origin + 1,
-                      .collection = message.collection,
-                      .index = message.index};
-  send_down(collection.root(), record, message.payload());
+  send_down(collection.root(), broadcast_of(message, message.index), message.payload());
   transport_.flush();
   const std::uint32_t number = ++collection.broadcasts;
   log_broadcast(collection, number, message, message.payload());

@@ -21,6 +21,7 @@ namespace isthmus::coll {
 
 /// Largest contribution that goes through the area.
 inline constexpr std::uint64_t slot_bytes = 16 * 1024;
+
 /// The memory in the region's heap that rank 0 of a communicator has named to the others; an error where
 /// there is none, or where what they keep in it would not be aligned.
 Result<std::byte*> memory_named_by_rank_0(const wire::RegionHeap& heap, std::uint64_t offset,

@@ -533,9 +533,7 @@ Result<std::vector<std::uint32_t>> inherited_members(const wire::RegionView& reg
 Result<Met> meet(KeyValues& launcher, const Settings& settings, Place mine,
                  std::optional<SharedRegion> inherited, std::span<const Way> ways) {
   if (!can_open_files(fewest_files))
-    return fail(ErrorClass::no_mem,
-                "this process may not open " + std::to_string(fewest_files) +
-                    " more files, which meeting the other ranks needs (raise `ulimit -n`)");
+    return std::unexpected(too_few_files(fewest_files, "meeting the other ranks needs"));
   mine.has_folder = !settings.rendezvous_dir.empty();
   if (inherited) mine.region = inherited->view.header().key;
   auto device = Device::find(settings);

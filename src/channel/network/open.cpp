@@ -26,8 +26,7 @@ constexpr unsigned fewest_files = 32;
 Result<> make_room_for_files(PeerId ranks) {
   allow_open_files(files_besides + files_for_each_peer * ranks);
   if (can_open_files(fewest_files)) return {};
-  return fail(ErrorClass::no_mem, "this process may not open " + std::to_string(fewest_files) +
-                                      " more files, which the network needs (raise `ulimit -n`)");
+  return std::unexpected(too_few_files(fewest_files, "the network needs"));
 }
 
 Result<const Plugin*> load() {

@@ -22,6 +22,7 @@ namespace {
 
 /// Connections taken at one look: the rest waits in the kernel's queue.
 constexpr int accepted_at_once = 256;
+
 std::unexpected<Error> refused(const char* call, int error) {
   return fail(ErrorClass::other, std::string(call) + ": " + std::strerror(error));
 }

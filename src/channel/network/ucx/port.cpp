@@ -124,9 +124,8 @@ Result<> UcxPort::connect(PeerId rank, std::span<const std::byte> published) {
     return fail(ErrorClass::other, "rank " + std::to_string(rank) + ": " + address.error().text());
   peer.token = address->token;
   if (!peer.endpoint && !files_.make_room(files_to_connect))
-    return fail(ErrorClass::no_mem, "rank " + std::to_string(rank) + ": this process may not open " +
-                                        std::to_string(files_to_connect) +
-                                        " more files, which a connection may need (raise `ulimit -n`)");
+    return std::unexpected(
+        too_few_files(files_to_connect, "a connection to rank " + std::to_string(rank) + " may need"));
 
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
