@@ -2,22 +2,19 @@
 // cells of the protocols for GPUs above all, packets in the box of descriptors, counters of what goes by
 // chunks. At the end the peer is lost, and then every request has to end.
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "arenas.hpp"
 #include "channel/shm/ring_reader.hpp"
 #include "channel/shm/ring_writer.hpp"
-#include "datatype/construct.hpp"
+#include "gpu_program.hpp"
 #include "input.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
@@ -44,15 +41,6 @@ void start_victim() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (;;)
     ::pause();
-}
-
-const Datatype& gaps() {
-  static const Ref<Datatype> type = [] {
-    auto made = hvector_type(4, 16, 24, Datatype::basic(Basic::byte), Form::small);
-    require(made && (*made)->commit(), "no datatype");
-    return *made;
-  }();
-  return *type;
 }
 
 class Session {
@@ -99,7 +87,7 @@ class Session {
       case 11:
         return count();
       case 12:
-        return change_request();
+        return program_.change_request(*engine_);
       case 13:
         if (input_.below(16) == 0) static_cast<void>(engine_->explain());
         return progress(60);
@@ -111,39 +99,18 @@ class Session {
   /// The peer is no more. Whatever it has said, all that waits for it ends.
   void finish() {
     progress(4);
-    for (const Pending& each : requests_)
-      if (!each.request->complete && !each.needs_peer) engine_->cancel(*each.request);
+    program_.cancel_what_needs_no_peer(*engine_);
     region().header().heap.lock.store(wire::HeapHeader::open);
     engine_->lose(1, "it is gone", false);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (!std::ranges::all_of(requests_, [](const Pending& each) { return each.request->complete; })) {
-      progress(1);
-      ::sched_yield();
-      if (std::chrono::steady_clock::now() < until) continue;
-      for (const auto& [request, memory, needs_peer] : requests_)
-        if (!request->complete)
-          std::fprintf(stderr, "kind %d transfer %d matched %d gpu %d\n", static_cast<int>(request->kind),
-                       static_cast<int>(request->transfer), request->matched, request->gpu != nullptr);
-      require(false, "a request has not ended with its peer");
-    }
-    while (!requests_.empty()) {
-      end(requests_.back());
-      requests_.pop_back();
-    }
+    program_.end_all(*engine_);
     engine_.reset();
-    arenas_.check(handles_at_start);
+    program_.check(handles_at_start);
   }
 
  private:
   static constexpr wire::RingGeometry geometry{16, 16'384};
   static constexpr std::uint32_t area_bytes = 256 * 1024;
   static constexpr std::uint64_t exporters[]{0x7001, 0x7001, 0x7001, 0x7003, 0};
-
-  struct Pending {
-    Request* request;
-    std::unique_ptr<std::byte[]> memory;
-    bool needs_peer;  ///< a send to it; receives may be of others, too
-  };
 
   const wire::RegionView& region() { return job_->region; }
   void make_engine() {
@@ -172,56 +139,20 @@ class Session {
                                 65'536, 70'000, 70'016, 131'072, 200'000, 300'000, 0,      1'048'576};
     return input_.pick(sizes);
   }
-  /// Memory that nobody has, with nobody's bytes around it.
-  Payload payload(bool is_sent) {
-    std::uint64_t bytes = some_size();
-    const unsigned where = input_.below(Gpus::kinds + 2);
-    const bool has_gaps = input_.below(6) == 0 && bytes >= 64;
-    const std::uint64_t count = has_gaps ? bytes / 64 : 1;
-    const std::uint64_t room = has_gaps ? count * 88 : bytes;
-    std::byte* data = nullptr;
-    if (where >= Gpus::kinds) {
-      host_bytes_ += room;
-      if (host_bytes_ > (16U << 20U)) return Payload::of(data, 0);
-      fresh_ = std::make_unique<std::byte[]>(room);
-      data = fresh_.get();
-    } else {
-      data = arenas_.take(static_cast<Gpus::Kind>(where), room, is_sent);
-      if (!data) return Payload::of(data, 0);
-    }
-    return has_gaps ? Payload::of(data, static_cast<std::int64_t>(count), gaps()) : Payload::of(data, bytes);
-  }
   void receive() {
     const int sources[]{1, 1, 1, any_source, 0};
     const int tags[]{0, 0, 1, any_tag};
     const int source = input_.pick(sources), tag = input_.pick(tags);
     MatchContext& context = engine_->open_context(Engine::world_context, 2);
-    keep(engine_->start_receive(context, source, tag, payload(false)), false);
+    program_.keep(engine_->start_receive(context, source, tag, program_.payload(some_size(), false)), false);
   }
   void send() {
     const PeerId to = input_.below(8) != 0 ? 1 : 0;
     const auto mode = input_.below(4) == 0 ? SendMode::synchronous : SendMode::standard;
     const int tag = static_cast<int>(input_.below(2));
-    keep(engine_->start_send({to, Engine::world_context, 0, tag}, payload(true), mode), to == 1);
-  }
-  void keep(Request* request, bool needs_peer) {
-    std::unique_ptr<std::byte[]> memory = std::move(fresh_);
-    if (request) requests_.push_back({request, std::move(memory), needs_peer});
-  }
-  void change_request() {
-    if (requests_.empty()) return;
-    const auto at = requests_.begin() + static_cast<std::ptrdiff_t>(input_.below(256) % requests_.size());
-    if (input_.below(3) != 0) return engine_->cancel(*at->request);
-    end(*at);
-    requests_.erase(at);
-  }
-  void end(Pending& pending) {
-    const Request& request = *pending.request;
-    if (!request.complete)
-      orphaned_.push_back(std::move(pending.memory));
-    else if (request.kind == Request::Kind::receive)
-      require(request.status.bytes <= request.payload.bytes, "more has come than there is room for");
-    engine_->free(pending.request);
+    program_.keep(
+        engine_->start_send({to, Engine::world_context, 0, tag}, program_.payload(some_size(), true), mode),
+        to == 1);
   }
   void progress(unsigned turns) {
     for (; turns > 0; --turns)
@@ -232,7 +163,8 @@ class Session {
 
   wire::Cookie some_cookie() {
     const unsigned choice = input_.below(32);
-    if (choice < 29 && !requests_.empty()) return requests_[choice % requests_.size()].request->cookie();
+    if (choice < 29 && !program_.requests().empty())
+      return program_.requests()[choice % program_.requests().size()].request->cookie();
     return choice < 31 ? std::uint64_t{input_.below(4)} << 32 | input_.below(16)
                        : input_.take<std::uint64_t>();
   }
@@ -481,11 +413,7 @@ class Session {
   }
 
   fuzz::Input& input_;
-  fuzz::Arenas arenas_;
-  std::unique_ptr<std::byte[]> fresh_;
-  std::vector<std::unique_ptr<std::byte[]>> orphaned_;  // of requests freed early; outlives the engine
-  std::uint64_t host_bytes_ = 0;
-  std::vector<Pending> requests_;
+  fuzz::GpuProgram program_{input_, 2, fuzz::GpuProgram::WhenOver::freed};
   std::unique_ptr<launch::Job> job_;
   std::optional<launch::DescriptorBox> box_;
   std::unique_ptr<Engine> engine_;

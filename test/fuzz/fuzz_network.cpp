@@ -2,11 +2,9 @@
 // about them arrive where UCX hands them in, of any bytes, in any order, while the engine sends and receives
 // in memory of the host and of emulated GPUs. At the end the peers are lost, and then every request has to
 // end.
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -14,10 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "arenas.hpp"
 #include "channel/network/port.hpp"
-#include "datatype/construct.hpp"
 #include "fake_ucx.hpp"
+#include "gpu_program.hpp"
 #include "input.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
@@ -64,16 +61,6 @@ class Space final : public launch::KeyValues {
   std::string own_;
 };
 
-const Datatype& gaps() {
-  static const Ref<Datatype> type = [] {
-    auto made = hvector_type(4, 16, 24, Datatype::basic(Basic::byte), Form::small);
-    require(made && (*made)->commit(), "no datatype");
-    return *made;
-  }();
-  return *type;
-}
-
-/// Rank 0 is the engine, rank 1 a peer on its host, rank 2 one on another.
 class Session {
  public:
   explicit Session(fuzz::Input& input) : input_(input) {
@@ -137,7 +124,7 @@ class Session {
       case 12:
         return complete();
       case 13:
-        return change_request();
+        return program_.change_request(*engine_);
       case 14:
         fuzz::ucx::leave_pending(input_.take<std::uint8_t>());
         if (input_.below(64) == 0) fuzz::ucx::break_off(some_peer());
@@ -150,30 +137,14 @@ class Session {
 
   void finish() {
     progress(4);
-    for (const Pending& each : requests_)
-      if (!each.request->complete && !each.needs_peer) engine_->cancel(*each.request);
+    program_.cancel_what_needs_no_peer(*engine_);
     // What UCX has not ended when a peer is lost costs the port 100 ms: seldom.
     for (std::size_t left = input_.below(16) != 15 ? fuzz::ucx::pending() : 0; left > 0; --left)
       fuzz::ucx::complete(0, UCS_OK, false);
     progress(4);
     for (const PeerId peer : {1, 2})
       engine_->lose(peer, "it is gone", false);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (!std::ranges::all_of(requests_, [](const Pending& each) { return each.request->complete; })) {
-      progress(1);
-      ::sched_yield();
-      if (std::chrono::steady_clock::now() < until) continue;
-      for (const auto& [request, memory, needs_peer] : requests_)
-        if (!request->complete)
-          std::fprintf(stderr, "kind %d transfer %d matched %d gpu %d limit %lu\n",
-                       static_cast<int>(request->kind), static_cast<int>(request->transfer), request->matched,
-                       request->gpu != nullptr, static_cast<unsigned long>(request->limit));
-      require(false, "a request has not ended with its peer");
-    }
-    while (!requests_.empty()) {
-      end(requests_.back());
-      requests_.pop_back();
-    }
+    program_.end_all(*engine_);
     // The port hears that its peers are gone, and UCX does what it can still do: else the port waits for a
     // second.
     progress(4);
@@ -182,16 +153,10 @@ class Session {
     progress(4);
     engine_.reset();
     require(fuzz::ucx::is_clean(), "the port has not given back what UCX has lent");
-    arenas_.check(handles_at_start);
+    program_.check(handles_at_start);
   }
 
  private:
-  struct Pending {
-    Request* request;
-    std::unique_ptr<std::byte[]> memory;
-    bool needs_peer;  ///< receives may be of others, too
-  };
-
   // --- what the program does
 
   std::uint64_t some_size() {
@@ -200,57 +165,19 @@ class Session {
     return input_.pick(sizes);
   }
   PeerId some_peer() { return input_.below(4) == 0 ? 1 : 2; }
-  Payload payload(bool is_sent) {
-    const std::uint64_t bytes = some_size();
-    const unsigned where = input_.below(Gpus::kinds + 8);
-    const bool has_gaps = input_.below(6) == 0 && bytes >= 64;
-    const std::uint64_t count = has_gaps ? bytes / 64 : 1;
-    const std::uint64_t room = has_gaps ? count * 88 : bytes;
-    std::byte* data = nullptr;
-    if (where < Gpus::kinds) {
-      data = arenas_.take(static_cast<Gpus::Kind>(where), room, is_sent);
-    } else {
-      host_bytes_ += room;
-      const bool fits = host_bytes_ <= (16U << 20U);
-      if (fits) fresh_ = std::make_unique<std::byte[]>(room);
-      if (fits) data = fresh_.get();
-    }
-    if (!data) return Payload::of(data, 0);
-    return has_gaps ? Payload::of(data, static_cast<std::int64_t>(count), gaps()) : Payload::of(data, bytes);
-  }
   void receive() {
     const int sources[]{2, 2, 2, 1, any_source};
     const int tags[]{0, 0, 1, any_tag};
     const int source = input_.pick(sources), tag = input_.pick(tags);
     MatchContext& context = engine_->open_context(Engine::world_context, 3);
-    keep(engine_->start_receive(context, source, tag, payload(false)), false);
+    program_.keep(engine_->start_receive(context, source, tag, program_.payload(some_size(), false)), false);
   }
   void send() {
     const auto mode = input_.below(3) == 0 ? SendMode::synchronous : SendMode::standard;
     const int tag = static_cast<int>(input_.below(2));
-    keep(engine_->start_send({some_peer(), Engine::world_context, 0, tag}, payload(true), mode), true);
-  }
-  void keep(Request* request, bool needs_peer) {
-    std::unique_ptr<std::byte[]> memory = std::move(fresh_);
-    if (request) requests_.push_back({request, std::move(memory), needs_peer});
-    // What UCX may still be reading.
-    else if (memory)
-      orphaned_.push_back(std::move(memory));
-  }
-  void change_request() {
-    if (requests_.empty()) return;
-    const auto at = requests_.begin() + static_cast<std::ptrdiff_t>(input_.below(256) % requests_.size());
-    if (input_.below(3) != 0) return engine_->cancel(*at->request);
-    end(*at);
-    requests_.erase(at);
-  }
-  void end(Pending& pending) {
-    const Request& request = *pending.request;
-    if (!request.complete)
-      orphaned_.push_back(std::move(pending.memory));
-    else if (request.kind == Request::Kind::receive)
-      require(request.status.bytes <= request.payload.bytes, "more has come than there is room for");
-    engine_->free(pending.request);
+    program_.keep(engine_->start_send({some_peer(), Engine::world_context, 0, tag},
+                                      program_.payload(some_size(), true), mode),
+                  true);
   }
   void progress(unsigned turns) {
     for (; turns > 0; --turns)
@@ -261,7 +188,8 @@ class Session {
 
   wire::Cookie some_cookie() {
     const unsigned choice = input_.below(32);
-    if (choice < 26 && !requests_.empty()) return requests_[choice % requests_.size()].request->cookie();
+    if (choice < 26 && !program_.requests().empty())
+      return program_.requests()[choice % program_.requests().size()].request->cookie();
     return choice < 31 ? std::uint64_t{input_.below(3)} << 32 | input_.below(16)
                        : input_.take<std::uint64_t>();
   }
@@ -377,11 +305,7 @@ class Session {
   }
 
   fuzz::Input& input_;
-  fuzz::Arenas arenas_;
-  std::unique_ptr<std::byte[]> fresh_;
-  std::vector<std::unique_ptr<std::byte[]>> orphaned_;  // of requests freed early; outlives the engine
-  std::uint64_t host_bytes_ = 0;
-  std::vector<Pending> requests_;
+  fuzz::GpuProgram program_{input_, 8, fuzz::GpuProgram::WhenOver::kept};
   std::shared_ptr<Space> space_;
   std::unique_ptr<launch::Job> job_;
   std::unique_ptr<Engine> engine_;
