@@ -13,9 +13,9 @@
 #include <string>
 #include <utility>
 
-#include "abi/call.hpp"
-#include "abi/communicator.hpp"
-#include "abi/entry.hpp"
+#include "abi/comm/communicator.hpp"
+#include "abi/core/call.hpp"
+#include "abi/core/entry.hpp"
 #include "coll/agree.hpp"
 
 namespace isthmus::abi {
