@@ -6,8 +6,8 @@
 #include <array>
 #include <vector>
 
-#include "coll/agree.hpp"
-#include "coll/circle.hpp"
+#include "coll/agree/agree.hpp"
+#include "coll/agree/circle.hpp"
 #include "comm/communicator.hpp"
 #include "comm/split.hpp"
 #include "engine_hostile.hpp"

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "coll/algorithms.hpp"
-#include "coll/coll.hpp"
+#include "coll/call/coll.hpp"
+#include "coll/messages/algorithms.hpp"
 #include "coll_data.hpp"
 #include "comm/communicator.hpp"
 #include "launch/job.hpp"

@@ -1,4 +1,4 @@
-#include "coll/team_area.hpp"
+#include "coll/area/team_area.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "coll/algorithms.hpp"
-#include "coll/coll.hpp"
-#include "coll/domains.hpp"
-#include "coll/footing.hpp"
-#include "coll/select.hpp"
+#include "coll/call/coll.hpp"
+#include "coll/context/footing.hpp"
+#include "coll/messages/algorithms.hpp"
+#include "coll/nodes/domains.hpp"
+#include "coll/select/select.hpp"
 #include "coll_data.hpp"
 #include "datatype/construct.hpp"
 #include "engine_ranks.hpp"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coll/even_cut.hpp"
+#include "coll/call/even_cut.hpp"
 
 namespace isthmus::coll {
 namespace {

@@ -1,6 +1,6 @@
 // What a member says of the blocks that it has for the others: the run of memory they lie in, and where each
 // begins there.
-#include "coll/gpu_blocks.hpp"
+#include "coll/gpu/blocks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "coll/gpu_table.hpp"
+#include "coll/gpu/team/table.hpp"
 
 #include <gtest/gtest.h>
 

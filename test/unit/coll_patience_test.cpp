@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "coll/patience.hpp"
+#include "coll/area/patience.hpp"
 
 namespace isthmus::coll {
 namespace {

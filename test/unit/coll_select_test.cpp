@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "coll/select.hpp"
-#include "coll/team_area.hpp"
+#include "coll/area/team_area.hpp"
+#include "coll/select/select.hpp"
 
 namespace isthmus::coll {
 namespace {

@@ -1,13 +1,13 @@
 // The collectives that go through memory of the region, a piece at a time, whatever the table would choose.
 
-#include "coll/staged.hpp"
+#include "coll/team/staged.hpp"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <string>
 
-#include "coll/flat.hpp"
+#include "coll/team/flat.hpp"
 #include "coll_data.hpp"
 #include "coll_team_ranks.hpp"
 #include "datatype/construct.hpp"

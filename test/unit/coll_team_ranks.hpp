@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "coll/footing.hpp"
+#include "coll/context/footing.hpp"
 #include "engine_ranks.hpp"
 
 namespace isthmus::coll::testing_team {

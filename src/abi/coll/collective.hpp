@@ -9,7 +9,7 @@
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
 #include "abi/core/transfer.hpp"
-#include "coll/coll.hpp"
+#include "coll/call/coll.hpp"
 
 /// What the entry points of collectives share: the arguments that are significant at a rank (MPI 5.0, chapter
 /// 6), looked up and checked. Functions that the frequent calls use are inline; their errors are made out of

@@ -10,10 +10,10 @@
 
 #include "abi/core/call.hpp"
 #include "abi/request/request.hpp"
-#include "coll/call.hpp"
+#include "coll/call/call.hpp"
+#include "coll/entry/kept_lists.hpp"
+#include "coll/entry/start.hpp"
 #include "coll/flow/checked.hpp"
-#include "coll/flow/start.hpp"
-#include "coll/kept_lists.hpp"
 
 /// The three forms of a collective (MPI 5.0, sections 6.12 and 6.13): what its entry points do once its
 /// arguments, the same for all, have been checked.

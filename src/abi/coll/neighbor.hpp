@@ -4,7 +4,7 @@
 
 #include "abi/coll/collective.hpp"
 #include "abi/coll/form.hpp"
-#include "coll/neighbor.hpp"
+#include "coll/messages/neighbor.hpp"
 
 /// MPI 5.0, sections 8.6 to 8.8: the collectives among the neighbours of a topology. MPI_IN_PLACE is not
 /// allowed. `Form`: Blocking, Nonblocking or Persistent.

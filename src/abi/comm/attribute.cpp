@@ -6,7 +6,7 @@
 
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
-#include "coll/circle.hpp"
+#include "coll/agree/circle.hpp"
 
 namespace isthmus::abi {
 

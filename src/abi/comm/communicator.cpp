@@ -11,7 +11,7 @@
 
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
-#include "coll/circle.hpp"
+#include "coll/agree/circle.hpp"
 #include "comm/memory_kinds.hpp"
 
 namespace isthmus::abi {

@@ -6,7 +6,7 @@
 #include "abi/comm/communicator.hpp"
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
-#include "coll/agree.hpp"
+#include "coll/agree/agree.hpp"
 
 // Communicators without a parent (MPI 5.0, sections 7.4.2 and 7.6.2). Sessions are a later chapter; groups
 // that come from MPI_COMM_WORLD serve as well.

@@ -5,7 +5,7 @@
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
 #include "abi/request/request.hpp"
-#include "coll/agree.hpp"
+#include "coll/agree/agree.hpp"
 
 namespace isthmus::abi {
 namespace {

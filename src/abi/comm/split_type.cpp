@@ -11,7 +11,7 @@
 #include "abi/comm/communicator.hpp"
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
-#include "coll/agree.hpp"
+#include "coll/agree/agree.hpp"
 
 // MPI_Comm_split_type: by where processes run (MPI 5.0, section 7.4.2).
 namespace isthmus::abi {

@@ -9,8 +9,8 @@
 #include "abi/comm/topology.hpp"
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
-#include "coll/agree.hpp"
-#include "coll/coll.hpp"
+#include "coll/agree/agree.hpp"
+#include "coll/call/coll.hpp"
 
 // Graphs (MPI 5.0, chapter 8).
 namespace isthmus::abi {

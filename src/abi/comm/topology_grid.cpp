@@ -8,7 +8,7 @@
 #include "abi/comm/topology.hpp"
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
-#include "coll/agree.hpp"
+#include "coll/agree/agree.hpp"
 
 // Grids (MPI 5.0, chapter 8). Ranks keep their order: on one host no place is better than another.
 namespace isthmus::abi {

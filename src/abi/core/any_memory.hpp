@@ -1,7 +1,7 @@
 #pragma once
 
 #include "abi/core/runtime.hpp"
-#include "coll/stand_ins.hpp"
+#include "coll/entry/stand_ins.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 
 /// For the local calls whose buffers may lie in GPU memory.

@@ -11,7 +11,7 @@
 #include "abi/core/error.hpp"
 #include "abi/core/runtime.hpp"
 #include "base/error.hpp"
-#include "coll/circle.hpp"
+#include "coll/agree/circle.hpp"
 
 /// How an entry point is written: `call` holds the lock, refuses calls outside of init..finalize, finds the
 /// communicator, runs the body and raises what the body returns. Bodies look other arguments up with the

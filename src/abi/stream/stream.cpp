@@ -16,7 +16,7 @@
 #include "abi/comm/communicator.hpp"
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
-#include "coll/agree.hpp"
+#include "coll/agree/agree.hpp"
 
 namespace isthmus::abi {
 namespace {
