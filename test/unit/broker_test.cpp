@@ -1,4 +1,4 @@
-#include "launch/broker.hpp"
+#include "launch/visit/broker.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "launch/descriptor_box.hpp"
+#include "launch/visit/descriptor_box.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "launch/broker_socket.hpp"
+#include "launch/visit/broker_socket.hpp"
 
 namespace isthmus::launch {
 namespace {

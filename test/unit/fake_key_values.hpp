@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "launch/key_values.hpp"
+#include "launch/launcher/key_values.hpp"
 
 namespace isthmus::launch {
 

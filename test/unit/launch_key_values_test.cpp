@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/key_values.hpp"
+#include "launch/launcher/key_values.hpp"
 #include "launch_pmi_server.hpp"
 
 namespace isthmus::launch {

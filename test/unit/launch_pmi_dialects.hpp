@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "launch/pmi1.hpp"
-#include "launch/pmi2.hpp"
-#include "launch/pmi_words.hpp"
+#include "launch/launcher/pmi1.hpp"
+#include "launch/launcher/pmi2.hpp"
+#include "launch/launcher/pmi_words.hpp"
 #include "launch_pmi_server.hpp"
 
 /// The two ways to speak PMI: how messages end, a launcher of one rank, and what it says.

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
-#include "launch/pmi_place.hpp"
+#include "launch/launcher/pmi_place.hpp"
 
 namespace isthmus::launch {
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "launch/job.hpp"
-#include "launch/shared_region.hpp"
+#include "launch/region/shared_region.hpp"
 
 namespace isthmus::launch {
 namespace {

@@ -1,4 +1,4 @@
-#include "launch/life_line.hpp"
+#include "launch/region/life_line.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

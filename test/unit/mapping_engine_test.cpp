@@ -14,7 +14,7 @@
 #include "base/memory_file.hpp"
 #include "engine_hostile.hpp"
 #include "engine_ranks.hpp"
-#include "launch/descriptor_box.hpp"
+#include "launch/visit/descriptor_box.hpp"
 #include "p2p/protocol/mapping/own_allocations.hpp"
 #include "wire/mapping.hpp"
 

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "fake_key_values.hpp"
-#include "launch/device.hpp"
-#include "launch/meeting.hpp"
+#include "launch/meeting/meeting.hpp"
+#include "launch/region/device.hpp"
 
 namespace isthmus::launch {
 namespace {

@@ -17,8 +17,8 @@
 #include <filesystem>
 #include <map>
 
-#include "launch/broker_socket.hpp"
-#include "launch/meeting.hpp"
+#include "launch/meeting/meeting.hpp"
+#include "launch/visit/broker_socket.hpp"
 
 namespace isthmus::launch {
 namespace {

@@ -1,4 +1,4 @@
-#include "launch/meeting.hpp"
+#include "launch/meeting/meeting.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "fake_key_values.hpp"
-#include "launch/broker.hpp"
+#include "launch/visit/broker.hpp"
 
 namespace isthmus::launch {
 namespace {

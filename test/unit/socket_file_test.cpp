@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "launch/broker_socket.hpp"
+#include "launch/visit/broker_socket.hpp"
 #include "region_server.hpp"
 
 namespace {
