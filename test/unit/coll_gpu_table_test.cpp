@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "memory/export.hpp"
+#include "gpu/memory/export.hpp"
 
 namespace isthmus::coll {
 namespace {

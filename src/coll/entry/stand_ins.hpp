@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "coll/call/coll.hpp"
-#include "memory/pinned_pool.hpp"
+#include "gpu/memory/pinned_pool.hpp"
 #include "p2p/message/message.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 

@@ -7,9 +7,9 @@
 
 #include "coll/call/coll.hpp"
 #include "coll/gpu/team/gpu_team.hpp"
+#include "gpu/copy/engine.hpp"
+#include "gpu/driver/cuda_context.hpp"
 #include "kernels/gpu_kernels.hpp"
-#include "memory/copy_engine.hpp"
-#include "memory/cuda_context.hpp"
 
 namespace isthmus::coll {
 

@@ -12,7 +12,7 @@
 #include "coll/context/footing.hpp"
 #include "coll/context/hierarchy.hpp"
 #include "coll/flow/ranks.hpp"
-#include "memory/pinned_pool.hpp"
+#include "gpu/memory/pinned_pool.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 
 /// What every collective with data in the memory of GPUs on several hosts begins and ends with.

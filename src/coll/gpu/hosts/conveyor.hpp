@@ -9,7 +9,7 @@
 
 #include "coll/flow/ranks.hpp"
 #include "coll/gpu/hosts/across_hosts.hpp"
-#include "memory/copy_engine.hpp"
+#include "gpu/copy/engine.hpp"
 
 namespace isthmus::coll {
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "coll/call/even_cut.hpp"
-#include "memory/cuda_error.hpp"
+#include "gpu/driver/cuda_error.hpp"
 
 namespace isthmus::coll {
 namespace {

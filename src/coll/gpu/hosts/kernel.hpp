@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "coll/call/coll.hpp"
 #include "coll/gpu/hosts/across_hosts.hpp"
-#include "memory/copy_engine.hpp"
+#include "gpu/copy/engine.hpp"
 
 /// What reductions across hosts compute with.
 namespace isthmus::coll {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "coll/team/step.hpp"
-#include "memory/cuda_error.hpp"
+#include "gpu/driver/cuda_error.hpp"
 
 namespace isthmus::coll {
 namespace {
@@ -30,7 +30,7 @@ bool is_named(const GpuSide& side) {
 }  // namespace
 
 bool is_in_reach(GpuMessages& gpu, PeerId self, const Buffer& buffer) {
-  if (gpu.contexts().reaches(buffer)) return true;
+  if (reaches(gpu.contexts(), buffer)) return true;
   gpu.note(self, Error(ErrorClass::other,
                        "a buffer lies in a CUDA context of the program's own (cuCtxCreate), "
                        "and collectives run in the device's primary context"));

@@ -14,8 +14,8 @@
 #include "coll/gpu/team/table.hpp"
 #include "coll/select/select.hpp"
 #include "coll/team/team.hpp"
-#include "memory/device_pool.hpp"
-#include "memory/gpu_queue.hpp"
+#include "gpu/copy/queue.hpp"
+#include "gpu/memory/device_pool.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 
 namespace isthmus::coll {

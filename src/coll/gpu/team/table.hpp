@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "memory/buffer.hpp"
-#include "memory/mapping.hpp"
+#include "gpu/memory/buffer.hpp"
+#include "gpu/memory/mapping.hpp"
 
 namespace isthmus::coll {
 
