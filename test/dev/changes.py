@@ -50,7 +50,7 @@ def cases(suite):
     path = suite.tmp / "10-one.py"
     path.write_text(SUITE)
     one = test.read_suite(path)
-    held = {"src/p2p/engine.cpp", "src/wire/ring.hpp", "test/unit/ring_test.cpp"}
+    held = {"src/p2p/engine.cpp", "src/wire/ring.hpp", "test/unit/channel/ring_test.cpp"}
 
     def answers(name, files, wanted, of=one):
         with suite.case(f"changes: {name}"):

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "network_ports.hpp"
+#include "ports.hpp"
 
 namespace isthmus::network {
 namespace {

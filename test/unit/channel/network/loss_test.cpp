@@ -5,7 +5,7 @@
 #include <csignal>
 
 #include "base/unique_fd.hpp"
-#include "network_ports.hpp"
+#include "ports.hpp"
 
 namespace isthmus::network {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "coll/team/flat.hpp"
 #include "coll_data.hpp"
-#include "coll_team_ranks.hpp"
+#include "team_ranks.hpp"
 #include "datatype/construct.hpp"
 
 namespace isthmus::coll {

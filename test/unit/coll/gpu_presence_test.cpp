@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "coll_team_ranks.hpp"
+#include "team_ranks.hpp"
 
 namespace isthmus::coll {
 namespace {

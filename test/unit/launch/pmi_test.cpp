@@ -1,6 +1,6 @@
 #include <type_traits>
 
-#include "launch_pmi_dialects.hpp"
+#include "pmi_dialects.hpp"
 
 // What a rank may expect of its launcher, whichever PMI that speaks.
 namespace isthmus::launch {

@@ -14,7 +14,7 @@
 #include <cstdlib>
 
 #include "base/unique_fd.hpp"
-#include "network_ports.hpp"
+#include "ports.hpp"
 
 namespace isthmus::network {
 namespace {

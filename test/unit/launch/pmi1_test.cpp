@@ -1,4 +1,4 @@
-#include "launch_pmi_dialects.hpp"
+#include "pmi_dialects.hpp"
 
 // What only PMI-1 has.
 namespace isthmus::launch {
