@@ -8,7 +8,7 @@
 
 /// The collectives of coll.hpp straight between the GPUs of one host, where all members have their data in
 /// GPU memory, without gaps, and reach each other's. Nothing where that is not so, which all members find
-/// alike: then nothing has been done, and gpu_hosts.hpp or stand-ins serve.
+/// alike: then nothing has been done, and gpu/hosts/collectives.hpp or stand-ins serve.
 namespace isthmus::coll::gpu {
 
 using Tried = std::optional<Result<>>;

@@ -9,7 +9,7 @@
 
 /// Reductions between GPUs, for operations and types that there are kernels for. A kernel reads the operands
 /// of all members, in order of rank, so that results are the same wherever they are computed. Between
-/// `GpuTeam::begin` and `GpuTeam::end`, as in gpu_moves.hpp; what is sent and where results go was offered.
+/// `GpuTeam::begin` and `GpuTeam::end`, as in moves.hpp; what is sent and where results go was offered.
 namespace isthmus::coll {
 
 Result<> reduce_gpu(GpuTeam& team, const GpuView& view, std::byte* receive, const Reduction& what, int root);
