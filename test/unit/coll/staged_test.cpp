@@ -9,8 +9,8 @@
 
 #include "coll/team/flat.hpp"
 #include "coll_data.hpp"
-#include "team_ranks.hpp"
 #include "datatype/construct.hpp"
+#include "team_ranks.hpp"
 
 namespace isthmus::coll {
 namespace {
