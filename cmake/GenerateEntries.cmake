@@ -1,8 +1,8 @@
 # isthmus_generate_entries(STUBS <variable> COVERAGE <variable>)
 #
-# Has cmake/generate_entries.py compare include/mpi.h with the entries in src/abi/*.cpp whenever one of them changes. STUBS
+# Has cmake/generate_entries.py compare include/mpi.h with the entries in src/abi/ whenever one of them changes. STUBS
 # receives the path of the C++ file with an entry for every function that has none, to be compiled into the library; COVERAGE the
-# name of a static library with the table of src/abi/coverage.hpp, for whoever reports it.
+# name of a static library with the table of src/abi/core/coverage.hpp, for whoever reports it.
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
@@ -16,7 +16,7 @@ function(isthmus_generate_entries)
   set(header ${PROJECT_SOURCE_DIR}/include/mpi.h)
   set(stubs ${PROJECT_BINARY_DIR}/generated/stubs.cpp)
   set(coverage ${PROJECT_BINARY_DIR}/generated/coverage.cpp)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/abi/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/abi/*.cpp)
   add_custom_command(
     OUTPUT ${stubs} ${coverage}
     COMMAND ${Python3_EXECUTABLE} ${generator} --header ${header} --entries ${PROJECT_SOURCE_DIR}/src/abi

@@ -1,10 +1,10 @@
 """Writes what follows from comparing include/mpi.h with the entries in src/abi/:
 
 stubs     a C++ file with an entry for every function of mpi.h that has none: it raises MPI_ERR_UNSUPPORTED_OPERATION;
-coverage  a C++ file with the table of src/abi/coverage.hpp.
+coverage  a C++ file with the table of src/abi/core/coverage.hpp.
 
 The header's side: comments of the form "chapter: TITLE" open the groups of prototypes, "end of chapters" closes the last one.
-The entries' side: ISTHMUS_ENTRY(type, Name) defines MPI_Name (src/abi/entry.hpp).
+The entries' side: ISTHMUS_ENTRY(type, Name) defines MPI_Name (src/abi/core/entry.hpp).
 
 Run by CMake (GenerateEntries.cmake). A file is written only if its content changes, so that nothing is compiled in vain.
 """
@@ -25,7 +25,7 @@ PARAMETER = re.compile(r"(?P<type>.*[\s*])(?P<name>\w+)(?P<array>(?:\[\d*\])*)")
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 ENTRY = re.compile(r"\bISTHMUS_ENTRY\b\s*(?:\(\s*[\w\s*]+?\s*,\s*(\w+)\s*\))?")
 
-GENERATED = "// Made by cmake/generate_entries.py from include/mpi.h and src/abi/*.cpp. Do not edit.\n\n"
+GENERATED = "// Made by cmake/generate_entries.py from include/mpi.h and src/abi. Do not edit.\n\n"
 
 
 class Mistake(Exception):
@@ -130,7 +130,7 @@ def stub(function: Function) -> str:
 def stubs_file(functions: list[Function], implemented: set[str]) -> str:
     stubs = [stub(f) for f in functions if f.name not in implemented]
     return (
-        GENERATED + '#include "abi/entry.hpp"\n#include "abi/error.hpp"\n\nnamespace isthmus::abi {\n\n'
+        GENERATED + '#include "abi/core/entry.hpp"\n#include "abi/core/error.hpp"\n\nnamespace isthmus::abi {\n\n'
         + "\n".join(stubs) + "\n}  // namespace isthmus::abi\n"
     )
 
@@ -140,7 +140,7 @@ def coverage_file(functions: list[Function], implemented: set[str]) -> str:
         f'    {{"{f.chapter}", "MPI_{f.name}", {"true" if f.name in implemented else "false"}}},\n' for f in functions
     ]
     return (
-        GENERATED + '#include "abi/coverage.hpp"\n\nnamespace isthmus::abi {\n\nnamespace {\n'
+        GENERATED + '#include "abi/core/coverage.hpp"\n\nnamespace isthmus::abi {\n\nnamespace {\n'
         + "constexpr CoverageRow rows[] = {\n" + "".join(rows) + "};\n}  // namespace\n\n"
         + "std::span<const CoverageRow> coverage() noexcept { return rows; }\n\n}  // namespace isthmus::abi\n"
     )
@@ -156,7 +156,7 @@ def write_if_changed(path: Path, content: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--header", type=Path, required=True, help="include/mpi.h")
-    parser.add_argument("--entries", type=Path, required=True, help="the folder whose *.cpp files hold the entries")
+    parser.add_argument("--entries", type=Path, required=True, help="the folder whose *.cpp files, and those of its sub-folders, hold the entries")
     parser.add_argument("--stubs", type=Path, required=True, help="the file of stubs to write")
     parser.add_argument("--coverage", type=Path, required=True, help="the file with the coverage table to write")
     arguments = parser.parse_args()
@@ -165,7 +165,7 @@ def main() -> int:
             functions = read_header(arguments.header.read_text())
         except Mistake as mistake:
             raise Mistake(f"{arguments.header}: {mistake}") from None
-        implemented = find_implemented(list(arguments.entries.glob("*.cpp")), functions)
+        implemented = find_implemented(list(arguments.entries.rglob("*.cpp")), functions)
     except Mistake as mistake:
         print(f"error: {mistake}", file=sys.stderr)
         return 1

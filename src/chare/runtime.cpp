@@ -6,9 +6,9 @@
 #include <cstring>
 #include <utility>
 
-#include "coll/agree.hpp"
-#include "coll/coll.hpp"
-#include "coll/domains.hpp"
+#include "coll/agree/agree.hpp"
+#include "coll/call/coll.hpp"
+#include "coll/nodes/domains.hpp"
 
 namespace isthmus::chare {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "memory/allocation.hpp"
+#include "gpu/memory/allocation.hpp"
 
 /// The memory allocation kinds of MPI 5.0, section 11.4.3, and of the MPI Forum's side document on them: a
 /// list as "system,mpi,cuda:device:host", each kind with restrictors behind colons. Without restrictors all

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "memory/cuda_error.hpp"
+#include "gpu/driver/cuda_error.hpp"
 
 namespace isthmus {
 

@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "gpu/driver/cuda_context.hpp"
 #include "kernels/courier_body.hpp"
 #include "kernels/gpu_kernels.hpp"
-#include "memory/cuda_context.hpp"
 
 namespace isthmus {
 

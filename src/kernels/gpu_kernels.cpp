@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "gpu/driver/cuda_error.hpp"
 #include "kernels/copy_body.hpp"
 #include "kernels/courier_body.hpp"
 #include "kernels/move_body.hpp"
@@ -15,7 +16,6 @@
 #include "kernels/reduce_choice.hpp"
 #include "kernels/run_lists.hpp"
 #include "kernels/shape.hpp"
-#include "memory/cuda_error.hpp"
 
 namespace isthmus {
 

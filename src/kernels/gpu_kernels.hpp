@@ -9,9 +9,9 @@
 #include "base/error.hpp"
 #include "datatype/datatype.hpp"
 #include "datatype/op.hpp"
+#include "gpu/copy/engine.hpp"
+#include "gpu/driver/cuda_context.hpp"
 #include "kernels/image.hpp"
-#include "memory/copy_engine.hpp"
-#include "memory/cuda_context.hpp"
 
 namespace isthmus {
 

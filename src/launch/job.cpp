@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/whole_number.hpp"
-#include "launch/region_socket.hpp"
+#include "launch/visit/region_socket.hpp"
 #include "place/spot.hpp"
 
 namespace isthmus::launch {

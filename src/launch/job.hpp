@@ -9,11 +9,11 @@
 #include "base/error.hpp"
 #include "base/settings.hpp"
 #include "base/unique_fd.hpp"
-#include "launch/descriptor_box.hpp"
-#include "launch/key_values.hpp"
-#include "launch/life_line.hpp"
-#include "launch/meeting.hpp"
-#include "launch/shared_region.hpp"
+#include "launch/launcher/key_values.hpp"
+#include "launch/meeting/meeting.hpp"
+#include "launch/region/life_line.hpp"
+#include "launch/region/shared_region.hpp"
+#include "launch/visit/descriptor_box.hpp"
 #include "place/place.hpp"
 #include "wire/region.hpp"
 
@@ -60,11 +60,11 @@ struct Probe {
 };
 
 /// Joins the job that the launcher's variables name, or makes a job of one rank where there are none. With a
-/// launcher of several hosts the processes find out who shares memory with whom (launch/meeting.hpp); that is
-/// collective, all else is not.
-/// Publishes this process's `PlaceRecord` with `probe` in it, and then sets its roster byte to `joined`. The
-/// variables and the descriptor are kept from programs that this process will start: they are singletons
-/// again. To be called once a process, before it has other threads that read the environment.
+/// launcher of several hosts the processes find out who shares memory with whom (launch/meeting/meeting.hpp);
+/// that is collective, all else is not. Publishes this process's `PlaceRecord` with `probe` in it, and then
+/// sets its roster byte to `joined`. The variables and the descriptor are kept from programs that this
+/// process will start: they are singletons again. To be called once a process, before it has other threads
+/// that read the environment.
 ///
 /// Fails with a sentence for the user: on variables that are incomplete or make no sense, on a region of
 /// another release, and when the rank has been joined already (two MPI programs in one shell command).

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/settings.hpp"
-#include "memory/buffer.hpp"
-#include "memory/gpu.hpp"
+#include "gpu/driver/gpu.hpp"
+#include "gpu/memory/buffer.hpp"
 #include "route/plan.hpp"
 
 namespace isthmus {

@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "base/futex.hpp"
-#include "launch/blocked_signals.hpp"
+#include "launch/visit/blocked_signals.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus::stream {

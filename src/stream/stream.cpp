@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory/cuda_error.hpp"
+#include "gpu/driver/cuda_error.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 
 namespace isthmus::stream {

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/ref.hpp"
-#include "memory/cuda_context.hpp"
+#include "gpu/driver/cuda_context.hpp"
 #include "p2p/engine.hpp"
 #include "stream/operation.hpp"
 #include "stream/proxy.hpp"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "memory/cuda_context.hpp"
-#include "memory/pinned_pool.hpp"
+#include "gpu/driver/cuda_context.hpp"
+#include "gpu/memory/pinned_pool.hpp"
 
 namespace isthmus::stream {
 

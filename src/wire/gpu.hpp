@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "memory/export.hpp"
+#include "gpu/memory/export.hpp"
 #include "wire/descriptor.hpp"
 #include "wire/gpu_shape.hpp"
 #include "wire/ring.hpp"

@@ -61,7 +61,8 @@ def run(suite, prefix, reference):
             os.utime(path, (1, 1))
         suite.expect(tree.generate())
         assert tree.stubs.stat().st_mtime == 1 and tree.coverage.stat().st_mtime == 1, "the files were written again"
-        (tree.folder / "abi/b.cpp").write_text("ISTHMUS_ENTRY(int, Put)(...) {}\n")
+        (tree.folder / "abi/room").mkdir()
+        (tree.folder / "abi/room/b.cpp").write_text("ISTHMUS_ENTRY(int, Put)(...) {}\n")
         suite.expect(tree.generate())
         assert tree.stubs.stat().st_mtime != 1 and "Put" not in tree.stubs.read_text()
     with suite.case("entries in comments and strings do not count"):

@@ -11,6 +11,8 @@ channel
 channel/*
 route
 stream device
+coll/gpu/team
+coll/gpu
 """
 
 
@@ -28,6 +30,7 @@ def cases(suite):
         ("channel/shm/a.hpp", "channel/shm/b.hpp"),
         ("route/a.hpp", "channel/shm/b.hpp"),
         ("stream/a.hpp", "route/b.hpp"),
+        ("coll/gpu/a.hpp", "coll/gpu/team/b.hpp"),
     ]
     forbidden = [
         ("base/a.hpp", "memory/b.hpp"),
@@ -35,6 +38,8 @@ def cases(suite):
         ("channel/shm/a.hpp", "channel/cma/b.hpp"),
         ("channel/shm/a.hpp", "route/b.hpp"),
         ("stream/a.hpp", "device/b.hpp"),
+        ("coll/gpu/team/a.hpp", "coll/gpu/b.hpp"),
+        ("coll/a.hpp", "coll/gpu/b.hpp"),
         ("nowhere/a.hpp", "base/b.hpp"),
         ("base/a.hpp", "nowhere/b.hpp"),
     ]

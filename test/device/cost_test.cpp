@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "device_fixture.hpp"
-#include "memory/copy_engine.hpp"
+#include "gpu/copy/engine.hpp"
 
 namespace isthmus::testing_cuda {
 namespace {

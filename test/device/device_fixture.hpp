@@ -7,8 +7,8 @@
 
 #include "cuda_functions.hpp"
 #include "exporter_role.hpp"
-#include "memory/classify.hpp"
-#include "memory/mapping_cache.hpp"
+#include "gpu/memory/classify.hpp"
+#include "gpu/memory/mapping_cache.hpp"
 
 namespace isthmus::testing_cuda {
 

@@ -1,8 +1,8 @@
 #include <stdexcept>
 
 #include "cuda_functions.hpp"
+#include "gpu/driver/cuda_driver.hpp"
 #include "kernels_fixture.hpp"
-#include "memory/cuda_driver.hpp"
 
 namespace isthmus::testing_cuda {
 

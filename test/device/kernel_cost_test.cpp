@@ -8,9 +8,9 @@
 #include "datatype/array_types.hpp"
 #include "datatype/construct.hpp"
 #include "datatype/cursor.hpp"
+#include "gpu/driver/gpu.hpp"
 #include "kernels/courier.hpp"
 #include "kernels_fixture.hpp"
-#include "memory/gpu.hpp"
 
 namespace isthmus::testing_cuda {
 namespace {

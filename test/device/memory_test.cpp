@@ -1,8 +1,8 @@
 // memory/ on the driver of this machine: what the unit tests show against the emulated one.
 #include "device_fixture.hpp"
-#include "memory/copy_engine.hpp"
-#include "memory/pinned_pool.hpp"
-#include "memory/vmm_allocation.hpp"
+#include "gpu/copy/engine.hpp"
+#include "gpu/memory/pinned_pool.hpp"
+#include "gpu/memory/vmm_allocation.hpp"
 #include "vmm_memory.hpp"
 
 namespace isthmus::testing_cuda {

@@ -1,7 +1,7 @@
 // What the emulated driver assumes of the real one. Each prints the answer; none fails: a person compares
 // with the table in test/emulated/cuda/README.md.
 #include "device_fixture.hpp"
-#include "memory/cuda_error.hpp"
+#include "gpu/driver/cuda_error.hpp"
 #include "vmm_memory.hpp"
 
 namespace isthmus::testing_cuda {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "coll/call.hpp"
-#include "coll/flow/start.hpp"
+#include "coll/call/call.hpp"
+#include "coll/entry/start.hpp"
 #include "datatype/construct.hpp"
 #include "datatype/op.hpp"
 #include "input.hpp"

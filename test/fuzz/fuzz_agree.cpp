@@ -9,8 +9,8 @@
 
 #include "channel/shm/ring_reader.hpp"
 #include "channel/shm/ring_writer.hpp"
-#include "coll/agree.hpp"
-#include "coll/circle.hpp"
+#include "coll/agree/agree.hpp"
+#include "coll/agree/circle.hpp"
 #include "comm/communicator.hpp"
 #include "comm/split.hpp"
 #include "input.hpp"

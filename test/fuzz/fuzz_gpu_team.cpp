@@ -1,7 +1,7 @@
 // Collectives between emulated GPUs, all but one of whose members write what the input says into what they
 // share: their lines, their tables of GPU memory, and the box of descriptors.
 #include "arenas.hpp"
-#include "coll/gpu_offer.hpp"
+#include "coll/gpu/team/offer.hpp"
 #include "collectives.hpp"
 
 namespace isthmus {

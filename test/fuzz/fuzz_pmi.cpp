@@ -8,8 +8,8 @@
 #include <string>
 
 #include "input.hpp"
-#include "launch/pmi1.hpp"
-#include "launch/pmi2.hpp"
+#include "launch/launcher/pmi1.hpp"
+#include "launch/launcher/pmi2.hpp"
 #include "wire/port.hpp"
 
 namespace isthmus {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "input.hpp"
-#include "launch/visit.hpp"
+#include "launch/visit/visit.hpp"
 
 namespace isthmus {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "base/unique_fd.hpp"
 #include "emulated_cuda.h"
-#include "memory/classify.hpp"
-#include "memory/cuda_driver.hpp"
-#include "memory/export.hpp"
+#include "gpu/driver/cuda_driver.hpp"
+#include "gpu/memory/classify.hpp"
+#include "gpu/memory/export.hpp"
 #include "wire/gpu.hpp"
 
 /// Two emulated GPUs, this process's memory on them, and memory that a peer can hand over. The driver's

@@ -17,9 +17,9 @@
 
 #include "channel/shm/ring_reader.hpp"
 #include "channel/shm/ring_writer.hpp"
+#include "coll/area/lane_area.hpp"
+#include "coll/context/footing.hpp"
 #include "coll/flow/lane.hpp"
-#include "coll/flow/lane_area.hpp"
-#include "coll/footing.hpp"
 #include "comm/communicator.hpp"
 #include "input.hpp"
 #include "launch/job.hpp"

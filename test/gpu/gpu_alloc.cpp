@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "gpu/memory/classify.hpp"
 #include "gpu_memory.hpp"
-#include "memory/classify.hpp"
 
 using namespace isthmus;
 using namespace isthmus::testing_gpu;

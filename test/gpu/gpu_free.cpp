@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "gpu_memory.hpp"
-#include "launch/descriptor_box.hpp"
+#include "launch/visit/descriptor_box.hpp"
 
 using namespace isthmus;
 using namespace isthmus::testing_gpu;

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "../mpi/check.h"
-#include "memory/buffer.hpp"
-#include "memory/cuda_driver.hpp"
+#include "gpu/driver/cuda_driver.hpp"
+#include "gpu/memory/buffer.hpp"
 
 /// Memory of every kind for the programs of this folder, by the driver's functions, as the real driver and
 /// the emulated one have them.

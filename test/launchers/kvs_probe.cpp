@@ -17,7 +17,7 @@
 #include <string>
 #include <string_view>
 
-#include "launch/key_values.hpp"
+#include "launch/launcher/key_values.hpp"
 
 namespace {
 

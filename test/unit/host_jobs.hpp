@@ -12,7 +12,7 @@
 
 #include "channel/network/port.hpp"
 #include "launch/job.hpp"
-#include "launch/key_values.hpp"
+#include "launch/launcher/key_values.hpp"
 
 namespace isthmus::testing_ranks {
 

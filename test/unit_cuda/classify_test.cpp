@@ -1,4 +1,4 @@
-#include "memory/classify.hpp"
+#include "gpu/memory/classify.hpp"
 
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "memory/copy_engine.hpp"
+#include "gpu/copy/engine.hpp"
 
 #include "cuda_fixture.hpp"
 

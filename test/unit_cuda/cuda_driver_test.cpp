@@ -1,9 +1,9 @@
-#include "memory/cuda_driver.hpp"
+#include "gpu/driver/cuda_driver.hpp"
 
 #include <dlfcn.h>
 
 #include "cuda_fixture.hpp"
-#include "memory/classify.hpp"
+#include "gpu/memory/classify.hpp"
 #include "roles.hpp"
 
 namespace isthmus::testing_cuda {

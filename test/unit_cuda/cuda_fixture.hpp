@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "emulated_control.hpp"
-#include "memory/cuda_context.hpp"
+#include "gpu/driver/cuda_context.hpp"
 
 namespace isthmus::testing_cuda {
 

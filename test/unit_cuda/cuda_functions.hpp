@@ -1,6 +1,6 @@
 #pragma once
 
-#include "memory/cuda_api.hpp"
+#include "gpu/driver/cuda_api.hpp"
 
 namespace isthmus::testing_cuda {
 

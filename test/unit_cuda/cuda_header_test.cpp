@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "memory/cuda_api.hpp"
+#include "gpu/driver/cuda_api.hpp"
 
 #ifdef ISTHMUS_CUDA_HEADER
 #include <cuda.h>

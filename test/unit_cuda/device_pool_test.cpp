@@ -1,4 +1,4 @@
-#include "memory/device_pool.hpp"
+#include "gpu/memory/device_pool.hpp"
 
 #include <optional>
 

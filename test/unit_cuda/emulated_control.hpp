@@ -4,8 +4,8 @@
 
 #include "cuda_functions.hpp"
 #include "emulated_cuda.h"
-#include "memory/cuda_api.hpp"
-#include "memory/cuda_driver.hpp"
+#include "gpu/driver/cuda_api.hpp"
+#include "gpu/driver/cuda_driver.hpp"
 
 namespace isthmus::testing_cuda {
 

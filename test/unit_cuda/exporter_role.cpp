@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "cuda_functions.hpp"
-#include "memory/classify.hpp"
+#include "gpu/memory/classify.hpp"
 #include "vmm_memory.hpp"
 
 namespace isthmus::testing_cuda {

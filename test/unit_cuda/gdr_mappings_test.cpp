@@ -1,11 +1,11 @@
-#include "memory/gdr_mappings.hpp"
+#include "gpu/copy/gdr_mappings.hpp"
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "cuda_fixture.hpp"
-#include "memory/classify.hpp"
+#include "gpu/memory/classify.hpp"
 #include "vmm_memory.hpp"
 
 namespace isthmus::testing_cuda {

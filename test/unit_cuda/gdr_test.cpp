@@ -1,9 +1,9 @@
-#include "memory/gdr_driver.hpp"
+#include "gpu/copy/gdr_driver.hpp"
 
 #include <filesystem>
 
 #include "cuda_fixture.hpp"
-#include "memory/classify.hpp"
+#include "gpu/memory/classify.hpp"
 #include "roles.hpp"
 #include "vmm_memory.hpp"
 

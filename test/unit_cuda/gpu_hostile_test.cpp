@@ -9,8 +9,8 @@
 
 #include "channel/shm/ring_writer.hpp"
 #include "cuda_fixture.hpp"
+#include "gpu/memory/classify.hpp"
 #include "launch/job.hpp"
-#include "memory/classify.hpp"
 #include "p2p/engine.hpp"
 #include "vmm_memory.hpp"
 #include "wire/gpu.hpp"

@@ -1,4 +1,4 @@
-#include "memory/gpu_queue.hpp"
+#include "gpu/copy/queue.hpp"
 
 #include "cuda_fixture.hpp"
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "coll/gpu_team.hpp"
+#include "coll/gpu/team/gpu_team.hpp"
 #include "cuda_fixture.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"

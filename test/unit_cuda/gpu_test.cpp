@@ -1,4 +1,4 @@
-#include "memory/gpu.hpp"
+#include "gpu/driver/gpu.hpp"
 
 #include "cuda_fixture.hpp"
 #include "roles.hpp"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cuda_functions.hpp"
+#include "gpu/copy/engine.hpp"
 #include "kernels/gpu_kernels.hpp"
-#include "memory/copy_engine.hpp"
 
 namespace isthmus::testing_cuda {
 

@@ -1,5 +1,5 @@
 // GPU memory of one process, reached by another.
-#include "memory/mapping.hpp"
+#include "gpu/memory/mapping.hpp"
 
 #include <sys/stat.h>
 
@@ -7,8 +7,8 @@
 
 #include "cuda_fixture.hpp"
 #include "exporter_role.hpp"
-#include "memory/classify.hpp"
-#include "memory/mapping_cache.hpp"
+#include "gpu/memory/classify.hpp"
+#include "gpu/memory/mapping_cache.hpp"
 #include "vmm_memory.hpp"
 
 namespace isthmus::testing_cuda {

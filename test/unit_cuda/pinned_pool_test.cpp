@@ -1,4 +1,4 @@
-#include "memory/pinned_pool.hpp"
+#include "gpu/memory/pinned_pool.hpp"
 
 #include "cuda_fixture.hpp"
 

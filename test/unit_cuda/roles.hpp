@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
-#include "memory/export.hpp"
+#include "gpu/memory/export.hpp"
 
 namespace isthmus::testing_cuda {
 

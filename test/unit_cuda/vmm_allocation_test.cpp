@@ -1,8 +1,8 @@
-#include "memory/vmm_allocation.hpp"
+#include "gpu/memory/vmm_allocation.hpp"
 
 #include "cuda_fixture.hpp"
-#include "memory/classify.hpp"
-#include "memory/export.hpp"
+#include "gpu/memory/classify.hpp"
+#include "gpu/memory/export.hpp"
 
 namespace isthmus::testing_cuda {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "memory/cuda_api.hpp"
+#include "gpu/driver/cuda_api.hpp"
 
 namespace isthmus::testing_cuda {
 

@@ -22,8 +22,8 @@ def find_sources() -> Path:
 
 
 def declarations_of(folder: Path) -> Path:
-    """Where memory/cuda_types.hpp and cuda_api.hpp are: with the installed sources, else in the repository's src/."""
-    return folder if (folder / "memory").is_dir() else folder.parent / "src"
+    """Where gpu/driver/cuda_types.hpp and cuda_api.hpp are: with the installed sources, else in the repository's src/."""
+    return folder if (folder / "gpu/driver").is_dir() else folder.parent / "src"
 
 
 def sources_of(folder: Path) -> list[Path]:
@@ -33,7 +33,7 @@ def sources_of(folder: Path) -> list[Path]:
 def fingerprint(library: Library, folder: Path) -> str:
     """Changes with the sources, with the wrapper, and with what the wrapper says it does (paths and flags)."""
     digest = hashlib.sha256()
-    declarations = (declarations_of(folder) / "memory").glob("cuda_*.hpp")
+    declarations = (declarations_of(folder) / "gpu/driver").glob("cuda_*.hpp")
     for path in sorted([*(folder / "suite").rglob("*.[ch]*"), *(folder / "common").rglob("*.[ch]*"), *declarations]):
         digest.update(f"{path.name} ".encode() + path.read_bytes())
     compiler = shutil.which(library.expand(library.mpicxx)) or ""

@@ -50,7 +50,7 @@ def included_source(path, name, quoted):
 
 
 # The CUDA driver's interface, declared in our own words and nothing else: held against NVIDIA's header once, and installed with the benchmarks' sources.
-DECLARATIONS = ("memory/cuda_types.hpp", "memory/cuda_api.hpp")
+DECLARATIONS = ("gpu/driver/cuda_types.hpp", "gpu/driver/cuda_api.hpp")
 
 
 # Measures parts of the library by themselves.

@@ -1,4 +1,4 @@
-#include "abi/coverage.hpp"
+#include "abi/core/coverage.hpp"
 
 #include <fmt/format.h>
 

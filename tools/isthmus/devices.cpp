@@ -8,9 +8,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "gpu/copy/gdr_driver.hpp"
 #include "kernels/image.hpp"
 #include "machine_facts.hpp"
-#include "memory/gdr_driver.hpp"
 #include "place/gpus.hpp"
 
 namespace isthmus::tool {

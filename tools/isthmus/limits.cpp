@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "launch/job.hpp"
-#include "launch/shared_region.hpp"
+#include "launch/region/shared_region.hpp"
 #include "machine_facts.hpp"
 #include "memory_access.hpp"
 

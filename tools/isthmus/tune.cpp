@@ -8,7 +8,7 @@
 
 #include "base/settings.hpp"
 #include "commands.hpp"
-#include "memory/cuda_driver.hpp"
+#include "gpu/driver/cuda_driver.hpp"
 #include "network_pair.hpp"
 #include "pair_runs.hpp"
 #include "plot.hpp"

@@ -12,7 +12,7 @@
 #include "addresses.hpp"
 #include "base/whole_number.hpp"
 #include "frames.hpp"
-#include "launch/region_socket.hpp"
+#include "launch/visit/region_socket.hpp"
 #include "pack.hpp"
 #include "run_job.hpp"
 

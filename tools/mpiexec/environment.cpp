@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "launch/key_values.hpp"
+#include "launch/launcher/key_values.hpp"
 
 namespace isthmus::mpiexec {
 

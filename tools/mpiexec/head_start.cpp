@@ -10,8 +10,8 @@
 #include "base/open_files.hpp"
 #include "head.hpp"
 #include "hosts.hpp"
-#include "launch/region_socket.hpp"
-#include "launch/shared_region.hpp"
+#include "launch/region/shared_region.hpp"
+#include "launch/visit/region_socket.hpp"
 #include "process.hpp"
 #include "words.hpp"
 

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/whole_number.hpp"
-#include "launch/shared_region.hpp"
+#include "launch/region/shared_region.hpp"
 #include "wire/region.hpp"
 #include "words.hpp"
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "hosts.hpp"
-#include "launch/region_socket.hpp"
+#include "launch/visit/region_socket.hpp"
 #include "route/tuning.hpp"
 
 namespace isthmus::mpiexec {

@@ -11,7 +11,7 @@
 #include "core_claims.hpp"
 #include "environment.hpp"
 #include "gpu_binding.hpp"
-#include "launch/shared_region.hpp"
+#include "launch/region/shared_region.hpp"
 #include "options.hpp"
 #include "place/binding.hpp"
 #include "place/topology.hpp"

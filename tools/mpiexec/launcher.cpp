@@ -9,7 +9,7 @@
 
 #include "base/chosen_gpu.hpp"
 #include "compatible.hpp"
-#include "launch/region_socket.hpp"
+#include "launch/visit/region_socket.hpp"
 #include "words.hpp"
 
 namespace isthmus::mpiexec {

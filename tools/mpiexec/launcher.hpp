@@ -2,7 +2,7 @@
 
 #include "input.hpp"
 #include "job.hpp"
-#include "launch/shared_region.hpp"
+#include "launch/region/shared_region.hpp"
 #include "output.hpp"
 #include "pmi_server.hpp"
 #include "signals.hpp"

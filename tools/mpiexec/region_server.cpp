@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "launch/broker_socket.hpp"
+#include "launch/visit/broker_socket.hpp"
 
 namespace isthmus::mpiexec {
 namespace {

@@ -6,14 +6,14 @@
 
 #include "attendant.hpp"
 #include "base/unique_fd.hpp"
-#include "launch/visit.hpp"
+#include "launch/visit/visit.hpp"
 #include "wire/region.hpp"
 
 namespace isthmus::mpiexec {
 
 /// Gives the region's descriptor, and its box's, to ranks in containers that ask for it on a socket and prove
 /// to have the job's key
-/// (`launch/region_socket.hpp`). The socket lies in a folder of its own, which goes with this object.
+/// (`launch/visit/region_socket.hpp`). The socket lies in a folder of its own, which goes with this object.
 class RegionServer final : public Attendant {
  public:
   /// Makes the folder below `parent` and listens in it. A sentence on failure.

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "memory/cuda_api.hpp"
+#include "gpu/driver/cuda_api.hpp"
 #include "suite/gpu/faults.hpp"
 
 namespace isthmus::bench {

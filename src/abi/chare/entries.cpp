@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "abi/call.hpp"
+#include "abi/core/call.hpp"
 #include "chare/runtime.hpp"
 
 #define ISTHMUS_CHARE_EXPORT(type) extern "C" __attribute__((visibility("default"))) type

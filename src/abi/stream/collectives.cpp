@@ -1,7 +1,7 @@
 // Collectives in the order of a stream, by the convention of MPICH's MPIX_Allreduce_enqueue.
 
-#include "abi/collective_move.hpp"
-#include "abi/collective_reduce.hpp"
+#include "abi/coll/move.hpp"
+#include "abi/coll/reduce.hpp"
 #include "abi/stream/enqueue.hpp"
 
 namespace isthmus::abi {

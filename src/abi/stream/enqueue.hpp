@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "abi/collective_form.hpp"
-#include "abi/entry.hpp"
+#include "abi/coll/form.hpp"
+#include "abi/core/entry.hpp"
 #include "stream/stream.hpp"
 
 /// How an entry point puts its operation on the stream of its communicator, once its arguments have been

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "abi/request.hpp"
+#include "abi/core/transfer.hpp"
+#include "abi/request/request.hpp"
 #include "abi/stream/enqueue.hpp"
-#include "abi/transfer.hpp"
 
 namespace isthmus::abi {
 namespace {

@@ -13,10 +13,10 @@
 #include <string>
 #include <utility>
 
-#include "abi/call.hpp"
-#include "abi/communicator.hpp"
-#include "abi/entry.hpp"
-#include "coll/agree.hpp"
+#include "abi/comm/communicator.hpp"
+#include "abi/core/call.hpp"
+#include "abi/core/entry.hpp"
+#include "coll/agree/agree.hpp"
 
 namespace isthmus::abi {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "coll/local.hpp"
+#include "coll/call/local.hpp"
 #include "datatype/signature.hpp"
 
 namespace isthmus::coll {

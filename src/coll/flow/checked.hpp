@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "coll/call.hpp"
+#include "coll/call/call.hpp"
 #include "coll/flow/flow.hpp"
 
 /// ISTHMUS_CHECK: before a collective, the members of an intracommunicator tell rank 0 what they call. It

@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/frame_pool.hpp"
 #include "coll/flow/driver.hpp"
-#include "coll/ranks.hpp"
+#include "coll/flow/ranks.hpp"
 
 namespace isthmus::coll {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "memory/cuda_context.hpp"
+#include "gpu/driver/cuda_context.hpp"
 
 namespace isthmus {
 

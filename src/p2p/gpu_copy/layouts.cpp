@@ -10,7 +10,7 @@
 
 #include "base/log.hpp"
 #include "datatype/cursor.hpp"
-#include "memory/cuda_error.hpp"
+#include "gpu/driver/cuda_error.hpp"
 #include "p2p/gpu_copy/pieces.hpp"
 
 namespace isthmus {
@@ -66,7 +66,7 @@ Result<GpuLayouts::Reach> GpuLayouts::reach_of(const Payload& payload, cuda::Dev
   if (!buffer->is_own) return Reach::opened;
   // Copy engines reach every GPU and context of the process, kernels only those that the program has let
   // them.
-  const bool is_other_context = !contexts_.reaches(*buffer);
+  const bool is_other_context = !reaches(contexts_, *buffer);
   if (is_other_context)
     warn_once(
         "they lie in a CUDA context of the program's own (cuCtxCreate), and kernels run in the primary");

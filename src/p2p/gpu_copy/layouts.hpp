@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "gpu/copy/engine.hpp"
+#include "gpu/memory/classify.hpp"
+#include "gpu/memory/device_pool.hpp"
 #include "kernels/gpu_kernels.hpp"
-#include "memory/classify.hpp"
-#include "memory/copy_engine.hpp"
-#include "memory/device_pool.hpp"
 #include "p2p/message/message.hpp"
 
 namespace isthmus {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory/copy_engine.hpp"
+#include "gpu/copy/engine.hpp"
 #include "p2p/message/message.hpp"
 
 namespace isthmus {

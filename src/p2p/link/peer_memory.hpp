@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "memory/allocation.hpp"
+#include "gpu/memory/allocation.hpp"
 #include "p2p/link/peer.hpp"
 #include "p2p/message/message.hpp"
 #include "route/plan.hpp"

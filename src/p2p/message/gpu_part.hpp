@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "base/unique_fd.hpp"
-#include "memory/buffer.hpp"
-#include "memory/device_pool.hpp"
+#include "gpu/memory/buffer.hpp"
+#include "gpu/memory/device_pool.hpp"
 #include "p2p/message/gpu_windows.hpp"
 #include "p2p/message/message.hpp"
 #include "route/plan.hpp"

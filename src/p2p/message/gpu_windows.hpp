@@ -11,8 +11,8 @@
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
-#include "memory/mapping.hpp"
-#include "memory/vmm_allocation.hpp"
+#include "gpu/memory/mapping.hpp"
+#include "gpu/memory/vmm_allocation.hpp"
 #include "p2p/message/message.hpp"
 #include "wire/gpu.hpp"
 

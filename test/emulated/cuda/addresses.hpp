@@ -9,7 +9,7 @@
 
 #include "backing.hpp"
 #include "free_ranges.hpp"
-#include "memory/cuda_types.hpp"
+#include "gpu/driver/cuda_types.hpp"
 
 namespace isthmus::emulated {
 

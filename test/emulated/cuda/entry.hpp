@@ -1,6 +1,6 @@
 #pragma once
 
-#include "memory/cuda_api.hpp"
+#include "gpu/driver/cuda_api.hpp"
 
 /// The driver's functions beyond those that the library uses: what tests, and programs over the emulated
 /// driver, need besides. In the form of `ISTHMUS_CUDA_FUNCTIONS`.

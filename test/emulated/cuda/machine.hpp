@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "memory/cuda_types.hpp"
+#include "gpu/driver/cuda_types.hpp"
 
 namespace isthmus::emulated {
 

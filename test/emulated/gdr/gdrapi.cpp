@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "emulated_cuda.h"
-#include "memory/cuda_api.hpp"
-#include "memory/gdr_api.hpp"
+#include "gpu/copy/gdr_api.hpp"
+#include "gpu/driver/cuda_api.hpp"
 
 namespace isthmus::gdr {
 

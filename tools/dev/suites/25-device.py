@@ -1,7 +1,7 @@
 # title: the device tests, against the emulated CUDA driver
 # timeout: 120
 # runs: isthmus_device_cuda emulated_cuda emulated_kernels
-# about: src/memory/* src/kernels/* test/*
+# about: src/gpu/* src/kernels/* test/*
 import sys
 
 sys.path.insert(0, "tools/dev")

@@ -2,7 +2,7 @@
 # timeout: 600
 # under: asan
 # runs: mpi_abi gpu_allocation gpu_p2p gpu_coll gpu_hosts gpu_streams jacobi3d bench_gpu emulated_cuda emulated_kernels
-# about: *gpu* *stream* src/memory/* src/kernels/* test/emulated/*
+# about: *gpu* *stream* src/kernels/* test/emulated/*
 """The programs of test/gpu check themselves and print nothing when all is right; the emulated driver reports what they leave open."""
 
 import json

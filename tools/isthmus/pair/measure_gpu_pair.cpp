@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "batches.hpp"
-#include "memory/cuda_driver.hpp"
+#include "gpu/driver/cuda_driver.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "base/error.hpp"
-#include "memory/cuda_driver.hpp"
+#include "gpu/driver/cuda_driver.hpp"
 #include "p2p/message/message.hpp"
 #include "p2p/progress/poll_list.hpp"
 #include "p2p/protocol/gpu/messages.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "memory/allocation_id.hpp"
+#include "gpu/memory/allocation_id.hpp"
 #include "p2p/gpu_copy/couriers.hpp"
 #include "p2p/gpu_copy/shapes.hpp"
 #include "p2p/link/links.hpp"
@@ -113,7 +113,7 @@ Result<bool> GpuMessages::try_reduce(const Op& op, const Datatype& type, const v
     auto right = find(Payload::of(inout, count, type));
     if (!right) return std::unexpected(std::move(right).error());
     if (!*right || (*right)->device != (*left)->device) return false;
-    if (!contexts_.reaches(**left) || !contexts_.reaches(**right)) return false;
+    if (!reaches(contexts_, **left) || !reaches(contexts_, **right)) return false;
     return layouts_.reduce(engine_on((*left)->device), op, type, in, inout, count);
   }
   if (!left) return std::unexpected(std::move(left).error());

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "launch/descriptor_box.hpp"
+#include "launch/visit/descriptor_box.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "memory/cuda_error.hpp"
+#include "gpu/driver/cuda_error.hpp"
 #include "p2p/gpu_copy/couriers.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
@@ -64,7 +64,7 @@ void GpuMessages::lend_slot(Peer& peer, GpuPart& part) {
   const bool fits = part.is_one_copy() && bytes <= GpuWindows::slot_bytes && may_bounce() &&
                     couriers_->wants(bytes, peer.workload.workload() == Workload::latency);
   // It has been looked at in this very call.
-  if (!fits || !contexts_.reaches(part.buffer) || !may_send_courier(device)) return;
+  if (!fits || !reaches(contexts_, part.buffer) || !may_send_courier(device)) return;
   auto slot = windows_.take_slot(device);
   if (!slot) return;
   auto& known = windows_.buffer_of_slots(device);
@@ -98,7 +98,7 @@ bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie se
   const bool fits = part.is_one_copy() && from.shape.level_count == 0 && memory.memory.exporter != 0 &&
                     theirs && gpus_.link(part.buffer.device, *theirs) == PeerLink::nvlink;
   // Whoever tries the next way says why this one fails.
-  if (!fits || !contexts_.reaches(part.buffer) || !check_still_there(part.buffer)) return false;
+  if (!fits || !reaches(contexts_, part.buffer) || !check_still_there(part.buffer)) return false;
   if (!may_send_courier(part.buffer.device)) return false;
   auto reached = reach(peer, memory, part.buffer.device);
   if (!reached) return false;

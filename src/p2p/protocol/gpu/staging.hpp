@@ -9,8 +9,8 @@
 #include <new>
 #include <utility>
 
-#include "memory/copy_engine.hpp"
-#include "memory/mapping.hpp"
+#include "gpu/copy/engine.hpp"
+#include "gpu/memory/mapping.hpp"
 #include "p2p/message/message.hpp"
 #include "p2p/progress/poll_list.hpp"
 #include "p2p/protocol/gpu/messages.hpp"

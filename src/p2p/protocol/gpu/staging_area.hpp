@@ -6,7 +6,7 @@
 #include <span>
 
 #include "base/error.hpp"
-#include "memory/pinned_range.hpp"
+#include "gpu/memory/pinned_range.hpp"
 #include "wire/gpu.hpp"
 #include "wire/region.hpp"
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "channel/network/port.hpp"
-#include "memory/copy_engine.hpp"
-#include "memory/pinned_pool.hpp"
+#include "gpu/copy/engine.hpp"
+#include "gpu/memory/pinned_pool.hpp"
 #include "p2p/message/gpu_part.hpp"
 #include "p2p/message/request.hpp"
 #include "p2p/protocol/gpu/dependent.hpp"

@@ -1,0 +1,42 @@
+#include "abi/coll/form.hpp"
+
+#include "abi/request/status.hpp"
+
+namespace isthmus::abi {
+
+CollectiveOperation::CollectiveOperation(Communicator& comm, Form form)
+    : Operation(Ref<Communicator>::share(&comm)),
+      driver_(comm.engine()),
+      lane_(form == Form::persistent ? coll::Lane::persistent(comm, driver_)
+                                     : coll::Lane::nonblocking(comm, driver_)),
+      form_(form) {}
+
+Result<> CollectiveOperation::report(MPI_Status& status) {
+  store_empty_status(&status);
+  if (!outcome_) outcome_ = flow_->result();
+  // A member that only sends to who live would not notice.
+  if (*outcome_ && was_broken_) outcome_ = std::unexpected(communicator()->why_broken());
+  if (*outcome_) return {};
+  return fail(outcome_->error().error_class(), outcome_->error().text());
+}
+
+bool CollectiveOperation::retire(Engine&) {
+  flow_.reset();
+  outcome_.reset();
+  return form_ == Form::persistent;
+}
+
+Result<> CollectiveOperation::start(Runtime& runtime) {
+  if (form_ != Form::persistent) return Operation::start(runtime);
+  if (flow_) return fail(ErrorClass::request, "request is active already");
+  begin();
+  return {};
+}
+
+Result<> CollectiveOperation::may_free() const {
+  if (!flow_) return {};
+  return fail(ErrorClass::request,
+              "request is a collective operation that is not complete: it must be waited for");
+}
+
+}  // namespace isthmus::abi

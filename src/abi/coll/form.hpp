@@ -1,0 +1,199 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "abi/core/call.hpp"
+#include "abi/request/request.hpp"
+#include "coll/call/call.hpp"
+#include "coll/entry/kept_lists.hpp"
+#include "coll/entry/start.hpp"
+#include "coll/flow/checked.hpp"
+
+/// The three forms of a collective (MPI 5.0, sections 6.12 and 6.13): what its entry points do once its
+/// arguments, the same for all, have been checked.
+namespace isthmus::abi {
+
+/// Datatypes of one side of an alltoallw, which a call refers to.
+using TypeList = std::vector<const Datatype*>;
+
+/// Datatypes and operations that a call refers to, which live as long as this does.
+class KeptObjects {
+ public:
+  void keep(const RefCounted* object) {
+    if (object && !object->immortal()) kept_.push_back(Ref<const RefCounted>::share(object));
+  }
+  /// All of them but lists of datatypes.
+  template <class Call>
+  void keep_those_of(const Call& call) {
+    if constexpr (requires { call.type; }) keep(call.type);
+    if constexpr (requires { call.what; }) {
+      keep(call.what.type);
+      keep(call.what.op);
+    }
+    if constexpr (requires { call.send.type; }) keep(call.send.type);
+    if constexpr (requires { call.receive.type; }) keep(call.receive.type);
+  }
+
+ private:
+  std::vector<Ref<const RefCounted>> kept_;
+};
+
+/// A nonblocking or persistent collective: a flow on a lane of its own. What the program has freed meanwhile
+/// lives as long as it does.
+class CollectiveOperation : public Operation {
+ public:
+  [[nodiscard]] bool active() const noexcept final { return flow_.has_value(); }
+  bool ready() final { return !flow_ || flow_->is_done(); }
+  void look() final { driver_.look(looks_with_own_core); }
+  Result<> report(MPI_Status& status) final;
+  bool retire(Engine& engine) final;
+  Result<> start(Runtime& runtime) final;
+  [[nodiscard]] Result<> may_free() const final;
+  bool abandon(Runtime&, Request&) final { return true; }
+
+  /// Starts it for the first time, or again.
+  void begin() {
+    was_broken_ = communicator()->is_broken();
+    flow_.emplace(make_flow({*communicator(), lane_}));
+  }
+
+ protected:
+  enum class Form : std::uint8_t { nonblocking, persistent };
+  CollectiveOperation(Communicator& comm, Form form);
+
+  /// Begins the flow.
+  virtual coll::Flow make_flow(coll::Ranks ranks) = 0;
+
+ private:
+  /// As blocking collectives do before the first progress (`Team::wait`).
+  static constexpr unsigned looks_with_own_core = 1000;
+
+  coll::Driver driver_;
+  const coll::Lane lane_;
+  const Form form_;
+  std::optional<coll::Flow> flow_;
+  std::optional<Result<>> outcome_;  ///< of the flow, once it was asked for
+  bool was_broken_ = false;          ///< the communicator, when the flow began
+};
+
+/// `Call`: one of `coll::call`.
+template <class Call>
+class CollectiveCall final : public CollectiveOperation {
+ public:
+  static constexpr Form nonblocking = Form::nonblocking, persistent = Form::persistent;
+
+  CollectiveCall(Communicator& comm, Form form, const Call& call, TypeList send_types, TypeList receive_types)
+      : CollectiveOperation(comm, form),
+        send_types_(std::move(send_types)),
+        receive_types_(std::move(receive_types)),
+        call_(call) {
+    kept_.keep_those_of(call);
+    if constexpr (requires { call.send.types; }) {
+      call_.send.types = send_types_;
+      call_.receive.types = receive_types_;
+    }
+    lists_.keep(call_, comm);
+    for (const TypeList* types : {&send_types_, &receive_types_})
+      for (const Datatype* type : *types)
+        kept_.keep(type);
+  }
+
+ private:
+  coll::Flow make_flow(coll::Ranks ranks) override {
+    if (ranks.lane().kind == coll::Lane::Kind::nonblocking && coll::compares(ranks.comm())) [[unlikely]]
+      return coll::checked_start(ranks, call_, &coll::start<Call>);
+    return coll::start(ranks, call_);
+  }
+
+  const TypeList send_types_, receive_types_;
+  KeptObjects kept_;
+  coll::KeptLists lists_;
+  Call call_;
+};
+
+struct Blocking {
+  const char* function;
+
+  [[nodiscard]] static Result<> check() { return {}; }
+  template <class Call>
+  static Result<> run(Communicator& comm, const Call& call) {
+    if (comm.checks) [[unlikely]]
+      ISTHMUS_TRY(coll::check_call(call, coll::CallForm::blocking, comm));
+    return coll::run(call, comm);
+  }
+  /// For alltoallw and the like: `call` refers to the types.
+  template <class Call>
+  static Result<> run(Communicator& comm, const Call& call, const TypeList&, const TypeList&) {
+    return run(comm, call);
+  }
+  /// For members of an intercommunicator's group that have no part in it.
+  template <class Call>
+  static Result<> stay_out(Communicator&, const Call&) {
+    return {};
+  }
+};
+
+struct Nonblocking {
+  const char* function;
+  MPI_Request* request;
+
+  [[nodiscard]] Result<> check() const { return check_pointer(request, "request"); }
+  template <class Call>
+  Result<> run(Communicator& comm, const Call& call, TypeList send_types = {},
+               TypeList receive_types = {}) const {
+    using Made = CollectiveCall<Call>;
+    const auto made =
+        make_ref<Made>(comm, Made::nonblocking, call, std::move(send_types), std::move(receive_types));
+    publish_and_begin(Runtime::get(), made, request, [&] { made->begin(); });
+    return {};
+  }
+  template <class Call>
+  Result<> stay_out(Communicator& comm, const Call& call) const {
+    return run(comm, call);
+  }
+};
+
+/// Takes no hints yet.
+struct Persistent {
+  const char* function;
+  MPI_Info info;
+  MPI_Request* request;
+
+  [[nodiscard]] Result<> check() const {
+    if (auto found = find_info(info); !found) return std::unexpected(std::move(found).error());
+    return check_pointer(request, "request");
+  }
+  template <class Call>
+  Result<> run(Communicator& comm, const Call& call, TypeList send_types = {},
+               TypeList receive_types = {}) const {
+    using Made = CollectiveCall<Call>;
+    if (comm.checks) [[unlikely]]
+      ISTHMUS_TRY(coll::check_call(call, coll::CallForm::persistent, comm));
+    *request =
+        publish(Runtime::get(),
+                make_ref<Made>(comm, Made::persistent, call, std::move(send_types), std::move(receive_types)),
+                Request::Kind::persistent);
+    return {};
+  }
+  template <class Call>
+  Result<> stay_out(Communicator& comm, const Call& call) const {
+    return run(comm, call);
+  }
+};
+
+/// An entry point: finds the communicator, has `body(Communicator&)` check the arguments and run the form.
+template <class Form, class Body>
+[[gnu::always_inline]] inline int call(const Form& form, MPI_Comm comm, Body&& body) noexcept {
+  return call(form.function, comm, [&](Communicator& c) -> Result<> {
+    ISTHMUS_TRY(form.check());
+    return body(c);
+  });
+}
+
+}  // namespace isthmus::abi

@@ -1,0 +1,249 @@
+// User-level failure mitigation (MPI Forum, "User-Level Failure Mitigation", the chapter Process Fault
+// Tolerance of its ticket 20): what a program does when processes of it have died.
+
+#include <mpi-ext.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "abi/comm/communicator.hpp"
+#include "abi/core/entry.hpp"
+#include "abi/request/request.hpp"
+
+namespace isthmus::abi {
+namespace {
+
+using Value = Agreements::Value;
+
+/// The members of both groups, by number: in the same order for all of them.
+std::vector<PeerId> members_of(const Communicator& comm) {
+  const auto processes = comm.collective_context().processes();
+  std::vector<PeerId> members(processes.begin(), processes.end());
+  std::ranges::sort(members);
+  return members;
+}
+
+/// Members that this process knows to be dead, in the order in which it has learned of them.
+std::vector<PeerId> failed_members(const Communicator& comm) {
+  const auto members = comm.collective_context().processes();
+  std::vector<PeerId> failed;
+  for (const PeerId process : comm.engine().lost())
+    if (std::ranges::find(members, process) != members.end()) failed.push_back(process);
+  return failed;
+}
+
+std::vector<PeerId> acknowledged_members(Runtime& runtime, const Communicator& comm) {
+  std::vector<PeerId> failed = failed_members(comm);
+  const auto known = runtime.acknowledged_failures.find(comm.context_id());
+  failed.resize(std::min(failed.size(), known != runtime.acknowledged_failures.end() ? known->second : 0));
+  return failed;
+}
+
+/// Acknowledges the first `count`; what was acknowledged stays so.
+std::size_t acknowledge(Runtime& runtime, Communicator& comm, std::size_t count) {
+  comm.engine().look_for_losses();
+  const std::size_t failed = failed_members(comm).size();
+  std::size_t& acknowledged = runtime.acknowledged_failures[comm.context_id()];
+  acknowledged = std::max(acknowledged, std::min(count, failed));
+  // Receives from any source have been told of each loss that the program knows of.
+  if (acknowledged == failed) comm.context().acknowledge_losses();
+  return acknowledged;
+}
+
+Result<> give_group(Runtime& runtime, std::vector<PeerId> processes, MPI_Group* group) {
+  *group = processes.empty() ? MPI_GROUP_EMPTY : runtime.groups.add(make_ref<Group>(std::move(processes)));
+  return {};
+}
+
+std::vector<std::uint64_t> bits_of(const std::vector<PeerId>& members, const std::vector<PeerId>& some) {
+  std::vector<std::uint64_t> words(Agreements::words_for(members.size()));
+  for (const PeerId process : some)
+    Agreements::set(words,
+                    static_cast<std::uint32_t>(std::ranges::lower_bound(members, process) - members.begin()));
+  return words;
+}
+
+/// Joins an agreement on `flag`.
+void join_agree(Communicator& comm, int flag, std::function<void(const Value&)> done) {
+  const std::vector<PeerId> members = members_of(comm);
+  comm.engine().agreements().join(
+      comm.context_id(), members, Agreements::Kind::agree,
+      {.flag = flag, .failed = false, .words = bits_of(members, acknowledged_members(Runtime::get(), comm))},
+      std::move(done));
+}
+
+Result<> end_agree(const Value& outcome, int* flag) {
+  *flag = outcome.flag;
+  if (!outcome.failed) return {};
+  return fail(ErrorClass::proc_aborted, "a member is no more, and not all members have acknowledged that");
+}
+
+/// Joins an agreement on who lives.
+void join_shrink(Communicator& comm, std::function<void(const Value&)> done) {
+  Engine& engine = comm.engine();
+  const std::vector<PeerId> members = members_of(comm);
+  Value mine{.flag = 0, .failed = false, .words = bits_of(members, failed_members(comm))};
+  mine.words.push_back(engine.new_context_id());
+  engine.agreements().join(comm.context_id(), members, Agreements::Kind::shrink, std::move(mine),
+                           std::move(done));
+}
+
+Ref<Group> living(const Group& group, const std::vector<PeerId>& members, const Value& outcome) {
+  std::vector<PeerId> left;
+  for (const PeerId process : group.members()) {
+    const auto index = std::ranges::lower_bound(members, process) - members.begin();
+    if (!Agreements::has(outcome.words, static_cast<std::uint32_t>(index))) left.push_back(process);
+  }
+  return make_ref<Group>(std::move(left));
+}
+
+Result<Ref<Communicator>> make_shrunk(Communicator& comm, const Value& outcome) {
+  const std::vector<PeerId> members = members_of(comm);
+  if (outcome.words.size() <= Agreements::words_for(members.size()))
+    return fail(ErrorClass::intern, "the members have agreed on something else");
+  const ContextId context = outcome.words.back();
+  Ref<Group> group = living(*comm.group(), members, outcome);
+  if (!group->contains(comm.engine().rank()))
+    return fail(ErrorClass::proc_aborted, "the other members take this process for dead");
+  // Whoever has proposed it, the id is one of its own and new.
+  const ContextProposal proposal{context, ContextIds::maker_of(context)};
+  if (!comm.is_inter()) return Communicator::make_agreed(comm.engine(), std::move(group), proposal);
+  Ref<Group> remote = living(*comm.remote_group(), members, outcome);
+  if (remote->size() == 0) return Ref<Communicator>();
+  return Communicator::make_agreed_inter(comm.engine(), std::move(group), std::move(remote), proposal,
+                                         comm.local_is_low());
+}
+
+/// An agreement under way; `end` makes of its outcome what the program gets.
+class AgreementOperation final : public Operation {
+ public:
+  AgreementOperation(Communicator& comm, std::function<Result<>(Communicator&, const Value&)> end)
+      : Operation(Ref<Communicator>::share(&comm)), end_(std::move(end)) {}
+
+  void decided(const Value& outcome) { outcome_ = outcome; }
+  bool ready() override {
+    if (outcome_ && !result_) result_ = end_(*communicator(), *outcome_);
+    return result_.has_value();
+  }
+  Result<> report(MPI_Status& status) override {
+    store_empty_status(&status);
+    if (*result_) return {};
+    return fail(result_->error().error_class(), result_->error().text());
+  }
+  bool retire(Engine&) override { return false; }
+  bool abandon(Runtime& runtime, Request&) override {
+    runtime.engine->wait_for([this] { return ready(); });
+    return true;
+  }
+
+ private:
+  std::function<Result<>(Communicator&, const Value&)> end_;
+  std::optional<Value> outcome_;
+  std::optional<Result<>> result_;
+};
+
+Value wait_for(Communicator& comm, std::optional<Value>& outcome) {
+  comm.engine().wait_for([&] { return outcome.has_value(); });
+  return std::move(*outcome);  // a copy would need memory
+}
+
+}  // namespace
+
+ISTHMUS_EXTENSION(int, Comm_revoke)(MPI_Comm comm) {
+  return call("MPIX_Comm_revoke", comm, [&](Communicator& c) -> Result<> {
+    c.revoke(ErrorClass::revoked);
+    return {};
+  });
+}
+
+ISTHMUS_EXTENSION(int, Comm_is_revoked)(MPI_Comm comm, int* flag) {
+  return call("MPIX_Comm_is_revoked", comm, [&](Communicator& c) -> Result<> {
+    ISTHMUS_TRY(check_pointer(flag, "flag"));
+    c.engine().progress();
+    *flag = c.is_revoked() ? 1 : 0;
+    return {};
+  });
+}
+
+ISTHMUS_EXTENSION(int, Comm_shrink)(MPI_Comm comm, MPI_Comm* newcomm) {
+  return call("MPIX_Comm_shrink", comm, [&](Communicator& c) -> Result<> {
+    ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+    std::optional<Value> outcome;
+    join_shrink(c, [&](const Value& value) { outcome = value; });
+    return give(make_shrunk(c, wait_for(c, outcome)), c, c.info.get(), newcomm);
+  });
+}
+
+ISTHMUS_EXTENSION(int, Comm_ishrink)(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
+  return call("MPIX_Comm_ishrink", comm, [&](Communicator& c) -> Result<> {
+    ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+    ISTHMUS_TRY(check_pointer(request, "request"));
+    auto operation = make_ref<AgreementOperation>(c, [newcomm](Communicator& parent, const Value& outcome) {
+      return give(make_shrunk(parent, outcome), parent, parent.info.get(), newcomm);
+    });
+    publish_and_begin(Runtime::get(), operation, request, [&] {
+      join_shrink(c, [operation](const Value& value) { operation->decided(value); });
+    });
+    return {};
+  });
+}
+
+ISTHMUS_EXTENSION(int, Comm_agree)(MPI_Comm comm, int* flag) {
+  return call("MPIX_Comm_agree", comm, [&](Communicator& c) -> Result<> {
+    ISTHMUS_TRY(check_pointer(flag, "flag"));
+    std::optional<Value> outcome;
+    join_agree(c, *flag, [&](const Value& value) { outcome = value; });
+    return end_agree(wait_for(c, outcome), flag);
+  });
+}
+
+ISTHMUS_EXTENSION(int, Comm_iagree)(MPI_Comm comm, int* flag, MPI_Request* request) {
+  return call("MPIX_Comm_iagree", comm, [&](Communicator& c) -> Result<> {
+    ISTHMUS_TRY(check_pointer(flag, "flag"));
+    ISTHMUS_TRY(check_pointer(request, "request"));
+    auto operation = make_ref<AgreementOperation>(
+        c, [flag](Communicator&, const Value& outcome) { return end_agree(outcome, flag); });
+    publish_and_begin(Runtime::get(), operation, request, [&] {
+      join_agree(c, *flag, [operation](const Value& value) { operation->decided(value); });
+    });
+    return {};
+  });
+}
+
+ISTHMUS_EXTENSION(int, Comm_get_failed)(MPI_Comm comm, MPI_Group* failed) {
+  return call("MPIX_Comm_get_failed", comm, [&](Communicator& c) -> Result<> {
+    ISTHMUS_TRY(check_pointer(failed, "failed"));
+    c.engine().look_for_losses();
+    return give_group(Runtime::get(), failed_members(c), failed);
+  });
+}
+
+ISTHMUS_EXTENSION(int, Comm_ack_failed)(MPI_Comm comm, int num_to_ack, int* num_acked) {
+  return call("MPIX_Comm_ack_failed", comm, [&](Communicator& c) -> Result<> {
+    ISTHMUS_TRY(check_pointer(num_acked, "num_acked"));
+    if (num_to_ack < 0)
+      return fail(ErrorClass::arg, "num_to_ack " + std::to_string(num_to_ack) + " is negative");
+    *num_acked = static_cast<int>(acknowledge(Runtime::get(), c, static_cast<std::size_t>(num_to_ack)));
+    return {};
+  });
+}
+
+ISTHMUS_EXTENSION(int, Comm_failure_ack)(MPI_Comm comm) {
+  return call("MPIX_Comm_failure_ack", comm, [&](Communicator& c) -> Result<> {
+    c.engine().look_for_losses();
+    acknowledge(Runtime::get(), c, failed_members(c).size());
+    return {};
+  });
+}
+
+ISTHMUS_EXTENSION(int, Comm_failure_get_acked)(MPI_Comm comm, MPI_Group* failed) {
+  return call("MPIX_Comm_failure_get_acked", comm, [&](Communicator& c) -> Result<> {
+    ISTHMUS_TRY(check_pointer(failed, "failed"));
+    return give_group(Runtime::get(), acknowledged_members(Runtime::get(), c), failed);
+  });
+}
+
+}  // namespace isthmus::abi

@@ -1,0 +1,262 @@
+#include "abi/core/runtime.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <new>
+#include <numeric>
+#include <utility>
+
+#include "abi/core/info.hpp"
+#include "abi/core/thread_level.hpp"
+#include "base/log.hpp"
+#include "comm/memory_kinds.hpp"
+#include "route/tuning.hpp"
+#include "wire/region.hpp"
+
+namespace isthmus::abi {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+/// Exit statuses have 8 bits; a failure must not look like success.
+int exit_status(int code) {
+  const int status = code & 0xff;
+  return status == 0 && code != 0 ? 1 : status;
+}
+
+/// In one piece, so that lines of several ranks do not mix, and without memory, which may be what there is
+/// none of.
+void write_line(std::string_view text) noexcept {
+  char newline = '\n';
+  iovec parts[]{{const_cast<char*>(text.data()), text.size()}, {&newline, 1}};
+  iovec* first = parts;
+  while (first != std::end(parts)) {
+    ssize_t written = ::writev(STDERR_FILENO, first, static_cast<int>(std::end(parts) - first));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    for (; first != std::end(parts) && static_cast<std::size_t>(written) >= first->iov_len; ++first)
+      written -= static_cast<ssize_t>(first->iov_len);
+    if (first == std::end(parts)) return;
+    first->iov_base = static_cast<char*>(first->iov_base) + written;
+    first->iov_len -= static_cast<std::size_t>(written);
+  }
+}
+
+}  // namespace
+
+RuntimeStorage runtime_storage __attribute__((init_priority(101)));
+
+Runtime::Runtime() {
+  early_lock_.enable();
+  define_errhandlers();
+}
+
+Result<> Runtime::open_world(int required) {
+  ISTHMUS_TRY(open(required));
+  main_thread = std::this_thread::get_id();
+  world_phase_.store(Phase::running, std::memory_order_release);
+  environment_info(*this).set("thread_level", enough_for(required).name);
+  return {};
+}
+
+Result<> Runtime::open_session(int required) {
+  ISTHMUS_TRY(open(required));
+  ++open_sessions_;
+  return {};
+}
+
+Result<> Runtime::open(int required) {
+  if (world_phase() == Phase::forked) return fail(ErrorClass::other, std::string(in_child));
+  if (!engine) {
+    ISTHMUS_TRY(join());
+    define_datatypes_and_ops();
+    define_communicators();
+    set_world_attributes(*this);
+    main_thread = std::this_thread::get_id();
+  }
+  // Without this, a child that MPI_Finalize is called in would be counted as its parent, and take its
+  // messages.
+  if (!watches_forks_) watches_forks_ = ::pthread_atfork(nullptr, nullptr, [] { get().become_child(); }) == 0;
+  thread_level = std::max(thread_level, enough_for(required).level);
+  const bool helps = settings.progress == ProgressSetting::thread;
+  if (thread_level == MPI_THREAD_MULTIPLE || helps) engine->lock().enable();
+  if (helps && !progress_thread) {
+    auto started = ProgressThread::start(*engine);
+    if (!started) return std::unexpected(std::move(started).error());
+    progress_thread = std::move(*started);
+  }
+  job->region.roster(job->rank).store(wire::RosterState::joined, std::memory_order_release);
+  lock_.store(&engine->lock(), std::memory_order_relaxed);
+  running_.store(true, std::memory_order_release);
+  return {};
+}
+
+// Locks may be held by threads that the child does not have, so nothing here takes one.
+void Runtime::become_child() noexcept {
+  if (!running()) return;
+  engine->become_child();
+  running_.store(false, std::memory_order_relaxed);
+  world_phase_.store(Phase::forked, std::memory_order_relaxed);
+}
+
+Result<> Runtime::join() {
+  Result<Settings> read = Settings::read(environ);
+  if (!read) return std::unexpected(std::move(read).error());
+  settings = *read;
+  Info& environment = environment_info(*this);  // before the launcher's variables go
+  const std::string tuning_refused = tuning::apply(settings);
+  const std::vector<std::string> unknown = Settings::unknown_variables(environ);
+  Result<launch::Job> joined = launch::join(settings);
+  if (!joined) return std::unexpected(std::move(joined).error());
+  job.emplace(std::move(*joined));
+  // Our mpiexec has warned of it; another launcher has not, and one rank is enough.
+  const bool speaks = job->singleton || (job->launcher && job->rank == 0);
+  if (settings.warn && speaks && !tuning_refused.empty()) warn(tuning_refused);
+  if (settings.warn && job->singleton)  // mpiexec has warned its ranks' user already
+    for (const std::string& sentence : unknown)
+      warn(sentence);
+  auto made = Engine::make(*job, settings);
+  if (!made) return std::unexpected(std::move(made).error());
+  engine = std::move(*made);
+  // Only our own launcher says how many processes were asked for.
+  if (!environment.find("maxprocs")) environment.set("maxprocs", std::to_string(engine->size()));
+  return {};
+}
+
+std::string Runtime::memory_kinds(std::string_view asked) {
+  // The driver is not loaded for who has not asked for it.
+  const bool has_cuda = asked.contains("cuda") && cuda.is_there();
+  return memory_kinds::supported(asked, has_cuda);
+}
+
+void Runtime::define_errhandlers() {
+  errhandlers.define(MPI_ERRORS_ARE_FATAL, make_ref<Errhandler>(Errhandler::Action::fatal));
+  errhandlers.define(MPI_ERRORS_ABORT, make_ref<Errhandler>(Errhandler::Action::abort));
+  errhandlers.define(MPI_ERRORS_RETURN, make_ref<Errhandler>(Errhandler::Action::report));
+  file_errhandler = Ref<Errhandler>::share(errhandlers.find(MPI_ERRORS_RETURN));
+}
+
+void Runtime::define_datatypes_and_ops() {
+  for_each_basic([&](const BasicInfo& info) {
+    datatypes.define(reinterpret_cast<MPI_Datatype>(std::uintptr_t{static_cast<std::uint16_t>(info.basic)}),
+                     Ref<Datatype>::share(&Datatype::basic(info.basic)));
+  });
+  for (std::uintptr_t value = 0; value < HandleValue::first_index; ++value)
+    if (const auto code = op_from_abi(value))
+      ops.define(reinterpret_cast<MPI_Op>(value), Ref<Op>::share(&Op::predefined(*code)));
+}
+
+void Runtime::define_communicators() {
+  std::vector<PeerId> all(engine->size());
+  std::iota(all.begin(), all.end(), PeerId{0});
+  groups.define(MPI_GROUP_EMPTY, make_ref<Group>(std::vector<PeerId>{}));
+  communicators.define(MPI_COMM_WORLD,
+                       Communicator::make(*engine, make_ref<Group>(std::move(all)), Engine::world_context));
+  communicators.define(
+      MPI_COMM_SELF,
+      Communicator::make(*engine, make_ref<Group>(std::vector{engine->rank()}), Engine::self_context));
+  world = communicators.find(MPI_COMM_WORLD);
+  self = communicators.find(MPI_COMM_SELF);
+  world->name = "MPI_COMM_WORLD";
+  self->name = "MPI_COMM_SELF";
+  world->errhandler = self->errhandler = Ref<Errhandler>::share(errhandlers.find(MPI_ERRORS_ARE_FATAL));
+}
+
+Result<> Runtime::close_world() {
+  Result<> result = delete_attributes_at_finalize(*this);
+  if (send_buffer) send_buffer->flush();
+  communicators.for_each([](Communicator& comm) {
+    if (comm.send_buffer) comm.send_buffer->flush();
+  });
+  send_buffer = {};
+  world_phase_.store(Phase::finalized, std::memory_order_release);
+  if (open_sessions_ > 0) return result;
+  Result<> closed = close();
+  return result ? std::move(closed) : std::move(result);
+}
+
+Result<> Runtime::close_session() {
+  --open_sessions_;
+  if (open_sessions_ == 0 && world_phase() != Phase::running) return close();
+  return {};
+}
+
+Result<> Runtime::close() {
+  Result<> result = close_streams();
+  progress_thread.reset();
+  if (world_phase() == Phase::finalized) {
+    engine->finalize();
+    if (job->launcher) {
+      Result<> left = job->launcher->finalize();
+      if (result) result = std::move(left);
+    }
+  } else {
+    // Other processes may never open a session, so there is no meeting them; and this one may open another.
+    engine->settle();
+    job->region.roster(job->rank).store(wire::RosterState::finalized, std::memory_order_release);
+  }
+  release_orphans();
+  // Its driver may be gone when the process ends; memory of the host a program may still look at.
+  if (world_phase() == Phase::finalized)
+    std::erase_if(allocations, [](const auto& each) { return each.second->is_of_cuda(); });
+  running_.store(false, std::memory_order_release);
+  lock_.store(&early_lock_, std::memory_order_relaxed);
+  return result;
+}
+
+Result<> Runtime::close_streams() const {
+  Result<> result;
+  streams.for_each([&](stream::Stream& each) {
+    engine->wait_for([&] { return each.outstanding() == 0; });
+    if (std::optional<Error> failure = each.take_failure(nullptr); failure && result)
+      result = std::unexpected(std::move(*failure));
+    each.close();
+  });
+  return result;
+}
+
+void Runtime::release_orphans() {
+  std::erase_if(orphans, [&](const Orphan& orphan) { return !engine->requests().find(orphan.request); });
+}
+
+std::string Runtime::who() const {
+  if (!job) return fmt::format("[{}:{}]", host_name(), ::getpid());
+  return fmt::format("[{}:{}] rank {}", job->host.empty() ? host_name() : job->host, ::getpid(), job->rank);
+}
+
+void Runtime::abort_job(int code, std::string_view line) noexcept {
+  if (world_phase() == Phase::forked) {
+    // The job is the parent's, and so is what stands in the buffers of its streams.
+    write_line(line);
+    ::_exit(exit_status(code));
+  }
+  // What the program has printed so far helps to understand the line; other streams may be locked by threads
+  // that wait in them.
+  std::fflush(stdout);
+  write_line(line);
+  if (job) {
+    wire::RegionHeader& header = job->region.header();
+    std::uint32_t nobody = 0;
+    // The code goes first: whoever sees the state reads it.
+    if (header.abort_state.load(std::memory_order_acquire) == 0) {
+      header.abort_code.store(code, std::memory_order_relaxed);
+      header.abort_state.compare_exchange_strong(nobody, 1 + job->rank, std::memory_order_release);
+    }
+    if (job->launcher) job->launcher->abort(exit_status(code), line);
+  }
+  ::_exit(exit_status(code));
+}
+
+}  // namespace isthmus::abi

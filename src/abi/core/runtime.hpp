@@ -1,0 +1,181 @@
+#pragma once
+
+#include <mpi-ext.h>
+#include <mpi.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "abi/core/attribute.hpp"
+#include "abi/core/error_codes.hpp"
+#include "abi/core/handle.hpp"
+#include "abi/core/matched_message.hpp"
+#include "abi/core/session.hpp"
+#include "base/settings.hpp"
+#include "comm/communicator.hpp"
+#include "comm/errhandler.hpp"
+#include "comm/group.hpp"
+#include "comm/info.hpp"
+#include "datatype/datatype.hpp"
+#include "datatype/op.hpp"
+#include "gpu/memory/allocation.hpp"
+#include "launch/job.hpp"
+#include "p2p/buffered.hpp"
+#include "p2p/engine.hpp"
+#include "p2p/progress_thread.hpp"
+#include "stream/stream.hpp"
+
+namespace isthmus::abi {
+
+using CommTable = HandleTable<MPI_Comm, Communicator, HandleKind::comm>;
+using GroupTable = HandleTable<MPI_Group, Group, HandleKind::group>;
+using DatatypeTable = HandleTable<MPI_Datatype, Datatype, HandleKind::datatype>;
+using OpTable = HandleTable<MPI_Op, Op, HandleKind::op>;
+using InfoTable = HandleTable<MPI_Info, Info, HandleKind::info>;
+using ErrhandlerTable = HandleTable<MPI_Errhandler, Errhandler, HandleKind::errhandler>;
+using SessionTable = HandleTable<MPI_Session, Session, HandleKind::session>;
+using StreamTable = HandleTable<MPIX_Stream, stream::Stream, HandleKind::stream>;
+using EnqueuedTable = HandleTable<MPI_Request, stream::Enqueued, HandleKind::enqueued>;
+using MessageTable = HandleTable<MPI_Message, MatchedMessage, HandleKind::message>;
+
+/// The life of MPI, or of its World Model, in this process.
+enum class Phase : int {
+  before_init,
+  running,
+  finalized,
+  forked,  ///< this process is the child of one in which MPI runs: MPI is that one's alone
+};
+
+/// Why nothing of MPI works in `Phase::forked`, and what does.
+inline constexpr std::string_view in_child =
+    "this process is the child of a fork, and MPI is its parent's alone: it may run another program (exec) "
+    "or end, but "
+    "not call MPI";
+
+/// What MPI is in this process: the engine and every object that programs name by a handle. The one mutable
+/// global of the library.
+class Runtime {
+ public:
+  /// Exists from library load on and is never destroyed, so that handles of info objects and error handlers
+  /// work before MPI_Init, and queries after MPI_Finalize (MPI 5.0, section 11.4.1), in exit handlers too.
+  static Runtime& get() noexcept;
+
+  /// Whether most functions may be called: MPI_Init or MPI_Session_init has opened MPI, and it is not closed.
+  [[nodiscard]] bool running() const noexcept { return running_.load(std::memory_order_relaxed); }
+  /// Where the World Model is, between MPI_Init and MPI_Finalize (MPI 5.0, section 11.2).
+  [[nodiscard]] Phase world_phase() const noexcept { return world_phase_.load(std::memory_order_acquire); }
+
+  // `required` is a thread level as MPI_Init_thread takes it. What opens first joins the job and defines all
+  // predefined objects; what closes last ends the engine.
+
+  /// MPI_Init. Only in `Phase::before_init`.
+  Result<> open_world(int required);
+  /// MPI_Finalize. Only in `Phase::running`. Collective.
+  Result<> close_world();
+  Result<> open_session(int required);
+  Result<> close_session();
+
+  /// What MPI becomes in the child of a fork: nothing, so that the child cannot speak for its parent.
+  void become_child() noexcept;
+
+  /// Prints `line`, marks the job aborted with `code` if there is one, and ends this process.
+  [[noreturn]] void abort_job(int code, std::string_view line) noexcept;
+  /// `[host:pid] rank r`, or without rank where there is none: how lines for people begin.
+  [[nodiscard]] std::string who() const;
+
+  /// The lock of the engine; while MPI is not running `early_lock()`.
+  [[nodiscard]] EngineLock& lock() noexcept { return *lock_.load(std::memory_order_relaxed); }
+  /// On at every thread level: for functions that all threads may call at any time. Taken after `lock()`.
+  [[nodiscard]] EngineLock& early_lock() noexcept { return early_lock_; }
+
+  CommTable communicators;
+  GroupTable groups;
+  DatatypeTable datatypes;
+  OpTable ops;
+  InfoTable infos;
+  ErrhandlerTable errhandlers;
+  MessageTable messages;
+  SessionTable sessions;
+  StreamTable streams;
+  EnqueuedTable enqueued;  ///< that nobody has put a wait on a stream for
+
+  Settings settings;
+  std::optional<launch::Job> job;  ///< once joined; the engine refers to it
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<ProgressThread> progress_thread;  ///< null: there is none
+  Communicator* world = nullptr;                    ///< MPI_COMM_WORLD, owned by its handle
+  Communicator* self = nullptr;
+  int thread_level = MPI_THREAD_SINGLE;  ///< the highest that was asked for
+  std::thread::id main_thread;
+
+  KeyvalTable keyvals;
+  WorldAttributes world_attributes;
+  ErrorCodes error_codes;
+  Ref<Errhandler> file_errhandler;  ///< of MPI_FILE_NULL: what new files get
+  Ref<SendBuffer> send_buffer;      ///< of MPI_Buffer_attach; null while there is none
+  /// Of MPI_Alloc_mem, by address. What the program has not freed goes at the end of MPI.
+  std::unordered_map<void*, std::unique_ptr<Allocation>> allocations;
+  CudaDriver cuda;  ///< for memory that is asked of it; the engine has its own
+  /// Of the kinds of memory that are asked for, those that there are, and what there is always (MPI 5.0,
+  /// section 11.4.3).
+  std::string memory_kinds(std::string_view asked);
+
+  /// How many of the members that are no more the program has acknowledged, by communicator, in the order in
+  /// which this process has learned of them (MPIX_Comm_ack_failed).
+  std::unordered_map<ContextId, std::size_t> acknowledged_failures;
+
+  /// Freed before they were complete (MPI_Request_free). What they need lives on until then, and is let go
+  /// of here rather than inside of the engine, which may be working on it at that moment.
+  struct Orphan {
+    wire::Cookie request;
+    Ref<RefCounted> owner;
+  };
+  std::vector<Orphan> orphans;
+  /// Lets go of the owners of orphans that have completed.
+  void release_orphans();
+
+ private:
+  friend struct RuntimeStorage;
+  Runtime();
+  ~Runtime() = default;
+
+  Result<> open(int required);
+  Result<> close();
+  Result<> join();
+  /// Completes what is on the streams that the program has not freed. The first error that it has not been
+  /// told.
+  Result<> close_streams() const;
+  void define_errhandlers();
+  void define_datatypes_and_ops();
+  void define_communicators();
+
+  std::atomic<bool> running_{false};
+  std::atomic<Phase> world_phase_{Phase::before_init};
+  int open_sessions_ = 0;
+  bool watches_forks_ = false;
+  std::atomic<EngineLock*> lock_{&early_lock_};
+  EngineLock early_lock_;
+};
+
+/// Memory of the one `Runtime`, which has no destructor to run at exit.
+struct RuntimeStorage {
+  union {
+    Runtime runtime;
+  };
+  RuntimeStorage() { new (&runtime) Runtime; }
+  ~RuntimeStorage() {}
+};
+extern RuntimeStorage runtime_storage __attribute__((visibility("hidden")));
+
+inline Runtime& Runtime::get() noexcept {
+  return runtime_storage.runtime;
+}
+
+}  // namespace isthmus::abi

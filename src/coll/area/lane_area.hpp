@@ -1,0 +1,106 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "coll/area/team_area.hpp"
+
+/// The memory that a communicator's members share for nonblocking and persistent collectives, as it lies in
+/// the heap of the job's region:
+///
+///     LaneHeader | LaneMember [ranks] | stripe | stripe of each persistent operation | slots of the stripes
+///     stripe: Finished [ranks] | Line [depth][ranks]
+///
+/// A line's sequence is `said(step, phase)`: what a rank says grows within a step, up to `last_phase`.
+namespace isthmus::coll {
+
+/// Nonblocking collectives that can be under way: the next one waits for the oldest. No member can know
+/// alike with all others which of them are complete, so none can turn to messages instead.
+inline constexpr std::uint64_t nonblocking_depth = 128;
+/// The same where a rank's part takes a slot of `slot_bytes`.
+inline constexpr std::uint64_t long_depth = 16;
+/// Starts that a rank may be ahead with one persistent operation, less one.
+inline constexpr std::uint64_t persistent_depth = 4;
+/// Persistent operations of a communicator that have a stripe; those that are made later take messages.
+inline constexpr std::uint32_t persistent_stripes = 32;
+/// What a rank's part may have in any step.
+inline constexpr std::uint64_t short_slot_bytes = 1024;
+
+inline constexpr std::uint64_t last_phase = 3;
+constexpr std::uint64_t said(std::uint64_t step, std::uint64_t phase) noexcept {
+  return step * (last_phase + 1) + phase;
+}
+
+struct alignas(wire::cache_line) LaneHeader {
+  std::atomic<std::uint32_t> members;  ///< that have come, plus those that have gone
+  std::atomic<std::uint32_t> waiting;  ///< collectives of members that sleep until a line is free
+};
+
+struct alignas(wire::cache_line) LaneMember {
+  static constexpr std::uint32_t unknown = 0, no = 1, yes = 2;
+  std::atomic<std::uint32_t> reaches_all;  ///< whether it reads and writes the memory of all others
+};
+
+/// Where one sequence of steps has its lines. Indices are the caller's care.
+struct StripeMemory {
+  std::uint64_t depth;
+  std::uint64_t ranks;
+  Finished* finished;
+  Line* lines;
+  std::byte* short_slots;
+  std::byte* long_slots;  ///< null: there are none
+
+  [[nodiscard]] Line& line(std::uint64_t step, int rank) const noexcept {
+    return lines[step % depth * ranks + static_cast<unsigned>(rank)];
+  }
+  /// Room for `bytes` of what `rank` says.
+  [[nodiscard]] std::byte* room(std::uint64_t step, int rank, std::uint64_t bytes) const noexcept {
+    if (bytes <= Line::capacity) return line(step, rank).data.data();
+    if (bytes <= short_slot_bytes)
+      return short_slots + (step % depth * ranks + static_cast<unsigned>(rank)) * short_slot_bytes;
+    return long_slots + (step % long_depth * ranks + static_cast<unsigned>(rank)) * slot_bytes;
+  }
+};
+
+/// Where things lie in the area of so many ranks; all computed, nothing read.
+class LaneArea {
+ public:
+  explicit LaneArea(int ranks) noexcept : ranks_(static_cast<std::uint64_t>(ranks)) {}
+
+  /// The part that must be zero before anybody uses it.
+  [[nodiscard]] std::uint64_t control_bytes() const noexcept {
+    return sizeof(LaneHeader) + ranks_ * sizeof(LaneMember) + stripe_bytes(nonblocking_depth) +
+           persistent_stripes * stripe_bytes(persistent_depth);
+  }
+  [[nodiscard]] std::uint64_t bytes() const noexcept {
+    return control_bytes() + ranks_ * (nonblocking_depth * short_slot_bytes + long_depth * slot_bytes +
+                                       persistent_stripes * persistent_depth * short_slot_bytes);
+  }
+
+  void put_at(std::byte* memory) noexcept { memory_ = memory; }
+  [[nodiscard]] LaneHeader& header() const noexcept { return *reinterpret_cast<LaneHeader*>(memory_); }
+  [[nodiscard]] LaneMember& member(int rank) const noexcept {
+    return reinterpret_cast<LaneMember*>(memory_ + sizeof(LaneHeader))[rank];
+  }
+  [[nodiscard]] StripeMemory nonblocking() const noexcept;
+  [[nodiscard]] StripeMemory persistent(std::uint32_t number) const noexcept;
+
+ private:
+  [[nodiscard]] std::uint64_t stripe_bytes(std::uint64_t depth) const noexcept {
+    return ranks_ * (sizeof(Finished) + depth * sizeof(Line));
+  }
+  [[nodiscard]] StripeMemory stripe(std::uint64_t control, std::uint64_t depth) const noexcept {
+    return {.depth = depth,
+            .ranks = ranks_,
+            .finished = reinterpret_cast<Finished*>(memory_ + control),
+            .lines = reinterpret_cast<Line*>(memory_ + control + ranks_ * sizeof(Finished)),
+            .short_slots = nullptr,
+            .long_slots = nullptr};
+  }
+
+  std::uint64_t ranks_;
+  std::byte* memory_ = nullptr;
+};
+
+}  // namespace isthmus::coll

@@ -1,0 +1,296 @@
+#include "coll/lanes/in_lanes.hpp"
+
+#include <algorithm>
+
+#include "coll/call/combine.hpp"
+#include "coll/call/operands.hpp"
+#include "coll/call/part_reduction.hpp"
+
+namespace isthmus::coll {
+namespace {
+
+std::optional<Algorithm> with_flow(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::counted:  // nobody may wait for the last to come: with so few members all look at all
+    case Algorithm::flat:
+      return Algorithm::flat;
+    case Algorithm::direct:
+    case Algorithm::direct_both:
+    case Algorithm::direct_all:
+      return algorithm;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<LaneQuestion> question_of(Collective collective, const Reduction& what) {
+  if (!what.type->is_contiguous()) return std::nullopt;
+  const std::uint64_t bytes = bytes_of(what.count, *what.type);
+  return LaneQuestion{
+      .question = {.collective = collective, .bytes = bytes, .commutative = what.op->commutative()},
+      .room = bytes};
+}
+
+Flow barrier_in_lane(Ranks ranks, Place place) {
+  Round round(ranks, std::move(place), Collective::barrier, 0, 0, 0);
+  co_await round.vacant();
+  if (round.is_over()) co_return;
+  round.publish();
+  co_await round.hear_all();
+}
+
+Flow bcast_in_lane(Ranks ranks, Place place, Payload data, int root) {
+  Round round(ranks, std::move(place), Collective::bcast, root, data.bytes, data.bytes);
+  co_await round.vacant();
+  if (round.is_over()) co_return;
+  if (ranks.rank() == root) {
+    round.put(data);
+    round.publish();
+    co_return;
+  }
+  round.publish_quietly();  // so that two who wait for each other notice
+  co_await round.hear(root);
+  if (!round.is_over()) unpack(round.heard(root, data.bytes), data);
+}
+
+Flow bcast_direct_in_lane(Ranks ranks, Place place, Payload data, int root) {
+  const bool at_root = ranks.rank() == root;
+  const PackedOut packed(data, at_root);
+  Round round(ranks, std::move(place), Collective::bcast, root, data.bytes, 0);
+  co_await round.vacant();
+  if (round.is_over()) co_return;
+  round.put_address(packed.data());
+  if (at_root) {
+    round.publish();
+    co_await round.reach_all(last_phase);
+    co_await round.leave();
+    co_return;
+  }
+  round.publish_quietly();
+  co_await round.hear(root);
+  if (!round.is_over()) {
+    co_await pull(round, root, 0, packed.data(), data.bytes);
+    packed.finish();
+  }
+  round.advance(last_phase);
+}
+
+/// What is copied at a time of a broadcast between two, of which either side takes what it comes to.
+std::uint64_t chunk_of(std::uint64_t bytes) {
+  constexpr std::uint64_t most = 128 * 1024;
+  const std::uint64_t half = (bytes + 1) / 2;
+  return std::min((half + wire::cache_line - 1) / wire::cache_line * wire::cache_line, most);
+}
+
+/// The counters of such a broadcast, in the root's line behind the address: chunks that have been taken, and
+/// that have been copied.
+class ChunkCounters {
+ public:
+  ChunkCounters(const Round& round, int root) : taken_(round.word(root, 1)), copied_(round.word(root, 2)) {}
+
+  static void clear(const Round& round) {
+    round.put_word(1, 0);
+    round.put_word(2, 0);
+  }
+  std::uint64_t take() { return taken_.fetch_add(1, std::memory_order_relaxed); }
+  void copied(bool good) { copied_.fetch_add(good ? 1 : failure + 1, std::memory_order_acq_rel); }
+  [[nodiscard]] std::uint64_t copied() const { return copied_.load(std::memory_order_acquire) % failure; }
+  [[nodiscard]] bool has_failed() const { return copied_.load(std::memory_order_acquire) >= failure; }
+
+ private:
+  static constexpr std::uint64_t failure = std::uint64_t{1} << 40;
+  std::atomic_ref<std::uint64_t> taken_, copied_;
+};
+
+class AllCopied final : public Awaited {
+ public:
+  AllCopied(const Round& round, const ChunkCounters& counters, std::uint64_t chunks)
+      : Awaited(true), round_(round), counters_(counters), chunks_(chunks) {}
+  [[nodiscard]] bool begin() const { return is_complete(); }
+  [[nodiscard]] Driver* driver() const noexcept { return round_.driver(); }
+  [[nodiscard]] bool is_complete() const noexcept override {
+    return counters_.copied() >= chunks_ || round_.team().is_broken();
+  }
+  [[nodiscard]] Result<> end() const {
+    if (counters_.copied() < chunks_) return round_.team().loss();
+    if (!counters_.has_failed()) return {};
+    return fail(ErrorClass::other, "a part of the data could not be copied between the two ranks' memories");
+  }
+
+ private:
+  const Round& round_;
+  const ChunkCounters& counters_;
+  std::uint64_t chunks_;
+};
+
+/// Between two: who is in MPI copies, both where both are.
+Flow bcast_both_in_lane(Ranks ranks, Place place, Payload data, int root) {
+  const bool at_root = ranks.rank() == root;
+  const int other = 1 - ranks.rank();
+  const PackedOut packed(data, at_root);
+  const std::uint64_t at_once = chunk_of(data.bytes);
+  const std::uint64_t chunks = at_once == 0 ? 0 : (data.bytes + at_once - 1) / at_once;
+  Round round(ranks, std::move(place), Collective::bcast, root, data.bytes, 0);
+  co_await round.vacant();
+  if (round.is_over()) co_return;
+  round.put_address(packed.data());
+  if (at_root) ChunkCounters::clear(round);
+  round.publish();
+  co_await round.hear(other);
+  if (round.is_over()) {
+    co_await round.leave();
+    co_return;
+  }
+  ChunkCounters counters(round, root);
+  Engine& engine = round.team().engine();
+  for (std::uint64_t i = counters.take(); i < chunks; i = counters.take()) {
+    const std::uint64_t offset = i * at_once;
+    const std::uint64_t bytes = std::min(at_once, data.bytes - offset);
+    const PeerId peer = round.team().peer(other);
+    const std::uint64_t theirs = round.heard_address(other) + offset;
+    Result<> copied = at_root ? engine.push(peer, theirs, packed.data() + offset, bytes)
+                              : engine.pull(peer, theirs, packed.data() + offset, bytes);
+    counters.copied(copied.has_value());
+    co_await std::move(copied);
+  }
+  round.team().notify_all();
+  co_await AllCopied(round, counters, chunks);
+  co_await round.leave();
+  if (!at_root) packed.finish();
+}
+
+Flow reduce_in_lane(Ranks ranks, Place place, const void* send, void* receive, Reduction what, int root) {
+  const Payload mine = elements(send, what);
+  Round round(ranks, std::move(place), Collective::reduce, root, mine.bytes, mine.bytes);
+  co_await round.vacant();
+  if (round.is_over()) co_return;
+  round.put(mine);
+  if (ranks.rank() != root) {
+    round.publish_to(root);
+    co_return;
+  }
+  round.publish_quietly();
+  co_await round.hear_all();
+  if (!round.is_over()) co_await combine(round, 0, ranks.size() - 1, mine.bytes, receive, what);
+}
+
+Flow allreduce_in_lane(Ranks ranks, Place place, const void* send, void* receive, Reduction what) {
+  const Payload mine = elements(send, what);
+  Round round(ranks, std::move(place), Collective::allreduce, 0, mine.bytes, mine.bytes);
+  co_await round.vacant();
+  if (round.is_over()) co_return;
+  round.put(mine);
+  round.publish();
+  co_await round.hear_all();
+  if (!round.is_over()) co_await combine(round, 0, ranks.size() - 1, mine.bytes, receive, what);
+}
+
+Flow allreduce_direct_all_in_lane(Ranks ranks, Place place, const void* send, void* receive, Reduction what) {
+  const Payload mine = elements(send, what);
+  const FetchedOperand operand(mine, send == receive);
+  ReductionSpace space(what.count, what);
+  Round round(ranks, std::move(place), Collective::allreduce, 0, mine.bytes, 0);
+  co_await round.vacant();
+  if (round.is_over()) co_return;
+  round.put_address(operand.data());
+  round.publish();
+  co_await round.hear_all();
+  if (!round.is_over())
+    co_await PartReduction(round, operand.data(), what, space).run(0, what.count, receive);
+  round.advance(last_phase);
+  co_await round.reach_all(last_phase);
+  co_await round.leave();
+}
+
+/// An owner is the only one who reads its share of the operands, so that it may overwrite that in the others'
+/// memory as soon as it has it. `root`: who wants the result, or `everybody`.
+constexpr int everybody_in_lane = -1;
+Flow reduce_direct_in_lane(Ranks ranks, Place place, const void* send, void* receive, Reduction what,
+                           int root) {
+  const bool to_all = root == everybody_in_lane;
+  const Shares shares(what.count, ranks.size());
+  const int rank = ranks.rank();
+  const bool is_mine = to_all || rank == root;
+  Elements apart(is_mine ? 0 : shares.size(rank), *what.type);
+  void* const share = is_mine ? element(receive, shares.begin(rank), *what.type) : apart.buffer();
+  ReductionSpace space(shares.size(rank), what);
+  Round round(ranks, std::move(place), to_all ? Collective::allreduce : Collective::reduce, to_all ? 0 : root,
+              elements(send, what).bytes, 0);
+  co_await round.vacant();
+  if (round.is_over()) co_return;
+  round.put_address(send);
+  round.put_address(receive, result_index);
+  round.publish();
+  co_await round.hear_all();
+  if (!round.is_over())
+    co_await PartReduction(round, send, what, space)
+        .run(shares.begin(rank), shares.size(rank), share,
+             [&](std::uint64_t offset, const std::byte* chunk, std::uint64_t bytes) -> Result<> {
+               if (to_all)
+                 return for_others(round.team(), [&](int i) { return push(round, i, offset, chunk, bytes); });
+               return rank == root ? Result<>() : push(round, root, offset, chunk, bytes);
+             });
+  round.advance(last_phase);
+  co_await round.reach_all(last_phase);
+  co_await round.leave();
+}
+
+}  // namespace
+
+std::optional<LaneQuestion> lane_question(const call::Barrier&, const Communicator&) {
+  return LaneQuestion{.question = {.collective = Collective::barrier}};
+}
+std::optional<LaneQuestion> lane_question(const call::Bcast& c, const Communicator&) {
+  const std::uint64_t bytes = bytes_of(c.count, *c.type);
+  return LaneQuestion{.question = {.collective = Collective::bcast, .bytes = bytes}, .room = bytes};
+}
+std::optional<LaneQuestion> lane_question(const call::Reduce& c, const Communicator&) {
+  return question_of(Collective::reduce, c.what);
+}
+std::optional<LaneQuestion> lane_question(const call::Allreduce& c, const Communicator&) {
+  return question_of(Collective::allreduce, c.what);
+}
+
+LaneChoice::LaneChoice(const LaneQuestion& asked, int ranks, Lane::Kind kind) {
+  Question question = asked.question;
+  question.ranks = ranks;
+  question.shared = true;
+  const std::uint64_t most = kind == Lane::Kind::persistent ? short_slot_bytes : slot_bytes;
+  const auto choose = [&](bool is_direct) {
+    question.direct = is_direct;
+    std::optional<Algorithm> found = with_flow(select(question));
+    if (found == Algorithm::flat && asked.room > most) found.reset();
+    return found;
+  };
+  indirect = choose(false);
+  direct = asks_for_direct(question) ? choose(true) : indirect;
+}
+
+Flow in_lane(Algorithm, Ranks ranks, Place place, const call::Barrier&) {
+  return barrier_in_lane(ranks, std::move(place));
+}
+
+Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Bcast& c) {
+  const Payload data = Payload::of(c.buffer, c.count, *c.type);
+  if (algorithm == Algorithm::direct) return bcast_direct_in_lane(ranks, std::move(place), data, c.root);
+  if (algorithm == Algorithm::direct_both) return bcast_both_in_lane(ranks, std::move(place), data, c.root);
+  return bcast_in_lane(ranks, std::move(place), data, c.root);
+}
+
+Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Reduce& c) {
+  const void* const mine = operand(c.send, c.receive);
+  if (algorithm == Algorithm::direct)
+    return reduce_direct_in_lane(ranks, std::move(place), mine, c.receive, c.what, c.root);
+  return reduce_in_lane(ranks, std::move(place), mine, c.receive, c.what, c.root);
+}
+
+Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Allreduce& c) {
+  const void* const mine = operand(c.send, c.receive);
+  if (algorithm == Algorithm::direct)
+    return reduce_direct_in_lane(ranks, std::move(place), mine, c.receive, c.what, everybody_in_lane);
+  if (algorithm == Algorithm::direct_all)
+    return allreduce_direct_all_in_lane(ranks, std::move(place), mine, c.receive, c.what);
+  return allreduce_in_lane(ranks, std::move(place), mine, c.receive, c.what);
+}
+
+}  // namespace isthmus::coll

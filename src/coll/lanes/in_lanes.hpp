@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "coll/call/call.hpp"
+#include "coll/flow/flow.hpp"
+#include "coll/lanes/lane_team.hpp"
+#include "coll/lanes/round.hpp"
+#include "coll/messages/messages.hpp"
+#include "coll/select/select.hpp"
+
+/// Nonblocking and persistent collectives in memory that all members share, where the blocking form would go
+/// there too.
+namespace isthmus::coll {
+
+/// What a call is asked for its algorithm with; `room`: the most bytes that a member puts into a line or slot
+/// where the algorithm is flat. Empty where the data may not go through shared memory.
+struct LaneQuestion {
+  Question question;
+  std::uint64_t room = 0;
+};
+std::optional<LaneQuestion> lane_question(const call::Barrier& c, const Communicator& comm);
+std::optional<LaneQuestion> lane_question(const call::Bcast& c, const Communicator& comm);
+std::optional<LaneQuestion> lane_question(const call::Reduce& c, const Communicator& comm);
+std::optional<LaneQuestion> lane_question(const call::Allreduce& c, const Communicator& comm);
+
+/// The algorithm, of those that there is a flow for, by whether members read and write each other's memory.
+/// Alike at all members. Null: messages.
+struct LaneChoice {
+  std::optional<Algorithm> direct;
+  std::optional<Algorithm> indirect;
+
+  LaneChoice(const LaneQuestion& asked, int ranks, Lane::Kind kind);
+  [[nodiscard]] bool is_none() const noexcept { return !direct && !indirect; }
+  [[nodiscard]] bool is_one() const noexcept { return direct == indirect; }
+  [[nodiscard]] const std::optional<Algorithm>& of(bool is_direct) const noexcept {
+    return is_direct ? direct : indirect;
+  }
+};
+
+// The flows. Frames hold what they are given.
+Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Barrier& c);
+Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Bcast& c);
+Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Reduce& c);
+Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Allreduce& c);
+
+/// The same once it is known whether there is memory, and what the choice depends on.
+template <class Call>
+Flow when_known(Ranks ranks, Place place, Call c, LaneChoice choice) {
+  LaneTeam& team = place.team();
+  co_await team.ready(ranks.driver());
+  if (team.has_failed()) co_return;
+  if (team.is_ready()) {
+    if (!choice.is_one()) co_await team.know_direct(ranks.driver());
+    std::optional<Algorithm> algorithm = choice.direct;
+    if (!choice.is_one()) algorithm = team.direct() ? choice.of(*team.direct()) : std::nullopt;
+    // A stripe keeps account of `nonblocking_depth` steps.
+    bool given_up = false;
+    if (!algorithm) co_await Vacant(place, place.stripe().memory().depth, ranks.driver(), given_up);
+    if (algorithm) {
+      co_await in_lane(*algorithm, ranks, std::move(place), c);
+      co_return;
+    }
+  }
+  place = Place();
+  co_await over_messages(ranks, c);
+}
+
+/// Begins a collective on the lane of `ranks`, for buffers that the processor can load from and store to.
+template <class Call>
+Flow start_on_host(Ranks ranks, const Call& c) {
+  if constexpr (requires { lane_question(c, ranks.comm()); }) {
+    if (LaneTeam* const team = ranks.driver() ? LaneTeam::of(ranks.comm()) : nullptr) {
+      if (const auto asked = lane_question(c, ranks.comm())) {
+        const LaneChoice choice(*asked, team->size(), ranks.lane().kind);
+        Place place = choice.is_none() ? Place() : team->take(ranks.lane());
+        if (place) {
+          if (team->is_ready()) [[likely]] {
+            if (choice.is_one()) return in_lane(*choice.direct, ranks, std::move(place), c);
+            if (const bool* const is_direct = team->direct())
+              if (const auto& algorithm = choice.of(*is_direct))
+                return in_lane(*algorithm, ranks, std::move(place), c);
+          }
+          return when_known(ranks, std::move(place), c, choice);
+        }
+      }
+    }
+  }
+  return over_messages(ranks, c);
+}
+
+}  // namespace isthmus::coll

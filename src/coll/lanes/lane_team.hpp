@@ -1,0 +1,210 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "coll/area/stripe.hpp"
+#include "coll/flow/flow.hpp"
+#include "comm/communicator.hpp"
+#include "p2p/engine.hpp"
+
+namespace isthmus::coll {
+
+class LaneTeam;
+
+/// One step of a stripe, which this member has taken; finished when it goes out of scope.
+class Place {
+ public:
+  Place() = default;
+  Place(LaneTeam& team, Stripe& stripe) noexcept : team_(&team), stripe_(&stripe), step_(stripe.take()) {}
+  Place(Place&& other) noexcept
+      : team_(std::exchange(other.team_, nullptr)),
+        stripe_(other.stripe_),
+        step_(other.step_),
+        is_finished_(other.is_finished_) {}
+  Place& operator=(Place&& other) noexcept {
+    std::swap(team_, other.team_);
+    std::swap(stripe_, other.stripe_);
+    std::swap(step_, other.step_);
+    std::swap(is_finished_, other.is_finished_);
+    return *this;
+  }
+  inline ~Place();
+  /// The same now, for a step that others may still be in.
+  inline void finish() noexcept;
+
+  explicit operator bool() const noexcept { return team_ != nullptr; }
+  [[nodiscard]] LaneTeam& team() const noexcept { return *team_; }
+  [[nodiscard]] Stripe& stripe() const noexcept { return *stripe_; }
+  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
+
+ private:
+  LaneTeam* team_ = nullptr;
+  Stripe* stripe_ = nullptr;
+  std::uint64_t step_ = 0;
+  bool is_finished_ = false;
+};
+
+/// What the members of a communicator, all on one host, need to carry out nonblocking and persistent
+/// collectives in shared memory: a stripe for all nonblocking ones, and one for each persistent one.
+///
+/// Made without a word to anybody. The memory is agreed on by a flow of its own, which begins at each member
+/// with its first such collective; what is started before it is there waits for it, as a flow.
+class LaneTeam final : public CollectiveState {
+ public:
+  /// Members up to which everybody looks at everybody's line. Beyond that, messages.
+  static constexpr int most_members = flat_ranks;
+
+  /// Null where the members do not share memory, or are too many; alike at all members.
+  static LaneTeam* of(Communicator& comm) {
+    if (!comm.lane_state) [[unlikely]]
+      make(comm);
+    auto* const team = static_cast<LaneTeam*>(comm.lane_state.get());
+    return team->state_ == State::impossible ? nullptr : team;
+  }
+  LaneTeam(const LaneTeam&) = delete;
+  LaneTeam& operator=(const LaneTeam&) = delete;
+  ~LaneTeam() override;
+
+  [[nodiscard]] int rank() const noexcept { return comm_.rank(); }
+  [[nodiscard]] int size() const noexcept { return comm_.size(); }
+  [[nodiscard]] Engine& engine() const noexcept { return engine_; }
+  [[nodiscard]] PeerId peer(int rank) const noexcept { return comm_.peer(rank); }
+  [[nodiscard]] bool sleeps() const noexcept { return sleeps_; }
+  /// Whether members are lost that others may wait for in vain.
+  [[nodiscard]] bool is_broken() const noexcept { return comm_.is_broken(); }
+  [[nodiscard]] bool is_lost(int rank) const noexcept { return engine_.has_lost(peer(rank)); }
+  [[nodiscard]] std::unexpected<Error> loss() const { return std::unexpected(comm_.why_broken()); }
+
+  /// The next step on `lane`; empty where the lane has no stripe, which follows from its number alone.
+  Place take(const Lane& lane) noexcept {
+    if (lane.kind == Lane::Kind::nonblocking) {
+      // Compared before they begin, and so not in the same order everywhere.
+      if (comm_.checks) return {};
+      return {*this, nonblocking_};
+    }
+    if (lane.kind != Lane::Kind::persistent || lane.number >= persistent_stripes) return {};
+    return {*this, persistent_[lane.number]};
+  }
+  void finish(Stripe& stripe, std::uint64_t step) noexcept {
+    if (stripe.finish(step) && sleeps_) wake_writers();
+  }
+
+  /// Whether the memory is there.
+  [[nodiscard]] bool is_ready() const noexcept { return state_ == State::ready; }
+  /// Whether it could not be agreed on here for want of memory, and the others wait for this member.
+  [[nodiscard]] bool has_failed() const noexcept { return state_ == State::failed; }
+  /// To be awaited by a flow, on its `driver`: `is_ready`, or the region has no room, or `has_failed`.
+  class Ready;
+  [[nodiscard]] Ready ready(Driver* driver) noexcept;
+
+  /// Whether all members read and write each other's memory; null while that is not known.
+  [[nodiscard]] const bool* direct() const noexcept { return direct_ ? &*direct_ : nullptr; }
+  /// To be awaited by a flow: `direct` is known. Each member tries its own ways when it is first asked, and
+  /// no sooner.
+  class Direct;
+  [[nodiscard]] Direct know_direct(Driver* driver) noexcept;
+
+  void notify(int rank) noexcept { engine_.notify(peer(rank)); }
+  void notify_all() noexcept {
+    if (sleeps_) wake_all();
+  }
+  /// While a collective waits for others to finish a step.
+  void count_waiting(int change) noexcept {
+    if (sleeps_)
+      area_.header().waiting.fetch_add(static_cast<std::uint32_t>(change), std::memory_order_seq_cst);
+  }
+
+ private:
+  enum class State : std::uint8_t { unknown, agreeing, ready, impossible, failed };
+  /// While a flow agrees: however it ends, nobody waits for it any more.
+  class Agreeing;
+
+  explicit LaneTeam(Communicator& comm);
+  static void make(Communicator& comm);
+  /// Rank 0 takes the memory and tells the others where it is.
+  static Flow agree(Ranks ranks, LaneTeam& team);
+  Result<> enter();
+  void begin();
+  void try_reach();
+  bool look_for_direct() noexcept;
+  void wake_all() noexcept;
+  void wake_writers() noexcept;
+
+  static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
+
+  Communicator& comm_;
+  Engine& engine_;
+  const bool sleeps_;
+  State state_ = State::unknown;
+  std::optional<bool> direct_;
+  bool tried_reach_ = false;
+  LaneArea area_;
+  std::uint64_t offset_ = nowhere;
+  Stripe nonblocking_;
+  std::array<Stripe, persistent_stripes> persistent_;
+  Driver driver_;
+  std::optional<Flow> agreement_;
+};
+
+class LaneTeam::Ready final : public Awaited {
+ public:
+  Ready(LaneTeam& team, Driver* driver) noexcept : team_(team), driver_(driver) {}
+  bool begin() {
+    if (team_.state_ == State::unknown) team_.begin();
+    return is_complete();
+  }
+  [[nodiscard]] Driver* driver() const noexcept { return driver_; }
+  [[nodiscard]] bool is_complete() const noexcept override {
+    return team_.state_ != State::unknown && team_.state_ != State::agreeing;
+  }
+  /// What else kept the members from agreeing, all of which turn to messages, is nothing to a collective.
+  [[nodiscard]] Result<> end() const {
+    if (!team_.has_failed()) return {};
+    return fail(ErrorClass::no_mem);
+  }
+
+ private:
+  LaneTeam& team_;
+  Driver* driver_;
+};
+
+class LaneTeam::Direct final : public Awaited {
+ public:
+  Direct(LaneTeam& team, Driver* driver) noexcept : team_(team), driver_(driver) {}
+  bool begin() {
+    if (!team_.tried_reach_) team_.try_reach();
+    return is_complete();
+  }
+  [[nodiscard]] Driver* driver() const noexcept { return driver_; }
+  [[nodiscard]] bool is_complete() const noexcept override {
+    return team_.look_for_direct() || team_.is_broken();
+  }
+  Result<> end() {
+    if (team_.look_for_direct()) return {};
+    return team_.loss();
+  }
+
+ private:
+  LaneTeam& team_;
+  Driver* driver_;
+};
+
+inline LaneTeam::Ready LaneTeam::ready(Driver* driver) noexcept {
+  return {*this, driver};
+}
+inline LaneTeam::Direct LaneTeam::know_direct(Driver* driver) noexcept {
+  return {*this, driver};
+}
+
+Place::~Place() {
+  if (team_) finish();
+}
+void Place::finish() noexcept {
+  if (!std::exchange(is_finished_, true)) team_->finish(*stripe_, step_);
+}
+
+}  // namespace isthmus::coll

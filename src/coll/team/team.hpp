@@ -1,0 +1,159 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/error.hpp"
+#include "coll/area/team_area.hpp"
+#include "comm/communicator.hpp"
+#include "p2p/engine.hpp"
+#include "wire/heap.hpp"
+
+namespace isthmus::coll {
+
+/// What the members of a communicator need to work together in shared memory: their area, where each is in
+/// it, and how they wait for each other. One a communicator, made at its first collective.
+///
+/// Collectives are sequences of steps, the same on all members. In a step each member may say something to
+/// all (its line, with its slot) and finishes when it reads nothing more of that step. A member may run ahead
+/// of the others by `depth` steps, no more: so nothing is overwritten that somebody still reads.
+class Team {
+ public:
+  /// Of the members of an intracommunicator, who share a region; null where it has no room for their area,
+  /// which all of them know then. Collective, over messages.
+  static Result<std::unique_ptr<Team>> make(Communicator& comm);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  /// In which order members meet at the nodes of the tree: neighbours in `order`, which lists all ranks,
+  /// share a node. Collective; before the first meeting. Without it, the order of ranks.
+  void take_seats(std::span<const int> order);
+  [[nodiscard]] int seat() const noexcept { return seat_; }
+  [[nodiscard]] int rank_at(int seat) const noexcept {
+    return seats_.empty() ? seat : seats_[static_cast<std::size_t>(seat)];
+  }
+  /// Neighbours in rank are neighbours in the tree, as operations that do not commute need it.
+  [[nodiscard]] bool in_order() const noexcept { return seats_.empty(); }
+  [[nodiscard]] Engine& engine() const noexcept { return engine_; }
+  [[nodiscard]] const Area& area() const noexcept { return area_; }
+  [[nodiscard]] PeerId peer(int rank) const noexcept { return comm_.peer(rank); }
+
+  /// Whether every member can read and write the memory of every other one. Found out at the first call, by
+  /// trying; a collective operation.
+  Result<bool> direct();
+
+  // --- collectives that may go between GPUs
+
+  /// Counts one of these collectives, which every member calls alike: whether all members have had data in
+  /// GPU memory in this or in an earlier one, which all of them find alike. `here`: this member has it now.
+  /// Nobody waits for others, and nothing is said, before some member has: 1 ns.
+  bool all_use_gpu(bool here) {
+    ++gpu_call_;
+    if (!here && gpu_since_ == 0) [[likely]] {
+      area_.presence(rank_).entered.store(gpu_call_, std::memory_order_release);
+      if (sleeps_) wake_gpu_members();
+      return false;
+    }
+    return ask_for_gpu();
+  }
+  /// Whether this member has had data in GPU memory in one of them.
+  [[nodiscard]] bool has_used_gpu() const noexcept { return gpu_since_ != 0; }
+
+  /// Waits for what other members write to the area, making progress meanwhile. False where it will not come,
+  /// because the communicator is broken; this member has left the team then.
+  template <class Ready>
+  bool wait(Ready ready) {
+    // With a core for each rank the answer is mostly less than a microsecond away, and a look at one line is
+    // cheaper than progress on all connections.
+    for (unsigned look = 0; look < looks_; ++look)
+      if (ready()) return true;
+    engine_.wait_for([&] { return ready() || comm_.is_broken(); });
+    if (ready()) [[likely]]
+      return true;
+    leave();
+    return false;
+  }
+  /// This member has waited in vain: what it heard after that means nothing.
+  [[nodiscard]] bool has_left() const noexcept { return has_left_; }
+  [[nodiscard]] std::unexpected<Error> loss() const { return std::unexpected(comm_.why_broken()); }
+  /// After writing what all others may wait for.
+  void notify_all() noexcept {
+    if (sleeps_) wake_all();
+  }
+
+  void notify(int rank) noexcept { engine_.notify(peer(rank)); }
+
+  // --- steps; `Step` in step.hpp is how collectives use them
+
+  /// Begins the next step: returns when the line and slot of this member are free for it.
+  std::uint64_t begin_step() {
+    const std::uint64_t step = ++step_;
+    if (step > all_finished_ + depth) [[unlikely]]
+      wait_for_readers(step - depth);
+    return step;
+  }
+  void finish_step(std::uint64_t step) noexcept {
+    area_.finished(rank_).sequence.store(step, std::memory_order_release);
+    if (sleeps_) wake_writers();
+  }
+  /// Everybody has been seen to have begun `step`, so to have finished the one before.
+  void saw_all_begin(std::uint64_t step) noexcept { all_finished_ = step - 1; }
+
+  /// Next meeting at the nodes of the tree.
+  std::uint64_t begin_meeting() noexcept { return ++meeting_; }
+  /// The last one.
+  [[nodiscard]] std::uint64_t meeting() const noexcept { return meeting_; }
+
+  /// Memory of the region with `bytes` for each member, one after the other, in which nobody reads any more
+  /// what earlier calls put there; null where the region has no room. Lasts until the next call. Collective,
+  /// with the same `bytes`; the step that reads it is to be named to `staged_in`.
+  Result<std::byte*> stage(std::uint64_t bytes);
+  void staged_in(std::uint64_t step) noexcept { stage_step_ = step; }
+
+  /// In step `step`, waits until all others have finished it too.
+  void wait_until_all_finished(std::uint64_t step) { wait_for_readers(step); }
+
+ private:
+  Team(Communicator& comm, const Area& area, std::uint64_t offset);
+  void leave();
+  void wait_for_readers(std::uint64_t step);
+  [[nodiscard]] bool look_for_readers(std::uint64_t step) noexcept;
+  void wake_all() noexcept;
+  void wake_writers() noexcept;
+  void wake_gpu_members() noexcept;
+  [[nodiscard]] bool ask_for_gpu();
+
+  Communicator& comm_;
+  Engine& engine_;
+  Area area_;
+  std::unique_ptr<std::byte[]> own_area_;  ///< once this member has left
+  const std::uint64_t offset_;
+  const int rank_;
+  const int size_;
+  int seat_;
+  std::vector<int> seats_;  ///< the rank of each; empty: its own
+  const bool sleeps_;
+  const unsigned looks_;
+  std::uint64_t step_ = 0;
+  std::uint64_t all_finished_ = 0;  ///< everybody has finished this step, as far as is known here
+  std::uint64_t meeting_ = 0;
+  std::uint64_t stage_offset_ = 0;
+  std::uint64_t stage_bytes_ = 0;     ///< of each member; 0: there is none
+  std::uint64_t stage_step_ = 0;      ///< the last that read it
+  int next_reader_ = 0;               ///< where looking for readers goes on
+  std::uint64_t least_finished_ = 0;  ///< of those that have been looked at
+  std::uint64_t gpu_call_ = 0;
+  std::uint64_t gpu_since_ = 0;  ///< as in `Presence`
+  int gpu_known_ = 0;            ///< members below this rank have said since when
+  bool has_left_ = false;
+  enum class Direct : std::uint8_t { unknown, no, yes } direct_ = Direct::unknown;
+};
+
+}  // namespace isthmus::coll

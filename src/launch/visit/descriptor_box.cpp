@@ -1,0 +1,123 @@
+#include "launch/visit/descriptor_box.hpp"
+
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "launch/visit/broker_socket.hpp"
+
+namespace isthmus::launch {
+namespace {
+
+/// More than a box has room for.
+constexpr std::size_t most_packets = 512;
+
+}  // namespace
+
+Result<UniqueFd> DescriptorBox::make() {
+  const auto cannot = [](const char* step) {
+    return fail(ErrorClass::other, std::string(step) + ": " + std::generic_category().message(errno));
+  };
+  UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket) return cannot("socket");
+  // The kernel finds a name, by which the socket is connected to itself: from then on nobody else may send to
+  // it (unix(7)).
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address.sun_family) != 0)
+    return cannot("bind");
+  socklen_t size = sizeof address;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
+    return cannot("connect");
+  return socket;
+}
+
+bool DescriptorBox::is_one(int fd) noexcept {
+  int domain = 0;
+  int type = 0;
+  socklen_t size = sizeof domain;
+  if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) return false;
+  size = sizeof type;
+  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_DGRAM;
+}
+
+bool DescriptorBox::leave(std::uint32_t rank, const wire::DescriptorTicket& ticket, int fd) noexcept {
+  const wire::LeftDescriptor packet{.ticket = ticket, .rank = rank};
+  return send_packet(socket_.get(), &packet, sizeof packet, fd);
+}
+
+DescriptorBox::Seen DescriptorBox::look(const wire::DescriptorTicket& ticket, UniqueFd& wanted,
+                                        wire::LeftDescriptor& packet) {
+  // Before it is taken, so that none is lost for want of memory.
+  if (kept_.empty() || kept_.back().fd) kept_.emplace_back();
+  Kept& place = kept_.back();
+  UniqueFd fd;
+  const long received = receive_packet(socket_.get(), &packet, sizeof packet, &fd);
+  if (received < 0) return Seen::nothing;
+  if (received != sizeof packet || packet.magic != wire::descriptor_magic || !fd) return Seen::other;
+  if (packet.rank != rank_) {
+    // There is room: this very packet has made it. If another was quicker, its owner goes without.
+    [[maybe_unused]] const bool returned = leave(packet.rank, packet.ticket, fd.get());
+    return Seen::returned;
+  }
+  if (packet.ticket == ticket) {
+    wanted = std::move(fd);
+    return Seen::wanted;
+  }
+  place = {packet.ticket, std::move(fd)};
+  if (kept_.size() > most_kept) kept_.pop_front();
+  return Seen::other;
+}
+
+UniqueFd DescriptorBox::take_kept(const wire::DescriptorTicket& ticket) {
+  const auto known = std::ranges::find(kept_, ticket, &Kept::ticket);
+  if (known == kept_.end()) return {};
+  UniqueFd fd = std::move(known->fd);
+  kept_.erase(known);
+  return fd;
+}
+
+UniqueFd DescriptorBox::take_now(const wire::DescriptorTicket& ticket) {
+  UniqueFd fd = take_kept(ticket);
+  std::optional<wire::LeftDescriptor> first_returned;
+  for (std::size_t looks = 0; !fd && looks < most_packets; ++looks) {
+    wire::LeftDescriptor packet;
+    const Seen seen = look(ticket, fd, packet);
+    if (seen == Seen::nothing) break;
+    if (seen != Seen::returned) continue;
+    // Others take what they find, so that it may never be seen again: hence the number besides.
+    if (first_returned && first_returned->ticket == packet.ticket && first_returned->rank == packet.rank)
+      break;
+    if (!first_returned) first_returned = packet;
+  }
+  return fd;
+}
+
+UniqueFd DescriptorBox::take(const wire::DescriptorTicket& ticket) {
+  if (UniqueFd fd = take_kept(ticket)) return fd;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  UniqueFd fd;
+  do {
+    wire::LeftDescriptor packet;
+    switch (look(ticket, fd, packet)) {
+      case Seen::wanted:
+        return fd;
+      case Seen::nothing:
+        ::sched_yield();
+        break;
+      case Seen::other:
+      case Seen::returned:
+        break;
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  return {};
+}
+
+}  // namespace isthmus::launch
