@@ -52,9 +52,9 @@ Result<> Stream::prepare() {
   if (can_flush != 0) wait_flags_ |= cuda::wait_flush;
   words_ = std::make_shared<WordPool>(functions_, device, context_);
   ISTHMUS_TRY(try_words());
-  // To load kernels may wait for all that the GPU has to do: too late once a stream waits for a message.
+  // Too late once a stream waits for a message: the driver lets such things wait for it.
   if (GpuMessages* const gpu = engine_.gpu()) {
-    static_cast<void>(gpu->kernels().load_all(device));
+    ISTHMUS_TRY(gpu->prepare(device));
     gpu->mappings().hold();
     holds_mappings_ = true;
   }

@@ -472,6 +472,8 @@ void check_graph(const Setting& at) {
   int done = 0;
   for (int i = 0; i < launches; ++i, ++done) {
     first.launch();
+    // The first collective of a communicator makes streams, events and memory (docs/streams.md).
+    if (i == 0) lane.sync();
     if (i % 16 != 15) continue;
     second.launch();
     exchange(3);
@@ -482,6 +484,30 @@ void check_graph(const Setting& at) {
   expect(*x, count, 10 * from + done);
   expect(*left, count, 10 * from + done - 1);
   expect(*total, count, launches);
+}
+
+/// So much is launched ahead of the peer that the driver makes the next launch wait, and with it all that
+/// makes streams, events or memory: nothing that serves the messages may need such.
+void check_full(const Setting& at) {
+  const Lane lane(at.gpu);
+  constexpr int launches = 200;
+  if (!takes_part()) return;
+  for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pageable})
+    for (const int count : {10, 1000, 100'000}) {
+      const auto in = memory(at, Ints(static_cast<std::size_t>(count), -1), kind),
+                 out = memory(at, ascending(count, 7 * rank), kind);
+      const Graph graph(at, lane, [&] {
+        MPI_Request requests[2];
+        CHECK_MPI(MPIX_Irecv_enqueue(in->data(), count, MPI_INT, peer(), 0, lane.comm, &requests[0]));
+        CHECK_MPI(MPIX_Isend_enqueue(out->data(), count, MPI_INT, peer(), 0, lane.comm, &requests[1]));
+        CHECK_MPI(MPIX_Waitall_enqueue(2, requests, MPI_STATUSES_IGNORE));
+      });
+      if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      for (int i = 0; i < launches; ++i)
+        graph.launch();
+      lane.sync();
+      expect(*in, count, 7 * peer());
+    }
 }
 
 /// One stream's wait is not another's, whatever it waits for.
@@ -714,6 +740,7 @@ constexpr Case cases[]{{"pingpong", check_pingpong},
                        {"tags", check_tags},
                        {"collectives", check_collectives},
                        {"graph", check_graph},
+                       {"full", check_full},
                        {"two", check_two},
                        {"freed", check_freed},
                        {"errors", check_errors},

@@ -123,6 +123,10 @@ Result<cuda::Event> CopyEngine::take_event() {
     events_.pop_back();
     return event;
   }
+  return make_event();
+}
+
+Result<cuda::Event> CopyEngine::make_event() {
   events_.reserve(events_made_ + 1);  // so that each can be put back without memory
   cuda::Event event = nullptr;
   const cuda::Functions& functions = contexts_.functions();
@@ -130,6 +134,17 @@ Result<cuda::Event> CopyEngine::take_event() {
   if (status != Status::success) return cuda::fail(functions, status, "make an event");
   ++events_made_;
   return event;
+}
+
+Result<> CopyEngine::prepare(std::size_t copies) {
+  if (!is_open()) ISTHMUS_TRY(open());
+  const cuda::ContextScope scope(contexts_.functions(), context_);
+  while (events_.size() < copies) {
+    auto event = make_event();
+    if (!event) return std::unexpected(std::move(event).error());
+    events_.push_back(*event);
+  }
+  return {};
 }
 
 // --- starting

@@ -80,6 +80,10 @@ class CopyEngine {
   Result<PendingCopy> start_together(std::span<const CopyPiece> pieces);
   /// Whatever `work` puts on the stream that it is given. If it fails, what it had put there is waited for.
   Result<PendingCopy> start(const std::function<Result<>(cuda::Stream)>& work) { return put(unknown, work); }
+  /// Makes the streams, and events for `copies` that are under way at once, which copies make otherwise when
+  /// they first need them: where a launch of the program's waits for room in its stream, the driver lets
+  /// nobody make any (H200, driver 580).
+  Result<> prepare(std::size_t copies);
   [[nodiscard]] cuda::Device device() const noexcept { return device_; }
   /// How many calls have started what is not known to be done.
   [[nodiscard]] std::size_t under_way() const noexcept;
@@ -115,6 +119,7 @@ class CopyEngine {
   [[nodiscard]] Result<> check_not_lost(const Lane& lane, std::uint64_t number);
   Result<PendingCopy> put(std::size_t bytes, const Work& work);
   Result<cuda::Event> take_event();
+  Result<cuda::Event> make_event();
   /// In the engine's context.
   Result<> mark(Lane& lane);
   Result<> mark_all(Lane& lane);

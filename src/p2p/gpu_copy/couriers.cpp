@@ -27,7 +27,7 @@ void GpuCouriers::see_departure(Post& post) {
   post.was_out = false;
 }
 
-bool GpuCouriers::is_worth_it(cuda::Device device) {
+GpuCouriers::Post& GpuCouriers::post_of(cuda::Device device) {
   auto found = posts_.find(device);
   if (found == posts_.end())
     found = posts_.emplace(device, Post{.courier = {}, .trouble = {}, .credit = cost}).first;
@@ -36,6 +36,17 @@ bool GpuCouriers::is_worth_it(cuda::Device device) {
     post = {.courier = {}, .trouble = {}, .credit = post.credit};
     post.life = contexts_.life(device);
   }
+  return post;
+}
+
+void GpuCouriers::prepare(cuda::Device device) {
+  if (setting_ == GpuCourierSetting::off) return;
+  Post& post = post_of(device);
+  if (!post.courier && post.trouble.empty()) static_cast<void>(engage(post, device));
+}
+
+bool GpuCouriers::is_worth_it(cuda::Device device) {
+  Post& post = post_of(device);
   if (!post.trouble.empty()) return false;
   if (post.was_out) {
     if (post.courier->is_out()) return true;
@@ -53,19 +64,22 @@ bool GpuCouriers::should_look_around(cuda::Device device) {
   return !post.was_out || ++post.given % 256 == 0;
 }
 
+bool GpuCouriers::engage(Post& post, cuda::Device device) {
+  Courier::Patience patience;
+  if (setting_ == GpuCourierSetting::on) patience.begin = insisted;
+  auto made = Courier::make(contexts_, kernels_, device, patience);
+  if (!made) {
+    post.trouble = made.error().text();
+    return false;
+  }
+  post.courier = std::move(*made);
+  return true;
+}
+
 std::optional<CourierCopy> GpuCouriers::take(cuda::Device device, std::byte* to, const std::byte* from,
                                              std::uint64_t bytes) {
   Post& post = posts_.find(device)->second;
-  if (!post.courier) {
-    Courier::Patience patience;
-    if (setting_ == GpuCourierSetting::on) patience.begin = insisted;
-    auto made = Courier::make(contexts_, kernels_, device, patience);
-    if (!made) {
-      post.trouble = made.error().text();
-      return std::nullopt;
-    }
-    post.courier = std::move(*made);
-  }
+  if (!post.courier && !engage(post, device)) return std::nullopt;
   if (!post.courier->can_take(to, from, bytes)) return std::nullopt;
   const auto number = post.courier->take(to, from, bytes);
   if (!number) {
@@ -85,7 +99,8 @@ std::optional<CourierCopy> GpuCouriers::take(cuda::Device device, std::byte* to,
 std::string GpuCouriers::explain() const {
   std::string text;
   for (const auto& [device, post] : posts_) {
-    if (!post.courier && post.trouble.empty()) continue;
+    const bool has_served = post.courier && post.courier->counts().parcels > 0;
+    if (!has_served && post.trouble.empty()) continue;
     text += "    GPU " + std::to_string(device) + ": ";
     if (post.courier) {
       const Courier::Counts& counts = post.courier->counts();

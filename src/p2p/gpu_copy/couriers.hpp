@@ -35,6 +35,8 @@ class GpuCouriers {
     return bytes <= most_bytes && setting_ != GpuCourierSetting::off &&
            (latency_bound || setting_ == GpuCourierSetting::on);
   }
+  /// Makes the courier of that device, which `take` makes otherwise, and sends nobody out.
+  void prepare(cuda::Device device);
   /// Counts a message for that device. False if it goes otherwise: no courier is out, and none should be.
   bool is_worth_it(cuda::Device device);
   /// Whether it is time to look who else uses that device: before a courier goes out, and now and then.
@@ -60,6 +62,10 @@ class GpuCouriers {
     Clock::time_point last{};
   };
   void see_departure(Post& post);
+  /// What is known of that device, of its life now.
+  Post& post_of(cuda::Device device);
+  /// Makes the courier; whether there is one.
+  bool engage(Post& post, cuda::Device device);
 
   cuda::PrimaryContexts& contexts_;
   GpuKernels& kernels_;

@@ -102,10 +102,11 @@ Status cuGraphLaunch(GraphExec handle, Stream stream) {
     executable = driver()->executables.find(handle);
   }
   if (!executable) return Status::invalid_value;
-  return submit(stream, [executable] {
-    for (const Work& work : executable->work)
-      work();
-  });
+  const auto work = [executable] {
+    for (const Work& each : executable->work)
+      each();
+  };
+  return submit(stream, work, nullptr, executable->work.size());
 }
 
 Status cuGraphExecDestroy(GraphExec executable) {

@@ -5,6 +5,7 @@
 #include "base/futex.hpp"
 #include "capture.hpp"
 #include "contexts.hpp"
+#include "stream.hpp"
 
 namespace isthmus::cuda {
 
@@ -68,6 +69,7 @@ Status cuEventCreate(Event* handle, unsigned flags) {
     event->own = std::make_unique<BackingHeader>();
     event->state = event->own.get();
   }
+  const Alone alone;
   const std::scoped_lock lock(driver()->mutex);
   *handle = driver()->events.add(std::move(event));
   ledger().opened(Held::event);
@@ -76,6 +78,7 @@ Status cuEventCreate(Event* handle, unsigned flags) {
 
 Status cuEventDestroy_v2(Event handle) {
   ISTHMUS_PASS(enter_query());
+  const Alone alone;
   const std::scoped_lock lock(driver()->mutex);
   const auto event = driver()->events.remove(handle);
   if (!event) return Status::invalid_handle;

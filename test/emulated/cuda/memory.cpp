@@ -125,6 +125,7 @@ Status cuMemAlloc_v2(Address* address, std::size_t bytes) {
   ISTHMUS_PASS(unsafe_in_capture());
   if (!address || bytes == 0) return Status::invalid_value;
   Driver& cuda = *driver();
+  const Alone alone;
   const std::scoped_lock lock(cuda.mutex);
   if (!charge(cuda, context->device, bytes)) return Status::out_of_memory;
   auto backing = Backing::create(BackingKind::device, cuda.machine.physical(context->device), bytes);
@@ -149,6 +150,7 @@ Status cuMemFree_v2(Address address) {
   ISTHMUS_PASS(enter());
   ISTHMUS_PASS(unsafe_in_capture());
   if (address == 0) return Status::success;
+  const Alone alone;
   for (const Origin origin : {Origin::device, Origin::managed, Origin::pool, Origin::imported_pointer})
     if (take_out(address, origin) == Status::success) return Status::success;
   return Status::invalid_value;
@@ -171,6 +173,7 @@ Status cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
   ISTHMUS_PASS(unsafe_in_capture());
   if (!address || bytes == 0) return Status::invalid_value;
   Driver& cuda = *driver();
+  const Alone alone;
   const std::scoped_lock lock(cuda.mutex);
   if (bytes > settings().pinned || cuda.pinned > settings().pinned - bytes) return Status::out_of_memory;
   void* memory = ::mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE,
@@ -202,6 +205,7 @@ Status cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned) {
   ISTHMUS_PASS(enter_with_context(context));
   if (!address || bytes == 0) return Status::invalid_value;
   Driver& cuda = *driver();
+  const Alone alone;
   const std::scoped_lock lock(cuda.mutex);
   const auto base = reinterpret_cast<Address>(address);
   if (cuda.addresses.overlaps(base, bytes)) return Status::host_memory_already_registered;

@@ -6,9 +6,26 @@
 
 namespace isthmus::cuda {
 
-std::uint64_t StreamObject::push(emulated::Work work) {
+namespace {
+
+constexpr std::size_t most_pieces = 512;
+
+}  // namespace
+
+bool StreamObject::has_room() const {
   const std::scoped_lock lock(mutex_);
-  queue_.push_back(std::move(work));
+  return pieces_ < most_pieces;
+}
+
+void StreamObject::wait_for_room() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return pieces_ < most_pieces; });
+}
+
+std::uint64_t StreamObject::push(emulated::Work work, std::size_t pieces) {
+  const std::scoped_lock lock(mutex_);
+  queue_.push_back({std::move(work), pieces});
+  pieces_ += pieces;
   if (!has_thread_) {
     has_thread_ = true;
     std::thread([self = shared_from_this()] { self->run(); }).detach();
@@ -43,13 +60,14 @@ void StreamObject::run() {
   while (true) {
     changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
     if (queue_.empty()) return;
-    const emulated::Work work = std::move(queue_.front());
+    const Queued next = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
     std::this_thread::sleep_for(std::chrono::microseconds(emulated::settings().delay_us.load()));
-    work();
+    next.work();
     lock.lock();
     ++done_;
+    pieces_ -= next.pieces;
     changed_.notify_all();
   }
 }
@@ -81,6 +99,24 @@ class ThreadStreams {
 
 using Positions = std::vector<Position>;
 
+/// Shared by launches that wait for room. Lives for ever.
+std::shared_mutex& launches() {
+  static auto* const mutex = new std::shared_mutex;
+  return *mutex;
+}
+
+/// Several threads may go on together, and the queue be longer by as many.
+void wait_for_room(Driver& cuda, Stream handle) {
+  std::shared_ptr<StreamObject> stream;
+  {
+    const std::scoped_lock lock(cuda.mutex);
+    stream = stream_of(handle);
+    if (!stream || stream->capture || stream->has_room()) return;
+  }
+  const std::shared_lock waiting(launches());
+  stream->wait_for_room();
+}
+
 /// What the next work of `stream` has to wait for because of the legacy stream's rules.
 Status find_dependencies(const Driver& cuda, const StreamObject& stream, Positions& positions) {
   if (!stream.is_legacy) {
@@ -111,8 +147,11 @@ std::shared_ptr<StreamObject> stream_of(Stream handle) {
   return own.of(context);
 }
 
-Status submit(Stream handle, Work work, Position* position) {
+Alone::Alone() : held_(launches()) {}
+
+Status submit(Stream handle, Work work, Position* position, std::size_t pieces) {
   Driver& cuda = *driver();
+  wait_for_room(cuda, handle);
   const std::scoped_lock lock(cuda.mutex);
   const auto stream = stream_of(handle);
   if (!stream) return handle ? Status::invalid_handle : Status::invalid_context;
@@ -123,11 +162,13 @@ Status submit(Stream handle, Work work, Position* position) {
   }
   Positions positions;
   ISTHMUS_PASS(find_dependencies(cuda, *stream, positions));
-  const std::uint64_t number = stream->push([positions = std::move(positions), work = std::move(work)] {
-    for (const Position& earlier : positions)
-      earlier.wait();
-    work();
-  });
+  const std::uint64_t number = stream->push(
+      [positions = std::move(positions), work = std::move(work)] {
+        for (const Position& earlier : positions)
+          earlier.wait();
+        work();
+      },
+      pieces);
   if (position) *position = {stream, number};
   return Status::success;
 }

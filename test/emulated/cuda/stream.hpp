@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <vector>
 
@@ -32,8 +33,11 @@ namespace isthmus::cuda {
 struct StreamObject : std::enable_shared_from_this<StreamObject> {
   StreamObject(ContextObject* the_context, bool legacy) : context(the_context), is_legacy(legacy) {}
 
-  /// Returns the number of that work, from 1.
-  std::uint64_t push(emulated::Work work);
+  /// Returns the number of that work, from 1. It counts as so many pieces while it is not done.
+  std::uint64_t push(emulated::Work work, std::size_t pieces);
+  /// Whether another piece can be queued; and returns when it can.
+  [[nodiscard]] bool has_room() const;
+  void wait_for_room() const;
   [[nodiscard]] std::uint64_t last() const;
   [[nodiscard]] bool reached(std::uint64_t number) const;
   void wait(std::uint64_t number) const;
@@ -50,7 +54,12 @@ struct StreamObject : std::enable_shared_from_this<StreamObject> {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  std::deque<emulated::Work> queue_;
+  struct Queued {
+    emulated::Work work;
+    std::size_t pieces;
+  };
+  std::deque<Queued> queue_;
+  std::size_t pieces_ = 0;  ///< queued, or being done
   std::uint64_t pushed_ = 0, done_ = 0;
   bool has_thread_ = false, closing_ = false;
 };
@@ -71,8 +80,22 @@ struct Position {
   }
 };
 
-/// Appends work to a stream, or to what it captures.
-Status submit(Stream handle, Work work, Position* position = nullptr);
+/// Appends work to a stream, or to what it captures. Waits while the stream's queue is full, which is after
+/// 512 pieces, as on H200 (510 with driver 580). Meanwhile `Alone` is not to be had.
+Status submit(Stream handle, Work work, Position* position = nullptr, std::size_t pieces = 1);
+
+/// What makes or destroys streams, events, and memory of cuMemAlloc or pinned, has no launch beside it that
+/// waits for room. Seen on H200 (driver 580, November 2026): while one waited, cuStreamCreate,
+/// cuStreamDestroy, cuEventCreate, cuEventDestroy, cuMemAlloc, cuMemFree, cuMemHostAlloc and
+/// cuMemHostRegister waited with it; copies, kernels that were loaded, events' records and queries,
+/// cuIpcOpenMemHandle, cuMemCreate, cuMemImportFromShareableHandle, cuMemMap and cuMemSetAccess did not.
+class Alone {
+ public:
+  Alone();
+
+ private:
+  std::unique_lock<std::shared_mutex> held_;
+};
 
 /// Where the streams of a context are, or of all. With the driver's mutex held.
 std::vector<Position> last_of_all_streams(Driver& cuda, Context context = nullptr);

@@ -26,6 +26,7 @@ Status cuStreamCreateWithPriority(Stream* stream, unsigned flags, int) {
   if (!stream || flags > stream_non_blocking) return Status::invalid_value;
   auto made = std::make_shared<StreamObject>(context, false);
   made->is_blocking = flags == stream_default;
+  const Alone alone;
   const std::scoped_lock lock(driver()->mutex);
   *stream = driver()->streams.add(std::move(made));
   ledger().opened(Held::stream);
@@ -38,6 +39,7 @@ Status cuStreamCreate(Stream* stream, unsigned flags) {
 
 Status cuStreamDestroy_v2(Stream handle) {
   ISTHMUS_PASS(enter_query());
+  const Alone alone;
   const std::scoped_lock lock(driver()->mutex);
   const auto stream = driver()->streams.remove(handle);
   if (!stream) return Status::invalid_handle;

@@ -20,6 +20,10 @@ constexpr std::uint32_t polls_per_clock = 256;
 /// Bytes of copies that may be known to be done at the same time: what a GPU copies in 10 us.
 constexpr std::size_t together = std::size_t{4} << 20U;
 
+/// Events of each engine of a GPU whose streams wait for messages: as many copies may be under way before one
+/// more has to be made.
+constexpr std::size_t copies_prepared = 64;
+
 std::unique_ptr<GpuPart> part_of(const Buffer& buffer, const Payload& payload) {
   auto part = std::make_unique<GpuPart>();
   part->buffer = buffer;
@@ -158,11 +162,25 @@ Result<PendingCopy> GpuMessages::start_copy(const Buffer& near, const Payload& f
 
 Result<PendingCopy> GpuMessages::stage(const Buffer& near, Direction direction, const CopyPiece& piece) {
   ISTHMUS_TRY(check_still_there(near));
+  return staging_engine(near.device, direction).start({&piece, 1});
+}
+
+CopyEngine& GpuMessages::staging_engine(cuda::Device device, Direction direction) {
   auto& engines = staging_engines_[static_cast<std::size_t>(direction)];
   // Between GPUs a second stream fills the time in which the engine turns to the next copy.
   const bool is_between_gpus = direction == Direction::to_window || direction == Direction::from_window;
-  const std::size_t streams = is_between_gpus ? 2 : 1;
-  return engines.try_emplace(near.device, contexts_, near.device, streams).first->second.start({&piece, 1});
+  return engines.try_emplace(device, contexts_, device, is_between_gpus ? 2 : 1).first->second;
+}
+
+Result<> GpuMessages::prepare(cuda::Device device) {
+  // Where there are none, copies do their work.
+  static_cast<void>(kernels().load_all(device));
+  ISTHMUS_TRY(engine_on(device).prepare(copies_prepared));
+  for (const Direction direction :
+       {Direction::to_host, Direction::from_host, Direction::to_window, Direction::from_window})
+    ISTHMUS_TRY(staging_engine(device, direction).prepare(copies_prepared));
+  if (couriers_) couriers_->prepare(device);
+  return {};
 }
 
 // --- sending

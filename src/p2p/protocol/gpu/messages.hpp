@@ -193,6 +193,10 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// order, those of several directions at the same time.
   enum class Direction : std::uint8_t { to_host, from_host, to_window, from_window };
   Result<PendingCopy> stage(const Buffer& near, Direction direction, const CopyPiece& piece);
+  /// Makes what messages of that GPU need of the driver and otherwise make when they first need it: streams,
+  /// events, loaded kernels. For a program whose streams wait for messages: once one of its launches waits
+  /// for room, nobody can make any (`CopyEngine::prepare`). Some milliseconds the first time.
+  Result<> prepare(cuda::Device device);
   /// Pins memory for that.
   Result<PinnedRange> pin(const Buffer& near, std::span<std::byte> memory) {
     return PinnedRange::pin(contexts_, near.device, memory);
@@ -321,6 +325,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
               const ProcessIdentity& self);
 
   CopyEngine& engine_on(cuda::Device device);
+  CopyEngine& staging_engine(cuda::Device device, Direction direction);
   /// What the program has freed meanwhile is no memory of a GPU any more: the driver would take it for the
   /// host's and fault, and a kernel would lose the context. 0.1 us.
   [[nodiscard]] Result<> check_still_there(const Buffer& near);
