@@ -36,6 +36,7 @@ typedef struct isthmus_chare_index {
 #define ISTHMUS_CHARE_ENTRY 3u
 #define ISTHMUS_CHARE_FUNCTION 4u
 #define ISTHMUS_CHARE_REDUCER 5u
+#define ISTHMUS_CHARE_BALANCER 6u
 
 typedef struct isthmus_chare_item isthmus_chare_item;
 /* What the program registers. It must live until isthmus_chare_close. Functions that its kind does not need
@@ -43,11 +44,12 @@ typedef struct isthmus_chare_item isthmus_chare_item;
    partial result of a REDUCER. */
 struct isthmus_chare_item {
   const char* name;               /* the same in all processes, and no other item's: a mangled name */
-  const isthmus_chare_item* type; /* of a CONSTRUCTOR or ENTRY: its class */
+  const isthmus_chare_item* type; /* of a CONSTRUCTOR, ENTRY or BALANCER: its class */
   uint32_t kind;
   uint32_t number; /* set by isthmus_chare_open: the same in all processes */
   /* ENTRY, FUNCTION: calls it on `object` (FUNCTION: null). `packed`: `arguments` are `bytes` bytes that
-     `write` has written, of this process or of another; else a value, which may be moved from. */
+     `write` has written, of this process or of another; else a value, which may be moved from.
+     BALANCER: sets `to` of the isthmus_chare_load at `arguments`; `object`: an isthmus_chare_balance. */
   void (*invoke)(void* object, void* arguments, size_t bytes, int packed);
   /* CONSTRUCTOR: a new object from packed arguments. TYPE: from what `write` has written; REDUCER: a value.
    */
@@ -63,6 +65,22 @@ struct isthmus_chare_item {
    */
   void (*destroy)(void* value);
 };
+
+/* A chare, as a balancer sees it. */
+typedef struct isthmus_chare_load {
+  isthmus_chare_index index;
+  double seconds;    /* its load: 0 or more */
+  uint32_t rank;     /* where it is */
+  uint32_t to;       /* where it goes: set by the balancer, `rank` before */
+  uint32_t is_fixed; /* 1: it cannot move now */
+  uint32_t unused;
+} isthmus_chare_load;
+/* All chares of a collection, in no order. */
+typedef struct isthmus_chare_balance {
+  isthmus_chare_load* loads;
+  size_t count;
+  uint32_t processes;
+} isthmus_chare_balance;
 
 /* Where an invocation goes. */
 #define ISTHMUS_CHARE_TO_ELEMENT 1u  /* `collection`, `index` */
@@ -156,6 +174,23 @@ void isthmus_chare_destroy(isthmus_chare_runtime* runtime, isthmus_chare_element
 /* Moves a chare of this process to process `rank`, after the entry that it is in. It is written, and made
    anew there; none of its coroutines may be suspended. Not of a group. */
 void isthmus_chare_migrate(isthmus_chare_runtime* runtime, isthmus_chare_element* element, uint32_t rank);
+/* The chare has come to where it may be moved. When all of its collection have, `balancer` places them in the
+   process that has made the collection, and `next`, an ENTRY without arguments, is invoked on each where it
+   is then. Meanwhile the chare takes invocations, but neither moves by itself nor ends. Its load is the time
+   spent in its entries since the last time, if it has not been set. Not of a group. */
+void isthmus_chare_at_sync(isthmus_chare_runtime* runtime, isthmus_chare_element* element,
+                           const isthmus_chare_item* next, const isthmus_chare_item* balancer);
+/* Moves chares of the collection now, wherever they are at; those with a suspended coroutine, and those at
+   isthmus_chare_at_sync, stay. `callback`: when all that move have arrived. One at a time for a collection.
+ */
+void isthmus_chare_balance_now(isthmus_chare_runtime* runtime, uint64_t collection,
+                               const isthmus_chare_item* balancer, const isthmus_chare_callback* callback);
+/* The chare's load is this many seconds from now on, not what is measured. Not less than 0. */
+void isthmus_chare_set_load(isthmus_chare_runtime* runtime, isthmus_chare_element* element, double seconds);
+/* What a balancer may do: the heaviest first, to where the least is. */
+void isthmus_chare_place_greedily(isthmus_chare_balance* balance);
+/* The same with few moves: from processes with more than 1.02 of the mean to those with the least. */
+void isthmus_chare_refine(isthmus_chare_balance* balance);
 /* A coroutine of the chare is suspended (+1), or not any more (-1): meanwhile it neither moves nor ends. */
 void isthmus_chare_hold(isthmus_chare_runtime* runtime, isthmus_chare_element* element, int change);
 

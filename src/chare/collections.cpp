@@ -62,6 +62,7 @@ void Runtime::found(std::uint64_t id, std::span<const std::byte> text) {
   Collection& collection =
       *collections_.emplace(id, std::make_unique<Collection>(id, creation.shape, &type, size()))
            .first->second;
+  collection.is_measured = items_.has_balancer(type);
   if (creation.shape.kind != ISTHMUS_CHARE_SPARSE) {
     const Item& constructor = item_of(creation.constructor, ISTHMUS_CHARE_CONSTRUCTOR);
     const bool is_group = creation.shape.kind == ISTHMUS_CHARE_GROUP;
@@ -184,9 +185,9 @@ void Runtime::hold(Element& element, int change) {
 }
 
 void Runtime::resume(Element* element, void (*step)(void*), void* context) {
-  Element* const around = std::exchange(self_, element);
+  Element* const around = turn_to(element);
   step(context);
-  self_ = around;
+  turn_to(around);
   if (element && element != around) finish_entry(*element);
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 
@@ -26,6 +27,11 @@ Result<Items> Items::make(std::span<Item* const> items) {
     made.sorted_[i]->number = static_cast<std::uint32_t>(i);
   }
   return made;
+}
+
+bool Items::has_balancer(const Item& type) const noexcept {
+  return std::ranges::any_of(
+      sorted_, [&](const Item* item) { return item->kind == ISTHMUS_CHARE_BALANCER && item->type == &type; });
 }
 
 std::string Items::list() const {
@@ -55,6 +61,12 @@ std::string Items::difference(std::string_view theirs) const {
     theirs.remove_prefix(std::min(theirs.size(), b.size() + 1));
   }
   return {};
+}
+
+std::string_view kind_name(std::uint32_t kind) noexcept {
+  static constexpr std::array<std::string_view, 7> names{"thing",    "class",   "constructor", "entry",
+                                                         "function", "reducer", "balancer"};
+  return kind < names.size() ? names[kind] : names[0];
 }
 
 std::string readable(std::string_view name) {

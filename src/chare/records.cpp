@@ -18,10 +18,10 @@ Collection* Runtime::find_collection(std::uint64_t id) noexcept {
 }
 
 const Item& Runtime::item_of(std::uint32_t number, std::uint32_t kind) {
-  static constexpr std::array names{"thing", "class", "constructor", "entry", "function", "reducer"};
   const Item* const item = items_.find(number, kind);
   if (!item)
-    fail(fmt::format("there is no {} {} among the program's {} items", names[kind], number, items_.size()));
+    fail(fmt::format("there is no {} {} among the program's {} items", kind_name(kind), number,
+                     items_.size()));
   return *item;
 }
 
@@ -102,6 +102,11 @@ void Runtime::fill(Message& message, std::uint32_t source, const Record& record)
       break;
     case RecordKind::partial:
       message.item = &item_of(record.item, ISTHMUS_CHARE_REDUCER);
+      break;
+    case RecordKind::ask_balance:
+    case RecordKind::ask_loads:
+    case RecordKind::loads:
+      message.item = &item_of(record.item, ISTHMUS_CHARE_BALANCER);
       break;
     default:
       break;
@@ -185,6 +190,7 @@ bool Runtime::execute_record(Message& message) {
       need_root(*collection);
       collection->lose(static_cast<std::uint32_t>(message.index.low));
       look_at_results(*collection);
+      look_at_sync(*collection);
       break;
     case RecordKind::located:
       do_located(*collection, message);
@@ -194,6 +200,21 @@ bool Runtime::execute_record(Message& message) {
       break;
     case RecordKind::arrived:
       do_arrived(*collection, message);
+      break;
+    case RecordKind::ask_balance:
+      ask_balance(*collection, message);
+      break;
+    case RecordKind::ask_loads:
+      answer_loads(*collection, message);
+      break;
+    case RecordKind::loads:
+      do_loads(*collection, message);
+      break;
+    case RecordKind::moves:
+      do_moves(*collection, message);
+      break;
+    case RecordKind::moved:
+      do_moved(*collection, message);
       break;
     case RecordKind::census:
       answer_census(*collection, message);
@@ -277,6 +298,12 @@ std::string Runtime::stuck() const {
     if (!messages.empty())
       add(fmt::format("collection {} of rank {}", static_cast<std::uint32_t>(id), Collection::root_of(id)),
           *messages.front());
+  if (!text.empty()) return text;
+  for (const auto& [id, collection] : collections_)
+    if (collection->balancing && !collection->balancing->waiting.empty())
+      return fmt::format("; {} of the {} chares of {} here wait to be balanced",
+                         collection->balancing->waiting.size(), collection->size(),
+                         readable(collection->type()->name));
   return text;
 }
 

@@ -185,6 +185,7 @@ void Runtime::add_census(Collection& collection, Message& message) {
   for (std::uint32_t to = 0; to < size(); ++to)
     send_record(to, {.kind = RecordKind::census, .collection = collection.id(), .index = {1, 0}}, {});
   look_at_results(collection);
+  look_at_sync(collection);
 }
 
 }  // namespace isthmus::chare

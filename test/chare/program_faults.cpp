@@ -65,6 +65,61 @@ class Cell : public chare::Chare {
 
 void take(int) {}
 
+/// One that is balanced, with what can be wrong then.
+class Load : public chare::Chare {
+ public:
+  Load() = default;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    if (is_bad_) throw std::runtime_error("it has a file open");
+    archive(is_bad_);
+  }
+  template <auto balancer>
+  void sync() {
+    at_sync<&Load::rest, balancer>();
+  }
+  void sync_twice() {
+    sync<&chare::greedy>();
+    sync<&chare::greedy>();
+  }
+  void sync_and_move() {
+    sync<&chare::greedy>();
+    migrate(0);
+  }
+  void sync_with_two() {
+    if (index() % 2 == 0)
+      sync<&chare::greedy>();
+    else
+      sync<&chare::refine>();
+  }
+  void sync_and_wait() {
+    if (index() == 0) sync<&chare::refine>();
+  }
+  void heavy(double load) { set_load(load); }
+  void be_bad() { is_bad_ = true; }
+  chare::Task wait() { co_await never.next(); }
+  void rest() { chare::exit(0); }
+  chare::Inbox<int> never;
+
+ private:
+  bool is_bad_ = false;
+};
+
+void throwing(std::span<chare::Load>, std::uint32_t) {
+  throw std::runtime_error("the weights are wrong");
+}
+void too_far(std::span<chare::Load> chares, std::uint32_t processes) {
+  chares.front().to = processes;
+}
+void to_the_last(std::span<chare::Load> chares, std::uint32_t processes) {
+  for (chare::Load& each : chares)
+    each.to = processes - 1;
+}
+const chare::Array<Load>& loads() {
+  static const auto all = chare::Array<Load>::create({5});
+  return all;
+}
+
 chare::Map<Cell> ended_cells;
 void invoke_ended() {
   for (std::uint64_t key = 0; key < 8; ++key)
@@ -167,6 +222,33 @@ const Faults& faults() {
        [] {
          chare::Proxy<Cell>(std::uint64_t{1000} << 32 | 1, isthmus_chare_index{}).invoke<&Cell::fails>(1);
        }},
+      {"balancer_throws", [] { loads().broadcast<&Load::sync<&throwing>>(); }},
+      {"balancer_too_far", [] { loads().broadcast<&Load::sync<&too_far>>(); }},
+      {"balancer_moves_fixed",
+       [] {
+         loads()[0].invoke<&Load::wait>();
+         loads().balance<&to_the_last>(chare::exit_when_called());
+       }},
+      {"cannot_be_packed",
+       [] {
+         loads()[1].invoke<&Load::be_bad>();
+         loads().broadcast<&Load::sync<&to_the_last>>();
+       }},
+      {"sync_twice", [] { loads()[1].invoke<&Load::sync_twice>(); }},
+      {"sync_and_move", [] { loads()[4].invoke<&Load::sync_and_move>(); }},
+      {"sync_with_two", [] { loads().broadcast<&Load::sync_with_two>(); }},
+      {"sync_with_coroutine",
+       [] {
+         loads()[0].invoke<&Load::wait>();
+         loads().broadcast<&Load::sync<&to_the_last>>();
+       }},
+      {"balanced_twice",
+       [] {
+         loads().balance<&chare::greedy>(chare::exit_when_called());
+         loads().balance<&chare::greedy>(chare::exit_when_called());
+       }},
+      {"no_load", [] { loads()[2].invoke<&Load::heavy>(-1.0); }},
+      {"never_balanced", [] { loads().broadcast<&Load::sync_and_wait>(); }},
       {"idle", [] {}},
   };
   return all;

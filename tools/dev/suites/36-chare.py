@@ -75,6 +75,8 @@ for source in sources:
 # --- faults: what the line on stderr says, at two ranks
 
 CELL = r"\(anonymous namespace\)::Cell"
+LOAD = r"\(anonymous namespace\)::Load"
+SYNCED = r"\(anonymous namespace\)::"
 FAULTS = {
     "throw": rf"rank 1: chare {CELL}\[3, 4\], entry {CELL}::fails, invoked by rank 0: it has thrown: seven is too many",
     "throw_late": rf"rank 1: chare {CELL}\[4\], coroutine {CELL}::fails_late: it has thrown: it was late",
@@ -93,6 +95,16 @@ FAULTS = {
     "unknown_entry": r"rank 1: .*invoked by rank 0: there is no entry 60000 among the program's \d+ items",
     "no_entry": r"rank 1: .*invoked by rank 0: there is no entry \d+ among",
     "unknown_collection": rf"nothing moves any more; {CELL}::fails invoked by rank 0 waits for collection 77 of rank 1",
+    "balancer_throws": rf"rank 0: chares of {LOAD}, balancer {SYNCED}throwing.*: it has thrown: the weights are wrong",
+    "balancer_too_far": rf"rank 0: chares of {LOAD}, balancer {SYNCED}too_far.*: it moves {LOAD}\[\d\] to rank 2 of 2",
+    "balancer_moves_fixed": rf"rank 0: chares of {LOAD}, balancer {SYNCED}to_the_last.*: it moves {LOAD}\[0\], which cannot move",
+    "cannot_be_packed": rf"rank 0: chare {LOAD}\[1\], its serialize, to move, invoked by rank 0: it has thrown: it has a file open",
+    "sync_twice": rf"rank 0: chare {LOAD}\[1\], entry {LOAD}::sync_twice, .*: {LOAD}\[1\] waits to be balanced already",
+    "sync_and_move": rf"rank 1: .*{LOAD}\[4\] moves by itself while it waits to be balanced",
+    "sync_with_two": rf"chares of {LOAD} are to be balanced together by .*greedy.* and by .*refine",
+    "sync_with_coroutine": rf"rank 0: chares of {LOAD}, balancer {SYNCED}to_the_last, .*: it moves {LOAD}\[0\], which cannot move",
+    "balanced_twice": rf"rank 0: .*chares of {LOAD} are being balanced already",
+    "no_load": rf"rank 0: chare {LOAD}\[2\], entry {LOAD}::heavy, .*: its load is said to be -1 seconds",
     "unknown_root": r"its collection is said to be of rank 1000",
 }
 for fault, text in FAULTS.items():
@@ -100,6 +112,11 @@ for fault, text in FAULTS.items():
         suite.expect(suite.run([MPIEXEC, "-n", 2, FOLDER / "program_faults", fault], timeout=TIMEOUT), status=1, err=text)
 with suite.case("a process with nothing to do that nobody can wake ends with a sentence"):
     suite.expect(suite.run([MPIEXEC, "-n", 1, FOLDER / "program_faults", "idle"], timeout=TIMEOUT), status=1, err="nothing is left to do")
+with suite.case("chares that wait to be balanced for ever are named"):
+    suite.expect(
+        suite.run([MPIEXEC, "-n", 1, FOLDER / "program_faults", "never_balanced"], timeout=TIMEOUT),
+        status=1, err=rf"nothing is left to do, and nobody has called exit; 1 of the 5 chares of {LOAD} here wait to be balanced",
+    )  # fmt: skip
 with suite.case("two programs with other entries are refused, and the entry is named"):
     one, other = FOLDER / "program_faults", FOLDER / "program_other"
     suite.expect(
@@ -119,7 +136,7 @@ with suite.case("on two hosts, two ranks each, by the network"):
     here = suite.tmp / "here"
     here.write_text('#!/bin/sh\nexec sh -c "$2"\n')
     here.chmod(0o755)
-    for name in ("first", "arrays", "arguments", "migration"):
+    for name in ("first", "arrays", "arguments", "migration", "balance"):
         command = [MPIEXEC, "--launcher", here, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
         run_program(command, 4, {"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)
 
