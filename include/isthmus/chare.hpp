@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -60,6 +61,15 @@ inline void flush() {
 /// Calls `callback` once, when no invocation is under way or waits in any process.
 inline void quiescence(const Callback<>& callback) {
   isthmus_chare_quiescence(detail::runtime, &callback.what);
+}
+/// Writes all chares to files at and beside `path`, which all processes see, when no invocation is under way
+/// or waits anywhere. `written` gets an empty text, or why there is no checkpoint: then an older one at
+/// `path` is as it was. Every class needs `serialize` and a constructor without arguments; no coroutine of a
+/// chare may be suspended, and no reduction under way. `restarted` is called after a restart, and is no
+/// future's.
+inline void checkpoint(const std::string& path, const Callback<std::string>& written,
+                       const Callback<>& restarted) {
+  isthmus_chare_checkpoint(detail::runtime, path.c_str(), &written.what, &restarted.what);
 }
 /// Calls `function` in process `rank`.
 template <auto function, class... A>
@@ -392,6 +402,16 @@ int run(Start start) {
   const int code = isthmus_chare_run(
       detail::runtime, [](void* context) { detail::guarded([&] { (*static_cast<Start*>(context))(); }); },
       &start);
+  isthmus_chare_close(std::exchange(detail::runtime, nullptr));
+  return code;
+}
+
+/// The same from the checkpoint at `path`, with any number of processes. Chares are where they were if there
+/// are as many as before; else they are in their homes. Of a group, a new process has a copy of the chare of
+/// its rank modulo the number of processes before, and those of processes that are no more are dropped.
+inline int restart(const std::string& path) {
+  detail::runtime = isthmus_chare_open(detail::items().data(), detail::items().size());
+  const int code = isthmus_chare_restart(detail::runtime, path.c_str());
   isthmus_chare_close(std::exchange(detail::runtime, nullptr));
   return code;
 }

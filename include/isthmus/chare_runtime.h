@@ -119,6 +119,15 @@ typedef struct isthmus_chare_shape {
 isthmus_chare_runtime* isthmus_chare_open(isthmus_chare_item* const* items, size_t count);
 /* Works until isthmus_chare_exit. `start` is called first, on process 0 alone. Returns the exit code. */
 int isthmus_chare_run(isthmus_chare_runtime* runtime, void (*start)(void*), void* context);
+/* The same from the checkpoint at `path`, of any number of processes and of the same program; instead of a
+   start, what the checkpoint says is invoked when all chares are there. A file that is no such checkpoint, or
+   is damaged, ends the job. All processes must see the same files. */
+int isthmus_chare_restart(isthmus_chare_runtime* runtime, const char* path);
+/* Writes all chares to files at and beside `path` when no invocation is under way or waits anywhere.
+   `written` gets a text (8 bytes of its length, and that many): empty, or why there is no checkpoint; then
+   what was at `path` before is as it was. `restarted` is invoked after a restart; not with a prefix. */
+void isthmus_chare_checkpoint(isthmus_chare_runtime* runtime, const char* path,
+                              const isthmus_chare_callback* written, const isthmus_chare_callback* restarted);
 /* Collective. Destroys all chares. Ends MPI if isthmus_chare_open has started it. */
 void isthmus_chare_close(isthmus_chare_runtime* runtime);
 

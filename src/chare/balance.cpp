@@ -249,8 +249,8 @@ void Runtime::balance_now(std::uint64_t id, const Item* balancer, const Callback
   const Record record{.kind = RecordKind::ask_balance,
                       .item = static_cast<std::uint16_t>(balancer->number),
                       .collection = id};
-  if (Collection::root_of(id) >= size()) fail("a proxy that names no collection was used");
-  send_record(Collection::root_of(id), record, std::as_bytes(std::span(&callback, 1)));
+  if (Collection::maker_of(id) >= roots_) fail("a proxy that names no collection was used");
+  send_record(Collection::root_of(id, size()), record, std::as_bytes(std::span(&callback, 1)));
 }
 
 void Runtime::ask_balance(Collection& collection, Message& message) {

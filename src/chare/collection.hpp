@@ -120,10 +120,14 @@ class Collection {
   static std::uint64_t id_of(std::uint32_t root, std::uint32_t number) noexcept {
     return (std::uint64_t{root} << 32) | number;
   }
-  static std::uint32_t root_of(std::uint64_t id) noexcept { return static_cast<std::uint32_t>(id >> 32); }
+  /// Of a collection that was made before a restart, by a process that is no more, another of `processes`.
+  static std::uint32_t root_of(std::uint64_t id, std::uint32_t processes) noexcept {
+    return maker_of(id) % processes;
+  }
+  static std::uint32_t maker_of(std::uint64_t id) noexcept { return static_cast<std::uint32_t>(id >> 32); }
 
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
-  [[nodiscard]] std::uint32_t root() const noexcept { return root_of(id_); }
+  [[nodiscard]] std::uint32_t root() const noexcept { return root_of(id_, processes_); }
   [[nodiscard]] const Item* type() const noexcept { return type_; }
   [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
   [[nodiscard]] bool is_sparse() const noexcept { return shape_.kind == ISTHMUS_CHARE_SPARSE; }

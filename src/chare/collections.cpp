@@ -48,7 +48,7 @@ std::uint64_t Runtime::create(const Shape& shape, const Item* type, const Item* 
 void Runtime::make_collection(Message& message) {
   if (find_collection(message.collection)) fail("it makes a collection a second time");
   if (static_cast<std::uint32_t>(message.collection) == 0) fail("it makes a collection without a number");
-  send_down(Collection::root_of(message.collection),
+  send_down(Collection::root_of(message.collection, size()),
             {.kind = RecordKind::create, .collection = message.collection}, message.payload());
   found(message.collection, message.payload());
 }

@@ -34,6 +34,12 @@ bool Items::has_balancer(const Item& type) const noexcept {
       sorted_, [&](const Item* item) { return item->kind == ISTHMUS_CHARE_BALANCER && item->type == &type; });
 }
 
+const Item* Items::find(std::string_view name) const noexcept {
+  const auto found = std::ranges::lower_bound(sorted_, name, {},
+                                              [](const Item* item) { return std::string_view(item->name); });
+  return found != sorted_.end() && name == (*found)->name ? *found : nullptr;
+}
+
 std::string Items::list() const {
   std::string text;
   for (const Item* item : sorted_) {

@@ -31,6 +31,8 @@ class Items {
   }
   /// Whether the program balances chares of that class anywhere.
   [[nodiscard]] bool has_balancer(const Item& type) const noexcept;
+  /// The item of that mangled name; null if there is none.
+  [[nodiscard]] const Item* find(std::string_view name) const noexcept;
   /// All names and kinds, for the comparison with another process.
   [[nodiscard]] std::string list() const;
   /// Why `theirs` is not the same list, naming the first that differs; empty if it is.

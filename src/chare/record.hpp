@@ -39,11 +39,15 @@ enum class RecordKind : std::uint8_t {
   loads = 19,        ///< to the root; `low`: 1 + the entry that goes on (`at_sync`), or 0
   moves = 20,        ///< to those who have sent loads; `low`: the same; `high`: the round of chares at sync
   moved = 21,        ///< to the root: so many chares have arrived, or stay
+  ask_checkpoint = 22,  ///< to process 0
+  save = 23,            ///< to all: their chares
+  saved = 24,           ///< to process 0
+  restore = 25,         ///< a chare of a checkpoint
   // Those below are about the work, no part of it: they are not counted.
-  wave = 22,
-  wave_answer = 23,
-  exit = 24,  ///< `low`: the code; to process 0, which tells all
-  last = 25,  ///< nothing comes behind this but `low` long messages
+  wave = 26,
+  wave_answer = 27,
+  exit = 28,  ///< `low`: the code; to process 0, which tells all
+  last = 29,  ///< nothing comes behind this but `low` long messages
 };
 inline constexpr RecordKind last_record_kind = RecordKind::last;
 
@@ -61,6 +65,7 @@ inline constexpr RecordKind last_record_kind = RecordKind::last;
     case RecordKind::migrate:
     case RecordKind::arrived:
     case RecordKind::passed:
+    case RecordKind::restore:
       return true;
     default:
       return false;

@@ -98,6 +98,7 @@ void Runtime::fill(Message& message, std::uint32_t source, const Record& record)
       message.item = &item_of(record.item, ISTHMUS_CHARE_CONSTRUCTOR);
       break;
     case RecordKind::migrate:
+    case RecordKind::restore:
       message.item = &item_of(record.item, ISTHMUS_CHARE_TYPE);
       break;
     case RecordKind::partial:
@@ -112,8 +113,8 @@ void Runtime::fill(Message& message, std::uint32_t source, const Record& record)
       break;
   }
   if (message.origin >= size()) fail(fmt::format("its sender is said to be rank {}", message.origin));
-  if (Collection::root_of(record.collection) >= size())
-    fail(fmt::format("its collection is said to be of rank {}", Collection::root_of(record.collection)));
+  if (Collection::maker_of(record.collection) >= roots_)
+    fail(fmt::format("its collection is said to be of rank {}", Collection::maker_of(record.collection)));
   current_ = around;
 }
 
@@ -171,6 +172,9 @@ Collection* Runtime::collection_or_wait(Message& message) {
 bool Runtime::execute_record(Message& message) {
   if (message.kind == RecordKind::create) return make_collection(message), true;
   if (message.kind == RecordKind::ask_quiet) return ask_quiet(message), true;
+  if (message.kind == RecordKind::ask_checkpoint) return ask_checkpoint(message), true;
+  if (message.kind == RecordKind::save) return save(message), true;
+  if (message.kind == RecordKind::saved) return do_saved(message), true;
   Collection* const collection = collection_or_wait(message);
   if (!collection) return false;
   switch (message.kind) {
@@ -200,6 +204,9 @@ bool Runtime::execute_record(Message& message) {
       break;
     case RecordKind::arrived:
       do_arrived(*collection, message);
+      break;
+    case RecordKind::restore:
+      restore(*collection, message);
       break;
     case RecordKind::ask_balance:
       ask_balance(*collection, message);
@@ -296,7 +303,7 @@ std::string Runtime::stuck() const {
       if (!messages.empty()) add("chare " + collection->name(index), *messages.front());
   for (const auto& [id, messages] : early_)
     if (!messages.empty())
-      add(fmt::format("collection {} of rank {}", static_cast<std::uint32_t>(id), Collection::root_of(id)),
+      add(fmt::format("collection {} of rank {}", static_cast<std::uint32_t>(id), Collection::maker_of(id)),
           *messages.front());
   if (!text.empty()) return text;
   for (const auto& [id, collection] : collections_)

@@ -142,7 +142,8 @@ void Runtime::look_at_results(Collection& collection) {
 // --- how many there are in a sparse collection
 
 void Runtime::done_inserting(std::uint64_t id) {
-  send_record(Collection::root_of(id), {.kind = RecordKind::done_inserting, .collection = id}, {});
+  if (Collection::maker_of(id) >= roots_) fail("a proxy that names no collection was used");
+  send_record(Collection::root_of(id, size()), {.kind = RecordKind::done_inserting, .collection = id}, {});
 }
 
 /// As with quiescence, nothing is on its way if all that has been sent by the second wave had been done in

@@ -46,6 +46,7 @@ Runtime::Runtime(Ref<Communicator> comm, Items items, Fail fail)
     : items_(std::move(items)),
       fail_(fail),
       transport_(std::move(comm), *this, pool_, fail),
+      roots_(transport_.size()),
       sent_in_turn_(transport_.size()),
       quiescence_(transport_.size()) {}
 
@@ -94,7 +95,7 @@ std::string Runtime::describe(const char* entry) {
   } else if (making_) {
     add("its constructor");
   } else if (packs_) {
-    add("its serialize, to move");
+    add("its serialize");
   } else if (entry) {
     add(fmt::format("coroutine {}", readable(entry)));
   } else if (current_ && current_->item && current_->kind != RecordKind::insert) {
@@ -111,6 +112,10 @@ int Runtime::run(void (*start)(void*), void* context) {
     ++turn_;
     start(context);
   }
+  return work();
+}
+
+int Runtime::work() {
   while (!ends_) {
     Message* const message = queue_.pop();
     if (!message) {
@@ -246,7 +251,8 @@ std::byte* Runtime::begin(const Target& target, const Item* item, std::size_t by
     case ISTHMUS_CHARE_TO_ALL:
       record.kind = RecordKind::ask_broadcast;
       record.collection = target.collection;
-      to = Collection::root_of(target.collection);
+      to = Collection::maker_of(target.collection) < roots_ ? Collection::root_of(target.collection, size())
+                                                            : size();
       break;
     default:
       record.collection = target.collection;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "chare/checkpoint_file.hpp"
 #include "chare/collection.hpp"
 #include "chare/items.hpp"
 #include "chare/message.hpp"
@@ -40,6 +41,8 @@ class Runtime final : private Transport::Receiver {
   // As the functions of <isthmus/chare_runtime.h>.
 
   int run(void (*start)(void*), void* context);
+  int restart(const std::string& path);
+  void checkpoint(const std::string& path, const Callback& written, const Callback& restarted);
   void exit(int code);
   [[noreturn]] void fail(std::string_view reason, const char* entry = nullptr);
   Element* find(std::uint64_t collection, Index index) {
@@ -72,6 +75,7 @@ class Runtime final : private Transport::Receiver {
 
   // runtime.cpp: the scheduler
   static Result<> compare(Communicator& comm, const Items& items);
+  int work();
   void rest();
   void execute(Message* message);
   void execute_invocation(Message* message);
@@ -156,6 +160,23 @@ class Runtime final : private Transport::Receiver {
   void do_moved(Collection& collection, Message& message);
   void end_balance(Collection& collection);
 
+  // checkpoint.cpp
+  struct Checkpoint;
+  struct DeleteCheckpoint {
+    void operator()(Checkpoint* checkpoint) const noexcept;
+  };
+  void ask_checkpoint(Message& message);
+  void begin_checkpoint(std::vector<Callback> quiet);
+  std::string why_not_saved(Collection& collection);
+  Result<SavedPart> save_chares(const std::string& name);
+  void save(Message& message);
+  void do_saved(Message& message);
+  void end_checkpoint();
+  void restore_collection(const SavedCollection& saved);
+  Result<> send_saved(const SavedChare& chare, std::span<const std::byte> data, std::uint32_t part,
+                      std::uint32_t writers);
+  void restore(Collection& collection, Message& message);
+
   // reductions.cpp
   void merge(Collection& collection, std::uint32_t number, Reduction& into, const Item* reducer,
              const Callback& callback, void* value);
@@ -192,7 +213,9 @@ class Runtime final : private Transport::Receiver {
   std::array<Collection*, 8> recent_{};                             ///< by the low bits of their ids
   std::unordered_map<std::uint64_t, std::vector<Message*>> early_;  ///< for collections that are not here yet
   std::uint32_t next_collection_ = 1;                               ///< 0 is none
+  std::uint32_t roots_;  ///< processes that may have made collections: more than there are after a restart
   std::unordered_map<std::uint64_t, Census> censuses_;
+  std::unique_ptr<Checkpoint, DeleteCheckpoint> checkpoint_;  ///< process 0: that is being written
 
   // What is being done.
   Element* self_ = nullptr;

@@ -80,6 +80,15 @@ isthmus_chare_run(isthmus_chare_runtime* runtime, void (*start)(void*), void* co
   return guarded([&] { return of(runtime).run(start, context); });
 }
 
+ISTHMUS_CHARE_EXPORT(int) isthmus_chare_restart(isthmus_chare_runtime* runtime, const char* path) {
+  return guarded([&] { return of(runtime).restart(path); });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_checkpoint(isthmus_chare_runtime* runtime, const char* path,
+                         const isthmus_chare_callback* written, const isthmus_chare_callback* restarted) {
+  guarded([&] { of(runtime).checkpoint(path, *written, *restarted); });
+}
+
 ISTHMUS_CHARE_EXPORT(void) isthmus_chare_close(isthmus_chare_runtime* runtime) {
   guarded([&] {
     const bool began_mpi = opened(runtime).began_mpi;
