@@ -1,7 +1,9 @@
 // What goes wrong ends the job with a sentence: run by the suite `chare`, which names the fault.
 #include <isthmus/chare.hpp>
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -103,6 +105,36 @@ class Load : public chare::Chare {
 
  private:
   bool is_bad_ = false;
+};
+
+/// Who is killed, or ends, while the others go on, or wait.
+class Victim : public chare::Chare {
+ public:
+  Victim() = default;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(data_);
+  }
+  void die() { std::raise(SIGKILL); }
+  void leave(int code) { std::_Exit(code); }
+  void to_and_fro(std::uint32_t left) {
+    data_.resize(100000);
+    if (left == 0 && chare::rank() == chare::size() - 1) std::raise(SIGKILL);
+    this_proxy<Victim>().invoke<&Victim::to_and_fro>(left == 0 ? 0 : left - 1);
+    migrate((chare::rank() + 1) % chare::size());
+  }
+  void babble(const chare::Group<Victim>& all) {
+    for (std::uint32_t to = 0; to < chare::size(); ++to)
+      all[to].invoke<&Victim::hear>(std::vector<char>(to % 2 == 0 ? 10 : 20000));
+    this_proxy<Victim>().invoke<&Victim::babble>(all);
+  }
+  void hear(const std::vector<char>&) {
+    if (++heard_ == 300 && chare::rank() == chare::size() - 1) std::raise(SIGKILL);
+  }
+
+ private:
+  std::vector<char> data_;
+  int heard_ = 0;
 };
 
 void throwing(std::span<chare::Load>, std::uint32_t) {
@@ -249,6 +281,16 @@ const Faults& faults() {
        }},
       {"no_load", [] { loads()[2].invoke<&Load::heavy>(-1.0); }},
       {"never_balanced", [] { loads().broadcast<&Load::sync_and_wait>(); }},
+      {"killed", [] { chare::Group<Victim>::create()[chare::size() - 1].invoke<&Victim::die>(); }},
+      {"leaves", [] { chare::Group<Victim>::create()[chare::size() - 1].invoke<&Victim::leave>(7); }},
+      {"leaves_well", [] { chare::Group<Victim>::create()[chare::size() - 1].invoke<&Victim::leave>(0); }},
+      {"killed_in_talk",
+       [] {
+         const auto all = chare::Group<Victim>::create();
+         all.broadcast<&Victim::babble>(all);
+       }},
+      {"killed_in_moves",
+       [] { chare::Array<Victim>::create({16}).broadcast<&Victim::to_and_fro>(std::uint32_t{40}); }},
       {"idle", [] {}},
   };
   return all;

@@ -111,6 +111,23 @@ FAULTS = {
 for fault, text in FAULTS.items():
     with suite.case(f"fault {fault} ends the job, and is named"):
         suite.expect(suite.run([MPIEXEC, "-n", 2, FOLDER / "program_faults", fault], timeout=TIMEOUT), status=1, err=text)
+HERE = suite.tmp / "here"
+HERE.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+HERE.chmod(0o755)
+TWO_HOSTS = (MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:1", "-n", 3)
+for fault, status, text in (
+    ("killed", 137, r"rank 2 .* killed by signal 9 \(Killed\); ending the job"),
+    ("killed_in_talk", 137, r"rank 2 .* killed by signal 9 \(Killed\); ending the job"),
+    ("killed_in_moves", 137, r"rank 2 .* killed by signal 9 \(Killed\); ending the job"),
+    ("leaves", 7, r"rank 2 .* exited with code 7; ending the job"),
+    ("leaves_well", 1, r"rank 2 .* exited without MPI_Finalize; ending the job"),
+):
+    with suite.case(f"a process that is no more ends the job, and is named: {fault}"):
+        suite.expect(suite.run([MPIEXEC, "-n", 3, FOLDER / "program_faults", fault], timeout=TIMEOUT), status=status, err=text)
+        if (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+            result = suite.run([*TWO_HOSTS, FOLDER / "program_faults", fault], env={"ISTHMUS_LOCALITY": "static"}, timeout=TIMEOUT)
+            # Who is first to notice says so: mpiexec, or a rank that can no more be reached.
+            assert result.status in (status, 1) and re.search(rf"{text}|has lost rank 2", result.err), result
 with suite.case("a process with nothing to do that nobody can wake ends with a sentence"):
     suite.expect(suite.run([MPIEXEC, "-n", 1, FOLDER / "program_faults", "idle"], timeout=TIMEOUT), status=1, err="nothing is left to do")
 with suite.case("chares that wait to be balanced for ever are named"):
@@ -209,18 +226,15 @@ with suite.case("files that are cut off, damaged, foreign or not there are refus
 with suite.case("on two hosts, two ranks each, by the network"):
     if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
         raise Skip("the network library was not built")
-    here = suite.tmp / "here"
-    here.write_text('#!/bin/sh\nexec sh -c "$2"\n')
-    here.chmod(0o755)
     for name in ("first", "arrays", "arguments", "migration", "balance"):
-        command = [MPIEXEC, "--launcher", here, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
+        command = [MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
         run_program(command, 4, {"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)
 
 with suite.case("a checkpoint of two hosts goes on with one process"):
     if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
         raise Skip("the network library was not built")
     path = suite.tmp / "hosts"
-    command = [MPIEXEC, "--launcher", suite.tmp / "here", "--hosts", "a:2,b:2", "-n", 4, CHECKPOINT, "write", path]
+    command = [MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", "-n", 4, CHECKPOINT, "write", path]
     answer = suite.expect(suite.run(command, env={"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)).out
     assert checkpoint_run(1, "restart", path).out == answer and "well" in answer
 
