@@ -221,6 +221,17 @@ with suite.case("files that are cut off, damaged, foreign or not there are refus
     other = suite.run([MPIEXEC, "-n", 2, FOLDER / "program_elsewhere", "restart", path], timeout=TIMEOUT)
     suite.expect(other, status=1, err="no restart: the checkpoint has chares of .*, which this program does not have")
 
+with suite.case("memory that fails, at each allocation of a process, ends the job with a sentence or is got over"):
+    program = FOLDER / "program_memory"
+    count = int(suite.expect(suite.run([MPIEXEC, "-n", 2, program, suite.tmp / "memory"], timeout=TIMEOUT)).out)
+    assert count > 50, count
+    for number in range(1, count + 1, 8 if SANITIZER else 1):
+        result = suite.run([MPIEXEC, "-n", 2, program, suite.tmp / "memory", number], timeout=TIMEOUT)
+        well = result.status == 0 and not result.text.strip()
+        named = result.status == 1 and re.search(r"rank 1: (chare.* it has thrown|chares cannot go on): std::bad_alloc", result.err)
+        told = result.status == 0 and re.fullmatch(r"no checkpoint: .*", result.out.strip())
+        assert well or named or told, (number, result)
+
 # --- across hosts: as between machines, by the network
 
 with suite.case("on two hosts, two ranks each, by the network"):
