@@ -88,6 +88,77 @@ class Traveller : public chare::Chare {
 
 class Empty : public chare::Chare {};
 
+/// One of 64, the first half of which have 4 times the work: 0.1 ms and 0.4.
+class Unequal : public chare::Chare {
+ public:
+  Unequal() = default;
+  Unequal(std::size_t bytes, std::uint64_t turns)
+      : luggage_(bytes), turns_(index() < 32 ? 4 * turns : turns) {}
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(luggage_, turns_, done_);
+  }
+  static std::uint64_t work(std::uint64_t turns) {
+    volatile std::uint64_t x = 1;
+    for (std::uint64_t i = 0; i < turns; ++i)
+      x = x * 3 + i;
+    return x;
+  }
+  void iterate(const chare::Callback<std::uint64_t>& done) { contribute<chare::Sum>(work(turns_), done); }
+  template <auto balancer>
+  void sync(const chare::Callback<>& done) {
+    done_ = done;
+    at_sync<&Unequal::go_on, balancer>();
+  }
+  void go_on() { contribute(done_); }
+  void destroy_now() { destroy(); }
+
+ private:
+  std::vector<char> luggage_;
+  std::uint64_t turns_ = 0;
+  chare::Callback<> done_{};
+};
+
+/// An iteration before and after balancing, and the balancing itself, each time from the beginning.
+template <auto balancer>
+chare::Task balance(const char* name, chare::Callback<> finished) {
+  constexpr std::uint64_t many_turns = 10000000;
+  static_cast<void>(Unequal::work(many_turns));
+  const auto calibration = Clock::now();
+  static_cast<void>(Unequal::work(many_turns));
+  const auto turns = static_cast<std::uint64_t>(many_turns * 100 / microseconds_since(calibration));
+  std::vector<double> before;
+  std::vector<double> step;
+  std::vector<double> after;
+  for (int block = 0; block < blocks; ++block) {
+    const auto chares = chare::Array<Unequal>::create({64}, std::size_t{1} << 20, turns);
+    for (const auto times : {&before, &after}) {
+      for (int i = 0; i < 3; ++i) {
+        const auto done = chare::Future<std::uint64_t>::make();
+        const auto begin = Clock::now();
+        chares.broadcast<&Unequal::iterate>(done.callback());
+        static_cast<void>(co_await done);
+        if (i != 0) times->push_back(microseconds_since(begin));
+      }
+      if (times == &after) break;
+      const auto done = chare::Future<>::make();
+      const auto begin = Clock::now();
+      chares.broadcast<&Unequal::sync<balancer>>(done.callback());
+      co_await done;
+      step.push_back(microseconds_since(begin));
+    }
+    chares.broadcast<&Unequal::destroy_now>();
+    const auto quiet = chare::Future<>::make();
+    chare::quiescence(quiet.callback());
+    co_await quiet;
+  }
+  std::printf("%s\n", name);
+  print("64 chares, half of them with 4 x: an iteration", before);
+  print("balancing them, 1 MiB each", step);
+  print("an iteration then", after);
+  finished();
+}
+
 chare::Task measure(chare::Array<Player> players) {
   const std::uint64_t turns = 2000;
   players[0].invoke<&Player::meet>(players[1]);
@@ -163,6 +234,15 @@ chare::Task measure(chare::Array<Player> players) {
       print(bytes == 0 ? "a chare moves, and an invocation follows it" : "the same with 1 MiB",
             std::exchange(times, {}));
     }
+
+  if (chare::size() > 1) {
+    const auto greedy = chare::Future<>::make();
+    balance<&chare::greedy>("greedy", greedy.callback());
+    co_await greedy;
+    const auto refine = chare::Future<>::make();
+    balance<&chare::refine>("refine", refine.callback());
+    co_await refine;
+  }
 
   constexpr std::uint64_t many = 1000000;
   for (int block = 0; block < 5; ++block) {

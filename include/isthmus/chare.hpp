@@ -3,6 +3,7 @@
 
 #include <isthmus/chare_runtime.h>
 #include <isthmus/chare/archive.hpp>
+#include <isthmus/chare/balance.hpp>
 #include <isthmus/chare/callback.hpp>
 #include <isthmus/chare/item.hpp>
 #include <isthmus/chare/task.hpp>
@@ -10,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -59,6 +61,15 @@ inline void flush() {
 /// Calls `callback` once, when no invocation is under way or waits in any process.
 inline void quiescence(const Callback<>& callback) {
   isthmus_chare_quiescence(detail::runtime, &callback.what);
+}
+/// Writes all chares to files at and beside `path`, which all processes see, when no invocation is under way
+/// or waits anywhere. `written` gets an empty text, or why there is no checkpoint: then an older one at
+/// `path` is as it was. Every class needs `serialize` and a constructor without arguments; no coroutine of a
+/// chare may be suspended, and no reduction under way. `restarted` is called after a restart, and is no
+/// future's.
+inline void checkpoint(const std::string& path, const Callback<std::string>& written,
+                       const Callback<>& restarted) {
+  isthmus_chare_checkpoint(detail::runtime, path.c_str(), &written.what, &restarted.what);
 }
 /// Calls `function` in process `rank`.
 template <auto function, class... A>
@@ -189,6 +200,23 @@ isthmus_chare_index index_of_key(const Key& key) {
 
 }  // namespace detail
 
+/// What arrays and maps have in common, whose chares move.
+namespace detail {
+template <class T>
+class Moving : public Collective<T> {
+ public:
+  /// Moves chares now, as `balancer` says (`greedy`, `refine`, or a function like these), wherever they are
+  /// at; those with a suspended coroutine and those that wait in `at_sync` stay. `done` is called when all
+  /// that move have arrived. A load is the time in a chare's entries since the last balancing, and is
+  /// measured only in programs that balance chares of this class.
+  template <auto balancer>
+  void balance(const Callback<>& done) const {
+    static_assert(TypeItem<T>::can_move, "what moves needs `serialize` and a constructor without arguments");
+    isthmus_chare_balance_now(runtime, this->id_, BalancerItem<T, balancer>::get(), &done.what);
+  }
+};
+}  // namespace detail
+
 /// One chare in each process, whose index is the rank.
 template <class T>
 class Group : public detail::Collective<T> {
@@ -212,7 +240,7 @@ class Group : public detail::Collective<T> {
 
 /// Chares in one to three dimensions, all of which are made at once, in blocks of consecutive ones.
 template <class T, std::size_t dimensions = 1>
-class Array : public detail::Collective<T> {
+class Array : public detail::Moving<T> {
   static_assert(dimensions >= 1 && dimensions <= 3, "arrays have 1 to 3 dimensions");
 
  public:
@@ -255,13 +283,13 @@ class Array : public detail::Collective<T> {
   }
 
  private:
-  using Collective = detail::Collective<T>;
+  using Collective = detail::Moving<T>;
   Extents extents_{};
 };
 
 /// Chares by keys of the program, made one by one. An invocation of one that is not there yet waits for it.
 template <class T, class Key = std::uint64_t>
-class Map : public detail::Collective<T> {
+class Map : public detail::Moving<T> {
  public:
   [[nodiscard]] static Map create() {
     isthmus_chare_shape shape{};
@@ -340,6 +368,18 @@ class Chare {
   /// made there by its constructor without arguments and the same `serialize`. None of its coroutines may be
   /// suspended then. Invocations follow it; broadcasts and reductions count it once, wherever it is.
   void migrate(std::uint32_t rank) { isthmus_chare_migrate(detail::runtime, element_, rank); }
+  /// This chare may be moved now. When all of its collection have said so, `balancer` places them, and
+  /// `next`, an entry without arguments, is invoked on each where it is then. Until then it takes
+  /// invocations, but neither moves by itself nor ends. Of a map only after `done_inserting`; not of a group.
+  template <auto next, auto balancer = &refine, class T = typename detail::ClassOf<decltype(next)>::type>
+  void at_sync() {
+    static_assert(detail::TypeItem<T>::can_move,
+                  "what moves needs `serialize` and a constructor without arguments");
+    isthmus_chare_at_sync(detail::runtime, element_, detail::EntryItem<T, next>::get(),
+                          detail::BalancerItem<T, balancer>::get());
+  }
+  /// This chare's load from now on, instead of what is measured: seconds, or any other unit that all use.
+  void set_load(double load) { isthmus_chare_set_load(detail::runtime, element_, load); }
   /// Ends this chare after the entry that it is in. None of its coroutines may be suspended then.
   void destroy() { isthmus_chare_destroy(detail::runtime, element_); }
 
@@ -362,6 +402,16 @@ int run(Start start) {
   const int code = isthmus_chare_run(
       detail::runtime, [](void* context) { detail::guarded([&] { (*static_cast<Start*>(context))(); }); },
       &start);
+  isthmus_chare_close(std::exchange(detail::runtime, nullptr));
+  return code;
+}
+
+/// The same from the checkpoint at `path`, with any number of processes. Chares are where they were if there
+/// are as many as before; else they are in their homes. Of a group, a new process has a copy of the chare of
+/// its rank modulo the number of processes before, and those of processes that are no more are dropped.
+inline int restart(const std::string& path) {
+  detail::runtime = isthmus_chare_open(detail::items().data(), detail::items().size());
+  const int code = isthmus_chare_restart(detail::runtime, path.c_str());
   isthmus_chare_close(std::exchange(detail::runtime, nullptr));
   return code;
 }

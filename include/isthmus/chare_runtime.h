@@ -36,6 +36,7 @@ typedef struct isthmus_chare_index {
 #define ISTHMUS_CHARE_ENTRY 3u
 #define ISTHMUS_CHARE_FUNCTION 4u
 #define ISTHMUS_CHARE_REDUCER 5u
+#define ISTHMUS_CHARE_BALANCER 6u
 
 typedef struct isthmus_chare_item isthmus_chare_item;
 /* What the program registers. It must live until isthmus_chare_close. Functions that its kind does not need
@@ -43,11 +44,12 @@ typedef struct isthmus_chare_item isthmus_chare_item;
    partial result of a REDUCER. */
 struct isthmus_chare_item {
   const char* name;               /* the same in all processes, and no other item's: a mangled name */
-  const isthmus_chare_item* type; /* of a CONSTRUCTOR or ENTRY: its class */
+  const isthmus_chare_item* type; /* of a CONSTRUCTOR, ENTRY or BALANCER: its class */
   uint32_t kind;
   uint32_t number; /* set by isthmus_chare_open: the same in all processes */
   /* ENTRY, FUNCTION: calls it on `object` (FUNCTION: null). `packed`: `arguments` are `bytes` bytes that
-     `write` has written, of this process or of another; else a value, which may be moved from. */
+     `write` has written, of this process or of another; else a value, which may be moved from.
+     BALANCER: sets `to` of the isthmus_chare_load at `arguments`; `object`: an isthmus_chare_balance. */
   void (*invoke)(void* object, void* arguments, size_t bytes, int packed);
   /* CONSTRUCTOR: a new object from packed arguments. TYPE: from what `write` has written; REDUCER: a value.
    */
@@ -63,6 +65,22 @@ struct isthmus_chare_item {
    */
   void (*destroy)(void* value);
 };
+
+/* A chare, as a balancer sees it. */
+typedef struct isthmus_chare_load {
+  isthmus_chare_index index;
+  double seconds;    /* its load: 0 or more */
+  uint32_t rank;     /* where it is */
+  uint32_t to;       /* where it goes: set by the balancer, `rank` before */
+  uint32_t is_fixed; /* 1: it cannot move now */
+  uint32_t unused;
+} isthmus_chare_load;
+/* All chares of a collection, in no order. */
+typedef struct isthmus_chare_balance {
+  isthmus_chare_load* loads;
+  size_t count;
+  uint32_t processes;
+} isthmus_chare_balance;
 
 /* Where an invocation goes. */
 #define ISTHMUS_CHARE_TO_ELEMENT 1u  /* `collection`, `index` */
@@ -101,6 +119,15 @@ typedef struct isthmus_chare_shape {
 isthmus_chare_runtime* isthmus_chare_open(isthmus_chare_item* const* items, size_t count);
 /* Works until isthmus_chare_exit. `start` is called first, on process 0 alone. Returns the exit code. */
 int isthmus_chare_run(isthmus_chare_runtime* runtime, void (*start)(void*), void* context);
+/* The same from the checkpoint at `path`, of any number of processes and of the same program; instead of a
+   start, what the checkpoint says is invoked when all chares are there. A file that is no such checkpoint, or
+   is damaged, ends the job. All processes must see the same files. */
+int isthmus_chare_restart(isthmus_chare_runtime* runtime, const char* path);
+/* Writes all chares to files at and beside `path` when no invocation is under way or waits anywhere.
+   `written` gets a text (8 bytes of its length, and that many): empty, or why there is no checkpoint; then
+   what was at `path` before is as it was. `restarted` is invoked after a restart; not with a prefix. */
+void isthmus_chare_checkpoint(isthmus_chare_runtime* runtime, const char* path,
+                              const isthmus_chare_callback* written, const isthmus_chare_callback* restarted);
 /* Collective. Destroys all chares. Ends MPI if isthmus_chare_open has started it. */
 void isthmus_chare_close(isthmus_chare_runtime* runtime);
 
@@ -156,6 +183,23 @@ void isthmus_chare_destroy(isthmus_chare_runtime* runtime, isthmus_chare_element
 /* Moves a chare of this process to process `rank`, after the entry that it is in. It is written, and made
    anew there; none of its coroutines may be suspended. Not of a group. */
 void isthmus_chare_migrate(isthmus_chare_runtime* runtime, isthmus_chare_element* element, uint32_t rank);
+/* The chare has come to where it may be moved. When all of its collection have, `balancer` places them in the
+   process that has made the collection, and `next`, an ENTRY without arguments, is invoked on each where it
+   is then. Meanwhile the chare takes invocations, but neither moves by itself nor ends. Its load is the time
+   spent in its entries since the last time, if it has not been set. Not of a group. */
+void isthmus_chare_at_sync(isthmus_chare_runtime* runtime, isthmus_chare_element* element,
+                           const isthmus_chare_item* next, const isthmus_chare_item* balancer);
+/* Moves chares of the collection now, wherever they are at; those with a suspended coroutine, and those at
+   isthmus_chare_at_sync, stay. `callback`: when all that move have arrived. One at a time for a collection.
+ */
+void isthmus_chare_balance_now(isthmus_chare_runtime* runtime, uint64_t collection,
+                               const isthmus_chare_item* balancer, const isthmus_chare_callback* callback);
+/* The chare's load is this many seconds from now on, not what is measured. Not less than 0. */
+void isthmus_chare_set_load(isthmus_chare_runtime* runtime, isthmus_chare_element* element, double seconds);
+/* What a balancer may do: the heaviest first, to where the least is. */
+void isthmus_chare_place_greedily(isthmus_chare_balance* balance);
+/* The same with few moves: from processes with more than 1.02 of the mean to those with the least. */
+void isthmus_chare_refine(isthmus_chare_balance* balance);
 /* A coroutine of the chare is suspended (+1), or not any more (-1): meanwhile it neither moves nor ends. */
 void isthmus_chare_hold(isthmus_chare_runtime* runtime, isthmus_chare_element* element, int change);
 

@@ -18,7 +18,7 @@ using Shape = isthmus_chare_shape;
 using Callback = isthmus_chare_callback;
 }  // namespace isthmus::chare
 
-/// What the library knows of a chare of this process: 56 bytes, beside 8 to 43 in a table.
+/// What the library knows of a chare of this process: 72 bytes, beside 8 to 43 in a table.
 struct isthmus_chare_element {
   void* object = nullptr;  ///< null: it is being made, or has ended
   isthmus::chare::Collection* collection = nullptr;
@@ -31,6 +31,9 @@ struct isthmus_chare_element {
   std::uint32_t moves = 0;       ///< how often it has moved
   std::uint32_t moves_to = isthmus::chare::stays;  ///< after the entry that it is in
   bool ends = false;                               ///< the same
+  bool has_own_load = false;                       ///< the program says what it is
+  bool is_at_sync = false;                         ///< it waits to be balanced
+  double load = 0;                                 ///< seconds in its entries since the last balancing
 };
 
 namespace isthmus::chare {
@@ -63,6 +66,30 @@ struct Departure {
   bool has_arrived = false;
 };
 
+/// What balancing keeps in this process, and in the root.
+struct Balancing {
+  // Chares at sync.
+  const Item* balancer = nullptr;
+  const Item* next = nullptr;             ///< the entry that goes on
+  std::vector<isthmus_chare_load> loads;  ///< that have not been sent to the root
+  std::vector<Index> waiting;             ///< all that are at sync here
+  bool is_listed = false;
+  std::uint32_t rounds = 0;  ///< done here
+  /// Chares that have come here with a round that this process has not done yet: they wait for it, or they
+  /// would be at sync a second time together with those of the round before.
+  std::vector<Index> ahead;
+  // Root: what has come of them, or of all that were asked for now.
+  std::vector<isthmus_chare_load> synced;
+  const Item* sync_balancer = nullptr;
+  const Item* sync_next = nullptr;
+  std::vector<isthmus_chare_load> asked;
+  std::uint32_t missing = 0;  ///< answers
+  std::uint32_t rounds_told = 0;
+  std::uint64_t moving = 0;  ///< chares that have been told to move
+  bool is_asked = false;
+  Callback callback{};
+};
+
 /// An invocation that may have to be made again.
 struct Kept {
   const Item* item;
@@ -93,10 +120,14 @@ class Collection {
   static std::uint64_t id_of(std::uint32_t root, std::uint32_t number) noexcept {
     return (std::uint64_t{root} << 32) | number;
   }
-  static std::uint32_t root_of(std::uint64_t id) noexcept { return static_cast<std::uint32_t>(id >> 32); }
+  /// Of a collection that was made before a restart, by a process that is no more, another of `processes`.
+  static std::uint32_t root_of(std::uint64_t id, std::uint32_t processes) noexcept {
+    return maker_of(id) % processes;
+  }
+  static std::uint32_t maker_of(std::uint64_t id) noexcept { return static_cast<std::uint32_t>(id >> 32); }
 
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
-  [[nodiscard]] std::uint32_t root() const noexcept { return root_of(id_); }
+  [[nodiscard]] std::uint32_t root() const noexcept { return root_of(id_, processes_); }
   [[nodiscard]] const Item* type() const noexcept { return type_; }
   [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
   [[nodiscard]] bool is_sparse() const noexcept { return shape_.kind == ISTHMUS_CHARE_SPARSE; }
@@ -136,6 +167,11 @@ class Collection {
     for (std::size_t i = 0; i < used_; ++i)
       if (Element& element = chunks_[i / chunk][i % chunk]; element.object) visit(element);
   }
+
+  /// Whether the time in entries is counted: for types that somebody balances. Two looks at the clock are
+  /// more than half of what a short entry costs.
+  bool is_measured = false;
+  std::unique_ptr<Balancing> balancing;  ///< null: nobody has asked for it
 
   /// Where chares live that are not here, as far as this process has been told.
   std::unordered_map<Index, Location, IndexHash, IndexEqual> located;
@@ -179,6 +215,8 @@ class Collection {
       count -= each->second;
     return count;
   }
+  /// Root: how many there are now.
+  [[nodiscard]] std::uint64_t population() const { return population(~std::uint32_t{0}); }
   // Of a sparse one, since the start: what the census adds up.
   std::uint64_t inserts_sent = 0;
   std::uint64_t inserts_done = 0;

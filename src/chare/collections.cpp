@@ -48,7 +48,7 @@ std::uint64_t Runtime::create(const Shape& shape, const Item* type, const Item* 
 void Runtime::make_collection(Message& message) {
   if (find_collection(message.collection)) fail("it makes a collection a second time");
   if (static_cast<std::uint32_t>(message.collection) == 0) fail("it makes a collection without a number");
-  send_down(Collection::root_of(message.collection),
+  send_down(Collection::root_of(message.collection, size()),
             {.kind = RecordKind::create, .collection = message.collection}, message.payload());
   found(message.collection, message.payload());
 }
@@ -62,6 +62,7 @@ void Runtime::found(std::uint64_t id, std::span<const std::byte> text) {
   Collection& collection =
       *collections_.emplace(id, std::make_unique<Collection>(id, creation.shape, &type, size()))
            .first->second;
+  collection.is_measured = items_.has_balancer(type);
   if (creation.shape.kind != ISTHMUS_CHARE_SPARSE) {
     const Item& constructor = item_of(creation.constructor, ISTHMUS_CHARE_CONSTRUCTOR);
     const bool is_group = creation.shape.kind == ISTHMUS_CHARE_GROUP;
@@ -184,9 +185,9 @@ void Runtime::hold(Element& element, int change) {
 }
 
 void Runtime::resume(Element* element, void (*step)(void*), void* context) {
-  Element* const around = std::exchange(self_, element);
+  Element* const around = turn_to(element);
   step(context);
-  self_ = around;
+  turn_to(around);
   if (element && element != around) finish_entry(*element);
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 
@@ -26,6 +27,17 @@ Result<Items> Items::make(std::span<Item* const> items) {
     made.sorted_[i]->number = static_cast<std::uint32_t>(i);
   }
   return made;
+}
+
+bool Items::has_balancer(const Item& type) const noexcept {
+  return std::ranges::any_of(
+      sorted_, [&](const Item* item) { return item->kind == ISTHMUS_CHARE_BALANCER && item->type == &type; });
+}
+
+const Item* Items::find(std::string_view name) const noexcept {
+  const auto found = std::ranges::lower_bound(sorted_, name, {},
+                                              [](const Item* item) { return std::string_view(item->name); });
+  return found != sorted_.end() && name == (*found)->name ? *found : nullptr;
 }
 
 std::string Items::list() const {
@@ -55,6 +67,12 @@ std::string Items::difference(std::string_view theirs) const {
     theirs.remove_prefix(std::min(theirs.size(), b.size() + 1));
   }
   return {};
+}
+
+std::string_view kind_name(std::uint32_t kind) noexcept {
+  static constexpr std::array<std::string_view, 7> names{"thing",    "class",   "constructor", "entry",
+                                                         "function", "reducer", "balancer"};
+  return kind < names.size() ? names[kind] : names[0];
 }
 
 std::string readable(std::string_view name) {

@@ -29,6 +29,10 @@ class Items {
     if (number >= sorted_.size() || sorted_[number]->kind != kind) return nullptr;
     return sorted_[number];
   }
+  /// Whether the program balances chares of that class anywhere.
+  [[nodiscard]] bool has_balancer(const Item& type) const noexcept;
+  /// The item of that mangled name; null if there is none.
+  [[nodiscard]] const Item* find(std::string_view name) const noexcept;
   /// All names and kinds, for the comparison with another process.
   [[nodiscard]] std::string list() const;
   /// Why `theirs` is not the same list, naming the first that differs; empty if it is.
@@ -38,6 +42,8 @@ class Items {
   std::vector<Item*> sorted_;
 };
 
+/// Of a kind of items, for people.
+[[nodiscard]] std::string_view kind_name(std::uint32_t kind) noexcept;
 /// A name for people: demangled, without what wraps it.
 [[nodiscard]] std::string readable(std::string_view name);
 

@@ -22,6 +22,11 @@ struct Baggage {
   std::uint32_t reductions;
   std::uint32_t moves;
   std::uint32_t covered;
+  std::uint32_t next;  ///< 1 + the entry that it goes on with; 0: none
+  std::uint16_t tells_root;
+  std::uint16_t has_own_load;
+  double load;
+  std::uint64_t round;  ///< of `next`
 };
 /// What is told of an arrival.
 struct Arrival {
@@ -32,45 +37,59 @@ struct Arrival {
 }  // namespace
 
 void Runtime::migrate(Element& element, std::uint32_t to) {
+  if (to >= size())
+    fail(fmt::format("{} is to move to rank {}", element.collection->name(element.index), to));
+  need_movable(element);
+  element.moves_to = to;
+  if (self_ != &element) finish_entry(element);
+}
+
+void Runtime::need_movable(const Element& element) {
   const Collection& collection = *element.collection;
-  if (to >= size()) fail(fmt::format("{} is to move to rank {}", collection.name(element.index), to));
   if (collection.shape().kind == ISTHMUS_CHARE_GROUP)
     fail(fmt::format("{} is of a group, and does not move", collection.name(element.index)));
   if (!collection.type()->write)
     fail(fmt::format("{} cannot move: its class needs `serialize` and a constructor without arguments",
                      collection.name(element.index)));
-  element.moves_to = to;
-  if (self_ != &element) finish_entry(element);
 }
 
 /// What the entry has asked for.
 void Runtime::finish_entry(Element& element) {
+  if (element.is_at_sync && (element.ends || element.moves_to != stays))
+    fail(fmt::format("{} {} while it waits to be balanced", element.collection->name(element.index),
+                     element.ends ? "ends" : "moves by itself"));
   if (element.ends) return end_element(element);
-  if (element.moves_to != stays && element.moves_to != rank()) return move_element(element);
-  element.moves_to = stays;
+  const std::uint32_t to = std::exchange(element.moves_to, stays);
+  if (to != stays && to != rank()) move_element(element, to, {});
 }
 
-void Runtime::move_element(Element& element) {
+void Runtime::move_element(Element& element, std::uint32_t to, OnArrival then) {
   Collection& collection = *element.collection;
   const Index index = element.index;
   if (element.held != 0)
     fail(fmt::format("{} moves while {} of its coroutines wait", collection.name(index), element.held));
-  const std::uint32_t to = element.moves_to;
   const Baggage baggage{.broadcasts = element.broadcasts,
                         .reductions = element.reductions,
                         .moves = element.moves + 1,
-                        .covered = element.covered};
+                        .covered = element.covered,
+                        .next = then.next,
+                        .tells_root = static_cast<std::uint16_t>(then.tells_root),
+                        .has_own_load = element.has_own_load ? std::uint16_t{1} : std::uint16_t{0},
+                        .load = element.load,
+                        .round = then.round};
   const Item& type = *collection.type();
   const Record record{.kind = RecordKind::migrate,
                       .item = static_cast<std::uint16_t>(type.number),
                       .collection = collection.id(),
                       .index = index};
+  Element* const around = std::exchange(self_, &element);
+  packs_ = true;
   std::byte* const at = begin_record(to, record, sizeof baggage + type.measure(element.object));
   std::memcpy(at, &baggage, sizeof baggage);
   type.write(element.object, at + sizeof baggage);
+  packs_ = false;
   finish_record();
   collection.departures.push_back({.index = index, .moves = baggage.moves, .had = element.covered});
-  Element* const around = std::exchange(self_, &element);
   void* const object = element.object;
   collection.remove(element);
   type.destroy(object);
@@ -94,6 +113,8 @@ void Runtime::do_migrate(Collection& collection, Message& message) {
   element.moves = baggage.moves;
   element.broadcasts = baggage.broadcasts;
   element.covered = std::max(baggage.covered, collection.broadcasts);
+  element.has_own_load = baggage.has_own_load != 0;
+  element.load = baggage.load;
   Element* const around = std::exchange(self_, &element);
   const Item* const made = std::exchange(making_, message.item);
   element.object = message.item->make(message.data() + sizeof baggage, message.bytes - sizeof baggage);
@@ -103,6 +124,10 @@ void Runtime::do_migrate(Collection& collection, Message& message) {
   const Record arrived{.kind = RecordKind::arrived, .collection = collection.id(), .index = message.index};
   send_record(message.origin, arrived, std::as_bytes(std::span(&arrival, 1)));
   tell_home(collection, message.index, {.rank = rank(), .moves = baggage.moves});
+  if (baggage.tells_root != 0) tell_moved(collection, 1);
+  if (baggage.next != 0)
+    arrive_synced(element, item_of(baggage.next - 1, ISTHMUS_CHARE_ENTRY),
+                  static_cast<std::uint32_t>(baggage.round));
   release_kept(collection, message.index);
 }
 

@@ -26,9 +26,12 @@ class Quiescence {
   explicit Quiescence(std::uint32_t processes) : processes_(processes) {}
 
   void ask(const isthmus_chare_callback& callback) { asked_.push_back(callback); }
+  /// The library itself asks.
+  void ask_for_own() noexcept { own_ = true; }
+  [[nodiscard]] bool take_own() noexcept { return std::exchange(own_, false); }
   /// Whether a wave is to be sent now; it has begun then.
   [[nodiscard]] bool begin_wave() noexcept {
-    if (asked_.empty() || missing_ != 0) return false;
+    if ((asked_.empty() && !own_) || missing_ != 0) return false;
     missing_ = processes_;
     now_ = {};
     why_.clear();
@@ -64,6 +67,7 @@ class Quiescence {
   WorkCount before_;
   bool has_before_ = false;
   bool is_quiet_ = false;
+  bool own_ = false;
   std::string why_;
   std::vector<isthmus_chare_callback> asked_;
 };

@@ -55,8 +55,12 @@ void Runtime::add(const WorkCount& count, std::string_view why) {
   if (!quiescence_.answer(count, why)) return;
   if (quiescence_.is_quiet()) {
     if (!quiescence_.stuck().empty()) fail("nothing moves any more" + quiescence_.stuck());
-    for (const Callback& callback : quiescence_.take())
-      call(callback, {});
+    std::vector<Callback> asked = quiescence_.take();
+    if (quiescence_.take_own())
+      begin_checkpoint(std::move(asked));
+    else
+      for (const Callback& callback : asked)
+        call(callback, {});
   }
   begin_wave();
 }

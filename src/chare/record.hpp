@@ -31,20 +31,45 @@ enum class RecordKind : std::uint8_t {
   ask_quiet = 11,  ///< to process 0: a callback at quiescence
   census = 12,     ///< of a sparse collection; `low`: 1 where it was the last, and nothing may be inserted
   census_answer = 13,
-  migrate = 14,  ///< a chare
-  arrived = 15,  ///< to the process that it has come from
-  passed = 16,   ///< a broadcast for one chare that has moved: its number, and the arguments
+  migrate = 14,      ///< a chare
+  arrived = 15,      ///< to the process that it has come from
+  passed = 16,       ///< a broadcast for one chare that has moved: its number, and the arguments
+  ask_balance = 17,  ///< to the root: a callback
+  ask_loads = 18,    ///< to all
+  loads = 19,        ///< to the root; `low`: 1 + the entry that goes on (`at_sync`), or 0
+  moves = 20,        ///< to those who have sent loads; `low`: the same; `high`: the round of chares at sync
+  moved = 21,        ///< to the root: so many chares have arrived, or stay
+  ask_checkpoint = 22,  ///< to process 0
+  save = 23,            ///< to all: their chares
+  saved = 24,           ///< to process 0
+  restore = 25,         ///< a chare of a checkpoint
   // Those below are about the work, no part of it: they are not counted.
-  wave = 17,
-  wave_answer = 18,
-  exit = 19,  ///< `low`: the code; to process 0, which tells all
-  last = 20,  ///< nothing comes behind this but `low` long messages
+  wave = 26,
+  wave_answer = 27,
+  exit = 28,  ///< `low`: the code; to process 0, which tells all
+  last = 29,  ///< nothing comes behind this but `low` long messages
 };
 inline constexpr RecordKind last_record_kind = RecordKind::last;
 
 /// Whether quiescence waits for it.
 [[nodiscard]] constexpr bool is_work(RecordKind kind) noexcept {
   return kind < RecordKind::wave;
+}
+
+/// Whether its index names a chare.
+[[nodiscard]] constexpr bool is_of_one_chare(RecordKind kind) noexcept {
+  switch (kind) {
+    case RecordKind::invoke:
+    case RecordKind::insert:
+    case RecordKind::located:
+    case RecordKind::migrate:
+    case RecordKind::arrived:
+    case RecordKind::passed:
+    case RecordKind::restore:
+      return true;
+    default:
+      return false;
+  }
 }
 
 /// One record, as it has been read and checked. The payload belongs to the message.

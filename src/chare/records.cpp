@@ -18,10 +18,10 @@ Collection* Runtime::find_collection(std::uint64_t id) noexcept {
 }
 
 const Item& Runtime::item_of(std::uint32_t number, std::uint32_t kind) {
-  static constexpr std::array names{"thing", "class", "constructor", "entry", "function", "reducer"};
   const Item* const item = items_.find(number, kind);
   if (!item)
-    fail(fmt::format("there is no {} {} among the program's {} items", names[kind], number, items_.size()));
+    fail(fmt::format("there is no {} {} among the program's {} items", kind_name(kind), number,
+                     items_.size()));
   return *item;
 }
 
@@ -98,17 +98,23 @@ void Runtime::fill(Message& message, std::uint32_t source, const Record& record)
       message.item = &item_of(record.item, ISTHMUS_CHARE_CONSTRUCTOR);
       break;
     case RecordKind::migrate:
+    case RecordKind::restore:
       message.item = &item_of(record.item, ISTHMUS_CHARE_TYPE);
       break;
     case RecordKind::partial:
       message.item = &item_of(record.item, ISTHMUS_CHARE_REDUCER);
       break;
+    case RecordKind::ask_balance:
+    case RecordKind::ask_loads:
+    case RecordKind::loads:
+      message.item = &item_of(record.item, ISTHMUS_CHARE_BALANCER);
+      break;
     default:
       break;
   }
   if (message.origin >= size()) fail(fmt::format("its sender is said to be rank {}", message.origin));
-  if (Collection::root_of(record.collection) >= size())
-    fail(fmt::format("its collection is said to be of rank {}", Collection::root_of(record.collection)));
+  if (Collection::maker_of(record.collection) >= roots_)
+    fail(fmt::format("its collection is said to be of rank {}", Collection::maker_of(record.collection)));
   current_ = around;
 }
 
@@ -166,6 +172,9 @@ Collection* Runtime::collection_or_wait(Message& message) {
 bool Runtime::execute_record(Message& message) {
   if (message.kind == RecordKind::create) return make_collection(message), true;
   if (message.kind == RecordKind::ask_quiet) return ask_quiet(message), true;
+  if (message.kind == RecordKind::ask_checkpoint) return ask_checkpoint(message), true;
+  if (message.kind == RecordKind::save) return save(message), true;
+  if (message.kind == RecordKind::saved) return do_saved(message), true;
   Collection* const collection = collection_or_wait(message);
   if (!collection) return false;
   switch (message.kind) {
@@ -185,6 +194,7 @@ bool Runtime::execute_record(Message& message) {
       need_root(*collection);
       collection->lose(static_cast<std::uint32_t>(message.index.low));
       look_at_results(*collection);
+      look_at_sync(*collection);
       break;
     case RecordKind::located:
       do_located(*collection, message);
@@ -194,6 +204,24 @@ bool Runtime::execute_record(Message& message) {
       break;
     case RecordKind::arrived:
       do_arrived(*collection, message);
+      break;
+    case RecordKind::restore:
+      restore(*collection, message);
+      break;
+    case RecordKind::ask_balance:
+      ask_balance(*collection, message);
+      break;
+    case RecordKind::ask_loads:
+      answer_loads(*collection, message);
+      break;
+    case RecordKind::loads:
+      do_loads(*collection, message);
+      break;
+    case RecordKind::moves:
+      do_moves(*collection, message);
+      break;
+    case RecordKind::moved:
+      do_moved(*collection, message);
       break;
     case RecordKind::census:
       answer_census(*collection, message);
@@ -275,8 +303,14 @@ std::string Runtime::stuck() const {
       if (!messages.empty()) add("chare " + collection->name(index), *messages.front());
   for (const auto& [id, messages] : early_)
     if (!messages.empty())
-      add(fmt::format("collection {} of rank {}", static_cast<std::uint32_t>(id), Collection::root_of(id)),
+      add(fmt::format("collection {} of rank {}", static_cast<std::uint32_t>(id), Collection::maker_of(id)),
           *messages.front());
+  if (!text.empty()) return text;
+  for (const auto& [id, collection] : collections_)
+    if (collection->balancing && !collection->balancing->waiting.empty())
+      return fmt::format("; {} of the {} chares of {} here wait to be balanced",
+                         collection->balancing->waiting.size(), collection->size(),
+                         readable(collection->type()->name));
   return text;
 }
 

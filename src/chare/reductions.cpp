@@ -142,7 +142,8 @@ void Runtime::look_at_results(Collection& collection) {
 // --- how many there are in a sparse collection
 
 void Runtime::done_inserting(std::uint64_t id) {
-  send_record(Collection::root_of(id), {.kind = RecordKind::done_inserting, .collection = id}, {});
+  if (Collection::maker_of(id) >= roots_) fail("a proxy that names no collection was used");
+  send_record(Collection::root_of(id, size()), {.kind = RecordKind::done_inserting, .collection = id}, {});
 }
 
 /// As with quiescence, nothing is on its way if all that has been sent by the second wave had been done in
@@ -185,6 +186,7 @@ void Runtime::add_census(Collection& collection, Message& message) {
   for (std::uint32_t to = 0; to < size(); ++to)
     send_record(to, {.kind = RecordKind::census, .collection = collection.id(), .index = {1, 0}}, {});
   look_at_results(collection);
+  look_at_sync(collection);
 }
 
 }  // namespace isthmus::chare

@@ -46,6 +46,7 @@ Runtime::Runtime(Ref<Communicator> comm, Items items, Fail fail)
     : items_(std::move(items)),
       fail_(fail),
       transport_(std::move(comm), *this, pool_, fail),
+      roots_(transport_.size()),
       sent_in_turn_(transport_.size()),
       quiescence_(transport_.size()) {}
 
@@ -83,18 +84,22 @@ std::string Runtime::describe(const char* entry) {
   if (self_)
     text = fmt::format("chare {}", self_->collection->name(self_->index));
   else if (const Collection* const named = current_ ? find_collection(current_->collection) : nullptr)
-    text = fmt::format("chare {}", named->name(current_->index));
+    text = is_of_one_chare(current_->kind) ? fmt::format("chare {}", named->name(current_->index))
+                                           : fmt::format("chares of {}", readable(named->type()->name));
   const auto add = [&](std::string_view what) {
     if (!text.empty()) text += ", ";
     text += what;
   };
-  if (making_) {
+  if (balancing_) {
+    add(fmt::format("balancer {}", readable(balancing_->name)));
+  } else if (making_) {
     add("its constructor");
+  } else if (packs_) {
+    add("its serialize");
   } else if (entry) {
     add(fmt::format("coroutine {}", readable(entry)));
   } else if (current_ && current_->item && current_->kind != RecordKind::insert) {
-    add(fmt::format("{} {}", current_->item->kind == ISTHMUS_CHARE_ENTRY ? "entry" : "function",
-                    readable(current_->item->name)));
+    add(fmt::format("{} {}", kind_name(current_->item->kind), readable(current_->item->name)));
   } else if (current_) {
     add(fmt::format("a record of kind {}", static_cast<int>(current_->kind)));
   }
@@ -107,6 +112,10 @@ int Runtime::run(void (*start)(void*), void* context) {
     ++turn_;
     start(context);
   }
+  return work();
+}
+
+int Runtime::work() {
   while (!ends_) {
     Message* const message = queue_.pop();
     if (!message) {
@@ -125,7 +134,9 @@ int Runtime::run(void (*start)(void*), void* context) {
 /// What is done when no message waits. Returns after each thing that may have brought one.
 void Runtime::rest() {
   ++turn_;
-  if (send_partials() && !queue_.empty()) return;
+  const bool has_partials = send_partials();
+  const bool has_syncs = send_syncs();
+  if ((has_partials || has_syncs) && !queue_.empty()) return;
   transport_.flush();
   if (transport_.poll()) return;
   if (answer_wave()) return;
@@ -193,10 +204,23 @@ void Runtime::call_entry(Element& element, Message& message) {
 }
 
 void Runtime::call_item(Element* element, Message& message) {
-  self_ = element;
+  turn_to(element);
   message.item->invoke(element ? element->object : nullptr, message.data(), message.bytes,
                        message.packed ? 1 : 0);
-  self_ = nullptr;
+  turn_to(nullptr);
+}
+
+/// What is at work from now on; the time until now is the load of what was. Returns that.
+Element* Runtime::turn_to(Element* next) {
+  const auto is_measured = [](const Element* element) {
+    return element && element->collection->is_measured && !element->has_own_load;
+  };
+  if (is_measured(next) || is_measured(self_)) {
+    const auto now = std::chrono::steady_clock::now();
+    if (is_measured(self_)) self_->load += std::chrono::duration<double>(now - turned_).count();
+    turned_ = now;
+  }
+  return std::exchange(self_, next);
 }
 
 void Runtime::post(Element* element, const Item* item, void* arguments, std::int32_t priority) {
@@ -227,7 +251,8 @@ std::byte* Runtime::begin(const Target& target, const Item* item, std::size_t by
     case ISTHMUS_CHARE_TO_ALL:
       record.kind = RecordKind::ask_broadcast;
       record.collection = target.collection;
-      to = Collection::root_of(target.collection);
+      to = Collection::maker_of(target.collection) < roots_ ? Collection::root_of(target.collection, size())
+                                                            : size();
       break;
     default:
       record.collection = target.collection;

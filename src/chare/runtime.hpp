@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -9,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "chare/checkpoint_file.hpp"
 #include "chare/collection.hpp"
 #include "chare/items.hpp"
 #include "chare/message.hpp"
@@ -39,6 +41,8 @@ class Runtime final : private Transport::Receiver {
   // As the functions of <isthmus/chare_runtime.h>.
 
   int run(void (*start)(void*), void* context);
+  int restart(const std::string& path);
+  void checkpoint(const std::string& path, const Callback& written, const Callback& restarted);
   void exit(int code);
   [[noreturn]] void fail(std::string_view reason, const char* entry = nullptr);
   Element* find(std::uint64_t collection, Index index) {
@@ -59,6 +63,9 @@ class Runtime final : private Transport::Receiver {
   void hold(Element& element, int change);
   void migrate(Element& element, std::uint32_t to);
   void resume(Element* element, void (*step)(void*), void* context);
+  void at_sync(Element& element, const Item* next, const Item* balancer);
+  void balance_now(std::uint64_t id, const Item* balancer, const Callback& callback);
+  void set_load(Element& element, double seconds);
   void contribute(Element& element, const Item* reducer, const void* value, const Callback& callback);
   void call(const Callback& callback, std::span<const std::byte> value);
   void quiescence(const Callback& callback);
@@ -68,6 +75,7 @@ class Runtime final : private Transport::Receiver {
 
   // runtime.cpp: the scheduler
   static Result<> compare(Communicator& comm, const Items& items);
+  int work();
   void rest();
   void execute(Message* message);
   void execute_invocation(Message* message);
@@ -75,6 +83,7 @@ class Runtime final : private Transport::Receiver {
   void call_item(Element* element, Message& message);
   void end_message(Message* message);
   void enqueue(Message* message) { queue_.push(message); }
+  Element* turn_to(Element* next);
   [[nodiscard]] std::string describe(const char* entry);
 
   // records.cpp: what comes, and what goes
@@ -112,8 +121,15 @@ class Runtime final : private Transport::Receiver {
   void deliver_broadcast(Collection& collection, Message& message);
 
   // migration.cpp
+  /// What the chare does where it comes to, beside living on.
+  struct OnArrival {
+    std::uint32_t next = 0;        ///< 1 + the entry that it goes on with; 0: none
+    std::uint32_t round = 0;       ///< of balancing that this is
+    std::uint32_t tells_root = 0;  ///< 1: that it has moved
+  };
+  void need_movable(const Element& element);
   void finish_entry(Element& element);
-  void move_element(Element& element);
+  void move_element(Element& element, std::uint32_t to, OnArrival then);
   void do_migrate(Collection& collection, Message& message);
   void do_arrived(Collection& collection, Message& message);
   void log_broadcast(Collection& collection, std::uint32_t number, const Message& message,
@@ -124,6 +140,42 @@ class Runtime final : private Transport::Receiver {
   void deliver_held(Collection& collection, Index index);
   void tell_home(Collection& collection, Index index, const Location& where);
   void learn(Collection& collection, Index index, const Location& where) const;
+
+  // balance.cpp
+  void need_same_sync(const Collection& collection, const Item* next, const Item* balancer,
+                      const Item* other_next, const Item* other_balancer);
+  void send_loads(Collection& collection);
+  bool send_syncs();
+  void do_loads(Collection& collection, Message& message);
+  void look_at_sync(Collection& collection);
+  std::uint64_t place(Collection& collection, std::vector<isthmus_chare_load>& loads, const Item& balancer,
+                      std::uint64_t next);
+  void do_moves(Collection& collection, Message& message);
+  void move_synced(Collection& collection, Message& message, const Item& next);
+  void arrive_synced(Element& element, const Item& next, std::uint32_t round);
+  void go_on(const Element& element, const Item& next);
+  void ask_balance(Collection& collection, Message& message);
+  void answer_loads(Collection& collection, const Message& message);
+  void tell_moved(const Collection& collection, std::uint64_t count);
+  void do_moved(Collection& collection, Message& message);
+  void end_balance(Collection& collection);
+
+  // checkpoint.cpp
+  struct Checkpoint;
+  struct DeleteCheckpoint {
+    void operator()(Checkpoint* checkpoint) const noexcept;
+  };
+  void ask_checkpoint(Message& message);
+  void begin_checkpoint(std::vector<Callback> quiet);
+  std::string why_not_saved(Collection& collection);
+  Result<SavedPart> save_chares(const std::string& name);
+  void save(Message& message);
+  void do_saved(Message& message);
+  void end_checkpoint();
+  void restore_collection(const SavedCollection& saved);
+  Result<> send_saved(const SavedChare& chare, std::span<const std::byte> data, std::uint32_t part,
+                      std::uint32_t writers);
+  void restore(Collection& collection, Message& message);
 
   // reductions.cpp
   void merge(Collection& collection, std::uint32_t number, Reduction& into, const Item* reducer,
@@ -161,18 +213,24 @@ class Runtime final : private Transport::Receiver {
   std::array<Collection*, 8> recent_{};                             ///< by the low bits of their ids
   std::unordered_map<std::uint64_t, std::vector<Message*>> early_;  ///< for collections that are not here yet
   std::uint32_t next_collection_ = 1;                               ///< 0 is none
+  std::uint32_t roots_;  ///< processes that may have made collections: more than there are after a restart
   std::unordered_map<std::uint64_t, Census> censuses_;
+  std::unique_ptr<Checkpoint, DeleteCheckpoint> checkpoint_;  ///< process 0: that is being written
 
   // What is being done.
   Element* self_ = nullptr;
   Message* current_ = nullptr;
-  const Item* making_ = nullptr;  ///< a constructor that is at work
+  const Item* making_ = nullptr;                  ///< a constructor that is at work
+  const Item* balancing_ = nullptr;               ///< a balancer that is
+  bool packs_ = false;                            ///< the chare is being written, to move
+  std::chrono::steady_clock::time_point turned_;  ///< to what is being done
   std::uint64_t turn_ = 0;
   std::vector<std::uint64_t> sent_in_turn_;  ///< by process: the turn of the last record that went at once
   Message* begun_here_ = nullptr;            ///< by `begin_record`, for this process
   bool begun_now_ = false;
 
   std::vector<std::pair<Collection*, std::uint32_t>> partials_;  ///< that have not been sent up
+  std::vector<Collection*> syncs_;                               ///< with loads that have not been sent
   WorkCount count_;
   Quiescence quiescence_;
   bool wave_wanted_ = false;

@@ -1,7 +1,9 @@
 // What goes wrong ends the job with a sentence: run by the suite `chare`, which names the fault.
 #include <isthmus/chare.hpp>
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -64,6 +66,91 @@ class Cell : public chare::Chare {
 };
 
 void take(int) {}
+
+/// One that is balanced, with what can be wrong then.
+class Load : public chare::Chare {
+ public:
+  Load() = default;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    if (is_bad_) throw std::runtime_error("it has a file open");
+    archive(is_bad_);
+  }
+  template <auto balancer>
+  void sync() {
+    at_sync<&Load::rest, balancer>();
+  }
+  void sync_twice() {
+    sync<&chare::greedy>();
+    sync<&chare::greedy>();
+  }
+  void sync_and_move() {
+    sync<&chare::greedy>();
+    migrate(0);
+  }
+  void sync_with_two() {
+    if (index() % 2 == 0)
+      sync<&chare::greedy>();
+    else
+      sync<&chare::refine>();
+  }
+  void sync_and_wait() {
+    if (index() == 0) sync<&chare::refine>();
+  }
+  void heavy(double load) { set_load(load); }
+  void be_bad() { is_bad_ = true; }
+  chare::Task wait() { co_await never.next(); }
+  void rest() { chare::exit(0); }
+  chare::Inbox<int> never;
+
+ private:
+  bool is_bad_ = false;
+};
+
+/// Who is killed, or ends, while the others go on, or wait.
+class Victim : public chare::Chare {
+ public:
+  Victim() = default;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(data_);
+  }
+  void die() { std::raise(SIGKILL); }
+  void leave(int code) { std::_Exit(code); }
+  void to_and_fro(std::uint32_t left) {
+    data_.resize(100000);
+    if (left == 0 && chare::rank() == chare::size() - 1) std::raise(SIGKILL);
+    this_proxy<Victim>().invoke<&Victim::to_and_fro>(left == 0 ? 0 : left - 1);
+    migrate((chare::rank() + 1) % chare::size());
+  }
+  void babble(const chare::Group<Victim>& all) {
+    for (std::uint32_t to = 0; to < chare::size(); ++to)
+      all[to].invoke<&Victim::hear>(std::vector<char>(to % 2 == 0 ? 10 : 20000));
+    this_proxy<Victim>().invoke<&Victim::babble>(all);
+  }
+  void hear(const std::vector<char>&) {
+    if (++heard_ == 300 && chare::rank() == chare::size() - 1) std::raise(SIGKILL);
+  }
+
+ private:
+  std::vector<char> data_;
+  int heard_ = 0;
+};
+
+void throwing(std::span<chare::Load>, std::uint32_t) {
+  throw std::runtime_error("the weights are wrong");
+}
+void too_far(std::span<chare::Load> chares, std::uint32_t processes) {
+  chares.front().to = processes;
+}
+void to_the_last(std::span<chare::Load> chares, std::uint32_t processes) {
+  for (chare::Load& each : chares)
+    each.to = processes - 1;
+}
+const chare::Array<Load>& loads() {
+  static const auto all = chare::Array<Load>::create({5});
+  return all;
+}
 
 chare::Map<Cell> ended_cells;
 void invoke_ended() {
@@ -167,6 +254,43 @@ const Faults& faults() {
        [] {
          chare::Proxy<Cell>(std::uint64_t{1000} << 32 | 1, isthmus_chare_index{}).invoke<&Cell::fails>(1);
        }},
+      {"balancer_throws", [] { loads().broadcast<&Load::sync<&throwing>>(); }},
+      {"balancer_too_far", [] { loads().broadcast<&Load::sync<&too_far>>(); }},
+      {"balancer_moves_fixed",
+       [] {
+         loads()[0].invoke<&Load::wait>();
+         loads().balance<&to_the_last>(chare::exit_when_called());
+       }},
+      {"cannot_be_packed",
+       [] {
+         loads()[1].invoke<&Load::be_bad>();
+         loads().broadcast<&Load::sync<&to_the_last>>();
+       }},
+      {"sync_twice", [] { loads()[1].invoke<&Load::sync_twice>(); }},
+      {"sync_and_move", [] { loads()[4].invoke<&Load::sync_and_move>(); }},
+      {"sync_with_two", [] { loads().broadcast<&Load::sync_with_two>(); }},
+      {"sync_with_coroutine",
+       [] {
+         loads()[0].invoke<&Load::wait>();
+         loads().broadcast<&Load::sync<&to_the_last>>();
+       }},
+      {"balanced_twice",
+       [] {
+         loads().balance<&chare::greedy>(chare::exit_when_called());
+         loads().balance<&chare::greedy>(chare::exit_when_called());
+       }},
+      {"no_load", [] { loads()[2].invoke<&Load::heavy>(-1.0); }},
+      {"never_balanced", [] { loads().broadcast<&Load::sync_and_wait>(); }},
+      {"killed", [] { chare::Group<Victim>::create()[chare::size() - 1].invoke<&Victim::die>(); }},
+      {"leaves", [] { chare::Group<Victim>::create()[chare::size() - 1].invoke<&Victim::leave>(7); }},
+      {"leaves_well", [] { chare::Group<Victim>::create()[chare::size() - 1].invoke<&Victim::leave>(0); }},
+      {"killed_in_talk",
+       [] {
+         const auto all = chare::Group<Victim>::create();
+         all.broadcast<&Victim::babble>(all);
+       }},
+      {"killed_in_moves",
+       [] { chare::Array<Victim>::create({16}).broadcast<&Victim::to_and_fro>(std::uint32_t{40}); }},
       {"idle", [] {}},
   };
   return all;

@@ -104,9 +104,10 @@ void end_value(void* value) {
 
 template <class T>
 struct TypeItem {
+  static constexpr bool can_move = HasSerialize<T, AnyArchive> && std::is_default_constructible_v<T>;
   static inline Item item{typeid(TypeItem).name(), ISTHMUS_CHARE_TYPE, nullptr, [](Item& made) {
                             made.destroy = delete_value<T>;
-                            if constexpr (HasSerialize<T, AnyArchive> && std::is_default_constructible_v<T>) {
+                            if constexpr (can_move) {
                               made.measure = measure_value<T>;
                               made.write = write_value<T>;
                               made.make = make_value<T>;

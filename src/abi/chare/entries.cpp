@@ -14,6 +14,7 @@
 
 #include "abi/core/call.hpp"
 #include "chare/runtime.hpp"
+#include "chare/strategies.hpp"
 
 #define ISTHMUS_CHARE_EXPORT(type) extern "C" __attribute__((visibility("default"))) type
 
@@ -77,6 +78,15 @@ isthmus_chare_open(isthmus_chare_item* const* items, std::size_t count) {
 ISTHMUS_CHARE_EXPORT(int)
 isthmus_chare_run(isthmus_chare_runtime* runtime, void (*start)(void*), void* context) {
   return guarded([&] { return of(runtime).run(start, context); });
+}
+
+ISTHMUS_CHARE_EXPORT(int) isthmus_chare_restart(isthmus_chare_runtime* runtime, const char* path) {
+  return guarded([&] { return of(runtime).restart(path); });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_checkpoint(isthmus_chare_runtime* runtime, const char* path,
+                         const isthmus_chare_callback* written, const isthmus_chare_callback* restarted) {
+  guarded([&] { of(runtime).checkpoint(path, *written, *restarted); });
 }
 
 ISTHMUS_CHARE_EXPORT(void) isthmus_chare_close(isthmus_chare_runtime* runtime) {
@@ -180,6 +190,27 @@ ISTHMUS_CHARE_EXPORT(void)
 isthmus_chare_resume(isthmus_chare_runtime* runtime, isthmus_chare_element* element, void (*step)(void*),
                      void* context) {
   guarded([&] { of(runtime).resume(element, step, context); });
+}
+
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_at_sync(isthmus_chare_runtime* runtime, isthmus_chare_element* element,
+                      const isthmus_chare_item* next, const isthmus_chare_item* balancer) {
+  guarded([&] { of(runtime).at_sync(*element, next, balancer); });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_balance_now(isthmus_chare_runtime* runtime, std::uint64_t collection,
+                          const isthmus_chare_item* balancer, const isthmus_chare_callback* callback) {
+  guarded([&] { of(runtime).balance_now(collection, balancer, *callback); });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_set_load(isthmus_chare_runtime* runtime, isthmus_chare_element* element, double seconds) {
+  guarded([&] { of(runtime).set_load(*element, seconds); });
+}
+ISTHMUS_CHARE_EXPORT(void) isthmus_chare_place_greedily(isthmus_chare_balance* balance) {
+  guarded([&] { chare::place_greedily({balance->loads, balance->count}, balance->processes); });
+}
+ISTHMUS_CHARE_EXPORT(void) isthmus_chare_refine(isthmus_chare_balance* balance) {
+  guarded([&] { chare::refine({balance->loads, balance->count}, balance->processes); });
 }
 
 ISTHMUS_CHARE_EXPORT(void)

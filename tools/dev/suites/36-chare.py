@@ -56,6 +56,7 @@ FOLDER.mkdir(parents=True, exist_ok=True)
 sources = sorted((ROOT / "test/chare").glob("*.cpp"))
 jobs = [(source, FOLDER / source.stem, ()) for source in sources]
 jobs.append((ROOT / "test/chare/program_faults.cpp", FOLDER / "program_other", ("-DOTHER_PROGRAM",)))
+jobs.append((ROOT / "test/chare/program_checkpoint.cpp", FOLDER / "program_elsewhere", ("-DOTHER_PROGRAM",)))
 with ThreadPoolExecutor(int(os.environ.get("DEV_JOBS", "1"))) as pool:
     compiled = list(pool.map(lambda job: compile_program(job[0], job[1], *job[2]), jobs))
 for (_, program, _), result in zip(jobs, compiled):
@@ -75,6 +76,8 @@ for source in sources:
 # --- faults: what the line on stderr says, at two ranks
 
 CELL = r"\(anonymous namespace\)::Cell"
+LOAD = r"\(anonymous namespace\)::Load"
+SYNCED = r"\(anonymous namespace\)::"
 FAULTS = {
     "throw": rf"rank 1: chare {CELL}\[3, 4\], entry {CELL}::fails, invoked by rank 0: it has thrown: seven is too many",
     "throw_late": rf"rank 1: chare {CELL}\[4\], coroutine {CELL}::fails_late: it has thrown: it was late",
@@ -93,13 +96,45 @@ FAULTS = {
     "unknown_entry": r"rank 1: .*invoked by rank 0: there is no entry 60000 among the program's \d+ items",
     "no_entry": r"rank 1: .*invoked by rank 0: there is no entry \d+ among",
     "unknown_collection": rf"nothing moves any more; {CELL}::fails invoked by rank 0 waits for collection 77 of rank 1",
+    "balancer_throws": rf"rank 0: chares of {LOAD}, balancer {SYNCED}throwing.*: it has thrown: the weights are wrong",
+    "balancer_too_far": rf"rank 0: chares of {LOAD}, balancer {SYNCED}too_far.*: it moves {LOAD}\[\d\] to rank 2 of 2",
+    "balancer_moves_fixed": rf"rank 0: chares of {LOAD}, balancer {SYNCED}to_the_last.*: it moves {LOAD}\[0\], which cannot move",
+    "cannot_be_packed": rf"rank 0: chare {LOAD}\[1\], its serialize, invoked by rank 0: it has thrown: it has a file open",
+    "sync_twice": rf"rank 0: chare {LOAD}\[1\], entry {LOAD}::sync_twice, .*: {LOAD}\[1\] waits to be balanced already",
+    "sync_and_move": rf"rank 1: .*{LOAD}\[4\] moves by itself while it waits to be balanced",
+    "sync_with_two": rf"chares of {LOAD} are to be balanced together by .*greedy.* and by .*refine",
+    "sync_with_coroutine": rf"rank 0: chares of {LOAD}, balancer {SYNCED}to_the_last, .*: it moves {LOAD}\[0\], which cannot move",
+    "balanced_twice": rf"rank 0: .*chares of {LOAD} are being balanced already",
+    "no_load": rf"rank 0: chare {LOAD}\[2\], entry {LOAD}::heavy, .*: its load is said to be -1 seconds",
     "unknown_root": r"its collection is said to be of rank 1000",
 }
 for fault, text in FAULTS.items():
     with suite.case(f"fault {fault} ends the job, and is named"):
         suite.expect(suite.run([MPIEXEC, "-n", 2, FOLDER / "program_faults", fault], timeout=TIMEOUT), status=1, err=text)
+HERE = suite.tmp / "here"
+HERE.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+HERE.chmod(0o755)
+TWO_HOSTS = (MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:1", "-n", 3)
+for fault, status, text in (
+    ("killed", 137, r"rank 2 .* killed by signal 9 \(Killed\); ending the job"),
+    ("killed_in_talk", 137, r"rank 2 .* killed by signal 9 \(Killed\); ending the job"),
+    ("killed_in_moves", 137, r"rank 2 .* killed by signal 9 \(Killed\); ending the job"),
+    ("leaves", 7, r"rank 2 .* exited with code 7; ending the job"),
+    ("leaves_well", 1, r"rank 2 .* exited without MPI_Finalize; ending the job"),
+):
+    with suite.case(f"a process that is no more ends the job, and is named: {fault}"):
+        suite.expect(suite.run([MPIEXEC, "-n", 3, FOLDER / "program_faults", fault], timeout=TIMEOUT), status=status, err=text)
+        if (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+            result = suite.run([*TWO_HOSTS, FOLDER / "program_faults", fault], env={"ISTHMUS_LOCALITY": "static"}, timeout=TIMEOUT)
+            # Who is first to notice says so: mpiexec, or a rank that can no more be reached.
+            assert result.status in (status, 1) and re.search(rf"{text}|has lost rank 2", result.err), result
 with suite.case("a process with nothing to do that nobody can wake ends with a sentence"):
     suite.expect(suite.run([MPIEXEC, "-n", 1, FOLDER / "program_faults", "idle"], timeout=TIMEOUT), status=1, err="nothing is left to do")
+with suite.case("chares that wait to be balanced for ever are named"):
+    suite.expect(
+        suite.run([MPIEXEC, "-n", 1, FOLDER / "program_faults", "never_balanced"], timeout=TIMEOUT),
+        status=1, err=rf"nothing is left to do, and nobody has called exit; 1 of the 5 chares of {LOAD} here wait to be balanced",
+    )  # fmt: skip
 with suite.case("two programs with other entries are refused, and the entry is named"):
     one, other = FOLDER / "program_faults", FOLDER / "program_other"
     suite.expect(
@@ -111,17 +146,108 @@ with suite.case("two programs with other entries are refused, and the entry is n
         status=1, err=rf"rank 1: .*{CELL}::only_here is not here",
     )  # fmt: skip
 
+# --- checkpoints: the same answer from any number of processes; damage, which is refused
+
+CHECKPOINT = FOLDER / "program_checkpoint"
+
+
+def files_of(path):
+    return sorted(path.parent.glob(path.name + "*"))
+
+
+def checkpoint_run(ranks, mode, path, *options, **expected):
+    return suite.expect(suite.run([MPIEXEC, *options, "-n", ranks, CHECKPOINT, mode, path], timeout=2 * TIMEOUT), **expected)
+
+
+with suite.case("a restart with 1 to 4 processes goes on as 1 to 4 have left off"):
+    answers = set()
+    for writers in (1, 2, 3, 4):
+        path = suite.tmp / f"by{writers}"
+        answers.add(checkpoint_run(writers, "write", path).out)
+        assert len(files_of(path)) == 1 + writers, files_of(path)
+        for ranks in (1, 2, 3, 4):
+            answers.add(checkpoint_run(ranks, "restart", path).out)
+    assert len(answers) == 1 and "well" in answers.pop(), answers
+
+with suite.case("a checkpoint takes the place of another, whose files are removed; one that fails leaves it as it is"):
+    path = suite.tmp / "twice"
+    answer = checkpoint_run(3, "write", path).out
+    checkpoint_run(2, "write", path)
+    before = {file: file.read_bytes() for file in files_of(path)}
+    assert len(before) == 3, before
+    for fault, ranks, text in (
+        ("full", 2, r"no checkpoint: rank \d: .*twice\.\w+\.\d: it cannot be written: File too large"),
+        ("coroutine", 2, rf"no checkpoint: rank 0: 1 coroutines of {CELL}\[3\] wait"),
+        ("reduction", 2, rf"no checkpoint: rank \d: reduction 5 of {CELL} is under way"),
+        ("no_serialize", 2, r"no checkpoint: rank \d: chares of .*Plain cannot be written: the class needs"),
+        ("twice", 2, r"no checkpoint: another checkpoint is being written"),
+    ):
+        checkpoint_run(ranks, fault, path, status=3, out=text)
+        if fault != "twice":
+            assert {file: file.read_bytes() for file in files_of(path)} == before, (fault, files_of(path))
+    assert checkpoint_run(2, "restart", path).out == answer
+    checkpoint_run(2, "throw", path, status=1, err=rf"chare {CELL}\[\d+\], its serialize.*: it has thrown: it has a file open")
+
+with suite.case("a path that cannot be written gives no checkpoint"):
+    checkpoint_run(2, "write", suite.tmp / "nowhere/at", status=3, out="no checkpoint: rank 0: .*cannot be made: No such file")
+
+with suite.case("files that are cut off, damaged, foreign or not there are refused, and named"):
+    path = suite.tmp / "whole"
+    checkpoint_run(3, "write", path)
+    head, *parts = files_of(path)
+    assert head == path and len(parts) == 3, parts
+    part = max(parts, key=lambda file: file.stat().st_size)
+    for file, change, text in (
+        (part, lambda data: data[:-1], rf"no restart: .*{part.name}: it has \d+ bytes, and not the \d+ that"),
+        (part, lambda data: data + b"x", r"no restart: .*it has \d+ bytes, and not the"),
+        (part, lambda data: data[:600] + bytes([data[600] ^ 4]) + data[601:], r"no restart: .*(is damaged: its checksum|is cut off)"),
+        (part, lambda data: b"#!" + data[2:], r"no restart: .*it is no part of a checkpoint of chares"),
+        (part, None, rf"no restart: .*{part.name}: it cannot be opened: No such file"),
+        (head, lambda data: data[:20], r"no restart: .*whole: it is no checkpoint of chares: it is too short"),
+        (head, lambda data: data[:-3], r"no restart: .*whole: it has \d+ bytes, and not the"),
+        (head, lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:], r"no restart: .*whole: it is damaged: its checksum"),
+        (head, lambda data: b"A text of somebody else, which is no checkpoint", r"no restart: .*whole: it is no checkpoint of chares"),
+        (head, None, r"no restart: .*whole: it cannot be opened: No such file"),
+    ):  # fmt: skip
+        whole = file.read_bytes()
+        if change:
+            file.write_bytes(change(whole))
+        else:
+            file.unlink()
+        checkpoint_run(2, "restart", path, status=1, err=text)
+        file.write_bytes(whole)
+    checkpoint_run(2, "restart", suite.tmp, status=1, err="it is no file of a checkpoint: no regular file")
+    checkpoint_run(2, "restart", path)
+    other = suite.run([MPIEXEC, "-n", 2, FOLDER / "program_elsewhere", "restart", path], timeout=TIMEOUT)
+    suite.expect(other, status=1, err="no restart: the checkpoint has chares of .*, which this program does not have")
+
+with suite.case("memory that fails, at each allocation of a process, ends the job with a sentence or is got over"):
+    program = FOLDER / "program_memory"
+    count = int(suite.expect(suite.run([MPIEXEC, "-n", 2, program, suite.tmp / "memory"], timeout=TIMEOUT)).out)
+    assert count > 50, count
+    for number in range(1, count + 1, 8 if SANITIZER else 1):
+        result = suite.run([MPIEXEC, "-n", 2, program, suite.tmp / "memory", number], timeout=TIMEOUT)
+        well = result.status == 0 and not result.text.strip()
+        named = result.status == 1 and re.search(r"rank 1: (chare.* it has thrown|chares cannot go on): std::bad_alloc", result.err)
+        told = result.status == 0 and re.fullmatch(r"no checkpoint: .*", result.out.strip())
+        assert well or named or told, (number, result)
+
 # --- across hosts: as between machines, by the network
 
 with suite.case("on two hosts, two ranks each, by the network"):
     if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
         raise Skip("the network library was not built")
-    here = suite.tmp / "here"
-    here.write_text('#!/bin/sh\nexec sh -c "$2"\n')
-    here.chmod(0o755)
-    for name in ("first", "arrays", "arguments", "migration"):
-        command = [MPIEXEC, "--launcher", here, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
+    for name in ("first", "arrays", "arguments", "migration", "balance"):
+        command = [MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
         run_program(command, 4, {"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)
+
+with suite.case("a checkpoint of two hosts goes on with one process"):
+    if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+        raise Skip("the network library was not built")
+    path = suite.tmp / "hosts"
+    command = [MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", "-n", 4, CHECKPOINT, "write", path]
+    answer = suite.expect(suite.run(command, env={"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)).out
+    assert checkpoint_run(1, "restart", path).out == answer and "well" in answer
 
 with suite.case("in containers with every namespace private"):
     inside = "unshare -Urmpuinf --mount-proc"

@@ -1,0 +1,341 @@
+// Checkpoints: when nothing moves any more, each process writes its chares, and process 0 a head that names
+// what they have written. A restart makes the collections from the head; each process takes some of the parts
+// and sends their chares to where they live now.
+#include <fmt/format.h>
+#include <unistd.h>
+#include <isthmus/chare/archive.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "chare/checkpoint_file.hpp"
+#include "chare/runtime.hpp"
+
+namespace isthmus::chare {
+namespace {
+
+struct Wish {
+  Callback written{};
+  Callback restarted{};
+  std::string path;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(written, restarted, path);
+  }
+};
+struct Order {
+  std::uint64_t generation = 0;
+  std::string path;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(generation, path);
+  }
+};
+struct Answer {
+  std::string error;  ///< empty: it is written
+  SavedPart part;
+  std::uint32_t next_collection = 0;
+  std::vector<std::uint64_t> collections;  ///< by number, and how many chares: pairs
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(error, part, next_collection, collections);
+  }
+};
+/// In front of what a chare has written of itself.
+struct Restored {
+  double load;
+  std::uint64_t has_own_load;
+};
+
+template <class T>
+std::vector<std::byte> packed(const T& value) {
+  Sizer sizer;
+  sizer(value);
+  std::vector<std::byte> bytes(sizer.size());
+  Writer(bytes.data())(value);
+  return bytes;
+}
+/// False where it is no such value.
+template <class T>
+bool unpack(std::span<const std::byte> bytes, T& value) {
+  try {
+    Reader reader(bytes.data(), bytes.size());
+    reader(value);
+    reader.finish();
+    return true;
+  } catch (const ArchiveError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+/// What process 0 knows of the checkpoint that is being written.
+struct Runtime::Checkpoint {
+  Wish wish;
+  std::vector<Callback> quiet;  ///< those who wait for quiescence: after it
+  std::uint32_t missing = 0;
+  CheckpointHead head;
+  std::string error;
+};
+
+void Runtime::DeleteCheckpoint::operator()(Checkpoint* checkpoint) const noexcept {
+  delete checkpoint;
+}
+
+void Runtime::checkpoint(const std::string& path, const Callback& written, const Callback& restarted) {
+  if (restarted.has_prefix != 0)
+    fail("a checkpoint is to go on with a future, which is not there after a restart");
+  send_record(0, {.kind = RecordKind::ask_checkpoint},
+              packed(Wish{.written = written, .restarted = restarted, .path = path}));
+}
+
+void Runtime::ask_checkpoint(Message& message) {
+  Wish wish;
+  if (rank() != 0 || !unpack(message.payload(), wish)) fail("it asks the wrong process, or for nothing");
+  if (checkpoint_) return call(wish.written, packed(std::string("another checkpoint is being written")));
+  checkpoint_.reset(new Checkpoint{});
+  checkpoint_->wish = std::move(wish);
+  quiescence_.ask_for_own();
+  begin_wave();
+}
+
+/// Nothing moves any more; `quiet` have asked for that too.
+void Runtime::begin_checkpoint(std::vector<Callback> quiet) {
+  checkpoint_->quiet = std::move(quiet);
+  checkpoint_->missing = size();
+  checkpoint_->head.parts.resize(size());
+  checkpoint_->head.generation = static_cast<std::uint64_t>(
+      std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  checkpoint_->head.generation += static_cast<std::uint64_t>(::getpid()) << 48;
+  const auto order =
+      packed(Order{.generation = checkpoint_->head.generation, .path = checkpoint_->wish.path});
+  for (std::uint32_t to = 0; to < size(); ++to)
+    send_record(to, {.kind = RecordKind::save}, order);
+}
+
+/// Why the chares of a collection cannot be written now. Empty: they can.
+std::string Runtime::why_not_saved(Collection& collection) {
+  const std::string name = readable(collection.type()->name);
+  if (collection.size() != 0 && !collection.type()->write)
+    return fmt::format(
+        "chares of {} cannot be written: the class needs `serialize` and a constructor without arguments",
+        name);
+  if (!collection.results.empty() || !collection.reductions.empty())
+    return fmt::format(
+        "reduction {} of {} is under way",
+        (collection.results.empty() ? collection.reductions : collection.results).begin()->first, name);
+  if (collection.balancing && (!collection.balancing->waiting.empty() || collection.balancing->is_asked))
+    return fmt::format("chares of {} wait to be balanced", name);
+  std::string why;
+  collection.for_each([&](const Element& element) {
+    if (element.held != 0 && why.empty())
+      why = fmt::format("{} coroutines of {} wait", element.held, collection.name(element.index));
+  });
+  return why;
+}
+
+Result<SavedPart> Runtime::save_chares(const std::string& name) {
+  Result<PartWriter> part = PartWriter::open(name);
+  if (!part) return std::unexpected(std::move(part).error());
+  Result<> written;
+  for (auto& [id, collection] : collections_) {
+    const Item& type = *collection->type();
+    collection->for_each([&](Element& element) {
+      if (!written) return;
+      self_ = &element;
+      packs_ = true;
+      const SavedChare chare{.checksum = 0,
+                             .bytes = 0,
+                             .collection = collection->id(),
+                             .index = element.index,
+                             .load = element.load,
+                             .has_own_load = element.has_own_load ? 1U : 0U};
+      written = part->add(chare, type.measure(element.object),
+                          [&](std::byte* to) { type.write(element.object, to); });
+      packs_ = false;
+      self_ = nullptr;
+    });
+  }
+  if (!written) return std::unexpected(std::move(written).error());
+  return part->finish();
+}
+
+void Runtime::save(Message& message) {
+  Order order;
+  if (message.origin != 0 || !unpack(message.payload(), order)) fail("it is no order to write a checkpoint");
+  Answer answer;
+  answer.next_collection = next_collection_;
+  for (auto& [id, collection] : collections_) {
+    if (answer.error.empty()) answer.error = why_not_saved(*collection);
+    answer.collections.insert(answer.collections.end(), {id, collection->size()});
+  }
+  if (answer.error.empty()) {
+    Result<SavedPart> part = save_chares(part_name(order.path, order.generation, rank()));
+    if (part)
+      answer.part = *part;
+    else
+      answer.error = part.error().text();
+  }
+  send_record(0, {.kind = RecordKind::saved}, packed(answer));
+}
+
+void Runtime::do_saved(Message& message) {
+  Answer answer;
+  if (!checkpoint_ || checkpoint_->missing == 0 || !unpack(message.payload(), answer) ||
+      answer.collections.size() % 2 != 0)
+    fail("nobody has asked for this, or it is no answer");
+  CheckpointHead& head = checkpoint_->head;
+  head.parts[message.origin] = answer.part;
+  head.next_collection = std::max(head.next_collection, answer.next_collection);
+  for (std::size_t i = 0; i < answer.collections.size(); i += 2) {
+    const Collection* const collection = find_collection(answer.collections[i]);
+    if (!collection) fail("it has a collection that is not here");
+    const auto known = std::ranges::find(head.collections, collection->id(), &SavedCollection::id);
+    SavedCollection& saved = known == head.collections.end() ? head.collections.emplace_back() : *known;
+    saved.id = collection->id();
+    saved.shape = collection->shape();
+    saved.type = collection->type()->name;
+    saved.population += answer.collections[i + 1];
+    saved.is_closed = collection->is_closed ? 1 : 0;
+  }
+  if (checkpoint_->error.empty() && !answer.error.empty())
+    checkpoint_->error = fmt::format("rank {}: {}", message.origin, answer.error);
+  if (--checkpoint_->missing == 0) end_checkpoint();
+}
+
+void Runtime::end_checkpoint() {
+  const std::unique_ptr<Checkpoint, DeleteCheckpoint> done = std::exchange(checkpoint_, nullptr);
+  CheckpointHead& head = done->head;
+  const std::string& path = done->wish.path;
+  const Callback& restarted = done->wish.restarted;
+  const Item* item = items_.find(restarted.item, ISTHMUS_CHARE_ENTRY);
+  if (!item) item = items_.find(restarted.item, ISTHMUS_CHARE_FUNCTION);
+  if (!item)
+    fail(fmt::format("a checkpoint is to go on with item {}, which is no entry and no function",
+                     restarted.item));
+  head.roots = roots_;
+  head.restarted = restarted;
+  head.restarted_item = item->name;
+  if (done->error.empty()) {
+    const Result<CheckpointHead> older = read_head(path);
+    if (const Result<> written = write_head(path, head); !written)
+      done->error = written.error().text();
+    else if (older)
+      remove_parts(path, older->generation, static_cast<std::uint32_t>(older->parts.size()));
+  }
+  if (!done->error.empty()) remove_parts(path, head.generation, size());
+  call(done->wish.written, packed(done->error));
+  for (const Callback& callback : done->quiet)
+    call(callback, {});
+}
+
+// --- restart
+
+int Runtime::restart(const std::string& path) {
+  const Result<CheckpointHead> head = read_head(path);
+  if (!head) fail(fmt::format("no restart: {}", head.error().text()));
+  roots_ = std::max(roots_, head->roots);
+  next_collection_ = head->next_collection;
+  for (const SavedCollection& saved : head->collections)
+    restore_collection(saved);
+  const auto writers = static_cast<std::uint32_t>(head->parts.size());
+  for (std::uint32_t part = rank(); part < writers; part += size()) {
+    const std::string name = part_name(path, head->generation, part);
+    const Result<> read = read_part(name, head->parts[part], [&](const SavedChare& chare, auto data) {
+      return send_saved(chare, data, part, writers);
+    });
+    if (!read) fail(fmt::format("no restart: {}", read.error().text()));
+  }
+  if (rank() == 0) {
+    const Item* const item = items_.find(head->restarted_item);
+    if (!item || (item->kind != ISTHMUS_CHARE_ENTRY && item->kind != ISTHMUS_CHARE_FUNCTION))
+      fail(fmt::format("no restart: the checkpoint goes on with {}, which this program does not have",
+                       readable(head->restarted_item)));
+    Callback restarted = head->restarted;
+    restarted.item = item->number;
+    if (restarted.target.kind == ISTHMUS_CHARE_TO_FUNCTION && restarted.target.rank >= size())
+      fail(
+          fmt::format("no restart: the checkpoint goes on in rank {}, of {}", restarted.target.rank, size()));
+    quiescence(restarted);
+  }
+  return work();
+}
+
+void Runtime::restore_collection(const SavedCollection& saved) {
+  const Item* const type = items_.find(saved.type);
+  if (!type || type->kind != ISTHMUS_CHARE_TYPE)
+    fail(fmt::format("no restart: the checkpoint has chares of {}, which this program does not have",
+                     readable(saved.type)));
+  Shape shape = saved.shape;
+  const bool is_group = shape.kind == ISTHMUS_CHARE_GROUP;
+  if (is_group) shape.count = shape.extent[0] = size();
+  if (const Result<> fits = check(shape, size()); !fits)
+    fail(fmt::format("no restart: {}", fits.error().text()));
+  if (find_collection(saved.id) || static_cast<std::uint32_t>(saved.id) == 0 || (saved.id >> 32) >= roots_)
+    fail("no restart: the checkpoint has a collection twice, or of nobody");
+  Collection& collection =
+      *collections_.emplace(saved.id, std::make_unique<Collection>(saved.id, shape, type, size()))
+           .first->second;
+  collection.is_measured = items_.has_balancer(*type);
+  collection.is_closed = saved.is_closed != 0;
+  if (!collection.is_sparse()) {
+    const std::uint64_t first = is_group ? rank() : collection.first_of(rank());
+    const std::uint64_t last = is_group ? first + 1 : collection.first_of(rank() + 1);
+    collection.have_block(first, last - first);
+  }
+  if (!is_group && (!collection.is_sparse() || collection.is_closed)) collection.count(saved.population);
+}
+
+/// To where it lives now: with as many processes as before to where it was, else to its home. Of a group, new
+/// processes get what the one of their number modulo that of the processes before has been.
+Result<> Runtime::send_saved(const SavedChare& chare, std::span<const std::byte> data, std::uint32_t part,
+                             std::uint32_t writers) {
+  const Collection* const collection = find_collection(chare.collection);
+  if (!collection) return isthmus::fail(ErrorClass::file, "a part has a chare of no collection of its head");
+  const bool is_group = collection->shape().kind == ISTHMUS_CHARE_GROUP;
+  if (!is_group && !collection->may_have(chare.index))
+    return isthmus::fail(ErrorClass::file, fmt::format("a part has chare {}", collection->name(chare.index)));
+  const auto send = [&](std::uint32_t to, Index index) {
+    const Record record{.kind = RecordKind::restore,
+                        .item = static_cast<std::uint16_t>(collection->type()->number),
+                        .collection = chare.collection,
+                        .index = index};
+    const Restored front{.load = chare.load, .has_own_load = chare.has_own_load};
+    std::byte* const at = begin_record(to, record, sizeof front + data.size());
+    std::memcpy(at, &front, sizeof front);
+    if (!data.empty()) std::memcpy(at + sizeof front, data.data(), data.size());
+    finish_record();
+  };
+  if (!is_group)
+    send(writers == size() ? part : collection->home(chare.index), chare.index);
+  else
+    for (std::uint64_t to = chare.index.low; to < size(); to += writers)
+      send(static_cast<std::uint32_t>(to), {to, 0});
+  return {};
+}
+
+void Runtime::restore(Collection& collection, Message& message) {
+  Restored front;
+  if (message.item != collection.type() || message.bytes < sizeof front ||
+      !collection.may_have(message.index))
+    fail("it restores a chare that is none of the collection");
+  if (collection.find(message.index)) fail("a chare is restored a second time");
+  std::memcpy(&front, message.data(), sizeof front);
+  Element& element = *collection.add(message.index);
+  element.moves = 1;
+  element.load = front.load;
+  element.has_own_load = front.has_own_load != 0;
+  self_ = &element;
+  making_ = message.item;
+  element.object = message.item->make(message.data() + sizeof front, message.bytes - sizeof front);
+  making_ = nullptr;
+  self_ = nullptr;
+  ++collection.inserts_sent;
+  ++collection.inserts_done;
+  tell_home(collection, message.index, {.rank = rank(), .moves = 1});
+}
+
+}  // namespace isthmus::chare
