@@ -139,7 +139,7 @@ class Main : public chare::Chare {
     sum_ = sum_ * 31 + sum;
     branches_.broadcast<&Branch::check>(processes_, self().callback<&Main::end>());
   }
-  void end(std::uint64_t right) {
+  void end(std::uint64_t right) const {
     // A new collection has a number of its own.
     static_cast<void>(chare::Array<Cell>::create({3}, std::uint64_t{1}));
     std::printf("%llu %s\n", static_cast<unsigned long long>(sum_),
