@@ -183,6 +183,17 @@ constexpr auto table = std::to_array<Setting>({
        return assign(s.unexpected_limit, parse_bytes(text), std::uint64_t{64} << 10, std::uint64_t{1} << 40);
      },
      [](const Settings& s) { return std::to_string(s.unexpected_limit); }},
+    {"ISTHMUS_PLANS", "fixed or live",
+     "Which way long messages between ranks of a host take: the one that settings and the table of isthmus "
+     "tune "
+     "give, or the one that has turned out to be the fastest. A value for ISTHMUS_SPLIT_FROM holds with "
+     "both.",
+     [](Settings& s, std::string_view text) {
+       if (text != "live" && text != "fixed") return false;
+       s.plans = text == "fixed" ? PlansSetting::fixed : PlansSetting::live;
+       return true;
+     },
+     [](const Settings& s) { return std::string(s.plans == PlansSetting::fixed ? "fixed" : "live"); }},
     {"ISTHMUS_CMA", "auto or off",
      "Whether large messages are copied straight between processes (process_vm_readv) where that works.",
      [](Settings& s, std::string_view text) {

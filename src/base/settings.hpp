@@ -68,6 +68,12 @@ enum class ProgressSetting : std::uint8_t {
   thread,  ///< and a thread of the library's own, while the program computes
 };
 
+/// Whether plans go on measuring what messages take.
+enum class PlansSetting : std::uint8_t {
+  fixed,  ///< the way that settings, the table of `isthmus tune` and the library's own values give
+  live,   ///< long messages take the way that has turned out to be the fastest
+};
+
 /// What a job says at its end of the ways that its messages took.
 enum class ExplainSetting : std::uint8_t { off, text, json };
 
@@ -100,6 +106,8 @@ struct Settings {
   bool check = false;
   /// ISTHMUS_UNEXPECTED_LIMIT: memory of a rank for messages that have come before their receives, in bytes.
   std::uint64_t unexpected_limit = std::uint64_t{256} << 20;
+  /// ISTHMUS_PLANS
+  PlansSetting plans = PlansSetting::fixed;
   /// ISTHMUS_CMA
   CmaSetting cma = CmaSetting::automatic;
   /// ISTHMUS_MAPPING
@@ -169,7 +177,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 29;
+  static constexpr std::size_t count = 30;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 

@@ -214,12 +214,11 @@ void Runtime::move_synced(Collection& collection, Message& message, const Item& 
     move_element(*element, static_cast<std::uint32_t>(move.to),
                  {.next = 1 + next.number, .round = balancing.rounds});
   }
-  for (const Index index : waiting)
-    if (Element* const element = collection.find(index); element && std::exchange(element->is_at_sync, false))
-      go_on(*element, next);
-  for (const Index index : std::exchange(balancing.ahead, {}))
-    if (Element* const element = collection.find(index); element && std::exchange(element->is_at_sync, false))
-      go_on(*element, next);
+  for (const std::vector<Index>& staying : {waiting, std::exchange(balancing.ahead, {})})
+    for (const Index index : staying)
+      if (Element* const element = collection.find(index);
+          element && std::exchange(element->is_at_sync, false))
+        go_on(*element, next);
 }
 
 /// A chare has come that was at sync in `round`.

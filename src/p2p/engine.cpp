@@ -11,6 +11,12 @@ namespace {
 
 constexpr ContextId meeting_context = Engine::internal_context + 1;
 
+/// Who has set by hand which way long messages go wants them to go it.
+bool measures_plans(const Settings& settings) {
+  return settings.plans == PlansSetting::live && settings.cma != CmaSetting::off &&
+         settings.origin("ISTHMUS_SPLIT_FROM") != Origin::environment;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Settings& settings) {
@@ -44,12 +50,14 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       unexpected_(links_, completion_, matcher_, claims_, agreements_),
       waiting_{links_, lock_, polled_, losses_},
       mapped_(links_, polled_, memories_, handlers_),
+      plans_(measures_plans(settings)),
       gpu_({links_, completion_, access_, *this}, polled_),
       gpu_offers_(links_, completion_, matcher_, unexpected_, gpu_, polled_, handlers_),
-      splits_(links_, completion_, access_, polled_, handlers_),
-      streams_(links_, completion_, handlers_),
-      rendezvous_({links_, completion_, matcher_, unexpected_, memories_, splits_, streams_, gpu_offers_},
-                  handlers_) {
+      splits_({links_, completion_, access_, polled_, plans_}, handlers_),
+      streams_(links_, completion_, plans_, handlers_),
+      rendezvous_(
+          {links_, completion_, matcher_, unexpected_, memories_, splits_, streams_, gpu_offers_, plans_},
+          handlers_) {
   gpu_.set_fetcher(&gpu_offers_);
   lost_.reserve(job.size);
   inbound_.reserve(job.members.size());
@@ -100,6 +108,7 @@ unsigned Engine::progress() {
 }
 
 unsigned Engine::poll_all() {
+  plans_.come();
   if (links_.region().block(links_.slot()).connections.load(std::memory_order_relaxed) != connections_seen_)
       [[unlikely]]
     discover();
@@ -112,10 +121,13 @@ unsigned Engine::poll_all() {
 }
 
 void Engine::progress_for_test() {
-  if (progress() != 0) {
+  const unsigned happened = progress();
+  plans_.leave();
+  if (happened != 0) {
     fruitless_tests_ = 0;
     return;
   }
+  plans_.quiet();
   if (++fruitless_tests_ % 16 == 0) look_after_peers();
   // A program that polls MPI_Test on a shared core would use up its time slice while the peer waits for the
   // core.

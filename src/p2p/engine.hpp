@@ -38,6 +38,7 @@
 #include "p2p/protocol/gpu/offers.hpp"
 #include "p2p/protocol/mapping/mapped_memory.hpp"
 #include "p2p/protocol/network/peers.hpp"
+#include "route/live_plans.hpp"
 
 namespace isthmus {
 
@@ -167,11 +168,13 @@ class Engine final : private LossWatch::Listener, private CpuSends {
     Idle idle(waiting_);
     for (;;) {
       const unsigned happened = progress();
-      if (ready()) return;
-      if (happened != 0)
+      if (ready()) return plans_.leave();
+      if (happened != 0) {
         idle.reset();
-      else
+      } else {
+        plans_.quiet();
         idle.pause();
+      }
     }
   }
   /// Waits until `request` is complete. The request stays the caller's.
@@ -362,6 +365,7 @@ class Engine final : private LossWatch::Listener, private CpuSends {
   MappedMemory mapped_;
   std::uint32_t connections_seen_ = 0;
   std::uint32_t fruitless_tests_ = 0;
+  LivePlans plans_;
   // Last, because they end what is under way.
   GpuAccess gpu_;
   GpuOffers gpu_offers_;

@@ -41,6 +41,7 @@ void Engine::lose(PeerId id, const std::string& why, bool warns) {
   }
   if (network_) network_->forget(peer);
   if (peer.is_local()) end_messages(peer);
+  plans_.forget();
   matcher_.for_each([&](MatchContext& context) { lose(context, id); });
   agreements_.lost(id);
   settle_losses();

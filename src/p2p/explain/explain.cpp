@@ -117,6 +117,39 @@ std::string ranges(const std::vector<PeerId>& ids) {
   return text;
 }
 
+std::string_view short_name_of(LongWay way) {
+  const std::string_view name = name_of(protocol_of(way));
+  return name.substr(name.find(", ") + 2);
+}
+
+/// What messages have taught of one size class.
+std::string lesson_text(const LivePlans::Report& lesson) {
+  const auto& chosen = lesson.times[static_cast<std::size_t>(lesson.way)];
+  std::string text = fmt::format("      from {:<9} {}: {:.3g} us", size_text(lesson.from),
+                                 short_name_of(lesson.way), chosen.predicted);
+  if (chosen.measured > 0) text += fmt::format(" (since then {:.3g})", chosen.measured);
+  for (std::size_t i = 0; i < long_way_count; ++i)
+    if (const auto way = static_cast<LongWay>(i); way != lesson.way && lesson.times[i].predicted > 0)
+      text += fmt::format(", {} {:.3g}", short_name_of(way), lesson.times[i].predicted);
+  return text + fmt::format("; {} messages\n", lesson.messages);
+}
+
+/// Which ways long messages to this rank take by what earlier ones have taken.
+std::string lessons_text(const LivePlans& plans) {
+  std::string text;
+  const LivePlans::Report* last = nullptr;
+  const std::vector<LivePlans::Report> lessons = plans.report();
+  for (const LivePlans::Report& lesson : lessons) {
+    if (!last || last->nearness != lesson.nearness || last->has_all_ways != lesson.has_all_ways)
+      text += fmt::format("    measured{}{}:\n",
+                          lesson.has_all_ways ? "" : ", data with gaps or for one side to copy",
+                          lesson.nearness == LivePlans::Nearness::far ? ", from ranks of other sockets" : "");
+    text += lesson_text(lesson);
+    last = &lesson;
+  }
+  return text;
+}
+
 void print(const std::string& text) {
   for (std::size_t written = 0; written < text.size();) {
     const auto n = ::write(STDERR_FILENO, text.data() + written, text.size() - written);
@@ -151,6 +184,7 @@ std::string Engine::explain() {
                                  gpu.empty() ? std::string() : ", GPU " + gpu);
   for (const auto& [plan, ids] : plans)
     text += fmt::format("    from rank {}\n{}", ranges(ids), plan);
+  traffic += lessons_text(plans_);
   if (gpu_.made()) {
     const auto& [between_gpus, by_window, across_hosts, by_host] = gpu_.made()->collectives;
     if (between_gpus + across_hosts + by_host > 0)

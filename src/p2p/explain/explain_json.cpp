@@ -80,6 +80,20 @@ std::string memories_json(const PeerMemories& memories, const Peer& peer) {
   return {};
 }
 
+std::string lesson_json(const LivePlans::Report& lesson) {
+  std::string ways;
+  for (std::size_t i = 0; i < long_way_count; ++i)
+    if (const auto [predicted, measured] = lesson.times[i]; predicted > 0)
+      ways += fmt::format(R"({}{{"protocol":{},"predicted_us":{:.4g},"measured_us":{}}})",
+                          ways.empty() ? "" : ",", quoted(name_of(protocol_of(static_cast<LongWay>(i)))),
+                          predicted, measured > 0 ? fmt::format("{:.4g}", measured) : "null");
+  return fmt::format(
+      R"({{"from":{},"same_socket":{},"any_way":{},"protocol":{},"assumed":{},"messages":{},"ways":[{}]}})",
+      lesson.from, lesson.nearness == LivePlans::Nearness::near, lesson.has_all_ways,
+      quoted(name_of(protocol_of(lesson.way))), quoted(name_of(protocol_of(lesson.assumed))), lesson.messages,
+      ways);
+}
+
 std::string kinds_json(const std::vector<MemoryKind>& kinds) {
   return array(kinds, [](MemoryKind kind) { return quoted(name_of(kind)); });
 }
@@ -127,9 +141,9 @@ std::string Engine::explain_json() {
   const std::string gpu = links_.job().singleton ? "" : chosen_gpu();
   const GpuMessages::Collectives counts = gpu_.made() ? gpu_.made()->collectives : GpuMessages::Collectives();
   return fmt::format(
-      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"peers":{}]}})",
+      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"peers":{}]}})",
       links_.rank(), place.pid, place.core, gpu.empty() ? "null" : quoted(gpu), counts.between_gpus,
-      counts.by_window, counts.across_hosts, counts.by_host, peers);
+      counts.by_window, counts.across_hosts, counts.by_host, array(plans_.report(), lesson_json), peers);
 }
 
 std::string Engine::report_head_json() const {

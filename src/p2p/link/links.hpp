@@ -13,6 +13,7 @@
 #include "launch/job.hpp"
 #include "p2p/link/peer.hpp"
 #include "p2p/message/message.hpp"
+#include "route/live_plans.hpp"
 #include "route/workload.hpp"
 #include "wire/region.hpp"
 
@@ -42,6 +43,12 @@ class Links {
   /// Whether the process in that slot of the region is one of this kernel.
   [[nodiscard]] bool same_machine(std::uint32_t slot) const noexcept {
     return region_.block(slot).place.boot == region_.block(slot_).place.boot;
+  }
+  /// Of a peer of this region.
+  [[nodiscard]] LivePlans::Nearness nearness(const Peer& peer) const noexcept {
+    return region_.block(peer.slot).place.package == region_.block(slot_).place.package
+               ? LivePlans::Nearness::near
+               : LivePlans::Nearness::far;
   }
 
   // --- the table

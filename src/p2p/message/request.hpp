@@ -11,6 +11,7 @@
 #include "p2p/message/gpu_part.hpp"
 #include "p2p/message/message.hpp"
 #include "p2p/message/queue.hpp"
+#include "route/live_plans.hpp"
 #include "wire/ring.hpp"
 
 namespace isthmus {
@@ -67,6 +68,7 @@ class Request {
   bool exhausted = false;        ///< no chunk of it is left for this side
   wire::Cookie peer_cookie = 0;  ///< of the peer's request
   std::uint64_t remote_address = 0;
+  TransferMark mark;                     ///< of a receive, for the plans that measure themselves
   std::optional<Cursor> cursor;          ///< position in a payload that is not contiguous
   std::unique_ptr<std::byte[]> staging;  ///< packed bytes of a payload that is not contiguous, on their way
   std::unique_ptr<GpuPart> gpu;          ///< of a payload in GPU memory

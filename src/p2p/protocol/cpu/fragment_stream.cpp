@@ -91,7 +91,9 @@ void FragmentStreams::arrived(const ArrivedCell& cell) {
   else
     std::memcpy(receive->payload.data + receive->moved, bytes, size);
   receive->moved += size;
-  if (receive->moved == receive->limit) completion_.finish(*receive);
+  if (receive->moved != receive->limit) return;
+  plans_.ended(receive->mark);
+  completion_.finish(*receive);
 }
 
 void FragmentStreams::buffer_rest(Request& send) noexcept try {

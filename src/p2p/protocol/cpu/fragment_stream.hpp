@@ -6,6 +6,7 @@
 #include "p2p/active/completion.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/message/request.hpp"
+#include "route/live_plans.hpp"
 #include "wire/ring.hpp"
 
 namespace isthmus {
@@ -14,8 +15,8 @@ namespace isthmus {
 /// lock.
 class FragmentStreams {
  public:
-  FragmentStreams(Links& links, Completion& completion, CellHandlers& handlers)
-      : links_(links), completion_(completion) {
+  FragmentStreams(Links& links, Completion& completion, LivePlans& plans, CellHandlers& handlers)
+      : links_(links), completion_(completion), plans_(plans) {
     handlers.add<&FragmentStreams::asked_for>(wire::CellKind::clear_to_send, *this);
     handlers.add<&FragmentStreams::arrived>(wire::CellKind::fragment, *this);
   }
@@ -36,6 +37,7 @@ class FragmentStreams {
 
   Links& links_;
   Completion& completion_;
+  LivePlans& plans_;
 };
 
 }  // namespace isthmus

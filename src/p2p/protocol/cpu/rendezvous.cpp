@@ -1,7 +1,9 @@
 #include "p2p/protocol/cpu/rendezvous.hpp"
 
+#include <array>
 #include <limits>
 #include <new>
+#include <span>
 
 namespace isthmus {
 
@@ -58,20 +60,37 @@ void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const 
   for (PeerMemory* const memory : around_.memories.ways()) {
     const Plan* const plan = memory->reach(peer, offer, receive.limit);
     if (!plan) continue;
-    const Protocol protocol = plan->step(receive.limit).protocol;
-    // A sender that has no part in it could not end its send when that is cancelled (`Engine::cancel`).
-    if (protocol == Protocol::split && offer.reads_only == 0 && !receive.payload.type &&
-        receive.memory != MemoryKind::managed &&
-        around_.splits.try_start(peer, receive, offer.sender, offer.address))
-      return;
+    const Protocol protocol = way_of(peer, receive, offer, *plan);
+    if (protocol == Protocol::stream) break;
+    if (protocol == Protocol::split) {
+      if (around_.splits.try_start(peer, receive, offer.sender, offer.address)) return;
+      around_.plans.given_up(receive.mark);
+    }
     if (read_all(*memory, peer, receive, offer)) {
       peer.traffic.add_received(protocol == Protocol::split ? Protocol::pull : protocol, receive.limit);
+      around_.plans.ended(receive.mark);
       tell_done(peer, offer.sender);
       return around_.completion.finish(receive);
     }
     // What cannot be read after all comes another way, from the start.
+    around_.plans.given_up(receive.mark);
   }
   around_.streams.start(peer, receive, offer.sender);
+}
+
+Protocol Rendezvous::way_of(Peer& peer, Request& receive, const wire::SendOffer& offer,
+                            const Plan& plan) noexcept {
+  const Protocol assumed = plan.step(receive.limit).protocol;
+  if (assumed != Protocol::split && assumed != Protocol::pull) return assumed;
+  // A sender that has no part in it could not end its send when that is cancelled (`Engine::cancel`).
+  const bool may_split =
+      peer.push && offer.reads_only == 0 && !receive.payload.type && receive.memory != MemoryKind::managed;
+  const LongWay way = assumed == Protocol::split && may_split ? LongWay::split : LongWay::pull;
+  if (!around_.plans.on() || receive.gpu) return protocol_of(way);
+  constexpr std::array all{LongWay::stream, LongWay::pull, LongWay::split};
+  const std::span possible(all.data(), may_split ? all.size() : all.size() - 1);
+  return protocol_of(
+      around_.plans.begin(receive.mark, around_.links.nearness(peer), receive.limit, way, possible));
 }
 
 /// True: all bytes of a matched receive have been read from the sender's memory. False: they cannot be.

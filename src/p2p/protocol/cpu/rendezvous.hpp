@@ -11,6 +11,7 @@
 #include "p2p/protocol/cpu/fragment_stream.hpp"
 #include "p2p/protocol/cpu/split_copy.hpp"
 #include "p2p/protocol/gpu/offers.hpp"
+#include "route/live_plans.hpp"
 #include "wire/ring.hpp"
 
 namespace isthmus {
@@ -29,6 +30,7 @@ class Rendezvous {
     SplitCopies& splits;
     FragmentStreams& streams;
     GpuOffers& gpu_offers;
+    LivePlans& plans;
   };
   Rendezvous(const Surroundings& around, CellHandlers& handlers) : around_(around) {
     handlers.add<&Rendezvous::offered>(wire::CellKind::ready_to_send, *this);
@@ -44,6 +46,8 @@ class Rendezvous {
  private:
   void offered(const ArrivedCell& cell);
   void ended(const ArrivedCell& cell);
+  /// How the bytes of a matched receive come by `plan`, where the peer's memory is in reach.
+  Protocol way_of(Peer& peer, Request& receive, const wire::SendOffer& offer, const Plan& plan) noexcept;
   static bool read_all(PeerMemory& memory, Peer& peer, Request& receive, const wire::SendOffer& offer);
   /// Nothing is left to do for the sender.
   void tell_done(Peer& peer, wire::Cookie sender) {

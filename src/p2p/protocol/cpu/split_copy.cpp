@@ -109,10 +109,12 @@ bool SplitCopies::finish_if_done(Peer& peer, Request& request) {
   if (share.done.load(std::memory_order_acquire) < chunk_count(request.limit, request.chunk)) return false;
   if (share.failed.load(std::memory_order_relaxed) != 0)
     request.status.error = static_cast<int>(peer.gone ? ErrorClass::proc_aborted : ErrorClass::buffer);
-  if (receiver)
+  if (receiver) {
     shares_.give_back(share);
-  else
+    plans_.ended(request.mark);
+  } else {
     share.in_use.store(0, std::memory_order_release);
+  }
   under_way_.remove(&request);
   links_.notify(peer.id);
   completion_.finish(request);

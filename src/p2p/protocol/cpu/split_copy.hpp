@@ -10,6 +10,7 @@
 #include "p2p/message/request.hpp"
 #include "p2p/progress/poll_list.hpp"
 #include "p2p/protocol/cpu/shares.hpp"
+#include "route/live_plans.hpp"
 #include "wire/ring.hpp"
 
 namespace isthmus {
@@ -19,13 +20,21 @@ namespace isthmus {
 /// lock.
 class SplitCopies final : public Polled {
  public:
-  SplitCopies(Links& links, Completion& completion, PeerAccess& access, PollList& polled,
-              CellHandlers& handlers)
-      : links_(links),
-        completion_(completion),
-        access_(access),
-        polled_(polled),
-        shares_(links.region().heap()) {
+  /// What it is made of besides.
+  struct Surroundings {
+    Links& links;
+    Completion& completion;
+    PeerAccess& access;
+    PollList& polled;
+    LivePlans& plans;
+  };
+  SplitCopies(const Surroundings& around, CellHandlers& handlers)
+      : links_(around.links),
+        completion_(around.completion),
+        access_(around.access),
+        polled_(around.polled),
+        plans_(around.plans),
+        shares_(around.links.region().heap()) {
     handlers.add<&SplitCopies::asked_to_join>(wire::CellKind::split_start, *this);
   }
 
@@ -51,6 +60,7 @@ class SplitCopies final : public Polled {
   Completion& completion_;
   PeerAccess& access_;
   PollList& polled_;
+  LivePlans& plans_;
   Shares shares_;       ///< of what this rank receives
   Requests under_way_;  ///< oldest first
 };

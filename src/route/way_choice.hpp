@@ -1,0 +1,144 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "route/plan.hpp"
+
+namespace isthmus {
+
+/// The ways of a long message between memories of one host, of which the receiver takes one.
+enum class LongWay : std::uint8_t { split, pull, stream };
+inline constexpr std::size_t long_way_count = 3;
+[[nodiscard]] constexpr Protocol protocol_of(LongWay way) noexcept {
+  return way == LongWay::split ? Protocol::split : way == LongWay::pull ? Protocol::pull : Protocol::stream;
+}
+
+/// Which of some ways carries messages of one size class fastest, learned from the messages themselves.
+///
+/// Messages come in batches: one alone, or those that are under way at the same time. All of a batch go the
+/// same way, and a batch is measured as one, because messages under way together finish in bunches.
+///
+/// The first messages go as the plan assumes, so that a job of a few is not experimented on. Then the ways
+/// have their turns, a few messages at a time: what goes before a message decides what the caches hold, and a
+/// load that comes and goes meets all ways alike. Then the fastest is taken, and every few hundred messages a
+/// few go another way: at most 2 % of them. Where the chosen way has become slower than it was, all are tried
+/// again.
+///
+/// Costs are what the caller measures, in ticks. They may be wrong by a lot, because processors are taken
+/// away: medians decide, and less than `worth_it` is noise.
+class WayChoice {
+ public:
+  static constexpr std::uint32_t patience = 10;  ///< messages that go as assumed
+  static constexpr std::uint32_t block = 5;      ///< messages of a turn, or one batch where that has more
+  static constexpr std::uint32_t warm_up =
+      1;  ///< of them, which do not count; they do in a batch of `long_batch`
+  static constexpr std::uint32_t trial = 30;    ///< messages that a way has in a trial, at least
+  static constexpr std::uint32_t retrial = 15;  ///< the same where the chosen way has become slow
+  static constexpr std::uint32_t look = 8;      ///< messages that look whether another way has become better
+  static constexpr std::uint32_t long_batch = 16;
+  static constexpr double worth_it = 0.05;
+  static constexpr double drifted = 1.3;  ///< times as slow as it was
+
+  /// What a batch is good for.
+  enum class Weight : std::uint8_t {
+    none,     ///< need not be measured
+    warning,  ///< the first of a turn: if short, it shows only whether the way is out of the question
+    full,
+  };
+  /// How a batch is to go.
+  struct Turn {
+    LongWay way = LongWay::pull;
+    Weight weight = Weight::none;
+  };
+  /// How long it took.
+  struct Cost {
+    double ticks = 0;
+    std::uint64_t bytes = 0;  ///< not 0
+    std::uint32_t messages = 1;
+  };
+
+  /// `possible` has `assumed`.
+  WayChoice(LongWay assumed, std::span<const LongWay> possible) noexcept;
+
+  /// The turn of the batch that begins with the next message.
+  Turn next() noexcept;
+  /// The next message is one more of the last batch.
+  void join() noexcept;
+  /// A batch is over.
+  void took(const Turn& turn, const Cost& cost) noexcept;
+
+  [[nodiscard]] LongWay way() const noexcept { return way_; }
+  [[nodiscard]] LongWay assumed() const noexcept { return assumed_; }
+  /// Whether `way` has been chosen, and not just assumed.
+  [[nodiscard]] bool is_settled() const noexcept { return phase_ == Phase::settled; }
+  /// Per byte, by the last trial; 0 where there was none.
+  [[nodiscard]] double predicted(LongWay way) const noexcept { return known(way).predicted; }
+  /// Per byte, of the messages since; 0 where there were none.
+  [[nodiscard]] double measured(LongWay way) const noexcept { return known(way).median(); }
+  [[nodiscard]] std::uint64_t messages() const noexcept { return messages_; }
+
+ private:
+  enum class Phase : std::uint8_t { first, trial, settled };
+  static constexpr std::uint32_t recent = 8;  ///< samples by which drift is seen
+
+  /// What is known of a way.
+  struct Known {
+    static constexpr std::size_t capacity = 32;
+
+    bool possible = false;
+    bool abandoned = false;     ///< in this trial
+    std::uint8_t strikes = 0;   ///< messages in a row that took far too long
+    std::uint32_t samples = 0;  ///< since the last trial began, or ended
+    std::array<float, capacity> costs{};
+    double predicted = 0;
+
+    void add(double cost) noexcept { costs[samples++ % capacity] = static_cast<float>(cost); }
+    /// Of the last `most` samples, or the least of very few; 0 without any.
+    [[nodiscard]] double median(std::size_t most = capacity) const noexcept;
+    void forget() noexcept;
+  };
+
+  [[nodiscard]] Known& known(LongWay way) noexcept { return known_[static_cast<std::size_t>(way)]; }
+  [[nodiscard]] const Known& known(LongWay way) const noexcept {
+    return known_[static_cast<std::size_t>(way)];
+  }
+  void begin_trial(std::uint32_t messages) noexcept;
+  Turn next_of_trial() noexcept;
+  void count_of_trial() noexcept;
+  void settle() noexcept;
+  Turn next_of_settled() noexcept;
+  void judge_look() noexcept;
+  void notice_drift() noexcept;
+  void strike(Known& of, const Cost& cost) noexcept;
+
+  std::array<Known, long_way_count> known_{};
+  LongWay way_;
+  LongWay assumed_;
+  Phase phase_ = Phase::first;
+  std::uint64_t messages_ = 0;
+
+  // A trial.
+  std::array<LongWay, long_way_count>
+      ways_{};  ///< in the order of their turns; the other way round in each second round
+  std::uint8_t way_count_ = 0;
+  std::uint8_t turn_ = 0;  ///< in this round
+  std::uint32_t round_ = 0;
+  std::uint32_t in_turn_ = 0;  ///< messages of this turn so far
+  std::uint32_t longest_turn_ = 0;
+  std::uint32_t wanted_ = 0;  ///< messages that are still to go in it
+
+  // Looks at other ways.
+  LongWay looked_at_ = LongWay::pull;
+  std::uint32_t until_look_;  ///< messages
+  std::uint32_t look_every_;
+  std::uint32_t looking_ = 0;  ///< messages of this look so far
+  bool is_looking_ = false;
+
+  std::uint32_t batches_ = 0;        ///< since it has settled
+  std::uint32_t since_settled_ = 0;  ///< samples of the chosen way
+  std::uint32_t drift_patience_;     ///< samples before drift is believed
+};
+
+}  // namespace isthmus
