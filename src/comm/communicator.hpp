@@ -17,6 +17,8 @@
 
 namespace isthmus {
 
+class Communicator;
+
 /// Tags in a collective context below this are of what all members do together.
 inline constexpr int together_tags = 0x3000'0000;
 
@@ -25,6 +27,14 @@ inline constexpr int together_tags = 0x3000'0000;
 class CollectiveState {
  public:
   virtual ~CollectiveState() = default;
+};
+
+/// The blocking collective that this process is in on a communicator (`coll::InCollective`).
+struct CurrentCollective {
+  /// Null: in none.
+  void (*say)(const void* call, const Communicator& comm, wire::WaitReport& report) noexcept = nullptr;
+  const void* call = nullptr;
+  std::uint64_t number = 0;  ///< of those begun so far
 };
 
 /// A group of processes with matching spaces of its own (MPI 5.0, chapter 7). Holds no algorithm:
@@ -103,6 +113,7 @@ class Communicator final : public RefCounted {
   // Collectives that were opened so far (`coll::Lane`).
   std::uint32_t nonblocking_lanes = 0;
   std::uint32_t persistent_lanes = 0;
+  CurrentCollective current;
 
  private:
   Communicator(Engine& engine, Ref<Group> group, Ref<Group> remote, ContextId context, bool local_is_low);

@@ -17,6 +17,15 @@ bool measures_plans(const Settings& settings) {
          settings.origin("ISTHMUS_SPLIT_FROM") != Origin::environment;
 }
 
+/// In the region that the launcher has made, because it is who looks: its slots are those of its own ranks.
+wire::WaitBoard& own_wait_board(const launch::Job& job) {
+  if (!job.inherited) return job.region.wait_board(job.slot);
+  const wire::RegionView& region = *job.inherited;
+  for (std::uint32_t slot = 0; slot < region.slots(); ++slot)
+    if (region.block(slot).place.rank == job.rank) return region.wait_board(slot);
+  return job.region.wait_board(job.slot);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Settings& settings) {
@@ -48,7 +57,8 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       context_ids_(job.rank),
       claims_(job.region, job.slot),
       unexpected_(links_, completion_, matcher_, claims_, agreements_),
-      waiting_{links_, lock_, polled_, losses_},
+      telling_(own_wait_board(job), *this),
+      waiting_{links_, lock_, polled_, losses_, telling_},
       mapped_(links_, polled_, memories_, handlers_),
       plans_(measures_plans(settings)),
       gpu_({links_, completion_, access_, *this}, polled_),
@@ -385,15 +395,43 @@ UnexpectedMessage* Engine::matched_probe(MatchContext& context, int source, int 
   return probe(context, source, tag) ? unexpected_.take(context, source, tag) : nullptr;
 }
 
+namespace {
+
+struct Probe {
+  const MatchContext& context;
+  int source;
+  int tag;
+};
+
+void say_probe(const void* what, WaitItems& items) noexcept {
+  const auto& [context, source, tag] = *static_cast<const Probe*>(what);
+  const auto processes = context.processes();
+  std::int32_t peer = wire::wait_any_peer;
+  if (source != any_source && context.is_source(source))
+    peer =
+        processes.empty() ? source : static_cast<std::int32_t>(processes[static_cast<std::size_t>(source)]);
+  items.add({.kind = wire::WaitItem::Kind::probe,
+             .peer = peer,
+             .tag = tag,
+             .flags = wire::WaitItem::awaited,
+             .context = context.id(),
+             .bytes = wire::wait_unknown_bytes});
+}
+
+}  // namespace
+
 const UnexpectedMessage* Engine::wait_for_message(MatchContext& context, int source, int tag) {
   const UnexpectedMessage* message = nullptr;
+  const Probe probe{context, source, tag};
   unexpected_.probed = {};
-  wait_for([&] {
-    const bool failed = unexpected_.probed.failed;
-    message = unexpected_.find(context, source, tag);
-    unexpected_.probed = {.context = message ? nullptr : &context, .source = source};
-    return message != nullptr || failed || context.is_broken(source, tag);
-  });
+  wait_for(
+      [&] {
+        const bool failed = unexpected_.probed.failed;
+        message = unexpected_.find(context, source, tag);
+        unexpected_.probed = {.context = message ? nullptr : &context, .source = source};
+        return message != nullptr || failed || context.is_broken(source, tag);
+      },
+      WaitSubject{&say_probe, &probe});
   unexpected_.probed = {};
   return message;
 }

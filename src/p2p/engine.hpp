@@ -30,6 +30,7 @@
 #include "p2p/progress/idle.hpp"
 #include "p2p/progress/lock.hpp"
 #include "p2p/progress/poll_list.hpp"
+#include "p2p/progress/wait_telling.hpp"
 #include "p2p/protocol/cpu/fragment_stream.hpp"
 #include "p2p/protocol/cpu/rendezvous.hpp"
 #include "p2p/protocol/cpu/split_copy.hpp"
@@ -47,7 +48,7 @@ namespace isthmus {
 ///
 /// Threading: every member but `lock()` is called with `lock()` held; blocking members let go of it while
 /// they wait, so that other threads of the rank can work. With one thread the lock is a branch.
-class Engine final : private LossWatch::Listener, private CpuSends {
+class Engine final : private LossWatch::Listener, private CpuSends, private WaitTelling::Witness {
  public:
   /// Joins the job's region as `job.rank`. The job must outlive the engine.
   static Result<std::unique_ptr<Engine>> make(const launch::Job& job, const Settings& settings);
@@ -161,11 +162,11 @@ class Engine final : private LossWatch::Listener, private CpuSends {
   // -----------------------------------------------------------------------------------------------------------------
 
   /// Waits until `ready()` is true, making progress meanwhile. For conditions on memory that peers write, the
-  /// peer calls `notify` after it wrote.
+  /// peer calls `notify` after it wrote. `subject`: what a wait that has become long tells of itself.
   template <class Ready>
-  void wait_for(Ready&& ready) {
+  void wait_for(Ready&& ready, WaitSubject subject = WaitSubject::unnamed()) {
     if (ready()) return;
-    Idle idle(waiting_);
+    Idle idle(waiting_, subject);
     for (;;) {
       const unsigned happened = progress();
       if (ready()) return plans_.leave();
@@ -179,7 +180,7 @@ class Engine final : private LossWatch::Listener, private CpuSends {
   }
   /// Waits until `request` is complete. The request stays the caller's.
   void wait(const Request& request) {
-    wait_for([&request] { return request.complete; });
+    wait_for([&request] { return request.complete; }, WaitSubject::of(request));
   }
   /// Moves what can be moved; returns how many things happened. Never blocks. What needs memory that there is
   /// not stays where it is, and goes on when there is: so no exception leaves it, and none leaves a wait.
@@ -201,6 +202,8 @@ class Engine final : private LossWatch::Listener, private CpuSends {
   /// Ends what the caller cannot go on with: takes it back, or waits for it where it has been matched, and
   /// gives it back. From then on its buffer is not touched.
   void withdraw(Request* request);
+  /// Who says more of waits that have become long than this engine knows; null: nobody.
+  void set_wait_witness(WaitTelling::Witness* program) noexcept { telling_.set_program(program); }
   /// What `Idle` is handed.
   [[nodiscard]] const Waiting& waiting() const noexcept { return waiting_; }
   /// Marks a request complete that this engine does not move itself (generalized requests), and wakes a
@@ -301,6 +304,10 @@ class Engine final : private LossWatch::Listener, private CpuSends {
   void meet_all();
   void meet_once();
 
+  // waits.cpp
+  /// The messages that are not complete, and those that have come and that nobody has asked for.
+  void say_wait(wire::WaitReport& report, WaitItems& items) noexcept override;
+
   // losses.cpp
   void end_messages(Peer& peer);
   void lose(MatchContext& context, PeerId id);
@@ -360,6 +367,7 @@ class Engine final : private LossWatch::Listener, private CpuSends {
   Aftermath aftermath_{*this};
   Claims claims_;
   UnexpectedMessages unexpected_;
+  WaitTelling telling_;
   Waiting waiting_;
   CellHandlers handlers_;
   MappedMemory mapped_;

@@ -90,7 +90,8 @@ Result<RegionLayout> RegionLayout::make(const RegionShape& shape) {
   layout.blocks = round_up(layout.roster + shape.world, page);
   layout.doorbells = layout.blocks + std::uint64_t{slots} * sizeof(RankBlock);
   layout.doorbell_words = round_up((slots + 63) / 64, cache_line / sizeof(std::uint64_t));
-  layout.directory = round_up(layout.doorbells + slots * layout.doorbell_words * sizeof(std::uint64_t), page);
+  layout.waits = round_up(layout.doorbells + slots * layout.doorbell_words * sizeof(std::uint64_t), page);
+  layout.directory = round_up(layout.waits + std::uint64_t{slots} * sizeof(WaitBoard), page);
   layout.rings = round_up(layout.directory + std::uint64_t{slots} * slots * sizeof(std::uint32_t), page);
   layout.ring_bytes =
       round_up(sizeof(RingHeader) + shape.geometry.cells * sizeof(Cell) + shape.geometry.data_bytes, page);

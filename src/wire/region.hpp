@@ -8,14 +8,15 @@
 
 #include "base/error.hpp"
 #include "wire/heap.hpp"
+#include "wire/wait.hpp"
 
 /// The memory that the ranks of one host share, as it lies in a region (a memfd, a System V segment or a
 /// piece of an ivshmem device). The launcher makes and formats it, ranks inherit it, and everything in it may
 /// be written by a peer that is broken or hostile: offsets are computed here from validated numbers, never
 /// read from the region after `RegionView::open`.
 ///
-///     RegionHeader | roster: 1 byte a process of the job | RankBlock per slot | doorbells per slot | ring
-///     directory | rings | heap
+///     RegionHeader | roster: 1 byte a process of the job | RankBlock per slot | doorbells per slot |
+///     WaitBoard per slot | ring directory | rings | heap
 ///
 /// Each process that shares the region has a slot in it: with a launcher of one host its rank, otherwise its
 /// place among the processes that the roster shows to be here, in order of rank (SR-IOV paper, section
@@ -26,7 +27,7 @@ namespace isthmus::wire {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
-inline constexpr std::uint32_t region_version = 7;
+inline constexpr std::uint32_t region_version = 8;
 inline constexpr std::uint32_t maximum_local_ranks = 16384;
 inline constexpr std::uint32_t maximum_world = 1U << 24;
 
@@ -146,7 +147,7 @@ struct alignas(cache_line) RankBlock {
 /// Offsets in bytes from the region's start, all multiples of a cache line.
 struct RegionLayout {
   RegionShape shape;
-  std::uint64_t roster = 0, blocks = 0, doorbells = 0, directory = 0, rings = 0, heap = 0;
+  std::uint64_t roster = 0, blocks = 0, doorbells = 0, waits = 0, directory = 0, rings = 0, heap = 0;
   std::uint64_t doorbell_words = 0;  ///< 64-bit words a rank
   std::uint64_t ring_bytes = 0;
   std::uint64_t bytes = 0;
@@ -195,6 +196,10 @@ class RegionView {
   [[nodiscard]] std::span<std::atomic<std::uint64_t>> doorbells(std::uint32_t slot) const noexcept {
     return {at<std::atomic<std::uint64_t>>(layout_.doorbells) + slot * layout_.doorbell_words,
             layout_.doorbell_words};
+  }
+  /// What the rank in `slot` waits for, where that has taken long.
+  [[nodiscard]] WaitBoard& wait_board(std::uint32_t slot) const noexcept {
+    return at<WaitBoard>(layout_.waits)[slot];
   }
   /// 1 + number of the ring from each slot to `slot`, 0 where there is none yet.
   [[nodiscard]] std::span<std::atomic<std::uint32_t>> directory(std::uint32_t slot) const noexcept {

@@ -88,6 +88,8 @@ int main(int count, char** arguments) try {
       "  isthmus info                            this machine, and which ways messages can take on it\n"
       "  isthmus info --coverage                 what of MPI 5.0 there is, chapter by chapter\n"
       "  isthmus explain mpiexec -n 4 ./solver   which way each pair of ranks took, and why not another\n"
+      "  isthmus stuck                           what the ranks of your running job wait for, and why it "
+      "hangs\n"
       "  isthmus tune                            measure this machine, for all your later jobs\n"
       "  isthmus bench latency                   one of many benchmarks; isthmus bench --help lists them");
 
@@ -114,6 +116,11 @@ int main(int count, char** arguments) try {
                                          "took between each pair of ranks, and why");
   explain->footer("The command follows, with all its options: isthmus explain mpiexec -n 4 ./solver");
   explain->add_flag("--json", json, "One JSON object instead of text, as one line on stderr");
+  CLI::App* stuck = app.add_subcommand(
+      "stuck", "Say of each rank of a running job what it waits for, and what of that cannot end");
+  std::string stuck_pid;
+  stuck->add_option("PID", stuck_pid,
+                    "Of the job's mpiexec; without it, the only one of yours that runs here");
   isthmus::tool::TuneOptions tune_options;
   CLI::App* tune = add_tune(app, tune_options);
   app.add_subcommand("bench", "Measure MPI calls, with this library or beside others: isthmus bench --help");
@@ -125,6 +132,7 @@ int main(int count, char** arguments) try {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (*version_command) return version();
+  if (*stuck) return isthmus::tool::stuck(stuck_pid);
   if (*tune) return isthmus::tool::tune(tune_options);
   if (*explain) {
     fmt::print(stderr, "isthmus: explain needs a command, such as: isthmus explain mpiexec -n 4 ./solver\n");

@@ -15,6 +15,7 @@
 #include "launch/visit/region_socket.hpp"
 #include "pack.hpp"
 #include "run_job.hpp"
+#include "stuck/rank_state.hpp"
 
 namespace isthmus::mpiexec {
 namespace {
@@ -111,6 +112,11 @@ class Agent final : public WiderJob {
         const std::uint32_t signal = unpacker.number();
         head_is_stopped_ = signal == SIGTSTP;  // Ctrl-Z stops the head too
         if (signal > 0 && signal < NSIG) supervisor_->forward(static_cast<int>(signal));
+        return;
+      }
+      case FrameKind::look: {
+        const std::uint32_t question = unpacker.number();
+        link_.send(FrameKind::seen, Packer().number(question).text(stuck::pack(supervisor_->look())).take());
         return;
       }
       case FrameKind::died:

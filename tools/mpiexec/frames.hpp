@@ -29,7 +29,9 @@ enum class FrameKind : std::uint8_t {
   end = 10,      ///< head: 1 if at leisure (a rank failed after MPI_Finalize): end the ranks
   kill = 11,     ///< head
   finished = 12,  ///< agent: no rank is left; it waits for the head to part
-  died = 13       ///< head: number of a rank of another host, which the others outlive
+  died = 13,      ///< head: number of a rank of another host, which the others outlive
+  look = 14,      ///< head: number of the question: what do the ranks there do
+  seen = 15       ///< agent: the same number, `stuck::pack`
 };
 
 struct Frame {

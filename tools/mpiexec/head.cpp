@@ -9,8 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "pack.hpp"
+#include "run_job.hpp"
+#include "stuck/text.hpp"
 
 namespace isthmus::mpiexec {
 namespace {
@@ -26,6 +30,8 @@ constexpr std::size_t strangers_at_once = 64;
 constexpr auto stranger_patience = seconds(10);
 /// For all hosts to be reached.
 constexpr auto connect_patience = seconds(60);
+/// For all hosts to say what their ranks do.
+constexpr auto look_patience = milliseconds(2000);
 constexpr auto hint_patience = milliseconds(2000);
 /// From asking agents to end their ranks, who get half a second or one, to having them killed.
 constexpr auto grace = milliseconds(2000);
@@ -50,6 +56,7 @@ void Head::set(Alarm alarm, Clock::duration from_now) {
 int Head::run() {
   if (options_.timeout) set(Alarm::timeout, std::chrono::duration_cast<Clock::duration>(*options_.timeout));
   set(Alarm::connect, connect_patience);
+  open_door(door_, output_);
   if (const auto error = start_agents()) fail(error->text, error->status);
   while (!given_up_ && !std::ranges::all_of(hosts_, &Host::over))
     step();
@@ -76,6 +83,7 @@ void Head::report_dead() {
 int Head::milliseconds_to_wait() const {
   auto next = Clock::now() + seconds(1);  // silence is looked for that often
   if (const auto due = output_.deadline()) next = std::min(next, *due);
+  if (const auto due = door_.deadline()) next = std::min(next, *due);
   for (const auto& alarm : alarms_)
     if (alarm) next = std::min(next, *alarm);
   const auto wait = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
@@ -94,8 +102,10 @@ void Head::step() {
     if (host.feed) host.feed->prepare(waited_for);
   }
   output_.prepare(waited_for);
+  door_.prepare(waited_for);
   ::poll(waited_for.data(), waited_for.size(), milliseconds_to_wait());
   output_.react();
+  door_.react();
   accept_links();
   for (Host& host : hosts_)
     attend(host);
@@ -186,6 +196,9 @@ void Head::take(Host& host, const Frame& frame) {
     case FrameKind::failure:
       if (const auto failure = unpack_failure(frame.body)) rank_failed(host, *failure);
       return;
+    case FrameKind::seen:
+      take_seen(host, frame);
+      return;
     case FrameKind::finished:
       finish(host);
       return;
@@ -199,6 +212,7 @@ void Head::finish(Host& host) {
   host.finished_at = Clock::now();
   host.link->part();
   release_barrier_if_all_here();  // its ranks may have died, and others wait for them
+  end_look_if_all_answered();
 }
 
 void Head::enter_barrier(Host& host, const Pairs& put) {
@@ -215,6 +229,65 @@ void Head::release_barrier_if_all_here() {
   tell_all(FrameKind::released, pack(std::exchange(put_, {})));
 }
 
+void Head::asked(stuck::Door&) {
+  look_.for_door = true;
+  look_at_ranks();
+}
+
+void Head::look_at_ranks() {
+  if (std::exchange(look_.going_on, true)) return;
+  ++look_.question;
+  look_.seen.clear();
+  for (Host& host : hosts_)
+    host.was_seen = false;
+  tell_all(FrameKind::look, Packer().number(look_.question).take());
+  set(Alarm::look, look_patience);
+  end_look_if_all_answered();
+}
+
+void Head::take_seen(Host& host, const Frame& frame) {
+  Unpacker unpacker(frame.body);
+  const std::uint32_t question = unpacker.number();
+  const std::string body = unpacker.text();
+  if (!look_.going_on || question != look_.question || host.was_seen) return;
+  auto ranks = stuck::unpack(body, world_);
+  const auto is_of_host = [&](const stuck::RankState& each) {
+    return each.rank >= host.first_rank && each.rank - host.first_rank < host.ranks;
+  };
+  if (!unpacker.complete() || !ranks || !std::ranges::all_of(*ranks, is_of_host)) return;
+  host.was_seen = true;
+  std::ranges::move(*ranks, std::back_inserter(look_.seen));
+  end_look_if_all_answered();
+}
+
+void Head::end_look_if_all_answered() {
+  const auto has_answered = [](const Host& host) {
+    return host.was_seen || !host.link || host.lost || host.finished;
+  };
+  if (look_.going_on && std::ranges::all_of(hosts_, has_answered)) end_look();
+}
+
+void Head::end_look() {
+  alarms_[static_cast<std::size_t>(Alarm::look)].reset();
+  std::vector<bool> is_seen(world_, false);
+  for (const stuck::RankState& each : look_.seen)
+    is_seen[each.rank] = true;
+  for (const Host& host : hosts_)
+    for (std::uint32_t rank = host.first_rank; rank < host.first_rank + host.ranks; ++rank)
+      if (!is_seen[rank])
+        look_.seen.push_back(
+            {.rank = rank,
+             .where = host.finished ? stuck::RankState::Where::ended : stuck::RankState::Where::unknown,
+             .host = host.name});
+  std::ranges::sort(look_.seen, {}, &stuck::RankState::rank);
+  const std::string report = stuck::report(look_.seen);
+  look_.going_on = false;
+  if (std::exchange(look_.for_door, false)) door_.answer(report);
+  if (std::exchange(look_.ends_job, false))
+    fail("the job has not ended in the time that --timeout gives it; ending it", status_timeout);
+  if (std::exchange(look_.for_stderr, false)) output_.print_error(report);
+}
+
 void Head::tell_all(FrameKind kind, const std::string& body) {
   for (const Host& host : hosts_)
     if (host.link && !host.lost && !host.finished) host.link->send(kind, body);
@@ -223,6 +296,11 @@ void Head::tell_all(FrameKind kind, const std::string& body) {
 void Head::handle(int signal) {
   if (signal == SIGCHLD) {
     reap();
+    return;
+  }
+  if (signal == SIGQUIT) {
+    look_.for_stderr = true;
+    look_at_ranks();
     return;
   }
   if (signal == SIGWINCH) return;  // a terminal's size means nothing elsewhere
@@ -261,7 +339,11 @@ void Head::reap() {
 void Head::ring(Alarm alarm) {
   switch (alarm) {
     case Alarm::timeout:
-      fail("the job has not ended in the time that --timeout gives it; ending it", status_timeout);
+      look_.for_stderr = look_.ends_job = true;
+      look_at_ranks();
+      return;
+    case Alarm::look:
+      end_look();
       return;
     case Alarm::connect:
       for (Host& host : hosts_)

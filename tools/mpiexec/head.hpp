@@ -17,12 +17,14 @@
 #include "output.hpp"
 #include "program.hpp"
 #include "signals.hpp"
+#include "stuck/door.hpp"
+#include "stuck/rank_state.hpp"
 
 namespace isthmus::mpiexec {
 
 /// The mpiexec that the user has started, in a job of several hosts: starts an agent on each through the
 /// launcher, tells it what to start, and watches over all of them until none is left.
-class Head {
+class Head final : private stuck::Door::Asked {
  public:
   Head(const Options& options, const Signals& signals, Guard& guard);
 
@@ -43,13 +45,14 @@ class Head {
     bool finished = false;  ///< no rank is left there
     Clock::time_point finished_at{};
     bool lost = false;
+    bool was_seen = false;  ///< in the look that is under way
 
     [[nodiscard]] bool launcher_runs() const { return launcher >= 0 && !launcher_ended; }
     /// Its last words may still be on their way when its launcher has ended.
     [[nodiscard]] bool over() const { return !launcher_runs() && (launcher < 0 || finished || lost); }
   };
-  enum class Alarm : std::uint8_t { timeout, connect, hint, kill, give_up };
-  static constexpr std::size_t alarm_count = 5;
+  enum class Alarm : std::uint8_t { timeout, connect, hint, look, kill, give_up };
+  static constexpr std::size_t alarm_count = 6;
 
   std::optional<StartError> start_agents();
   std::expected<Program, StartError> command_for(std::size_t index) const;
@@ -71,6 +74,12 @@ class Head {
   void reap();
   void ring(Alarm alarm);
   void set(Alarm alarm, Clock::duration from_now);
+  /// Asks all hosts what their ranks do; `take_seen` of the last answer, or the alarm, ends the look.
+  void look_at_ranks();
+  void take_seen(Host& host, const Frame& frame);
+  void end_look_if_all_answered();
+  void end_look();
+  void asked(stuck::Door& door) override;
   void tell_all(FrameKind kind, const std::string& body = {});
 
   /// Ends the job, once, with that line and status.
@@ -107,6 +116,17 @@ class Head {
   };
   std::vector<Dead> dead_;               ///< whom the others have outlived
   std::vector<std::string> lost_hosts_;  ///< the same of whole hosts, a line each
+  /// A look at all ranks that is under way.
+  struct Look {
+    std::uint32_t question = 0;  ///< its number
+    bool going_on = false;
+    bool for_stderr = false;
+    bool for_door = false;
+    bool ends_job = false;  ///< time is up
+    std::vector<stuck::RankState> seen;
+  };
+  Look look_;
+  stuck::Door door_{*this};
   bool given_up_ = false;
   std::array<bool, NSIG> forwarded_{};
   std::array<std::optional<Clock::time_point>, alarm_count> alarms_{};

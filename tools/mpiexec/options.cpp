@@ -203,7 +203,8 @@ const std::vector<Option> table{
      "SECONDS",
      Scope::job,
      Group::job,
-     "End the job after that time, with exit status 124.",
+     "End the job after that time, with exit status 124, and say what each rank was doing then, and why it "
+     "hangs.",
      set_timeout},
     {{"on-failure"},
      "WHAT",
@@ -478,7 +479,10 @@ std::string help_text() {
       "a\n"
       "wrong command line. A rank that fails ends the job, or with --on-failure continue not. Signals go on "
       "to\n"
-      "the ranks; a second Ctrl-C kills.\n"
+      "the ranks; a second Ctrl-C kills. SIGQUIT (Ctrl-\\) goes to none of them: mpiexec prints what each "
+      "rank "
+      "waits for,\n"
+      "as `isthmus stuck` does from another terminal, and the job goes on.\n"
       "\nExamples\n"
       "  mpiexec -n 4 ./solver input.dat            four ranks\n"
       "  mpiexec ./solver                           one rank on each core\n"

@@ -12,6 +12,8 @@
 #include "input.hpp"
 #include "launcher.hpp"
 #include "output.hpp"
+#include "stuck/door.hpp"
+#include "stuck/text.hpp"
 #include "words.hpp"
 
 namespace isthmus::mpiexec {
@@ -40,6 +42,16 @@ std::string cleaning(const Job& job) {
   return command;
 }
 
+/// Answers `isthmus stuck` from what the supervisor sees.
+class DoorKeeper final : public stuck::Door::Asked {
+ public:
+  void watch(const Supervisor& supervisor) { supervisor_ = &supervisor; }
+  void asked(stuck::Door& door) override { door.answer(stuck::report(supervisor_->look())); }
+
+ private:
+  const Supervisor* supervisor_ = nullptr;
+};
+
 int fail_with(Output& output, const StartError& error, WiderJob* wider) {
   if (wider)
     wider->refuse(error);
@@ -54,6 +66,14 @@ bool can_offer_pmi(const Job& job) {
 }
 
 }  // namespace
+
+void open_door(stuck::Door& door, Output& output) {
+  if (const std::string why = door.open(); !why.empty())
+    output.message(
+        fmt::format("warning: `isthmus stuck` cannot ask this job why it hangs ({}); SIGQUIT to mpiexec "
+                    "still prints it",
+                    why));
+}
 
 std::vector<pid_t> present_children() {
   std::ifstream file("/proc/thread-self/children");
@@ -93,6 +113,10 @@ int run_job(const Options& options, const Signals& signals, const std::vector<pi
   std::vector<Attendant*> attendants{&pmi};
   if (job->region_server) attendants.push_back(&*job->region_server);
   if (wider) attendants.push_back(wider);
+  DoorKeeper keeper;
+  stuck::Door door(keeper);
+  if (!wider) open_door(door, output);
+  attendants.push_back(&door);
   Supervisor supervisor({.signals = signals,
                          .guard = *guard,
                          .input = input,
@@ -107,6 +131,7 @@ int run_job(const Options& options, const Signals& signals, const std::vector<pi
                          .removal = job->container ? job->container->removal() : "",
                          .bystanders = bystanders});
   running = &supervisor;
+  keeper.watch(supervisor);
   allow_open_files(needed_open_files(job->ranks));
   Launcher launcher(
       {*job, *region, signals, *guard, input, output, supervisor, can_offer_pmi(*job) ? &pmi : nullptr});

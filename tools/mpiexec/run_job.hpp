@@ -6,6 +6,7 @@
 #include "job.hpp"
 #include "pmi_server.hpp"
 #include "signals.hpp"
+#include "stuck/door.hpp"
 #include "supervisor.hpp"
 
 namespace isthmus::mpiexec {
@@ -23,6 +24,9 @@ class WiderJob : public Attendant, public Overseer {
 
 /// Children that a shell had before it became mpiexec by exec.
 std::vector<pid_t> present_children();
+
+/// Opens the door for `isthmus stuck`; where that cannot be, a warning says so.
+void open_door(stuck::Door& door, Output& output);
 
 /// Starts the ranks that `options` asks for on this host and watches over them: a whole job, or with `wider`
 /// a part of one. mpiexec's exit status.

@@ -10,6 +10,8 @@
 #include <fstream>
 
 #include "base/futex.hpp"
+#include "stuck/look.hpp"
+#include "stuck/text.hpp"
 
 namespace isthmus::mpiexec {
 namespace {
@@ -106,6 +108,10 @@ void Supervisor::handle(int signal) {
     case SIGTSTP:
       suspend();
       return;
+    case SIGQUIT:
+      parts_.output.drain();
+      parts_.output.print_error(stuck::report(look()));
+      return;
     case SIGINT:
       if (forwarded_[SIGINT]) {
         kill_all();
@@ -188,6 +194,17 @@ void Supervisor::tell_of_death() const {
   }
 }
 
+std::vector<stuck::RankState> Supervisor::look() const {
+  std::vector<pid_t> children(ranks_.pids.size(), 0);
+  for (const auto& [pid, rank] : running_)
+    children[rank - ranks_.first] = pid;
+  return stuck::look({.region = parts_.region,
+                      .first_rank = ranks_.first,
+                      .children = std::move(children),
+                      .is_in = parts_.left_open,
+                      .host = parts_.host});
+}
+
 void Supervisor::abort(std::uint32_t slot, int code) {
   if (failure_ || timed_out_ || ended_ || slot >= ranks_.pids.size()) return;
   fail({.kind = Failure::Kind::abort, .rank = ranks_.first + slot, .pid = ranks_.pids[slot], .value = code});
@@ -221,13 +238,17 @@ void Supervisor::fail(const Failure& failure) {
 
 void Supervisor::ring(Alarm alarm) {
   switch (alarm) {
-    case Alarm::timeout:
+    case Alarm::timeout: {
+      // Before the ranks are told to end: they would be somewhere else then.
+      const std::string report = stuck::report(look());
       timed_out_ = true;
       hurry();
       terminate();
       parts_.output.drain();
       parts_.output.message("the job has not ended in the time that --timeout gives it; ending it");
+      parts_.output.print_error(report);
       return;
+    }
     case Alarm::hint:
       parts_.output.message(fmt::format("{} of {} ranks still run; interrupt once more to kill them",
                                         running_.size(), ranks_.pids.size()));

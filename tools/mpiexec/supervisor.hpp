@@ -14,6 +14,7 @@
 #include "input.hpp"
 #include "output.hpp"
 #include "signals.hpp"
+#include "stuck/rank_state.hpp"
 #include "wire/region.hpp"
 
 namespace isthmus::mpiexec {
@@ -62,6 +63,8 @@ class Supervisor {
   void kill_all();
   /// A rank of another host has died, and the others go on: those here hear of it.
   void died_elsewhere(std::uint32_t rank);
+  /// What the ranks here do, seen without their help.
+  [[nodiscard]] std::vector<stuck::RankState> look() const;
   /// The rank in `slot` has called MPI_Abort in a way that left no trace in the region.
   void abort(std::uint32_t slot, int code);
   /// Kills what runs and waits for it, without a word: the job could not be started whole.

@@ -20,6 +20,16 @@ Result<> CollectiveOperation::report(MPI_Status& status) {
   return fail(outcome_->error().error_class(), outcome_->error().text());
 }
 
+void CollectiveOperation::say(WaitItems& items) const noexcept {
+  if (!flow_ || flow_->is_done()) return;
+  items.add({.kind = wire::WaitItem::Kind::collective,
+             .peer = wire::wait_any_peer,
+             .tag = static_cast<std::int32_t>(lane_.number),
+             .flags = wire::WaitItem::awaited,
+             .context = communicator()->context_id(),
+             .bytes = wire::wait_unknown_bytes});
+}
+
 bool CollectiveOperation::retire(Engine&) {
   flow_.reset();
   outcome_.reset();

@@ -11,6 +11,7 @@
 #include "abi/core/call.hpp"
 #include "abi/request/request.hpp"
 #include "coll/call/call.hpp"
+#include "coll/call/describe.hpp"
 #include "coll/entry/kept_lists.hpp"
 #include "coll/entry/start.hpp"
 #include "coll/flow/checked.hpp"
@@ -51,6 +52,7 @@ class CollectiveOperation : public Operation {
   [[nodiscard]] bool active() const noexcept final { return flow_.has_value(); }
   bool ready() final { return !flow_ || flow_->is_done(); }
   void look() final { driver_.look(looks_with_own_core); }
+  void say(WaitItems& items) const noexcept final;
   Result<> report(MPI_Status& status) final;
   bool retire(Engine& engine) final;
   Result<> start(Runtime& runtime) final;
@@ -125,6 +127,7 @@ struct Blocking {
   static Result<> run(Communicator& comm, const Call& call) {
     if (comm.checks) [[unlikely]]
       ISTHMUS_TRY(coll::check_call(call, coll::CallForm::blocking, comm));
+    const coll::InCollective<Call> current(comm, call);
     return coll::run(call, comm);
   }
   /// For alltoallw and the like: `call` refers to the types.

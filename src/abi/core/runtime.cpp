@@ -130,6 +130,7 @@ Result<> Runtime::join() {
   auto made = Engine::make(*job, settings);
   if (!made) return std::unexpected(std::move(made).error());
   engine = std::move(*made);
+  engine->set_wait_witness(&wait_witness);
   // Only our own launcher says how many processes were asked for.
   if (!environment.find("maxprocs")) environment.set("maxprocs", std::to_string(engine->size()));
   return {};

@@ -18,6 +18,7 @@
 #include "abi/core/handle.hpp"
 #include "abi/core/matched_message.hpp"
 #include "abi/core/session.hpp"
+#include "abi/core/wait_witness.hpp"
 #include "base/settings.hpp"
 #include "comm/communicator.hpp"
 #include "comm/errhandler.hpp"
@@ -107,7 +108,8 @@ class Runtime {
   EnqueuedTable enqueued;  ///< that nobody has put a wait on a stream for
 
   Settings settings;
-  std::optional<launch::Job> job;  ///< once joined; the engine refers to it
+  std::optional<launch::Job> job;   ///< once joined; the engine refers to it
+  WaitWitness wait_witness{*this};  ///< the engine refers to it
   std::unique_ptr<Engine> engine;
   std::unique_ptr<ProgressThread> progress_thread;  ///< null: there is none
   Communicator* world = nullptr;                    ///< MPI_COMM_WORLD, owned by its handle

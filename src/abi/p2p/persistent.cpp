@@ -22,6 +22,9 @@ class PersistentMessage : public Operation {
 
   [[nodiscard]] bool active() const noexcept final { return active_; }
   bool ready() final { return !part_ || part_->complete; }
+  void say(WaitItems& items) const noexcept final {
+    if (part_) items.add(*part_, wire::WaitItem::awaited);
+  }
 
   Result<> start(Runtime& runtime) final {
     if (active_) return fail(ErrorClass::request, "request is active already");

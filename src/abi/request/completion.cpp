@@ -7,6 +7,30 @@
 
 namespace isthmus::abi {
 
+namespace {
+
+struct Handles {
+  Runtime& runtime;
+  int count;
+  const MPI_Request* handles;
+};
+
+/// For waits that one of them ends, if there is more than one.
+void say_handles(const void* what, WaitItems& items) noexcept {
+  const Handles& waited_for = *static_cast<const Handles*>(what);
+  if (waited_for.count > 1) items.one_is_enough();
+  for (int i = 0; i < waited_for.count; ++i) {
+    const Request* const request = find_request(waited_for.runtime, waited_for.handles[i]);
+    if (!request || request->orphan) continue;
+    if (is_plain(*request))
+      items.add(*request, wire::WaitItem::awaited);
+    else if (const Operation* const operation = operation_of(*request))
+      operation->say(items);
+  }
+}
+
+}  // namespace
+
 RequestState state_of(Runtime& runtime, MPI_Request handle) {
   if (handle == MPI_REQUEST_NULL) return RequestState::inactive;
   if (is_complete_handle(handle)) return RequestState::ready;
@@ -80,7 +104,9 @@ void wait_until_ready(Runtime& runtime, MPI_Request handle) {
     if (request && !is_plain(*request)) operation_of(*request)->look();
   }
   // Looked up again at each look: with several threads, a wrong program can free it meanwhile.
-  runtime.engine->wait_for([&] { return state_of(runtime, handle) != RequestState::pending; });
+  const Handles one{runtime, 1, &handle};
+  runtime.engine->wait_for([&] { return state_of(runtime, handle) != RequestState::pending; },
+                           {&say_handles, &one});
 }
 
 int raise(const char* function, const Failure& failure) noexcept {
@@ -138,11 +164,14 @@ int find_ready_now(Runtime& runtime, int count, const MPI_Request* requests, boo
 int wait_for_ready(Runtime& runtime, int count, const MPI_Request* requests) {
   int index = count;
   bool active = false;
-  runtime.engine->wait_for([&] {
-    active = false;
-    index = find_ready(runtime, count, requests, 0, active);
-    return index < count || !active;
-  });
+  const Handles all{runtime, count, requests};
+  runtime.engine->wait_for(
+      [&] {
+        active = false;
+        index = find_ready(runtime, count, requests, 0, active);
+        return index < count || !active;
+      },
+      {&say_handles, &all});
   return index;
 }
 

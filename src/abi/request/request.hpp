@@ -76,6 +76,8 @@ class Operation : public RefCounted {
   [[nodiscard]] virtual bool ready() = 0;
   /// Before a wait by a rank with a core of its own: looks for about a microsecond where that may be enough.
   virtual void look() {}
+  /// What a wait for it waits for, where it says so.
+  virtual void say(WaitItems&) const noexcept {}
   /// What wait and test report once it is ready. Fills in `status`, which is not MPI_STATUS_IGNORE.
   virtual Result<> report(MPI_Status& status) = 0;
   /// What must be done for the program when the operation ends, whether reported or freed.

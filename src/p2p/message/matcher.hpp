@@ -178,6 +178,10 @@ class MatchContext {
   }
   [[nodiscard]] bool has_unexpected() const noexcept { return !unexpected_.empty(); }
   [[nodiscard]] UnexpectedMessage* first_unexpected() const noexcept { return unexpected_.front(); }
+  /// The one that has come next; null after the last.
+  [[nodiscard]] static UnexpectedMessage* next_unexpected(const UnexpectedMessage& message) noexcept {
+    return Queue<UnexpectedMessage, &UnexpectedMessage::by_arrival>::after(&message);
+  }
 
  private:
   using RequestQueue = Queue<Request, &Request::queued>;

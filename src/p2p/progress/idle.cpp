@@ -48,6 +48,9 @@ constexpr long longest_nap_nanoseconds = 200'000;
 
 /// Of a wait in vain, before it is asked whether all peers live: most waits are over by then.
 constexpr std::int64_t nanoseconds_before_look = 60'000'000;
+/// Of a wait, before the region is told what it is for, and between two looks whether that has changed.
+constexpr std::int64_t nanoseconds_before_telling = 50'000'000;
+constexpr std::int64_t nanoseconds_between_tellings = 200'000'000;
 /// Of a wait that has news again and again, but not those that it waits for.
 constexpr std::uint32_t news_per_clock = 256;
 
@@ -84,8 +87,26 @@ void Idle::count_news() {
 
 void Idle::look_after_peers() {
   const auto now = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-  if (waited_from_ == 0) waited_from_ = now;
+  if (waited_from_ == 0) {
+    waited_from_ = now;
+    tell_at_ = now + nanoseconds_before_telling;
+  }
+  if (now >= tell_at_ && subject_.say) tell(now);
   if (now - waited_from_ >= nanoseconds_before_look) waiting_.losses.look_after_peers();
+}
+
+void Idle::tell(std::int64_t now) {
+  tell_at_ = now + nanoseconds_between_tellings;
+  if (!told_) {
+    told_ = true;
+    waiting_.telling.begin();
+    if (WaitTelling::Witness* const program = waiting_.telling.program()) {
+      // To find the name takes a lock of the dynamic linker's, and who holds that may be in MPI.
+      const EngineLock::Released released(waiting_.lock);
+      call_ = program->call();
+    }
+  }
+  waiting_.telling.tell(*this, subject_, call_, waited_from_, now);
 }
 
 bool Idle::has_polled_enough() noexcept {

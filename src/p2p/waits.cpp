@@ -1,0 +1,42 @@
+// What a rank says of a wait that has become long: all that its engine knows of messages.
+#include "p2p/engine.hpp"
+
+namespace isthmus {
+namespace {
+
+using wire::WaitItem;
+
+/// Of what has come and matches nothing: programs that wait may have thousands.
+constexpr unsigned most_unmatched = 8;
+
+}  // namespace
+
+void Engine::say_wait(wire::WaitReport& report, WaitItems& items) noexcept {
+  unsigned named = 0;
+  matcher_.for_each([&](MatchContext& context) {
+    if (ContextIds::is_internal(context.id())) return;
+    const auto processes = context.processes();
+    for (const UnexpectedMessage* message = context.first_unexpected(); message;
+         message = MatchContext::next_unexpected(*message)) {
+      if (named == most_unmatched) {
+        ++report.left_out;
+        continue;
+      }
+      ++named;
+      const auto source = static_cast<std::size_t>(message->source);
+      items.add(
+          {.kind = WaitItem::Kind::unmatched,
+           .peer = source < processes.size() ? static_cast<std::int32_t>(processes[source]) : message->source,
+           .tag = message->tag,
+           .flags = 0,
+           .context = context.id(),
+           .bytes = message->bytes});
+    }
+  });
+  completion_.pool().for_each([&](Request& request) {
+    const bool is_message = request.kind == Request::Kind::send || request.kind == Request::Kind::receive;
+    if (is_message) items.add(request, 0);
+  });
+}
+
+}  // namespace isthmus
