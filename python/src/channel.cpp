@@ -272,7 +272,9 @@ bool Endpoint::look(nb::handle ready) {
   int done = 0;
   MPI_Status status;
   int code = MPI_Test(&next_, &done, &status);
-  if (done == 0 && code == MPI_SUCCESS && PyObject_Size(ready.ptr()) == 0 &&
+  // What comes from this process itself can only be sent by others of it.
+  const bool may_come = static_cast<std::uint32_t>(peer_) != isthmus_chare_rank(runtime);
+  if (done == 0 && code == MPI_SUCCESS && may_come && PyObject_Size(ready.ptr()) == 0 &&
       isthmus_chare_sleeps(runtime) == 0 && isthmus_chare_work(runtime, 0, 0) == ISTHMUS_CHARE_IDLE) {
     {
       const nb::gil_scoped_release released;

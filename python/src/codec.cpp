@@ -250,6 +250,8 @@ std::vector<Encoded::Piece> Encoded::apart() const {
 }
 
 std::string read_frame(const std::byte* data, std::size_t bytes, Frame& frame) {
+  frame = {};
+  if (bytes == 0) return {};  // a callback without a value
   FrameHead head;
   if (bytes < sizeof head) return "it has " + std::to_string(bytes) + " bytes";
   std::memcpy(&head, data, sizeof head);
@@ -276,7 +278,6 @@ std::string read_frame(const std::byte* data, std::size_t bytes, Frame& frame) {
     if (bytes - at < head.body) return "it ends before its body";
     at += head.body;
   }
-  frame.buffers.clear();
   for (std::size_t i = 0; i < head.buffers; ++i) {
     std::uint64_t size = 0;
     std::memcpy(&size, data + sizes + 8 * i, sizeof size);

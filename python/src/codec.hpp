@@ -12,7 +12,7 @@
 ///
 ///     FrameHead | Reply, if has_reply | a size for each buffer, 8 bytes | body | buffers, each at a multiple of 16
 ///
-/// The body is a pickle of protocol 5, and the buffers are those that it has left out of band; arrays of NumPy with
+/// or nothing at all, which is no arguments. The body is a pickle of protocol 5, and the buffers are those that it has left out of band; arrays of NumPy with
 /// plain elements and `bytes`, alone, go without a pickle. Whatever a frame says of itself is checked before anything
 /// is done with it (`read_frame`), and before any pickle is read. What a pickle does is not, and cannot be, checked:
 /// frames come from processes of the job alone (docs/python.md, "Trust").
