@@ -11,8 +11,8 @@ namespace {
 /// Longer buffers are messages of their own, straight from memory to memory.
 constexpr std::size_t longest_inline = 4096;
 constexpr std::size_t frame_capacity = 2 * longest_inline + 8 * most_buffers + 64;
-/// How long a receive waits by itself before it lets others run: a turn of asyncio's loop costs 3 us, and a message
-/// that comes meanwhile needs none.
+/// How long a receive waits by itself before it lets others run: a turn of asyncio's loop costs 3 us, and a
+/// message that comes meanwhile needs none.
 constexpr std::uint64_t microseconds_before_others = 20;
 
 std::string error_text(int code) {
@@ -325,7 +325,8 @@ nb::object Endpoint::take(nb::handle into, nb::handle new_array, nb::handle new_
       why = read_array(frame_.data() + frame.body.offset, frame.body.bytes, frame.buffers[0].bytes, shape);
   }
   if (!why.empty()) {
-    failure_ = "a channel cannot go on: rank " + std::to_string(peer_) + " has sent what is no message: " + why;
+    failure_ =
+        "a channel cannot go on: rank " + std::to_string(peer_) + " has sent what is no message: " + why;
     throw std::runtime_error(failure_);
   }
   has_frame_ = false;
@@ -339,9 +340,9 @@ nb::object Endpoint::take(nb::handle into, nb::handle new_array, nb::handle new_
     if (!is_array)
       transfer->failure = "what has come is no array: nothing was received into it";
     else if (memory.bytes != frame.buffers[0].bytes || memory.element != shape.head.element)
-      transfer->failure = "an array of " + std::to_string(frame.buffers[0].bytes) + " bytes of '" + shape.head.element +
-                          "' has come, and was to be received into " + std::to_string(memory.bytes) + " bytes of '" +
-                          memory.element + "'";
+      transfer->failure = "an array of " + std::to_string(frame.buffers[0].bytes) + " bytes of '" +
+                          shape.head.element + "' has come, and was to be received into " +
+                          std::to_string(memory.bytes) + " bytes of '" + memory.element + "'";
     else
       target = nb::borrow(into);
   } else if (is_array && shape.head.family != family_numpy) {
@@ -374,8 +375,8 @@ nb::object Endpoint::take(nb::handle into, nb::handle new_array, nb::handle new_
       else if (!memory.is_gpu)
         std::memcpy(to, inside, part.bytes);
       else  // the library knows how bytes come into memory of a GPU
-        need(MPI_Sendrecv(inside, static_cast<int>(part.bytes), MPI_BYTE, 0, 0, to, static_cast<int>(part.bytes),
-                          MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE),
+        need(MPI_Sendrecv(inside, static_cast<int>(part.bytes), MPI_BYTE, 0, 0, to,
+                          static_cast<int>(part.bytes), MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE),
              "a channel's receive");
       transfer->result = nb::object(target[0]);
       continue;

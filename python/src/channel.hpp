@@ -27,8 +27,8 @@ struct Transfer {
   nb::object result;              ///< the array that the data goes to; null: what the frame says
 };
 
-/// The channels of this process: MPI messages on a communicator of their own, so that each goes the way that the
-/// library's plan has for its size and memory. Ends with the job.
+/// The channels of this process: MPI messages on a communicator of their own, so that each goes the way that
+/// the library's plan has for its size and memory. Ends with the job.
 class Channels {
  public:
   /// Collective.
@@ -89,15 +89,15 @@ class Endpoint {
   void connect(int rank, int tag);
   /// None where it is done; else `future`, which `new_future` makes, and which gets None.
   nb::object send(nb::handle arguments, nb::handle new_future);
-  nb::object send_array(const Memory& memory, const std::vector<std::uint64_t>& extents, int family, nb::object owner,
-                        nb::handle new_future);
+  nb::object send_array(const Memory& memory, const std::vector<std::uint64_t>& extents, int family,
+                        nb::object owner, nb::handle new_future);
   /// Whether the next message is there. Where nothing else is to be done, it waits for some microseconds.
   bool look(nb::handle ready);
   /// `future` gets None when the next message is there.
   void wait(nb::object future);
   void stop_waiting() { waiting_ = nb::object(); }
-  /// Takes the next message, which is there: (True, value) or (False, future). `into`: (array, Memory) or None.
-  /// `new_array`: makes an array of another family than NumPy's: (array, Memory).
+  /// Takes the next message, which is there: (True, value) or (False, future). `into`: (array, Memory) or
+  /// None. `new_array`: makes an array of another family than NumPy's: (array, Memory).
   nb::object take(nb::handle into, nb::handle new_array, nb::handle new_future);
   void close();
   /// The receive of the next frame is complete.

@@ -167,8 +167,7 @@ Encoded Encoded::of(nb::handle arguments, nb::handle keywords) {
   }
   Encoded made;
   made.format_ = Format::pickled;
-  const nb::object pair =
-      own(PyTuple_Pack(2, arguments.ptr(), has_keywords ? keywords.ptr() : Py_None));
+  const nb::object pair = own(PyTuple_Pack(2, arguments.ptr(), has_keywords ? keywords.ptr() : Py_None));
   nb::list found;
   made.owner_ = pickle(pair, found);
   if (nb::len(found) > most_buffers) {
@@ -179,7 +178,8 @@ Encoded Encoded::of(nb::handle arguments, nb::handle keywords) {
   Py_ssize_t bytes = 0;
   if (PyBytes_AsStringAndSize(made.owner_.ptr(), &data, &bytes) != 0) raise_set();
   if (bytes > 0xffff'ffff)
-    throw nb::value_error("arguments are pickled to more than 4 GiB; arrays alone may be longer, by a channel");
+    throw nb::value_error(
+        "arguments are pickled to more than 4 GiB; arrays alone may be longer, by a channel");
   made.body_ = data;
   made.body_bytes_ = static_cast<std::size_t>(bytes);
   for (const nb::handle each : found) {
@@ -194,8 +194,7 @@ void Encoded::put_apart(std::size_t limit, bool always) {
     is_apart_[i] = always || buffers_[i].bytes() > limit;
   if (body_bytes_ > limit) flags_ |= body_apart;
   // Many that are short, each: together they are long.
-  if (size() > 2 * limit + 8 * buffers_.size())
-    is_apart_.assign(buffers_.size(), true);
+  if (size() > 2 * limit + 8 * buffers_.size()) is_apart_.assign(buffers_.size(), true);
 }
 
 std::size_t Encoded::front() const noexcept {
@@ -293,7 +292,8 @@ std::string read_frame(const std::byte* data, std::size_t bytes, Frame& frame) {
   return {};
 }
 
-std::string read_array(const std::byte* body, std::size_t bytes, std::size_t buffer_bytes, ArrayShape& shape) {
+std::string read_array(const std::byte* body, std::size_t bytes, std::size_t buffer_bytes,
+                       ArrayShape& shape) {
   if (bytes < sizeof shape.head) return "an array without a description";
   std::memcpy(&shape.head, body, sizeof shape.head);
   if (shape.head.element[sizeof shape.head.element - 1] != '\0') return "an array of unknown elements";
@@ -334,7 +334,8 @@ Arguments make_arguments(const Frame& frame, const std::byte* body, std::vector<
     }
     case Format::array: {
       ArrayShape shape;
-      if (const std::string why = read_array(body, frame.body.bytes, frame.buffers[0].bytes, shape); !why.empty())
+      if (const std::string why = read_array(body, frame.body.bytes, frame.buffers[0].bytes, shape);
+          !why.empty())
         throw nb::value_error(why.c_str());
       const nb::object array = make_array(shape, parts[0]);
       return {own(PyTuple_Pack(1, array.ptr())), {}};
@@ -358,7 +359,8 @@ Arguments make_arguments(const Frame& frame, const std::byte* body, std::vector<
   if (!PyTuple_Check(pair.ptr()) || PyTuple_Size(pair.ptr()) != 2)
     throw nb::value_error("a frame whose pickle holds no arguments");
   Arguments made{nb::borrow(PyTuple_GetItem(pair.ptr(), 0)), nb::borrow(PyTuple_GetItem(pair.ptr(), 1))};
-  if (!PyTuple_Check(made.positional.ptr()) || !(made.keywords.is_none() || PyDict_Check(made.keywords.ptr())))
+  if (!PyTuple_Check(made.positional.ptr()) ||
+      !(made.keywords.is_none() || PyDict_Check(made.keywords.ptr())))
     throw nb::value_error("a frame whose pickle holds no arguments");
   if (made.keywords.is_none()) made.keywords = nb::object();
   return made;
@@ -373,13 +375,14 @@ Arguments decode(const std::byte* data, std::size_t bytes, Frame& frame, nb::han
     const char* const at = reinterpret_cast<const char*>(data) + part.offset;
     if (keeper.is_valid()) {
       const nb::object all = own(PyMemoryView_FromObject(keeper.ptr()));
-      parts.push_back(nb::object(all[nb::slice(nb::int_(part.offset), nb::int_(part.offset + part.bytes),
-                                               nb::int_(1))]));
+      parts.push_back(
+          nb::object(all[nb::slice(nb::int_(part.offset), nb::int_(part.offset + part.bytes), nb::int_(1))]));
     } else {
       parts.push_back(own(PyByteArray_FromStringAndSize(at, static_cast<Py_ssize_t>(part.bytes))));
     }
   }
-  if (frame.body.is_apart) throw nb::value_error("a message is no frame: it leaves its body to another message");
+  if (frame.body.is_apart)
+    throw nb::value_error("a message is no frame: it leaves its body to another message");
   return make_arguments(frame, data + frame.body.offset, std::move(parts));
 }
 

@@ -10,12 +10,14 @@
 
 /// Python values as bytes: what goes between processes. A *frame* is
 ///
-///     FrameHead | Reply, if has_reply | a size for each buffer, 8 bytes | body | buffers, each at a multiple of 16
+///     FrameHead | Reply, if has_reply | a size for each buffer, 8 bytes | body | buffers, each at a multiple
+///     of 16
 ///
-/// or nothing at all, which is no arguments. The body is a pickle of protocol 5, and the buffers are those that it has left out of band; arrays of NumPy with
-/// plain elements and `bytes`, alone, go without a pickle. Whatever a frame says of itself is checked before anything
-/// is done with it (`read_frame`), and before any pickle is read. What a pickle does is not, and cannot be, checked:
-/// frames come from processes of the job alone (docs/python.md, "Trust").
+/// or nothing at all, which is no arguments. The body is a pickle of protocol 5, and the buffers are those
+/// that it has left out of band; arrays of NumPy with plain elements and `bytes`, alone, go without a pickle.
+/// Whatever a frame says of itself is checked before anything is done with it (`read_frame`), and before any
+/// pickle is read. What a pickle does is not, and cannot be, checked: frames come from processes of the job
+/// alone (docs/python.md, "Trust").
 namespace isthmus::python {
 
 enum class Format : std::uint8_t {
@@ -26,9 +28,9 @@ enum class Format : std::uint8_t {
 };
 inline constexpr Format last_format = Format::array;
 
-inline constexpr std::uint8_t has_reply = 1;    ///< somebody waits for the result
-inline constexpr std::uint8_t is_error = 2;     ///< of a reply: an exception and its text
-inline constexpr std::uint8_t body_apart = 4;   ///< the body is a message of its own (channels)
+inline constexpr std::uint8_t has_reply = 1;   ///< somebody waits for the result
+inline constexpr std::uint8_t is_error = 2;    ///< of a reply: an exception and its text
+inline constexpr std::uint8_t body_apart = 4;  ///< the body is a message of its own (channels)
 inline constexpr std::uint8_t known_flags = 7;
 
 struct FrameHead {
@@ -103,8 +105,8 @@ class Encoded {
 
   void set_reply(const Reply& reply) noexcept { reply_ = reply; }
   void set_error() noexcept { flags_ |= is_error; }
-  /// Buffers of more than `limit` bytes become messages of their own, and so does such a body; `always`: the buffers
-  /// in any case (memory of a GPU).
+  /// Buffers of more than `limit` bytes become messages of their own, and so does such a body; `always`: the
+  /// buffers in any case (memory of a GPU).
   void put_apart(std::size_t limit, bool always);
 
   /// Of the frame, without what is apart.
@@ -145,7 +147,8 @@ struct Frame {
   std::vector<Part> buffers;
 };
 
-/// Checks a frame of `bytes` bytes. An empty text if it is one; else why it is not, and `frame` is not to be used.
+/// Checks a frame of `bytes` bytes. An empty text if it is one; else why it is not, and `frame` is not to be
+/// used.
 std::string read_frame(const std::byte* data, std::size_t bytes, Frame& frame);
 
 /// An array's description, checked against the size of its buffer.
@@ -163,11 +166,11 @@ struct Arguments {
   nb::object positional;  ///< a tuple
   nb::object keywords;    ///< a dict, or null
 };
-/// Makes the values. `parts`: a Python object with writable memory for each buffer; `body`: of the frame or apart.
-/// Throws the Python exceptions of unpickling.
+/// Makes the values. `parts`: a Python object with writable memory for each buffer; `body`: of the frame or
+/// apart. Throws the Python exceptions of unpickling.
 Arguments make_arguments(const Frame& frame, const std::byte* body, std::vector<nb::object> parts);
-/// Reads, checks and makes the arguments that lie in `data`. Buffers are copied, unless `keeper` owns the memory,
-/// whose bytes they are then. Throws nb::value_error if it is no frame.
+/// Reads, checks and makes the arguments that lie in `data`. Buffers are copied, unless `keeper` owns the
+/// memory, whose bytes they are then. Throws nb::value_error if it is no frame.
 Arguments decode(const std::byte* data, std::size_t bytes, Frame& frame, nb::handle keeper);
 /// An array of NumPy over the memory of `owner`, which it keeps.
 nb::object make_array(const ArrayShape& shape, nb::handle owner);

@@ -1,4 +1,5 @@
-// What the library calls: entries, constructors, the writing of chares, reductions. No exception leaves these.
+// What the library calls: entries, constructors, the writing of chares, reductions. No exception leaves
+// these.
 #include <cstring>
 #include <new>
 
@@ -65,7 +66,8 @@ nb::object call(nb::handle function, nb::handle first, const Arguments& argument
 }
 
 bool is_coroutine(nb::handle object) {
-  static PyObject* const type = nb::object(nb::module_::import_("types").attr("CoroutineType")).release().ptr();
+  static PyObject* const type =
+      nb::object(nb::module_::import_("types").attr("CoroutineType")).release().ptr();
   return reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) == type;
 }
 
@@ -81,9 +83,9 @@ void run(const Item& item, const Chare* chare, const Arguments& arguments, const
   try {
     const nb::object result = call(item.object, instance, arguments);
     if (is_coroutine(result)) {
-      Job::get().hooks().start_task(result, instance.is_valid() ? instance : nb::none(), reply.number, reply.rank,
-                                    reply.wants_index != 0 ? nb::object(nb::int_(index_of(chare))) : nb::none(),
-                                    item.name);
+      Job::get().hooks().start_task(
+          result, instance.is_valid() ? instance : nb::none(), reply.number, reply.rank,
+          reply.wants_index != 0 ? nb::object(nb::int_(index_of(chare))) : nb::none(), item.name);
     } else if (reply.number != 0) {
       Job::get().reply(reply, nb::make_tuple(result), false, index_of(chare));
     }

@@ -25,8 +25,9 @@ struct Item {
 
 /// What the Python part does for this one.
 struct Hooks {
-  nb::object start_task;  ///< (coroutine, chare or None, number, rank, index, name): runs it beside the others
-  nb::object resolve;     ///< (number, arguments, is_error): a reply has come
+  nb::object
+      start_task;      ///< (coroutine, chare or None, number, rank, index, name): runs it beside the others
+  nb::object resolve;  ///< (number, arguments, is_error): a reply has come
 };
 
 /// Where an invocation goes; what Python's proxies derive from.
@@ -54,8 +55,8 @@ struct Partial {
   Encoded encoded;  ///< while it is written
 };
 
-/// The chares of this process, from `open` to `close`; at most one at a time. Used by the thread that has opened it,
-/// with the GIL held, which it lets go of while it waits.
+/// The chares of this process, from `open` to `close`; at most one at a time. Used by the thread that has
+/// opened it, with the GIL held, which it lets go of while it waits.
 class Job {
  public:
   ~Job();
@@ -75,7 +76,8 @@ class Job {
   /// Of a kept message: whether this is still the job that it is of.
   [[nodiscard]] std::uint64_t serial() const noexcept { return serial_; }
 
-  void invoke(const Proxy& proxy, const Item& item, nb::handle arguments, nb::handle keywords, const Reply& reply);
+  void invoke(const Proxy& proxy, const Item& item, nb::handle arguments, nb::handle keywords,
+              const Reply& reply);
   /// To the future that waits.
   void reply(const Reply& to, nb::handle arguments, bool is_error, std::uint64_t index);
   /// The same with the exception that is set, which is cleared.
@@ -83,8 +85,8 @@ class Job {
   [[nodiscard]] isthmus_chare_callback callback_to_future(std::uint64_t number, std::uint32_t rank) const;
   [[nodiscard]] isthmus_chare_callback callback_to(const Proxy& proxy, const Item& item) const;
 
-  /// Works until something in `ready`, a collection, is there, `seconds` are over (less than 0: no end), `fd` can be
-  /// read, or the job has ended. Whether `fd` can be read.
+  /// Works until something in `ready`, a collection, is there, `seconds` are over (less than 0: no end), `fd`
+  /// can be read, or the job has ended. Whether `fd` can be read.
   bool drive(nb::handle ready, double seconds, int fd, bool naps);
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
   int finish();

@@ -47,8 +47,9 @@ isthmus_chare_element* element_of(const Element& element) {
 
 void need_turn(const Element& element, const char* what) {
   if (isthmus_chare_self(Job::get().runtime()) != element_of(element))
-    throw std::runtime_error(std::string(what) +
-                             " is called in a plain entry of the chare itself: not by others, and not in a coroutine");
+    throw std::runtime_error(
+        std::string(what) +
+        " is called in a plain entry of the chare itself: not by others, and not in a coroutine");
 }
 
 isthmus_chare_callback callback_of(nb::handle target) {
@@ -70,14 +71,15 @@ std::uint64_t create(std::uint32_t kind, const std::vector<std::uint64_t>& exten
   for (std::size_t i = 0; i < extents.size(); ++i) {
     shape.extent[i] = extents[i];
     if (__builtin_mul_overflow(shape.count, extents[i], &shape.count)) shape.count = ~std::uint64_t{0};
-    if (extents[i] == 0 || shape.count > (std::uint64_t{1} << 48)) throw nb::value_error("an array's extent is not possible");
+    if (extents[i] == 0 || shape.count > (std::uint64_t{1} << 48))
+      throw nb::value_error("an array's extent is not possible");
   }
   const Item* const maker = constructor >= 0 ? &job.item(static_cast<std::uint32_t>(constructor)) : nullptr;
   const Encoded encoded = Encoded::of(arguments, keywords);
   std::vector<std::byte> bytes(maker ? encoded.size() : 0);
   if (maker) encoded.write(bytes.data());
-  return isthmus_chare_create(job.runtime(), &shape, &job.item(type).base, maker ? &maker->base : nullptr, bytes.data(),
-                              bytes.size());
+  return isthmus_chare_create(job.runtime(), &shape, &job.item(type).base, maker ? &maker->base : nullptr,
+                              bytes.data(), bytes.size());
 }
 
 void insert(std::uint64_t collection, std::uint64_t low, std::uint64_t high, std::int64_t rank,
@@ -105,11 +107,10 @@ void bind_chares(nb::module_& m) {
       .def(
           "__init__",
           [](Proxy* self, std::uint64_t collection, std::uint64_t low, std::uint64_t high, std::uint32_t kind,
-             std::uint32_t rank, std::int32_t priority) {
-            new (self) Proxy{{collection, {low, high}, kind, rank}, priority};
-          },
-          nb::arg("collection"), nb::arg("low") = 0, nb::arg("high") = 0, nb::arg("kind") = ISTHMUS_CHARE_TO_ELEMENT,
-          nb::arg("rank") = 0, nb::arg("priority") = 0)
+             std::uint32_t rank,
+             std::int32_t priority) { new (self) Proxy{{collection, {low, high}, kind, rank}, priority}; },
+          nb::arg("collection"), nb::arg("low") = 0, nb::arg("high") = 0,
+          nb::arg("kind") = ISTHMUS_CHARE_TO_ELEMENT, nb::arg("rank") = 0, nb::arg("priority") = 0)
       .def_prop_ro("collection", [](const Proxy& self) { return self.target.collection; })
       .def_prop_ro("low", [](const Proxy& self) { return self.target.index.low; })
       .def_prop_ro("high", [](const Proxy& self) { return self.target.index.high; })
@@ -117,7 +118,8 @@ void bind_chares(nb::module_& m) {
   nb::class_<Element>(m, "Element")
       .def_prop_ro("low", [](const Element& self) { return isthmus_chare_index_of(element_of(self)).low; })
       .def_prop_ro("high", [](const Element& self) { return isthmus_chare_index_of(element_of(self)).high; })
-      .def_prop_ro("collection", [](const Element& self) { return isthmus_chare_collection_of(element_of(self)); })
+      .def_prop_ro("collection",
+                   [](const Element& self) { return isthmus_chare_collection_of(element_of(self)); })
       .def_prop_ro("extents",
                    [](const Element& self) {
                      isthmus_chare_shape shape{};
@@ -129,7 +131,8 @@ void bind_chares(nb::module_& m) {
       .def("migrate",
            [](const Element& self, std::uint32_t rank) {
              need_turn(self, "migrate");
-             if (rank >= isthmus_chare_size(Job::get().runtime())) throw nb::index_error("there is no such process");
+             if (rank >= isthmus_chare_size(Job::get().runtime()))
+               throw nb::index_error("there is no such process");
              isthmus_chare_migrate(Job::get().runtime(), self.element, rank);
            })
       .def("destroy",
@@ -144,31 +147,44 @@ void bind_chares(nb::module_& m) {
       .def("at_sync",
            [](const Element& self, std::uint32_t next, std::uint32_t balancer) {
              Job& job = Job::get();
-             isthmus_chare_at_sync(job.runtime(), element_of(self), &job.item(next).base, &job.item(balancer).base);
+             isthmus_chare_at_sync(job.runtime(), element_of(self), &job.item(next).base,
+                                   &job.item(balancer).base);
            })
       .def("set_load", [](const Element& self, double seconds) {
         if (!(seconds >= 0)) throw nb::value_error("a load is 0 or more");
         isthmus_chare_set_load(Job::get().runtime(), element_of(self), seconds);
       });
-  m.def("invoke", [](const Proxy& proxy, std::uint32_t item, nb::handle arguments, nb::handle keywords) {
-    Job& job = Job::get();
-    job.invoke(proxy, job.item(item), arguments, keywords, {});
-  }, nb::arg("proxy"), nb::arg("item"), nb::arg("arguments"), nb::arg("keywords").none());
-  m.def("invoke_for", [](const Proxy& proxy, std::uint32_t item, nb::handle arguments, nb::handle keywords,
-                         std::uint64_t number, bool wants_index) {
-    Job& job = Job::get();
-    job.invoke(proxy, job.item(item), arguments, keywords,
-               {number, isthmus_chare_rank(job.runtime()), wants_index ? 1U : 0U});
-  }, nb::arg("proxy"), nb::arg("item"), nb::arg("arguments"), nb::arg("keywords").none(), nb::arg("number"),
-     nb::arg("wants_index"));
-  m.def("reply", [](std::uint64_t number, std::uint32_t rank, nb::handle arguments, nb::object index) {
-    Job::get().reply({number, rank, index.is_none() ? 0U : 1U}, arguments, false,
-                     index.is_none() ? 0 : nb::cast<std::uint64_t>(index));
-  }, nb::arg("number"), nb::arg("rank"), nb::arg("arguments"), nb::arg("index").none());
-  m.def("reply_error", [](std::uint64_t number, std::uint32_t rank, nb::handle exception, nb::object index) {
-    Job::get().reply_error({number, rank, index.is_none() ? 0U : 1U}, exception,
-                           index.is_none() ? 0 : nb::cast<std::uint64_t>(index));
-  }, nb::arg("number"), nb::arg("rank"), nb::arg("exception"), nb::arg("index").none());
+  m.def(
+      "invoke",
+      [](const Proxy& proxy, std::uint32_t item, nb::handle arguments, nb::handle keywords) {
+        Job& job = Job::get();
+        job.invoke(proxy, job.item(item), arguments, keywords, {});
+      },
+      nb::arg("proxy"), nb::arg("item"), nb::arg("arguments"), nb::arg("keywords").none());
+  m.def(
+      "invoke_for",
+      [](const Proxy& proxy, std::uint32_t item, nb::handle arguments, nb::handle keywords,
+         std::uint64_t number, bool wants_index) {
+        Job& job = Job::get();
+        job.invoke(proxy, job.item(item), arguments, keywords,
+                   {number, isthmus_chare_rank(job.runtime()), wants_index ? 1U : 0U});
+      },
+      nb::arg("proxy"), nb::arg("item"), nb::arg("arguments"), nb::arg("keywords").none(), nb::arg("number"),
+      nb::arg("wants_index"));
+  m.def(
+      "reply",
+      [](std::uint64_t number, std::uint32_t rank, nb::handle arguments, nb::object index) {
+        Job::get().reply({number, rank, index.is_none() ? 0U : 1U}, arguments, false,
+                         index.is_none() ? 0 : nb::cast<std::uint64_t>(index));
+      },
+      nb::arg("number"), nb::arg("rank"), nb::arg("arguments"), nb::arg("index").none());
+  m.def(
+      "reply_error",
+      [](std::uint64_t number, std::uint32_t rank, nb::handle exception, nb::object index) {
+        Job::get().reply_error({number, rank, index.is_none() ? 0U : 1U}, exception,
+                               index.is_none() ? 0 : nb::cast<std::uint64_t>(index));
+      },
+      nb::arg("number"), nb::arg("rank"), nb::arg("exception"), nb::arg("index").none());
   m.def("create", create);
   m.def("insert", insert);
   m.def("done_inserting",
@@ -237,12 +253,15 @@ void bind_channels(nb::module_& m) {
 
 void bind_codec(nb::module_& m) {
   // For tests: what one process writes, and what another makes of it.
-  m.def("encode", [](nb::tuple arguments, nb::object keywords) {
-    const Encoded encoded = Encoded::of(arguments, keywords);
-    std::vector<char> bytes(encoded.size());
-    encoded.write(bytes.data());
-    return nb::bytes(bytes.data(), bytes.size());
-  }, nb::arg("arguments"), nb::arg("keywords") = nb::none());
+  m.def(
+      "encode",
+      [](nb::tuple arguments, nb::object keywords) {
+        const Encoded encoded = Encoded::of(arguments, keywords);
+        std::vector<char> bytes(encoded.size());
+        encoded.write(bytes.data());
+        return nb::bytes(bytes.data(), bytes.size());
+      },
+      nb::arg("arguments"), nb::arg("keywords") = nb::none());
   m.def("decode", [](nb::bytes text) {
     Frame frame;
     const Arguments made =
