@@ -2,7 +2,8 @@
 
     mpiexec -n 2 python chares.py
 
-Each line is the best of the blocks, and their median, in microseconds: one way, but for futures there and back. The last lines are
+Each line is the best of the blocks, and their median, in microseconds: one way, but for futures there and back.
+The last lines are
 MPI's own messages by the same numbers of bytes, from C, without Python's part: what channels are held against.
 """
 

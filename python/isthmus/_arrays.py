@@ -51,7 +51,7 @@ def _of_gpu(array: Any, description: dict[str, Any]) -> tuple[_core.Memory, list
         wanted = dtype.itemsize
         for extent, stride in zip(reversed(extents), reversed(strides)):
             if extent > 1 and stride != wanted:
-                raise ValueError("a channel sends and receives contiguous arrays of a GPU: this one has gaps, or another order")
+                raise ValueError("a channel needs contiguous arrays of a GPU: this one has gaps, or another order")
             wanted *= extent
     if description.get("mask") is not None:
         raise ValueError("a channel does not know masks of arrays")
@@ -74,7 +74,8 @@ def _of_host(array: numpy.ndarray[Any, Any]) -> tuple[_core.Memory, list[int]]:
 
 
 def view(array: Any) -> tuple[_core.Memory, list[int], int, Any] | None:
-    """What a channel sends straight from its memory: (memory, extents, family, owner). None: not an array of this kind."""
+    """What a channel sends straight from its memory: (memory, extents, family, owner). None: not an array of
+    this kind."""
     description = getattr(array, "__cuda_array_interface__", None)
     if description is not None:
         memory, extents = _of_gpu(array, description)

@@ -29,8 +29,10 @@ class Channel:
     """One end of a stream of values between two chares, which both make: `Channel(self, other)`.
 
     Values come in the order in which they were sent. Several channels between the same two have names. An array goes
-    straight from the sender's memory, of the host or a GPU, to the receiver's: NumPy's, CuPy's, PyTorch's, and all that have
-    `__cuda_array_interface__` or DLPack in memory of the host. Other values are pickled, and the arrays in them go apart.
+    straight from the sender's memory, of the host or a GPU, to the receiver's: NumPy's, CuPy's, PyTorch's,
+    and all that have
+    `__cuda_array_interface__` or DLPack in memory of the host. Other values are pickled, and the arrays in
+    them go apart.
 
     A chare with an open channel does not move. Used by the thread of `isthmus.run`.
     """
@@ -46,7 +48,8 @@ class Channel:
     def send(self, *values: Any) -> Awaitable[None]:
         """Sends one value, or several as a tuple; it has begun when this returns.
 
-        Awaited, it waits until the arrays in it may be changed. Until then they must stay as they are. Raises ValueError for an
+        Awaited, it waits until the arrays in it may be changed. Until then they must stay as they are.
+        Raises ValueError for an
         array of a GPU that is not contiguous.
         """
         future: Any
@@ -59,7 +62,8 @@ class Channel:
     async def recv(self, into: Any = None) -> Any:
         """The next value; a tuple where several were sent together.
 
-        `into`: an array whose memory gets the data, and which is returned: as many bytes, and the same type of elements, as come,
+        `into`: an array whose memory gets the data, and which is returned: as many bytes, and the same
+        type of elements, as come,
         or ValueError is raised and the message is gone. One task receives at a time.
         """
         if self._is_receiving:
@@ -84,7 +88,8 @@ class Channel:
             self._is_receiving = False
 
     def close(self) -> None:
-        """Ends this end: what it has not received is lost. The chare may move again when all of its channels are closed."""
+        """Ends this end: what it has not received is lost. The chare may move again when all of its
+        channels are closed."""
         if self._is_open:
             self._is_open = False
             self._end.close()

@@ -23,7 +23,8 @@ _PRIVATE = ("_element", "_channels", "_early", "_key")
 def entry(function: _Function) -> _Function:
     """Makes a method of a chare one that others invoke, by a proxy. It may be `async def`.
 
-    What it returns, or raises, goes to who has invoked it with `ret=True`. Else an exception ends the job, with its traceback.
+    What it returns, or raises, goes to who has invoked it with `ret=True`. Else an exception ends the job,
+    with its traceback.
     """
     function._isthmus_entry = True  # type: ignore[attr-defined]
     return function
@@ -99,14 +100,16 @@ def target_of(target: Any) -> Any:
 class ElementProxy(_core.Proxy):
     """Names one chare, wherever it is; may be sent. Its methods are the entries of the class.
 
-    They return None at once; with `ret=True` a Future of what the entry returns or raises. Arguments are pickled, but for
+    They return None at once; with `ret=True` a Future of what the entry returns or raises. Arguments are
+    pickled, but for
     chares of the same process, which get the objects themselves: what has been sent is not to be changed.
     """
 
     _class: ClassSpec
 
     def with_priority(self, priority: int) -> ElementProxy:
-        """The same chare; what is invoked by this proxy goes before what waits with a larger number. 0 is the usual one."""
+        """The same chare; what is invoked by this proxy goes before what waits with a larger number. 0 is
+        the usual one."""
         return type(self)(self.collection, self.low, self.high, TO_ELEMENT, 0, priority)
 
     @property
@@ -202,7 +205,8 @@ class Collection(_core.Proxy):
     def balance(self, balancer: str = "refine") -> Future:
         """Moves chares from processes with much to do to others; a Future of None, when all that move have arrived.
 
-        `balancer`: "refine" (few move) or "greedy". A load is the time in a chare's plain entries since the last balancing, or what
+        `balancer`: "refine" (few move) or "greedy". A load is the time in a chare's plain entries since
+        the last balancing, or what
         `set_load` has said. Chares with open channels or with a coroutine that is suspended stay. Not of a group.
         """
         if self._kind == GROUP:
@@ -240,7 +244,8 @@ def _create(cls: type[Chare], kind: int, extents: tuple[int, ...], arguments: An
 
 
 def Group(cls: type[Chare], /, *arguments: Any, **keywords: Any) -> Any:  # noqa: N802
-    """A chare in each process, made by `cls(*arguments, **keywords)`, whose index is the rank. Returns the collection's proxy."""
+    """A chare in each process, made by `cls(*arguments, **keywords)`, whose index is the rank. Returns the
+    collection's proxy."""
     return _create(cls, GROUP, (_core.size(),), arguments, keywords)
 
 
@@ -305,25 +310,28 @@ class Chare:
     def contribute(self, target: Any, value: Any = None, reducer: Callable[[Any, Any], Any] = _reduce.nothing) -> None:
         """This chare's part in the next reduction of its collection.
 
-        When all have given theirs, `target`, a future or an entry of a proxy, gets the result. All name the same target and
+        When all have given theirs, `target`, a future or an entry of a proxy, gets the result. All name
+        the same target and
         reducer: one of `isthmus.reduce`, or a function that `isthmus.reducer` has decorated.
         """
         place = reducer_places.get(reducer)
         if place is None:
-            raise TypeError("a reducer is one of isthmus.reduce, or a function with @isthmus.reducer from before isthmus.run")
+            raise TypeError("a reducer is one of isthmus.reduce, or one of @isthmus.reducer from before isthmus.run")
         self._element.contribute(place, value, target_of(target))
 
     def migrate(self, rank: int) -> None:
         """Moves this chare to process `rank` after the plain entry that it is in.
 
-        It is pickled by its `__getstate__`, and made there without `__init__`. None of its coroutines may be suspended then.
+        It is pickled by its `__getstate__`, and made there without `__init__`. None of its coroutines may
+        be suspended then.
         """
         if self.__dict__.get("_channels"):
             raise RuntimeError("a chare with open channels does not move")
         self._element.migrate(rank)
 
     def at_sync(self, then: Any, balancer: str = "refine") -> None:
-        """This chare may be moved now. When all of its collection have said so, `balancer` places them, and the entry `then`, a
+        """This chare may be moved now. When all of its collection have said so, `balancer` places them,
+        and the entry `then`, a
         method of this class without arguments, is invoked on each where it is then."""
         spec = classes[_name_of(type(self))]
         found = spec.entries.get(getattr(then, "__name__", ""))

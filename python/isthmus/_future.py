@@ -14,7 +14,8 @@ class RemoteError(RuntimeError):
 
 
 class RemoteTraceback(Exception):
-    """The traceback of an exception in the process where it was raised: the cause of the exception that is raised here."""
+    """The traceback of an exception in the process where it was raised: the cause of the exception that is
+    raised here."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -31,7 +32,8 @@ _waiting: dict[int, "Future"] = {}
 class Future(asyncio.Future):  # type: ignore[type-arg]
     """A value that will be there; a future of asyncio that may be sent.
 
-    In the process that has made it, it is awaited (any number of times, in any tasks). A copy that was sent elsewhere, or is
+    In the process that has made it, it is awaited (any number of times, in any tasks). A copy that was sent
+    elsewhere, or is
     the target of a reduction, gives the value: `set_result` or `set_exception`, once.
     """
 

@@ -146,10 +146,13 @@ class _Main:
 def run(main: Callable[..., Any], *arguments: Any) -> Any:
     """Starts chares in all processes of the job, which all call this; process 0 alone calls `main(*arguments)`.
 
-    Where `main` is `async def`, its end ends the chares of all processes, and its result is returned in process 0; the others
-    return None. Else `isthmus.exit` ends them. An exception of `main` is raised in process 0, and SystemExit in the others.
+    Where `main` is `async def`, its end ends the chares of all processes, and its result is returned in
+    process 0; the others
+    return None. Else `isthmus.exit` ends them. An exception of `main` is raised in process 0, and SystemExit
+    in the others.
 
-    All processes need the same classes of chares and the same reducers, in modules that they have imported before. MPI is
+    All processes need the same classes of chares and the same reducers, in modules that they have imported
+    before. MPI is
     started if nobody has, and then ended with the process. Called in one thread, which may not have a running loop.
     """
     global _loop

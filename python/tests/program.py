@@ -1,4 +1,5 @@
-"""What the tests run in processes of a job: `program.py NAME`. Asserts by itself; the chares' exceptions end the job."""
+"""What the tests run in processes of a job: `program.py NAME`. Asserts by itself; the chares' exceptions end the
+job."""
 
 import asyncio
 import pickle

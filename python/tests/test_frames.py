@@ -60,7 +60,8 @@ def test_what_is_cut_off_or_has_more_is_refused_before_it_is_unpickled():
 
 
 def test_headers_with_wrong_bits_are_refused_or_make_a_value():
-    """A header that is changed must not make the reader leave the message. What the pickle makes of a body that begins elsewhere
+    """A header that is changed must not make the reader leave the message. What the pickle makes of a body
+    that begins elsewhere
     is Python's: an exception of any class, or a value."""
     rng = random.Random(5)
     texts = [_core.encode((numpy.arange(4.0),), None), _core.encode((b"abcdefgh" * 4,), None), _core.encode(([numpy.arange(9)], 1), None)]
