@@ -26,7 +26,7 @@ from ._channel import Channel
 from ._chare import Array, Chare, Collection, ElementProxy, Group, Map, entry
 from ._future import Future, RemoteError, RemoteFuture, RemoteTraceback
 from ._reduce import reducer
-from ._run import call, exit, quiescence, rank, run, size
+from ._run import call, exit, flush, quiescence, rank, run, size
 
 __version__ = "0.1.0"
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "call",
     "entry",
     "exit",
+    "flush",
     "quiescence",
     "rank",
     "reduce",

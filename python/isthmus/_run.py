@@ -40,6 +40,11 @@ def exit(code: int = 0) -> None:  # noqa: A001
     _core.exit(code)
 
 
+def flush() -> None:
+    """Sends what waits to be sent together with more: for an entry that goes on for long, or waits for others in MPI."""
+    _core.flush()
+
+
 def quiescence(target: Any = None) -> Future | None:
     """A Future of None, when no invocation is under way or waits in any process; or `target` gets it.
 

@@ -222,6 +222,7 @@ void bind_job(nb::module_& m) {
   m.def("fail", [](const std::string& text, const std::string& entry) {
     isthmus_chare_fail(Job::get().runtime(), text.c_str(), entry.empty() ? nullptr : entry.c_str());
   });
+  m.def("flush", [] { isthmus_chare_flush(Job::get().runtime()); });
   m.def("rank", [] { return isthmus_chare_rank(Job::get().runtime()); });
   m.def("size", [] { return isthmus_chare_size(Job::get().runtime()); });
   m.def("is_busy", [] {
