@@ -119,6 +119,26 @@ typedef struct isthmus_chare_shape {
 isthmus_chare_runtime* isthmus_chare_open(isthmus_chare_item* const* items, size_t count);
 /* Works until isthmus_chare_exit. `start` is called first, on process 0 alone. Returns the exit code. */
 int isthmus_chare_run(isthmus_chare_runtime* runtime, void (*start)(void*), void* context);
+
+/* What isthmus_chare_run consists of, for a program with a loop of its own (asyncio, a user interface). Its
+   process 0 begins by itself; all of them work until ENDED, and finish. */
+#define ISTHMUS_CHARE_MORE 0  /* there is more to do */
+#define ISTHMUS_CHARE_IDLE 1  /* nothing is to be done before a message comes */
+#define ISTHMUS_CHARE_ENDED 2 /* somebody has called isthmus_chare_exit */
+/* Calls up to `turns` entries, and looks for messages. `is_idle`: 1 if nothing of the program's own is ready
+   that may invoke something; quiescence waits for that. Never waits. */
+int isthmus_chare_work(isthmus_chare_runtime* runtime, uint32_t turns, int is_idle);
+/* Waits until a message has come that isthmus_chare_work can do something with, or one of `count` MPI
+   requests is complete (it stays as it is; null ones do not count), or `microseconds` are over. Where ranks
+   share cores it sleeps, and may be 20 ms late for the time. Other threads may call MPI meanwhile, if MPI was
+   started for several. */
+struct MPI_ABI_Request;
+void isthmus_chare_wait(isthmus_chare_runtime* runtime, uint64_t microseconds,
+                        struct MPI_ABI_Request* const* requests, int count);
+/* Whether processes that wait sleep, because they share cores. */
+int isthmus_chare_sleeps(const isthmus_chare_runtime* runtime);
+/* Collective, after ENDED: waits for what the others have sent. Returns the exit code. */
+int isthmus_chare_finish(isthmus_chare_runtime* runtime);
 /* The same from the checkpoint at `path`, of any number of processes and of the same program; instead of a
    start, what the checkpoint says is invoked when all chares are there. A file that is no such checkpoint, or
    is damaged, ends the job. All processes must see the same files. */
@@ -142,6 +162,8 @@ void isthmus_chare_fail(isthmus_chare_runtime* runtime, const char* reason, cons
 
 /* The chare that is being made or called; null in a function. */
 isthmus_chare_element* isthmus_chare_self(const isthmus_chare_runtime* runtime);
+/* The CONSTRUCTOR, or the TYPE of a chare that has moved here, that makes a chare now; null outside. */
+const isthmus_chare_item* isthmus_chare_making(const isthmus_chare_runtime* runtime);
 /* The item that is being called; null outside. */
 const isthmus_chare_item* isthmus_chare_current(const isthmus_chare_runtime* runtime);
 isthmus_chare_index isthmus_chare_index_of(const isthmus_chare_element* element);
@@ -164,6 +186,12 @@ void isthmus_chare_post(isthmus_chare_runtime* runtime, isthmus_chare_element* e
 void* isthmus_chare_begin(isthmus_chare_runtime* runtime, const isthmus_chare_target* target,
                           const isthmus_chare_item* item, size_t bytes, int32_t priority);
 void isthmus_chare_send(isthmus_chare_runtime* runtime);
+/* In an ENTRY or FUNCTION that is called with packed arguments: their memory is the program's from now on, so
+   that long ones need no copy. It ends with isthmus_chare_release. Null where that is not possible: for
+   arguments of a broadcast, which are for several chares, and short ones, whose memory is soon used again. */
+void* isthmus_chare_keep(isthmus_chare_runtime* runtime);
+/* `runtime` null: it has been closed since. By the thread that works, or while it waits. */
+void isthmus_chare_release(isthmus_chare_runtime* runtime, void* kept);
 /* Sends what waits to be sent together with more. Needed only by an entry that goes on for long. */
 void isthmus_chare_flush(isthmus_chare_runtime* runtime);
 

@@ -118,30 +118,56 @@ int Runtime::run(void (*start)(void*), void* context) {
 int Runtime::work() {
   while (!ends_) {
     Message* const message = queue_.pop();
-    if (!message) {
-      rest();
-      continue;
+    if (message) {
+      do_one(message);
+    } else if (!rest(true)) {
+      if (size() == 1) fail("nothing is left to do, and nobody has called exit" + stuck());
+      transport_.wait();
     }
-    ++turn_;
-    execute(message);
-    if (turn_ % turns_between_looks == 0) transport_.poll();
-    if (turn_ % turns_between_flushes == 0) transport_.flush();
   }
+  return finish();
+}
+
+void Runtime::do_one(Message* message) {
+  ++turn_;
+  execute(message);
+  if (turn_ % turns_between_looks == 0) transport_.poll();
+  if (turn_ % turns_between_flushes == 0) transport_.flush();
+}
+
+int Runtime::work_some(std::uint32_t turns, bool is_idle) {
+  for (std::uint32_t i = 0; i < turns && !ends_; ++i) {
+    if (Message* const message = queue_.pop())
+      do_one(message);
+    else if (!rest(is_idle))
+      break;
+  }
+  if (ends_) return ISTHMUS_CHARE_ENDED;
+  return queue_.empty() ? ISTHMUS_CHARE_IDLE : ISTHMUS_CHARE_MORE;
+}
+
+int Runtime::finish() {
   transport_.finish();
   return exit_code_;
 }
 
-/// What is done when no message waits. Returns after each thing that may have brought one.
-void Runtime::rest() {
+/// What is done when no message waits. Returns after each thing that may have brought one; false if nothing
+/// has. A question about quiescence is answered only by a process with nothing else to do (`is_idle`).
+bool Runtime::rest(bool is_idle) {
   ++turn_;
   const bool has_partials = send_partials();
   const bool has_syncs = send_syncs();
-  if ((has_partials || has_syncs) && !queue_.empty()) return;
+  if ((has_partials || has_syncs) && !queue_.empty()) return true;
   transport_.flush();
-  if (transport_.poll()) return;
-  if (answer_wave()) return;
-  if (size() > 1) return transport_.wait();
-  fail("nothing is left to do, and nobody has called exit" + stuck());
+  return transport_.poll() || (is_idle && answer_wave());
+}
+
+void* Runtime::keep() noexcept {
+  const bool is_alone =
+      current_ && (current_->kind == RecordKind::invoke || current_->kind == RecordKind::call);
+  if (!is_alone || !current_->packed || current_->list != MessagePool::none) return nullptr;
+  current_->kept = true;
+  return current_;
 }
 
 void Runtime::exit(int code) {
@@ -158,7 +184,7 @@ void Runtime::end_message(Message* message) {
   if (!message->packed && message->item) message->item->destroy(message->data());
   if (Element* const element = message->element)
     if (--element->pending == 0 && !element->object) element->collection->recycle(*element);
-  pool_.give_back(message);
+  if (!message->kept) pool_.give_back(message);
 }
 
 void Runtime::execute(Message* message) {

@@ -36,11 +36,29 @@ class Runtime final : private Transport::Receiver {
   [[nodiscard]] std::uint32_t rank() const noexcept { return transport_.rank(); }
   [[nodiscard]] std::uint32_t size() const noexcept { return transport_.size(); }
   [[nodiscard]] Element* self() const noexcept { return self_; }
+  [[nodiscard]] const Item* making() const noexcept { return making_; }
   [[nodiscard]] const Item* current() const noexcept { return current_ ? current_->item : nullptr; }
 
   // As the functions of <isthmus/chare_runtime.h>.
 
   int run(void (*start)(void*), void* context);
+  int work_some(std::uint32_t turns, bool is_idle);
+  int finish();
+  /// `ready()` is called between looks, with the engine's lock held.
+  template <class Ready>
+  void wait(std::uint64_t microseconds, Ready&& ready) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(microseconds);
+    transport_.wait_or([&] { return ready() || std::chrono::steady_clock::now() >= until; });
+  }
+  [[nodiscard]] bool sleeps() const noexcept { return transport_.sleeps(); }
+  void* keep() noexcept;
+  void release(void* kept) noexcept {
+    auto* const message = static_cast<Message*>(kept);
+    if (message == current_)
+      message->kept = false;  // the entry is still at work
+    else
+      pool_.give_back(message);
+  }
   int restart(const std::string& path);
   void checkpoint(const std::string& path, const Callback& written, const Callback& restarted);
   void exit(int code);
@@ -76,7 +94,8 @@ class Runtime final : private Transport::Receiver {
   // runtime.cpp: the scheduler
   static Result<> compare(Communicator& comm, const Items& items);
   int work();
-  void rest();
+  void do_one(Message* message);
+  bool rest(bool is_idle);
   void execute(Message* message);
   void execute_invocation(Message* message);
   void call_entry(Element& element, Message& message);

@@ -199,7 +199,7 @@ bool Transport::take_long() {
   return any;
 }
 
-bool Transport::has_news() {
+bool Transport::has_news() const {
   return (!posted_.empty() && posted_[next_].request->complete) || comm_->context().has_unexpected() ||
          std::ranges::any_of(sending_, [](const Sending& each) { return each.request->complete; });
 }
@@ -217,8 +217,7 @@ bool Transport::poll() {
 }
 
 void Transport::wait() {
-  const std::lock_guard guard(engine_.lock());
-  engine_.wait_for([this] { return has_news(); });
+  wait_or([] { return false; });
 }
 
 void Transport::finish() {

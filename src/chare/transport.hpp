@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,13 @@ class Transport {
   bool poll();
   /// Waits until something has come. Sleeps where ranks share cores.
   void wait();
+  /// The same, or until `ready()`, which is called between looks with the engine's lock held.
+  template <class Ready>
+  void wait_or(Ready&& ready) {
+    const std::lock_guard guard(engine_.lock());
+    engine_.wait_for([&] { return has_news() || ready(); });
+  }
+  [[nodiscard]] bool sleeps() const noexcept { return engine_.peers_sleep(); }
   /// Collective. Says that nothing more will come, and waits until all have said so and everything of theirs
   /// has come, which the receiver still gets.
   void finish();
@@ -94,7 +102,7 @@ class Transport {
   bool take_short();
   bool take_long();
   void receive_long(const UnexpectedMessage& found);
-  [[nodiscard]] bool has_news();
+  [[nodiscard]] bool has_news() const;
   [[noreturn]] void give_up(std::uint32_t peer, std::string_view why);
   std::unique_ptr<std::byte[]> take_buffer();
 

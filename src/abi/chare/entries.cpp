@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "abi/core/call.hpp"
+#include "abi/request/completion.hpp"
 #include "chare/runtime.hpp"
 #include "chare/strategies.hpp"
 
@@ -80,6 +81,29 @@ isthmus_chare_run(isthmus_chare_runtime* runtime, void (*start)(void*), void* co
   return guarded([&] { return of(runtime).run(start, context); });
 }
 
+ISTHMUS_CHARE_EXPORT(int)
+isthmus_chare_work(isthmus_chare_runtime* runtime, std::uint32_t turns, int is_idle) {
+  return guarded([&] { return of(runtime).work_some(turns, is_idle != 0); });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_wait(isthmus_chare_runtime* runtime, std::uint64_t microseconds,
+                   MPI_ABI_Request* const* requests, int count) {
+  guarded([&] {
+    Runtime& mpi = Runtime::get();
+    const CallGuard guard(mpi);
+    of(runtime).wait(microseconds, [&] {
+      bool active = false;
+      return find_ready(mpi, count, requests, 0, active) < count;
+    });
+  });
+}
+ISTHMUS_CHARE_EXPORT(int) isthmus_chare_sleeps(const isthmus_chare_runtime* runtime) {
+  return of(runtime).sleeps() ? 1 : 0;
+}
+ISTHMUS_CHARE_EXPORT(int) isthmus_chare_finish(isthmus_chare_runtime* runtime) {
+  return guarded([&] { return of(runtime).finish(); });
+}
+
 ISTHMUS_CHARE_EXPORT(int) isthmus_chare_restart(isthmus_chare_runtime* runtime, const char* path) {
   return guarded([&] { return of(runtime).restart(path); });
 }
@@ -117,6 +141,9 @@ isthmus_chare_fail(isthmus_chare_runtime* runtime, const char* reason, const cha
 ISTHMUS_CHARE_EXPORT(isthmus_chare_element*) isthmus_chare_self(const isthmus_chare_runtime* runtime) {
   return of(runtime).self();
 }
+ISTHMUS_CHARE_EXPORT(const isthmus_chare_item*) isthmus_chare_making(const isthmus_chare_runtime* runtime) {
+  return of(runtime).making();
+}
 ISTHMUS_CHARE_EXPORT(const isthmus_chare_item*) isthmus_chare_current(const isthmus_chare_runtime* runtime) {
   return of(runtime).current();
 }
@@ -153,6 +180,17 @@ isthmus_chare_begin(isthmus_chare_runtime* runtime, const isthmus_chare_target* 
 }
 ISTHMUS_CHARE_EXPORT(void) isthmus_chare_send(isthmus_chare_runtime* runtime) {
   guarded([&] { of(runtime).send(); });
+}
+ISTHMUS_CHARE_EXPORT(void*) isthmus_chare_keep(isthmus_chare_runtime* runtime) {
+  return guarded([&]() -> void* { return of(runtime).keep(); });
+}
+ISTHMUS_CHARE_EXPORT(void) isthmus_chare_release(isthmus_chare_runtime* runtime, void* kept) {
+  guarded([&] {
+    if (runtime)
+      of(runtime).release(kept);
+    else
+      std::free(kept);
+  });
 }
 ISTHMUS_CHARE_EXPORT(void) isthmus_chare_flush(isthmus_chare_runtime* runtime) {
   guarded([&] { of(runtime).flush(); });

@@ -1,0 +1,364 @@
+// What the library calls: entries, constructors, the writing of chares, reductions. No exception leaves
+// these.
+#include <cstring>
+#include <new>
+
+#include "job.hpp"
+
+namespace isthmus::python {
+namespace {
+
+/// Arguments within this process: the values themselves.
+struct Value {
+  PyObject* positional;
+  PyObject* keywords;  ///< or null
+  Reply reply;
+};
+
+isthmus_chare_runtime* runtime() {
+  return Job::get().runtime();
+}
+
+/// No Python exception passes through the library: it ends the job, with its traceback.
+template <class Body>
+auto guarded(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (nb::python_error& error) {
+    error.restore();
+    end_job(take_error_text());
+  } catch (const std::exception& error) {
+    end_job(error.what());
+  }
+}
+
+/// Long arguments stay where they are, for as long as the arrays in them live.
+constexpr std::size_t shortest_kept = 32768;
+
+Arguments read(void* from, std::size_t bytes, Frame& frame) {
+  auto* const data = static_cast<std::byte*>(from);
+  nb::object keeper;
+  if (bytes >= shortest_kept && read_frame(data, bytes, frame).empty() && !frame.buffers.empty())
+    if (void* const kept = isthmus_chare_keep(runtime()))
+      keeper = nb::cast(new KeptMessage(kept, data, bytes), nb::rv_policy::take_ownership);
+  return decode(data, bytes, frame, keeper);
+}
+
+nb::object call(nb::handle function, nb::handle first, const Arguments& arguments) {
+  const Py_ssize_t count = PyTuple_Size(arguments.positional.ptr());
+  if (count <= 6 && !arguments.keywords.is_valid()) {
+    PyObject* all[7];
+    std::size_t at = 0;
+    if (first.is_valid()) all[at++] = first.ptr();
+    for (Py_ssize_t i = 0; i < count; ++i)
+      all[at++] = PyTuple_GetItem(arguments.positional.ptr(), i);
+    return own(PyObject_Vectorcall(function.ptr(), all, at, nullptr));
+  }
+  nb::object all = arguments.positional;
+  if (first.is_valid()) {
+    all = own(PyTuple_New(count + 1));
+    PyTuple_SetItem(all.ptr(), 0, nb::borrow(first).release().ptr());
+    for (Py_ssize_t i = 0; i < count; ++i)
+      PyTuple_SetItem(all.ptr(), i + 1,
+                      nb::borrow(PyTuple_GetItem(arguments.positional.ptr(), i)).release().ptr());
+  }
+  return own(PyObject_Call(function.ptr(), all.ptr(), arguments.keywords.ptr()));
+}
+
+bool is_coroutine(nb::handle object) {
+  static PyObject* const type =
+      nb::object(nb::module_::import_("types").attr("CoroutineType")).release().ptr();
+  return reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())) == type;
+}
+
+std::uint64_t index_of(const Chare* chare) {
+  if (!chare) return isthmus_chare_rank(runtime());
+  const auto* const element = nb::inst_ptr<Element>(chare->element);
+  return element->element ? isthmus_chare_index_of(element->element).low : 0;
+}
+
+/// Calls an entry or a function; what comes of it goes to who waits for it.
+void run(const Item& item, const Chare* chare, const Arguments& arguments, const Reply& reply) {
+  const nb::object instance = chare ? chare->instance : nb::object();
+  try {
+    const nb::object result = call(item.object, instance, arguments);
+    if (is_coroutine(result)) {
+      Job::get().hooks().start_task(
+          result, instance.is_valid() ? instance : nb::none(), reply.number, reply.rank,
+          reply.wants_index != 0 ? nb::object(nb::int_(index_of(chare))) : nb::none(), item.name);
+    } else if (reply.number != 0) {
+      Job::get().reply(reply, nb::make_tuple(result), false, index_of(chare));
+    }
+  } catch (nb::python_error& error) {
+    error.restore();
+    if (reply.number == 0) end_job(take_error_text());
+    Job::get().reply_error(reply, take_error(), index_of(chare));
+  }
+}
+
+void invoke(void* object, void* data, std::size_t bytes, int packed) {
+  guarded([&] {
+    const Item& item = *reinterpret_cast<const Item*>(isthmus_chare_current(runtime()));
+    const auto* const chare = static_cast<const Chare*>(object);
+    if (packed == 0) {
+      auto& value = *static_cast<Value*>(data);
+      const Arguments arguments{nb::borrow(value.positional),
+                                value.keywords ? nb::borrow(value.keywords) : nb::object()};
+      run(item, chare, arguments, value.reply);
+      return;
+    }
+    Frame frame;
+    Arguments arguments;
+    try {
+      arguments = read(data, bytes, frame);
+    } catch (nb::python_error& error) {
+      // Who waits is told what cannot be unpickled here.
+      if (frame.reply.number == 0 || frame.reply.rank >= isthmus_chare_size(runtime())) throw;
+      error.restore();
+      return Job::get().reply_error(frame.reply, take_error(), index_of(chare));
+    }
+    if (frame.reply.rank >= isthmus_chare_size(runtime()))
+      end_job("a message wants its reply in a process that does not exist");
+    run(item, chare, arguments, frame.reply);
+  });
+}
+
+void resolve(void*, void* data, std::size_t bytes, int) {
+  guarded([&] {
+    std::uint64_t number = 0;
+    if (bytes < sizeof number) end_job("a reply has " + std::to_string(bytes) + " bytes");
+    std::memcpy(&number, data, sizeof number);
+    const auto* const begin = static_cast<std::byte*>(data) + sizeof number;
+    Frame frame;
+    nb::object keeper;
+    if (bytes >= shortest_kept)
+      if (void* const kept = isthmus_chare_keep(runtime()))
+        keeper = nb::cast(new KeptMessage(kept, const_cast<std::byte*>(begin), bytes - sizeof number),
+                          nb::rv_policy::take_ownership);
+    nb::object result;
+    bool failed = false;
+    try {
+      result = decode(begin, bytes - sizeof number, frame, keeper).positional;
+      failed = (frame.flags & is_error) != 0;
+    } catch (nb::python_error& error) {
+      error.restore();
+      const nb::object exception = take_error();
+      result = nb::make_tuple(exception, text_of(exception), nb::none());
+      failed = true;
+    }
+    Job::get().hooks().resolve(number, result, failed);
+  });
+}
+
+std::size_t measure_value(const void* data) {
+  return guarded([&] {
+    auto& value = *static_cast<const Value*>(data);
+    Encoded encoded = Encoded::of(value.positional, value.keywords);
+    encoded.set_reply(value.reply);
+    return encoded.size();
+  });
+}
+void write_value(const void* data, void* to) {
+  guarded([&] {
+    auto& value = *static_cast<const Value*>(data);
+    Encoded encoded = Encoded::of(value.positional, value.keywords);
+    encoded.set_reply(value.reply);
+    encoded.write(to);
+  });
+}
+void destroy_value(void* data) {
+  auto& value = *static_cast<Value*>(data);
+  Py_DECREF(value.positional);
+  Py_XDECREF(value.keywords);
+}
+
+/// A chare's object, without its state.
+std::unique_ptr<Chare> new_chare(const Item& type) {
+  auto chare = std::make_unique<Chare>();
+  chare->element = nb::cast(Element{isthmus_chare_self(runtime())});
+  chare->instance = type.object.attr("__new__")(type.object);
+  chare->instance.attr("_element") = chare->element;
+  return chare;
+}
+
+void* construct(const void* from, std::size_t bytes) {
+  return guarded([&]() -> void* {
+    const auto& constructor = *reinterpret_cast<const Item*>(isthmus_chare_making(runtime()));
+    Frame frame;
+    const Arguments arguments = decode(static_cast<const std::byte*>(from), bytes, frame, {});
+    auto chare = new_chare(*reinterpret_cast<const Item*>(constructor.base.type));
+    call(constructor.object, chare->instance, arguments);
+    return chare.release();
+  });
+}
+
+void* come(const void* from, std::size_t bytes) {
+  return guarded([&]() -> void* {
+    const auto& type = *reinterpret_cast<const Item*>(isthmus_chare_making(runtime()));
+    Frame frame;
+    const Arguments arguments = decode(static_cast<const std::byte*>(from), bytes, frame, {});
+    auto chare = new_chare(type);
+    chare->instance.attr("_restore")(*nb::borrow<nb::tuple>(arguments.positional));
+    return chare.release();
+  });
+}
+std::size_t measure_chare(const void* object) {
+  return guarded([&] {
+    auto& chare = *static_cast<Chare*>(const_cast<void*>(object));
+    chare.state = Encoded::of(nb::make_tuple(chare.instance.attr("_state")()), {});
+    return chare.state.size();
+  });
+}
+void write_chare(const void* object, void* to) {
+  auto& chare = *static_cast<Chare*>(const_cast<void*>(object));
+  chare.state.write(to);
+  chare.state = {};
+}
+void destroy_chare(void* object) {
+  guarded([&] {
+    const std::unique_ptr<Chare> chare(static_cast<Chare*>(object));
+    chare->instance.attr("_ended")();
+    nb::inst_ptr<Element>(chare->element)->element = nullptr;
+  });
+}
+
+void* make_partial(const void* from, std::size_t bytes) {
+  return guarded([&]() -> void* {
+    Frame frame;
+    const Arguments arguments = decode(static_cast<const std::byte*>(from), bytes, frame, {});
+    if (PyTuple_Size(arguments.positional.ptr()) != 1) end_job("a part of a reduction is not one value");
+    const auto* const reducer = reinterpret_cast<const Item*>(isthmus_chare_current(runtime()));
+    return new Partial{reducer, nb::borrow(PyTuple_GetItem(arguments.positional.ptr(), 0)), {}};
+  });
+}
+void* copy_partial(const void* from) {
+  const auto& partial = *static_cast<const Partial*>(from);
+  return new Partial{partial.reducer, partial.value, {}};
+}
+void combine(void* into, const void* from) {
+  guarded([&] {
+    auto& sum = *static_cast<Partial*>(into);
+    sum.value = sum.reducer->object(sum.value, static_cast<const Partial*>(from)->value);
+  });
+}
+std::size_t measure_partial(const void* value) {
+  return guarded([&] {
+    auto& partial = *static_cast<Partial*>(const_cast<void*>(value));
+    partial.encoded = Encoded::of(nb::make_tuple(partial.value), {});
+    return partial.encoded.size();
+  });
+}
+void write_partial(const void* value, void* to) {
+  auto& partial = *static_cast<Partial*>(const_cast<void*>(value));
+  partial.encoded.write(to);
+  partial.encoded = {};
+}
+void destroy_partial(void* value) {
+  delete static_cast<Partial*>(value);
+}
+
+}  // namespace
+
+void end_job(const std::string& text) {
+  isthmus_chare_fail(Job::get().runtime(), text.c_str(), nullptr);
+  __builtin_unreachable();
+}
+
+KeptMessage::KeptMessage(void* message, std::byte* at, std::size_t size) noexcept
+    : kept(message), data(at), bytes(size), serial(Job::now()->serial()) {}
+KeptMessage::~KeptMessage() {
+  const Job* const job = Job::now();
+  isthmus_chare_release(job && job->serial() == serial ? job->runtime() : nullptr, kept);
+}
+
+void fill_item(Item& item) {
+  isthmus_chare_item& base = item.base;
+  switch (base.kind) {
+    case ISTHMUS_CHARE_TYPE:
+      base.make = come;
+      base.measure = measure_chare;
+      base.write = write_chare;
+      base.destroy = destroy_chare;
+      return;
+    case ISTHMUS_CHARE_CONSTRUCTOR:
+      base.make = construct;
+      return;
+    case ISTHMUS_CHARE_REDUCER:
+      base.make = make_partial;
+      base.copy = copy_partial;
+      base.combine = combine;
+      base.measure = measure_partial;
+      base.write = write_partial;
+      base.destroy = destroy_partial;
+      return;
+    case ISTHMUS_CHARE_BALANCER:
+      if (item.name.ends_with("greedy"))
+        base.invoke = [](void* object, void*, std::size_t, int) {
+          isthmus_chare_place_greedily(static_cast<isthmus_chare_balance*>(object));
+        };
+      else
+        base.invoke = [](void* object, void*, std::size_t, int) {
+          isthmus_chare_refine(static_cast<isthmus_chare_balance*>(object));
+        };
+      return;
+    default:
+      base.invoke = item.object.is_none() ? resolve : invoke;
+      base.measure = measure_value;
+      base.write = write_value;
+      base.destroy = destroy_value;
+      return;
+  }
+}
+
+void Job::invoke(const Proxy& proxy, const Item& item, nb::handle arguments, nb::handle keywords,
+                 const Reply& reply) {
+  const bool has_keywords = keywords.is_valid() && !keywords.is_none() && PyDict_Size(keywords.ptr()) != 0;
+  isthmus_chare_element* here = nullptr;
+  if (proxy.target.kind == ISTHMUS_CHARE_TO_ELEMENT)
+    here = isthmus_chare_find(runtime_, proxy.target.collection, proxy.target.index);
+  const bool is_call_here =
+      proxy.target.kind == ISTHMUS_CHARE_TO_FUNCTION && proxy.target.rank == isthmus_chare_rank(runtime_);
+  if ((here && isthmus_chare_object_of(here)) || is_call_here) {
+    void* const memory = isthmus_chare_take(runtime_, sizeof(Value));
+    new (memory) Value{nb::borrow(arguments).release().ptr(),
+                       has_keywords ? nb::borrow(keywords).release().ptr() : nullptr, reply};
+    isthmus_chare_post(runtime_, here, &item.base, memory, proxy.priority);
+    return;
+  }
+  Encoded encoded = Encoded::of(arguments, has_keywords ? keywords : nb::handle());
+  encoded.set_reply(reply);
+  encoded.write(isthmus_chare_begin(runtime_, &proxy.target, &item.base, encoded.size(), proxy.priority));
+  isthmus_chare_send(runtime_);
+}
+
+void Job::reply(const Reply& to, nb::handle arguments, bool failed, std::uint64_t index) {
+  if (to.rank == isthmus_chare_rank(runtime_) && !failed && to.wants_index == 0)
+    return void(hooks_.resolve(to.number, arguments, false));
+  nb::object all = nb::borrow(arguments);
+  if (to.wants_index != 0) all = nb::borrow(arguments) + nb::make_tuple(index);
+  Encoded encoded = Encoded::of(all, {});
+  if (failed) encoded.set_error();
+  isthmus_chare_target target{};
+  target.kind = ISTHMUS_CHARE_TO_FUNCTION;
+  target.rank = to.rank;
+  auto* const at = static_cast<std::byte*>(
+      isthmus_chare_begin(runtime_, &target, &items_[0]->base, sizeof to.number + encoded.size(), 0));
+  std::memcpy(at, &to.number, sizeof to.number);
+  encoded.write(at + sizeof to.number);
+  isthmus_chare_send(runtime_);
+}
+
+void Job::reply_error(const Reply& to, nb::handle exception, std::uint64_t index) {
+  const std::string text = text_of(exception);
+  // A traceback cannot be pickled; its text goes along.
+  if (PyException_SetTraceback(exception.ptr(), Py_None) != 0) PyErr_Clear();
+  try {
+    reply(to, nb::make_tuple(exception, text), true, index);
+  } catch (nb::python_error& error) {
+    error.restore();
+    PyErr_Clear();
+    reply(to, nb::make_tuple(nb::none(), text), true, index);
+  }
+}
+
+}  // namespace isthmus::python
