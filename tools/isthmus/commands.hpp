@@ -24,7 +24,7 @@ int bench(const std::vector<std::string>& words);
 /// `isthmus stuck [PID]`: what the ranks of a running job wait for. `pid`: of its mpiexec; empty: the user's
 /// only one, else they are listed. 0, or 1 where nothing can be said and 2 where it is not clear of which
 /// job.
-int stuck(const std::string& pid);
+int stuck(const std::string& word);
 
 struct TuneOptions {
   bool quick = false;

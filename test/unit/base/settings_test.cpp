@@ -132,7 +132,7 @@ TEST(Settings, DescribeEachWithValueAndOrigin) {
     EXPECT_THAT(setting.documentation, testing::Not(IsEmpty()));
     EXPECT_THAT(setting.allowed, testing::Not(IsEmpty()));
   }
-  EXPECT_LT(descriptions.size(), 30U);
+  EXPECT_LT(descriptions.size(), 35U);
 }
 
 TEST(Settings, TakeTunedValuesWhereTheEnvironmentSaysNothing) {
