@@ -21,9 +21,9 @@ int explain(const std::vector<std::string>& command, bool json);
 /// script that compares. Returns where that fails, or after help.
 int bench(const std::vector<std::string>& words);
 
-/// `isthmus stuck [PID]`: what the ranks of a running job wait for. `pid`: of its mpiexec; empty: the user's
-/// only one, else they are listed. 0, or 1 where nothing can be said and 2 where it is not clear of which
-/// job.
+/// `isthmus stuck [PID]`: what the ranks of a running job wait for. `word`: the PID of its mpiexec; empty:
+/// the user's only one, else they are listed. 0, or 1 where nothing can be said and 2 where it is not clear
+/// of which job.
 int stuck(const std::string& word);
 
 struct TuneOptions {
