@@ -13,6 +13,7 @@ struct Value {
   PyObject* positional;
   PyObject* keywords;  ///< or null
   Reply reply;
+  std::unique_ptr<Encoded> encoded;  ///< between `measure` and `write`
 };
 
 isthmus_chare_runtime* runtime() {
@@ -32,6 +33,14 @@ auto guarded(Body&& body) noexcept {
   }
 }
 
+/// Keeps the message that is being delivered, of which `bytes` bytes are at `data`; nothing where it cannot
+/// be kept.
+nb::object keeper_of(std::byte* data, std::size_t bytes) {
+  void* const kept = isthmus_chare_keep(runtime());
+  if (!kept) return {};
+  return nb::cast(new KeptMessage(kept, data, bytes), nb::rv_policy::take_ownership);
+}
+
 /// Long arguments stay where they are, for as long as the arrays in them live.
 constexpr std::size_t shortest_kept = 32768;
 
@@ -39,8 +48,7 @@ Arguments read(void* from, std::size_t bytes, Frame& frame) {
   auto* const data = static_cast<std::byte*>(from);
   nb::object keeper;
   if (bytes >= shortest_kept && read_frame(data, bytes, frame).empty() && !frame.buffers.empty())
-    if (void* const kept = isthmus_chare_keep(runtime()))
-      keeper = nb::cast(new KeptMessage(kept, data, bytes), nb::rv_policy::take_ownership);
+    keeper = keeper_of(data, bytes);
   return decode(data, bytes, frame, keeper);
 }
 
@@ -128,13 +136,10 @@ void resolve(void*, void* data, std::size_t bytes, int) {
     std::uint64_t number = 0;
     if (bytes < sizeof number) end_job("a reply has " + std::to_string(bytes) + " bytes");
     std::memcpy(&number, data, sizeof number);
-    const auto* const begin = static_cast<std::byte*>(data) + sizeof number;
+    auto* const begin = static_cast<std::byte*>(data) + sizeof number;
     Frame frame;
     nb::object keeper;
-    if (bytes >= shortest_kept)
-      if (void* const kept = isthmus_chare_keep(runtime()))
-        keeper = nb::cast(new KeptMessage(kept, const_cast<std::byte*>(begin), bytes - sizeof number),
-                          nb::rv_policy::take_ownership);
+    if (bytes >= shortest_kept) keeper = keeper_of(begin, bytes - sizeof number);
     nb::object result;
     bool failed = false;
     try {
@@ -150,26 +155,39 @@ void resolve(void*, void* data, std::size_t bytes, int) {
   });
 }
 
-std::size_t measure_value(const void* data) {
+// Objects are encoded once, when they are measured: a second time might give other bytes. The library writes
+// what it has measured, at once.
+
+template <class Object>
+Object& changeable(const void* object) {
+  return *static_cast<Object*>(const_cast<void*>(object));
+}
+
+template <class Object, auto encode>
+std::size_t measure(const void* object) {
   return guarded([&] {
-    auto& value = *static_cast<const Value*>(data);
-    Encoded encoded = Encoded::of(value.positional, value.keywords);
-    encoded.set_reply(value.reply);
-    return encoded.size();
+    auto& it = changeable<Object>(object);
+    it.encoded = encode(it);
+    return it.encoded->size();
   });
 }
-void write_value(const void* data, void* to) {
-  guarded([&] {
-    auto& value = *static_cast<const Value*>(data);
-    Encoded encoded = Encoded::of(value.positional, value.keywords);
-    encoded.set_reply(value.reply);
-    encoded.write(to);
-  });
+template <class Object>
+void write(const void* object, void* to) {
+  auto& it = changeable<Object>(object);
+  it.encoded->write(to);
+  it.encoded.reset();
+}
+
+std::unique_ptr<Encoded> encode_value(const Value& value) {
+  auto encoded = std::make_unique<Encoded>(Encoded::of(value.positional, value.keywords));
+  encoded->set_reply(value.reply);
+  return encoded;
 }
 void destroy_value(void* data) {
   auto& value = *static_cast<Value*>(data);
   Py_DECREF(value.positional);
   Py_XDECREF(value.keywords);
+  value.~Value();
 }
 
 /// A chare's object, without its state.
@@ -202,17 +220,8 @@ void* come(const void* from, std::size_t bytes) {
     return chare.release();
   });
 }
-std::size_t measure_chare(const void* object) {
-  return guarded([&] {
-    auto& chare = *static_cast<Chare*>(const_cast<void*>(object));
-    chare.state = Encoded::of(nb::make_tuple(chare.instance.attr("_state")()), {});
-    return chare.state.size();
-  });
-}
-void write_chare(const void* object, void* to) {
-  auto& chare = *static_cast<Chare*>(const_cast<void*>(object));
-  chare.state.write(to);
-  chare.state = {};
+std::unique_ptr<Encoded> encode_chare(const Chare& chare) {
+  return std::make_unique<Encoded>(Encoded::of(nb::make_tuple(chare.instance.attr("_state")()), {}));
 }
 void destroy_chare(void* object) {
   guarded([&] {
@@ -241,17 +250,8 @@ void combine(void* into, const void* from) {
     sum.value = sum.reducer->object(sum.value, static_cast<const Partial*>(from)->value);
   });
 }
-std::size_t measure_partial(const void* value) {
-  return guarded([&] {
-    auto& partial = *static_cast<Partial*>(const_cast<void*>(value));
-    partial.encoded = Encoded::of(nb::make_tuple(partial.value), {});
-    return partial.encoded.size();
-  });
-}
-void write_partial(const void* value, void* to) {
-  auto& partial = *static_cast<Partial*>(const_cast<void*>(value));
-  partial.encoded.write(to);
-  partial.encoded = {};
+std::unique_ptr<Encoded> encode_partial(const Partial& partial) {
+  return std::make_unique<Encoded>(Encoded::of(nb::make_tuple(partial.value), {}));
 }
 void destroy_partial(void* value) {
   delete static_cast<Partial*>(value);
@@ -276,8 +276,8 @@ void fill_item(Item& item) {
   switch (base.kind) {
     case ISTHMUS_CHARE_TYPE:
       base.make = come;
-      base.measure = measure_chare;
-      base.write = write_chare;
+      base.measure = measure<Chare, encode_chare>;
+      base.write = write<Chare>;
       base.destroy = destroy_chare;
       return;
     case ISTHMUS_CHARE_CONSTRUCTOR:
@@ -287,8 +287,8 @@ void fill_item(Item& item) {
       base.make = make_partial;
       base.copy = copy_partial;
       base.combine = combine;
-      base.measure = measure_partial;
-      base.write = write_partial;
+      base.measure = measure<Partial, encode_partial>;
+      base.write = write<Partial>;
       base.destroy = destroy_partial;
       return;
     case ISTHMUS_CHARE_BALANCER:
@@ -303,8 +303,8 @@ void fill_item(Item& item) {
       return;
     default:
       base.invoke = item.object.is_none() ? resolve : invoke;
-      base.measure = measure_value;
-      base.write = write_value;
+      base.measure = measure<Value, encode_value>;
+      base.write = write<Value>;
       base.destroy = destroy_value;
       return;
   }
@@ -321,7 +321,7 @@ void Job::invoke(const Proxy& proxy, const Item& item, nb::handle arguments, nb:
   if ((here && isthmus_chare_object_of(here)) || is_call_here) {
     void* const memory = isthmus_chare_take(runtime_, sizeof(Value));
     new (memory) Value{nb::borrow(arguments).release().ptr(),
-                       has_keywords ? nb::borrow(keywords).release().ptr() : nullptr, reply};
+                       has_keywords ? nb::borrow(keywords).release().ptr() : nullptr, reply, nullptr};
     isthmus_chare_post(runtime_, here, &item.base, memory, proxy.priority);
     return;
   }

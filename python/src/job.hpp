@@ -44,15 +44,15 @@ struct Element {
 /// What the library calls a chare's object.
 struct Chare {
   nb::object instance;
-  nb::object element;  ///< of class Element
-  Encoded state;       ///< while it is written
+  nb::object element;                ///< of class Element
+  std::unique_ptr<Encoded> encoded;  ///< between `measure` and `write`
 };
 
 /// A part of a reduction.
 struct Partial {
   const Item* reducer = nullptr;
   nb::object value;
-  Encoded encoded;  ///< while it is written
+  std::unique_ptr<Encoded> encoded;  ///< between `measure` and `write`
 };
 
 /// The chares of this process, from `open` to `close`; at most one at a time. Used by the thread that has

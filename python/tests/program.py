@@ -131,6 +131,19 @@ class Stubborn(Exception):
         raise TypeError("not this one")
 
 
+class Growing:
+    """Takes more bytes each time that it is pickled, and comes as bytes."""
+
+    byte = ord("g")
+
+    def __init__(self):
+        self.size = 1000
+
+    def __reduce__(self):
+        self.size *= 100
+        return bytes, (bytes([self.byte]) * self.size,)
+
+
 @isthmus.reducer
 def longest(a, b):
     return max(a, b)
@@ -244,8 +257,10 @@ async def reductions():
     assert (await things[(1, "b")].where(ret=True))[:2] == ((1, "b"), 2 % isthmus.size())
     await isthmus.quiescence()
     cells[0].move(last)
+    cells[0].keep(Growing())  # goes along: it was meant for a chare of this process, and is pickled now
     await isthmus.quiescence()
     assert (await cells[0].where(ret=True))[1] == last
+    assert isthmus.size() == 1 or set(await cells[0].kept(ret=True)) == {Growing.byte}
     for cell in cells:
         cell.synced(1.0)
     await isthmus.quiescence()

@@ -39,4 +39,18 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   return best;
 }
 
+std::string list_of(std::span<const std::uint32_t> numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1)
+      ++end;
+    if (i > 0) text += ", ";
+    text += std::to_string(numbers[i]);
+    if (end - i > 1) text += (end - i == 2 ? ", " : "-") + std::to_string(numbers[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
 }  // namespace isthmus

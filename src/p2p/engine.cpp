@@ -405,13 +405,8 @@ struct Probe {
 
 void say_probe(const void* what, WaitItems& items) noexcept {
   const auto& [context, source, tag] = *static_cast<const Probe*>(what);
-  const auto processes = context.processes();
-  std::int32_t peer = wire::wait_any_peer;
-  if (source != any_source && context.is_source(source))
-    peer =
-        processes.empty() ? source : static_cast<std::int32_t>(processes[static_cast<std::size_t>(source)]);
   items.add({.kind = wire::WaitItem::Kind::probe,
-             .peer = peer,
+             .peer = source == any_source ? wire::wait_any_peer : context.process_of(source),
              .tag = tag,
              .flags = wire::WaitItem::awaited,
              .context = context.id(),

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "base/futex.hpp"
-#include "launch/visit/blocked_signals.hpp"
+#include "base/system/blocked_signals.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus {
@@ -36,7 +36,7 @@ void rest(std::uint32_t fruitless) {
 
 Result<std::unique_ptr<ProgressThread>> ProgressThread::start(Engine& engine) {
   std::unique_ptr<ProgressThread> made(new ProgressThread(engine));
-  const launch::BlockedSignals blocked;
+  const BlockedSignals blocked;
   try {
     made->thread_ = std::thread([thread = made.get()] { thread->run(); });
   } catch (const std::system_error& error) {

@@ -15,7 +15,6 @@ void Engine::say_wait(wire::WaitReport& report, WaitItems& items) noexcept {
   unsigned named = 0;
   matcher_.for_each([&](MatchContext& context) {
     if (ContextIds::is_internal(context.id())) return;
-    const auto processes = context.processes();
     for (const UnexpectedMessage* message = context.first_unexpected(); message;
          message = MatchContext::next_unexpected(*message)) {
       if (named == most_unmatched) {
@@ -23,14 +22,12 @@ void Engine::say_wait(wire::WaitReport& report, WaitItems& items) noexcept {
         continue;
       }
       ++named;
-      const auto source = static_cast<std::size_t>(message->source);
-      items.add(
-          {.kind = WaitItem::Kind::unmatched,
-           .peer = source < processes.size() ? static_cast<std::int32_t>(processes[source]) : message->source,
-           .tag = message->tag,
-           .flags = 0,
-           .context = context.id(),
-           .bytes = message->bytes});
+      items.add({.kind = WaitItem::Kind::unmatched,
+                 .peer = context.process_of(message->source),
+                 .tag = message->tag,
+                 .flags = 0,
+                 .context = context.id(),
+                 .bytes = message->bytes});
     }
   });
   completion_.pool().for_each([&](Request& request) {

@@ -128,13 +128,16 @@ class Reader {
 
 }  // namespace
 
+std::uint64_t namespace_here(Namespace kind) noexcept {
+  struct stat status{};
+  return ::stat(namespace_files[static_cast<std::size_t>(kind)], &status) == 0 ? status.st_ino : 0;
+}
+
 Result<Place> Place::here() {
   Place place;
   place.boot = boot_id();
-  for (std::size_t i = 0; i < namespace_files.size(); ++i) {
-    struct stat status{};
-    if (::stat(namespace_files[i], &status) == 0) place.namespaces[i] = status.st_ino;
-  }
+  for (std::size_t i = 0; i < namespace_files.size(); ++i)
+    place.namespaces[i] = namespace_here(static_cast<Namespace>(i));
   struct stat shm{};
   if (::stat("/dev/shm", &shm) == 0) place.shm = shm.st_dev;
   place.pid = static_cast<std::uint32_t>(::getpid());

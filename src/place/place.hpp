@@ -14,6 +14,9 @@ namespace isthmus {
 /// Kernel namespaces, in the order in which `Place::namespaces` has them.
 enum class Namespace : std::uint8_t { ipc, mnt, net, pid, user, uts };
 
+/// The inode number of this process's; 0 where /proc does not tell.
+std::uint64_t namespace_here(Namespace kind) noexcept;
+
 /// 128 bits that nobody can guess.
 using Secret = std::array<std::uint8_t, 16>;
 

@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "base/futex.hpp"
-#include "launch/visit/blocked_signals.hpp"
+#include "base/system/blocked_signals.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus::stream {
@@ -80,7 +80,7 @@ Proxy::Proxy(Engine& engine) : engine_(engine) {
 
 Result<std::unique_ptr<Proxy>> Proxy::start(Engine& engine) {
   std::unique_ptr<Proxy> made(new Proxy(engine));
-  const launch::BlockedSignals blocked;
+  const BlockedSignals blocked;
   try {
     made->thread_ = std::thread([proxy = made.get()] { proxy->run(); });
   } catch (const std::system_error& error) {

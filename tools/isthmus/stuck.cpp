@@ -2,13 +2,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <expected>
@@ -18,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/system/unix_address.hpp"
 #include "base/unique_fd.hpp"
 #include "base/whole_number.hpp"
 #include "commands.hpp"
@@ -65,20 +64,14 @@ std::string command_of(pid_t pid) {
 /// What mpiexec with that pid says; or why not, in words.
 std::expected<std::string, std::string> ask(pid_t pid) {
   const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string name = std::string(mpiexec::stuck::door_name) + std::to_string(pid);
-  std::ranges::copy(name, address.sun_path + 1);
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+  const UnixAddress address = mpiexec::stuck::door_of(pid);
+  if (!socket || ::connect(socket.get(), address.get(), address.size()) != 0) {
     const std::string command = command_of(pid);
     return std::unexpected(fmt::format("process {} is no mpiexec of Isthmus that runs a job{}", pid,
                                        command.empty() ? "" : fmt::format(" (it is: {})", command)));
   }
-  ucred peer{};
-  socklen_t peer_size = sizeof peer;
-  const bool known = ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) == 0;
-  if (!known || peer.pid != pid) return std::unexpected(fmt::format("another process answers for {}", pid));
+  const Credentials peer = credentials_of(socket.get());
+  if (peer.pid != pid) return std::unexpected(fmt::format("another process answers for {}", pid));
   if (::geteuid() != 0 && peer.uid != ::geteuid())
     return std::unexpected(
         fmt::format("mpiexec with pid {} belongs to another user (uid {})", pid, peer.uid));

@@ -2,25 +2,19 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <string>
 #include <utility>
+
+#include "base/system/unix_address.hpp"
 
 namespace isthmus::mpiexec {
 namespace {
 
 /// Empty if somebody else has the name.
 UniqueFd claim_core(int core) {
-  const std::string name = fmt::format("isthmus/core/{}", core);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::copy(name.begin(), name.end(), address.sun_path + 1);  // after a zero: abstract
+  const UnixAddress address = UnixAddress::abstract(fmt::format("isthmus/core/{}", core));
   UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) socket.reset();
+  if (::bind(socket.get(), address.get(), address.size()) != 0) socket.reset();
   return socket;
 }
 

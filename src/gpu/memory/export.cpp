@@ -4,10 +4,9 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <string>
 
+#include "base/system/process_stat.hpp"
 #include "gpu/driver/cuda_context.hpp"
 #include "gpu/driver/cuda_error.hpp"
 #include "gpu/memory/allocation_id.hpp"
@@ -37,24 +36,11 @@ class PhysicalHandle {
   Status status_ = Status::invalid_value;
 };
 
-/// Field 22 of /proc/self/stat (proc(5)). The second field is a name in parentheses, which may hold any.
-std::uint64_t read_start_time() {
-  std::ifstream file("/proc/self/stat");
-  std::string text;
-  std::getline(file, text);
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
-  std::string skipped;
-  for (int field = 3; field < 22; ++field)
-    fields >> skipped;
-  std::uint64_t value = 0;
-  fields >> value;
-  return value;
-}
-
 }  // namespace
 
 Result<ProcessIdentity> ProcessIdentity::here() {
-  ProcessIdentity self{.pid = static_cast<std::uint32_t>(::getpid()), .start_time = read_start_time()};
+  ProcessIdentity self{.pid = static_cast<std::uint32_t>(::getpid()),
+                       .start_time = ProcessStat::of_self().value_or(ProcessStat{}).start_time};
   if (::getrandom(&self.nonce, sizeof self.nonce, 0) != sizeof self.nonce)
     return fail(ErrorClass::other, "no random numbers from the kernel");
   self.nonce |= 1U;

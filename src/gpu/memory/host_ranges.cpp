@@ -1,16 +1,14 @@
 #include "gpu/memory/host_ranges.hpp"
 
-#include <fcntl.h>
 #include <link.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
+#include <array>
 #include <span>
-#include <string_view>
 #include <utility>
 
-#include "base/unique_fd.hpp"
+#include "base/system/process_stat.hpp"
 
 namespace isthmus {
 namespace {
@@ -32,21 +30,10 @@ int program_data(dl_phdr_info* object, std::size_t, void* out) {
   return 1;  // the first object is the program
 }
 
-/// Where the heap begins: field 47 of /proc/self/stat (proc(5)). Where the kernel does not tell, where it
-/// ends now.
+/// Where the heap begins; where the kernel does not tell, where it ends now.
 std::uintptr_t start_of_heap() {
   const auto end = reinterpret_cast<std::uintptr_t>(::sbrk(0));
-  const UniqueFd file(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
-  std::array<char, 1024> bytes{};
-  const ssize_t count = file ? ::read(file.get(), bytes.data(), bytes.size()) : 0;
-  if (count <= 0) return end;
-  std::string_view text(bytes.data(), static_cast<std::size_t>(count));
-  // The second field is a name in parentheses, which may hold any; the third follows it.
-  text.remove_prefix(std::min(text.rfind(')') + 1, text.size()));
-  for (int field = 3; field <= 47 && !text.empty(); ++field)
-    text.remove_prefix(std::min(text.find(' ') + 1, text.size()));
-  std::uintptr_t begin = 0;
-  std::from_chars(text.begin(), text.end(), begin);
+  const std::uintptr_t begin = ProcessStat::of_self().value_or(ProcessStat{}).heap_begin;
   return begin == 0 || begin > end ? end : begin;
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "launch/visit/blocked_signals.hpp"
+#include "base/system/blocked_signals.hpp"
 
 namespace isthmus::launch {
 namespace {

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "launch/visit/blocked_signals.hpp"
+#include "base/system/blocked_signals.hpp"
 
 namespace isthmus::launch {
 namespace {

@@ -36,10 +36,6 @@ UniqueFd make_socket(int flags) {
   return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
 }
 
-constexpr socklen_t size_for(std::size_t characters) {
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + characters);
-}
-
 /// Lets all users connect to the socket whose file was made with mode 0. Whoever may write to its folder can
 /// have replaced the file in the meantime: no link is followed, and nothing is changed but a socket that
 /// nobody could use so far, as no other has reason to be.
@@ -67,10 +63,7 @@ struct Control {
 
 BrokerAddress BrokerAddress::abstract(std::uint64_t socket) {
   BrokerAddress result;
-  const std::string name = name_of(socket);
-  result.address_.sun_family = AF_UNIX;
-  std::memcpy(result.address_.sun_path + 1, name.data(), name.size());
-  result.size_ = size_for(1 + name.size());
+  result.address_ = UnixAddress::abstract(name_of(socket));
   return result;
 }
 
@@ -79,35 +72,21 @@ Result<BrokerAddress> BrokerAddress::in_folder(const std::string& folder, std::u
   const std::string name = "/" + name_of(socket) + std::string(suffix);
   result.path_ = folder + name;
   std::string reached = result.path_;
-  if (reached.size() >= sizeof result.address_.sun_path) {
+  if (reached.size() > UnixAddress::longest) {
     result.folder_ = UniqueFd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!result.folder_) return fail(ErrorClass::other, folder + ": " + system_reason(errno));
     reached = "/proc/self/fd/" + std::to_string(result.folder_.get()) + name;
   }
-  result.set(reached);
+  result.address_ = UnixAddress::of_file(reached);
   return result;
 }
 
 Result<BrokerAddress> BrokerAddress::at(const std::string& path) {
   BrokerAddress result;
-  if (path.size() >= sizeof result.address_.sun_path)
-    return fail(ErrorClass::other, "the path is too long for a socket");
+  if (path.size() > UnixAddress::longest) return fail(ErrorClass::other, "the path is too long for a socket");
   result.path_ = path;
-  result.set(path);
+  result.address_ = UnixAddress::of_file(path);
   return result;
-}
-
-void BrokerAddress::set(const std::string& reached) {
-  address_.sun_family = AF_UNIX;
-  std::memcpy(address_.sun_path, reached.data(), reached.size());
-  size_ = size_for(reached.size() + 1);
-}
-
-Credentials credentials_of(int socket) noexcept {
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return {};
-  return {credentials.pid, credentials.uid, credentials.gid};
 }
 
 Result<UniqueFd> listen_at(const BrokerAddress& address) {
@@ -116,7 +95,7 @@ Result<UniqueFd> listen_at(const BrokerAddress& address) {
   const bool has_file = !address.path().empty();
   if (has_file && ::fchmod(socket.get(), 0) != 0)
     return fail(ErrorClass::other, "fchmod: " + system_reason(errno));
-  if (::bind(socket.get(), address.address(), address.size()) != 0)
+  if (::bind(socket.get(), address.address().get(), address.address().size()) != 0)
     return fail(ErrorClass::other,
                 (address.path().empty() ? "abstract socket" : address.path()) + ": " + system_reason(errno));
   // The key protects, not the file's mode: in containers the same person has several uids.
@@ -135,7 +114,7 @@ Result<UniqueFd> connect_to(const BrokerAddress& address, int seconds) {
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   int connected = 0;
   do {
-    connected = ::connect(socket.get(), address.address(), address.size());
+    connected = ::connect(socket.get(), address.address().get(), address.address().size());
   } while (connected != 0 && errno == EINTR);
   if (connected != 0) return fail(ErrorClass::other, system_reason(errno));
   return socket;
@@ -153,17 +132,12 @@ void sweep_folder(const std::string& folder) noexcept {
     if (::fstatat(::dirfd(entries.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISSOCK(status.st_mode) || status.st_mtime + settled_seconds > ::time(nullptr))
       continue;
-    sockaddr_un address{};
     const std::string path = folder + "/" + entry->d_name;
     if ((status.st_mode & permissions) == 0) ::unlink(path.c_str());  // its maker died as it made it
-    if (path.size() >= sizeof address.sun_path) continue;
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.data(), path.size());
+    if (path.size() > UnixAddress::longest) continue;
+    const UnixAddress address = UnixAddress::of_file(path);
     const UniqueFd socket = make_socket(SOCK_NONBLOCK);
-    if (socket &&
-        ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size_for(path.size() + 1)) !=
-            0 &&
-        errno == ECONNREFUSED)
+    if (socket && ::connect(socket.get(), address.get(), address.size()) != 0 && errno == ECONNREFUSED)
       ::unlink(path.c_str());
   }
 }

@@ -1,13 +1,11 @@
 #pragma once
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <cstdint>
 #include <span>
 #include <string>
 
 #include "base/error.hpp"
+#include "base/system/unix_address.hpp"
 #include "base/unique_fd.hpp"
 
 /// UNIX sockets by which processes of one kernel meet: packets of one piece, close-on-exec, never blocking.
@@ -24,32 +22,17 @@ class BrokerAddress {
   /// A file.
   static Result<BrokerAddress> at(const std::string& path);
 
-  [[nodiscard]] const sockaddr* address() const noexcept {
-    return reinterpret_cast<const sockaddr*>(&address_);
-  }
-  [[nodiscard]] socklen_t size() const noexcept { return size_; }
+  [[nodiscard]] const UnixAddress& address() const noexcept { return address_; }
   /// Empty for an abstract one.
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   /// The path that the address itself has: that of the same file, perhaps through a descriptor of its folder.
-  [[nodiscard]] const char* reached() const noexcept { return address_.sun_path; }
+  [[nodiscard]] const char* reached() const noexcept { return address_.path(); }
 
  private:
-  void set(const std::string& reached);
-
-  sockaddr_un address_{};
-  socklen_t size_ = 0;
+  UnixAddress address_;
   std::string path_;
   UniqueFd folder_;  ///< through which a path that is too long for the address is reached
 };
-
-/// Who the kernel says is at the other end (SO_PEERCRED), in this process's own namespaces; pid 0 where it is
-/// in none of them.
-struct Credentials {
-  std::int32_t pid = 0;
-  std::uint32_t uid = 0;
-  std::uint32_t gid = 0;
-};
-Credentials credentials_of(int socket) noexcept;
 
 /// Anybody who sees the address may connect, whatever their user.
 Result<UniqueFd> listen_at(const BrokerAddress& address);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/chosen_gpu.hpp"
+#include "base/spelling.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus {
@@ -103,20 +104,6 @@ std::string gpu_text(GpuMessages& gpu, Peer& peer) {
   return text;
 }
 
-/// "1, 3-7" for sorted ids.
-std::string ranges(const std::vector<PeerId>& ids) {
-  std::string text;
-  for (std::size_t i = 0; i < ids.size();) {
-    std::size_t last = i;
-    while (last + 1 < ids.size() && ids[last + 1] == ids[last] + 1)
-      ++last;
-    if (!text.empty()) text += ", ";
-    text += last > i ? fmt::format("{}-{}", ids[i], ids[last]) : fmt::format("{}", ids[i]);
-    i = last + 1;
-  }
-  return text;
-}
-
 std::string_view short_name_of(LongWay way) {
   const std::string_view name = name_of(protocol_of(way));
   return name.substr(name.find(", ") + 2);
@@ -183,7 +170,7 @@ std::string Engine::explain() {
                                  place.core >= 0 ? fmt::format(", core {}", place.core) : std::string(),
                                  gpu.empty() ? std::string() : ", GPU " + gpu);
   for (const auto& [plan, ids] : plans)
-    text += fmt::format("    from rank {}\n{}", ranges(ids), plan);
+    text += fmt::format("    from rank {}\n{}", list_of(ids), plan);
   traffic += lessons_text(plans_);
   if (gpu_.made()) {
     const auto& [between_gpus, by_window, across_hosts, by_host] = gpu_.made()->collectives;

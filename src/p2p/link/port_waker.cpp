@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "base/futex.hpp"
-#include "launch/visit/blocked_signals.hpp"
+#include "base/system/blocked_signals.hpp"
 
 namespace isthmus {
 
@@ -20,7 +20,7 @@ Result<std::unique_ptr<PortWaker>> PortWaker::start(int descriptor, std::atomic<
   if (::epoll_ctl(waker->events_.get(), EPOLL_CTL_ADD, waker->end_.get(), &end) != 0 ||
       ::epoll_ctl(waker->events_.get(), EPOLL_CTL_ADD, descriptor, &port) != 0)
     return fail(ErrorClass::other, "epoll: " + std::generic_category().message(errno));
-  const launch::BlockedSignals blocked;
+  const BlockedSignals blocked;
   try {
     waker->thread_ = std::thread([w = waker.get()] { w->run(); });
   } catch (const std::system_error& error) {

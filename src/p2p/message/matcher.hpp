@@ -81,6 +81,11 @@ class MatchContext {
   /// `ranks` becomes 0 when the context is broken off; it must live as long as the context.
   void reaches(int& ranks) noexcept { ranks_ = &ranks; }
   [[nodiscard]] std::span<const PeerId> processes() const noexcept { return processes_; }
+  /// The process that `source` is: the source's own number where nobody has named them.
+  [[nodiscard]] std::int32_t process_of(int source) const noexcept {
+    const auto index = static_cast<std::size_t>(source);
+    return index < processes_.size() ? static_cast<std::int32_t>(processes_[index]) : source;
+  }
   [[nodiscard]] int together_below() const noexcept { return together_below_; }
   /// Whether `process` is among the sources; of a context without names it is assumed.
   [[nodiscard]] bool has_process(PeerId process) const noexcept;

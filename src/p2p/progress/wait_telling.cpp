@@ -12,14 +12,6 @@ namespace {
 
 using wire::WaitItem;
 
-/// The process that rank `source` of a context is.
-std::int32_t process_of(const MatchContext& context, int source) {
-  if (source == any_source) return wire::wait_any_peer;
-  const auto processes = context.processes();
-  const auto index = static_cast<std::size_t>(source);
-  return index < processes.size() ? static_cast<std::int32_t>(processes[index]) : source;
-}
-
 WaitItem item_of(const Request& request, std::uint32_t flags) {
   const bool receives = request.kind == Request::Kind::receive;
   WaitItem item{.kind = receives ? WaitItem::Kind::receive : WaitItem::Kind::send,
@@ -30,8 +22,8 @@ WaitItem item_of(const Request& request, std::uint32_t flags) {
                 .bytes = request.payload.bytes};
   if (request.peer)
     item.peer = static_cast<std::int32_t>(request.peer->id);
-  else if (receives && request.context)
-    item.peer = process_of(*request.context, request.source);
+  else if (receives && request.context && request.source != any_source)
+    item.peer = request.context->process_of(request.source);
   if (receives && request.matched) item.tag = request.status.tag;
   return item;
 }

@@ -1,14 +1,13 @@
 #include "stuck/door.hpp"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 
+#include "base/system/unix_address.hpp"
 #include "stuck/door_name.hpp"
 
 namespace isthmus::mpiexec::stuck {
@@ -19,10 +18,8 @@ constexpr auto client_patience = std::chrono::seconds(10);
 constexpr std::size_t clients_at_once = 16;
 
 bool is_of_own_user(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == ::geteuid() || peer.uid == 0);
+  const Credentials peer = credentials_of(socket);
+  return peer.uid == ::geteuid() || peer.uid == 0;
 }
 
 }  // namespace
@@ -30,12 +27,8 @@ bool is_of_own_user(int socket) {
 std::string Door::open() {
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return std::strerror(errno);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string name = std::string(door_name) + std::to_string(::getpid());
-  std::ranges::copy(name, address.sun_path + 1);
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+  const UnixAddress address = door_of(::getpid());
+  if (::bind(socket.get(), address.get(), address.size()) != 0 ||
       ::listen(socket.get(), clients_at_once) != 0)
     return std::strerror(errno);
   listener_ = std::move(socket);

@@ -1,14 +1,10 @@
 #include "stuck/look.hpp"
 
-#include <fmt/format.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <chrono>
-#include <fstream>
-#include <iterator>
-#include <optional>
-#include <sstream>
+
+#include "base/system/process_stat.hpp"
+#include "place/place.hpp"
 
 namespace isthmus::mpiexec::stuck {
 namespace {
@@ -17,43 +13,22 @@ using Where = RankState::Where;
 
 /// A shell, a container's client and what else may lie between mpiexec and a rank.
 constexpr int most_generations = 8;
-constexpr std::size_t pid_namespace = 3;  // in `PlaceRecord::namespaces`
-
-struct Process {
-  char state = 0;
-  pid_t parent = 0;
-};
-
-/// Nothing where there is no such process.
-std::optional<Process> process(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(')');  // the name may contain anything
-  if (name_end == std::string::npos) return std::nullopt;
-  std::istringstream rest(text.substr(name_end + 1));
-  Process result;
-  if (!(rest >> result.state >> result.parent)) return std::nullopt;
-  return result;
-}
-
-std::uint64_t own_pid_namespace() {
-  struct stat status{};
-  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
-}
 
 /// The state of the rank's own process, which its launcher's child may have started in turn: it has said its
 /// pid, which is believed only of a descendant. 0 where it cannot be seen.
 char state_of(pid_t child, const wire::PlaceRecord& place) {
   const std::int32_t said = place.pid;
   if (said == 0 || said == child) {
-    const auto found = process(child);
+    const auto found = ProcessStat::of(child);
     return found ? found->state : '\0';
   }
-  if (said < 0 || place.namespaces[pid_namespace] != own_pid_namespace()) return '\0';
-  const auto found = process(said);
+  if (said < 0 ||
+      place.namespaces[static_cast<std::size_t>(Namespace::pid)] != namespace_here(Namespace::pid))
+    return '\0';
+  const auto found = ProcessStat::of(said);
   pid_t at = found ? found->parent : 0;
   for (int i = 0; i < most_generations && at > 1 && at != child; ++i) {
-    const auto next = process(at);
+    const auto next = ProcessStat::of(at);
     at = next ? next->parent : 0;
   }
   return found && at == child ? found->state : '\0';

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 
+#include "base/spelling.hpp"
 #include "stuck/analysis.hpp"
 
 namespace isthmus::mpiexec::stuck {
@@ -126,17 +127,7 @@ std::string process_text(char process) {
 }  // namespace
 
 std::string list_ranks(const std::vector<std::uint32_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1)
-      ++end;
-    if (i > 0) text += ", ";
-    text += end - i == 1 ? fmt::format("{}", ranks[i])
-                         : fmt::format("{}{}{}", ranks[i], end - i == 2 ? ", " : "-", ranks[end - 1]);
-    i = end;
-  }
-  return text;
+  return (ranks.size() == 1 ? "rank " : "ranks ") + list_of(ranks);
 }
 
 std::string name_of(std::uint64_t context, const wire::WaitReport& report) {

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-namespace isthmus::launch {
+namespace isthmus {
 
 /// All signals blocked for a thread that is started meanwhile: they are for the program's own threads.
 class BlockedSignals {
@@ -20,4 +20,4 @@ class BlockedSignals {
   sigset_t before_{};
 };
 
-}  // namespace isthmus::launch
+}  // namespace isthmus
