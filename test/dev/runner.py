@@ -25,6 +25,10 @@ CRASHED = 'echo "ok: one"\nkill -SEGV $$\n'
 HANGING = '# timeout: 2\necho "ok: one"\nsleep 60\n'
 LYING = 'echo "lying: 1 passed, 0 failed"\nexit 1\n'
 SLOW = 'sleep 1.2\necho "ok: one"\necho "slow: 1 passed, 0 failed"\n'
+# The second asks for what takes long; whoever is first waits until that has begun.
+FIRST = 'for i in $(seq 200); do [ -e "$DEV_LOGS/begun" ] && break; sleep 0.05; done\n' \
+        'echo "ok: one"\necho "first: $([ -e "$DEV_LOGS/begun" ] && echo 1) passed, 0 failed"\n'  # fmt: skip
+SECOND = '# ahead: chrt -p $$ >"$DEV_LOGS/begun"; sleep 300\necho "ok: one"\necho "second: 1 passed, 0 failed"\n'
 EMPTY = 'echo "empty: 0 passed, 0 failed"\n'
 
 
@@ -60,6 +64,11 @@ def cases(suite):
     outcome("a suite without a case has failed", {"10-empty.sh": EMPTY}, 1, "0 passed, 1 failed", shows="ran no case")
     outcome("the slowest suites are named at the end", {"10-good.py": GOOD, "20-slow.sh": SLOW}, 0, "2 passed, 0 failed, 1 skipped",
             shows=r"the slowest: slow \d s, good \d s\n")  # fmt: skip
+    outcome("what a later suite asks for is begun before, and ended after the last", {"10-first.sh": FIRST, "20-second.sh": SECOND},
+            0, "2 passed, 0 failed")  # fmt: skip
+    with suite.case("runner: it has what nobody else wants of the processors"):
+        begun = next(suite.tmp.glob("what-a-later*/logs/begun")).read_text()
+        assert "SCHED_IDLE" in begun, begun
     with suite.case("runner: --changed chooses by itself"):
         suite.expect(run(suite, "both", {"10-good.py": GOOD}, ["good", "--changed"]), status=2, err="chooses the suites itself")
     with suite.case("runner: an unknown suite is named"):

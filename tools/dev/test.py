@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import changed
+from ahead import Ahead
 from suite import BUILD, BUILT, LOGS, PREFIX, ROOT, VENV
 
 SUITES = Path(os.environ.get("DEV_SUITES", ROOT / "tools/dev/suites"))  # the runner's own tests point elsewhere
@@ -28,6 +29,7 @@ class SuiteFile:
     title: str
     timeout: float
     under: tuple  # the sanitizers that it runs under too
+    ahead: str = ""  # a command whose work it will want
     # For --changed (tools/dev/changed.py):
     runs: tuple = ()  # the targets of the build that it runs; what is installed if empty, nothing if "none"
     about: tuple = ()  # of the files that these are built from, those for whose change it is run; all if empty
@@ -43,13 +45,13 @@ class Outcome:
 
 
 def read_suite(path):
-    says = {"title": "", "timeout": str(DEFAULT_TIMEOUT), "under": "", "runs": "", "about": "", "reads": ""}
+    says = {"title": "", "timeout": str(DEFAULT_TIMEOUT), "under": "", "runs": "", "about": "", "reads": "", "ahead": ""}
     for line in path.read_text().splitlines()[:20]:
-        if match := re.match(r"# (title|timeout|under|runs|about|reads): *(.+)", line):
+        if match := re.match(r"# (title|timeout|under|runs|about|reads|ahead): *(.+)", line):
             says[match[1]] = match[2]
     name = path.stem.partition("-")[2]
     lists = {key: tuple(says[key].split()) for key in ("under", "runs", "about", "reads")}
-    return SuiteFile(path, name, says["title"], float(says["timeout"]), **lists)
+    return SuiteFile(path, name, says["title"], float(says["timeout"]), ahead=says["ahead"], **lists)
 
 
 def all_suites():
@@ -210,8 +212,19 @@ def prepare(display):
 
 
 def run_suites(suites, display, keep_failures):
+    ahead = Ahead(ROOT, LOGS / "ahead.log")
+    # What comes first wants all processors, and nothing of it is there to wait for.
+    ahead.start([suite.ahead for suite in suites[1:] if suite.ahead])
+    try:
+        return run_each(suites, display, keep_failures, ahead)
+    finally:
+        ahead.stop()
+
+
+def run_each(suites, display, keep_failures, ahead):
     total, took = Outcome(), []
     for suite in suites:
+        ahead.drop(suite.ahead)
         running = Running(suite, display)
         begin = time.monotonic()
         outcome = running.run()

@@ -1,6 +1,7 @@
 # title: suites once more under AddressSanitizer and UndefinedBehaviorSanitizer
 # timeout: 2400
 # about: none
+# ahead: tools/dev/build.sh --preset asan
 import sys
 
 sys.path.insert(0, "tools/dev")

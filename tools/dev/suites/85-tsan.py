@@ -1,6 +1,7 @@
 # title: suites once more under ThreadSanitizer
 # timeout: 1500
 # about: none
+# ahead: tools/dev/build.sh --preset tsan
 import sys
 
 sys.path.insert(0, "tools/dev")
