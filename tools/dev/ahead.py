@@ -1,5 +1,6 @@
 """What a later suite asks for, made while others wait: with what of the processors nobody else wants."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -34,7 +35,8 @@ class Ahead:
         with self._mutex:
             self._waiting.clear()
             if self._process:
-                os.killpg(self._process.pid, signal.SIGTERM)
+                with contextlib.suppress(ProcessLookupError):  # it may have ended in this moment
+                    os.killpg(self._process.pid, signal.SIGTERM)
         if self._thread:
             self._thread.join()
 
@@ -49,7 +51,6 @@ class Ahead:
                         ["chrt", "--idle", "0", "bash", "-c", command],
                         cwd=self._root, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
                     )  # fmt: skip
-                process = self._process
-                process.wait()
+                self._process.wait()
                 with self._mutex:
                     self._process = None
