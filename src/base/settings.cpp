@@ -360,6 +360,21 @@ constexpr auto table = std::to_array<Setting>({
                           : s.explain == ExplainSetting::text ? "on"
                                                               : "off");
      }},
+    {"ISTHMUS_TRACE", "the absolute path of a folder",
+     "A folder in which each rank writes its calls and messages to a file of its own; isthmus trace sets it, "
+     "and reads them.",
+     [](Settings& s, std::string_view text) {
+       if (!text.starts_with('/')) return false;
+       s.trace = text;
+       return true;
+     },
+     [](const Settings& s) { return s.trace; }},
+    {"ISTHMUS_TRACE_LIMIT", "a number of bytes from 64K to 64G (64K, 1M, 4G)",
+     "The most that such a file takes. What happens after that is counted, and not written.",
+     [](Settings& s, std::string_view text) {
+       return assign(s.trace_limit, parse_bytes(text), std::uint64_t{64} << 10, std::uint64_t{64} << 30);
+     },
+     [](const Settings& s) { return std::to_string(s.trace_limit); }},
     {"ISTHMUS_WARN", switch_values, "Whether warnings are printed to stderr.",
      [](Settings& s, std::string_view text) { return assign(s.warn, parse_switch(text)); },
      [](const Settings& s) { return std::string(s.warn ? "on" : "off"); }},

@@ -159,6 +159,10 @@ struct Settings {
   std::string ivshmem = "auto";
   /// ISTHMUS_EXPLAIN: at MPI_Finalize, rank 0 prints which path each pair of ranks took, and why.
   ExplainSetting explain = ExplainSetting::off;
+  /// ISTHMUS_TRACE: a folder in which each rank writes what it does to a file; empty: none.
+  std::string trace;
+  /// ISTHMUS_TRACE_LIMIT: the most that such a file takes, in bytes.
+  std::uint64_t trace_limit = std::uint64_t{64} << 20;
   /// ISTHMUS_WARN: whether warnings are printed to stderr.
   bool warn = true;
 
@@ -177,7 +181,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 30;
+  static constexpr std::size_t count = 32;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 

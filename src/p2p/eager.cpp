@@ -44,6 +44,13 @@ Target target_of(const Request& send) {
 
 }  // namespace
 
+Request* Engine::start_traced_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
+  const std::int64_t began = trace::now();
+  Request* const send = start_untraced_send(target, payload, mode, start);
+  trace_->sent(target, payload.bytes, send, began);
+  return send;
+}
+
 Request* Engine::start_any_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
   GpuMessages* const gpu = gpu_.get();
   if (!gpu) return start_cpu_send(target, payload, mode, start);
@@ -232,6 +239,8 @@ Request* Engine::start_receive(MatchContext& context, int source, int tag, const
   receive->context = &context;
   if (payload.type) [[unlikely]]
     receive->type = Ref<const Datatype>::share(payload.type);
+  if (trace_) [[unlikely]]
+    trace_->receives(*receive);
   try {
     if (uses_cuda() && gpu() && !gpu_.made()->try_prepare(*receive)) [[unlikely]]
       return receive;
@@ -304,6 +313,7 @@ Request* Engine::start_matched_receive(UnexpectedMessage* message, const Payload
   receive->payload = payload;
   receive->context = message->context;
   if (payload.type) receive->type = Ref<const Datatype>::share(payload.type);
+  if (trace_) trace_->receives_taken(*receive, *message);
   try {
     unexpected_.prepare_answer(*message);
     if (uses_cuda() && gpu() && !gpu_.made()->try_prepare(*receive)) [[unlikely]] {

@@ -6,6 +6,8 @@
 #include <bit>
 #include <new>
 
+#include "base/log.hpp"
+
 namespace isthmus {
 namespace {
 
@@ -46,7 +48,22 @@ Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Setti
     engine->losses_.watch_other_hosts();
     engine->waiting_.has_network = true;
   }
+  if (!settings.trace.empty()) engine->begin_trace();
   return engine;
+}
+
+/// A trace that cannot be written is no reason to end the job.
+void Engine::begin_trace() {
+  auto writer = trace::Writer::make(settings().trace, settings().trace_limit, {rank(), size()});
+  if (!writer) {
+    if (settings().warn)
+      warn("rank " + std::to_string(rank()) + " is not traced: " + writer.error().text() +
+           " (ISTHMUS_TRACE)");
+    return;
+  }
+  trace_ = std::make_unique<MessageTrace>(std::move(*writer), rank());
+  completion_.set_trace(trace_.get());
+  lock_.attend();
 }
 
 Engine::Engine(const launch::Job& job, const Settings& settings)
@@ -392,7 +409,10 @@ const UnexpectedMessage* Engine::probe(MatchContext& context, int source, int ta
 }
 
 UnexpectedMessage* Engine::matched_probe(MatchContext& context, int source, int tag) {
-  return probe(context, source, tag) ? unexpected_.take(context, source, tag) : nullptr;
+  if (!probe(context, source, tag)) return nullptr;
+  UnexpectedMessage* const message = unexpected_.take(context, source, tag);
+  if (trace_ && message) trace_->takes(*message);
+  return message;
 }
 
 namespace {

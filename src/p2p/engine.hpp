@@ -13,6 +13,7 @@
 #include "launch/job.hpp"
 #include "p2p/active/cell_handlers.hpp"
 #include "p2p/active/completion.hpp"
+#include "p2p/active/message_trace.hpp"
 #include "p2p/active/unexpected.hpp"
 #include "p2p/aftermath.hpp"
 #include "p2p/agreement.hpp"
@@ -101,9 +102,9 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   /// for small messages; otherwise a request that the caller gives back with `free`.
   Request* start_send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard,
                       Start start = Start::nonblocking) {
-    if (uses_cuda()) [[unlikely]]
-      return start_any_send(target, payload, mode, start);
-    return start_cpu_send(target, payload, mode, start);
+    if (trace_) [[unlikely]]
+      return start_traced_send(target, payload, mode, start);
+    return start_untraced_send(target, payload, mode, start);
   }
   /// Sends and returns when the buffer may be reused. The result is the error of the request.
   int send(const Target& target, const Payload& payload, SendMode mode = SendMode::standard);
@@ -202,6 +203,8 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   /// Ends what the caller cannot go on with: takes it back, or waits for it where it has been matched, and
   /// gives it back. From then on its buffer is not touched.
   void withdraw(Request* request);
+  /// What this rank does is written there; null: nobody wants to know (`Settings::trace`).
+  [[nodiscard]] MessageTrace* trace() noexcept { return trace_.get(); }
   /// Who says more of waits that have become long than this engine knows; null: nobody.
   void set_wait_witness(WaitTelling::Witness* program) noexcept { telling_.set_program(program); }
   /// What `Idle` is handed.
@@ -289,6 +292,7 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
  private:
   Engine(const launch::Job& job, const Settings& settings);
 
+  void begin_trace();
   // engine.cpp: what peers write, and what goes to them
   void discover();
   /// Opens the ring of a peer of this host that has connected.
@@ -319,6 +323,12 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   bool take_back_from_self(Request& send);
 
   // eager.cpp
+  Request* start_untraced_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
+    if (uses_cuda()) [[unlikely]]
+      return start_any_send(target, payload, mode, start);
+    return start_cpu_send(target, payload, mode, start);
+  }
+  Request* start_traced_send(const Target& target, const Payload& payload, SendMode mode, Start start);
   Request* refuse_send(const Target& target, const Payload& payload, SendMode mode);
   /// Of a payload that may lie in GPU memory.
   Request* start_any_send(const Target& target, const Payload& payload, SendMode mode, Start start);
@@ -351,6 +361,7 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
 
   Links links_;
   EngineLock lock_;
+  std::unique_ptr<MessageTrace> trace_;
   PollList polled_;
   LossWatch losses_;
   PeerMemories memories_;

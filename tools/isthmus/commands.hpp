@@ -16,6 +16,8 @@ int print_settings();
 int print_coverage(const std::string& wanted);
 /// `isthmus explain [--json] COMMAND...`: becomes the command. Returns only where that fails.
 int explain(const std::vector<std::string>& command, bool json);
+/// Becomes a command; mpiexec and mpirun are those beside this program. Returns only where that fails.
+int become_command(const std::vector<std::string>& command);
 
 /// `isthmus bench [options of mpiexec] NAME [options]`, `isthmus bench compare ...`: becomes mpiexec, or the
 /// script that compares. Returns where that fails, or after help.

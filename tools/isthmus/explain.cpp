@@ -28,6 +28,10 @@ std::string program_for(const std::string& name) {
 
 int explain(const std::vector<std::string>& command, bool json) {
   ::setenv("ISTHMUS_EXPLAIN", json ? "json" : "1", 1);
+  return become_command(command);
+}
+
+int become_command(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
   for (const std::string& argument : command)

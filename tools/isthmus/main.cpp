@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "trace/command.hpp"
 
 namespace {
 
@@ -35,6 +36,44 @@ std::string two_hosts(const std::string& text) {
   const bool two = comma != std::string::npos && comma > 0 && comma + 1 < text.size() &&
                    text.find(',', comma + 1) == std::string::npos;
   return two ? "" : "'" + text + "' is not two hosts: A,B";
+}
+
+CLI::App* add_trace(CLI::App& app, isthmus::tool::TraceOptions& options) {
+  CLI::App* trace = app.add_subcommand(
+      "trace", "Run a command, write a timeline of its MPI job, and say who waited for whom");
+  trace->footer("The command follows, with all its options: isthmus trace -o FILE mpiexec -n 4 ./solver");
+  trace->prefix_command();
+  CLI::Option* output =
+      trace
+          ->add_option("-o,--output", options.output,
+                       "The timeline's file, for https://ui.perfetto.dev and chrome://tracing")
+          ->type_name("FILE")
+          ->capture_default_str();
+  trace->add_flag("--summary-only", options.summary_only, "Write no timeline")->excludes(output);
+  trace
+      ->add_option("--from", options.from,
+                   "Leave out of the timeline what is before, in seconds from the first event")
+      ->type_name("SECONDS");
+  trace->add_option("--to", options.to, "The same for what is after")->type_name("SECONDS");
+  CLI::Option* limit = trace
+                           ->add_option("--limit", options.limit,
+                                        "The most that a rank writes: a number of bytes, 64M without it")
+                           ->type_name("BYTES");
+  trace
+      ->add_option("--read", options.from_folder,
+                   "Run nothing: read what a job has left in the folder that ISTHMUS_TRACE named")
+      ->type_name("FOLDER")
+      ->excludes(limit);
+  trace->final_callback([trace, &options] {
+    options.command = trace->remaining();
+    if (!options.command.empty() && options.command[0] == "--")
+      options.command.erase(options.command.begin());
+    if (options.command.empty() == options.from_folder.empty())
+      throw CLI::ValidationError(
+          "trace", options.command.empty() ? "needs a command, such as: isthmus trace mpiexec -n 4 ./solver"
+                                           : "takes no command together with --read");
+  });
+  return trace;
 }
 
 CLI::App* add_tune(CLI::App& app, isthmus::tool::TuneOptions& options) {
@@ -90,6 +129,7 @@ int main(int count, char** arguments) try {
       "  isthmus explain mpiexec -n 4 ./solver   which way each pair of ranks took, and why not another\n"
       "  isthmus stuck                           what the ranks of your running job wait for, and why it "
       "hangs\n"
+      "  isthmus trace mpiexec -n 4 ./solver     a timeline of it, and who waited for whom\n"
       "  isthmus tune                            measure this machine, for all your later jobs\n"
       "  isthmus bench latency                   one of many benchmarks; isthmus bench --help lists them");
 
@@ -121,6 +161,8 @@ int main(int count, char** arguments) try {
   std::string stuck_pid;
   stuck->add_option("PID", stuck_pid,
                     "Of the job's mpiexec; without it, the only one of yours that runs here");
+  isthmus::tool::TraceOptions trace_options;
+  CLI::App* trace = add_trace(app, trace_options);
   isthmus::tool::TuneOptions tune_options;
   CLI::App* tune = add_tune(app, tune_options);
   app.add_subcommand("bench", "Measure MPI calls, with this library or beside others: isthmus bench --help");
@@ -133,6 +175,7 @@ int main(int count, char** arguments) try {
   }
   if (*version_command) return version();
   if (*stuck) return isthmus::tool::stuck(stuck_pid);
+  if (*trace) return isthmus::tool::trace_job(trace_options);
   if (*tune) return isthmus::tool::tune(tune_options);
   if (*explain) {
     fmt::print(stderr, "isthmus: explain needs a command, such as: isthmus explain mpiexec -n 4 ./solver\n");

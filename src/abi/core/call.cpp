@@ -82,28 +82,38 @@ void keep_alive(RefCounted& object) {
   if (!object.immortal()) kept_list() = new Kept{Ref<RefCounted>::share(&object), kept_list()};
 }
 
-Kept* begin_call(EngineLock& lock) {
+Kept* begin_call(EngineLock& lock, const char* function) {
+  const Runtime& runtime = Runtime::get();
+  MessageTrace* const trace = function && runtime.engine ? runtime.engine->trace() : nullptr;
+  const std::int64_t began = trace ? trace::now() : 0;
   lock.lock();
+  if (trace) trace->call_begins(function, began);
   return std::exchange(kept_list(), nullptr);
 }
 
 // Letting go may call MPI again.
-void end_call(EngineLock& lock, Kept* around) noexcept {
+void end_call(EngineLock& lock, Kept* around, const char* function) noexcept {
   for (Kept* kept = std::exchange(kept_list(), nullptr); kept;)
     delete std::exchange(kept, kept->next);
   kept_list() = around;
+  if (const Runtime& runtime = Runtime::get(); function && runtime.engine)
+    if (MessageTrace* const trace = runtime.engine->trace()) trace->call_ends(function);
   lock.unlock();
 }
 
 Communicator* CommunicatorGuard::hold(Runtime& runtime, MPI_Comm comm) noexcept {
   Communicator* const found = runtime.communicators.find(comm);
-  if (found) found->retain();
+  if (!found) return nullptr;
+  found->retain();
+  if (MessageTrace* const trace = runtime.engine->trace())
+    trace->names_comm(found->context_id(), found->name, static_cast<std::uint32_t>(found->size()));
   return found;
 }
 
-void CommunicatorGuard::end(EngineLock& lock, Communicator* communicator, Kept* around) noexcept {
+void CommunicatorGuard::end(EngineLock& lock, Communicator* communicator, Kept* around,
+                            const char* function) noexcept {
   if (communicator) communicator->release();
-  end_call(lock, around);
+  end_call(lock, around, function);
 }
 
 Error bad_handle(ErrorClass error_class, const char* argument, std::uintptr_t handle, HandleKind wanted) {

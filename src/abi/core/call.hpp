@@ -41,46 +41,50 @@ inline void keep(Runtime& runtime, RefCounted& object) {
 
 /// Takes the lock for one MPI call of this thread. What calls around it have kept, which `end_call` gets
 /// back.
-[[nodiscard]] Kept* begin_call(EngineLock& lock);
+/// `function`: its name, for who traces calls; null: not traced.
+[[nodiscard]] Kept* begin_call(EngineLock& lock, const char* function);
 /// Lets go of what the call has kept, and of the lock.
-void end_call(EngineLock& lock, Kept* around) noexcept;
+void end_call(EngineLock& lock, Kept* around, const char* function) noexcept;
 
 /// Holds the engine's lock for one MPI call, and keeps alive what the call has looked up. With one thread
-/// that is one branch at its begin and one at its end.
+/// that nobody traces that is one branch at its begin and one at its end.
 class CallGuard {
  public:
-  explicit CallGuard(Runtime& runtime) : lock_(runtime.lock()), threaded_(lock_.enabled()) {
-    if (threaded_) [[unlikely]]
-      around_ = begin_call(lock_);
+  explicit CallGuard(Runtime& runtime, const char* function = nullptr)
+      : lock_(runtime.lock()), function_(function), attended_(lock_.attended()) {
+    if (attended_) [[unlikely]]
+      around_ = begin_call(lock_, function_);
   }
   ~CallGuard() {
-    if (threaded_) [[unlikely]]
-      end_call(lock_, around_);
+    if (attended_) [[unlikely]]
+      end_call(lock_, around_, function_);
   }
   CallGuard(const CallGuard&) = delete;
   CallGuard& operator=(const CallGuard&) = delete;
 
  private:
   EngineLock& lock_;
-  const bool threaded_;
-  Kept* around_;  ///< with `threaded_`
+  const char* const function_;
+  const bool attended_;
+  Kept* around_;  ///< with `attended_`
 };
 
 /// The same for a call on a communicator, which another thread may free while this one waits: it lives until
 /// the call has ended.
 class CommunicatorGuard {
  public:
-  CommunicatorGuard(Runtime& runtime, MPI_Comm comm) : lock_(runtime.lock()), threaded_(lock_.enabled()) {
-    if (threaded_) [[unlikely]] {
-      around_ = begin_call(lock_);
+  CommunicatorGuard(Runtime& runtime, MPI_Comm comm, const char* function)
+      : lock_(runtime.lock()), function_(function), attended_(lock_.attended()) {
+    if (attended_) [[unlikely]] {
+      around_ = begin_call(lock_, function_);
       communicator_ = hold(runtime, comm);
     } else {
       communicator_ = runtime.communicators.find(comm);
     }
   }
   ~CommunicatorGuard() {
-    if (threaded_) [[unlikely]]
-      end(lock_, communicator_, around_);
+    if (attended_) [[unlikely]]
+      end(lock_, communicator_, around_, function_);
   }
   CommunicatorGuard(const CommunicatorGuard&) = delete;
   CommunicatorGuard& operator=(const CommunicatorGuard&) = delete;
@@ -90,12 +94,13 @@ class CommunicatorGuard {
 
  private:
   static Communicator* hold(Runtime& runtime, MPI_Comm comm) noexcept;
-  static void end(EngineLock& lock, Communicator* communicator, Kept* around) noexcept;
+  static void end(EngineLock& lock, Communicator* communicator, Kept* around, const char* function) noexcept;
 
   EngineLock& lock_;
-  const bool threaded_;
+  const char* const function_;
+  const bool attended_;
   Communicator* communicator_;
-  Kept* around_;  ///< with `threaded_`
+  Kept* around_;  ///< with `attended_`
 };
 
 // The functions that run bodies are inlined always: else the arguments of an entry that shares its body with
@@ -108,7 +113,7 @@ template <class Body>
   Runtime& runtime = Runtime::get();
   if (!runtime.running()) [[unlikely]]
     return raise_not_running(function);
-  CallGuard guard(runtime);
+  CallGuard guard(runtime, function);
   try {
     return body(runtime);
   } catch (...) {
@@ -123,7 +128,7 @@ template <class Body>
   Runtime& runtime = Runtime::get();
   if (!runtime.running()) [[unlikely]]
     return raise_not_running(function);
-  const CommunicatorGuard guard(runtime, comm);
+  const CommunicatorGuard guard(runtime, comm, function);
   Communicator* const communicator = guard.communicator();
   if (!communicator) [[unlikely]]
     return raise_bad_comm(function, comm);
@@ -156,7 +161,7 @@ template <class Body>
   Runtime& runtime = Runtime::get();
   if (runtime.world_phase() == Phase::forked) [[unlikely]]
     return raise_not_running(function);
-  CallGuard guard(runtime);
+  CallGuard guard(runtime, function);
   std::lock_guard early(runtime.early_lock());
   try {
     Result<> result = body(runtime);

@@ -48,7 +48,7 @@ ISTHMUS_ENTRY(int, Finalize)() {
   if (runtime.world_phase() != Phase::running) return raise_not_running("MPI_Finalize");
   try {
     // The lock of the engine is held to the end, so that a thread that is still in MPI ends its call first.
-    CallGuard guard(runtime);
+    CallGuard guard(runtime, "MPI_Finalize");
     Result<> finished = runtime.close_world();
     return finished ? MPI_SUCCESS : raise("MPI_Finalize", finished.error());
   } catch (...) {

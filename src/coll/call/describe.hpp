@@ -19,6 +19,8 @@ class InCollective {
     ++current_.number;
     current_.call = &call;
     current_.say = &say;
+    if (MessageTrace* const trace = comm.engine().trace()) [[unlikely]]
+      tell(*trace, comm, call);
   }
   ~InCollective() { current_.say = nullptr; }
   InCollective(const InCollective&) = delete;
@@ -43,6 +45,12 @@ class InCollective {
       return of(c.send.count, c.send.type);
     }
     return wire::wait_unknown_bytes;
+  }
+  static void tell(MessageTrace& trace, const Communicator& comm, const Call& c) noexcept {
+    std::int32_t root = -1;
+    if constexpr (requires { c.root; })
+      if (c.root >= 0 && c.root < comm.remote_size()) root = static_cast<std::int32_t>(comm.peer(c.root));
+    trace.collective(comm.context_id(), comm.current.number, root, bytes(c));
   }
   static void say(const void* call, const Communicator& comm, wire::WaitReport& report) noexcept {
     const Call& c = *static_cast<const Call*>(call);

@@ -1,5 +1,7 @@
 #include "p2p/active/completion.hpp"
 
+#include "p2p/active/message_trace.hpp"
+
 namespace isthmus {
 
 Request* Completion::make_send(const Target& target, const Payload& payload, SendMode mode) {
@@ -28,6 +30,14 @@ void Completion::finish(Request& request) {
     return;
   if (request.kind == Request::Kind::send) --pending_sends_;
   request.complete = true;
+  if (lock_.attended()) [[unlikely]]
+    return finish_attended(request);
+  if (request.orphan) pool_.give_back(&request);
+}
+
+/// What else there is to do where threads wait, or somebody wants to hear of it.
+void Completion::finish_attended(Request& request) {
+  if (trace_) trace_->completed(request);
   if (request.orphan) pool_.give_back(&request);
   wake_threads();
 }

@@ -11,6 +11,8 @@
 
 namespace isthmus {
 
+class MessageTrace;
+
 /// The requests of an engine, from where they begin to where they end. Guarded by the engine's lock.
 class Completion {
  public:
@@ -34,6 +36,8 @@ class Completion {
   [[nodiscard]] Request* find(wire::Cookie cookie) noexcept { return pool_.find(cookie); }
   /// Null: requests have no payload in GPU memory.
   void set_lander(Lander* lander) noexcept { lander_ = lander; }
+  /// Hears of requests that end, while the lock is attended. Null: nobody does.
+  void set_trace(MessageTrace* trace) noexcept { trace_ = trace; }
 
   /// A send that is counted as pending until `finish` or `drop`.
   Request* make_send(const Target& target, const Payload& payload, SendMode mode);
@@ -62,9 +66,12 @@ class Completion {
   }
 
  private:
+  void finish_attended(Request& request);
+
   Links& links_;
   EngineLock& lock_;
   Lander* lander_ = nullptr;
+  MessageTrace* trace_ = nullptr;
   RequestPool pool_;
   std::uint64_t pending_sends_ = 0;
 };

@@ -102,4 +102,10 @@ class Peer {
   }
 };
 
+/// Counts a message that `receive` takes by another way than with its envelope, and keeps the way.
+inline void count_received(Peer& peer, Request& receive, Protocol way, std::uint64_t bytes) noexcept {
+  peer.traffic.add_received(way, bytes);
+  receive.way = way;
+}
+
 }  // namespace isthmus

@@ -12,6 +12,7 @@
 #include "p2p/message/message.hpp"
 #include "p2p/message/queue.hpp"
 #include "route/live_plans.hpp"
+#include "route/plan.hpp"
 #include "wire/ring.hpp"
 
 namespace isthmus {
@@ -72,6 +73,7 @@ class Request {
   std::optional<Cursor> cursor;          ///< position in a payload that is not contiguous
   std::unique_ptr<std::byte[]> staging;  ///< packed bytes of a payload that is not contiguous, on their way
   std::unique_ptr<GpuPart> gpu;          ///< of a payload in GPU memory
+  std::optional<Protocol> way;           ///< of a receive, where the bytes did not come with the envelope
   Ref<const Datatype> type;              ///< keeps the payload's datatype alive
   /// For the layer above: the communicator, which it keeps alive, or what a compound operation consists of.
   Ref<RefCounted> owner;

@@ -11,8 +11,14 @@ namespace isthmus {
 class EngineLock {
  public:
   /// To be called before a second thread can see the engine.
-  void enable() noexcept { enabled_ = true; }
+  void enable() noexcept { enabled_ = attended_ = true; }
   [[nodiscard]] bool enabled() const noexcept { return enabled_; }
+
+  /// Somebody wants to hear of calls and of requests that end: what is on the way of a short message asks
+  /// for this one flag, whatever the reason.
+  void attend() noexcept { attended_ = true; }
+  /// Whether the lock is enabled, or somebody wants to hear.
+  [[nodiscard]] bool attended() const noexcept { return attended_; }
 
   void lock() {
     if (!enabled_) [[likely]]
@@ -84,6 +90,7 @@ class EngineLock {
   int waiting_ = 0;
   std::atomic<int> wanted_{0};
   bool enabled_ = false;
+  bool attended_ = false;
 };
 
 }  // namespace isthmus

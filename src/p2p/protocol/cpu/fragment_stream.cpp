@@ -19,7 +19,7 @@ void FragmentStreams::start(Peer& peer, Request& receive, wire::Cookie sender) {
   if (receive.payload.type)
     receive.cursor.emplace(*receive.payload.type, receive.payload.data, receive.payload.count);
   receive.transfer = Request::Transfer::stream;
-  peer.traffic.add_received(Protocol::stream, receive.limit);
+  count_received(peer, receive, Protocol::stream, receive.limit);
   const wire::ReceiveOffer answer{.sender = sender, .receiver = receive.cookie(), .bytes = receive.limit};
   links_.send_control(peer, wire::CellKind::clear_to_send, &answer, sizeof answer);
 }

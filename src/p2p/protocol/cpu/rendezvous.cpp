@@ -67,7 +67,7 @@ void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const 
       around_.plans.given_up(receive.mark);
     }
     if (read_all(*memory, peer, receive, offer)) {
-      peer.traffic.add_received(protocol == Protocol::split ? Protocol::pull : protocol, receive.limit);
+      count_received(peer, receive, protocol == Protocol::split ? Protocol::pull : protocol, receive.limit);
       around_.plans.ended(receive.mark);
       tell_done(peer, offer.sender);
       return around_.completion.finish(receive);

@@ -36,7 +36,7 @@ bool SplitCopies::try_start(Peer& peer, Request& receive, wire::Cookie sender, s
                                 .share = shares_.place_of(*share),
                                 .chunk = receive.chunk};
   links_.send_control(peer, wire::CellKind::split_start, &answer, sizeof answer);
-  peer.traffic.add_received(Protocol::split, receive.limit);
+  count_received(peer, receive, Protocol::split, receive.limit);
   under_way_.push_back(&receive);
   polled_.add(*this);
   return true;

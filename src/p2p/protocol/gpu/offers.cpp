@@ -186,7 +186,7 @@ void GpuOffers::ended(const ArrivedCell& cell) {
     case wire::GpuOutcome::landed:
       if (is_staged) return links_.malformed(peer, "end of a copy that has another way");
       receive->gpu->landed = true;
-      peer.traffic.add_received(Protocol::gpu_push, receive->limit);
+      count_received(peer, *receive, Protocol::gpu_push, receive->limit);
       return completion_.finish(*receive);
     case wire::GpuOutcome::failed:
       warn_of(peer, "could not copy a message from or to GPU memory");

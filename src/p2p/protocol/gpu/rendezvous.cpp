@@ -293,7 +293,7 @@ Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender
     ISTHMUS_TRY(
         start_or_hold(receive, near, Payload::of(source->address, bytes), target, std::move(running)));
   }
-  peer.traffic.add_received(Protocol::gpu_pull, bytes);
+  count_received(peer, receive, Protocol::gpu_pull, bytes);
   return true;
 }
 

@@ -105,7 +105,7 @@ bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie se
   reserve_running(1);
   const auto errand = couriers_->take(part.buffer.device, part.payload.data, reached->address, receive.limit);
   if (!errand) return false;
-  peer.traffic.add_received(Protocol::gpu_courier, receive.limit);
+  count_received(peer, receive, Protocol::gpu_courier, receive.limit);
   add(receive, {PendingCopy(), Purpose::pull, receive.cookie(), sender, std::move(reached->mapping), errand});
   return true;
 }

@@ -165,7 +165,8 @@ void Staging::end_receive(Peer& peer, Stream& in) {
     if (peer.lost || !has_no_memory)
       receive.status.error = static_cast<int>(peer.lost ? ErrorClass::proc_aborted : ErrorClass::other);
   } else {
-    peer.traffic.add_received(in.number != 0 ? Protocol::gpu_bounce : Protocol::gpu_staged, message.bytes);
+    count_received(peer, receive, in.number != 0 ? Protocol::gpu_bounce : Protocol::gpu_staged,
+                   message.bytes);
   }
   completion_.finish(receive);
 }

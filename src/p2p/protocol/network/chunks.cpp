@@ -315,7 +315,7 @@ void NetworkChunks::match(Peer& peer, Request& receive, int source, int tag, std
       return completion_.end_in_error(receive, ErrorClass::no_mem);
     }
   }
-  peer.traffic.add_received(Protocol::network_chunks, receive.limit);
+  count_received(peer, receive, Protocol::network_chunks, receive.limit);
   receive.transfer = Request::Transfer::copy;
   found->second.receive = receive.cookie();
 }
@@ -341,7 +341,8 @@ bool NetworkChunks::try_fetch(Peer& peer, Request& receive, const NetworkOffer& 
     incoming_.erase(made);
     return false;
   }
-  peer.traffic.add_received(is_cut ? Protocol::network_chunks : Protocol::network_rendezvous, receive.limit);
+  count_received(peer, receive, is_cut ? Protocol::network_chunks : Protocol::network_rendezvous,
+                 receive.limit);
   receive.transfer = Request::Transfer::copy;
   return true;
 }

@@ -87,7 +87,7 @@ void NetworkPeers::loop_offered(Peer& peer, const wire::NetworkHeader& header, s
     links_.malformed(peer, "bytes through the adapter that no receive waits for");
     return decline(peer, offer);
   }
-  peer.traffic.add_received(Protocol::gpu_loopback, bytes);
+  count_received(peer, *receive, Protocol::gpu_loopback, bytes);
   auto why = ErrorClass::other;
   try {
     if (try_fetch_direct(*receive, offer)) return;

@@ -121,9 +121,9 @@ void NetworkPeers::begin_fetch(Peer& peer, Request& receive, const NetworkOffer&
   // Where that fails, the fetch reports it.
   [[maybe_unused]] const auto connected = network_.connect(peer);
   if (try_fetch_direct(receive, offer.id))
-    return peer.traffic.add_received(Protocol::network_gpu, receive.limit);
+    return count_received(peer, receive, Protocol::network_gpu, receive.limit);
   if (receive.gpu && chunks_->try_fetch(peer, receive, offer)) return;
-  peer.traffic.add_received(Protocol::network_rendezvous, receive.limit);
+  count_received(peer, receive, Protocol::network_rendezvous, receive.limit);
   std::byte* to = receive.cpu_destination().data;
   if (receive.payload.type) {
     receive.staging = std::make_unique_for_overwrite<std::byte[]>(receive.limit);
@@ -191,6 +191,7 @@ void NetworkPeers::deliver(Peer& peer, const wire::NetworkHeader& header, std::s
   if (synchronous) prepare_answer(peer);
   peer.traffic.add_received(Protocol::network_eager, bytes.size());
   if (Request* receive = matcher_.match(context, header.source, header.tag)) {
+    receive->way = Protocol::network_eager;
     if (synchronous) acknowledge(peer, header.sender);
     return isthmus::deliver(completion_, *receive, header.source, header.tag, bytes.data(), bytes.size());
   }

@@ -1,0 +1,155 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "trace/model.hpp"
+#include "trace/record.hpp"
+
+namespace isthmus::tool::trace {
+namespace {
+
+namespace file = isthmus::trace;
+using file::Kind;
+using file::Record;
+using testing::HasSubstr;
+
+/// A rank's file, record by record.
+class File {
+ public:
+  File(std::uint32_t rank, std::uint32_t size) {
+    file::Header header{};
+    header.magic = file::magic;
+    header.header_bytes = file::header_bytes;
+    header.record_bytes = sizeof(Record);
+    header.rank = rank;
+    header.size = size;
+    bytes_.resize(file::header_bytes);
+    std::memcpy(bytes_.data(), &header, sizeof header);
+    Record name = make(Kind::name, 1);
+    name.is = {.context = 0, .bytes = 0, .name = 1, .text = {"MPI_Recv"}};
+    add(name);
+  }
+  static Record make(Kind kind, std::int64_t time) {
+    Record record{};
+    record.kind = kind;
+    record.thread = 5;
+    record.time = time;
+    return record;
+  }
+  File& add(const Record& record) {
+    const auto* const begin = reinterpret_cast<const std::byte*>(&record);
+    bytes_.insert(bytes_.end(), begin, begin + sizeof record);
+    return *this;
+  }
+  File& call(std::int64_t begin) {
+    Record record = make(Kind::call_begin, begin);
+    record.of.name = 1;
+    return add(record);
+  }
+  File& end(std::int64_t time) { return add(make(Kind::call_end, time)); }
+  File& send(std::int64_t time, int to, int tag, std::uint64_t bytes) {
+    Record record = make(Kind::send, time);
+    record.of.peer = to;
+    record.of.tag = tag;
+    record.of.bytes = bytes;
+    return add(record);
+  }
+  File& receive(std::int64_t time, std::uint64_t request) {
+    Record record = make(Kind::receive, time);
+    record.of.number = request;
+    record.of.peer = -1;
+    return add(record);
+  }
+  File& got(std::int64_t time, std::uint64_t request, int from, int tag, std::uint64_t bytes) {
+    Record record = make(Kind::complete, time);
+    record.of.number = request;
+    record.of.peer = from;
+    record.of.tag = tag;
+    record.of.bytes = bytes;
+    record.of.flags = file::is_matched;
+    return add(record);
+  }
+  std::vector<std::byte>& bytes() { return bytes_; }
+  [[nodiscard]] Rank read() const { return trace::read(bytes_).value(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+TEST(Trace, WaitOfAReceiveIsFromItsBeginToTheSendsAndTheRestIsNot) {
+  const File receiver = File(0, 2).call(100).receive(110, 7).got(900, 7, 1, 3, 8).end(1000);
+  const File sender = File(1, 2).call(600).send(610, 0, 3, 8).end(700);
+  const Job job = analyse({receiver.read(), sender.read()}).value();
+  const Call& call = job.ranks[0].calls.at(0);
+  EXPECT_EQ(call.waits_for, 1);
+  EXPECT_EQ(call.waits_until, 610);
+  EXPECT_EQ(job.ranks[1].calls.at(0).waits_for, -1);
+}
+
+TEST(Trace, NoWaitForASenderThatCameFirst) {
+  const File receiver = File(0, 2).call(100).receive(110, 7).got(900, 7, 1, 3, 8).end(1000);
+  const File sender = File(1, 2).call(40).send(50, 0, 3, 8).end(60);
+  const Job job = analyse({receiver.read(), sender.read()}).value();
+  EXPECT_EQ(job.ranks[0].calls.at(0).waits_for, -1);
+}
+
+TEST(Trace, MessagesArePairedByWhenReceivesBeganAndNotByWhenTheyEnded) {
+  const File receiver = File(0, 2).receive(10, 1).receive(20, 2).got(30, 2, 1, 3, 200).got(40, 1, 1, 3, 100);
+  const File sender = File(1, 2).send(1, 0, 3, 100).send(2, 0, 3, 200);
+  const Job job = analyse({receiver.read(), sender.read()}).value();
+  ASSERT_EQ(job.messages.size(), 2U);
+  for (const Message& message : job.messages)
+    EXPECT_EQ(job.ranks[1].sends.at(message.send).bytes, job.ranks[0].receives.at(message.receive).bytes);
+}
+
+TEST(Trace, EndsWithoutAnotherAreKeptAsSuch) {
+  const File receiver = File(0, 2).receive(10, 1).got(30, 1, 1, 4, 200);
+  const File sender = File(1, 2).send(1, 0, 3, 100);
+  const Job job = analyse({receiver.read(), sender.read()}).value();
+  ASSERT_EQ(job.messages.size(), 2U);
+  EXPECT_EQ(job.messages[0].send, nowhere);
+  EXPECT_EQ(job.messages[1].receive, nowhere);
+  EXPECT_THAT(summary(job), HasSubstr("2 sends and receives have no other end"));
+}
+
+TEST(Trace, FilesOfAnotherJobAndTwoOfOneRankAreRefused) {
+  EXPECT_FALSE(analyse({}));
+  EXPECT_THAT(analyse({File(0, 2).read(), File(1, 3).read()}).error(), HasSubstr("several jobs"));
+  EXPECT_THAT(analyse({File(1, 2).read(), File(1, 2).read()}).error(), HasSubstr("rank 1"));
+}
+
+TEST(Trace, TextOfAFileCannotLeaveItsPlace) {
+  Record name = File::make(Kind::name, 2);
+  name.is = {.context = 0, .bytes = 0, .name = 1, .text = {"a\"b\\c\x1b[31m"}};
+  const File evil = File(0, 1).add(name).call(3).end(4);
+  EXPECT_EQ(evil.read().calls.at(0).name, "a?b?c?[31m");
+}
+
+// Whatever a file holds, reading it ends, and so does all that follows.
+TEST(Trace, AnyBytesAreReadOrRefused) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 400; ++round) {
+    File whole = File(0, 2).call(100).receive(110, 7).got(900, 7, 1, 3, 8).send(910, 1, 2, 8).end(1000);
+    auto& bytes = whole.bytes();
+    for (int i = 0; i < 1 + round % 8; ++i) {
+      const bool in_header = round % 3 == 0;
+      const std::size_t begin = in_header ? 0 : file::header_bytes;
+      const std::size_t size = in_header ? sizeof(file::Header) : bytes.size() - begin;
+      bytes[begin + random() % size] = static_cast<std::byte>(random());
+    }
+    if (round % 5 == 0) bytes.resize(random() % bytes.size());
+    const auto rank = trace::read(bytes);
+    if (!rank) continue;
+    const auto job = analyse({*rank});
+    ASSERT_TRUE(job);
+    EXPECT_THAT(to_json(*job, 0, 1e9), HasSubstr("traceEvents"));
+    EXPECT_FALSE(summary(*job).empty());
+  }
+}
+
+}  // namespace
+}  // namespace isthmus::tool::trace

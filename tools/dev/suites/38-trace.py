@@ -1,0 +1,166 @@
+# title: why a job is slow: isthmus trace
+# timeout: 90
+# about: src/trace/* src/p2p/* src/abi/core/call* src/coll/call/describe* tools/isthmus/* test/mpi/program_trace.c
+import json
+import re
+import sys
+
+sys.path.insert(0, "tools/dev")
+from suite import BUILT, PREFIX, ROOT, Suite
+
+suite = Suite("trace")
+MPIEXEC, ISTHMUS = PREFIX / "bin/mpiexec", PREFIX / "bin/isthmus"
+PROGRAM = BUILT / "test-mpi/program_trace"
+FILE = suite.tmp / "trace.json"
+LATE = 60000  # us that somebody is late, in the program
+
+
+def trace(way, ranks=2, *options, status=0, **environment):
+    """What the terminal shows, and the events."""
+    FILE.unlink(missing_ok=True)
+    result = suite.run([ISTHMUS, "trace", "-o", FILE, *options, MPIEXEC, "-n", ranks, PROGRAM, way], timeout=60, env=environment)
+    suite.expect(result, status=status)
+    events = json.loads(FILE.read_text())["traceEvents"]
+    check(events)
+    return result.err, events
+
+
+def check(events):
+    """What holds for every timeline."""
+    ends, open_slices = {}, {}
+    for event in events:
+        assert isinstance(event["pid"], int) and isinstance(event["tid"], int), event
+        if event["ph"] in "sf":
+            assert event["ph"] not in ends.setdefault(event["id"], {}), f"twice: {event}"
+            ends[event["id"]][event["ph"]] = event
+        elif event["ph"] == "X":
+            assert event["ts"] >= 0 and event["dur"] >= 0, event
+            open_slices.setdefault((event["pid"], event["tid"]), []).append((event["ts"], -event["dur"], event["name"]))
+        else:
+            assert event["ph"] == "M", event
+    for number, pair in ends.items():
+        assert set(pair) == {"s", "f"}, f"arrow {number} has one end: {pair}"
+        assert pair["s"]["ts"] <= pair["f"]["ts"], f"arrow {number} goes back in time: {pair}"
+    for slices in open_slices.values():  # a slice of a thread lies within another, or beside it
+        stack = []
+        for begin, minus, name in sorted(slices):
+            end = begin - minus
+            while stack and stack[-1] <= begin + 0.0005:
+                stack.pop()
+            assert not stack or end <= stack[-1] + 0.0015, f"{name} at {begin} overlaps another"
+            stack.append(end)
+
+
+def named(events, pattern, rank=None):
+    return [event for event in events if event["ph"] == "X" and re.fullmatch(pattern, event["name"]) and rank in (None, event["pid"])]
+
+
+def messages(events, **arguments):
+    """Messages that have arrived, each once."""
+    return [event["args"] for event in named(events, r"from rank \d+") if arguments.items() <= event["args"].items()]
+
+
+with suite.case("the program compiles"):
+    PROGRAM.parent.mkdir(parents=True, exist_ok=True)
+    command = [PREFIX / "bin/mpicc", "-g", "-Wall", "-Wextra", "-Werror", ROOT / "test/mpi/program_trace.c", "-o", PROGRAM, "-lpthread"]
+    suite.expect(suite.run(command, timeout=120))
+
+with suite.case("a late sender: who waited for whom, how long, and the copy apart"):
+    text, events = trace("sender")
+    assert re.search(r"ms  rank 0 for rank 1 \(late sender\), in MPI_Recv", text), text
+    (wait,) = named(events, r"waits for rank 1 \(late sender\)", 0)
+    assert wait["dur"] > LATE / 2, wait
+    (copy,) = [each for each in named(events, "copies", 0) if abs(each["ts"] - wait["ts"] - wait["dur"]) < 0.01]
+    assert copy["dur"] > 0, copy
+    (message,) = messages(events, tag=7)
+    assert (message["from"], message["to"], message["bytes"], message["communicator"]) == (1, 0, 4 << 20, "MPI_COMM_WORLD"), message
+
+with suite.case("the way of a message is the one that it took"):
+    _, events = trace("sender", ISTHMUS_CMA="off", ISTHMUS_MAPPING="off")
+    (by_ring,) = messages(events, tag=7)
+    assert by_ring["way"] == "rendezvous, pipelined through the ring", by_ring
+    _, events = trace("receiver")
+    (short,) = messages(events, tag=7)
+    assert short["way"].startswith("eager"), short
+
+with suite.case("a late receiver"):
+    text, events = trace("receiver")
+    assert re.search(r"rank 0 for rank 1 \(late receiver\), in MPI_Ssend", text), text
+    (wait,) = named(events, r"waits for rank 1 \(late receiver\)", 0)
+    assert wait["dur"] > LATE / 2, wait
+
+with suite.case("a late member of a collective, whose number and communicator are told"):
+    text, events = trace("member", 3)
+    assert re.search(r"rank [01] for rank 2 \(came last\), in MPI_Allreduce 1 on the \?others\?", text), text
+    assert len(named(events, r"waits for rank 2 \(came last\)")) >= 2
+    calls = named(events, "MPI_Allreduce")
+    assert [call["args"]["number"] for call in calls] == [1, 1, 1], calls
+    assert not [event for event in named(events, r"waits for .*", 2) if event["dur"] > LATE / 2]
+
+with suite.case("messages of one envelope are paired in their order, whatever completes first"):
+    _, events = trace("crossed")
+    sent = {event["args"]["bytes"] for event in named(events, "to rank 1", 0) if event["args"]["tag"] in (3, 4)}
+    assert sent == {4 << 20, 8, 100, 200}, sent
+    arrows = {event["id"]: event for event in events if event["ph"] == "s"}
+    ends = {event["id"]: event for event in events if event["ph"] == "f"}
+    at = {event["ts"]: event["args"]["bytes"] for event in named(events, "from rank 0", 1)}
+    by_send = {event["ts"]: event["args"]["bytes"] for event in named(events, "to rank 1", 0)}
+    assert all(at[ends[number]["ts"]] == by_send[arrow["ts"]] for number, arrow in arrows.items() if arrow["ts"] in by_send)
+    took = [event for event in named(events, "from rank 0", 1) if event["args"]["tag"] == 4]
+    assert [event["args"]["bytes"] for event in sorted(took, key=lambda event: event["ts"])] == [200, 100], took
+
+with suite.case("MPI_THREAD_MULTIPLE: each thread has a line, and all messages are paired"):
+    _, events = trace("threads")
+    assert {event["tid"] for event in named(events, "MPI_Send", 0)} == {1, 2}
+    assert len(messages(events, tag=20)) == len(messages(events, tag=21)) == 50
+
+with suite.case("a job that is killed can be read up to there"):
+    text, events = trace("killed", status=3)
+    assert re.search(r"rank 0 for rank 1 \(late sender\), in MPI_Recv", text), text
+    (call,) = named(events, "MPI_Recv", 0)
+    assert "no" in call["args"]["ended"], call
+
+with suite.case("a full file says what is missing, and what there is is paired"):
+    text, events = trace("many", 2, "--limit", "64K")
+    assert re.search(r"rank 0: \d+ events are missing", text), text
+    assert len(messages(events, tag=1)) > 100
+
+with suite.case("--summary-only, --from and --to"):
+    _, events = trace("sender", 2, "--from", 100)
+    assert not named(events, ".*")
+    FILE.unlink()
+    result = suite.run([ISTHMUS, "trace", "--summary-only", MPIEXEC, "-n", 2, PROGRAM, "sender"], timeout=60, cwd=suite.tmp)
+    suite.expect(result, err="in MPI")
+    assert not list(suite.tmp.glob("*.json"))
+
+with suite.case("files that a job has left, whole, cut, damaged and of something else"):
+    left = suite.tmp / "left"
+    left.mkdir()
+    suite.expect(suite.run([MPIEXEC, "-n", 2, PROGRAM, "sender"], timeout=60, env={"ISTHMUS_TRACE": left}))
+    read = [ISTHMUS, "trace", "-o", FILE, "--read", left]
+    suite.expect(suite.run(read), err="late sender")
+    check(json.loads(FILE.read_text())["traceEvents"])
+    whole = (left / "rank-0.trace").read_bytes()
+    for name, content, sentence in (
+        ("cut", whole[: 4096 + 64 * 5 + 17], "no other end in the trace"),
+        ("damaged", whole[:4160] + b"\xff" * 64 + whole[4224:], "is damaged"),
+        ("short", whole[:100], "too short"),
+        ("other", b"x" * 5000, "no trace of a rank"),
+        ("empty", b"", "too short"),
+    ):
+        (left / "rank-0.trace").write_bytes(content)
+        result = suite.run(read)
+        suite.expect(result, err=sentence)
+        check(json.loads(FILE.read_text())["traceEvents"])
+    # Not overwritten: a second job is not traced there, says so, and runs.
+    suite.expect(suite.run([MPIEXEC, "-n", 2, PROGRAM, "sender"], timeout=60, env={"ISTHMUS_TRACE": left}), err="is not traced: cannot make")
+
+with suite.case("what cannot be done is said"):
+    suite.expect(suite.run([ISTHMUS, "trace"]), status=2, err="needs a command")
+    suite.expect(suite.run([ISTHMUS, "trace", "--read", "/nowhere"]), status=1, err="No such file")
+    suite.expect(suite.run([ISTHMUS, "trace", "-o", FILE, "true"]), status=1, err="no rank has written anything")
+    suite.expect(suite.run([ISTHMUS, "trace", "-o", FILE, "/nowhere/x"]), status=127)
+    result = suite.run([ISTHMUS, "trace", "-o", "/nowhere/x", MPIEXEC, "-n", 2, PROGRAM, "receiver"], timeout=60)
+    suite.expect(result, status=1, err="cannot write /nowhere/x")
+
+suite.finish()

@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <ranges>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "route/plan.hpp"
+#include "trace/model.hpp"
+
+namespace isthmus::tool::trace {
+namespace {
+
+/// Which of a job's calls a thread of a rank is in.
+class CallFinder {
+ public:
+  explicit CallFinder(Rank& rank) {
+    for (Call& call : rank.calls)
+      if (call.is_outermost) by_thread_[call.thread].push_back(&call);
+    for (auto& calls : by_thread_ | std::views::values)
+      std::ranges::stable_sort(calls, {}, &Call::begin);
+  }
+  /// Null: in none at that time.
+  [[nodiscard]] Call* at(std::uint32_t thread, std::int64_t time) const {
+    const auto found = by_thread_.find(thread);
+    if (found == by_thread_.end()) return nullptr;
+    const auto after = std::ranges::upper_bound(found->second, time, {}, &Call::begin);
+    if (after == found->second.begin()) return nullptr;
+    Call* const call = *std::prev(after);
+    return call->end >= time ? call : nullptr;
+  }
+
+ private:
+  std::map<std::uint32_t, std::vector<Call*>> by_thread_;
+};
+
+bool waits_for_requests(const Call& call) {
+  return call.name.starts_with("MPI_Wait") || call.name.starts_with("MPI_Sendrecv");
+}
+bool is_receiving(const Call& call) {
+  return call.name.starts_with("MPI_Recv") || call.name.starts_with("MPI_Mrecv") || waits_for_requests(call);
+}
+bool is_sending(const Call& call) {
+  return call.name == "MPI_Send" || call.name == "MPI_Ssend" || call.name == "MPI_Rsend" ||
+         call.name == "MPI_Send_c" || call.name == "MPI_Ssend_c" || call.name == "MPI_Rsend_c" ||
+         waits_for_requests(call);
+}
+
+/// Of several that a call waits for, the one that came last is what kept it.
+void note_wait(Call& call, std::int64_t until, std::uint32_t whom, const char* why) {
+  until = std::min(until, call.end);
+  if (until <= call.waits_until) return;
+  call.waits_until = until;
+  call.waits_for = static_cast<std::int32_t>(whom);
+  call.why = why;
+}
+
+void align(Job& job) {
+  const bool is_one_clock =
+      std::ranges::all_of(job.ranks, [&](const Rank& each) { return each.boot == job.ranks[0].boot; });
+  if (is_one_clock) return;
+  job.is_aligned_roughly = true;
+  for (Rank& rank : job.ranks) {
+    const std::int64_t by = rank.realtime_ahead - job.ranks[0].realtime_ahead;
+    const auto move = [by](std::int64_t& time) {
+      if (time != unknown_time) time += by;
+    };
+    for (Call& call : rank.calls)
+      for (std::int64_t* time : {&call.begin, &call.end, &call.waits_until})
+        *time += by;
+    for (Send& send : rank.sends)
+      move(send.begin), move(send.end);
+    for (Receive& receive : rank.receives)
+      move(receive.begin), move(receive.end);
+    rank.first += by;
+    rank.last += by;
+  }
+}
+
+/// The n-th send of a process to another on a context with a tag is what the n-th receive there got.
+void pair(Job& job) {
+  using Key = std::tuple<std::uint64_t, std::int32_t, std::int32_t, std::int32_t>;
+  std::map<Key, std::deque<Message>> sent;
+  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+    const Rank& rank = job.ranks[r];
+    for (std::size_t i = 0; i < rank.sends.size(); ++i) {
+      const Send& send = rank.sends[i];
+      if (send.is_cancelled) continue;
+      const Key key{send.context, static_cast<std::int32_t>(rank.rank), send.to, send.tag};
+      sent[key].push_back({.from_rank = r, .send = i});
+    }
+  }
+  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+    const Rank& rank = job.ranks[r];
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < rank.receives.size(); ++i)
+      if (rank.receives[i].is_matched) order.push_back(i);
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return rank.receives[i].order; });
+    for (const std::size_t i : order) {
+      const Receive& receive = rank.receives[i];
+      const auto found =
+          sent.find({receive.context, receive.from, static_cast<std::int32_t>(rank.rank), receive.tag});
+      Message message;
+      if (found != sent.end() && !found->second.empty()) {
+        message = found->second.front();
+        found->second.pop_front();
+      }
+      message.to_rank = r;
+      message.receive = i;
+      job.messages.push_back(message);
+    }
+  }
+  for (const auto& left : sent | std::views::values)
+    job.messages.insert(job.messages.end(), left.begin(), left.end());
+}
+
+void blame_for_messages(Job& job) {
+  std::vector<CallFinder> calls;
+  for (Rank& rank : job.ranks)
+    calls.emplace_back(rank);
+  for (const Message& message : job.messages) {
+    const Send* const send =
+        message.send != nowhere ? &job.ranks[message.from_rank].sends[message.send] : nullptr;
+    const Receive* const receive =
+        message.receive != nowhere ? &job.ranks[message.to_rank].receives[message.receive] : nullptr;
+    if (send) {
+      if (Call* const call = calls[message.from_rank].at(send->thread, send->begin)) call->moves_data = true;
+      Call* const call =
+          send->end != unknown_time ? calls[message.from_rank].at(send->thread, send->end) : nullptr;
+      if (call && is_sending(*call)) {
+        call->moves_data = true;
+        if (receive && receive->begin > call->begin)
+          note_wait(*call, std::min(receive->begin, send->end), job.ranks[message.to_rank].rank,
+                    "late receiver");
+      }
+    }
+    if (!receive || receive->end == unknown_time) continue;
+    Call* const call = calls[message.to_rank].at(receive->thread, receive->end);
+    if (!call || !is_receiving(*call)) continue;
+    call->moves_data = true;
+    if (send && send->begin > call->begin)
+      note_wait(*call, std::min(send->begin, receive->end), job.ranks[message.from_rank].rank, "late sender");
+  }
+  // What a rank was still waiting for when its file ended.
+  for (std::size_t r = 0; r < job.ranks.size(); ++r)
+    for (const Receive& receive : job.ranks[r].receives) {
+      if (receive.end != unknown_time || receive.from < 0) continue;
+      Call* const call = calls[r].at(receive.thread, job.ranks[r].last);
+      if (call && !call->has_ended && is_receiving(*call))
+        note_wait(*call, call->end, static_cast<std::uint32_t>(receive.from), "late sender");
+    }
+}
+
+bool starts_with_any(const std::string& name, std::initializer_list<const char*> prefixes) {
+  return std::ranges::any_of(prefixes, [&](const char* prefix) { return name.starts_with(prefix); });
+}
+
+void blame_for_collectives(Job& job) {
+  struct Member {
+    std::uint32_t rank;
+    Call* call;
+  };
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<Member>> instances;
+  for (Rank& rank : job.ranks)
+    for (Call& call : rank.calls)
+      if (call.number) {
+        call.moves_data = true;
+        if (call.is_outermost) instances[{call.context, *call.number}].push_back({rank.rank, &call});
+      }
+  for (auto& members : instances | std::views::values) {
+    const auto begin_of = [](const Member& each) { return each.call->begin; };
+    const Member last = *std::ranges::max_element(members, {}, begin_of);
+    for (const Member& member : members) {
+      Call& call = *member.call;
+      const bool is_root = call.root == static_cast<std::int32_t>(member.rank);
+      if (starts_with_any(call.name, {"MPI_Scan", "MPI_Exscan", "MPI_Neighbor"})) continue;
+      if (starts_with_any(call.name, {"MPI_Bcast", "MPI_Scatter"})) {
+        const auto root = std::ranges::find(members, static_cast<std::int64_t>(call.root),
+                                            [](const Member& each) { return std::int64_t{each.rank}; });
+        if (!is_root && root != members.end()) note_wait(call, begin_of(*root), root->rank, "late root");
+        continue;
+      }
+      if (starts_with_any(call.name, {"MPI_Reduce", "MPI_Gather"}) &&
+          !call.name.starts_with("MPI_Reduce_scatter") && !is_root)
+        continue;
+      if (last.rank != member.rank) note_wait(call, begin_of(last), last.rank, "came last");
+    }
+  }
+}
+
+}  // namespace
+
+std::expected<Job, std::string> analyse(std::vector<Rank> ranks) {
+  if (ranks.empty()) return std::unexpected("no rank has written anything");
+  std::ranges::sort(ranks, {}, &Rank::rank);
+  Job job{.size = ranks[0].size};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].size != job.size) return std::unexpected("the files are of several jobs");
+    if (i > 0 && ranks[i].rank == ranks[i - 1].rank)
+      return std::unexpected("two files are of rank " + std::to_string(ranks[i].rank));
+  }
+  job.ranks = std::move(ranks);
+  align(job);
+  pair(job);
+  blame_for_messages(job);
+  blame_for_collectives(job);
+  return job;
+}
+
+std::string name_of_comm(const Job& job, std::uint64_t context) {
+  for (const Rank& rank : job.ranks)
+    if (const auto found = rank.comms.find(context); found != rank.comms.end() && !found->second.name.empty())
+      return found->second.name;
+  if (is_inner(job, context)) return name_of_comm(job, context - 1);
+  return "communicator " + std::to_string(context);
+}
+
+bool is_inner(const Job& job, std::uint64_t context) {
+  if (context == 0) return false;
+  const auto knows = [&](std::uint64_t id) {
+    return std::ranges::any_of(job.ranks, [&](const Rank& rank) { return rank.comms.contains(id); });
+  };
+  return !knows(context) && knows(context - 1);
+}
+
+std::string name_of_way(std::uint16_t way) {
+  return way < protocol_count ? std::string(name_of(static_cast<Protocol>(way))) : "not known";
+}
+
+}  // namespace isthmus::tool::trace
