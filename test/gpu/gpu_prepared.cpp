@@ -50,6 +50,12 @@ class Lane {
     CHECK_CUDA(cuda_.copy_async(reinterpret_cast<cuda::Address>(to.data()),
                                 reinterpret_cast<cuda::Address>(from.data()), bytes, stream));
   }
+  /// The last 4000 bytes, or all of fewer.
+  void copy_end(const Memory& to, const Memory& from, std::size_t bytes) const {
+    const std::size_t end = std::min<std::size_t>(bytes, 4000);
+    CHECK_CUDA(cuda_.copy_async(reinterpret_cast<cuda::Address>(to.data()),
+                                reinterpret_cast<cuda::Address>(from.data()) + bytes - end, end, stream));
+  }
   cuda::Stream stream = nullptr;
 
  private:
@@ -84,7 +90,7 @@ void check_put(const Gpu& gpu) {
   const Lane lane(gpu);
   const Port port(MPI_COMM_WORLD, 3);
   for (const MemoryKind source : {MemoryKind::device, MemoryKind::pinned, MemoryKind::vmm, MemoryKind::pool})
-    for (const std::size_t count : {std::size_t{2}, std::size_t{100'000}}) {
+    for (const std::size_t count : {std::size_t{2}, std::size_t{1'000'000}}) {
       const std::size_t bytes = count * sizeof(int);
       const auto x = memory(gpu, Ints(count, -1), source), seen = memory(gpu, Ints(count, -1));
       const auto y = memory(gpu, Ints(count, -1),
@@ -94,14 +100,23 @@ void check_put(const Gpu& gpu) {
       const Share out(port, x->data(), bytes), in(port, y->data(), bytes);
       CHECK(in.reaches(peer()));
       const auto put = prepared::put(out, 0, in, peer(), 0, bytes, {.word = arrived});
-      for (int round = 0; round < 5; ++round) {
+      for (int round = 0; round < 4; ++round) {
+        // One at a time: who receives waits before anything is put, and looks at the end of it at once.
+        const bool sends = round % 2 == rank;
         x->write(ascending(count, 1000 * rank + round));
+        if (!sends) {
+          port.take(arrived, 1, of(lane.stream));
+          lane.copy_end(*seen, *y, bytes);
+        }
         MPI_Barrier(MPI_COMM_WORLD);
-        put.post(of(lane.stream));
-        port.take(arrived, 1, of(lane.stream));
-        lane.copy(*seen, *y, bytes);
+        if (sends) put.post(of(lane.stream));
         lane.sync();
-        CHECK(seen->read<int>(count) == ascending(count, 1000 * peer() + round));
+        if (!sends) {
+          const std::size_t end = std::min<std::size_t>(count, 1000);
+          CHECK(seen->read<int>(end) ==
+                ascending(end, 1000 * peer() + round + static_cast<int>(count - end)));
+          CHECK(y->read<int>(count) == ascending(count, 1000 * peer() + round));
+        }
         put.finish();
         MPI_Barrier(MPI_COMM_WORLD);
       }
