@@ -195,6 +195,7 @@ Result<> Runtime::close_session() {
 }
 
 Result<> Runtime::close() {
+  cancel_ports();
   Result<> result = close_streams();
   progress_thread.reset();
   if (world_phase() == Phase::finalized) {
@@ -217,7 +218,15 @@ Result<> Runtime::close() {
   return result;
 }
 
-Result<> Runtime::close_streams() const {
+/// Their streams wait for what nobody will send any more. The words are never unpinned: the program's
+/// streams may still have to look at them.
+void Runtime::cancel_ports() noexcept {
+  const EngineLock::Released released(engine->lock());
+  for (const std::shared_ptr<stream::Port>& port : ports)
+    port->abandon();
+}
+
+Result<> Runtime::close_streams() {
   Result<> result;
   streams.for_each([&](stream::Stream& each) {
     engine->wait_for([&] { return each.outstanding() == 0; });

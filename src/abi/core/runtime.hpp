@@ -31,6 +31,7 @@
 #include "p2p/buffered.hpp"
 #include "p2p/engine.hpp"
 #include "p2p/progress_thread.hpp"
+#include "stream/prepared/port.hpp"
 #include "stream/stream.hpp"
 
 namespace isthmus::abi {
@@ -124,6 +125,8 @@ class Runtime {
   Ref<SendBuffer> send_buffer;      ///< of MPI_Buffer_attach; null while there is none
   /// Of MPI_Alloc_mem, by address. What the program has not freed goes at the end of MPI.
   std::unordered_map<void*, std::unique_ptr<Allocation>> allocations;
+  /// Of <isthmus/stream.hpp>, that the program has not freed.
+  std::vector<std::shared_ptr<stream::Port>> ports;
   CudaDriver cuda;  ///< for memory that is asked of it; the engine has its own
   /// Of the kinds of memory that are asked for, those that there are, and what there is always (MPI 5.0,
   /// section 11.4.3).
@@ -153,7 +156,8 @@ class Runtime {
   Result<> join();
   /// Completes what is on the streams that the program has not freed. The first error that it has not been
   /// told.
-  Result<> close_streams() const;
+  Result<> close_streams();
+  void cancel_ports() noexcept;
   void define_errhandlers();
   void define_datatypes_and_ops();
   void define_communicators();

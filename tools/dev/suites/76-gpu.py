@@ -1,7 +1,7 @@
 # title: MPI programs with their data in GPU memory, on the emulated CUDA driver
 # timeout: 600
 # under: asan
-# runs: mpi_abi gpu_allocation gpu_p2p gpu_coll gpu_hosts gpu_streams jacobi3d bench_gpu emulated_cuda emulated_kernels
+# runs: mpi_abi gpu_allocation gpu_p2p gpu_coll gpu_hosts gpu_streams gpu_prepared jacobi3d bench_gpu emulated_cuda emulated_kernels
 # about: *gpu* *stream* src/kernels/* test/emulated/*
 """The programs of test/gpu check themselves and print nothing when all is right; the emulated driver reports what they leave open."""
 
@@ -684,6 +684,23 @@ with suite.case("a stream that waits for a process that dies goes on, and the er
 with suite.case("without memory operations of streams, or without CUDA, there is no stream, and it is said why"):
     quiet(run(["gpu_streams", "refused"], 1, EMULATED_CUDA_REFUSE="memops"))
     quiet(run(["gpu_streams", "absent"], 1))
+
+for case in ("put", "now", "words", "pressure", "batch", "graph", "errors", "cancel"):
+    with suite.case(f"prepared puts and gets, and waits for words, by streams alone: {case}"):
+        result = run(["gpu_prepared", case], 2)
+        suite.expect(result, out=rf"^{case}: right$")
+        others = [line for line in result.text.splitlines() if ": right" not in line and "built without nvcc" not in line]
+        assert not others, f"it printed something\n{result}"
+
+with suite.case("prepared puts, by two ranks of one GPU"):
+    suite.expect(run(["gpu_prepared", "put", "graph"], 2, EMULATED_CUDA_DEVICES="1"), out="graph: right")
+
+with suite.case("streams that wait for words of a process that dies go on, and the next call tells it"):
+    result = run(["gpu_prepared", "lost"], 2, options=("--on-failure", "continue"), EMULATED_CUDA_LEAKS="report")
+    assert "lost: right" in result.out, result
+
+with suite.case("the ping-pong of prepared puts tells its times"):
+    suite.expect(run(["gpu_prepared", "pingpong"], 2), out=r"pingpong 8 B: [\d.]+ us one way")
 
 with suite.case("explain tells the plan of each pair of memories, and why ways are left out"):
     report = json.loads(run(["gpu_p2p", "short"], 2, ISTHMUS_EXPLAIN="json").err.splitlines()[-1])

@@ -1,0 +1,406 @@
+// The prepared API (<isthmus/stream.hpp>), on the emulated driver and on GPUs; rank 0 prints a line for each
+// case that is right. Two ranks. The argument:
+//   names of cases; `all`, which none means too
+//   lost      --on-failure continue: rank 1 dies while streams of rank 0 wait for it
+//   pingpong  measures, and prints microseconds one way
+#include <unistd.h>
+#include <isthmus/stream.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <string_view>
+#include <thread>
+
+#include "gpu_memory.hpp"
+
+using namespace isthmus;
+using namespace isthmus::testing_gpu;
+using prepared::Port;
+using prepared::Share;
+using Ints = std::vector<int>;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+int rank = -1;
+int peer() {
+  return 1 - rank;
+}
+
+prepared::Stream of(cuda::Stream stream) {
+  return reinterpret_cast<prepared::Stream>(stream);
+}
+
+class Lane {
+ public:
+  explicit Lane(const Gpu& gpu) : cuda_(gpu.functions()) {
+    CHECK_CUDA(cuda_.stream_create(&stream, cuda::stream_non_blocking));
+  }
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+  ~Lane() {
+    sync();
+    CHECK_CUDA(cuda_.stream_destroy(stream));
+  }
+  void sync() const { CHECK_CUDA(cuda_.stream_synchronize(stream)); }
+  [[nodiscard]] bool is_idle() const { return cuda_.stream_query(stream) == cuda::Status::success; }
+  void copy(const Memory& to, const Memory& from, std::size_t bytes) const {
+    CHECK_CUDA(cuda_.copy_async(reinterpret_cast<cuda::Address>(to.data()),
+                                reinterpret_cast<cuda::Address>(from.data()), bytes, stream));
+  }
+  /// The last 4000 bytes, or all of fewer.
+  void copy_end(const Memory& to, const Memory& from, std::size_t bytes) const {
+    const std::size_t end = std::min<std::size_t>(bytes, 4000);
+    CHECK_CUDA(cuda_.copy_async(reinterpret_cast<cuda::Address>(to.data()),
+                                reinterpret_cast<cuda::Address>(from.data()) + bytes - end, end, stream));
+  }
+  cuda::Stream stream = nullptr;
+
+ private:
+  const cuda::Functions& cuda_;
+};
+
+std::unique_ptr<Memory> memory(const Gpu& gpu, const Ints& values, MemoryKind kind = MemoryKind::device) {
+  auto made = std::make_unique<Memory>(gpu, kind, values.size() * sizeof(int));
+  made->write(values);
+  return made;
+}
+
+template <class Body>
+void refused(const char* text, Body body) {
+  std::string said;
+  try {
+    body();
+  } catch (const prepared::Error& error) {
+    said = error.what();
+    CHECK(error.code() != 0);
+  }
+  if (said.find(text) == std::string::npos) {
+    std::fprintf(stderr, "rank %d: '%s' is not said, but: %s\n", rank, text, said.c_str());
+    CHECK(false);
+  }
+}
+
+constexpr std::uint32_t arrived = 0, credit = 1, third = 2;
+
+/// A put whose notification comes before its bytes leaves older ones for the copy behind the wait to see.
+void check_put(const Gpu& gpu) {
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  for (const MemoryKind source : {MemoryKind::device, MemoryKind::pinned, MemoryKind::vmm, MemoryKind::pool})
+    for (const std::size_t count : {std::size_t{2}, std::size_t{1'000'000}}) {
+      const std::size_t bytes = count * sizeof(int);
+      const auto x = memory(gpu, Ints(count, -1), source), seen = memory(gpu, Ints(count, -1));
+      const auto y = memory(gpu, Ints(count, -1),
+                            source == MemoryKind::vmm    ? MemoryKind::vmm
+                            : source == MemoryKind::pool ? MemoryKind::pool
+                                                         : MemoryKind::device);
+      const Share out(port, x->data(), bytes), in(port, y->data(), bytes);
+      CHECK(in.reaches(peer()));
+      const auto put = prepared::put(out, 0, in, peer(), 0, bytes, {.word = arrived});
+      for (int round = 0; round < 4; ++round) {
+        // One at a time: who receives waits before anything is put, and looks at the end of it at once.
+        const bool sends = round % 2 == rank;
+        x->write(ascending(count, 1000 * rank + round));
+        if (!sends) {
+          port.take(arrived, 1, of(lane.stream));
+          lane.copy_end(*seen, *y, bytes);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (sends) put.post(of(lane.stream));
+        lane.sync();
+        if (!sends) {
+          const std::size_t end = std::min<std::size_t>(count, 1000);
+          CHECK(seen->read<int>(end) ==
+                ascending(end, 1000 * peer() + round + static_cast<int>(count - end)));
+          CHECK(y->read<int>(count) == ascending(count, 1000 * peer() + round));
+        }
+        put.finish();
+        MPI_Barrier(MPI_COMM_WORLD);
+      }
+      MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+/// By the processor: posted now, and waited for here.
+void check_now(const Gpu& gpu) {
+  const Port port(MPI_COMM_WORLD, 3);
+  const auto x = memory(gpu, ascending(1000, rank)), y = memory(gpu, Ints(2000, -1));
+  const Share out(port, x->data(), 4000), in(port, y->data(), 8000);
+  const auto put = prepared::put(out, 0, in, peer(), 4000, 4000, {.word = arrived, .value = 7});
+  put.post();
+  port.wait_equal(arrived, 7);
+  put.finish();
+  const Ints got = y->read<int>(2000);
+  CHECK(Ints(got.begin() + 1000, got.end()) == ascending(1000, peer()));
+  CHECK(Ints(got.begin(), got.begin() + 1000) == Ints(1000, -1));
+  const auto get = prepared::get(in, 0, out, peer(), 400, 3600, {.word = third});
+  get.post();
+  get.finish();
+  port.take(third, 1);
+  CHECK(y->read<int>(900) == ascending(900, peer() + 100));
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// Each condition holds back a stream until it is fulfilled, and no longer.
+void check_words(const Gpu& gpu) {
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  const auto still_waits = [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK(!lane.is_idle());
+  };
+  port.wait_equal(0, 5, of(lane.stream));
+  port.set(rank, 0, 6);
+  still_waits();
+  port.set(rank, 0, 5);
+  lane.sync();
+  port.wait_at_least(1, 5, of(lane.stream));
+  port.set(rank, 1, 4);
+  still_waits();
+  port.set(rank, 1, 9);
+  lane.sync();
+  port.wait_any_bit(2, 6, of(lane.stream));
+  port.set(rank, 2, 9);
+  still_waits();
+  port.set(rank, 2, 11);
+  lane.sync();
+  MPI_Barrier(MPI_COMM_WORLD);
+  port.set(peer(), 0, 100, of(lane.stream));
+  port.wait_at_least(0, 100);
+  lane.sync();
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// A second put into the same memory waits for the receiver's credit.
+void check_pressure(const Gpu& gpu) {
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  constexpr int count = 1000, rounds = 20;
+  const auto all = memory(gpu, ascending(count + rounds, 0)), y = memory(gpu, Ints(count, -1));
+  const Share out(port, all->data(), (count + rounds) * 4), in(port, y->data(), count * 4);
+  if (rank == 0) {
+    std::vector<prepared::Descriptor> puts;
+    for (int i = 0; i < rounds; ++i)
+      puts.push_back(
+          prepared::put(out, static_cast<std::size_t>(i) * 4, in, 1, 0, count * 4, {.word = arrived}));
+    for (const auto& put : puts) {
+      port.take(credit, 1, of(lane.stream));
+      put.post(of(lane.stream));
+    }
+    lane.sync();
+  } else {
+    for (int i = 0; i < rounds; ++i) {
+      port.set(0, credit, 1);
+      port.take(arrived, 1);
+      // Nothing may come now.
+      if (i % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      CHECK(y->read<int>(count) == ascending(count, i));
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+void check_batch(const Gpu& gpu) {
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  const auto x = memory(gpu, ascending(300, rank)), y = memory(gpu, Ints(300, -1));
+  const Share out(port, x->data(), 1200), in(port, y->data(), 1200);
+  const auto a = prepared::put(out, 0, in, peer(), 800, 400, {.word = 0});
+  const auto b = prepared::put(out, 400, in, peer(), 0, 800, {.word = 1});
+  prepared::post({&a, &b}, of(lane.stream));
+  port.take(0, 1, of(lane.stream));
+  port.take(1, 1, of(lane.stream));
+  lane.sync();
+  const Ints got = y->read<int>(300);
+  CHECK(Ints(got.begin() + 200, got.end()) == ascending(100, peer()));
+  CHECK(Ints(got.begin(), got.begin() + 200) == ascending(200, peer() + 100));
+  refused("a descriptor twice", [&] { prepared::post({&a, &a}, of(lane.stream)); });
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// An exchange with credits in a graph: no number counts, so each launch is right.
+void check_graph(const Gpu& gpu) {
+  const cuda::Functions& cuda = gpu.functions();
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  constexpr std::size_t count = 50;
+  constexpr int launches = 1000;
+  // What comes goes out again, so that after an even number of launches each has its own.
+  const auto x = memory(gpu, ascending(count, 100 * rank)), y = memory(gpu, Ints(count, -1));
+  const Share out(port, x->data(), count * 4), in(port, y->data(), count * 4);
+  const auto put = prepared::put(out, 0, in, peer(), 0, count * 4, {.word = arrived});
+  CHECK_CUDA(cuda.stream_begin_capture(lane.stream, cuda::CaptureMode::global));
+  port.set(peer(), credit, 1, of(lane.stream));
+  port.take(credit, 1, of(lane.stream));
+  put.post(of(lane.stream));
+  port.take(arrived, 1, of(lane.stream));
+  lane.copy(*x, *y, count * 4);
+  cuda::Graph graph = nullptr;
+  CHECK_CUDA(cuda.stream_end_capture(lane.stream, &graph));
+  cuda::GraphExec executable = nullptr;
+  CHECK_CUDA(cuda.graph_instantiate(&executable, graph, 0));
+  for (int i = 0; i < launches + 1; ++i) {
+    CHECK_CUDA(cuda.graph_launch(executable, lane.stream));
+    if (i % 40 == 39) lane.sync();
+  }
+  lane.sync();
+  CHECK(x->read<int>(count) == ascending(count, 100 * peer()));
+  refused("belongs to a graph", [&] { put.finish(); });
+  CHECK_CUDA(cuda.graph_exec_destroy(executable));
+  CHECK_CUDA(cuda.graph_destroy(graph));
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+void check_errors(const Gpu& gpu) {
+  const Lane lane(gpu), other(gpu);
+  refused("words is 0", [&] { const Port none(MPI_COMM_WORLD, 0); });
+  Port port(MPI_COMM_WORLD, 3);
+  auto x = memory(gpu, Ints(100, rank));
+  const auto managed = memory(gpu, Ints(100, rank), MemoryKind::managed);
+  const auto host = memory(gpu, Ints(100, rank), MemoryKind::pinned);
+  refused("managed memory", [&] { const Share no(port, managed->data(), 400); });
+  Ints pageable(100, rank);
+  refused("pin it first", [&] { const Share no(port, pageable.data(), 400); });
+  refused("up to the end of its allocation", [&] { const Share no(port, x->data(), 1 << 30U); });
+  if (rank == 0)
+    refused("rank 1 has failed", [&] { const Share no(port, x->data(), 400); });
+  else
+    refused("address is null", [&] { const Share no(port, nullptr, 400); });
+  Share share(port, x->data(), 400);
+  const Share of_host(port, host->data(), 400);
+  CHECK(!of_host.reaches(peer()) && share.reaches(peer()));
+  const auto put = [&](std::size_t from, std::size_t to, std::size_t bytes) {
+    return prepared::put(share, from, share, peer(), to, bytes, {.word = arrived});
+  };
+  refused("do not lie within the 400 that this process", [&] { static_cast<void>(put(396, 0, 8)); });
+  refused("do not lie within the 400 that rank", [&] { static_cast<void>(put(0, 396, 8)); });
+  refused("do not lie within", [&] { static_cast<void>(put(SIZE_MAX, 0, 8)); });
+  refused("memory of the host",
+          [&] { static_cast<void>(prepared::put(share, 0, of_host, peer(), 0, 8, {.word = 0})); });
+  refused("word is 3", [&] { static_cast<void>(prepared::put(share, 0, share, peer(), 0, 8, {.word = 3})); });
+  refused("rank is 2", [&] { port.set(2, 0, 1); });
+  refused("rank is -1", [&] { static_cast<void>(prepared::put(share, 0, share, -1, 0, 8)); });
+  refused("value is 0", [&] { port.wait_any_bit(0, 0, of(lane.stream)); });
+  refused("default stream", [&] { port.take(0, 1, reinterpret_cast<prepared::Stream>(2)); });
+  {
+    auto one = put(0, 200, 200);
+    port.take(third, 1, of(lane.stream));
+    one.post(of(lane.stream));
+    refused("another stream", [&] { one.post(of(other.stream)); });
+    refused("another stream", [&] { one.post(); });
+    refused("has not passed the last post", [&] { one.free(); });
+    refused("2 shares are not freed", [&] { port.free(); });
+    refused("descriptors of it are not freed", [&] { share.free(); });
+    port.set(rank, third, 1);
+    lane.sync();
+    port.take(arrived, 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    one.post(of(other.stream));
+    other.sync();
+    port.take(arrived, 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    x.reset();
+    refused("has been freed", [&] { one.post(of(lane.stream)); });
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// The processor lets a stream go that waits for what will not come.
+void check_cancel(const Gpu& gpu) {
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  for (std::uint32_t value : {1U, 2U, 3U})
+    port.wait_equal(0, value, of(lane.stream));
+  port.take(1, 1, of(lane.stream));
+  port.check();
+  port.cancel();
+  lane.sync();
+  refused("cancelled", [&] { port.check(); });
+  refused("cancelled", [&] { port.take(0, 1, of(lane.stream)); });
+  refused("cancelled", [&] { port.wait_equal(2, 1); });
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+void check_lost(const Gpu& gpu) {
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  const auto x = memory(gpu, Ints(100, rank));
+  const Share share(port, x->data(), 400);
+  const auto put = prepared::put(share, 0, share, peer(), 200, 200, {.word = arrived});
+  int token = 0;
+  if (rank == 1) {
+    MPI_Recv(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    ::raise(SIGKILL);
+  }
+  for (int i = 0; i < 20; ++i) {
+    port.take(credit, 1, of(lane.stream));
+    put.post(of(lane.stream));
+    port.take(arrived, 1, of(lane.stream));
+  }
+  CHECK(!lane.is_idle());
+  MPI_Send(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+  lane.sync();
+  refused("rank 1 of the port has died", [&] { put.post(of(lane.stream)); });
+  refused("rank 1 of the port has died", [&] { port.wait_equal(third, 9); });
+  std::printf("lost: right\n");
+}
+
+/// Microseconds one way, of memory that is put and waited for by streams alone.
+void measure(const Gpu& gpu) {
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  constexpr std::size_t most = std::size_t{1} << 20U;
+  const Memory x(gpu, MemoryKind::device, most), y(gpu, MemoryKind::device, most);
+  const Share out(port, x.data(), most), in(port, y.data(), most);
+  for (std::size_t bytes = 8; bytes <= most; bytes *= 8) {
+    const auto put = prepared::put(out, 0, in, peer(), 0, bytes, {.word = arrived});
+    constexpr int rounds = 50;
+    double best = 1e9;
+    for (int turn = 0; turn < 5; ++turn) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      const auto began = Clock::now();
+      for (int i = 0; i < rounds; ++i) {
+        if (rank == 1) port.take(arrived, 1, of(lane.stream));
+        put.post(of(lane.stream));
+        if (rank == 0) port.take(arrived, 1, of(lane.stream));
+      }
+      lane.sync();
+      best = std::min(best,
+                      std::chrono::duration<double, std::micro>(Clock::now() - began).count() / 2 / rounds);
+    }
+    if (rank == 0) std::printf("pingpong %zu B: %.2f us one way\n", bytes, best);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+struct Case {
+  const char* name;
+  void (*run)(const Gpu&);
+};
+constexpr Case cases[]{{"put", check_put},           {"now", check_now},      {"words", check_words},
+                       {"pressure", check_pressure}, {"batch", check_batch},  {"graph", check_graph},
+                       {"errors", check_errors},     {"cancel", check_cancel}};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view what = argc > 1 ? argv[1] : "all";
+  return run_on_gpu(argc, argv, [&](const Gpu& gpu, int the_rank) {
+    rank = the_rank;
+    if (what == "lost") return check_lost(gpu);
+    if (what == "pingpong") return measure(gpu);
+    for (const Case& each : cases) {
+      const bool is_asked =
+          what == "all" ||
+          std::any_of(argv + 1, argv + argc, [&](const std::string_view name) { return name == each.name; });
+      if (!is_asked) continue;
+      each.run(gpu);
+      MPI_Barrier(MPI_COMM_WORLD);
+      if (rank == 0) std::printf("%s: right\n", each.name);
+      std::fflush(stdout);
+    }
+  });
+}
