@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "gpu/driver/cuda_error.hpp"
-#include "launch/visit/blocked_signals.hpp"
+#include "base/system/blocked_signals.hpp"
 
 namespace isthmus::stream {
 namespace {
@@ -49,7 +49,7 @@ Result<> Port::start(std::size_t trial) {
     return cuda::fail(functions_, status, "wait for a stream");
   if (own().word(trial).exchange(0) != 2)
     return fail(ErrorClass::unsupported_operation, "a stream of this GPU does not write to pinned memory");
-  const launch::BlockedSignals blocked;
+  const BlockedSignals blocked;
   try {
     thread_ = std::thread([this] { watch(); });
   } catch (const std::system_error& error) {
@@ -87,7 +87,7 @@ void Port::abandon() noexcept {
   cancel();
   stop();
   ending_.store(false);
-  const launch::BlockedSignals blocked;
+  const BlockedSignals blocked;
   try {
     thread_ = std::thread([this] { watch(); });
   } catch (const std::system_error&) {
