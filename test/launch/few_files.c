@@ -1,11 +1,13 @@
 /* A message to another host from or to a program that has opened all the files that it may: `few_files 0`,
-   `1` or `both`, who has. Two ranks on two hosts, which have not spoken before. */
+   `1` or `both`, who has. Two ranks on two hosts, which have not spoken before. Who has computes first, so
+   that rank 0 connects to a process that is not in MPI. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 int main(int argc, char** argv) {
   int rank, word = 7, code;
@@ -17,6 +19,7 @@ int main(int argc, char** argv) {
     if (setrlimit(RLIMIT_NOFILE, &most) != 0) perror("setrlimit");
     while (open("/dev/null", O_RDONLY) >= 0) {
     }
+    if (rank == 1) usleep(100000);
   }
   if (rank == 0)
     code = MPI_Send(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);

@@ -6,8 +6,8 @@
 #include <array>
 #include <system_error>
 
-#include "gpu/driver/cuda_error.hpp"
 #include "base/system/blocked_signals.hpp"
+#include "gpu/driver/cuda_error.hpp"
 
 namespace isthmus::stream {
 namespace {

@@ -135,6 +135,8 @@ class UcxPort final : public Port {
   void fetch_whole(const Offer& offer, std::span<std::byte> to, Token token, ucs_memory_type_t memory);
   static void on_fetched(void* request, ucs_status_t status, std::size_t bytes, void* user);
 
+  /// Lets peers connect that knock, where there is room.
+  void look_at_doors();
   void release_declined();
   void tell_ready();
 
@@ -194,7 +196,7 @@ class UcxPort final : public Port {
   std::uint64_t token_ = 0;
   std::vector<std::byte> address_;
   std::optional<Watch> watch_;
-  UniqueFd wake_;  ///< epoll over the worker's and the watch's descriptors
+  UniqueFd wake_;  ///< epoll over the worker's and the watch's descriptors, and the worker's doors
 
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by rank, null where nothing is known of it
   std::vector<Peer*> doomed_;
@@ -216,6 +218,7 @@ class UcxPort final : public Port {
   bool flushing_ = false;
   bool closing_ = false;
   bool complained_of_strangers_ = false;
+  bool complained_of_files_ = false;
   FileReserve files_;
 
   UcxWorker worker_;  ///< last, so first to go: UCX uses what is above until then

@@ -75,12 +75,13 @@ Result<UcxWorker> UcxWorker::open(const Settings& settings, Identity self) {
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
   worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   worker_params.flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK;  // of peers that have died
+  const auto listening = Doors::listening();
   ucp_worker_h worker = nullptr;
   const ucs_status_t status = ucp_worker_create(context->get(), &worker_params, &worker);
   if (status != UCS_OK)
     return std::unexpected(ucx_error(ErrorClass::other, "no transport of the network can be used", status));
   const std::string_view why_not = why_no_gpu_memory(settings, context->get());
-  return UcxWorker(std::move(*context), Worker(worker), why_not);
+  return UcxWorker(std::move(*context), Worker(worker), Doors(listening), why_not);
 }
 
 Result<std::vector<std::byte>> UcxWorker::address() const {

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/settings.hpp"
 #include "channel/network/port.hpp"
+#include "channel/network/ucx/doors.hpp"
 
 namespace isthmus::network {
 
@@ -25,6 +26,8 @@ class UcxWorker {
   [[nodiscard]] std::string_view why_not_gpu() const { return why_not_gpu_; }
 
   [[nodiscard]] ucp_worker_h get() const { return worker_.get(); }
+  /// Those of its TCP connections. Shut at first.
+  [[nodiscard]] Doors& doors() { return doors_; }
   /// A copy of the worker's address.
   [[nodiscard]] Result<std::vector<std::byte>> address() const;
 
@@ -39,11 +42,15 @@ class UcxWorker {
   static Result<Context> open_context(const Settings& settings, PeerId ranks);
   static Error not_there(const Settings& settings, PeerId ranks);
 
-  UcxWorker(Context context, Worker worker, std::string_view why_not_gpu)
-      : context_(std::move(context)), worker_(std::move(worker)), why_not_gpu_(why_not_gpu) {}
+  UcxWorker(Context context, Worker worker, Doors doors, std::string_view why_not_gpu)
+      : context_(std::move(context)),
+        worker_(std::move(worker)),
+        doors_(std::move(doors)),
+        why_not_gpu_(why_not_gpu) {}
 
   Context context_;
   Worker worker_;
+  Doors doors_;
   std::string_view why_not_gpu_;
 };
 

@@ -2,23 +2,15 @@
 
 #include <fcntl.h>
 
-#include <filesystem>
-#include <system_error>
-
-#include "base/whole_number.hpp"
+#include "base/system/descriptors.hpp"
 
 namespace isthmus::launch {
 
 std::set<int> inheritable_descriptors() {
-  std::set<int> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
-       entry.increment(error)) {
-    const auto fd = whole_number<int>(entry->path().filename().native());
-    const int flags = fd ? ::fcntl(*fd, F_GETFD) : -1;
-    if (flags >= 0 && !(flags & FD_CLOEXEC)) found.insert(*fd);
-  }
-  return found;
+  return descriptors_where([](int fd) {
+    const int flags = ::fcntl(fd, F_GETFD);
+    return flags >= 0 && !(flags & FD_CLOEXEC);
+  });
 }
 
 void keep_new_descriptors(const std::set<int>& before) {
