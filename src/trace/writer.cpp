@@ -120,7 +120,7 @@ void Writer::add(const Record& record) noexcept {
 void Writer::set_text(Record& record, std::string_view text) noexcept {
   record.is.text = {};
   const std::size_t size = std::min(text.size(), record.is.text.size() - 1);
-  std::copy_n(text.data(), size, record.is.text.data());
+  std::ranges::copy(text.substr(0, size), record.is.text.data());
 }
 
 }  // namespace isthmus::trace

@@ -77,7 +77,7 @@ void refused(const char* text, Body body) {
     said = error.what();
     CHECK(error.code() != 0);
   }
-  if (said.find(text) == std::string::npos) {
+  if (!said.contains(text)) {
     std::fprintf(stderr, "rank %d: '%s' is not said, but: %s\n", rank, text, said.c_str());
     CHECK(false);
   }

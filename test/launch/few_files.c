@@ -1,6 +1,7 @@
 /* A message to another host from or to a program that has opened all the files that it may: `few_files 0`,
    `1` or `both`, who has. Two ranks on two hosts, which have not spoken before. Who has computes first, so
    that rank 0 connects to a process that is not in MPI. */
+#define _DEFAULT_SOURCE  // usleep
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // Programs whose lateness is known, for tools/dev/suites/38-trace.py. The first argument says which.
+#define _DEFAULT_SOURCE  // usleep
 #include <mpi.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -226,7 +226,7 @@ void Runtime::cancel_ports() noexcept {
     port->abandon();
 }
 
-Result<> Runtime::close_streams() {
+Result<> Runtime::close_streams() const {
   Result<> result;
   streams.for_each([&](stream::Stream& each) {
     engine->wait_for([&] { return each.outstanding() == 0; });

@@ -156,7 +156,7 @@ class Runtime {
   Result<> join();
   /// Completes what is on the streams that the program has not freed. The first error that it has not been
   /// told.
-  Result<> close_streams();
+  Result<> close_streams() const;
   void cancel_ports() noexcept;
   void define_errhandlers();
   void define_datatypes_and_ops();

@@ -88,7 +88,7 @@ class Port {
   Engine& engine_;
   const cuda::Functions& functions_;
   const cuda::Device device_;
-  const cuda::Context context_;
+  cuda::ContextObject* const context_;
   cuda::Stream stream_ = nullptr;  ///< for what is posted now
   std::uint32_t flush_ = 0;
   mutable std::mutex mutex_;  ///< guards what follows

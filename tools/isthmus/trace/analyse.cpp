@@ -117,6 +117,7 @@ void pair(Job& job) {
 
 void blame_for_messages(Job& job) {
   std::vector<CallFinder> calls;
+  calls.reserve(job.ranks.size());
   for (Rank& rank : job.ranks)
     calls.emplace_back(rank);
   for (const Message& message : job.messages) {

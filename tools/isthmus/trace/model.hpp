@@ -90,7 +90,7 @@ struct Job {
 };
 
 /// Reads one file, as far as it is whole. Why it is none, in words.
-std::expected<Rank, std::string> read(std::span<const std::byte> file);
+std::expected<Rank, std::string> read(std::span<const std::byte> bytes);
 /// Puts the ranks on one clock, pairs sends with receives, and finds out who waited for whom.
 std::expected<Job, std::string> analyse(std::vector<Rank> ranks);
 /// Chrome's JSON trace event format. `from`, `to`: seconds from the first event on; what lies outside is left
