@@ -1,6 +1,7 @@
 #include "fake_ucx.hpp"
 
 #include <sys/eventfd.h>
+#include <ucs/async/async_fwd.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/debug/debug.h>
 #include <unistd.h>
@@ -174,6 +175,9 @@ ucs_status_t ucp_config_modify(ucp_config_t*, const char*, const char*) {
   return UCS_OK;
 }
 ucs_status_t ucs_global_opts_set_value(const char*, const char*) {
+  return UCS_OK;
+}
+ucs_status_t ucs_async_modify_handler(int, ucs_event_set_types_t) {
   return UCS_OK;
 }
 void ucs_debug_disable_signal(int) {}
