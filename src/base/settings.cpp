@@ -97,6 +97,8 @@ constexpr std::array<std::string_view, 4> transport_names{"auto", "rc", "ud", "t
 constexpr std::array<std::string_view, 5> gpu_paths{"auto", "push", "pull", "staged", "network"};
 
 /// In the order of `GpuCourierSetting`.
+/// In the order of `ExplainSetting`.
+constexpr std::array<std::string_view, 5> explain_forms{"off", "on", "full", "json", "picture"};
 constexpr std::array<std::string_view, 3> gpu_couriers{"auto", "off", "on"};
 
 /// Of the compiler wrappers, `mpicc` and `mpicxx`; users may have set them for good.
@@ -346,20 +348,19 @@ constexpr auto table = std::to_array<Setting>({
        return true;
      },
      [](const Settings& s) { return s.ivshmem; }},
-    {"ISTHMUS_EXPLAIN", "on, off or json (also 1, 0, yes, no, true, false)",
-     "At MPI_Finalize, rank 0 prints which path each pair of ranks took, and why (isthmus explain sets it).",
+    {"ISTHMUS_EXPLAIN", "on, off, full, json or picture (also 1, 0, yes, no, true, false)",
+     "At MPI_Finalize, rank 0 prints which ways messages took, and why: on one screen (on), for each pair "
+     "(full), "
+     "as one JSON object (json), or the first and the last (picture). isthmus explain sets it.",
      [](Settings& s, std::string_view text) {
-       bool on = false;
-       const bool json = text == "json";
-       if (!json && !assign(on, parse_switch(text))) return false;
-       s.explain = json ? ExplainSetting::json : on ? ExplainSetting::text : ExplainSetting::off;
+       const auto* const form = std::ranges::find(explain_forms, text);
+       bool on = form != explain_forms.end();
+       if (!on && !assign(on, parse_switch(text))) return false;
+       s.explain = form != explain_forms.end() ? static_cast<ExplainSetting>(form - explain_forms.begin())
+                                               : (on ? ExplainSetting::summary : ExplainSetting::off);
        return true;
      },
-     [](const Settings& s) {
-       return std::string(s.explain == ExplainSetting::json   ? "json"
-                          : s.explain == ExplainSetting::text ? "on"
-                                                              : "off");
-     }},
+     [](const Settings& s) { return std::string(explain_forms.at(static_cast<std::size_t>(s.explain))); }},
     {"ISTHMUS_TRACE", "the absolute path of a folder",
      "A folder in which each rank writes its calls and messages to a file of its own; isthmus trace sets it, "
      "and reads them.",

@@ -75,7 +75,8 @@ enum class PlansSetting : std::uint8_t {
 };
 
 /// What a job says at its end of the ways that its messages took.
-enum class ExplainSetting : std::uint8_t { off, text, json };
+/// `picture`: the summary, then the line of JSON that `isthmus explain --picture` draws.
+enum class ExplainSetting : std::uint8_t { off, summary, full, json, picture };
 
 /// Where the value of a setting came from; the later wins.
 enum class Origin : std::uint8_t { standard, tuned, environment };
@@ -157,7 +158,7 @@ struct Settings {
   /// ISTHMUS_IVSHMEM: memory shared with other virtual machines: `auto` for the first ivshmem device that can
   /// be used, `off`, a PCI address, or the path of a file that stands in for one.
   std::string ivshmem = "auto";
-  /// ISTHMUS_EXPLAIN: at MPI_Finalize, rank 0 prints which path each pair of ranks took, and why.
+  /// ISTHMUS_EXPLAIN: at MPI_Finalize, rank 0 prints which ways messages took, and why.
   ExplainSetting explain = ExplainSetting::off;
   /// ISTHMUS_TRACE: a folder in which each rank writes what it does to a file; empty: none.
   std::string trace;

@@ -255,6 +255,10 @@ std::optional<std::uint32_t> Job::slot_of(std::uint32_t other) const noexcept {
   return static_cast<std::uint32_t>(found - members.begin());
 }
 
+bool Job::refused_to_share(std::uint32_t other) const noexcept {
+  return std::ranges::find(refusals, other, &Refusal::rank) != refusals.end();
+}
+
 std::string Job::why_apart(std::uint32_t other) const {
   const auto found = std::ranges::find(refusals, other, &Refusal::rank);
   return found != refusals.end() ? found->text : "it runs on another host";

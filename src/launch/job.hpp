@@ -49,6 +49,8 @@ struct Job {
   [[nodiscard]] const wire::RegionView& notices() const noexcept { return inherited ? *inherited : region; }
   /// Slot of process `other`; nothing where it does not share the region.
   [[nodiscard]] std::optional<std::uint32_t> slot_of(std::uint32_t other) const noexcept;
+  /// Whether process `other` could share the region, on the same kernel, and does not.
+  [[nodiscard]] bool refused_to_share(std::uint32_t other) const noexcept;
   /// Why process `rank` does not share the region, in words for people.
   [[nodiscard]] std::string why_apart(std::uint32_t other) const;
 };

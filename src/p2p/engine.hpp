@@ -283,11 +283,9 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   /// Completes everything that peers may still need of this rank, meets all ranks, and marks this one
   /// finalized.
   void finalize();
-  /// For this rank: per peer, paths by size, refusals with reasons, and traffic so far; for `isthmus
-  /// explain`.
-  [[nodiscard]] std::string explain();
-  /// The same as one JSON object.
-  [[nodiscard]] std::string explain_json();
+  /// What this rank has to say in a form of `isthmus explain`: text, one JSON object, or what it counts for
+  /// the summary (`JobTally::add`).
+  [[nodiscard]] std::string explain(ExplainSetting form);
 
  private:
   Engine(const launch::Job& job, const Settings& settings);
@@ -354,10 +352,15 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   void accept(UnexpectedMessage* message, Request& receive);
   void deliver_from_self(Request& receive, UnexpectedMessage& message);
 
-  // explain.cpp, explain_json.cpp
+  // explain/report.cpp
   void report();
-  [[nodiscard]] std::string report_head() const;
-  [[nodiscard]] std::string report_head_json() const;
+  void report_summary(const std::string& mine);
+  void report_ranks(const std::string& mine, bool is_text);
+  bool follow_rank_0(int tag);
+  void await_turn_to_report();
+  [[nodiscard]] bool is_lost(PeerId id) const noexcept;
+  template <class Take>
+  void gather(const std::string& mine, const Take& take);
 
   Links links_;
   EngineLock lock_;

@@ -14,6 +14,7 @@ namespace isthmus {
 /// Why a mechanism does not work between two processes, in words for people.
 struct Reason {
   std::string text;
+  std::string_view remedy = {};  ///< what the user could do about it; empty: nothing is known
 };
 
 /// Whether a mechanism works from this process towards a peer: found by doing it once on that pair.

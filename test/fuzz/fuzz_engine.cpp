@@ -106,7 +106,9 @@ class Session {
       case 10:
         return change_context();
       case 11:
-        if (input_.below(8) == 0) static_cast<void>(engine_->explain());
+        if (input_.below(8) == 0)
+          static_cast<void>(
+              engine_->explain(input_.below(2) == 0 ? ExplainSetting::full : ExplainSetting::summary));
         static_cast<void>(engine_->pull_reach(1));
         return;
       case 12:

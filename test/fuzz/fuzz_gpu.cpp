@@ -89,7 +89,9 @@ class Session {
       case 12:
         return program_.change_request(*engine_);
       case 13:
-        if (input_.below(16) == 0) static_cast<void>(engine_->explain());
+        if (input_.below(16) == 0)
+          static_cast<void>(
+              engine_->explain(input_.below(2) == 0 ? ExplainSetting::full : ExplainSetting::summary));
         return progress(60);
       default:
         return progress(1 + input_.below(40));

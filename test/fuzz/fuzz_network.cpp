@@ -128,7 +128,9 @@ class Session {
       case 14:
         fuzz::ucx::leave_pending(input_.take<std::uint8_t>());
         if (input_.below(64) == 0) fuzz::ucx::break_off(some_peer());
-        if (input_.below(16) == 0) static_cast<void>(engine_->explain());
+        if (input_.below(16) == 0)
+          static_cast<void>(
+              engine_->explain(input_.below(2) == 0 ? ExplainSetting::full : ExplainSetting::summary));
         return;
       default:
         return progress(1 + input_.below(30));

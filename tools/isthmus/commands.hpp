@@ -14,8 +14,6 @@ int print_settings();
 /// `isthmus info --coverage [CHAPTER]`: what of MPI 5.0 is implemented; with the names of those that are not,
 /// of the chapters whose name contains `wanted`, or of all chapters for "all".
 int print_coverage(const std::string& wanted);
-/// `isthmus explain [--json] COMMAND...`: becomes the command. Returns only where that fails.
-int explain(const std::vector<std::string>& command, bool json);
 /// Becomes a command; mpiexec and mpirun are those beside this program. Returns only where that fails.
 int become_command(const std::vector<std::string>& command);
 

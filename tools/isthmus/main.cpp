@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "explain/command.hpp"
 #include "trace/command.hpp"
 
 namespace {
@@ -17,25 +18,49 @@ int version() {
   return 0;
 }
 
-/// The command after `isthmus explain [--json]`, whose options are its own; nothing where it is not that, or
-/// asks for help.
-std::vector<std::string> command_to_explain(int count, char** arguments, bool& json) {
-  std::vector<std::string> words(arguments + 1, arguments + count);
-  if (words.empty() || words[0] != "explain") return {};
-  words.erase(words.begin());
-  json = !words.empty() && words[0] == "--json";
-  if (json) words.erase(words.begin());
-  if (!words.empty() && words[0] == "--") words.erase(words.begin());
-  if (!words.empty() && words[0].starts_with('-')) return {};
-  return words;
-}
-
 /// "a,b": two hosts, as mpiexec takes them.
 std::string two_hosts(const std::string& text) {
   const std::size_t comma = text.find(',');
   const bool two = comma != std::string::npos && comma > 0 && comma + 1 < text.size() &&
                    text.find(',', comma + 1) == std::string::npos;
   return two ? "" : "'" + text + "' is not two hosts: A,B";
+}
+
+/// What follows a subcommand's own options.
+std::vector<std::string> command_of(const CLI::App* subcommand) {
+  std::vector<std::string> command = subcommand->remaining();
+  if (!command.empty() && command[0] == "--") command.erase(command.begin());
+  return command;
+}
+
+CLI::App* add_explain(CLI::App& app, isthmus::tool::ExplainOptions& options) {
+  CLI::App* explain = app.add_subcommand(
+      "explain", "Run a command; its MPI jobs tell at their end which ways messages took, and why");
+  explain->footer("The command follows, with all its options: isthmus explain mpiexec -n 4 ./solver");
+  explain->prefix_command();
+  CLI::Option* full = explain->add_flag("--full", options.full, "Each pair of ranks, instead of a summary");
+  CLI::Option* json =
+      explain->add_flag("--json", options.json, "One JSON object instead of text, as one line on stderr")
+          ->excludes(full);
+  explain
+      ->add_option("--picture", options.picture,
+                   "Also draw who sends how much to whom, and in which way: FILE.svg, .png or .pdf")
+      ->type_name("FILE")
+      ->excludes(full)
+      ->excludes(json)
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const bool known = text.ends_with(".svg") || text.ends_with(".png") || text.ends_with(".pdf");
+            return known ? std::string() : "'" + text + "' does not end in .svg, .png or .pdf";
+          },
+          "", "a picture"));
+  explain->final_callback([explain, &options] {
+    options.command = command_of(explain);
+    if (options.command.empty())
+      throw CLI::ValidationError("explain",
+                                 "needs a command, such as: isthmus explain mpiexec -n 4 ./solver");
+  });
+  return explain;
 }
 
 CLI::App* add_trace(CLI::App& app, isthmus::tool::TraceOptions& options) {
@@ -65,9 +90,7 @@ CLI::App* add_trace(CLI::App& app, isthmus::tool::TraceOptions& options) {
       ->type_name("FOLDER")
       ->excludes(limit);
   trace->final_callback([trace, &options] {
-    options.command = trace->remaining();
-    if (!options.command.empty() && options.command[0] == "--")
-      options.command.erase(options.command.begin());
+    options.command = command_of(trace);
     if (options.command.empty() == options.from_folder.empty())
       throw CLI::ValidationError(
           "trace", options.command.empty() ? "needs a command, such as: isthmus trace mpiexec -n 4 ./solver"
@@ -112,9 +135,6 @@ CLI::App* add_tune(CLI::App& app, isthmus::tool::TuneOptions& options) {
 }  // namespace
 
 int main(int count, char** arguments) try {
-  bool json = false;
-  if (const auto command = command_to_explain(count, arguments, json); !command.empty())
-    return isthmus::tool::explain(command, json);
   // Its options are those of mpiexec and of the benchmark.
   if (count > 1 && std::string_view(arguments[1]) == "bench")
     return isthmus::tool::bench({arguments + 2, arguments + count});
@@ -126,7 +146,7 @@ int main(int count, char** arguments) try {
       "Examples:\n"
       "  isthmus info                            this machine, and which ways messages can take on it\n"
       "  isthmus info --coverage                 what of MPI 5.0 there is, chapter by chapter\n"
-      "  isthmus explain mpiexec -n 4 ./solver   which way each pair of ranks took, and why not another\n"
+      "  isthmus explain mpiexec -n 4 ./solver   which ways its messages took, and why not others\n"
       "  isthmus stuck                           what the ranks of your running job wait for, and why it "
       "hangs\n"
       "  isthmus trace mpiexec -n 4 ./solver     a timeline of it, and who waited for whom\n"
@@ -135,6 +155,7 @@ int main(int count, char** arguments) try {
 
   CLI::App* info = app.add_subcommand("info", "Show this machine, the settings, or what of MPI there is");
   bool settings = false;
+  bool json = false;
   std::string chapter;
   CLI::Option* settings_flag =
       info->add_flag("--settings", settings, "All ISTHMUS_* variables: value, where from, meaning");
@@ -151,11 +172,8 @@ int main(int count, char** arguments) try {
       ->excludes(settings_flag)
       ->excludes(coverage_option);
 
-  CLI::App* explain = app.add_subcommand("explain",
-                                         "Run a command; its MPI jobs tell at their end which way messages "
-                                         "took between each pair of ranks, and why");
-  explain->footer("The command follows, with all its options: isthmus explain mpiexec -n 4 ./solver");
-  explain->add_flag("--json", json, "One JSON object instead of text, as one line on stderr");
+  isthmus::tool::ExplainOptions explain_options;
+  CLI::App* explain = add_explain(app, explain_options);
   CLI::App* stuck = app.add_subcommand(
       "stuck", "Say of each rank of a running job what it waits for, and what of that cannot end");
   std::string stuck_pid;
@@ -177,10 +195,7 @@ int main(int count, char** arguments) try {
   if (*stuck) return isthmus::tool::stuck(stuck_pid);
   if (*trace) return isthmus::tool::trace_job(trace_options);
   if (*tune) return isthmus::tool::tune(tune_options);
-  if (*explain) {
-    fmt::print(stderr, "isthmus: explain needs a command, such as: isthmus explain mpiexec -n 4 ./solver\n");
-    return 2;
-  }
+  if (*explain) return isthmus::tool::explain(explain_options);
   if (*coverage_option) return isthmus::tool::print_coverage(chapter);
   return settings ? isthmus::tool::print_settings() : isthmus::tool::print_machine(json);
 } catch (const std::exception& error) {

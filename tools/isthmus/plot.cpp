@@ -9,8 +9,12 @@
 namespace isthmus::tool {
 namespace {
 
-bool run_script(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words{"python3", installation() + "/share/isthmus/plot_tuning.py"};
+constexpr const char* tuning_plotter = "plot_tuning.py";
+
+}  // namespace
+
+bool run_plotter(const char* script, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"python3", fmt::format("{}/share/isthmus/{}", installation(), script)};
   words.insert(words.end(), arguments.begin(), arguments.end());
   const Output output = run(words, Output::Errors::shown);
   if (!output.succeeded && !output.errors.empty())
@@ -18,14 +22,16 @@ bool run_script(const std::vector<std::string>& arguments) {
   return output.succeeded;
 }
 
-}  // namespace
+bool can_plot(const char* script) {
+  return run_plotter(script, {"--check"});
+}
 
 bool plot(const std::string& table, const std::string& prefix) {
-  return run_script({table, prefix});
+  return run_plotter(tuning_plotter, {table, prefix});
 }
 
 void warn_of_missing_plotter() {
-  if (!run_script({"--check"}))
+  if (!can_plot(tuning_plotter))
     fmt::print(
         stderr,
         "isthmus: the table is made without it; isthmus tune --from TABLE --plot PREFIX draws it later\n");

@@ -28,6 +28,10 @@ struct Traffic {
 
   void add_sent(Protocol protocol, std::uint64_t bytes) noexcept { add(sent, protocol, bytes); }
   void add_received(Protocol protocol, std::uint64_t bytes) noexcept { add(received, protocol, bytes); }
+  /// An empty message that is none of the program's.
+  void forget_received(Protocol protocol) noexcept {
+    --received[static_cast<std::size_t>(protocol)].messages;
+  }
 
  private:
   static void add(std::array<Count, protocol_count>& counts, Protocol protocol,

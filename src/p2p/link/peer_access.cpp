@@ -29,6 +29,12 @@ Result<> PeerAccess::publish() {
   return {};
 }
 
+bool PeerAccess::can_probe(const Peer& peer) const noexcept {
+  if (peer.probed || peer.id == links_.rank() || !peer.is_local()) return true;
+  wire::PlaceRecord& published = links_.region().block(peer.slot).place;
+  return std::atomic_ref(published.probe_address).load(std::memory_order_acquire) != 0;
+}
+
 void PeerAccess::try_it(Peer& peer) {
   if (peer.id == links_.rank() || !peer.is_local()) {
     peer.probed = true;
@@ -36,23 +42,25 @@ void PeerAccess::try_it(Peer& peer) {
   }
   const Settings& settings = links_.settings();
   const bool in_process = links_.job().in_process;
-  wire::PlaceRecord& published = links_.region().block(peer.slot).place;
-  if (std::atomic_ref(published.probe_address).load(std::memory_order_acquire) == 0)
-    return;  // it has not come that far in MPI_Init: try again next time
-  const auto place = wire::copy_out<wire::PlaceRecord>(&published);
+  if (!can_probe(peer)) return;  // try again next time
+  const auto place = wire::copy_out<wire::PlaceRecord>(&links_.region().block(peer.slot).place);
   const auto to_reach = [&](Result<> result) -> Reach {
     if (result) return {};
-    return std::unexpected(
-        Reason{cma::explain_refusal(result.error(), links_.region().block(links_.slot()).place, place)});
+    cma::Refusal why =
+        cma::explain_refusal(result.error(), links_.region().block(links_.slot()).place, place);
+    return std::unexpected(Reason{.text = std::move(why.text), .remedy = why.remedy});
   };
   if (settings.cma == CmaSetting::off) {
-    peer.pull = peer.push = std::unexpected(Reason{"switched off by ISTHMUS_CMA=off"});
+    peer.pull = peer.push = std::unexpected(
+        Reason{.text = "switched off by ISTHMUS_CMA=off", .remedy = "leave ISTHMUS_CMA at its default"});
   } else if (!links_.same_machine(peer.slot)) {
     peer.pull = peer.push = std::unexpected(Reason{"it is in another virtual machine"});
   } else if (place.pid == ::getpid() && !in_process) {
     // Containers often have the same pid inside.
-    peer.pull = peer.push = std::unexpected(Reason{
-        "it has the pid of this process, " + std::to_string(place.pid) + ", in a pid namespace of its own"});
+    peer.pull = peer.push =
+        std::unexpected(Reason{.text = "it has the pid of this process, " + std::to_string(place.pid) +
+                                       ", in a pid namespace of its own",
+                               .remedy = cma::one_pid_namespace});
   } else if (Result<> apart = in_process ? Result<>() : cma::check_apart(place.pid); !apart) {
     // A peer that names this process as its own, with the nonce that is published for this one, would have it
     // write wherever the peer likes.

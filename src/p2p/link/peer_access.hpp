@@ -22,6 +22,8 @@ class PeerAccess final : public PeerMemory {
 
   /// Lets peers try whether they reach this process.
   Result<> publish();
+  /// Whether `probe` finds anything: the peer has come far enough in MPI_Init.
+  [[nodiscard]] bool can_probe(const Peer& peer) const noexcept;
   /// Finds `Peer::pull`, `Peer::push` and the plan, unless that has been tried.
   void probe(Peer& peer) {
     if (!peer.probed) try_it(peer);

@@ -63,7 +63,7 @@ TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_EQ(read("ISTHMUS_NETWORK_EAGER_LIMIT=64K").network_eager_limit, 65536U);
   EXPECT_EQ(read("ISTHMUS_LOCALITY=static").locality, LocalitySetting::static_locality);
   EXPECT_EQ(read("ISTHMUS_RENDEZVOUS_DIR=/a folder").rendezvous_dir, "/a folder");
-  EXPECT_EQ(read("ISTHMUS_EXPLAIN=yes").explain, ExplainSetting::text);
+  EXPECT_EQ(read("ISTHMUS_EXPLAIN=yes").explain, ExplainSetting::summary);
   EXPECT_EQ(read("ISTHMUS_EXPLAIN=json").explain, ExplainSetting::json);
   EXPECT_EQ(read("ISTHMUS_BANDWIDTH_EAGER_LIMIT=64K").bandwidth_eager_limit, 65536U);
   EXPECT_EQ(read("ISTHMUS_SPLIT_FROM=128K").split_from, 131072U);

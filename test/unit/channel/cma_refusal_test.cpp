@@ -24,29 +24,29 @@ wire::PlaceRecord place() {
 
 TEST(CmaRefusal, NamesTheDifferenceThatExplainsItAndWhatTheKernelSaid) {
   wire::PlaceRecord other = place();
-  EXPECT_THAT(explain_refusal(not_permitted, place(), other),
+  EXPECT_THAT(explain_refusal(not_permitted, place(), other).text,
               AllOf(HasSubstr("capability"), HasSubstr(not_permitted.text())));
   other.uid = 1001;
-  EXPECT_THAT(explain_refusal(not_permitted, place(), other),
+  EXPECT_THAT(explain_refusal(not_permitted, place(), other).text,
               AllOf(HasSubstr("user 1001"), HasSubstr("user 1000"), HasSubstr(not_permitted.text())));
   other.namespaces[4] = 25;
-  EXPECT_THAT(explain_refusal(not_permitted, place(), other), HasSubstr("another user namespace"));
+  EXPECT_THAT(explain_refusal(not_permitted, place(), other).text, HasSubstr("another user namespace"));
   other.namespaces[3] = 24;
-  EXPECT_THAT(explain_refusal(not_permitted, place(), other),
+  EXPECT_THAT(explain_refusal(not_permitted, place(), other).text,
               AllOf(HasSubstr("another pid namespace"), HasSubstr("its pid there, 7")));
 }
 
 TEST(CmaRefusal, TakesNoNamespaceForAnotherThatIsUnknown) {
   wire::PlaceRecord other = place();
   other.namespaces = {};
-  EXPECT_THAT(explain_refusal(not_permitted, place(), other), HasSubstr("capability"));
+  EXPECT_THAT(explain_refusal(not_permitted, place(), other).text, HasSubstr("capability"));
 }
 
 TEST(CmaRefusal, BlamesNoUserWhereTheProcessIsGone) {
   wire::PlaceRecord other = place();
   other.uid = 1001;
   const Error gone{ErrorClass::proc_aborted, "process_vm_readv of process 7: No such process"};
-  EXPECT_EQ(explain_refusal(gone, place(), other), gone.text());
+  EXPECT_EQ(explain_refusal(gone, place(), other).text, gone.text());
 }
 
 TEST(CmaRefusal, OfAProcessThatKnowsNoNonceIsThatThePidIsNotIts) {

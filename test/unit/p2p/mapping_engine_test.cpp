@@ -93,7 +93,7 @@ class MappedPair : public testing::Test {
     const auto in = carry(static_cast<const std::byte*>(memory.data()) + offset, bytes);
     EXPECT_TRUE(std::ranges::equal(in, std::span(all).subspan(offset)));
   }
-  std::string explained(std::size_t rank) { return engines[rank]->explain(); }
+  std::string explained(std::size_t rank) { return engines[rank]->explain(ExplainSetting::full); }
 
   std::vector<launch::Job> jobs;
   UniqueFd box;
@@ -112,7 +112,7 @@ TEST_F(MappedPair, GoByOneCopyFromAnywhereInTheMemory) {
   EXPECT_THAT(explained(1), HasSubstr("memory of MPI_Alloc_mem: mapping"));
   EXPECT_THAT(explained(1),
               testing::ContainsRegex(std::string(mapped_way) + " +sent 0 messages, 0 bytes; received 3"));
-  EXPECT_THAT(engines[1]->explain_json(), HasSubstr(R"("mapped":{"steps":[)"));
+  EXPECT_THAT(engines[1]->explain(ExplainSetting::json), HasSubstr(R"("mapped":{"steps":[)"));
 }
 
 TEST_F(MappedPair, LetGoOfMemoryThatIsFreed) {

@@ -2,7 +2,10 @@
 # timeout: 90
 # about: src/trace/* src/p2p/* src/abi/core/call* src/coll/call/describe* tools/isthmus/* test/mpi/program_trace.c
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
 
 sys.path.insert(0, "tools/dev")
@@ -162,5 +165,18 @@ with suite.case("what cannot be done is said"):
     suite.expect(suite.run([ISTHMUS, "trace", "-o", FILE, "/nowhere/x"]), status=127)
     result = suite.run([ISTHMUS, "trace", "-o", "/nowhere/x", MPIEXEC, "-n", 2, PROGRAM, "receiver"], timeout=60)
     suite.expect(result, status=1, err="cannot write /nowhere/x")
+
+with suite.case("SIGTERM to isthmus ends the job, whose trace is read; nothing is left behind"):
+    command = [ISTHMUS, "trace", "-o", FILE, "sh", "-c", f"{MPIEXEC} -n 2 {PROGRAM} receiver; trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done"]
+    folder = suite.tmp / "folder"
+    folder.mkdir()
+    job = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder)})
+    while "ready" not in (line := job.stdout.readline()):
+        assert line, job.communicate()
+    assert list(folder.iterdir())
+    job.send_signal(signal.SIGTERM)
+    _, said = job.communicate(timeout=20)
+    assert job.returncode == 3 and "open it with https://ui.perfetto.dev" in said, (job.returncode, said)
+    assert not list(folder.iterdir())
 
 suite.finish()

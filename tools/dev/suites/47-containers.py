@@ -21,7 +21,7 @@ suite = Suite("containers")
 MPIEXEC = PREFIX / "bin/mpiexec"
 # Every namespace private, with a /dev/shm of its own: both ranks are process 1.
 ALONE = "unshare -Urmpuinf --mount-proc sh -c 'mount -t tmpfs shm /dev/shm; exec \"$@\"' sh"
-EXPLAIN = {"ISTHMUS_EXPLAIN": "1"}
+EXPLAIN = {"ISTHMUS_EXPLAIN": "full"}
 ALLOCATED = {"ALLOCATED": "1", "ISTHMUS_EXPLAIN": "json"}  # buffers of MPI_Alloc_mem
 LONG = 47 << 20  # less than what a rank gets in messages of 16 and 32 MiB
 FIRST = 6 << 20  # more than all others have: on a busy machine, some come before the descriptor has

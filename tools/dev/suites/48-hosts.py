@@ -472,7 +472,7 @@ with contextlib.ExitStack() as stack:
 
     with hosts_case("an MPI program on two hosts: shared memory within each, the network between them, verified data"):
         need_network()
-        result = suite.run(over("h1,h2", "-n", 4, "-x", "ISTHMUS_EXPLAIN=1", EXCHANGE), timeout=40)
+        result = suite.run(over("h1,h2", "-n", 4, "-x", "ISTHMUS_EXPLAIN=full", EXCHANGE), timeout=40)
         suite.expect(result, out="4 ranks, 0 failures", err="network rendezvous")
         suite.expect(suite.run(over("h1,h2", "-n", 4, EXCHANGE, "exit"), timeout=20), status=7, err=r"rank 1 \(pid \d+\) on host h1 exited with code 7; ending")
 

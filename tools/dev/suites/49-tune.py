@@ -255,7 +255,7 @@ with suite.case("a pair of mostly nonblocking sends moves to the bandwidth colum
     assert many["workload"]["kind"] == "bandwidth" and many["workload"]["eager_limit"] == 65536, many
     ways = {one["protocol"]: one["sent"]["messages"] for one in many["traffic"]}
     assert ways["eager"] >= 64, ways
-    result = suite.run([ISTHMUS, "explain", "mpiexec", "-n", 2, PAIR, "bandwidth", 3, 8192], env=CONFIG, timeout=60)
+    result = suite.run([ISTHMUS, "explain", "--full", "mpiexec", "-n", 2, PAIR, "bandwidth", 3, 8192], env=CONFIG, timeout=60)
     suite.expect(result, status=0, err=r"workload of the sends: bandwidth-bound \(100 % nonblocking\), since message 256")
 
 with suite.case("a pair that plays ping-pong stays in the latency column"):

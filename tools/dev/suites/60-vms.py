@@ -51,7 +51,7 @@ with suite.case("ranks with different boot ids share the memory of a file"):
     suite.expect(result, out="^all right$")
 
 with suite.case("what explain says of it"):
-    result = pretend("--hosts", "m1,m2", "-n", 2, "env", "ISTHMUS_EXPLAIN=1", PROGRAM)
+    result = pretend("--hosts", "m1,m2", "-n", 2, "env", "ISTHMUS_EXPLAIN=full", PROGRAM)
     suite.expect(result, err=rf"shared memory: ivshmem device {re.escape(str(suite.tmp))}/memory")
     suite.expect(result, err="reading the peer's memory: it is in another virtual machine")
 
@@ -84,7 +84,7 @@ def gpu_job(*words, **settings):
     """A program of test/gpu on the emulated CUDA driver, a rank on each machine, over rc."""
     emulated = BUILT / "test/emulated"
     variables = {"LD_LIBRARY_PATH": f"{emulated}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", "EMULATED_GDR": "absent",
-                 "EMULATED_CUDA_TWINS": emulated / "libemulated_kernels.so", "ISTHMUS_IVSHMEM": "off", "ISTHMUS_EXPLAIN": 1, **settings}  # fmt: skip
+                 "EMULATED_CUDA_TWINS": emulated / "libemulated_kernels.so", "ISTHMUS_IVSHMEM": "off", "ISTHMUS_EXPLAIN": "full", **settings}  # fmt: skip
     env = " ".join(f"{name}={value}" for name, value in variables.items())
     program = " ".join(map(str, [BUILT / "test/gpu" / words[0], *words[1:]]))
     hosts = ",".join(Machines.addresses)
@@ -120,9 +120,9 @@ if machines is None:
 try:
     results = {}
     jobs = {
-        "two ranks share the memory of the ivshmem device": (1, [300], {"ISTHMUS_EXPLAIN": 1}),
-        "without the device they take the network": (1, [100], {"ISTHMUS_EXPLAIN": 1, "ISTHMUS_IVSHMEM": "off"}),
-        "four ranks share it within a machine too": (2, [], {"ISTHMUS_EXPLAIN": 1}),
+        "two ranks share the memory of the ivshmem device": (1, [300], {"ISTHMUS_EXPLAIN": "full"}),
+        "without the device they take the network": (1, [100], {"ISTHMUS_EXPLAIN": "full", "ISTHMUS_IVSHMEM": "off"}),
+        "four ranks share it within a machine too": (2, [], {"ISTHMUS_EXPLAIN": "full"}),
     }
     for name, (slots, words, settings) in jobs.items():
         with suite.case(name):
@@ -134,7 +134,7 @@ try:
         for name, unit in (("latency", "us for 8 B"), ("bandwidth", "MB/s with 1 MiB")):
             print(f"{name}: ivshmem {figure(name, device)} {unit}, network {figure(name, network)}")
     # Soft-RoCE: the kernel's InfiniBand verbs over the cable.
-    apart = {"ISTHMUS_EXPLAIN": 1, "ISTHMUS_IVSHMEM": "off"}
+    apart = {"ISTHMUS_EXPLAIN": "full", "ISTHMUS_IVSHMEM": "off"}
     verified, few = [0, 1 << 20], [0, 256]
     with suite.case("a transport that one of two machines lacks is an error that says what there is"):
         status, text = machines.run("rdma link add rxe0 type rxe netdev eth0; " + job(1, verified, apart, "--transport rc"), timeout=60)
@@ -156,7 +156,7 @@ try:
         expect_right(job(2, few, apart), "transport: rc_verbs on rxe0:1", "idle policy: yield, then sleep")
     with suite.case("with the device's memory in common, the transport makes no difference"):
         for transport in ("rc", "ud"):
-            text = expect_right(job(1, few, {"ISTHMUS_EXPLAIN": 1}, f"--transport {transport}"), "shared memory: ivshmem device 0000:")
+            text = expect_right(job(1, few, {"ISTHMUS_EXPLAIN": "full"}, f"--transport {transport}"), "shared memory: ivshmem device 0000:")
             assert "network" not in text, text
 finally:
     machines.close()

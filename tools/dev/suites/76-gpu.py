@@ -95,14 +95,14 @@ BY_LIBRARY = r"GPU memory, by way of the library's .*sent [1-9]"
 
 for limit, what in (("64M", "as shipped"), ("4M", "with 4 MiB to do it"), ("0", "with none")):
     with suite.case(f"memory that nobody can open goes by way of the library's, not the host's, {what}"):
-        result = run(["gpu_check", "quick", "bounce"], 2, **CHECK, ISTHMUS_GPU_BOUNCE=limit, ISTHMUS_EXPLAIN="1")
+        result = run(["gpu_check", "quick", "bounce"], 2, **CHECK, ISTHMUS_GPU_BOUNCE=limit, ISTHMUS_EXPLAIN="full")
         suite.expect(result)
         assert bool(re.search(BY_LIBRARY, result.text)) == (limit != "0"), result
         assert bool(re.search(BY_HOST, result.text)) == (limit == "0"), result
         assert ("cannot be handed to another process" in result.err) == (limit == "0"), result
 
 with suite.case("memory that nobody can open, where GPUs do not reach each other: by way of the host's, and it says why"):
-    result = run(["gpu_check", "quick", "bounce"], 2, **CHECK, EMULATED_CUDA_LINKS="none", ISTHMUS_EXPLAIN="1")
+    result = run(["gpu_check", "quick", "bounce"], 2, **CHECK, EMULATED_CUDA_LINKS="none", ISTHMUS_EXPLAIN="full")
     suite.expect(result, err="go by way of the host's memory: .*has no peer access")
     assert re.search(BY_HOST, result.text) and not re.search(BY_LIBRARY, result.text), result
 
@@ -182,13 +182,13 @@ def need_namespaces():
 
 with suite.case("all namespaces private and both ranks process 1: memory with a descriptor goes from GPU to GPU"):
     need_namespaces()
-    gpu_only(run(["gpu_p2p", "short"], 2, ALONE, EMULATED_CUDA_FOLDER=str(suite.tmp), ISTHMUS_EXPLAIN="1"))
+    gpu_only(run(["gpu_p2p", "short"], 2, ALONE, EMULATED_CUDA_FOLDER=str(suite.tmp), ISTHMUS_EXPLAIN="full"))
 
 with suite.case("the same where containers get the region, and its box, from a socket"):
     need_namespaces()
     once()
     options = ["--rendezvous", suite.tmp, "--container", " ".join(ALONE)]
-    gpu_only(run("gpu_free", 2, options=options, EMULATED_CUDA_FOLDER=str(suite.tmp), ISTHMUS_EXPLAIN="1"))
+    gpu_only(run("gpu_free", 2, options=options, EMULATED_CUDA_FOLDER=str(suite.tmp), ISTHMUS_EXPLAIN="full"))
 
 # A launcher whose hosts are all this machine.
 launcher = suite.tmp / "launcher"
@@ -199,7 +199,7 @@ HOSTS = ["--launcher", launcher, "--hosts", "a,b"]
 with suite.case("the same where ranks have met in a folder"):
     need_namespaces()
     once()
-    gpu_only(run("gpu_free", 2, ALONE, HOSTS, EMULATED_CUDA_FOLDER=str(suite.tmp), ISTHMUS_EXPLAIN="1",
+    gpu_only(run("gpu_free", 2, ALONE, HOSTS, EMULATED_CUDA_FOLDER=str(suite.tmp), ISTHMUS_EXPLAIN="full",
                  ISTHMUS_RENDEZVOUS_DIR=str(suite.tmp)))  # fmt: skip
 
 CHUNKED = r"GPU memory to another host, in chunks +sent [1-9]"
@@ -213,10 +213,10 @@ def need_network():
 
 with suite.case("messages between all kinds of memory, to another host: long ones of GPUs in chunks"):
     need_network()
-    result = run(["gpu_p2p", "short"], 2, options=HOSTS, ISTHMUS_GPU_CHUNK="4K", ISTHMUS_EXPLAIN="1", **AWAY)
+    result = run(["gpu_p2p", "short"], 2, options=HOSTS, ISTHMUS_GPU_CHUNK="4K", ISTHMUS_EXPLAIN="full", **AWAY)
     suite.expect(result, err=CHUNKED)
     once()
-    suite.expect(run(["gpu_p2p", "short"], 2, options=HOSTS, ISTHMUS_GPU_CHUNK="64K", ISTHMUS_IDLE="sleep", ISTHMUS_EXPLAIN="1", **AWAY), err=CHUNKED)
+    suite.expect(run(["gpu_p2p", "short"], 2, options=HOSTS, ISTHMUS_GPU_CHUNK="64K", ISTHMUS_IDLE="sleep", ISTHMUS_EXPLAIN="full", **AWAY), err=CHUNKED)
 
 with suite.case("a GPU that fails between two chunks ends the message on both hosts with an error"):
     need_network()
@@ -227,7 +227,7 @@ with suite.case("chunks from a GPU to a host that has none, and back, and where 
     need_network()
     once()
     for fault in ("mixed", "none"):
-        suite.expect(run(["gpu_faults", fault], 2, options=HOSTS, ISTHMUS_EXPLAIN="1", **AWAY), err="another host, in chunks +sent [1-9]")
+        suite.expect(run(["gpu_faults", fault], 2, options=HOSTS, ISTHMUS_EXPLAIN="full", **AWAY), err="another host, in chunks +sent [1-9]")
 
 with suite.case("messages that leave for a communicator which their receiver has revoked end at their sender"):
     quiet(run("gpu_revoked", 2))
@@ -240,7 +240,7 @@ with suite.case("the same between hosts"):
 
 with suite.case("a message from memory of the host lands in a GPU's of another host a chunk at a time"):
     need_network()
-    result = run(["gpu_lost", "slim"], 2, options=HOSTS, ISTHMUS_EXPLAIN="1", **AWAY)
+    result = run(["gpu_lost", "slim"], 2, options=HOSTS, ISTHMUS_EXPLAIN="full", **AWAY)
     suite.expect(result, err="GPU memory to another host, in chunks +sent 0 messages, 0 bytes; received 2 messages")
 
 with suite.case("a host is lost in the middle of messages in chunks: they end with MPI_ERR_PROC_ABORTED at both, and nothing is left"):
@@ -259,7 +259,7 @@ for victim in ("sender", "receiver"):
 
 def pushed(mode):
     """How many messages of gpu_again the sender's GPU has copied."""
-    result = run(["gpu_again", mode], 2, ISTHMUS_GPU_PATH="push", ISTHMUS_EXPLAIN="1")
+    result = run(["gpu_again", mode], 2, ISTHMUS_GPU_PATH="push", ISTHMUS_EXPLAIN="full")
     suite.expect(result)
     counted = re.findall(r"copied by the sender's GPU +sent \d+ messages, \d+ bytes; received (\d+)", result.err)
     return sum(map(int, counted)), result
@@ -280,7 +280,7 @@ for path in ("auto", "push", "pull", "staged"):
 
 for path in ("auto", "push", "pull"):
     with suite.case(f"many messages in flight both ways: copies are started together, {path}"):
-        result = run("gpu_window", 2, ISTHMUS_GPU_PATH=path, ISTHMUS_EXPLAIN="1")
+        result = run("gpu_window", 2, ISTHMUS_GPU_PATH=path, ISTHMUS_EXPLAIN="full")
         suite.expect(result, err=r"between GPUs: [1-9]\d* copies started together with others")
 
 with suite.case("a buffer that is freed before its copy is started spoils no other message"):
@@ -304,7 +304,7 @@ def by_ucx(program, options=(), **settings):
             for file in (UCX_WHEEL / folder).glob("*.so.0"):
                 shutil.copy(file, UCX_WITH_CUDA / folder)
     folders = f"{UCX_WITH_CUDA}:{EMULATED}:{EMULATED / 'nvml'}:{PREFIX / 'lib'}"
-    return run(program, 2, options=options, LD_LIBRARY_PATH=folders, ISTHMUS_EXPLAIN="1", **settings)
+    return run(program, 2, options=options, LD_LIBRARY_PATH=folders, ISTHMUS_EXPLAIN="full", **settings)
 
 
 TAKEN, LOOPED = (rf"GPU memory, {how} +sent [1-9]" for how in ("taken by the network", "through the adapter"))
@@ -344,7 +344,7 @@ with suite.case("a UCX without CUDA is handed none of it, and messages say why a
 
 def by_courier(mode, **settings):
     """How many messages of gpu_short couriers have delivered, and how often one was sent out, of both ranks together."""
-    result = run(["gpu_short", mode], 2, ISTHMUS_EXPLAIN="1", ISTHMUS_GPU_COURIER="on", **settings)
+    result = run(["gpu_short", mode], 2, ISTHMUS_EXPLAIN="full", ISTHMUS_GPU_COURIER="on", **settings)
     suite.expect(result)
     counted = re.findall(r"GPU \d: (\d+) messages by courier, sent out (\d+) times, recalled (\d+) times", result.err)
     # This program has one message under way at a time, so that a recall gives one back.
@@ -401,7 +401,7 @@ with suite.case("short messages without kernels: as others"):
 
 with suite.case("ISTHMUS_GPU_COURIER=off: none"):
     once()
-    result = run(["gpu_short", "steady"], 2, ISTHMUS_EXPLAIN="1", ISTHMUS_GPU_COURIER="off")
+    result = run(["gpu_short", "steady"], 2, ISTHMUS_EXPLAIN="full", ISTHMUS_GPU_COURIER="off")
     suite.expect(result)
     assert "courier" not in result.err.replace("ISTHMUS_GPU_COURIER", ""), result
 
@@ -413,11 +413,11 @@ with suite.case("a rank that ends without MPI_Finalize while a courier is out"):
     suite.expect(run(["gpu_short", "leaves"], 2, ISTHMUS_GPU_COURIER="on"), status=1, err="exited without MPI_Finalize")
 
 with suite.case("short messages by the processor, where GDRCopy is"):
-    result = run(["gpu_short", "steady"], 2, ISTHMUS_EXPLAIN="1", EMULATED_GDR="")
+    result = run(["gpu_short", "steady"], 2, ISTHMUS_EXPLAIN="full", EMULATED_GDR="")
     suite.expect(result, err=r"by GDRCopy: [1-9]\d* messages loaded from GPU memory, [1-9]\d* stored there")
 
 with suite.case("short messages by the processor, from and to memory that is freed and allocated anew"):
-    result = run(["gpu_short", "frees"], 2, ISTHMUS_EXPLAIN="1", EMULATED_GDR="")
+    result = run(["gpu_short", "frees"], 2, ISTHMUS_EXPLAIN="full", EMULATED_GDR="")
     suite.expect(result, err=r"by GDRCopy: [1-9]\d* messages loaded")
 
 with suite.case("messages between all kinds of memory, where GDRCopy is"):
@@ -425,7 +425,7 @@ with suite.case("messages between all kinds of memory, where GDRCopy is"):
 
 with suite.case("explain says why there is no GDRCopy"):
     once()
-    result = run(["gpu_short", "steady"], 2, ISTHMUS_EXPLAIN="1")
+    result = run(["gpu_short", "steady"], 2, ISTHMUS_EXPLAIN="full")
     suite.expect(result, err="no GDRCopy: GDRCopy's kernel module gdrdrv is not loaded")
 
 with suite.case("MPI_Alloc_mem and the kinds of memory"):
@@ -473,7 +473,7 @@ with suite.case("messages and collectives go by the GPUs where each rank has the
     orders = seeing(["2,0,1", "0,1,2"])
     only = {"EMULATED_CUDA_DEVICES": "3", "EMULATED_CUDA_LINKS": "none,1-2:nvlink"}
     for program in ("gpu_p2p", "gpu_coll"):
-        result = run([program, "short"], 2, orders, ISTHMUS_EXPLAIN="1", **only)
+        result = run([program, "short"], 2, orders, ISTHMUS_EXPLAIN="full", **only)
         assert "by way of the host's memory: " not in suite.expect(result).err, result
         suite.expect(result, err=r"copied by the sender's GPU +sent [1-9]" if program == "gpu_p2p" else None)
 
@@ -492,7 +492,7 @@ THROUGH_WINDOWS = r"(\d+) by way of the library's memory on GPUs"
 
 def collectives(ranks, *which, before=(), **settings):
     """How many went between GPUs, and how many by way of the hosts, on the rank that has most of them."""
-    result = run(["gpu_coll", *which], ranks, before, ISTHMUS_EXPLAIN="1", **settings)
+    result = run(["gpu_coll", *which], ranks, before, ISTHMUS_EXPLAIN="full", **settings)
     suite.expect(result)
     counted = [tuple(map(int, counts)) for counts in re.findall(COUNTS, result.err)]
     assert counted, f"explain does not tell of collectives\n{result}"
@@ -592,7 +592,7 @@ def across(ranks, hosts, *which, before=(), **settings):
     """As `collectives`, of gpu_hosts on several hosts: how many went across hosts between GPUs, on the ranks that have least and most of them."""
     need_network()
     settings = {"ISTHMUS_GPU_CHUNK": "64K", **settings}
-    result = run(["gpu_hosts", *which], ranks, before, options=["--launcher", launcher, "--hosts", hosts], ISTHMUS_EXPLAIN="1", **AWAY, **settings)
+    result = run(["gpu_hosts", *which], ranks, before, options=["--launcher", launcher, "--hosts", hosts], ISTHMUS_EXPLAIN="full", **AWAY, **settings)
     suite.expect(result)
     counted = [int(count or 0) for count in re.findall(ACROSS, result.err)]
     assert counted, f"explain does not tell of collectives\n{result}"
@@ -721,7 +721,7 @@ with suite.case("explain tells the plan of each pair of memories, and why ways a
 
 with suite.case("explain tells how GPU memory went"):
     once()
-    result = run(["gpu_p2p", "short"], 2, ISTHMUS_EXPLAIN="1")
+    result = run(["gpu_p2p", "short"], 2, ISTHMUS_EXPLAIN="full")
     for path in ("copied by the sender's GPU", "copied by the receiver's GPU", "by way of the host's"):
         suite.expect(result, err=rf"GPU memory, {path} +sent [1-9]")
 

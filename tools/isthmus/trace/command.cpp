@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,7 +14,7 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
-#include "commands.hpp"
+#include "child.hpp"
 #include "trace/model.hpp"
 
 namespace isthmus::tool {
@@ -49,30 +47,6 @@ class Folder {
  private:
   std::string path_;
 };
-
-/// Runs a command and waits for it; its exit status as a shell gives it. Signals of the terminal go to the
-/// command as well: it ends then, and its trace is read.
-int run(const std::vector<std::string>& command) {
-  struct sigaction ignore{};
-  struct sigaction interrupt{};
-  struct sigaction quit{};
-  ignore.sa_handler = SIG_IGN;
-  ::sigaction(SIGINT, &ignore, &interrupt);
-  ::sigaction(SIGQUIT, &ignore, &quit);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::sigaction(SIGINT, &interrupt, nullptr);
-    ::sigaction(SIGQUIT, &quit, nullptr);
-    ::_exit(become_command(command));
-  }
-  int status = 0;
-  while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  ::sigaction(SIGINT, &interrupt, nullptr);
-  ::sigaction(SIGQUIT, &quit, nullptr);
-  if (child < 0) return complain(fmt::format("cannot start a process: {}", std::strerror(errno)));
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
 
 /// The bytes of a file that is one; nothing where it cannot be read.
 bool read_file(const std::string& path, std::vector<std::byte>& bytes) {
@@ -134,7 +108,7 @@ int trace_job(const TraceOptions& options) {
   if (folder.path().empty()) return complain(fmt::format("cannot make a folder: {}", std::strerror(errno)));
   ::setenv("ISTHMUS_TRACE", folder.path().c_str(), 1);
   if (!options.limit.empty()) ::setenv("ISTHMUS_TRACE_LIMIT", options.limit.c_str(), 1);
-  const int status = run(options.command);
+  const int status = run_command(options.command);
   const int shown = show(folder.path(), options);
   return status != 0 ? status : shown;
 }

@@ -1,36 +1,22 @@
-// The report behind `isthmus explain`: for every pair of ranks, which way messages take, why other ways were
-// refused, and what went which way.
+// The report behind `isthmus explain --full`: for every pair of ranks, which way messages take, why other
+// ways were refused, and what went which way.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <map>
 #include <string_view>
 
 #include "base/chosen_gpu.hpp"
 #include "base/spelling.hpp"
-#include "p2p/engine.hpp"
+#include "p2p/explain/reports.hpp"
+#include "p2p/explain/words.hpp"
 
 namespace isthmus {
 namespace {
 
-/// More than a rank with 16,384 different peers has to say.
-constexpr std::uint64_t longest_report = 64 << 20;
-
-std::string size_text(std::uint64_t bytes) {
-  if (bytes == UINT64_MAX) return "any size";
-  if (bytes >= (1U << 20) && bytes % (1U << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
-  if (bytes >= (1U << 10) && bytes % (1U << 10) == 0) return fmt::format("{} KiB", bytes >> 10);
-  return fmt::format("{} B", bytes);
-}
-
 /// `transport`: of a peer on another host. `device`: the ivshmem device through which the two share memory,
 /// empty for none.
 std::string plan_text(const Peer& peer, bool self, const std::string& transport, const std::string& device) {
-  std::string text;
-  for (const Step& step : peer.plan.steps())
-    text += fmt::format("      up to {:<9} {:<5} {}\n", size_text(step.up_to), name_of(step.channel),
-                        name_of(step.protocol));
+  std::string text = steps_text(peer.plan, 6);
   if (self) return text;
   if (!peer.is_local())
     return text + fmt::format("      transport: {}\n      no shared memory: {}\n", transport,
@@ -74,20 +60,6 @@ std::string traffic_text(const Peer& peer) {
                         received.bytes);
   }
   return text;
-}
-
-std::string kinds_text(const std::vector<MemoryKind>& kinds) {
-  std::string text;
-  for (const MemoryKind kind : kinds)
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", name_of(kind));
-  return text;
-}
-
-/// A way of GPU memory where that is the subject.
-std::string_view short_name_of(Protocol way) {
-  constexpr std::string_view subject = "GPU memory, ";
-  const std::string_view name = name_of(way);
-  return name.starts_with(subject) ? name.substr(subject.size()) : name;
 }
 
 /// How messages in GPU memory come from a peer.
@@ -137,43 +109,36 @@ std::string lessons_text(const LivePlans& plans) {
   return text;
 }
 
-void print(const std::string& text) {
-  for (std::size_t written = 0; written < text.size();) {
-    const auto n = ::write(STDERR_FILENO, text.data() + written, text.size() - written);
-    if (n <= 0) return;
-    written += static_cast<std::size_t>(n);
-  }
-}
-
 }  // namespace
 
-std::string Engine::explain() {
+std::string full_report(const ExplainParts& parts) {
+  Links& links = parts.links;
   // Peers with the same plan share a paragraph, or 256 ranks would print 65,536.
   std::map<std::string, std::vector<PeerId>> plans;
   std::string traffic;
-  for (PeerId id = 0; id < links_.size(); ++id) {
-    Peer& found = links_.peer(id);
-    access_.probe(found);
+  for (PeerId id = 0; id < links.size(); ++id) {
+    Peer& found = links.peer(id);
+    parts.access.probe(found);
     const bool remote = !found.is_local();
-    const bool far = !remote && id != links_.rank() && !links_.same_machine(found.slot);
-    std::string plan = plan_text(found, id == links_.rank(), remote ? network_->describe(id) : "",
-                                 far ? links_.job().device : "");
-    plan += memories_text(memories_, found);
-    if (gpu_.made() && id != links_.rank()) plan += gpu_text(*gpu_.made(), found);
+    const bool far = !remote && id != links.rank() && !links.same_machine(found.slot);
+    std::string plan = plan_text(found, id == links.rank(), remote ? parts.network->describe(id) : "",
+                                 far ? links.job().device : "");
+    plan += memories_text(parts.memories, found);
+    if (parts.gpu && id != links.rank()) plan += gpu_text(*parts.gpu, found);
     plans[std::move(plan)].push_back(id);
     if (const std::string text = traffic_text(found); !text.empty())
       traffic += fmt::format("    traffic with rank {}\n{}", id, text);
   }
-  const wire::PlaceRecord& place = links_.region().block(links_.slot()).place;
-  const std::string gpu = links_.job().singleton ? "" : chosen_gpu();
-  std::string text = fmt::format("rank {} (pid {}{}{})\n", links_.rank(), place.pid,
+  const wire::PlaceRecord& place = links.region().block(links.slot()).place;
+  const std::string gpu = links.job().singleton ? "" : chosen_gpu();
+  std::string text = fmt::format("rank {} (pid {}{}{})\n", links.rank(), place.pid,
                                  place.core >= 0 ? fmt::format(", core {}", place.core) : std::string(),
                                  gpu.empty() ? std::string() : ", GPU " + gpu);
   for (const auto& [plan, ids] : plans)
     text += fmt::format("    from rank {}\n{}", list_of(ids), plan);
-  traffic += lessons_text(plans_);
-  if (gpu_.made()) {
-    const auto& [between_gpus, by_window, across_hosts, by_host] = gpu_.made()->collectives;
+  traffic += lessons_text(parts.plans);
+  if (parts.gpu) {
+    const auto& [between_gpus, by_window, across_hosts, by_host] = parts.gpu->collectives;
     if (between_gpus + across_hosts + by_host > 0)
       traffic += fmt::format(
           "    collectives with data in GPU memory: {} between GPUs, {} by way of the hosts' memory{}{}\n",
@@ -182,48 +147,11 @@ std::string Engine::explain() {
                             : fmt::format(", {} across hosts and between the GPUs of each", across_hosts),
           by_window == 0 ? "" : fmt::format(", {} by way of the library's memory on GPUs", by_window));
   }
-  if (gpu_.made()) traffic += gpu_.made()->explain_short();
-  for (const PeerMemory* way : memories_.ways())
+  if (parts.gpu) traffic += parts.gpu->explain_short();
+  for (const PeerMemory* way : parts.memories.ways())
     if (const std::string why_not = way->why_not_allocated(); !why_not.empty())
       traffic += fmt::format("    memory of MPI_Alloc_mem: {}\n", why_not);
   return text + traffic;
-}
-
-/// What the plans of all ranks follow from, with the origin of each value.
-std::string Engine::report_head() const {
-  std::string text = fmt::format("isthmus explain: {} ranks on {} ({} cores), idle policy: {}\n",
-                                 links_.size(), links_.job().host, links_.region().header().cores,
-                                 links_.peers_nap()     ? "spin, then nap (ranks in several virtual machines)"
-                                 : links_.peers_sleep() ? "yield, then sleep (more ranks than cores)"
-                                                        : "spin (every rank has a core)");
-  for (const SettingDescription& setting : describe(links_.settings()))
-    if (setting.origin != Origin::standard)
-      text +=
-          fmt::format("    setting {} = {} ({})\n", setting.variable, setting.value, name_of(setting.origin));
-  return text + "    all other settings: default (isthmus info --settings lists them)\n";
-}
-
-/// Every rank tells rank 0, which prints, over messages as any others.
-void Engine::report() {
-  MatchContext& context = open_context(internal_context, links_.size());
-  const bool json = links_.settings().explain == ExplainSetting::json;
-  const std::string mine = json ? explain_json() : explain();
-  if (links_.rank() != 0) {
-    send({.peer = 0, .context = internal_context, .source = static_cast<int>(links_.rank()), .tag = 0},
-         Payload::of(mine.data(), mine.size()));
-    return;
-  }
-  std::string whole = json ? report_head_json() : report_head();
-  whole += mine;
-  for (PeerId id = 1; id < links_.size(); ++id) {
-    const UnexpectedMessage* message = nullptr;
-    wait_for([&] { return (message = context.find(static_cast<int>(id), 0)) != nullptr; });
-    std::string text(std::min(message->bytes, longest_report), '\0');
-    receive(context, static_cast<int>(id), 0, Payload::of(text.data(), text.size()));
-    if (json) whole += ',';
-    whole += text;
-  }
-  print(json ? whole + "]}\n" : whole);
 }
 
 }  // namespace isthmus

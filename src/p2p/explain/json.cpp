@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/chosen_gpu.hpp"
-#include "p2p/engine.hpp"
+#include "p2p/explain/reports.hpp"
 
 namespace isthmus {
 namespace {
@@ -118,46 +118,59 @@ std::string gpu_json(GpuMessages& gpu, Peer& peer) {
                      array(gpu.plans(peer), pairs_json));
 }
 
+/// Where a rank lives: its host, the kernel it runs on, and the namespaces that make its container.
+std::string place_json(const std::string& host, const wire::PlaceRecord& place) {
+  std::string boot;
+  for (const std::uint8_t byte : place.boot)
+    boot += fmt::format("{:02x}", byte);
+  const auto [ipc, mnt, net, pid, user, uts] = place.namespaces;
+  return fmt::format(
+      R"({{"host":{},"boot":"{}","socket":{},"numa":{},"namespaces":{{"ipc":{},"mnt":{},"net":{},"pid":{},"user":{},"uts":{}}}}})",
+      quoted(host), boot, place.package, place.numa, ipc, mnt, net, pid, user, uts);
+}
+
 }  // namespace
 
-std::string Engine::explain_json() {
+std::string json_report(const ExplainParts& parts) {
+  Links& links = parts.links;
   std::string peers = "[";
-  for (PeerId id = 0; id < links_.size(); ++id) {
-    Peer& found = links_.peer(id);
-    access_.probe(found);
+  for (PeerId id = 0; id < links.size(); ++id) {
+    Peer& found = links.peer(id);
+    parts.access.probe(found);
     peers += fmt::format(R"({}{{"rank":{},"steps":{})", id > 0 ? "," : "", id,
                          array(found.plan.steps(), step_json));
     if (!found.is_local())
-      peers += fmt::format(R"(,"transport":{},"no_shared_memory":{})", quoted(network_->describe(id)),
+      peers += fmt::format(R"(,"transport":{},"no_shared_memory":{})", quoted(parts.network->describe(id)),
                            refusal(found.pull));
-    else if (id != links_.rank())
+    else if (id != links.rank())
       peers += fmt::format(R"(,"pull_refused":{},"push_refused":{},"workload":{})", refusal(found.pull),
                            refusal(found.push), workload_json(found));
-    peers += memories_json(memories_, found);
-    if (gpu_.made() && id != links_.rank()) peers += gpu_json(*gpu_.made(), found);
+    peers += memories_json(parts.memories, found);
+    if (parts.gpu && id != links.rank()) peers += gpu_json(*parts.gpu, found);
     peers += fmt::format(R"(,"traffic":{}}})", traffic_json(found.traffic));
   }
-  const wire::PlaceRecord& place = links_.region().block(links_.slot()).place;
-  const std::string gpu = links_.job().singleton ? "" : chosen_gpu();
-  const GpuMessages::Collectives counts = gpu_.made() ? gpu_.made()->collectives : GpuMessages::Collectives();
+  const wire::PlaceRecord& place = links.region().block(links.slot()).place;
+  const std::string gpu = links.job().singleton ? "" : chosen_gpu();
+  const GpuMessages::Collectives counts = parts.gpu ? parts.gpu->collectives : GpuMessages::Collectives();
   return fmt::format(
-      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"peers":{}]}})",
-      links_.rank(), place.pid, place.core, gpu.empty() ? "null" : quoted(gpu), counts.between_gpus,
-      counts.by_window, counts.across_hosts, counts.by_host, array(plans_.report(), lesson_json), peers);
+      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"place":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"peers":{}]}})",
+      links.rank(), place.pid, place.core, gpu.empty() ? "null" : quoted(gpu),
+      place_json(links.job().host, place), counts.between_gpus, counts.by_window, counts.across_hosts,
+      counts.by_host, array(parts.plans.report(), lesson_json), peers);
 }
 
-std::string Engine::report_head_json() const {
+std::string report_head_json(const Links& links) {
   const auto setting_json = [](const SettingDescription& setting) {
     return fmt::format(R"({{"variable":{},"value":{},"origin":{}}})", quoted(setting.variable),
                        quoted(setting.value), quoted(name_of(setting.origin)));
   };
   return fmt::format(
       R"({{"isthmus_explain":1,"host":{},"size":{},"cores":{},"idle":{},"settings":{},"ranks":[)",
-      quoted(links_.job().host), links_.size(), links_.region().header().cores,
-      links_.peers_nap()     ? R"("nap")"
-      : links_.peers_sleep() ? R"("sleep")"
-                             : R"("spin")",
-      array(describe(links_.settings()), setting_json));
+      quoted(links.job().host), links.size(), links.region().header().cores,
+      links.peers_nap()     ? R"("nap")"
+      : links.peers_sleep() ? R"("sleep")"
+                            : R"("spin")",
+      array(describe(links.settings()), setting_json));
 }
 
 }  // namespace isthmus
