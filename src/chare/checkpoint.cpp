@@ -219,14 +219,10 @@ void Runtime::end_checkpoint() {
   head.roots = roots_;
   head.restarted = restarted;
   head.restarted_item = item->name;
-  if (done->error.empty()) {
-    const Result<CheckpointHead> older = read_head(path);
-    if (const Result<> written = write_head(path, head); !written)
-      done->error = written.error().text();
-    else if (older)
-      remove_parts(path, older->generation, static_cast<std::uint32_t>(older->parts.size()));
-  }
-  if (!done->error.empty()) remove_parts(path, head.generation, size());
+  if (!done->error.empty())
+    remove_parts(path, head.generation, size());
+  else if (const Result<> written = commit_checkpoint(path, head); !written)
+    done->error = written.error().text();
   call(done->wish.written, packed(done->error));
   for (const Callback& callback : done->quiet)
     call(callback, {});

@@ -163,7 +163,10 @@ Result<> read_part(const std::string& name, const SavedPart& expected,
   return {};
 }
 
-Result<> write_head(const std::string& path, const CheckpointHead& head) {
+namespace {
+
+/// Beside `path`, on disk, as all that it names.
+Result<> write_head(const std::string& path, const std::string& beside, const CheckpointHead& head) {
   Sizer sizer;
   sizer(head);
   std::vector<std::byte> bytes(sizeof(HeadFront) + sizer.size());
@@ -171,21 +174,32 @@ Result<> write_head(const std::string& path, const CheckpointHead& head) {
   Writer(body.data())(head);
   const HeadFront front{.mark = head_mark, .bytes = body.size(), .checksum = checksum_of(body, 0)};
   std::memcpy(bytes.data(), &front, sizeof front);
+  UniqueFd file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file) return refuse_errno(beside, "it cannot be made", errno);
+  ISTHMUS_TRY(write_all(file.get(), bytes, beside));
+  if (::fsync(file.get()) != 0) return refuse_errno(beside, "it cannot be brought to disk", errno);
+  // The parts' names before the head's.
+  return sync_folder(path);
+}
+
+}  // namespace
+
+Result<> commit_checkpoint(const std::string& path, const CheckpointHead& head) {
+  const Result<CheckpointHead> older = read_head(path);
   const std::string beside = fmt::format("{}.{:016x}", path, head.generation);
-  const auto write = [&]() -> Result<> {
-    UniqueFd file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (!file) return refuse_errno(beside, "it cannot be made", errno);
-    ISTHMUS_TRY(write_all(file.get(), bytes, beside));
-    if (::fsync(file.get()) != 0) return refuse_errno(beside, "it cannot be brought to disk", errno);
-    // The parts' names before the head's.
-    ISTHMUS_TRY(sync_folder(path));
-    if (::rename(beside.c_str(), path.c_str()) != 0)
-      return refuse_errno(path, "it cannot be replaced", errno);
-    return sync_folder(path);
-  };
-  Result<> written = write();
-  if (!written) ::unlink(beside.c_str());
-  return written;
+  Result<> written = write_head(path, beside, head);
+  if (written && ::rename(beside.c_str(), path.c_str()) != 0)
+    written = refuse_errno(path, "it cannot be replaced", errno);
+  if (!written) {
+    ::unlink(beside.c_str());
+    remove_parts(path, head.generation, static_cast<std::uint32_t>(head.parts.size()));
+    return written;
+  }
+  if (const Result<> synced = sync_folder(path); !synced)
+    return refuse(path, fmt::format("it is the new checkpoint, but a crash may bring the older one back ({})",
+                                    synced.error().text()));
+  if (older) remove_parts(path, older->generation, static_cast<std::uint32_t>(older->parts.size()));
+  return {};
 }
 
 Result<CheckpointHead> read_head(const std::string& path) {

@@ -90,8 +90,10 @@ class PartWriter {
 Result<> read_part(const std::string& name, const SavedPart& expected,
                    const std::function<Result<>(const SavedChare&, std::span<const std::byte>)>& take);
 
-/// Puts the head at `path`, in place of what was there.
-Result<> write_head(const std::string& path, const CheckpointHead& head);
+/// Puts the head at `path`, in place of what was there, and removes the parts of the checkpoint that is no
+/// more: the older one, or after an error this one. Where the head is in its place and may not be on disk,
+/// the error says so, and the parts of both stay: after a crash of the machine either of them may be found.
+Result<> commit_checkpoint(const std::string& path, const CheckpointHead& head);
 Result<CheckpointHead> read_head(const std::string& path);
 
 /// Those of a checkpoint that is not, or is no more. What cannot be removed stays.

@@ -90,6 +90,7 @@ std::string groups_text(const Groups& groups) {
 template <class Map, class Weight>
 std::vector<const typename Map::value_type*> sorted(const Map& map, const Weight& weight) {
   std::vector<const typename Map::value_type*> entries;
+  entries.reserve(map.size());
   for (const auto& entry : map)
     entries.push_back(&entry);
   std::ranges::stable_sort(entries, std::ranges::greater(),

@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +14,24 @@
 #include <vector>
 
 #include "chare/checkpoint_file.hpp"
+
+namespace {
+
+/// Which call of fsync fails, counted from 1; 0: none.
+int failing_sync = 0;
+
+}  // namespace
+
+/// In place of the C library's.
+extern "C" int fsync(int __fd) {  // NOLINT(bugprone-reserved-identifier): as it is declared
+  const bool fails = failing_sync == 1;
+  failing_sync = failing_sync > 0 ? failing_sync - 1 : 0;
+  if (fails) {
+    errno = EIO;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_fsync, __fd));
+}
 
 namespace isthmus::chare {
 namespace {
@@ -66,6 +87,18 @@ class CheckpointFile : public testing::Test {
     return head;
   }
 
+  /// Files that stand for the parts of a head.
+  void put_parts(const CheckpointHead& head) const {
+    for (std::uint32_t part = 0; part < head.parts.size(); ++part)
+      std::ofstream(part_name(name_, head.generation, part)) << part;
+  }
+  [[nodiscard]] bool has_parts(const CheckpointHead& head) const {
+    bool all = true;
+    for (std::uint32_t part = 0; part < head.parts.size(); ++part)
+      all = all && std::filesystem::exists(part_name(name_, head.generation, part));
+    return all;
+  }
+
   std::filesystem::path folder_;
   std::filesystem::path name_;
   std::vector<std::pair<std::uint64_t, std::size_t>> taken_;
@@ -111,9 +144,9 @@ TEST_F(CheckpointFile, EveryChangedBitOfAPartIsFound) {
 
 TEST_F(CheckpointFile, AHeadIsReadAsItWasWrittenAndReplacesAnother) {
   CheckpointHead written = head();
-  ASSERT_TRUE(write_head(name_, written));
+  ASSERT_TRUE(commit_checkpoint(name_, written));
   written.generation = 6;
-  ASSERT_TRUE(write_head(name_, written));
+  ASSERT_TRUE(commit_checkpoint(name_, written));
   const Result<CheckpointHead> read = read_head(name_);
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(read->generation, 6);
@@ -124,7 +157,7 @@ TEST_F(CheckpointFile, AHeadIsReadAsItWasWrittenAndReplacesAnother) {
 }
 
 TEST_F(CheckpointFile, EveryCutAndEveryChangedBitOfAHeadIsRefused) {
-  ASSERT_TRUE(write_head(name_, head()));
+  ASSERT_TRUE(commit_checkpoint(name_, head()));
   const std::string whole = bytes();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     put(whole.substr(0, size));
@@ -140,10 +173,34 @@ TEST_F(CheckpointFile, EveryCutAndEveryChangedBitOfAHeadIsRefused) {
 
 TEST_F(CheckpointFile, AHeadThatCannotTakeItsPlaceLeavesNothing) {
   std::filesystem::create_directory(name_);
-  const Result<> written = write_head(name_, head());
+  const Result<> written = commit_checkpoint(name_, head());
   ASSERT_FALSE(written);
   EXPECT_THAT(written.error().text(), HasSubstr("cannot be replaced"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+/// Of three synchronisations, the last is that of the name that has been replaced.
+TEST_F(CheckpointFile, WhatTheHeadNamesIsThereWhicheverSynchronisationFails) {
+  for (int failing = 0; failing <= 3; ++failing) {
+    CheckpointHead older = head();
+    older.generation = 10 + 2 * static_cast<std::uint64_t>(failing);
+    put_parts(older);
+    ASSERT_TRUE(commit_checkpoint(name_, older));
+    CheckpointHead newer = head();
+    newer.generation = older.generation + 1;
+    put_parts(newer);
+    failing_sync = failing;
+    const Result<> committed = commit_checkpoint(name_, newer);
+    EXPECT_EQ(failing_sync, 0);
+    EXPECT_EQ(committed.has_value(), failing == 0);
+    const Result<CheckpointHead> found = read_head(name_);
+    ASSERT_TRUE(found) << found.error().text();
+    EXPECT_TRUE(has_parts(*found)) << failing;
+    EXPECT_EQ(has_parts(older), failing != 0) << failing;
+    EXPECT_EQ(has_parts(newer), failing == 0 || failing == 3) << failing;
+    if (failing == 3)
+      EXPECT_THAT(committed.error().text(), HasSubstr("a crash may bring the older one back"));
+  }
 }
 
 }  // namespace
