@@ -23,6 +23,7 @@ from closing import Closing
 CLONE_NEWNET = 0x40000000
 TUNSETIFF = 0x400454CA
 IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
+ARP = b"\x08\x06"  # the type of a frame
 OVERTAKING = 0.005  # seconds by which a frame that shall be overtaken is later than it would be
 REFUSED = 77  # exit status: this kernel, or this user's rights, have no TAP devices
 
@@ -32,7 +33,8 @@ class CableRefused(Exception):
 
 
 class Cable(Closing):
-    """`loss` and `reorder` are shares of the frames, `delay` is in seconds, each way."""
+    """`loss` and `reorder` are shares of the frames, `delay` is in seconds, each way. What asks for Ethernet addresses is not lost: after
+    three questions without an answer, in three seconds, a kernel takes the host for unreachable, and ends what connects to it."""
 
     def __init__(self, one_namespace, one, other_namespace, other, *, loss=0.0, delay=0.0, reorder=0.0, seed=1):
         ends = [one_namespace, one, other_namespace, other]
@@ -75,7 +77,7 @@ class Line:
                 return
             except OSError:  # the device is down
                 return
-            if self._chance.random() < self._faults.loss:
+            if self._chance.random() < self._faults.loss and frame[12:14] != ARP:
                 continue
             late = OVERTAKING if self._chance.random() < self._faults.reorder else 0
             self._count += 1
