@@ -58,7 +58,7 @@ TEST_F(CourierTest, CarriesAnyNumberOfBytesFromAndToAnywhere) {
   const Bytes sent = pattern(room, 5);
   from.write(sent);
   const auto courier = make(calm);
-  for (const std::size_t bytes : {1U, 8U, 15U, 17U, 33U, 100U, 4099U, 16384U, 65535U})
+  for (const std::size_t bytes : {1U, 8U, 15U, 17U, 33U, 100U, 4096U, 4099U, 16384U, 65535U, 65536U})
     for (const auto& [source, target] : {std::pair{0U, 0U}, {3U, 3U}, {16U, 4U}, {15U, 2U}}) {
       to.write(Bytes(room, std::byte{0xAB}));
       deliver(*courier, to.data() + target, from.data() + source, bytes);
@@ -183,7 +183,7 @@ TEST_F(CourierTest, FailsWithTheGpu) {
 
 TEST(Parcels, AreTakenWholeOrNotAtAll) {
   const kernel::Parcel old = kernel::make_parcel(3, 0x1234, 0x5678, 100);
-  const kernel::Parcel next = kernel::make_parcel(3 + kernel::courier_slots, 0x1111, 0x2222, 65535);
+  const kernel::Parcel next = kernel::make_parcel(3 + kernel::courier_slots, 0x1111, 0x2222, 65536);
   EXPECT_TRUE(kernel::is_parcel(old, 3));
   EXPECT_FALSE(kernel::is_parcel(old, 3 + kernel::courier_slots));
   EXPECT_FALSE(kernel::is_parcel({next.from, old.to}, 3 + kernel::courier_slots));
@@ -191,7 +191,7 @@ TEST(Parcels, AreTakenWholeOrNotAtAll) {
   EXPECT_TRUE(kernel::is_parcel(next, 3 + kernel::courier_slots));
   EXPECT_EQ(kernel::parcel_address(next.from), 0x1111U);
   EXPECT_EQ(kernel::parcel_address(next.to), 0x2222U);
-  EXPECT_EQ(kernel::parcel_bytes(next), 65535U);
+  EXPECT_EQ(kernel::parcel_bytes(next), 65536U);
   EXPECT_FALSE(kernel::is_parcel({}, 1)) << "a fresh board has no parcel";
 }
 

@@ -47,6 +47,9 @@ wire::IdlePolicy choose_idle(IdleSetting setting, std::uint32_t ranks, std::uint
   return ranks <= processors ? wire::IdlePolicy::spin : wire::IdlePolicy::sleep;
 }
 
+/// As many threads as help a rank at most (`CopyCrew`).
+constexpr std::size_t most_spare = 4;
+
 /// One rank for each core, or fewer where cgroups grant less time than that.
 std::uint32_t default_ranks(const Job& job) {
   return std::clamp<std::uint32_t>(job.processors, 1, static_cast<std::uint32_t>(job.topology.cores.size()));
@@ -155,6 +158,8 @@ std::expected<Job, StartError> Job::plan(const Options& options, const std::opti
   const auto bind = confined ? std::optional(BindTo::none) : options.bind;
   job.bindings = bind ? bind_ranks(job.topology, job.ranks, *bind, options.map)
                       : bind_to_free_cores(job.topology, job.ranks, options.map, job.claims);
+  if (job.topology.this_machine && job.processors > job.ranks)
+    job.spare = deal_spare(job.topology, job.bindings, most_spare, job.processors - job.ranks);
   if (auto planned = plan_gpus(options, job); !planned) return std::unexpected(planned.error());
   return job;
 }

@@ -49,6 +49,7 @@ struct Job {
   bool compatible_environment;  ///< ranks get the variables of other launchers too
   std::optional<Container> container;
   std::vector<Binding> bindings;                        ///< by rank
+  std::vector<CpuSet> spare;                            ///< by rank: for threads that help it
   std::vector<std::optional<GpuBinding::Choice>> gpus;  ///< by rank; empty without --gpu-bind
   CoreClaims claims;                  ///< of the cores that ranks are bound to without having been told
   std::vector<std::string> warnings;  ///< for the user, once

@@ -112,6 +112,8 @@ std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part) {
       set_compatible_variables(
           environment,
           {.rank = rank(), .size = job.share.world, .local_rank = slot_, .local_size = job.ranks});
+    environment.set(launcher_variable::spare_cpus,
+                    slot_ < job.spare.size() ? job.spare[slot_].to_string() : "none");
     if (slot_ < job.gpus.size() && job.gpus[slot_]) {
       environment.set(visible_devices, job.gpus[slot_]->visible);
       environment.set(chosen_gpu_variable, job.gpus[slot_]->text);

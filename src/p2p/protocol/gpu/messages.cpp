@@ -165,6 +165,18 @@ Result<PendingCopy> GpuMessages::stage(const Buffer& near, Direction direction, 
   return staging_engine(near.device, direction).start({&piece, 1});
 }
 
+bool GpuMessages::can_stage_together(const Buffer& near) {
+  return near.kind != MemoryKind::managed && kernels().trouble(near.device).empty() &&
+         reaches(contexts_, near) && check_still_there(near);
+}
+
+Result<PendingCopy> GpuMessages::stage_together(cuda::Device device, Direction direction,
+                                                std::span<const CopyPiece> pieces) {
+  return staging_engine(device, direction).start([&](cuda::Stream stream) {
+    return kernels().copy({device, stream}, pieces);
+  });
+}
+
 CopyEngine& GpuMessages::staging_engine(cuda::Device device, Direction direction) {
   auto& engines = staging_engines_[static_cast<std::size_t>(direction)];
   // Between GPUs a second stream fills the time in which the engine turns to the next copy.
@@ -350,8 +362,13 @@ bool GpuMessages::land_or_finish(Request& request) noexcept {
   try {
     const Payload arrived = Payload::of(request.payload.data, request.status.bytes);
     if (land_by_processor(part, arrived)) return true;
-    reserve_running(1);
-    auto copy = start_copy(part.buffer, arrived, part.payload, arrived.bytes);
+    if (lands_with_others(part, arrived.bytes)) {
+      landings_.push_back(request.cookie());
+      part.landed = false;
+      request.transfer = Request::Transfer::copy;
+      return false;
+    }
+    auto copy = start_landing(request);
     if (copy) {
       part.landed = false;
       add(request, {.copy = std::move(*copy),
@@ -434,6 +451,7 @@ unsigned GpuMessages::poll() {
   unsigned happened = over_.empty() ? 0 : end_over();
   if (awaits_ || !parked_.empty()) [[unlikely]]
     happened += poll_parked();
+  if (!landings_.empty()) start_landings();
   start_held_if_idle();
   if (++polls_ % polls_per_clock == 0) [[unlikely]]
     look_for_freed();

@@ -173,7 +173,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// Makes progress on copies; how many have ended.
   unsigned poll() override;
   [[nodiscard]] bool wakes_nobody() const noexcept override {
-    return !running_.empty() || !over_.empty() || !held_.empty() || !parked_.empty();
+    return !running_.empty() || !over_.empty() || !held_.empty() || !parked_.empty() || !landings_.empty();
   }
   /// Memory of peers that is open.
   [[nodiscard]] MappingCache& mappings() noexcept { return mappings_; }
@@ -193,6 +193,12 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// order, those of several directions at the same time.
   enum class Direction : std::uint8_t { to_host, from_host, to_window, from_window };
   Result<PendingCopy> stage(const Buffer& near, Direction direction, const CopyPiece& piece);
+  /// Whether `stage_together` may have a buffer: kernels reach it, and it is still there.
+  [[nodiscard]] bool can_stage_together(const Buffer& near);
+  /// Short pieces, each between such a buffer of one GPU and pinned memory, as one copy by a kernel. At most
+  /// `GpuKernels::most_pieces`.
+  Result<PendingCopy> stage_together(cuda::Device device, Direction direction,
+                                     std::span<const CopyPiece> pieces);
   /// Makes what messages of that GPU need of the driver and otherwise make when they first need it: streams,
   /// events, loaded kernels. For a program whose streams wait for messages: once one of its launches waits
   /// for room, nobody can make any (`CopyEngine::prepare`). Some milliseconds the first time.
@@ -298,6 +304,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
     wire::Cookie peers;  ///< `pull`: the send, `push`: the receive that waits to hear of it
     std::shared_ptr<const Mapping> mapping;
     std::optional<CourierCopy> errand{};  ///< in place of the copy
+    std::shared_ptr<const PinnedBuffer> pinned{};  ///< what it copies from, where that is the library's
   };
   /// A copy that is to be started together with others.
   struct Held {
@@ -341,6 +348,14 @@ class GpuMessages final : public Polled, public Completion::Lander {
                          Running running);
   void start_held();
   void start_held_if_idle();
+  // landings.cpp
+  /// Whether short messages from memory of the host wait for `start_landings`, so that all which have come
+  /// at once are copied to the GPU together.
+  [[nodiscard]] bool lands_with_others(const GpuPart& part, std::uint64_t bytes) const noexcept;
+  Result<PendingCopy> start_landing(Request& receive);
+  void start_landings();
+  /// Of the first `count`, all of one GPU. False if they have to be started one by one.
+  bool start_landings_together(std::size_t count);
   Request* start_send(const Target& target, const Payload& payload, SendMode mode, Start start,
                       const Buffer& buffer);
   void prepare(Request& receive, const Buffer& buffer);
@@ -383,7 +398,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
   bool publish(Peer& peer, wire::CellHeader header, const void* payload, Announcement& announcement,
                GpuPart& part);
   /// By the plan between what a peer offers and where the matched `receive` wants it.
-  [[nodiscard]] Protocol way_of(Peer& peer, const Request& receive, const wire::GpuExport& from);
+  [[nodiscard]] Protocol way_of(Peer& peer, const Request& receive, const GpuSource& source);
   /// Whether this rank is to copy because the peer has more to copy to it than it from the peer.
   [[nodiscard]] bool can_help(const Peer& peer, const wire::GpuExport& from, cuda::Device local);
   /// What a peer's export is called here; the mapping stays empty where it is this process's own.
@@ -455,6 +470,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
   std::vector<Running> running_;  ///< in the order in which they were started
   std::vector<Held> held_;        ///< all of one GPU
   std::vector<Parked> parked_;    ///< at most one for a request
+  std::vector<wire::Cookie> landings_;  ///< receives in their stand-ins, whose copies are to be started
   bool awaits_ = false;           ///< a descriptor
   std::size_t held_bytes_ = 0;
   std::uint64_t started_together_ = 0;                  ///< of those that were held back

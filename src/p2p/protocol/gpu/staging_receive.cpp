@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "base/stream_copy.hpp"
 #include "p2p/active/completion.hpp"
 #include "p2p/active/cpu_destination.hpp"
 #include "p2p/link/links.hpp"
@@ -14,22 +13,18 @@ namespace isthmus {
 
 using Direction = GpuMessages::Direction;
 
-namespace {
-
 /// False: there is no memory for that, and the receive has failed.
-bool copy_in(Request& receive, std::uint64_t offset, std::span<const std::byte> from) {
+bool Staging::copy_in(Request& receive, std::uint64_t offset, std::span<const std::byte> from) {
   const Payload* const payload = cpu_destination_of(receive);
   if (!payload) return false;
   if (payload->type) {
     if (offset == 0) receive.cursor.emplace(*payload->type, payload->data, payload->count);
     receive.cursor->unpack(from);
   } else {
-    copy_past_cache(payload->data + offset, from.data(), from.size());
+    copy_by_processors(payload->data + offset, from.data(), from.size());
   }
   return true;
 }
-
-}  // namespace
 
 void Staging::begin(Peer& peer, std::uint32_t number, const wire::StageStart& start) {
   Request* receive = completion_.find(start.receiver);
