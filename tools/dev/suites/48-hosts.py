@@ -365,7 +365,7 @@ def expect_losses(process, out, begin, ranks):
         time.sleep(0.02)
     # The status is that of a job whose ranks have died: somebody has killed them.
     assert process.wait(20) != 0, out.read_text()
-    assert "not MPI_ERR" not in out.read_text() and "program_silent.c" not in out.read_text(), out.read_text()
+    assert "not MPI_ERR" not in out.read_text() and "program/silent.c" not in out.read_text(), out.read_text()
 
 
 # A launcher whose agents run on when it is ended, as those of ssh do.
