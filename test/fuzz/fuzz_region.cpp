@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "input.hpp"
+#include "streams/input.hpp"
 #include "wire/region.hpp"
 
 namespace isthmus {

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "input.hpp"
 #include "launch/visit/visit.hpp"
+#include "streams/input.hpp"
 
 namespace isthmus {
 namespace {

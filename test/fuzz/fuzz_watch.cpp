@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "channel/network/watch.hpp"
-#include "input.hpp"
+#include "streams/input.hpp"
 
 namespace isthmus {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "arenas.hpp"
-#include "datatype/construct.hpp"
-#include "input.hpp"
+#include "datatype/make/construct.hpp"
 #include "p2p/engine.hpp"
+#include "streams/input.hpp"
 
 namespace isthmus::fuzz {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "abi/core/call.hpp"
-#include "base/memory_file.hpp"
+#include "base/system/memory_file.hpp"
 #include "gpu/memory/mapping_cache.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 #include "stream/prepared/port.hpp"

@@ -4,7 +4,7 @@
 # reads: dev tools/dev/* test/dev/* docs/pictures/*
 import sys
 
-sys.path[:0] = ["tools/dev", "test/dev"]
+sys.path[:0] = ["tools/dev", "tools/dev/lint", "test/dev"]
 import changes
 import commands
 import draw
