@@ -21,8 +21,8 @@ struct SharedParcel {
 ///
 /// Measured on 2 x H200, 8 bytes from the peer's memory, from when the host writes the parcel to when it sees
 /// it delivered: 3.6 us. More looks under way at a time make it slower, 4.6 us with two and 6.6 with four,
-/// because such loads of a warp wait for each other; so do more warps that look, 4.2 us with three, because the fence
-/// before an answer waits for all looks of the multiprocessor.
+/// because such loads of a warp wait for each other; so do more warps that look, 4.2 us with three, because
+/// the fence before an answer waits for all looks of the multiprocessor.
 struct Warp {
   std::uint32_t lane;
   SharedParcel* shared;

@@ -76,7 +76,7 @@ TEST(Settings, UnderstandValuesAndUnits) {
 }
 
 TEST(Settings, RefuseNonsenseByNameValueAndWhatIsAllowed) {
-  for (const char* variable : {"ISTHMUS_COPY_THREADS=5",
+  for (const char* variable : {"ISTHMUS_COPY_THREADS=9",
                                "ISTHMUS_COPY_THREADS=many",
                                "ISTHMUS_EAGER_LIMIT=-1",
                                "ISTHMUS_EAGER_LIMIT=4 K",

@@ -281,7 +281,15 @@ for path in ("auto", "push", "pull", "staged"):
 for path in ("auto", "push", "pull"):
     with suite.case(f"many messages in flight both ways: copies are started together, {path}"):
         result = run("gpu_window", 2, ISTHMUS_GPU_PATH=path, ISTHMUS_EXPLAIN="full")
-        suite.expect(result, err=r"between GPUs: [1-9]\d* copies started together with others")
+        suite.expect(result, err=r"^ +[1-9]\d* copies started together with others")
+
+with suite.case("many short messages in flight between GPU memory and memory of the host, or that cannot be handed on: copied together"):
+    result = run(["gpu_window", "short"], 2, ISTHMUS_EXPLAIN="full")
+    suite.expect(result, err=r"^ +[1-9]\d* copies started together with others")
+
+with suite.case("threads help a rank to copy pageable memory"):
+    quiet(run("gpu_p2p", 2, ISTHMUS_COPY_THREADS="2", ISTHMUS_GPU_PATH="staged", ISTHMUS_WARN="off"))
+    quiet(run(["gpu_check", "quick", "matrix"], 2, **CHECK, ISTHMUS_COPY_THREADS="2"))
 
 with suite.case("a buffer that is freed before its copy is started spoils no other message"):
     result = run(["gpu_window", "freed"], 2)

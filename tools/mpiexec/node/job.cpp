@@ -48,7 +48,7 @@ wire::IdlePolicy choose_idle(IdleSetting setting, std::uint32_t ranks, std::uint
 }
 
 /// As many threads as help a rank at most (`CopyCrew`).
-constexpr std::size_t most_spare = 4;
+constexpr std::size_t most_spare = 8;
 
 /// One rank for each core, or fewer where cgroups grant less time than that.
 std::uint32_t default_ranks(const Job& job) {

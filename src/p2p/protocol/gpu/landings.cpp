@@ -8,15 +8,9 @@
 #include "p2p/protocol/gpu/messages.hpp"
 
 namespace isthmus {
-namespace {
-
-/// What is longer fills the link by itself.
-constexpr std::uint64_t longest_landing = std::uint64_t{64} << 10U;
-
-}  // namespace
 
 bool GpuMessages::lands_with_others(const GpuPart& part, std::uint64_t bytes) const noexcept {
-  return bytes <= longest_landing && part.is_one_copy() && part.buffer.kind != MemoryKind::managed &&
+  return bytes <= longest_by_kernel && part.is_one_copy() && part.buffer.kind != MemoryKind::managed &&
          !links_.job().in_process;
 }
 
@@ -33,8 +27,9 @@ void GpuMessages::start_landings() {
     const auto device_of = [this](wire::Cookie each) { return completion_.find(each)->gpu->buffer.device; };
     const cuda::Device device = device_of(landings_.front());
     std::size_t count = 1;
-    while (count < landings_.size() && count < GpuKernels::most_pieces && device_of(landings_[count]) == device)
+    while (count < landings_.size() && count < most_together && device_of(landings_[count]) == device)
       ++count;
+    if (count < most_together && count == landings_.size() && is_busy(device, Direction::from_host)) return;
     if (count > 1 && start_landings_together(count)) continue;
     for (; count > 0; --count) {
       Request& receive = *completion_.find(landings_.front());
@@ -68,7 +63,7 @@ bool GpuMessages::start_landings_together(std::size_t count) {
   if (!taken || taken->size() < bytes) return false;
   const auto pinned = std::make_shared<const PinnedBuffer>(std::move(*taken));
   reserve_running(count);
-  std::array<CopyPiece, GpuKernels::most_pieces> pieces;
+  std::array<CopyPiece, most_together> pieces;
   std::byte* at = pinned->data();
   for (std::size_t i = 0; i < count; ++i) {
     const Request& receive = request_of(i);
@@ -78,7 +73,6 @@ bool GpuMessages::start_landings_together(std::size_t count) {
   }
   auto copy = stage_together(device, Direction::from_host, {pieces.data(), count});
   if (!copy) return false;
-  started_together_ += count;
   for (std::size_t i = 0; i < count; ++i) {
     Request& receive = request_of(i);
     add(receive, {.copy = i + 1 < count ? copy->another() : std::move(*copy),

@@ -172,9 +172,11 @@ bool GpuMessages::can_stage_together(const Buffer& near) {
 
 Result<PendingCopy> GpuMessages::stage_together(cuda::Device device, Direction direction,
                                                 std::span<const CopyPiece> pieces) {
-  return staging_engine(device, direction).start([&](cuda::Stream stream) {
-    return kernels().copy({device, stream}, pieces);
-  });
+  CopyEngine& engine = staging_engine(device, direction);
+  started_together_ += pieces.size();
+  if (std::ranges::any_of(pieces, [](const CopyPiece& piece) { return piece.bytes > longest_by_kernel; }))
+    return engine.start_together(pieces);
+  return engine.start([&](cuda::Stream stream) { return kernels().copy({device, stream}, pieces); });
 }
 
 CopyEngine& GpuMessages::staging_engine(cuda::Device device, Direction direction) {

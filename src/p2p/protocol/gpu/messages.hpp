@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -195,10 +196,16 @@ class GpuMessages final : public Polled, public Completion::Lander {
   Result<PendingCopy> stage(const Buffer& near, Direction direction, const CopyPiece& piece);
   /// Whether `stage_together` may have a buffer: kernels reach it, and it is still there.
   [[nodiscard]] bool can_stage_together(const Buffer& near);
-  /// Short pieces, each between such a buffer of one GPU and pinned memory, as one copy by a kernel. At most
-  /// `GpuKernels::most_pieces`.
+  /// Pieces, each between such a buffer of one GPU and pinned memory or a window, as one copy: by a kernel up
+  /// to `longest_by_kernel`, else by the GPU's engines. At most `most_together`.
   Result<PendingCopy> stage_together(cuda::Device device, Direction direction,
                                      std::span<const CopyPiece> pieces);
+  static constexpr std::size_t most_together = std::min(GpuKernels::most_pieces, most_in_batch);
+  static constexpr std::uint64_t longest_by_kernel = std::uint64_t{64} << 10U;
+  /// Whether what is short had better wait for others: the engine has enough to do.
+  [[nodiscard]] bool is_busy(cuda::Device device, Direction direction) {
+    return staging_engine(device, direction).under_way() >= 2;
+  }
   /// Makes what messages of that GPU need of the driver and otherwise make when they first need it: streams,
   /// events, loaded kernels. For a program whose streams wait for messages: once one of its launches waits
   /// for room, nobody can make any (`CopyEngine::prepare`). Some milliseconds the first time.
@@ -303,7 +310,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
     wire::Cookie request;
     wire::Cookie peers;  ///< `pull`: the send, `push`: the receive that waits to hear of it
     std::shared_ptr<const Mapping> mapping;
-    std::optional<CourierCopy> errand{};  ///< in place of the copy
+    std::optional<CourierCopy> errand{};           ///< in place of the copy
     std::shared_ptr<const PinnedBuffer> pinned{};  ///< what it copies from, where that is the library's
   };
   /// A copy that is to be started together with others.
@@ -467,11 +474,11 @@ class GpuMessages final : public Polled, public Completion::Lander {
   GdrMappings gdr_;
   std::unique_ptr<GpuCouriers> couriers_;
   cuda::Device published_ = cuda::no_device;
-  std::vector<Running> running_;  ///< in the order in which they were started
-  std::vector<Held> held_;        ///< all of one GPU
-  std::vector<Parked> parked_;    ///< at most one for a request
+  std::vector<Running> running_;        ///< in the order in which they were started
+  std::vector<Held> held_;              ///< all of one GPU
+  std::vector<Parked> parked_;          ///< at most one for a request
   std::vector<wire::Cookie> landings_;  ///< receives in their stand-ins, whose copies are to be started
-  bool awaits_ = false;           ///< a descriptor
+  bool awaits_ = false;                 ///< a descriptor
   std::size_t held_bytes_ = 0;
   std::uint64_t started_together_ = 0;                  ///< of those that were held back
   std::vector<const void*> busy_streams_;               ///< of `poll`

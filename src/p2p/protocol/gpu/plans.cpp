@@ -41,8 +41,7 @@ Protocol GpuMessages::way_of(Peer& peer, const Request& receive, const GpuSource
       inputs.push = std::unexpected(Reason{"it is not one run of memory that the peer can open"});
   } else {
     // Gaps are filled by a kernel, whatever the memory.
-    const auto here = classifier_.classify(receive.payload.data, receive.limit);
-    inputs.to.kind = here && !receive.payload.type ? here->kind : MemoryKind::pinned;
+    inputs.to.kind = receive.payload.type ? MemoryKind::pinned : receive.memory;
     inputs.to.has_pages = false;
   }
   return GpuPlan(inputs).way(receive.limit);

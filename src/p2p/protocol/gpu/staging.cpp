@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <string>
 #include <utility>
@@ -24,9 +25,12 @@ namespace {
 constexpr std::uint32_t short_window = 1024 * 1024;
 /// The least that a GPU's copies are given where pinned memory is short.
 constexpr std::uint32_t least_window = 256 * 1024;
-/// Messages up to this size go together with others that wait, and so many of them at most are under way.
-constexpr std::uint64_t longest_together = std::uint64_t{64} << 10U;
+/// Messages up to this size go together with others that wait through a window.
+constexpr std::uint64_t longest_in_window = std::uint64_t{1} << 20U;
+/// At most, of one direction: messages that are under way together with others, and bytes that one copy takes
+/// through memory of the host.
 constexpr std::size_t most_short = 64;
+constexpr std::uint64_t most_together_bytes = std::uint64_t{256} << 10U;
 /// The first chunk of a message through a window; each after it is up to twice as long as all before
 /// together, and half of the window. A processor takes 6 us to start one and to see that it is over, so few
 /// are better: 16 / 64 MiB took 77 / 225 us so, 83 / 252 with at most a quarter of the window, 86 / 257 with
@@ -168,8 +172,10 @@ void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
 unsigned Staging::fill(Peer& peer, Stream& out) {
   unsigned happened = settle_filled(peer, out);
   while (out.begun < out.messages.size()) {
-    if (const unsigned together = fill_together(peer, out); together != 0) {
-      happened += together;
+    const Together together = fill_together(peer, out);
+    if (together == Together::held || out.begun == out.messages.size()) return happened;
+    if (together == Together::started) {
+      ++happened;
       continue;
     }
     Message& message = out.messages[out.begun];
@@ -188,53 +194,69 @@ unsigned Staging::fill(Peer& peer, Stream& out) {
   return happened;
 }
 
-/// Whether a message is to go together with others: it lies in GPU memory, and is short.
-bool Staging::is_short(const Stream& out, const Message& message) const {
-  return out.number == 0 && message.bytes <= longest_together &&
-         goes_by_gpu(*completion_.find(message.request));
+/// Whether a message may go together with others: a GPU copies it at this side, and it is short.
+bool Staging::is_short(const Stream& stream, const Message& message) const {
+  const bool by_gpu = stream.number != 0 || goes_by_gpu(*completion_.find(message.request));
+  return by_gpu && message.bytes <= (stream.number != 0 ? longest_in_window : GpuMessages::longest_by_kernel);
 }
 
-/// Has one kernel copy the short messages that wait; how many, or 0 where a copy for each is as well.
-unsigned Staging::fill_together(Peer& peer, Stream& out) {
-  const std::size_t waiting = out.messages.size() - out.begun;
-  if (waiting < 2 || !is_short(out, out.messages[out.begun]) || !is_short(out, out.messages[out.begun + 1]))
-    return 0;
-  const cuda::Device device = out.messages[out.begun].near.device;
-  std::array<CopyPiece, GpuKernels::most_pieces> pieces;
+Staging::Together Staging::gather(Stream& stream, Direction direction,
+                                  const std::function<bool(std::size_t, Message&)>& is_ready) {
+  const std::size_t waiting = stream.messages.size() - stream.begun;
+  Message& first = stream.messages[stream.begun];
+  if (first.begun != 0 || !is_short(stream, first)) return Together::none;
+  const cuda::Device device = first.near.device;
+  const std::uint64_t most = stream.number != 0 ? first.window / 2 : most_together_bytes;
+  std::array<CopyPiece, GpuMessages::most_together> pieces;
   std::size_t count = 0;
-  for (; count < std::min(waiting, pieces.size()) && out.chunks.size() + count < most_short; ++count) {
-    const std::size_t index = out.begun + count;
-    Message& message = out.messages[index];
-    if (!is_short(out, message) || message.near.device != device ||
-        !gpu_.made()->can_stage_together(message.near))
+  for (std::uint64_t bytes = 0; count < std::min(waiting, pieces.size()); ++count) {
+    if (stream.chunks.size() + count >= most_short) break;
+    Message& message = stream.messages[stream.begun + count];
+    if (!is_short(stream, message) || message.near.device != device || (bytes += message.bytes) > most ||
+        !gpu_.made()->can_stage_together(message.near) || !is_ready(stream.begun + count, message) ||
+        next_chunk(stream, message) < message.bytes)
       break;
-    if (!message.is_told && !announce(peer, out, message, *completion_.find(message.request), index)) break;
-    const std::uint64_t emptied = out.area.header().emptied.load(std::memory_order_acquire);
-    const std::uint64_t end = message.position + message.bytes;
-    if (next_chunk(out, message) < message.bytes || end - emptied > message.window) break;
-    pieces[count] = {message.data + message.position % message.window, message.near.data, message.bytes};
+    std::byte* const there = message.data + message.position % message.window;
+    const bool is_out = direction == Direction::to_host || direction == Direction::to_window;
+    pieces[count] = is_out ? CopyPiece{there, message.near.data, message.bytes}
+                           : CopyPiece{message.near.data, there, message.bytes};
   }
-  if (count < 2 || out.area.pinned() < out.area.part(out.window).size()) return 0;
-  const std::size_t before = out.chunks.size();
-  const auto take_back = [&] { out.chunks.resize(before); };
+  // More may come while the engine has enough to do.
+  if (count > 0 && count < pieces.size() && gpu_.made()->is_busy(device, direction)) return Together::held;
+  if (count < 2) return Together::none;
+  const std::size_t before = stream.chunks.size();
+  const auto take_back = [&] { stream.chunks.resize(before); };
   try {
-    for (std::size_t i = 0; i < count; ++i)
-      out.chunks.push_back(
-          {{}, out.messages[out.begun + i].position + out.messages[out.begun + i].bytes, true});
-    auto copy = gpu_.made()->stage_together(device, Direction::to_host, {pieces.data(), count});
+    for (std::size_t i = 0; i < count; ++i) {
+      const Message& message = stream.messages[stream.begun + i];
+      stream.chunks.push_back({{}, message.position + message.bytes, true});
+    }
+    auto copy = gpu_.made()->stage_together(device, direction, {pieces.data(), count});
     if (!copy) {
       take_back();
-      return 0;
+      return Together::none;  // one by one it is told why
     }
     for (std::size_t i = 0; i < count; ++i)
-      out.chunks[before + i].copy = i + 1 < count ? copy->another() : std::move(*copy);
+      stream.chunks[before + i].copy = i + 1 < count ? copy->another() : std::move(*copy);
   } catch (...) {
     take_back();
     throw;
   }
-  for (std::size_t i = 0; i < count; ++i, ++out.begun)
-    out.messages[out.begun].begun = out.messages[out.begun].bytes;
-  return static_cast<unsigned>(count);
+  for (std::size_t i = 0; i < count; ++i, ++stream.begun)
+    stream.messages[stream.begun].begun = stream.messages[stream.begun].bytes;
+  return Together::started;
+}
+
+Staging::Together Staging::fill_together(Peer& peer, Stream& out) {
+  return gather(
+      out, out.number != 0 ? Direction::to_window : Direction::to_host,
+      [&](std::size_t index, Message& message) {
+        if (!message.is_told && !announce(peer, out, message, *completion_.find(message.request), index))
+          return false;
+        if (out.number == 0 && out.area.pinned() < out.area.part(out.window).size()) return false;
+        const std::uint64_t emptied = out.area.header().emptied.load(std::memory_order_acquire);
+        return message.position + message.bytes - emptied <= message.window;
+      });
 }
 
 unsigned Staging::settle_filled(Peer& peer, Stream& out) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <new>
@@ -128,8 +129,18 @@ class Staging final : public Polled {
 
   unsigned fill(Peer& peer, Stream& out);
   unsigned settle_filled(Peer& peer, Stream& out);
-  [[nodiscard]] bool is_short(const Stream& out, const Message& message) const;
-  unsigned fill_together(Peer& peer, Stream& out);
+  [[nodiscard]] bool is_short(const Stream& stream, const Message& message) const;
+  /// Short messages that wait are copied together, by one call of the driver.
+  enum class Together : std::uint8_t {
+    none,     ///< the first goes by itself
+    held,     ///< it waits for others
+    started,  ///< some have begun
+  };
+  /// `is_ready`: whether the message at that index, which is short, may begin.
+  Together gather(Stream& stream, GpuMessages::Direction direction,
+                  const std::function<bool(std::size_t, Message&)>& is_ready);
+  Together fill_together(Peer& peer, Stream& out);
+  Together empty_together(Stream& in);
   bool announce(Peer& peer, Stream& out, Message& message, const Request& send, std::size_t index);
   bool open(Stream& out, const Message& message, const Request& send);
   unsigned fill_chunks(Peer& peer, Stream& out, Message& message, Request& send);

@@ -78,12 +78,28 @@ unsigned Staging::empty(Peer& peer, Stream& in) {
       end_receive(peer, in);
       continue;
     }
+    const Together together = empty_together(in);
+    if (together == Together::held || in.begun == in.messages.size()) return happened;
+    if (together == Together::started) {
+      ++happened;
+      continue;
+    }
     const std::size_t before = in.begun;
     const std::size_t messages = in.messages.size();
     happened += empty_chunks(peer, in, message, *completion_.find(message.request));
     if (in.begun == before && in.messages.size() == messages) return happened;
   }
   return happened;
+}
+
+Staging::Together Staging::empty_together(Stream& in) {
+  const std::uint64_t filled = in.area.header().filled.load(std::memory_order_acquire);
+  return gather(in, in.number != 0 ? Direction::from_window : Direction::from_host,
+                [&](std::size_t, const Message& message) {
+                  const std::uint64_t end = message.position + message.bytes;
+                  return !message.failed && !message.abandoned &&
+                         static_cast<std::int64_t>(filled - end) >= 0;
+                });
 }
 
 unsigned Staging::settle_emptied(Peer& peer, Stream& in) {
