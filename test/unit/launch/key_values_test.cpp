@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launch/launcher/key_values.hpp"
-#include "node/pmi_server.hpp"
+#include "pmi_server.hpp"
 
 namespace isthmus::launch {
 namespace {

@@ -11,7 +11,7 @@
 #include "launch/launcher/pmi1.hpp"
 #include "launch/launcher/pmi2.hpp"
 #include "launch/launcher/pmi_words.hpp"
-#include "node/pmi_server.hpp"
+#include "pmi_server.hpp"
 
 /// The two ways to speak PMI: how messages end, a launcher of one rank, and what it says.
 namespace isthmus::launch {
