@@ -11,8 +11,8 @@
 #include "coll/entry/start.hpp"
 #include "datatype/make/construct.hpp"
 #include "datatype/op.hpp"
+#include "input.hpp"
 #include "members.hpp"
-#include "streams/input.hpp"
 
 namespace isthmus::fuzz {
 

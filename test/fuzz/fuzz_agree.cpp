@@ -13,10 +13,10 @@
 #include "coll/agree/circle.hpp"
 #include "comm/communicator.hpp"
 #include "comm/split.hpp"
+#include "input.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
 #include "p2p/message/context_ids.hpp"
-#include "streams/input.hpp"
 
 namespace isthmus {
 namespace {

@@ -14,9 +14,9 @@
 #include "channel/shm/ring_reader.hpp"
 #include "channel/shm/ring_writer.hpp"
 #include "datatype/make/construct.hpp"
+#include "input.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
-#include "streams/input.hpp"
 #include "wire/gpu.hpp"
 #include "wire/mapping.hpp"
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "input.hpp"
 #include "node/order.hpp"
-#include "streams/input.hpp"
 #include "talk/frames.hpp"
 
 namespace isthmus::mpiexec {

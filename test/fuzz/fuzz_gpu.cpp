@@ -15,9 +15,9 @@
 #include "channel/shm/ring_reader.hpp"
 #include "channel/shm/ring_writer.hpp"
 #include "gpu_program.hpp"
+#include "input.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
-#include "streams/input.hpp"
 
 namespace isthmus {
 namespace {

@@ -15,9 +15,9 @@
 #include "channel/network/port.hpp"
 #include "fake_ucx.hpp"
 #include "gpu_program.hpp"
+#include "input.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
-#include "streams/input.hpp"
 #include "wire/network.hpp"
 #include "wire/port.hpp"
 

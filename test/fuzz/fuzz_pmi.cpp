@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "input.hpp"
 #include "launch/launcher/pmi1.hpp"
 #include "launch/launcher/pmi2.hpp"
-#include "streams/input.hpp"
 #include "wire/port.hpp"
 
 namespace isthmus {

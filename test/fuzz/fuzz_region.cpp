@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "streams/input.hpp"
+#include "input.hpp"
 #include "wire/region.hpp"
 
 namespace isthmus {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "channel/network/watch.hpp"
-#include "streams/input.hpp"
+#include "input.hpp"
 
 namespace isthmus {
 namespace {

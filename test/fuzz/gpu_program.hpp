@@ -11,8 +11,8 @@
 
 #include "arenas.hpp"
 #include "datatype/make/construct.hpp"
+#include "input.hpp"
 #include "p2p/engine.hpp"
-#include "streams/input.hpp"
 
 namespace isthmus::fuzz {
 

@@ -21,9 +21,9 @@
 #include "coll/context/footing.hpp"
 #include "coll/flow/lane.hpp"
 #include "comm/communicator.hpp"
+#include "input.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
-#include "streams/input.hpp"
 
 /// A communicator of which one member is an engine and all others do what the input says: in the memory that
 /// they share for collectives, in messages, and while the engine waits for them.

@@ -19,6 +19,7 @@
 #include "abi/core/matched_message.hpp"
 #include "abi/core/session.hpp"
 #include "abi/core/wait_witness.hpp"
+#include "base/frame_pool.hpp"
 #include "base/settings.hpp"
 #include "comm/communicator.hpp"
 #include "comm/errhandler.hpp"
@@ -117,6 +118,8 @@ class Runtime {
   Communicator* self = nullptr;
   int thread_level = MPI_THREAD_SINGLE;  ///< the highest that was asked for
   std::thread::id main_thread;
+
+  FramePool operations;  ///< memory of `Operation`s; guarded by the engine's lock
 
   KeyvalTable keyvals;
   WorldAttributes world_attributes;

@@ -10,7 +10,8 @@ namespace {
 
 [[gnu::noinline]] int wait_slow(Runtime& runtime, MPI_Request* request, MPI_Status* status) {
   constexpr const char* function = "MPI_Wait";
-  if (int code = check_outputs(function, {{request, "request"}})) return code;
+  if (!request) [[unlikely]]
+    return check_outputs(function, {{request, "request"}});
   RequestState state = state_of(runtime, *request);
   if (state == RequestState::pending) {
     wait_until_ready(runtime, *request);
@@ -58,7 +59,8 @@ namespace {
 
 [[gnu::noinline]] int test_slow(Runtime& runtime, MPI_Request* request, int* flag, MPI_Status* status) {
   constexpr const char* function = "MPI_Test";
-  if (int code = check_outputs(function, {{request, "request"}, {flag, "flag"}})) return code;
+  if (!request || !flag) [[unlikely]]
+    return check_outputs(function, {{request, "request"}, {flag, "flag"}});
   RequestState state = state_of(runtime, *request);
   if (state == RequestState::pending) {
     runtime.engine->progress_for_test();

@@ -8,6 +8,7 @@
 
 #include "coll/area/stripe.hpp"
 #include "coll/flow/flow.hpp"
+#include "coll/lanes/lane_choice.hpp"
 #include "comm/communicator.hpp"
 #include "p2p/engine.hpp"
 
@@ -55,8 +56,8 @@ class Place {
 /// with its first such collective; what is started before it is there waits for it, as a flow.
 class LaneTeam final : public CollectiveState {
  public:
-  /// Members up to which everybody looks at everybody's line. Beyond that, messages.
-  static constexpr int most_members = flat_ranks;
+  /// Beyond that, messages. Up to `flat_ranks` everybody looks at everybody's line, more go by `Neighbors`.
+  static constexpr int most_members = flat_ranks * flat_ranks;
 
   /// Null where the members do not share memory, or are too many; alike at all members.
   static LaneTeam* of(Communicator& comm) {
@@ -108,6 +109,11 @@ class LaneTeam final : public CollectiveState {
   class Direct;
   [[nodiscard]] Direct know_direct(Driver* driver) noexcept;
 
+  /// What `asked` is answered with on a lane of this kind.
+  const LaneChoice& choose(const LaneQuestion& asked, Lane::Kind kind) {
+    return choices_.find(asked, size(), kind);
+  }
+
   void notify(int rank) noexcept { engine_.notify(peer(rank)); }
   void notify_all() noexcept {
     if (sleeps_) wake_all();
@@ -144,6 +150,7 @@ class LaneTeam final : public CollectiveState {
   bool tried_reach_ = false;
   LaneArea area_;
   std::uint64_t offset_ = nowhere;
+  LaneChoices choices_;
   Stripe nonblocking_;
   std::array<Stripe, persistent_stripes> persistent_;
   Driver driver_;

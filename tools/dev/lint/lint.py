@@ -4,9 +4,7 @@ import argparse
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
 import check_format
 import check_headers
 import check_layers

@@ -8,9 +8,11 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for suite.py
 from suite import BUILD, ROOT
 
 FOLDERS = ("src", "include", "apps", "bench", "test", "tools")
