@@ -748,7 +748,7 @@ class DevicePort {
   ISTHMUS_DEVICE_FUNCTION bool announce(By by, int rank, u32 signal, Line line, u32 how) const {
     if (!check_signal(by, rank, signal)) return false;
     const isthmus_device_peer there = peer(rank);
-    if (there.signals == 0) {
+    if (there.signals == 0 || (there.flags & ISTHMUS_DEVICE_DETOUR) != 0) {
       isthmus_device_request wanted = request(ISTHMUS_DEVICE_SIGNAL, {0, rank, 0}, 0);
       wanted.signal = signal;
       wanted.signals = static_cast<unsigned short>(how);

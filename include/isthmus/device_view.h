@@ -22,6 +22,8 @@ typedef struct isthmus_device_span {
 } isthmus_device_span;
 
 #define ISTHMUS_DEVICE_ATOMICS 1u /* kernels here may add to words there */
+#define ISTHMUS_DEVICE_DETOUR \
+  2u /* not all that it shares is mapped: signals go by the proxy, behind the bytes */
 typedef struct isthmus_device_peer {
   unsigned long long signals; /* lines; 0: not mapped */
   unsigned long long packets; /* lines: [parity][sender][ISTHMUS_DEVICE_TEAM_WORDS] */

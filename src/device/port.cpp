@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -82,6 +83,7 @@ void Port::stop() noexcept {
 
 void Port::abandon() noexcept {
   cancel();
+  if (before_end) before_end();
   stop();
   is_abandoned_ = true;
 }
@@ -95,12 +97,20 @@ Result<> Port::write(cuda::Address to, const void* from, std::size_t bytes) cons
 }
 
 Result<> Port::set_peer(std::size_t of, const std::byte* at, bool has_atomics) {
-  isthmus_device_peer there{};
+  peers_.resize(extent_.ranks);
+  isthmus_device_peer& there = peers_[of];
   if (at) {
     there.signals = reinterpret_cast<std::uint64_t>(at);
     there.packets = there.signals + extent_.signals * line;
     there.flags = has_atomics ? ISTHMUS_DEVICE_ATOMICS : 0;
   }
+  return write(own_ + state_room + of * sizeof there, &there, sizeof there);
+}
+
+Result<> Port::set_detour(std::size_t of) {
+  isthmus_device_peer& there = peers_[of];
+  if ((there.flags & ISTHMUS_DEVICE_DETOUR) != 0) return {};
+  there.flags |= ISTHMUS_DEVICE_DETOUR;
   return write(own_ + state_room + of * sizeof there, &there, sizeof there);
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -53,6 +54,8 @@ class Port {
   [[nodiscard]] std::size_t shared_bytes() const noexcept;
   /// Where the process of that rank has them, as kernels here see it; null: not mapped.
   Result<> set_peer(std::size_t rank, const std::byte* at, bool has_atomics);
+  /// Not all that it shares is mapped, so signals for it go by the proxy, behind what the proxy carries.
+  Result<> set_detour(std::size_t rank);
   Result<> set_spans(std::uint32_t share, const std::vector<isthmus_device_span>& spans);
   void set_team(bool all_are_mapped) noexcept { is_team_ = all_are_mapped; }
   void set_proxy(bool is_there) noexcept { has_proxy_ = is_there; }
@@ -63,6 +66,8 @@ class Port {
   /// What a kernel was refused since it was asked last.
   Result<> take_refusal();
   void cancel() noexcept;
+  /// Whether a process has died since.
+  void look_for_losses() noexcept;
   /// Nothing can be done any more, because of this.
   void fail_for_good(Error why) noexcept;
 
@@ -80,13 +85,13 @@ class Port {
   [[nodiscard]] cuda::Context context() const noexcept { return context_; }
 
   int rank = 0;
-  std::vector<PeerId> ids;  ///< by rank, this process too
+  std::vector<PeerId> ids;           ///< by rank, this process too
+  std::function<void()> before_end;  ///< called by `abandon`
 
  private:
   Result<> write(cuda::Address to, const void* from, std::size_t bytes) const;
   void end_waits() noexcept;
   void watch() noexcept;
-  void look_for_losses() noexcept;
 
   Engine& engine_;
   const cuda::Functions& functions_;
@@ -98,6 +103,7 @@ class Port {
   cuda::Address own_ = 0;                ///< state, peers, spans
   std::unique_ptr<PinnedPages> pinned_;  ///< control, then requests
   cuda::Address pinned_address_ = 0;
+  std::vector<isthmus_device_peer> peers_;
   bool is_team_ = false;
   bool has_proxy_ = false;
   bool is_abandoned_ = false;

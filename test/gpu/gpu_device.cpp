@@ -1,6 +1,7 @@
 // Kernels that communicate (<isthmus/device.cuh>, <isthmus/fuse.cuh>), on the emulated driver and on GPUs;
 // rank 0 prints a line for each case that is right. Two ranks, or any even number of them. The argument:
 //   names of cases; `all`, which none means too
+//   carried   what works where no kernel reaches another process: ranks of two hosts, GPUs with no link
 //   lost      --on-failure continue, two ranks: rank 1 dies while kernels of rank 0 wait for it
 //   leave     a port with a waiting kernel is left to MPI_Finalize
 #include <unistd.h>
@@ -30,8 +31,10 @@ using Words = std::vector<u64>;
 namespace {
 
 int rank = -1, ranks = 0;
+/// Whether pairs are those of the same number in each half, else neighbours.
+bool pairs_are_far = false;
 int peer() {
-  return rank ^ 1;
+  return pairs_are_far ? (rank + ranks / 2) % ranks : rank ^ 1;
 }
 
 class Kernels {
@@ -124,11 +127,11 @@ void refused(const char* text, Body body) {
 u64 run_exchange(const Setting& at, const Port& port, Way way, Scope scope, u64 bytes, u64 offset,
                  MemoryKind kind, u32 rounds, u32& first) {
   const std::size_t room = 2 * (bytes + offset) + 16;
-  Memory out(at.gpu, MemoryKind::device, room);
+  const bool gets = way == get_after_signal;
+  Memory out(at.gpu, gets ? kind : MemoryKind::device, room);
   const Memory in(at.gpu, kind, room);
   const auto wrong = memory(at.gpu, Words{0});
   // What is got is where the peer has written it, and comes to another place.
-  const bool gets = way == get_after_signal;
   const Memory came(at.gpu, MemoryKind::device, room);
   const u32 share = port.share(gets ? out.data() : in.data(), room);
   ExchangeWork work{.port = for_kernels(port),
@@ -159,7 +162,11 @@ u64 run_exchange(const Setting& at, const Port& port, Way way, Scope scope, u64 
   first += rounds;
   port.check();
   port.unshare(share);
-  return wrong->read<u64>(1)[0];
+  const u64 count = wrong->read<u64>(1)[0];
+  if (count != 0 && way != signal_first)
+    std::fprintf(stderr, "rank %d: %llu wrong bytes: way %u, scope %u, %llu bytes at %llu of %s\n", rank, count,
+                 way, scope, bytes, offset, std::string(name_of(kind)).c_str());
+  return count;
 }
 
 void check_exchange(const Setting& at, bool is_mapped) {
@@ -182,6 +189,76 @@ void check_exchange(const Setting& at, bool is_mapped) {
 
 void check_direct(const Setting& at) {
   check_exchange(at, true);
+}
+
+/// One call of a kernel: what it answers.
+class Caller {
+ public:
+  explicit Caller(const Setting& at) : at_(at), answer_(memory(at.gpu, Words{0})) {}
+  void start(const Port& port, Call call, Place place, void* memory, u64 bytes, u32 signal,
+             unsigned blocks = 1) const {
+    answer_->write(Words{0});
+    at_.kernels.launch(CallWork{.port = for_kernels(port),
+                                .call = call,
+                                .place = place,
+                                .memory = memory,
+                                .bytes = bytes,
+                                .signal = signal,
+                                .answer = of<u64>(*answer_)},
+                       blocks);
+  }
+  [[nodiscard]] bool finish() const {
+    at_.kernels.sync();
+    const u64 said = answer_->read<u64>(1)[0];
+    CHECK(said == 1 || said == 2);
+    return said == 1;
+  }
+  [[nodiscard]] bool run(const Port& port, Call call, Place place, void* memory, u64 bytes,
+                         u32 signal) const {
+    start(port, call, place, memory, bytes, signal);
+    return finish();
+  }
+
+ private:
+  const Setting& at_;
+  std::unique_ptr<Memory> answer_;
+};
+
+/// What kernels cannot reach is carried by proxies: to another host, or from GPU to GPU where no link is.
+void check_carried(const Setting& at) {
+  {
+    const Port port(MPI_COMM_WORLD, 2);
+    const Memory x(at.gpu, MemoryKind::device, 64);
+    const u32 share = port.share(x.data(), 64);
+    CHECK(!port.reaches(share, peer()));
+    CHECK(port.reaches(share, rank));
+    const Caller caller(at);
+    CHECK(!caller.run(port, Call::barrier, {}, nullptr, 0, 0));
+    refused("needs all processes of the port mapped", [&] { port.check(); });
+    CHECK(!caller.run(port, Call::add, {share, peer(), 0}, nullptr, 0, 0));
+    refused("set it instead", [&] { port.check(); });
+    CHECK(!caller.run(port, Call::put, {share, peer(), 60}, x.data(), 8, 0));
+    refused("does not lie within", [&] { port.check(); });
+  }
+  check_exchange(at, false);
+  // More requests than the proxy can hold.
+  const Port port(MPI_COMM_WORLD, 4);
+  u32 first = 1;
+  CHECK_EQUAL(run_exchange(at, port, put_then_signal, by_thread, 64, 0, MemoryKind::device, 700, first), 0U);
+  CHECK_EQUAL(run_exchange(at, port, put_with_signal, by_block, 3'000'000, 0, MemoryKind::device, 4, first),
+              0U);
+}
+
+/// Pinned memory goes by proxy between processes that reach each other's signals, and these come behind it.
+void check_pinned(const Setting& at) {
+  const Port port(MPI_COMM_WORLD, 4);
+  u32 first = 1;
+  for (const Way way : {put_with_signal, put_then_signal, get_after_signal})
+    CHECK_EQUAL(run_exchange(at, port, way, by_block, 50'000, 8, MemoryKind::pinned, 10, first), 0U);
+  // The port's kernels still reach other memory themselves.
+  const Memory x(at.gpu, MemoryKind::device, 64);
+  const u32 share = port.share(x.data(), 64);
+  CHECK(port.reaches(share, peer()));
 }
 
 /// The order that the others keep: if it is turned round, that is seen.
@@ -255,39 +332,6 @@ void check_ports(const Setting& at) {
   CHECK_MPI(MPI_Comm_free(&pair));
   ports.clear();
 }
-
-/// One call of a kernel: what it answers.
-class Caller {
- public:
-  explicit Caller(const Setting& at) : at_(at), answer_(memory(at.gpu, Words{0})) {}
-  void start(const Port& port, Call call, Place place, void* memory, u64 bytes, u32 signal,
-             unsigned blocks = 1) const {
-    answer_->write(Words{0});
-    at_.kernels.launch(CallWork{.port = for_kernels(port),
-                                .call = call,
-                                .place = place,
-                                .memory = memory,
-                                .bytes = bytes,
-                                .signal = signal,
-                                .answer = of<u64>(*answer_)},
-                       blocks);
-  }
-  [[nodiscard]] bool finish() const {
-    at_.kernels.sync();
-    const u64 said = answer_->read<u64>(1)[0];
-    CHECK(said == 1 || said == 2);
-    return said == 1;
-  }
-  [[nodiscard]] bool run(const Port& port, Call call, Place place, void* memory, u64 bytes,
-                         u32 signal) const {
-    start(port, call, place, memory, bytes, signal);
-    return finish();
-  }
-
- private:
-  const Setting& at_;
-  std::unique_ptr<Memory> answer_;
-};
 
 /// What does not lie within is refused, told once, and nothing is written.
 void check_ranges(const Setting& at) {
@@ -553,7 +597,8 @@ struct Case {
 };
 constexpr Case cases[]{{"direct", check_direct}, {"order", check_order},   {"team", check_team},
                        {"ports", check_ports},   {"ranges", check_ranges}, {"graph", check_graph},
-                       {"cancel", check_cancel}, {"freed", check_freed},   {"jacobi", check_jacobi}};
+                       {"cancel", check_cancel}, {"freed", check_freed},   {"jacobi", check_jacobi},
+                       {"pinned", check_pinned}};
 
 }  // namespace
 
@@ -566,6 +611,12 @@ int main(int argc, char** argv) {
     const Setting at{gpu, kernels};
     if (what == "lost") return check_lost(at);
     if (what == "leave") return check_leave(at);
+    if (what == "carried") {
+      pairs_are_far = true;
+      check_carried(at);
+      if (rank == 0) std::printf("carried: right\n");
+      return;
+    }
     for (const Case& each : cases) {
       const bool is_asked =
           what == "all" ||

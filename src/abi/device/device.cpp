@@ -14,6 +14,7 @@
 
 #include "abi/core/call.hpp"
 #include "abi/core/gpu_share.hpp"
+#include "abi/device/proxy.hpp"
 #include "device/port.hpp"
 #include "gpu/driver/gpu.hpp"
 #include "gpu/memory/mapping_cache.hpp"
@@ -35,8 +36,9 @@ struct DeviceShare {
 struct isthmus_device_port {
   MPI_Comm comm = MPI_COMM_NULL;
   std::shared_ptr<device::Port> port;
-  std::vector<isthmus::abi::Part> peers;  ///< their signals
-  std::vector<DeviceShare> shares;        ///< by number
+  std::vector<isthmus::abi::Part> peers;             ///< their signals
+  std::vector<DeviceShare> shares;                   ///< by number
+  std::shared_ptr<isthmus::abi::DeviceProxy> proxy;  ///< null: kernels reach all that there is
   bool holds_mappings = false;
 };
 
@@ -142,6 +144,24 @@ Result<std::vector<Told>> share_memory(MPI_Comm comm, const device::Port& port, 
   return all;
 }
 
+/// Collective: where a kernel of any process does not reach something, all have a proxy from now on.
+Result<> start_proxy(isthmus_device_port& of, bool is_needed_here) {
+  if (of.proxy) return {};
+  int mine = is_needed_here ? 1 : 0, any = 0;
+  ISTHMUS_TRY(check_mpi(PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, of.comm), "processes do not meet"));
+  if (any == 0) return {};
+  auto started = DeviceProxy::start(*of.port, Runtime::get().engine->gpu()->contexts(), of.comm);
+  ISTHMUS_TRY(agree(of.comm, started ? Result<>() : std::unexpected(std::move(started).error())));
+  of.proxy = std::move(*started);
+  of.port->set_proxy(true);
+  of.port->before_end = [proxy = std::weak_ptr(of.proxy)] {
+    if (const auto still_there = proxy.lock()) still_there->stop();
+  };
+  for (std::uint32_t i = 0; i < of.shares.size(); ++i)
+    of.proxy->set_share(i, of.shares[i].own.data, of.shares[i].own.bytes);
+  return {};
+}
+
 Result<> meet_peers(isthmus_device_port& made) {
   device::Port& port = *made.port;
   Result<Buffer> own = [&] {
@@ -165,7 +185,7 @@ Result<> meet_peers(isthmus_device_port& made) {
   ISTHMUS_TRY(std::move(written));
   ISTHMUS_TRY(std::move(met));
   port.set_team(least == 1);
-  return {};
+  return start_proxy(made, least == 0);
 }
 
 Result<> open_port(isthmus_device_port& made, const device::Port::Extent& extent) {
@@ -177,6 +197,7 @@ Result<> open_port(isthmus_device_port& made, const device::Port::Extent& extent
 }
 
 void close_port(isthmus_device_port& port) {
+  port.proxy.reset();
   if (port.port) port.port->stop();
   {
     Runtime& runtime = Runtime::get();
@@ -214,6 +235,15 @@ Result<> make_share(isthmus_device_port& port, void* address, std::size_t bytes,
   Result<> outcome = all ? port.port->set_spans(at, spans_of(made.parts))
                          : Result<>(std::unexpected(std::move(all).error()));
   if (all) outcome = agree(port.comm, std::move(outcome));
+  // A process whose kernels reach nothing but its own memory needs nobody.
+  if (outcome)
+    outcome = start_proxy(
+        port, std::ranges::any_of(made.parts, [](const Part& part) { return !part.data && part.bytes > 0; }));
+  if (outcome && port.proxy) port.proxy->set_share(at, made.own.data, made.own.bytes);
+  for (std::size_t i = 0; i < made.parts.size() && outcome; ++i)
+    if (!made.parts[i].data && made.parts[i].bytes > 0) outcome = port.port->set_detour(i);
+  // Nobody's proxy is asked for what it does not know.
+  if (outcome) outcome = agree(port.comm, {});
   const CallGuard guard(Runtime::get());
   if (!outcome) {
     made = {};
@@ -234,6 +264,10 @@ Result<> end_share(isthmus_device_port& port, std::uint32_t number) {
   auto share = find_share(port, number);
   ISTHMUS_TRY(agree(port.comm, share ? Result<>() : std::unexpected(std::move(share).error())));
   ISTHMUS_TRY(port.port->set_spans(number, std::vector<isthmus_device_span>(port.peers.size())));
+  if (port.proxy) {
+    ISTHMUS_TRY(port.proxy->drain());
+    port.proxy->set_share(number, nullptr, 0);
+  }
   // Nobody's kernels name it any more, and only now may its owner free the memory.
   ISTHMUS_TRY(agree(port.comm, {}));
   const CallGuard guard(Runtime::get());
@@ -248,7 +282,7 @@ Result<> check_reach(const isthmus_device_port& port, std::uint32_t number, int 
     return fail(ErrorClass::rank,
                 fmt::format("rank is {}, not one of the {} of the port", rank, port.peers.size()));
   const Part& part = (*share)->parts[static_cast<std::size_t>(rank)];
-  if (part.data || part.bytes == 0) return {};
+  if (part.data) return {};
   return fail(ErrorClass::unsupported_operation,
               fmt::format("no kernel reaches what rank {} shares: {}", rank, part.why));
 }
@@ -301,7 +335,7 @@ ISTHMUS_DEVICE_EXPORT(int) isthmus_device_free(isthmus_device_port* port) {
     if (!port) return fail(ErrorClass::arg, "port is null");
     const std::unique_ptr<isthmus_device_port> last(port);
     // Where a process has died, the others are told by MPI that they need not wait.
-    if (port->port->check()) PMPI_Barrier(port->comm);
+    if (port->port->check() && (!port->proxy || port->proxy->drain())) PMPI_Barrier(port->comm);
     close_port(*port);
     return {};
   });

@@ -116,6 +116,7 @@ template <class By>
 ISTHMUS_DEVICE_FUNCTION void exchange_by(const ExchangeWork& work, By by) {
   for (u32 i = 0; i < work.rounds; ++i)
     if (!exchange_round(work, by, work.first + i)) return;
+  work.port.flush(by);
 }
 
 ISTHMUS_DEVICE_FUNCTION void exchange(const ExchangeWork& work) {

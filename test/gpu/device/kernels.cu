@@ -1,5 +1,6 @@
-// The kernels of gpu_device.
+// The kernels of gpu_device and gpu_initiated.
 #include "bodies.hpp"
+#include "measure.hpp"
 
 using namespace testing_device;
 
@@ -19,6 +20,10 @@ __global__ void __launch_bounds__(256) device_call(const __grid_constant__ CallW
 }
 __global__ void __launch_bounds__(256) device_jacobi(const __grid_constant__ JacobiWork work) {
   jacobi(work);
+}
+
+__global__ void __launch_bounds__(1024) device_measure(const __grid_constant__ MeasureWork work) {
+  measure(work);
 }
 
 }  // extern "C"

@@ -1,8 +1,9 @@
-// The kernels of gpu_device on the emulated driver.
+// The kernels of gpu_device and gpu_initiated on the emulated driver.
 #include "twins.hpp"
 
 #include "../twins/blocks.hpp"
 #include "bodies.hpp"
+#include "measure.hpp"
 
 using namespace testing_device;
 using testing_twins::run_twin;
@@ -18,6 +19,7 @@ constexpr EmulatedTwin twins[] = {
     {"device_team", run_twin<TeamWork, team>, bytes_of<TeamWork>},
     {"device_call", run_twin<CallWork, call>, bytes_of<CallWork>},
     {"device_jacobi", run_twin<JacobiWork, jacobi>, bytes_of<JacobiWork>},
+    {"device_measure", run_twin<MeasureWork, measure>, bytes_of<MeasureWork>},
     {nullptr, nullptr, nullptr}};
 
 }  // namespace

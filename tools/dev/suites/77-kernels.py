@@ -40,6 +40,7 @@ for case, what in {
     "graph": "a graph of kernels that communicate is launched again and again",
     "cancel": "kernels of more blocks than the GPU holds wait in vain until the host cancels the port",
     "freed": "shared memory that was freed is told",
+    "pinned": "what kernels share in pinned memory goes by proxy, and signals come behind it",
     "jacobi": "one kernel computes, sends, polls and unpacks for many steps, in grids of any size",
 }.items():
     with suite.case(what):
@@ -50,6 +51,24 @@ with suite.case("the same by two ranks of one GPU"):
 
 with suite.case("the same by four ranks of four GPUs"):
     right(run(["team", "ports", "jacobi"], 4, EMULATED_CUDA_DEVICES="4"), "team", "ports", "jacobi")
+
+# A launcher whose hosts are all this machine.
+launcher = suite.tmp / "launcher"
+launcher.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+launcher.chmod(0o755)
+HOSTS = ["--launcher", launcher, "--hosts", "a,b"]
+
+for ranks in (2, 4):
+    with suite.case(f"to another host, a proxy carries what kernels put, get and signal: {ranks} ranks"):
+        right(run(["carried"], ranks, HOSTS, ISTHMUS_LOCALITY="static"), "carried")
+
+for refused, settings in (("GPUs with no link", {"EMULATED_CUDA_LINKS": "none"}), ("memory that the driver does not open", {"EMULATED_CUDA_REFUSE": "ipc"})):
+    with suite.case(f"a proxy carries it between {refused}"):
+        right(run(["carried"], **settings), "carried")
+
+with suite.case("kernels that wait for what a dead process's proxy would bring are let go"):
+    result = run(["lost"], options=("--on-failure", "continue"), EMULATED_CUDA_LINKS="none", EMULATED_CUDA_LEAKS="report")
+    assert "lost: right" in result.out, result
 
 with suite.case("kernels that wait for a process that dies are let go, and the next call tells it"):
     result = run(["lost"], options=("--on-failure", "continue"), EMULATED_CUDA_LEAKS="report")
