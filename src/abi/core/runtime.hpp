@@ -26,6 +26,7 @@
 #include "comm/info.hpp"
 #include "datatype/datatype.hpp"
 #include "datatype/op.hpp"
+#include "device/port.hpp"
 #include "gpu/memory/allocation.hpp"
 #include "launch/job.hpp"
 #include "p2p/buffered.hpp"
@@ -127,6 +128,8 @@ class Runtime {
   std::unordered_map<void*, std::unique_ptr<Allocation>> allocations;
   /// Of <isthmus/stream.hpp>, that the program has not freed.
   std::vector<std::shared_ptr<stream::Port>> ports;
+  /// The same of <isthmus/device.hpp>.
+  std::vector<std::shared_ptr<device::Port>> device_ports;
   CudaDriver cuda;  ///< for memory that is asked of it; the engine has its own
   /// Of the kinds of memory that are asked for, those that there are, and what there is always (MPI 5.0,
   /// section 11.4.3).

@@ -1,0 +1,24 @@
+// The kernels of gpu_device.
+#include "bodies.hpp"
+
+using namespace testing_device;
+
+extern "C" {
+
+__global__ void __launch_bounds__(256) device_exchange(const __grid_constant__ ExchangeWork work) {
+  exchange(work);
+}
+__global__ void __launch_bounds__(256) device_relay(const __grid_constant__ RelayWork work) {
+  relay(work);
+}
+__global__ void __launch_bounds__(256) device_team(const __grid_constant__ TeamWork work) {
+  team(work);
+}
+__global__ void __launch_bounds__(256) device_call(const __grid_constant__ CallWork work) {
+  call(work);
+}
+__global__ void __launch_bounds__(256) device_jacobi(const __grid_constant__ JacobiWork work) {
+  jacobi(work);
+}
+
+}  // extern "C"
