@@ -48,12 +48,19 @@ function(add_kernels name folder)
     message(STATUS "No nvcc: ${name} is built without kernels for GPUs")
     return()
   endif()
+  # Headers of Isthmus for kernels, where it is the MPI.
+  if(TARGET mpi_abi)
+    set(headers -I${CMAKE_SOURCE_DIR}/include)
+  else()
+    set(headers ${MPI_CXX_COMPILER_INCLUDE_DIRS} ${MPI_CXX_HEADER_DIR})
+    list(TRANSFORM headers PREPEND -I)
+  endif()
   set(image ${CMAKE_CURRENT_BINARY_DIR}/kernels.fatbin)
   add_custom_command(
     OUTPUT ${image}
     COMMAND ${ISTHMUS_NVCC} -std=c++17 -O3 --fmad=false -fatbin -gencode arch=compute_90,code=sm_90 -gencode
             arch=compute_75,code=compute_75 -ccbin ${CMAKE_CXX_COMPILER} -I${CMAKE_CURRENT_SOURCE_DIR}
-            -I${common}/../.. -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/kernels.cu
+            -I${common}/../.. ${headers} -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/kernels.cu
     DEPENDS ${folder}/kernels.cu ${ARGN} ${common}/points.hpp
     COMMENT "Compiling ${name}'s kernels"
     VERBATIM)

@@ -1,5 +1,8 @@
 // The kernels of multigrid.
 #include "work.hpp"
+#if __has_include(<isthmus/fuse.cuh>)
+#include "fused.hpp"
+#endif
 
 using namespace multigrid;
 using apps::gpu::for_all_points;
@@ -24,5 +27,10 @@ __global__ void __launch_bounds__(128) multigrid_restrict(const __grid_constant_
 __global__ void __launch_bounds__(128) multigrid_interpolate(const __grid_constant__ InterpolateWork work) {
   for_all_points(work);
 }
+#if __has_include(<isthmus/fuse.cuh>)
+__global__ void __launch_bounds__(128) multigrid_fused(const __grid_constant__ FusedWork work) {
+  fused(work);
+}
+#endif
 
 }  // extern "C"

@@ -26,7 +26,7 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
       "said, and holds the answer against the exact one.\nExit status: 0 correct, 1 wrong, 2 bad arguments.",
       "multigrid");
   using apps::gpu::Form;
-  apps::gpu::add_form_options(app, options.how, {Form::sync, Form::stream, Form::graph});
+  apps::gpu::add_form_options(app, options.how, {Form::sync, Form::stream, Form::graph, Form::kernel});
   app.add_option("--box", options.box, "Cells along an edge of a box, a power of two (16)")
       ->check(CLI::Range(2, 512))
       ->option_text("N");

@@ -1,6 +1,6 @@
 #include "solver.hpp"
 
-#include <array>
+#include <algorithm>
 #include <utility>
 
 namespace multigrid {
@@ -32,7 +32,7 @@ struct Solver::Grid {
       const int neighbour = division.neighbour(face);
       local.is_remote[face] = neighbour >= 0;
       if (neighbour < 0) continue;
-      const std::size_t bytes = static_cast<std::size_t>(pack.points_of(face)) * sizeof(double);
+      const std::size_t bytes = static_cast<std::size_t>(points_of_face(level, face)) * sizeof(double);
       routes.push_back({neighbour, face, face ^ 1, bytes, bytes});
       faces.push_back(face);
     }
@@ -61,10 +61,15 @@ Solver::Solver(const Options& options, const Division& division, const Problem::
       engine_(engine),
       form_(form),
       comm_(comm),
-      communication_(engine, form, options.how.way, comm) {
+      communication_(engine, form == Form::kernel ? Form::sync : form, options.how.way, comm) {
+  if (form == Form::kernel)
+    by_kernels_ =
+        std::make_unique<KernelForm>(engine, comm, 2 * std::max(options.sweeps, options.bottom_sweeps));
   engine_.prepare<LocalWork, PackWork, UnpackWork, SmoothWork, RestrictWork, InterpolateWork>();
-  for (Division at = division; at.n >= 2; at.n /= 2)
+  for (Division at = division; at.n >= 2; at.n /= 2) {
     levels_.push_back(std::make_unique<Grid>(engine, communication_, at, options.alpha));
+    if (by_kernels_) by_kernels_->add(levels_.back()->level, at);
+  }
   levels_.front()->f.write(values.f.data());
 }
 
@@ -85,7 +90,9 @@ void Solver::exchange(Grid& grid) {
   engine_.launch(grid.unpack);
 }
 
-void Solver::smooth(Grid& grid, int sweeps) {
+void Solver::smooth(std::size_t depth, int sweeps) {
+  if (by_kernels_) return by_kernels_->smooth(depth, 2 * sweeps);
+  Grid& grid = *levels_[depth];
   for (int sweep = 0; sweep < sweeps; ++sweep)
     for (int colour = 0; colour < 2; ++colour) {
       exchange(grid);
@@ -93,17 +100,25 @@ void Solver::smooth(Grid& grid, int sweeps) {
     }
 }
 
+void Solver::restrict_from(std::size_t depth) {
+  if (by_kernels_) return by_kernels_->restrict_from(depth);
+  exchange(*levels_[depth]);
+  engine_.launch(RestrictWork{levels_[depth]->level, levels_[depth + 1]->level});
+}
+
+void Solver::interpolate_from(std::size_t depth) {
+  if (by_kernels_) return by_kernels_->interpolate_from(depth);
+  exchange(*levels_[depth]);
+  engine_.launch(InterpolateWork{levels_[depth - 1]->level, levels_[depth]->level});
+}
+
 void Solver::cycle(std::size_t depth) {
-  Grid& grid = *levels_[depth];
-  if (depth + 1 == levels_.size()) return smooth(grid, options_.bottom_sweeps);
-  Grid& coarser = *levels_[depth + 1];
-  smooth(grid, options_.sweeps);
-  exchange(grid);
-  engine_.launch(RestrictWork{grid.level, coarser.level});
+  if (depth + 1 == levels_.size()) return smooth(depth, options_.bottom_sweeps);
+  smooth(depth, options_.sweeps);
+  restrict_from(depth);
   cycle(depth + 1);
-  exchange(coarser);
-  engine_.launch(InterpolateWork{grid.level, coarser.level});
-  smooth(grid, options_.sweeps);
+  interpolate_from(depth + 1);
+  smooth(depth, options_.sweeps);
 }
 
 // An even number: so each exchange of a graph finds the same one of its two places at each launch.
@@ -135,6 +150,7 @@ double Solver::solve(bool is_watched) {
   const double seconds = MPI_Wtime() - begin;
   if (is_watched) MPI_Pcontrol(0);
   communication_.check();
+  if (by_kernels_) by_kernels_->check();
   return seconds;
 }
 

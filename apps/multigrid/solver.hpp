@@ -8,6 +8,7 @@
 
 #include "common/gpu/engine.hpp"
 #include "common/gpu/exchange.hpp"
+#include "kernel_form.hpp"
 #include "options.hpp"
 #include "work.hpp"
 
@@ -34,7 +35,9 @@ class Solver {
  private:
   struct Grid;
   void exchange(Grid& grid);
-  void smooth(Grid& grid, int sweeps);
+  void smooth(std::size_t depth, int sweeps);
+  void restrict_from(std::size_t depth);
+  void interpolate_from(std::size_t depth);
   void cycle(std::size_t depth);
   void cycles(int count);
 
@@ -42,8 +45,9 @@ class Solver {
   const apps::gpu::Engine& engine_;
   const apps::gpu::Form form_;
   MPI_Comm comm_;
-  apps::gpu::Communication communication_;
+  apps::gpu::Communication communication_;     // in the kernel form only for what is not timed
   std::vector<std::unique_ptr<Grid>> levels_;  // the finest first
+  std::unique_ptr<KernelForm> by_kernels_;
   apps::gpu::Graph two_cycles_;
 };
 

@@ -68,6 +68,25 @@ APPLICATION_DEVICE long face_cell(const Level& level, int box, int face, int a, 
   return level.index(box, 1 + a, 1 + b, fixed);
 }
 
+// Of all boxes at a face of the process.
+APPLICATION_DEVICE long points_of_face(const Level& level, int face) {
+  const int axis = face / 2;
+  return static_cast<long>(level.cells(axis == 0 ? 1 : 0)) * level.cells(axis == 2 ? 1 : 2);
+}
+// Where such a point is, or with `around` the cell beyond it.
+APPLICATION_DEVICE long cell_of_face(const Level& level, int face, long i, bool around) {
+  const int axis = face / 2;
+  const int first = axis == 0 ? 1 : 0;
+  const int second = axis == 2 ? 1 : 2;
+  const int a = static_cast<int>(i % level.cells(first));
+  const int b = static_cast<int>(i / level.cells(first));
+  int place[3];
+  place[axis] = face % 2 == 0 ? 0 : level.boxes[axis] - 1;
+  place[first] = a / level.n;
+  place[second] = b / level.n;
+  return face_cell(level, level.box_at(place), face, a % level.n, b % level.n, around);
+}
+
 // Fills the layers around boxes from those of the same process, and beyond the boundary, where u is 0.
 struct LocalWork {
   static constexpr const char* kernel = "multigrid_local";
@@ -108,30 +127,17 @@ struct FacesWork {
   Level level;
   double* buffers[face_count];  // null: nobody is behind this face
 
-  APPLICATION_DEVICE long points_of(int face) const {
-    const int axis = face / 2;
-    return static_cast<long>(level.cells(axis == 0 ? 1 : 0)) * level.cells(axis == 2 ? 1 : 2);
-  }
   APPLICATION_DEVICE long points() const {
     long sum = 0;
     for (int face = 0; face < face_count; ++face)
-      if (buffers[face]) sum += points_of(face);
+      if (buffers[face]) sum += points_of_face(level, face);
     return sum;
   }
   APPLICATION_DEVICE void point(long i) const {
     int face = 0;
-    for (; !buffers[face] || i >= points_of(face); ++face)
-      if (buffers[face]) i -= points_of(face);
-    const int axis = face / 2;
-    const int first = axis == 0 ? 1 : 0;
-    const int second = axis == 2 ? 1 : 2;
-    const int a = static_cast<int>(i % level.cells(first));
-    const int b = static_cast<int>(i / level.cells(first));
-    int place[3];
-    place[axis] = face % 2 == 0 ? 0 : level.boxes[axis] - 1;
-    place[first] = a / level.n;
-    place[second] = b / level.n;
-    const long cell = face_cell(level, level.box_at(place), face, a % level.n, b % level.n, !outward);
+    for (; !buffers[face] || i >= points_of_face(level, face); ++face)
+      if (buffers[face]) i -= points_of_face(level, face);
+    const long cell = cell_of_face(level, face, i, !outward);
     if constexpr (outward)
       buffers[face][i] = level.u[cell];
     else

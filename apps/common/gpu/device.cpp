@@ -8,14 +8,18 @@
 
 #include "common/gpu/image.hpp"
 
+struct CUctx_st;
+struct CUmod_st;
+struct CUgraph_st;
+
 namespace apps::gpu {
 namespace {
 
 using Status = int;  // CUresult
-using Context = struct CUctx_st*;
-using Module = struct CUmod_st*;
-using CapturedGraph = struct CUgraph_st*;
-using GraphExecutable = struct CUgraphExec_st*;
+using Context = CUctx_st*;
+using Module = CUmod_st*;
+using CapturedGraph = CUgraph_st*;
+using GraphExecutable = CUgraphExec_st*;
 
 constexpr unsigned non_blocking = 1;  // CU_STREAM_NON_BLOCKING
 constexpr int relaxed = 2;            // CU_STREAM_CAPTURE_MODE_RELAXED

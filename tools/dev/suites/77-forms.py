@@ -45,10 +45,10 @@ for ranks in (1, 2, 4):
         suite.expect(run(ranks, "multigrid", "--boxes", "2x2x2", "--box", "8", "--repeats", "1", EMULATED_CUDA_TWINS=""), out=r"correct\n.*correct\n.*V-cycle")
     for way in ("prepared", "mpi"):
         with suite.case(f"multigrid on {ranks} GPUs in each form, by {way}: the same bits"):
-            forms = on_gpu(ranks, "multigrid", *MULTIGRID, "--form", "sync,stream,graph", "--by", way)
-            assert list(forms) == ["sync", "stream", "graph"] and all(form["same_bits"] for form in forms.values()), forms
+            forms = on_gpu(ranks, "multigrid", *MULTIGRID, "--form", "sync,stream,graph,kernel", "--by", way)
+            assert list(forms) == ["sync", "stream", "graph", "kernel"] and all(form["same_bits"] for form in forms.values()), forms
 with suite.case("multigrid: two ranks share a GPU"):
-    on_gpu(2, "multigrid", *MULTIGRID, "--form", "stream,graph", EMULATED_CUDA_DEVICES="1")
+    on_gpu(2, "multigrid", *MULTIGRID, "--form", "stream,graph,kernel", EMULATED_CUDA_DEVICES="1")
 with suite.case("multigrid: Helmholtz's equation, boxes of unequal number"):
     on_gpu(2, "multigrid", *MULTIGRID, "--form", "graph", "--alpha", "100", "--boxes", "1x3x2")
 with suite.case("multigrid: too few cycles for the answer are found to be"):
