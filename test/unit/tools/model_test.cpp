@@ -27,7 +27,7 @@ Parts iteration() {
   parts.a = 8 * us;
   parts.b = 10 * us;
   parts.c = 6 * us;
-  parts.stream_exchange = 20 * us;
+  parts.stream_exchange = parts.graph_exchange = 20 * us;
   parts.stream_enqueue = 6 * us;
   parts.launches = 3;
   parts.gpu_waits = 2;
@@ -58,11 +58,20 @@ TEST(Model, WithoutC1TheStreamFormGoesAtTheHostsPaceAndAGraphDoesNot) {
   EXPECT_DOUBLE_EQ(forms.graph, 44 * us);
 }
 
+TEST(Model, AGraphHasLessBetweenKernelsAndMessages) {
+  Parts parts = iteration();
+  parts.graph_exchange = 15 * us;
+  parts.graph_saving = 3 * us;
+  const Prediction forms = predict(parts);
+  EXPECT_DOUBLE_EQ(forms.stream, 44 * us);
+  EXPECT_DOUBLE_EQ(forms.graph, 36 * us);
+}
+
 /// Section 4.2: T_GPU_SA < T_S is the same as S + W < T_idle, at the border too.
 TEST(Model, ThereIsAGainExactlyWhereC2Holds) {
   for (const double exchange : {0.0, 35.9, 36.1, 80.0}) {
     Parts parts = iteration();
-    parts.stream_exchange = exchange * us;
+    parts.stream_exchange = parts.graph_exchange = exchange * us;
     const Prediction forms = predict(parts);
     EXPECT_EQ(forms.c2.holds(), forms.gain(forms.graph) > 0) << exchange;
   }
@@ -91,7 +100,7 @@ TEST(Model, HasThePapersGainsOfMultigrid) {
   parts.a = 2;
   parts.b = 20;
   parts.c = 10;
-  parts.stream_exchange = 44;
+  parts.stream_exchange = parts.graph_exchange = 44;
   parts.launch = 30;
   parts.launches = 3;
   parts.gpu_waits = parts.exchanges = 1;
@@ -107,7 +116,7 @@ TEST(Model, BreadthFirstSearchDoesNotGain) {
   Parts parts;
   parts.total = 100;
   parts.b = 70 * 1.14;
-  parts.stream_exchange = 25;
+  parts.stream_exchange = parts.graph_exchange = 25;
   parts.exchanges = 1;
   const Prediction forms = predict(parts);
   EXPECT_FALSE(forms.c2.holds());
@@ -145,6 +154,8 @@ TEST(Model, ReadsWhatTheObserverWrites) {
   const Parts parts = parts_of(*observed, *observed);
   EXPECT_DOUBLE_EQ(parts.gpu(), 0.06);
   EXPECT_DOUBLE_EQ(parts.stream_exchange, 0.002);  // 50 were replayed of 100
+  EXPECT_DOUBLE_EQ(parts.graph_exchange, 0.0016);
+  EXPECT_DOUBLE_EQ(parts.graph_saving, 300e-6);
 }
 
 /// A run that ends when the answer is good enough may do more in one run than in the other.

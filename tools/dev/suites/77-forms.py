@@ -1,7 +1,7 @@
 # title: applications on GPUs, synchronous, enqueued, in graphs: the right answer, the same bits in each form, on the emulated driver
 # timeout: 300
 # under: asan
-# runs: mpi_abi multigrid emulated_cuda emulated_kernels emulated_multigrid
+# runs: mpi_abi multigrid emulated_cuda emulated_kernels emulated_multigrid molecular emulated_molecular isthmus isthmus_observer
 # about: apps/* *stream* test/gpu/twins/*
 import json
 import os
@@ -67,6 +67,24 @@ for arguments, why in (
         assert result.err.count("multigrid: ") == 1, result
 with suite.case("without a GPU it says so"):
     suite.expect(run(1, "multigrid", "--gpu", EMULATED_CUDA_DEVICES="0"), status=1, err="the GPU cannot be used|there is no GPU here|built without nvcc")
+MOLECULAR = ("--edge", "3", "--steps", "6", "--repeats", "2")
+for ranks in (1, 2, 3):
+    with suite.case(f"molecular on {ranks} ranks of the host: the energy at rest, and what must be kept"):
+        suite.expect(run(ranks, "molecular", "--edge", "3", "--steps", "40", "--repeats", "1", EMULATED_CUDA_TWINS=""), out="at rest .*correct\n.*drifts .*correct\n")
+with suite.case("molecular: hot atoms go from cell to cell and from rank to rank, and none is lost"):
+    suite.expect(run(2, "molecular", "--edge", "3", "--steps", "300", "--repeats", "1", "--temperature", "2500", EMULATED_CUDA_TWINS=""), out="216 atoms: correct")
+for ranks in (1, 2, 4):
+    for way in ("prepared", "mpi"):
+        with suite.case(f"molecular on {ranks} GPUs in each form, by {way}: the same bits"):
+            forms = on_gpu(ranks, "molecular", *MOLECULAR, "--form", "stream,graph", "--by", way)
+            assert list(forms) == ["sync", "stream", "graph"], forms
+with suite.case("molecular: two ranks share a GPU"):
+    on_gpu(2, "molecular", *MOLECULAR, "--form", "stream,graph", EMULATED_CUDA_DEVICES="1")
+with suite.case("molecular: steps that are too long are told"):
+    suite.expect(run(1, "molecular", "--edge", "3", "--steps", "200", "--step", "10", "--temperature", "3000", EMULATED_CUDA_TWINS=""), status=1, out="energy drifts .*: WRONG")
+with suite.case("molecular --edge 4: said once, with status 2"):
+    suite.expect(run(2, "molecular", "--edge", "4"), status=2, err="--edge 4: its cells would have too many atoms")
+
 # --- isthmus model ---------------------------------------------------------------------------------------------------------------
 
 ISTHMUS = PREFIX / "bin/isthmus"

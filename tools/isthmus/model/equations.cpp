@@ -11,12 +11,14 @@ Prediction predict(const Parts& parts) {
   result.stream_gpu = parts.gpu() + parts.stream_exchange + parts.collective;
   result.stream_cpu = parts.launch + parts.stream_enqueue + parts.collective;
   result.stream = std::max(result.stream_gpu, result.stream_cpu);
-  result.graph = result.stream_gpu;
-  result.kernel_worst = result.stream_gpu;
+  result.graph = std::max(0.0, parts.gpu() - parts.graph_saving) + parts.graph_exchange + parts.collective;
+  result.kernel_worst = result.graph;
   // S and W cannot be told apart in a stream: what an exchange keeps it is mostly waiting, so it goes with C.
-  const double overlap = parts.b > 0 ? std::min({parts.a, parts.stream_exchange + parts.c, parts.b})
-                                     : std::min(parts.a, parts.stream_exchange + parts.c);
-  result.kernel_best = result.stream_gpu - overlap;
+  const double share = parts.gpu() > 0 ? std::max(0.0, parts.gpu() - parts.graph_saving) / parts.gpu() : 0;
+  const double a = parts.a * share, b = parts.b * share, c = parts.c * share;
+  const double overlap =
+      b > 0 ? std::min({a, parts.graph_exchange + c, b}) : std::min(a, parts.graph_exchange + c);
+  result.kernel_best = result.graph - overlap;
   result.c1 = {parts.launch + parts.stream_enqueue, parts.gpu() + parts.stream_exchange};
   result.c2 = {parts.stream_exchange, result.idle};
   const double waits = parts.gpu_waits + parts.exchanges;

@@ -21,6 +21,8 @@ struct Parts {
   double a = 0, b = 0, c = 0;  ///< on the GPU, one behind the other in a stream
   double stream_exchange = 0;  ///< S + W in the order of a stream: how long it is kept by the same messages
   double stream_enqueue = 0;   ///< L_S + L_W: the host enqueues these
+  double graph_exchange = 0;   ///< S + W in a graph
+  double graph_saving = 0;     ///< what kernels take less, one behind the other, in a graph
   double launches = 0, gpu_waits = 0, exchanges = 0, messages = 0;  ///< how many
 
   [[nodiscard]] double gpu() const { return a + b + c; }
@@ -38,8 +40,9 @@ struct Prediction {
   double stream_gpu = 0;  ///< T_GPU of the stream form
   double stream_cpu = 0;  ///< the host's time for enqueueing it
   double stream = 0;      ///< the larger of the two, equation 2 with and without C1
-  double graph = 0;       ///< the same, enqueued once and launched as a graph: T_GPU alone
-  /// Equation 3, with A + S, B and W + C one behind the other, and with the most overlap.
+  double graph = 0;       ///< T_GPU of the same, enqueued once and launched as a graph
+  /// Equation 3, with A + S, B and W + C one behind the other, and with the most overlap. Within a kernel
+  /// there is no more between its parts than in a graph.
   double kernel_worst = 0, kernel_best = 0;
   Condition c1;          ///< enqueueing < what the GPU does with it
   Condition c2;          ///< S + W in a stream < idle

@@ -48,6 +48,9 @@ std::expected<Observed, std::string> read_observed(std::string_view text) {
   is_whole = std::sscanf(take_line(text).c_str(), "stream %lf %lf %lf", &result.stream_exchanges,
                          &result.stream_seconds, &result.enqueue_seconds) == 3 &&
              is_whole;
+  is_whole =
+      std::sscanf(take_line(text).c_str(), "graph %lf %lf", &result.graph_seconds, &result.saving) == 2 &&
+      is_whole;
   const std::string why = take_line(text);
   if (!is_whole || !why.starts_with("why_not ") || !is_time(result.seconds))
     return std::unexpected("it is not whole: has the process ended without MPI_Finalize?");
@@ -67,6 +70,7 @@ Parts parts_of(const Observed& host, const Observed& kernels) {
   parts.gpu_waits = host.gpu_wait.count;
   parts.exchanges = host.exchanges;
   parts.messages = host.messages;
+  parts.graph_saving = host.saving * host.launch.count;
   // The two runs may have done unequally much, as where one stops when the answer is good enough.
   const double same = kernels.gpu_count > 0 ? host.launch.count / kernels.gpu_count : 0;
   parts.a = kernels.a * same;
@@ -74,6 +78,7 @@ Parts parts_of(const Observed& host, const Observed& kernels) {
   parts.c = kernels.c * same;
   if (host.stream_exchanges > 0) {
     parts.stream_exchange = host.stream_seconds / host.stream_exchanges * host.exchanges;
+    parts.graph_exchange = host.graph_seconds / host.stream_exchanges * host.exchanges;
     parts.stream_enqueue = host.enqueue_seconds / host.stream_exchanges * host.exchanges;
   }
   return parts;

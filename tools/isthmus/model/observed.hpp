@@ -20,7 +20,7 @@ struct Observed {
   Sum launch, gpu_wait, send, wait, collective;
   double exchanges = 0, messages = 0, bytes = 0;
   double gpu_count = 0, a = 0, b = 0, c = 0;
-  double stream_exchanges = 0, stream_seconds = 0, enqueue_seconds = 0;
+  double stream_exchanges = 0, stream_seconds = 0, enqueue_seconds = 0, graph_seconds = 0, saving = 0;
   std::string why_not;  ///< the messages could not be measured in a stream
 };
 

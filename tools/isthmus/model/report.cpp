@@ -66,6 +66,8 @@ std::string to_text(const Findings& findings) {
     return text;
   }
   line("S+W in a stream, measured by itself", parts.stream_exchange);
+  line("S+W in a graph", parts.graph_exchange);
+  line("    kernels take less in a graph, by", parts.graph_saving);
   line("L_S+L_W to enqueue that", parts.stream_enqueue);
   fmt::format_to(out, "\n{:<50}{:>12}{:>12}\n", "Each exchange and what belongs to it, predicted", "us",
                  "gain");
@@ -92,10 +94,11 @@ std::string to_json(const Findings& findings) {
   std::string ranks;
   for (const Parts& parts : findings.parts)
     ranks += fmt::format(
-        R"({}{{"total":{:.9g},"launch":{:.9g},"gpu_wait":{:.9g},"send":{:.9g},"wait":{:.9g},"collective":{:.9g},"a":{:.9g},"b":{:.9g},"c":{:.9g},"stream_exchange":{:.9g},"stream_enqueue":{:.9g},"launches":{},"gpu_waits":{},"exchanges":{},"messages":{}}})",
+        R"({}{{"total":{:.9g},"launch":{:.9g},"gpu_wait":{:.9g},"send":{:.9g},"wait":{:.9g},"collective":{:.9g},"a":{:.9g},"b":{:.9g},"c":{:.9g},"stream_exchange":{:.9g},"stream_enqueue":{:.9g},"graph_exchange":{:.9g},"graph_saving":{:.9g},"launches":{},"gpu_waits":{},"exchanges":{},"messages":{}}})",
         ranks.empty() ? "" : ",", parts.total, parts.launch, parts.gpu_wait, parts.send, parts.wait,
         parts.collective, parts.a, parts.b, parts.c, parts.stream_exchange, parts.stream_enqueue,
-        parts.launches, parts.gpu_waits, parts.exchanges, parts.messages);
+        parts.graph_exchange, parts.graph_saving, parts.launches, parts.gpu_waits, parts.exchanges,
+        parts.messages);
   const Prediction& forms = findings.prediction;
   const bool predicts = findings.why_no_stream.empty();
   std::string predicted = "null";

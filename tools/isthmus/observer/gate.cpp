@@ -21,7 +21,7 @@ bool find(void* library, const char* name, Function*& function, std::string& why
   return function != nullptr;
 }
 
-bool fill(Driver& driver, std::string& why_not) {
+bool find_all(Driver& driver, std::string& why_not) {
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (!library) {
     why_not = "the program does not use CUDA";
@@ -45,6 +45,13 @@ bool fill(Driver& driver, std::string& why_not) {
          find(library, "cuEventElapsedTime", driver.elapsed, why_not) &&
          find(library, "cuMemHostAlloc", driver.host_allocate, why_not) &&
          find(library, "cuMemFreeHost", driver.host_free, why_not) &&
+         find(library, "cuStreamBeginCapture_v2", driver.capture, why_not) &&
+         find(library, "cuStreamEndCapture", driver.capture_end, why_not) &&
+         find(library, "cuGraphInstantiateWithFlags", driver.instantiate, why_not) &&
+         find(library, "cuGraphDestroy", driver.graph_destroy, why_not) &&
+         find(library, "cuGraphLaunch", driver.graph_launch, why_not) &&
+         find(library, "cuGraphExecDestroy", driver.executable_destroy, why_not) &&
+         find(library, "cuMemsetD32Async", driver.fill, why_not) &&
          find(library, "cuMemAlloc_v2", driver.allocate, why_not) &&
          find(library, "cuMemFree_v2", driver.free, why_not);
 }
@@ -54,7 +61,7 @@ bool fill(Driver& driver, std::string& why_not) {
 const Driver* Driver::find(std::string& why_not) {
   static Driver driver{};
   static bool is_whole = false;
-  if (!is_whole) is_whole = fill(driver, why_not);
+  if (!is_whole) is_whole = find_all(driver, why_not);
   return is_whole ? &driver : nullptr;
 }
 

@@ -8,6 +8,8 @@
 struct CUstream_st;
 struct CUevent_st;
 struct CUctx_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 
 /// What the observer itself does with the CUDA driver.
 namespace isthmus::observer {
@@ -40,6 +42,13 @@ struct Driver {
   int (*elapsed)(float*, Event, Event);
   int (*host_allocate)(void**, std::size_t, unsigned);
   int (*host_free)(void*);
+  int (*capture)(Stream, int);
+  int (*capture_end)(Stream, CUgraph_st**);
+  int (*instantiate)(CUgraphExec_st**, CUgraph_st*, unsigned long long);
+  int (*graph_destroy)(CUgraph_st*);
+  int (*graph_launch)(CUgraphExec_st*, Stream);
+  int (*executable_destroy)(CUgraphExec_st*);
+  int (*fill)(Address, unsigned, std::size_t, Stream);
   int (*allocate)(Address*, std::size_t);
   int (*free)(Address);
 };
@@ -79,6 +88,32 @@ class Gate {
   Event begin_ = nullptr, end_ = nullptr;
   bool works_ = false;
   double nothing_ = 0;  // seconds between two marks
+};
+
+/// What `call` enqueues, as a graph.
+class Captured {
+ public:
+  template <class Call>
+  Captured(const Driver& driver, Stream stream, Call call) : driver_(driver) {
+    if (driver_.capture(stream, relaxed) != 0) return;
+    call();
+    CUgraph_st* graph = nullptr;
+    if (driver_.capture_end(stream, &graph) != 0) return;
+    if (driver_.instantiate(&executable_, graph, 0) != 0) executable_ = nullptr;
+    driver_.graph_destroy(graph);
+  }
+  Captured(const Captured&) = delete;
+  Captured& operator=(const Captured&) = delete;
+  ~Captured() {
+    if (executable_) driver_.executable_destroy(executable_);
+  }
+  [[nodiscard]] bool works() const { return executable_ != nullptr; }
+  void launch(Stream stream) const { driver_.graph_launch(executable_, stream); }
+
+ private:
+  static constexpr int relaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
+  const Driver& driver_;
+  CUgraphExec_st* executable_ = nullptr;
 };
 
 /// A gate for each context that there is.

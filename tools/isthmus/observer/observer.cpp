@@ -151,6 +151,7 @@ void Observer::write(int rank, int size, const Replayed& replayed) const {
   std::fprintf(file, "gpu %llu %.9g %.9g %.9g\n", number(kernels_seen_), a_, b_, c_);
   std::fprintf(file, "stream %llu %.9g %.9g\n", number(replayed.exchanges), replayed.stream_seconds,
                replayed.enqueue_seconds);
+  std::fprintf(file, "graph %.9g %.9g\n", replayed.graph_seconds, replayed.saving);
   std::fprintf(file, "why_not %s\n", replayed.why_not.c_str());
   if (std::fclose(file) != 0)
     std::fprintf(stderr, "isthmus model: rank %d could not write all of %s\n", rank, name.c_str());

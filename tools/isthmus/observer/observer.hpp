@@ -45,7 +45,9 @@ using ExchangeRecord = std::map<int, Traffic>;
 struct Replayed {
   std::uint64_t exchanges = 0;
   double stream_seconds = 0, enqueue_seconds = 0;
-  std::string why_not;  ///< empty: it was measured
+  double graph_seconds = 0;  ///< of a stream, where they come in a graph
+  double saving = 0;         ///< seconds that a piece of work, such as a kernel, takes less in a graph
+  std::string why_not;       ///< empty: it was measured
 };
 
 class Observer {

@@ -167,9 +167,36 @@ class Replay {
       enqueueing = seconds_since(begin);
     });
     went_well_ = went_well_ && seconds >= 0;
+    const Captured captured(driver_, stream_,
+                            [&] { went_well_ = enqueue(exchanges, batch, true) && went_well_; });
+    // All processes have one, or none launches it.
+    went_well_ = all_agree(captured.works()) && went_well_;
+    double in_graph = 0;
+    for (int launch = 0; went_well_ && launch < 2; ++launch) {  // the first one brings it to the GPU
+      PMPI_Barrier(MPI_COMM_WORLD);
+      in_graph = gate_.time(stream_, [&] { captured.launch(stream_); });
+    }
+    went_well_ = all_agree(went_well_ && in_graph >= 0);
+    replayed.graph_seconds += in_graph;
     replayed.exchanges += batch.end - batch.begin;
     replayed.stream_seconds += seconds;
     replayed.enqueue_seconds += enqueueing;
+  }
+  /// What a piece of work takes less in a graph: the least that there is, `memory` is filled with 4 bytes.
+  double saving(Address memory) {
+    constexpr int pieces = 100;
+    const auto fill = [&] {
+      for (int i = 0; i < pieces; ++i)
+        driver_.fill(memory, 0, 1, stream_);
+    };
+    const Captured captured(driver_, stream_, fill);
+    if (!captured.works()) return 0;
+    double in_stream = 0, in_graph = 0;
+    for (int i = 0; i < 3; ++i) {
+      in_stream = gate_.time(stream_, fill);
+      in_graph = gate_.time(stream_, [&] { captured.launch(stream_); });
+    }
+    return std::max(0.0, (in_stream - in_graph) / pieces);
   }
   [[nodiscard]] bool went_well() const { return went_well_; }
 
@@ -264,6 +291,7 @@ void measure(const Prepared& prepared, const Driver& driver, const std::vector<E
         PMPI_Barrier(MPI_COMM_WORLD);
         again.run(exchanges, batch, replayed);
       }
+      replayed.saving = again.saving(memory);
       if (batches.empty())
         replayed.why_not = "what processes send between two waits is not what others receive between two";
       if (!again.went_well()) replayed.why_not = "the CUDA driver has failed";
