@@ -141,7 +141,8 @@ TEST(Model, NothingBetweenTwoWaitsIsNothingToRunAheadWith) {
 constexpr const char* file =
     "isthmus-observed 1\nrank 1 2\nseconds 0.5\nlaunch 300 0.03\ngpu_wait 200 0.2\nsend 200 0.01\nwait 100 "
     "0.1\n"
-    "collective 5 0.001\nexchanges 100 200 819200\ngpu 300 0.01 0.02 0.03\nstream 50 0.001 0.0002\nwhy_not "
+    "collective 5 0.001\nexchanges 100 200 819200\ngpu 300 0.01 0.02 0.03\nstream 50 0.001 0.0002\n"
+    "graph 0.0008 1e-6\nwhy_not "
     "\n";
 
 TEST(Model, ReadsWhatTheObserverWrites) {
