@@ -41,8 +41,8 @@ def bars(report):
     queue = [*gpu, ("messages, S + W", parts["stream_exchange"] * scale), ("collective calls", parts["collective"] * scale)]
     taken = sum(time for _, time in queue)
     yield "stream", [*queue, ("the host enqueues longer than that", max(0.0, seconds["stream"] * scale - taken))]
-    in_graph = [(name, parts["graph_exchange"] * scale if "messages" in name else time) for name, time in queue]
-    in_graph = without(in_graph, parts["graph_saving"] * scale)
+    share = max(0.0, busy - parts["graph_saving"] * scale) / busy if busy else 0.0
+    in_graph = [(name, time * share) for name, time in gpu] + [("messages, S + W", parts["graph_exchange"] * scale), queue[-1]]
     yield "graph", in_graph
     yield "kernel, no overlap", in_graph
     yield "kernel, most overlap", without(in_graph, (seconds["kernel_worst"] - seconds["kernel_best"]) * scale)
