@@ -9,6 +9,7 @@
 
 #include "commands.hpp"
 #include "explain/command.hpp"
+#include "model/command.hpp"
 #include "trace/command.hpp"
 
 namespace {
@@ -33,6 +34,12 @@ std::vector<std::string> command_of(const CLI::App* subcommand) {
   return command;
 }
 
+/// Of the name of a file to draw into; empty if there is none.
+std::string picture_problem(const std::string& name) {
+  const bool known = name.ends_with(".svg") || name.ends_with(".png") || name.ends_with(".pdf");
+  return known ? "" : "'" + name + "' does not end in .svg, .png or .pdf";
+}
+
 CLI::App* add_explain(CLI::App& app, isthmus::tool::ExplainOptions& options) {
   CLI::App* explain = app.add_subcommand(
       "explain", "Run a command; its MPI jobs tell at their end which ways messages took, and why");
@@ -48,12 +55,7 @@ CLI::App* add_explain(CLI::App& app, isthmus::tool::ExplainOptions& options) {
       ->type_name("FILE")
       ->excludes(full)
       ->excludes(json)
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            const bool known = text.ends_with(".svg") || text.ends_with(".png") || text.ends_with(".pdf");
-            return known ? std::string() : "'" + text + "' does not end in .svg, .png or .pdf";
-          },
-          "", "a picture"));
+      ->check(CLI::Validator(picture_problem, "", "a picture"));
   explain->final_callback([explain, &options] {
     options.command = command_of(explain);
     if (options.command.empty())
@@ -61,6 +63,26 @@ CLI::App* add_explain(CLI::App& app, isthmus::tool::ExplainOptions& options) {
                                  "needs a command, such as: isthmus explain mpiexec -n 4 ./solver");
   });
   return explain;
+}
+
+CLI::App* add_model(CLI::App& app, isthmus::tool::ModelOptions& options) {
+  CLI::App* model = app.add_subcommand(
+      "model",
+      "Run a command twice, time what its processes and their GPUs do, and say what they would gain if "
+      "messages went in the order of streams, or were sent by kernels");
+  model->footer("The command follows, with all its options: isthmus model mpiexec -n 2 ./solver");
+  model->prefix_command();
+  model->add_flag("--json", options.json,
+                  "One JSON object instead of text; what the command prints is left out");
+  model->add_option("--picture", options.picture, "Also draw it: FILE.svg, .png or .pdf")
+      ->type_name("FILE")
+      ->check(CLI::Validator(picture_problem, "", "a picture"));
+  model->final_callback([model, &options] {
+    options.command = command_of(model);
+    if (options.command.empty())
+      throw CLI::ValidationError("model", "needs a command, such as: isthmus model mpiexec -n 2 ./solver");
+  });
+  return model;
 }
 
 CLI::App* add_trace(CLI::App& app, isthmus::tool::TraceOptions& options) {
@@ -149,6 +171,8 @@ int main(int count, char** arguments) try {
       "  isthmus explain mpiexec -n 4 ./solver   which ways its messages took, and why not others\n"
       "  isthmus stuck                           what the ranks of your running job wait for, and why it "
       "hangs\n"
+      "  isthmus model mpiexec -n 2 ./solver     what it would gain if its GPUs sent messages by "
+      "themselves\n"
       "  isthmus trace mpiexec -n 4 ./solver     a timeline of it, and who waited for whom\n"
       "  isthmus tune                            measure this machine, for all your later jobs\n"
       "  isthmus bench latency                   one of many benchmarks; isthmus bench --help lists them");
@@ -179,6 +203,8 @@ int main(int count, char** arguments) try {
   std::string stuck_pid;
   stuck->add_option("PID", stuck_pid,
                     "Of the job's mpiexec; without it, the only one of yours that runs here");
+  isthmus::tool::ModelOptions model_options;
+  CLI::App* model = add_model(app, model_options);
   isthmus::tool::TraceOptions trace_options;
   CLI::App* trace = add_trace(app, trace_options);
   isthmus::tool::TuneOptions tune_options;
@@ -193,6 +219,7 @@ int main(int count, char** arguments) try {
   }
   if (*version_command) return version();
   if (*stuck) return isthmus::tool::stuck(stuck_pid);
+  if (*model) return isthmus::tool::model_job(model_options);
   if (*trace) return isthmus::tool::trace_job(trace_options);
   if (*tune) return isthmus::tool::tune(tune_options);
   if (*explain) return isthmus::tool::explain(explain_options);

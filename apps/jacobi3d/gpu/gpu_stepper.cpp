@@ -7,16 +7,16 @@
 #include <optional>
 #include <utility>
 
-#include "gpu/device.hpp"
+#include "common/gpu/device.hpp"
 #include "gpu/work.hpp"
 
 namespace jacobi {
 namespace {
 
-using gpu::Device;
-using gpu::DeviceDoubles;
+using apps::gpu::Device;
+using apps::gpu::DeviceDoubles;
+using apps::gpu::PinnedDoubles;
 using gpu::face_count;
-using gpu::PinnedDoubles;
 
 // This process's number on its host.
 int number_on_host(MPI_Comm comm) {
@@ -135,7 +135,7 @@ class GpuStepper final : public Stepper {
 
  private:
   [[nodiscard]] int length(int face) const { return points_of_face(shape_, face); }
-  void launch(gpu::Kernel kernel, DeviceDoubles FaceBuffers::* side) const {
+  void launch(apps::gpu::Kernel kernel, DeviceDoubles FaceBuffers::* side) const {
     gpu::FacesWork work{shape_, now_->data(), {}};
     int longest = 0;
     for (int face = 0; face < face_count; ++face) {
@@ -156,7 +156,7 @@ class GpuStepper final : public Stepper {
   std::unique_ptr<DeviceDoubles> now_, older_;
   const DeviceDoubles source_, largest_;
   const PinnedDoubles largest_on_host_;
-  gpu::Kernel sweep_, pack_, unpack_;
+  apps::gpu::Kernel sweep_, pack_, unpack_;
   std::unique_ptr<Halo> in_place_;  // null where a kernel packs the faces
   std::array<int, face_count> neighbours_{};
   std::array<std::optional<FaceBuffers>, face_count> faces_;

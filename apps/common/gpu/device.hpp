@@ -1,20 +1,42 @@
-// A GPU by the CUDA driver's own interface, loaded at run time: nothing of CUDA is needed to build or to run
-// without --gpu.
+// A GPU by the CUDA driver's own interface, loaded at run time: nothing of CUDA is needed to build an
+// application, or to run it on the host alone.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
-namespace jacobi::gpu {
+struct CUstream_st;
+struct CUfunc_st;
+struct CUgraphExec_st;
+
+namespace apps::gpu {
 
 // The driver's types, as its binary interface has them.
 using Address = std::uint64_t;
-using Stream = struct CUstream_st*;
-using Kernel = struct CUfunc_st*;
+using Stream = CUstream_st*;
+using Kernel = CUfunc_st*;
 
-// One GPU of this host: that with this process's number there, modulo those it sees; with a stream, and the
-// kernels of kernels.cu. Throws std::runtime_error, with words for the user, as everything here does.
+class Device;
+
+// What a stream's capture has become.
+class Graph {
+ public:
+  Graph() = default;
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(Graph&& other) noexcept;
+  ~Graph();
+  [[nodiscard]] explicit operator bool() const { return executable_ != nullptr; }
+
+ private:
+  friend class Device;
+  const Device* device_ = nullptr;
+  CUgraphExec_st* executable_ = nullptr;
+};
+
+// One GPU of this host: number `number` modulo those that the process sees; with a stream, and the kernels of
+// the application's kernels.cu. Throws std::runtime_error, with words for the user, as everything here does.
+// Threading: one thread, which has the GPU's context current while the object lives.
 class Device {
  public:
   explicit Device(int number);
@@ -32,10 +54,16 @@ class Device {
     void* parameters[] = {&work};
     launch(kernel, blocks, threads, parameters);
   }
+  // What is enqueued between the two becomes a graph instead of being done, to be launched as often as one
+  // likes while the device lives.
+  void begin_capture() const;
+  [[nodiscard]] Graph end_capture() const;
   // In the order of the stream.
+  void launch(const Graph& graph) const;
   void copy(void* to, const void* from, std::size_t bytes) const;
   void clear(void* to, std::size_t bytes) const;
   void wait() const;
+  [[nodiscard]] Stream stream() const;
 
   [[nodiscard]] void* allocate(std::size_t bytes) const;
   void free(void* memory) const noexcept;
@@ -43,6 +71,7 @@ class Device {
   void free_pinned(void* memory) const noexcept;
 
  private:
+  friend class Graph;
   struct Driver;
   void launch(Kernel kernel, Grid blocks, Grid threads, void** parameters) const;
 
@@ -84,4 +113,4 @@ class Doubles {
 using DeviceDoubles = Doubles<false>;
 using PinnedDoubles = Doubles<true>;
 
-}  // namespace jacobi::gpu
+}  // namespace apps::gpu

@@ -1,24 +1,34 @@
-#include "gpu/device.hpp"
+#include "common/gpu/device.hpp"
 
 #include <dlfcn.h>
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
-#include "gpu/image.hpp"
+#include "common/gpu/image.hpp"
 
-namespace jacobi::gpu {
+struct CUctx_st;
+struct CUmod_st;
+struct CUgraph_st;
+
+namespace apps::gpu {
 namespace {
 
 using Status = int;  // CUresult
-using Context = struct CUctx_st*;
-using Module = struct CUmod_st*;
+using Context = CUctx_st*;
+using Module = CUmod_st*;
+using CapturedGraph = CUgraph_st*;
+using GraphExecutable = CUgraphExec_st*;
 
 constexpr unsigned non_blocking = 1;  // CU_STREAM_NON_BLOCKING
+constexpr int relaxed = 2;            // CU_STREAM_CAPTURE_MODE_RELAXED
 
 void* load_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-  if (!library) throw std::runtime_error("--gpu: there is no CUDA driver here (libcuda.so.1)");
+  if (!library)
+    throw std::runtime_error(
+        "there is no CUDA driver here (libcuda.so.1): run on the host, or where there is a GPU");
   return library;
 }
 
@@ -29,7 +39,7 @@ struct Device::Driver {
   template <class Function>
   [[nodiscard]] Function* find(const char* name) const {
     void* const found = dlsym(library, name);
-    if (!found) throw std::runtime_error(std::string("--gpu: the CUDA driver is too old: it has no ") + name);
+    if (!found) throw std::runtime_error(std::string("the CUDA driver is too old: it has no ") + name);
     return reinterpret_cast<Function*>(found);
   }
 
@@ -59,6 +69,13 @@ struct Device::Driver {
                    void**,
                    void**) = find<Status(Kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                                          unsigned, Stream, void**, void**)>("cuLaunchKernel");
+  Status (*capture)(Stream, int) = find<Status(Stream, int)>("cuStreamBeginCapture_v2");
+  Status (*capture_end)(Stream, CapturedGraph*) = find<Status(Stream, CapturedGraph*)>("cuStreamEndCapture");
+  Status (*instantiate)(GraphExecutable*, CapturedGraph, unsigned long long) =
+      find<Status(GraphExecutable*, CapturedGraph, unsigned long long)>("cuGraphInstantiateWithFlags");
+  Status (*graph_destroy)(CapturedGraph) = find<Status(CapturedGraph)>("cuGraphDestroy");
+  Status (*graph_launch)(GraphExecutable, Stream) = find<Status(GraphExecutable, Stream)>("cuGraphLaunch");
+  Status (*executable_destroy)(GraphExecutable) = find<Status(GraphExecutable)>("cuGraphExecDestroy");
 
   int device = 0;
   Stream stream = nullptr;
@@ -76,14 +93,13 @@ struct Device::Driver {
 Device::Device(int number) {
   if (!kernel_image())
     throw std::runtime_error(
-        "--gpu: this jacobi3d was built without nvcc, so it has no kernels for GPUs; build it where there is "
-        "one");
+        "this program was built without nvcc, so it has no kernels for GPUs; build it where there is one");
   driver_ = std::make_unique<Driver>();
   Driver& driver = *driver_;
   driver.demand(driver.init(0), "be used");
   int count = 0;
   driver.demand(driver.device_count(&count), "be found");
-  if (count == 0) throw std::runtime_error("--gpu: there is no GPU here");
+  if (count == 0) throw std::runtime_error("there is no GPU here: run on the host");
   driver.device = number % count;
   Context context = nullptr;
   driver.demand(driver.retain(&context, driver.device), "be used by this process");
@@ -111,6 +127,38 @@ void Device::launch(Kernel kernel, Grid blocks, Grid threads, void** parameters)
                   "start a kernel");
 }
 
+void Device::begin_capture() const {
+  driver_->demand(driver_->capture(driver_->stream, relaxed), "capture its stream");
+}
+
+Graph Device::end_capture() const {
+  CapturedGraph captured = nullptr;
+  driver_->demand(driver_->capture_end(driver_->stream, &captured), "end the capture of its stream");
+  Graph graph;
+  graph.device_ = this;
+  const Status status = driver_->instantiate(&graph.executable_, captured, 0);
+  driver_->graph_destroy(captured);
+  driver_->demand(status, "make a graph of what was captured");
+  return graph;
+}
+
+void Device::launch(const Graph& graph) const {
+  driver_->demand(driver_->graph_launch(graph.executable_, driver_->stream), "launch a graph");
+}
+
+Graph::Graph(Graph&& other) noexcept
+    : device_(other.device_), executable_(std::exchange(other.executable_, nullptr)) {}
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(executable_, other.executable_);
+  return *this;
+}
+
+Graph::~Graph() {
+  if (executable_) device_->driver_->executable_destroy(executable_);
+}
+
 void Device::copy(void* to, const void* from, std::size_t bytes) const {
   driver_->demand(
       driver_->copy(reinterpret_cast<Address>(to), reinterpret_cast<Address>(from), bytes, driver_->stream),
@@ -123,6 +171,10 @@ void Device::clear(void* to, std::size_t bytes) const {
 
 void Device::wait() const {
   driver_->demand(driver_->stream_wait(driver_->stream), "finish what it was given");
+}
+
+Stream Device::stream() const {
+  return driver_->stream;
 }
 
 void* Device::allocate(std::size_t bytes) const {
@@ -145,4 +197,4 @@ void Device::free_pinned(void* memory) const noexcept {
   driver_->host_free(memory);
 }
 
-}  // namespace jacobi::gpu
+}  // namespace apps::gpu

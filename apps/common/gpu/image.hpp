@@ -1,9 +1,9 @@
-// The kernels as nvcc made them.
+// The application's kernels as nvcc made them.
 #pragma once
 
-namespace jacobi::gpu {
+namespace apps::gpu {
 
 // Null in a program that was built without nvcc.
 [[nodiscard]] const void* kernel_image();
 
-}  // namespace jacobi::gpu
+}  // namespace apps::gpu
