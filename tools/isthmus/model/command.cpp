@@ -17,10 +17,10 @@
 
 #include "base/unique_fd.hpp"
 #include "child.hpp"
+#include "measure/pair_runs.hpp"
 #include "model/observed.hpp"
 #include "model/report.hpp"
-#include "pair_runs.hpp"
-#include "plot.hpp"
+#include "tune/plot.hpp"
 
 namespace isthmus::tool {
 namespace {
