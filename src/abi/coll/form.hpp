@@ -130,8 +130,12 @@ class CollectiveCall final : public CollectiveOperation {
 
  private:
   coll::Flow make_flow(coll::Ranks ranks) override {
-    if (ranks.lane().kind == coll::Lane::Kind::nonblocking && coll::compares(ranks.comm())) [[unlikely]]
-      return coll::checked_start(ranks, call_, &coll::start<Call>);
+    if (ranks.lane().kind == coll::Lane::Kind::nonblocking) {
+      if (coll::compares(ranks.comm())) [[unlikely]]
+        return coll::checked_start(ranks, call_, &coll::start<Call>);
+    } else if constexpr (coll::GoesInLanes<Call>) {
+      return coll::start_again(ranks, call_, way_);
+    }
     return coll::start(ranks, call_);
   }
 
@@ -146,6 +150,7 @@ class CollectiveCall final : public CollectiveOperation {
   [[no_unique_address]] const std::conditional_t<has_type_lists, KeptTypeLists, Nothing> types_;
   [[no_unique_address]] const std::conditional_t<coll::KeptLists::has_any<Call>, coll::KeptLists, Nothing>
       lists_;
+  [[no_unique_address]] std::conditional_t<coll::GoesInLanes<Call>, coll::LaneWay, Nothing> way_;
 };
 
 struct Blocking {

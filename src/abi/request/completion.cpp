@@ -105,16 +105,29 @@ bool finish(Runtime& runtime, MPI_Request& handle, MPI_Status* status, Failure& 
     handle = MPI_REQUEST_NULL;
     return good;
   }
-  Operation& operation = *operation_of(*request);
-  if (!operation.report_calls_program()) [[likely]]
-    return end(runtime, *request, handle, report(operation, status, failure), failure);
-  const bool good = report(runtime, handle, status, failure);
-  request = find_request(runtime, handle);
-  return request ? end(runtime, *request, handle, good, failure) : good;
+  return finish_operation(runtime, *request, handle, status, failure);
 }
 
-void wait_until_ready(Runtime& runtime, MPI_Request handle) {
-  if (!runtime.engine->peers_sleep()) {
+bool finish_operation(Runtime& runtime, Request& request, MPI_Request& handle, MPI_Status* status,
+                      Failure& failure) {
+  Operation& operation = *operation_of(request);
+  if (!operation.report_calls_program()) [[likely]]
+    return end(runtime, request, handle, report(operation, status, failure), failure);
+  const bool good = report(runtime, handle, status, failure);
+  Request* const left = find_request(runtime, handle);
+  return left ? end(runtime, *left, handle, good, failure) : good;
+}
+
+bool is_ready_soon(Runtime& runtime, Operation& operation) {
+  if (!operation.active()) return false;
+  if (operation.ready()) return true;
+  if (runtime.engine->peers_sleep()) return false;
+  operation.look();
+  return operation.ready();
+}
+
+void wait_until_ready(Runtime& runtime, MPI_Request handle, bool has_looked) {
+  if (!has_looked && !runtime.engine->peers_sleep()) {
     const Request* const request = find_request(runtime, handle);
     if (request && !is_plain(*request)) operation_of(*request)->look();
   }

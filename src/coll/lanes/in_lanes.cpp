@@ -301,6 +301,19 @@ std::optional<LaneQuestion> lane_question(const call::Allreduce& c, const Commun
   return question_of(Collective::allreduce, c.what);
 }
 
+LaneWay::State LaneWay::learn(const Ranks& ranks, const std::optional<LaneQuestion>& asked) {
+  const Lane& lane = ranks.lane();
+  team_ = LaneTeam::of(ranks.comm());
+  if (!team_ || !asked || !team_->has_stripe(lane)) return State::none;
+  const LaneChoice& choice = team_->choose(*asked, lane.kind);
+  if (choice.is_none()) return State::none;
+  if (!team_->is_ready() || !(choice.is_one() || team_->direct())) return State::unknown;
+  const std::optional<Algorithm>& found = choice.is_one() ? choice.direct : choice.of(*team_->direct());
+  if (!found) return State::none;
+  algorithm_ = *found;
+  return State::known;
+}
+
 Flow in_lane(Algorithm, Ranks ranks, Place place, const call::Barrier&) {
   if (ranks.size() > flat_ranks) return barrier_by_neighbors(ranks, std::move(place));
   return barrier_in_lane(ranks, std::move(place));

@@ -49,10 +49,37 @@ Flow when_known(Ranks ranks, Place place, Call c, LaneChoice choice) {
   co_await over_messages(ranks, c);
 }
 
+/// Whether members that share memory can carry this call out there, in lanes.
+template <class Call>
+concept GoesInLanes = requires(const Call& c, const Communicator& comm) {
+  lane_question(c, comm);
+};
+
+/// How a persistent call goes, once that is known for all its starts.
+class LaneWay {
+ public:
+  /// Null: it is not known yet, or it is another way than the lanes' for now or for ever.
+  template <class Call>
+  const Algorithm* find(const Ranks& ranks, const Call& c) {
+    if (state_ == State::unknown) [[unlikely]]
+      state_ = learn(ranks, lane_question(c, ranks.comm()));
+    return state_ == State::known ? &algorithm_ : nullptr;
+  }
+  [[nodiscard]] LaneTeam& team() const noexcept { return *team_; }
+
+ private:
+  enum class State : std::uint8_t { unknown, known, none };
+  State learn(const Ranks& ranks, const std::optional<LaneQuestion>& asked);
+
+  LaneTeam* team_ = nullptr;
+  Algorithm algorithm_{};
+  State state_ = State::unknown;
+};
+
 /// Begins a collective on the lane of `ranks`, for buffers that the processor can load from and store to.
 template <class Call>
 Flow start_on_host(Ranks ranks, const Call& c) {
-  if constexpr (requires { lane_question(c, ranks.comm()); }) {
+  if constexpr (GoesInLanes<Call>) {
     if (LaneTeam* const team = ranks.driver() ? LaneTeam::of(ranks.comm()) : nullptr) {
       if (const auto asked = lane_question(c, ranks.comm())) {
         const LaneChoice choice = team->choose(*asked, ranks.lane().kind);

@@ -80,15 +80,16 @@ class LaneTeam final : public CollectiveState {
   [[nodiscard]] bool is_lost(int rank) const noexcept { return engine_.has_lost(peer(rank)); }
   [[nodiscard]] std::unexpected<Error> loss() const { return std::unexpected(comm_.why_broken()); }
 
-  /// The next step on `lane`; empty where the lane has no stripe, which follows from its number alone.
+  /// Whether `lane` has a stripe, which follows from its number alone.
+  [[nodiscard]] bool has_stripe(const Lane& lane) const noexcept {
+    // What is compared before it begins does not begin in the same order everywhere.
+    if (lane.kind == Lane::Kind::nonblocking) return !comm_.checks;
+    return lane.kind == Lane::Kind::persistent && lane.number < persistent_stripes;
+  }
+  /// The next step on `lane`; empty where it has no stripe.
   Place take(const Lane& lane) noexcept {
-    if (lane.kind == Lane::Kind::nonblocking) {
-      // Compared before they begin, and so not in the same order everywhere.
-      if (comm_.checks) return {};
-      return {*this, nonblocking_};
-    }
-    if (lane.kind != Lane::Kind::persistent || lane.number >= persistent_stripes) return {};
-    return {*this, persistent_[lane.number]};
+    if (!has_stripe(lane)) return {};
+    return {*this, lane.kind == Lane::Kind::nonblocking ? nonblocking_ : persistent_[lane.number]};
   }
   void finish(Stripe& stripe, std::uint64_t step) noexcept {
     if (stripe.finish(step) && sleeps_) wake_writers();

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import check_docs
 import check_format
 import check_headers
 import check_layers
@@ -17,6 +18,7 @@ CHECKS = {
     "layers": check_layers.check,
     "headers": check_headers.check,
     "scripts": check_scripts.check,
+    "docs": check_docs.check,
     "tidy": check_tidy.check,
 }
 
@@ -60,12 +62,12 @@ def run(names):
 def main():
     parser = argparse.ArgumentParser(
         prog="./dev lint",
-        description="Checks the sources: format, order of the layers, headers that stand alone, scripts, clang-tidy. "
+        description="Checks the sources: format, order of the layers, headers that stand alone, scripts, clang-tidy; and the documents' lines. "
         "Results are kept by content in ~/.cache/isthmus-lint, so that a second run is quick. File and function sizes are advice only.",
     )
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of {', '.join(CHECKS)}; all without any")
     parser.add_argument("--fix", action="store_true", help="mends what clang-tidy and clang-format can mend, then checks")
-    parser.add_argument("--format", action="store_true", help="only rewrites the sources with clang-format (./dev format)")
+    parser.add_argument("--format", action="store_true", help="only rewrites the sources with clang-format, and wraps prose (./dev format)")
     arguments = parser.parse_args()
     names = arguments.checks or list(CHECKS)
     for name in names:
@@ -77,7 +79,7 @@ def main():
     if arguments.fix and "tidy" in names:
         check_tidy.check(fix=True)
     if arguments.fix or arguments.format:
-        print(f"formatted {check_format.rewrite()} files")
+        print(f"formatted {check_format.rewrite()} files, and wrapped {check_docs.rewrite()} documents")
         if arguments.format:
             return 0
         sources.includes.cache_clear()
