@@ -54,6 +54,8 @@ if [ -z "$device_only" ]; then
   cp -a build/prefix/. "$bundle/"
   # ./dev bench gpu, to be run there.
   cp build/release/bench/bench_gpu "$bundle/bin/"
+  # Kernels that communicate: the first checks them, the second measures (docs/device.md).
+  cp build/release/test/gpu/{gpu_device,gpu_initiated} "$bundle/bin/"
   mkdir -p "$bundle/bench"
   cp tools/bench/{gpu,gpu_peers,gpu_points,peers,processes,results,targets}.py "$bundle/bench/"
 fi
