@@ -9,15 +9,13 @@ the right, and adds up what comes from the left; no process waits for its GPU me
 import ctypes
 import sys
 
-import cupy
-from mpi4py import MPI
-
 SOURCE = r"""
 #include <isthmus/device.cuh>
 using namespace isthmus::device;
 
-extern "C" __global__ void ring(DevicePort port, unsigned share, long long* out, const long long* in,
+extern "C" __global__ void ring(const DevicePort* given, unsigned share, long long* out, const long long* in,
                                 long long* sum, int rounds) {
+  const DevicePort port = *given;
   const ByBlock by;
   const int right = (port.rank() + 1) % port.ranks();
   for (int round = 1; round <= rounds; ++round) {
@@ -34,7 +32,7 @@ extern "C" __global__ void ring(DevicePort port, unsigned share, long long* out,
 """
 
 
-class Lines(ctypes.Structure):
+class View(ctypes.Structure):
     """isthmus_device_view of <isthmus/device_view.h>."""
 
     _fields_ = [(name, ctypes.c_uint64) for name in ("peers", "spans", "state", "control", "requests")] + [
@@ -51,6 +49,8 @@ class Port:
     """A port of the GPU that is current. Collective: what makes it, `share` and `free`."""
 
     def __init__(self, comm, signals, most_shares=8):
+        from mpi4py import MPI
+
         self.library = ctypes.CDLL("libmpi_abi.so.1")
         self.library.isthmus_device_error.restype = ctypes.c_char_p
         handle = ctypes.c_void_p.from_address(MPI._addressof(comm))
@@ -67,10 +67,13 @@ class Port:
         return number.value
 
     def view(self):
-        """What a RawKernel takes as its parameter: the bytes of the structure, by value."""
-        made = Lines()
+        """What kernels get, in memory of the GPU: a RawKernel takes no structure of 64 bytes by value."""
+        import cupy
+        import numpy
+
+        made = View()
         self.call("view_of", self.port, ctypes.byref(made))
-        return cupy.frombuffer(bytes(made), dtype=cupy.uint8).get().view(f"V{ctypes.sizeof(made)}")[0]
+        return cupy.asarray(numpy.frombuffer(bytes(made), dtype=numpy.uint8))
 
     def check(self):
         self.call("check", self.port)
@@ -80,10 +83,13 @@ class Port:
 
 
 def main(include):
+    import cupy
+    from mpi4py import MPI
+
     comm = MPI.COMM_WORLD
     rank, ranks = comm.Get_rank(), comm.Get_size()
     cupy.cuda.Device(rank % cupy.cuda.runtime.getDeviceCount()).use()
-    # Memory that another process can open: no pool of CuPy's with cudaMallocAsync.
+    # CuPy's own pool is of cudaMalloc, which another process can open; cupy.cuda.MemoryAsyncPool is not.
     threads, rounds = 64, 100
     out, incoming = cupy.zeros(2 * threads, dtype=cupy.int64), cupy.zeros(2 * threads, dtype=cupy.int64)
     total = cupy.zeros(threads, dtype=cupy.int64)
@@ -92,8 +98,10 @@ def main(include):
     port = Port(comm, 1)
     share = port.share(incoming)
     stream = cupy.cuda.Stream(non_blocking=True)
+    view = port.view()
+    cupy.cuda.get_current_stream().synchronize()
     with stream:
-        kernel((1,), (threads,), (port.view(), cupy.uint32(share), out, incoming, total, cupy.int32(rounds)))
+        kernel((1,), (threads,), (view, cupy.uint32(share), out, incoming, total, cupy.int32(rounds)))
     stream.synchronize()
     port.check()
     left = (rank - 1) % ranks

@@ -27,7 +27,7 @@ static_assert(sizeof(isthmus_device_request) == 64 && sizeof(isthmus_device_peer
 Port::~Port() {
   stop();
   if (is_abandoned_) {
-    static_cast<void>(pinned_.release());
+    [[maybe_unused]] const PinnedPages* const stays = pinned_.release();
     return;
   }
   const cuda::ContextScope scope(functions_, context_);
@@ -171,7 +171,7 @@ Result<> Port::take_refusal() {
   return std::unexpected(std::move(error));
 }
 
-void Port::end_waits() noexcept {
+void Port::end_waits() const noexcept {
   std::atomic_ref(control().ended).store(1, std::memory_order_release);
 }
 

@@ -53,9 +53,9 @@ class Port {
   [[nodiscard]] std::byte* shared() const noexcept { return reinterpret_cast<std::byte*>(shared_); }
   [[nodiscard]] std::size_t shared_bytes() const noexcept;
   /// Where the process of that rank has them, as kernels here see it; null: not mapped.
-  Result<> set_peer(std::size_t rank, const std::byte* at, bool has_atomics);
+  Result<> set_peer(std::size_t of, const std::byte* at, bool has_atomics);
   /// Not all that it shares is mapped, so signals for it go by the proxy, behind what the proxy carries.
-  Result<> set_detour(std::size_t rank);
+  Result<> set_detour(std::size_t of);
   Result<> set_spans(std::uint32_t share, const std::vector<isthmus_device_span>& spans);
   void set_team(bool all_are_mapped) noexcept { is_team_ = all_are_mapped; }
   void set_proxy(bool is_there) noexcept { has_proxy_ = is_there; }
@@ -90,7 +90,7 @@ class Port {
 
  private:
   Result<> write(cuda::Address to, const void* from, std::size_t bytes) const;
-  void end_waits() noexcept;
+  void end_waits() const noexcept;
   void watch() noexcept;
 
   Engine& engine_;

@@ -164,8 +164,8 @@ u64 run_exchange(const Setting& at, const Port& port, Way way, Scope scope, u64 
   port.unshare(share);
   const u64 count = wrong->read<u64>(1)[0];
   if (count != 0 && way != signal_first)
-    std::fprintf(stderr, "rank %d: %llu wrong bytes: way %u, scope %u, %llu bytes at %llu of %s\n", rank, count,
-                 way, scope, bytes, offset, std::string(name_of(kind)).c_str());
+    std::fprintf(stderr, "rank %d: %llu wrong bytes: way %u, scope %u, %llu bytes at %llu of %s\n", rank,
+                 count, way, scope, bytes, offset, std::string(name_of(kind)).c_str());
   return count;
 }
 

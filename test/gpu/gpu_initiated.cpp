@@ -297,7 +297,7 @@ void measure_enqueued(const Setting& at) {
   MPI_Info info;
   MPI_Info_create(&info);
   MPI_Info_set(info, "type", "cudaStream_t");
-  CHECK_MPI(MPIX_Info_set_hex(info, "value", &at.stream, sizeof at.stream));
+  CHECK_MPI(MPIX_Info_set_hex(info, "value", &at.stream, sizeof(cuda::Stream)));
   MPIX_Stream stream;
   MPI_Comm comm;
   CHECK_MPI(MPIX_Stream_create(info, &stream));

@@ -55,6 +55,8 @@ if [ -z "$device_only" ]; then
   cp -a build/prefix/. "$bundle/"
   # ./dev bench gpu, to be run there.
   cp build/release/bench/bench_gpu "$bundle/bin/"
+  # Kernels that communicate: the first checks them, the second measures (docs/device.md).
+  cp build/release/test/gpu/{gpu_device,gpu_initiated} "$bundle/bin/"
   mkdir -p "$bundle/bench"
   # Applications in each form, and what is predicted of them.
   cp build/release/apps/{molecular/molecular,multigrid/multigrid} "$bundle/bin/"

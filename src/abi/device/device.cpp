@@ -24,7 +24,6 @@
 
 using isthmus::Result;
 namespace device = isthmus::device;
-namespace cuda = isthmus::cuda;
 
 /// Memory of each process under one number.
 struct DeviceShare {
@@ -68,6 +67,12 @@ int guarded_call(Body&& body) noexcept {
   } catch (const std::exception& exception) {
     return tell_of(Error(ErrorClass::intern, exception.what()));
   }
+}
+
+template <class T>
+Result<> outcome_of(const Result<T>& result) {
+  if (result) return {};
+  return fail(result.error().error_class(), result.error().text());
 }
 
 Members members_of(const device::Port& port) {
@@ -151,7 +156,7 @@ Result<> start_proxy(isthmus_device_port& of, bool is_needed_here) {
   ISTHMUS_TRY(check_mpi(PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, of.comm), "processes do not meet"));
   if (any == 0) return {};
   auto started = DeviceProxy::start(*of.port, Runtime::get().engine->gpu()->contexts(), of.comm);
-  ISTHMUS_TRY(agree(of.comm, started ? Result<>() : std::unexpected(std::move(started).error())));
+  ISTHMUS_TRY(agree(of.comm, outcome_of(started)));
   of.proxy = std::move(*started);
   of.port->set_proxy(true);
   of.port->before_end = [proxy = std::weak_ptr(of.proxy)] {
@@ -182,8 +187,8 @@ Result<> meet_peers(isthmus_device_port& made) {
   int mine = is_team ? 1 : 0, least = 0;
   Result<> met =
       check_mpi(PMPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, made.comm), "processes do not meet");
-  ISTHMUS_TRY(std::move(written));
   ISTHMUS_TRY(std::move(met));
+  ISTHMUS_TRY(agree(made.comm, std::move(written)));
   port.set_team(least == 1);
   return start_proxy(made, least == 0);
 }
@@ -215,6 +220,7 @@ void close_port(isthmus_device_port& port) {
 
 std::vector<isthmus_device_span> spans_of(const std::vector<Part>& parts) {
   std::vector<isthmus_device_span> spans;
+  spans.reserve(parts.size());
   for (const Part& part : parts)
     spans.push_back({.base = reinterpret_cast<std::uint64_t>(part.data), .bytes = part.bytes});
   return spans;
@@ -232,18 +238,19 @@ Result<> make_share(isthmus_device_port& port, void* address, std::size_t bytes,
   }();
   DeviceShare made{.is_there = true, .own = own ? *own : Buffer(), .parts = {}};
   auto all = share_memory(port.comm, *port.port, std::move(own), made.parts);
-  Result<> outcome = all ? port.port->set_spans(at, spans_of(made.parts))
-                         : Result<>(std::unexpected(std::move(all).error()));
+  Result<> outcome = all ? port.port->set_spans(at, spans_of(made.parts)) : outcome_of(all);
   if (all) outcome = agree(port.comm, std::move(outcome));
   // A process whose kernels reach nothing but its own memory needs nobody.
   if (outcome)
     outcome = start_proxy(
         port, std::ranges::any_of(made.parts, [](const Part& part) { return !part.data && part.bytes > 0; }));
-  if (outcome && port.proxy) port.proxy->set_share(at, made.own.data, made.own.bytes);
-  for (std::size_t i = 0; i < made.parts.size() && outcome; ++i)
-    if (!made.parts[i].data && made.parts[i].bytes > 0) outcome = port.port->set_detour(i);
-  // Nobody's proxy is asked for what it does not know.
-  if (outcome) outcome = agree(port.comm, {});
+  if (outcome) {
+    if (port.proxy) port.proxy->set_share(at, made.own.data, made.own.bytes);
+    for (std::size_t i = 0; i < made.parts.size() && outcome; ++i)
+      if (!made.parts[i].data && made.parts[i].bytes > 0) outcome = port.port->set_detour(i);
+    // Nobody's proxy is asked for what it does not know.
+    outcome = agree(port.comm, std::move(outcome));
+  }
   const CallGuard guard(Runtime::get());
   if (!outcome) {
     made = {};
@@ -262,7 +269,7 @@ Result<DeviceShare*> find_share(isthmus_device_port& port, std::uint32_t number)
 
 Result<> end_share(isthmus_device_port& port, std::uint32_t number) {
   auto share = find_share(port, number);
-  ISTHMUS_TRY(agree(port.comm, share ? Result<>() : std::unexpected(std::move(share).error())));
+  ISTHMUS_TRY(agree(port.comm, outcome_of(share)));
   ISTHMUS_TRY(port.port->set_spans(number, std::vector<isthmus_device_span>(port.peers.size())));
   if (port.proxy) {
     ISTHMUS_TRY(port.proxy->drain());

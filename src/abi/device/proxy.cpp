@@ -85,7 +85,7 @@ DeviceProxy::~DeviceProxy() {
   if (comm_ != MPI_COMM_NULL) PMPI_Comm_free(&comm_);
   const cuda::Functions& cuda = port_.functions();
   const cuda::ContextScope scope(cuda, port_.context());
-  for (const cuda::Stream stream : {out_stream_, in_stream_})
+  for (cuda::Stream stream : {out_stream_, in_stream_})
     if (stream) {
       cuda.stream_synchronize(stream);
       cuda.stream_destroy(stream);
@@ -464,13 +464,15 @@ void DeviceProxy::give_up() noexcept {
   bool is_used = false;
   end(hearing_, true);
   for (Sent& each : orders_)
-    if (end(each.message, false)) static_cast<void>(each.order.release());
+    if (end(each.message, false)) [[maybe_unused]]
+      const Order* const stays = each.order.release();
   for (std::size_t i = 0; i < out_.sending; ++i)
     is_used = end(out_.at(i).message, false) || is_used;
   // Matched already, so it cannot be cancelled.
   for (std::size_t i = in_.sending; i < in_.used; ++i)
     is_used = end(in_.at(i).message, false) || is_used;
-  if (is_used) static_cast<void>(pinned_.release());
+  if (!is_used) return;
+  [[maybe_unused]] const PinnedPages* const stays = pinned_.release();
 }
 
 }  // namespace isthmus::abi

@@ -85,6 +85,7 @@ int guarded(Body&& body) noexcept {
 
 std::vector<PeerId> ids_of(const stream::Port& port) {
   std::vector<PeerId> ids;
+  ids.reserve(port.peers.size());
   for (const stream::Port::Peer& peer : port.peers)
     ids.push_back(peer.id);
   return ids;

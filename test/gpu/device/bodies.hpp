@@ -78,7 +78,8 @@ ISTHMUS_DEVICE_FUNCTION bool exchange_round(const ExchangeWork& work, By by, u32
       break;
     case signal_first:
       if (!port.signal(by, work.peer, 1, round)) return false;
-      dawdle();
+      // In turn, so that the other one looks meanwhile.
+      if ((round + static_cast<u32>(port.rank())) % 2 == 0) dawdle();
       if (!port.put(by, theirs, mine, work.bytes)) return false;
       break;
     default:
@@ -305,9 +306,10 @@ ISTHMUS_DEVICE_FUNCTION bool jacobi_task(const JacobiWork& work, const Task& tas
   const int neighbours[2] = {port.rank() - 1, port.rank() + 1};
   const auto is_there = [&](u32 side) { return neighbours[side] >= 0 && neighbours[side] < port.ranks(); };
   const auto part = [&](u32 side) { return (side * 2 + step % 2) * u64{work.rows}; };
+  constexpr u32 wrote_before[]{edges, interior, unpacks};
   switch (task.role) {
     case edges: {
-      for (const u32 role : {edges, interior, unpacks})
+      for (const u32 role : wrote_before)
         if (!crew.wait_for_last(role)) return false;
       const u32 side = task.index, column = side == left ? 1 : work.columns;
       for (u32 row = 1 + by.index(); row <= work.rows; row += by.size()) {
@@ -321,7 +323,7 @@ ISTHMUS_DEVICE_FUNCTION bool jacobi_task(const JacobiWork& work, const Task& tas
                                   work.out + part(side), work.rows * sizeof(double), other, step + 1);
     }
     case interior:
-      for (const u32 role : {edges, interior, unpacks})
+      for (const u32 role : wrote_before)
         if (!crew.wait_for_last(role)) return false;
       for (u32 row = 1 + task.index; row <= work.rows; row += work.fusion.tasks[interior])
         for (u32 column = 2 + by.index(); column < work.columns; column += by.size())

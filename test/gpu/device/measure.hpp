@@ -1,6 +1,9 @@
 #pragma once
 
 #include <isthmus/device.cuh>
+#if !defined(__CUDACC__)
+#include <time.h>
+#endif
 
 /// What the kernels of gpu_initiated do while the host's clock runs: docs/device.md.
 namespace testing_device {

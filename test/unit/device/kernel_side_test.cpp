@@ -65,7 +65,7 @@ TEST(DeviceCopy, MovesAllBytesAndNoOthersAtAnyAlignment) {
       for (const std::size_t bytes : {0, 1, 3, 15, 16, 17, 64, 200}) {
         std::ranges::fill(to, static_cast<unsigned char>(0));
         // As the threads of a scope, one after the other.
-        struct Some : ByThread {
+        struct Some {
           explicit Some(u32 i) : at(i) {}
           [[nodiscard]] u32 index() const { return at; }
           [[nodiscard]] static u32 size() { return 7; }

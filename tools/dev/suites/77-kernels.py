@@ -1,8 +1,8 @@
 # title: kernels that communicate, on the emulated CUDA driver
 # timeout: 300
 # under: asan
-# runs: mpi_abi gpu_device emulated_cuda emulated_kernels
-# about: include/isthmus/device* include/isthmus/fuse* src/device/* src/abi/device/* test/gpu/*device* test/gpu/twins/* test/emulated/*
+# runs: mpi_abi gpu_device gpu_initiated emulated_cuda emulated_kernels
+# about: include/isthmus/device* include/isthmus/fuse* src/device/* src/abi/device/* test/gpu/*device* test/gpu/device/* test/gpu/gpu_initiated.cpp test/gpu/twins/* test/emulated/*
 """test/gpu/gpu_device checks itself; the same text that nvcc compiles runs here, a block as a thread of the host, three at a time."""
 
 import sys
@@ -14,7 +14,7 @@ suite = Suite("kernels")
 EMULATED = BUILT / "test/emulated"
 
 
-def run(arguments, ranks=2, options=(), **settings):
+def run(arguments, ranks=2, options=(), program="gpu_device", **settings):
     environment = {
         "LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}",
         "EMULATED_CUDA_LEAKS": "fail",
@@ -22,7 +22,7 @@ def run(arguments, ranks=2, options=(), **settings):
         "EMULATED_GDR": "absent",
         **settings,
     }
-    return suite.run([PREFIX / "bin/mpiexec", *options, "-n", ranks, BUILT / "test/gpu/gpu_device", *arguments], env=environment, timeout=120)
+    return suite.run([PREFIX / "bin/mpiexec", *options, "-n", ranks, BUILT / "test/gpu" / program, *arguments], env=environment, timeout=120)
 
 
 def right(result, *cases):
@@ -77,3 +77,9 @@ with suite.case("kernels that wait for a process that dies are let go, and the n
 with suite.case("MPI_Finalize lets kernels go that wait by a port that was not freed"):
     result = run(["leave"], EMULATED_CUDA_LEAKS="report")
     assert "leave: right" in result.out, result
+
+with suite.case("the table of what kernels and streams cost is right in what it moves"):
+    result = run(["quick"], program="gpu_initiated")
+    suite.expect(result, out="^contents: right$")
+    rows = [line for line in result.out.splitlines() if " target " in line]
+    assert len(rows) == 20, f"{len(rows)} lines\n{result}"
