@@ -24,6 +24,7 @@ CASES = (
     ("multigrid 8 x 64^3", "multigrid", ("--box", "64", *MULTIGRID), FORMS + ",kernel", 200),
     ("molecular 2048 atoms", "molecular", ("--edge", "8", *MOLECULAR), FORMS, 300),
     ("molecular 16384 atoms", "molecular", ("--edge", "16", *MOLECULAR), FORMS, 300),
+    ("breadth_first 2^18", "breadth_first", ("--scale", "18", "--roots", "4", "--repeats", "5"), "sync,stream", 20),
 )
 QUICK = ("multigrid 8 x 16^3", "molecular 2048 atoms")
 LIMIT = 60  # seconds for a command

@@ -59,7 +59,7 @@ if [ -z "$device_only" ]; then
   cp build/release/test/gpu/{gpu_device,gpu_initiated} "$bundle/bin/"
   mkdir -p "$bundle/bench"
   # Applications in each form, and what is predicted of them.
-  cp build/release/apps/{molecular/molecular,multigrid/multigrid} "$bundle/bin/"
+  cp build/release/apps/{breadth_first/breadth_first,molecular/molecular,multigrid/multigrid} "$bundle/bin/"
   cp tools/bench/{gpu,gpu_forms,gpu_peers,gpu_points,peers,processes,results,targets}.py "$bundle/bench/"
 fi
 for program in "${programs[@]}"; do

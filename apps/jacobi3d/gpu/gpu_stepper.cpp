@@ -6,8 +6,11 @@
 #include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/gpu/device.hpp"
+#include "common/gpu/engine.hpp"
+#include "common/gpu/exchange.hpp"
 #include "gpu/work.hpp"
 
 namespace jacobi {
@@ -17,16 +20,6 @@ using apps::gpu::Device;
 using apps::gpu::DeviceDoubles;
 using apps::gpu::PinnedDoubles;
 using gpu::face_count;
-
-// This process's number on its host.
-int number_on_host(MPI_Comm comm) {
-  MPI_Comm host = MPI_COMM_NULL;
-  int number = 0;
-  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-  MPI_Comm_rank(host, &number);
-  MPI_Comm_free(&host);
-  return number;
-}
 
 unsigned blocks_for(int points, int threads) {
   return static_cast<unsigned>((points + threads - 1) / threads);
@@ -53,10 +46,12 @@ class FaceBuffers {
 
 class GpuStepper final : public Stepper {
  public:
-  GpuStepper(HaloKind halo, const Block& block, const Field& initial, const Field& source, MPI_Comm comm)
+  GpuStepper(const Options& options, const Block& block, const Field& initial, const Field& source,
+             MPI_Comm comm)
       : comm_(comm),
-        staged_(halo == HaloKind::staged),
-        device_(number_on_host(comm)),
+        staged_(options.halo == HaloKind::staged),
+        engine_(apps::gpu::Place::gpu, comm),
+        device_(engine_.device()),
         shape_{block.size[0], block.size[1], block.size[2]},
         points_(initial.count()),
         on_host_(initial),
@@ -72,8 +67,12 @@ class GpuStepper final : public Stepper {
     device_.copy(older_->data(), initial.data(), older_->bytes());
     device_.copy(source_.data(), source.data(), source_.bytes());
     device_.wait();
-    if (halo == HaloKind::datatype) {
-      in_place_ = make_halo(halo, block, comm);
+    if (options.halo == HaloKind::datatype) {
+      in_place_ = make_halo(options.halo, block, comm);
+      return;
+    }
+    if (options.form == apps::gpu::Form::stream) {
+      enqueue(options, block, comm);
       return;
     }
     for (int face = 0; face < face_count; ++face) {
@@ -85,6 +84,7 @@ class GpuStepper final : public Stepper {
 
   void exchange() override {
     if (in_place_) return in_place_->exchange(now_->data());
+    if (messages_) return exchange_on_stream();
     launch(pack_, &FaceBuffers::outgoing);
     if (staged_) {
       for (const auto& face : faces_)
@@ -119,8 +119,10 @@ class GpuStepper final : public Stepper {
     device_.launch(sweep_, {blocks_for(shape_.x, 32), blocks_for(shape_.y, 4), blocks_for(shape_.z, 4)},
                    {32, 4, 4}, work);
     if (measure) device_.copy(largest_on_host_.data(), largest_.data(), largest_.bytes());
+    if (!measure && messages_) return 0;
     device_.wait();
     if (!measure) return 0;
+    if (messages_) communication_->check();
     const double largest = *largest_on_host_.data();
     return std::isfinite(largest) ? largest : std::numeric_limits<double>::infinity();
   }
@@ -135,21 +137,49 @@ class GpuStepper final : public Stepper {
 
  private:
   [[nodiscard]] int length(int face) const { return points_of_face(shape_, face); }
+  void enqueue(const Options& options, const Block& block, MPI_Comm comm) {
+    communication_.emplace(engine_, options.form, options.way, comm);
+    std::vector<apps::gpu::Route> routes;
+    for (int face = 0; face < face_count; ++face) {
+      const int neighbour = block.neighbour(face / 2, face % 2 == 0 ? -1 : 1);
+      if (neighbour < 0) continue;
+      const std::size_t bytes = static_cast<std::size_t>(length(face)) * sizeof(double);
+      routes.push_back({neighbour, face, face ^ 1, bytes, bytes});
+      faces_of_routes_.push_back(face);
+    }
+    messages_ = communication_->exchange(std::move(routes));
+  }
+  // In the order of the stream.
+  void exchange_on_stream() const {
+    gpu::FacesWork work{shape_, now_->data(), {}};
+    for (std::size_t route = 0; route < faces_of_routes_.size(); ++route)
+      work.buffers[faces_of_routes_[route]] = static_cast<double*>(messages_->outgoing(route));
+    launch(pack_, work);
+    messages_->post();
+    messages_->finish();
+    for (std::size_t route = 0; route < faces_of_routes_.size(); ++route)
+      work.buffers[faces_of_routes_[route]] = static_cast<double*>(messages_->incoming(route));
+    launch(unpack_, work);
+  }
+
   void launch(apps::gpu::Kernel kernel, DeviceDoubles FaceBuffers::* side) const {
     gpu::FacesWork work{shape_, now_->data(), {}};
+    for (int face = 0; face < face_count; ++face)
+      if (faces_[face]) work.buffers[face] = ((*faces_[face]).*side).data();
+    launch(kernel, work);
+  }
+  void launch(apps::gpu::Kernel kernel, const gpu::FacesWork& work) const {
     int longest = 0;
-    for (int face = 0; face < face_count; ++face) {
-      if (!faces_[face]) continue;
-      work.buffers[face] = ((*faces_[face]).*side).data();
-      longest = std::max(longest, length(face));
-    }
+    for (int face = 0; face < face_count; ++face)
+      if (work.buffers[face]) longest = std::max(longest, length(face));
     if (longest > 0)
       device_.launch(kernel, {std::min(blocks_for(longest, 256), 256U), face_count, 1}, {256, 1, 1}, work);
   }
 
   MPI_Comm comm_;
   const bool staged_;
-  const Device device_;
+  const apps::gpu::Engine engine_;
+  const Device& device_;
   const gpu::Shape shape_;
   const std::size_t points_;  // of a field, with the layer around it
   Field on_host_;
@@ -158,15 +188,18 @@ class GpuStepper final : public Stepper {
   const PinnedDoubles largest_on_host_;
   apps::gpu::Kernel sweep_, pack_, unpack_;
   std::unique_ptr<Halo> in_place_;  // null where a kernel packs the faces
+  std::optional<apps::gpu::Communication> communication_;
+  std::unique_ptr<apps::gpu::Exchange> messages_;  // null in the synchronous form
+  std::vector<int> faces_of_routes_;
   std::array<int, face_count> neighbours_{};
   std::array<std::optional<FaceBuffers>, face_count> faces_;
 };
 
 }  // namespace
 
-std::unique_ptr<Stepper> make_gpu_stepper(HaloKind halo, const Block& block, const Field& initial,
+std::unique_ptr<Stepper> make_gpu_stepper(const Options& options, const Block& block, const Field& initial,
                                           const Field& source, MPI_Comm comm) {
-  return std::make_unique<GpuStepper>(halo, block, initial, source, comm);
+  return std::make_unique<GpuStepper>(options, block, initial, source, comm);
 }
 
 }  // namespace jacobi

@@ -5,13 +5,14 @@
 
 #include <memory>
 
-#include "halo.hpp"
+#include "options.hpp"
 #include "stepper.hpp"
 
 namespace jacobi {
 
-// The same bits as on the host, whichever way faces travel.
-[[nodiscard]] std::unique_ptr<Stepper> make_gpu_stepper(HaloKind halo, const Block& block,
+// The same bits as on the host, whichever way faces travel. With the options' form `stream` nothing waits but
+// what measures.
+[[nodiscard]] std::unique_ptr<Stepper> make_gpu_stepper(const Options& options, const Block& block,
                                                         const Field& initial, const Field& source,
                                                         MPI_Comm comm);
 

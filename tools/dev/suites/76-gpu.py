@@ -746,7 +746,9 @@ with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by 
         raise Skip("jacobi3d was built without nvcc")
     both = f"{EMULATED / 'libemulated_jacobi.so'}:{EMULATED / 'libemulated_kernels.so'}"
     answers = set()
-    for halo in ([], ["--gpu"], ["--gpu", "--halo", "pack"], ["--gpu", "--halo", "staged"]):
+    packed = ["--gpu", "--halo", "pack"]
+    enqueued = [*packed, "--form", "stream"]
+    for halo in ([], ["--gpu"], packed, ["--gpu", "--halo", "staged"], enqueued, [*enqueued, "--by", "mpi"]):
         result = solve(halo, EMULATED_CUDA_TWINS=both)
         suite.expect(result, out="correct")
         answers.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
@@ -754,6 +756,7 @@ with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by 
 
 with suite.case("jacobi3d says what --gpu and --halo want of each other, and where there is no GPU"):
     suite.expect(solve(["--halo", "staged"]), status=2, err="--halo staged needs --gpu")
+    suite.expect(solve(["--gpu", "--form", "stream"]), status=2, err="--form stream needs --gpu and --halo pack")
     result = solve(["--gpu"], EMULATED_CUDA_DEVICES="0")
     suite.expect(result, status=1, err="jacobi3d: (there is no GPU here|the GPU cannot)")
 

@@ -1,7 +1,7 @@
 # title: applications on GPUs, synchronous, enqueued, in graphs: the right answer, the same bits in each form, on the emulated driver
 # timeout: 300
 # under: asan
-# runs: mpi_abi multigrid emulated_cuda emulated_kernels emulated_multigrid molecular emulated_molecular isthmus isthmus_observer
+# runs: mpi_abi multigrid emulated_cuda emulated_kernels emulated_multigrid molecular emulated_molecular breadth_first emulated_breadth_first isthmus isthmus_observer
 # about: apps/* *stream* test/gpu/twins/*
 import json
 import os
@@ -84,6 +84,20 @@ with suite.case("molecular: steps that are too long are told"):
     suite.expect(run(1, "molecular", "--edge", "3", "--steps", "200", "--step", "10", "--temperature", "3000", EMULATED_CUDA_TWINS=""), status=1, out="energy drifts .*: WRONG")
 with suite.case("molecular --edge 4: said once, with status 2"):
     suite.expect(run(2, "molecular", "--edge", "4"), status=2, err="--edge 4: its cells would have too many atoms")
+
+for ranks in (1, 2, 3, 4, 6):
+    with suite.case(f"breadth_first on {ranks} ranks of the host: the levels of a serial search"):
+        suite.expect(run(ranks, "breadth_first", "--scale", "9", "--repeats", "1", EMULATED_CUDA_TWINS=""), out="serial search: correct\n")
+for ranks in (1, 2, 4):
+    for way in ("prepared", "mpi"):
+        with suite.case(f"breadth_first on {ranks} GPUs, sync and enqueued by {way}: the levels of a serial search"):
+            forms = on_gpu(ranks, "breadth_first", "--scale", "9", "--repeats", "2", "--form", "stream", "--by", way, "--ahead", "3")
+            # Enqueued three at a time: some levels find nothing.
+            assert forms["stream"]["levels"] >= forms["sync"]["levels"] and forms["stream"]["reached"] == forms["sync"]["reached"], forms
+with suite.case("breadth_first: two ranks share a GPU"):
+    on_gpu(2, "breadth_first", "--scale", "9", "--repeats", "1", "--form", "stream", EMULATED_CUDA_DEVICES="1")
+with suite.case("breadth_first --form graph: said once, with status 2"):
+    suite.expect(run(2, "breadth_first", "--form", "graph"), status=2, err=r"graph not in \{sync,stream\}")
 
 # --- isthmus model ---------------------------------------------------------------------------------------------------------------
 
