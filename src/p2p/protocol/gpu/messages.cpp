@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "gpu/memory/allocation_id.hpp"
+#include "launch/visit/descriptor_box.hpp"
 #include "p2p/gpu_copy/couriers.hpp"
 #include "p2p/gpu_copy/shapes.hpp"
 #include "p2p/link/links.hpp"
@@ -448,11 +449,19 @@ unsigned GpuMessages::end_over() {
   return forget();
 }
 
+bool GpuMessages::wakes_nobody() const noexcept {
+  const launch::DescriptorBox* const box = links_.job().box.get();
+  return !running_.empty() || !over_.empty() || !held_.empty() || !parked_.empty() || !landings_.empty() ||
+         (box && box->owes());
+}
+
 unsigned GpuMessages::poll() {
   if (!running_.empty()) collect_over();
   unsigned happened = over_.empty() ? 0 : end_over();
   if (awaits_ || !parked_.empty()) [[unlikely]]
     happened += poll_parked();
+  if (launch::DescriptorBox* const box = links_.job().box.get(); box && box->owes()) [[unlikely]]
+    box->give_back();
   if (!landings_.empty()) start_landings();
   start_held_if_idle();
   if (++polls_ % polls_per_clock == 0) [[unlikely]]

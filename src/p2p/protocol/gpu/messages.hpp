@@ -173,9 +173,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
   bool land_or_finish(Request& request) noexcept override;
   /// Makes progress on copies; how many have ended.
   unsigned poll() override;
-  [[nodiscard]] bool wakes_nobody() const noexcept override {
-    return !running_.empty() || !over_.empty() || !held_.empty() || !parked_.empty() || !landings_.empty();
-  }
+  [[nodiscard]] bool wakes_nobody() const noexcept override;
   /// Memory of peers that is open.
   [[nodiscard]] MappingCache& mappings() noexcept { return mappings_; }
   /// The kernels of this rank's GPUs.
