@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/rank_turns.hpp"
 #include "base/settings.hpp"
 #include "base/unique_fd.hpp"
 #include "launch/launcher/key_values.hpp"
@@ -43,6 +44,7 @@ struct Job {
   std::shared_ptr<DescriptorBox> box = nullptr;  ///< of all who share `region`; null for none
   /// By which others see that this process lives; null where the region is no file, or cannot be opened anew.
   std::shared_ptr<const LifeLine> life = nullptr;
+  RankTurns* turns = nullptr;  ///< of the ranks of this process, where it has several; null: it is this one
 
   [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
   /// Where our own mpiexec says which kind of job it is, and whom it has seen end.
@@ -61,6 +63,7 @@ struct Probe {
   std::uint64_t nonce = 0;
 };
 
+/// `turns`: of the ranks of this process, where it has several; null for a process that is one rank.
 /// Joins the job that the launcher's variables name, or makes a job of one rank where there are none. With a
 /// launcher of several hosts the processes find out who shares memory with whom (launch/meeting/meeting.hpp);
 /// that is collective, all else is not. Publishes this process's `PlaceRecord` with `probe` in it, and then
@@ -70,7 +73,7 @@ struct Probe {
 ///
 /// Fails with a sentence for the user: on variables that are incomplete or make no sense, on a region of
 /// another release, and when the rank has been joined already (two MPI programs in one shell command).
-Result<Job> join(const Settings& settings = {}, const Probe& probe = {});
+Result<Job> join(const Settings& settings = {}, const Probe& probe = {}, RankTurns* turns = nullptr);
 
 /// A job of `ranks` ranks that are all in this process, for tests that run ranks as threads. One mapping
 /// serves all, so that a race detector sees their accesses meet. All are `joined`.
