@@ -64,7 +64,7 @@ std::string_view name_of(Protocol protocol) noexcept {
     case Protocol::mapped:
       return "rendezvous, receiver copies from mapped memory";
     case Protocol::beside:
-      return "rendezvous, receiver copies within the process";
+      return "rendezvous, copied within the process";
   }
   return "unknown";
 }

@@ -24,13 +24,31 @@ constexpr unsigned char unique_binding = 10;  // STB_GNU_UNIQUE
 
 /// Variables of the C and C++ libraries of which a program may have its own: what they hold stays the same,
 /// or is looked after (`RankCopy`).
-constexpr std::array harmless{
-    "stdin",       "stdout",     "stderr",           "environ",
-    "__environ",   "_environ",   "optarg",           "optind",
-    "opterr",      "optopt",     "_ZSt4cout",        "_ZSt4cerr",
-    "_ZSt4clog",   "_ZSt3cin",   "_ZSt5wcout",       "_ZSt5wcerr",
-    "_ZSt5wclog",  "_ZSt4wcin",  "_ZSt7nothrow",     "program_invocation_name",
-    "in6addr_any", "__progname", "in6addr_loopback", "program_invocation_short_name"};
+constexpr std::array harmless{"stdin",
+                              "stdout",
+                              "stderr",
+                              "environ",
+                              "__environ",
+                              "_environ",
+                              "optarg",
+                              "optind",
+                              "opterr",
+                              "optopt",
+                              "_ZSt4cout",
+                              "_ZSt4cerr",
+                              "_ZSt4clog",
+                              "_ZSt3cin",
+                              "_ZSt5wcout",
+                              "_ZSt5wcerr",
+                              "_ZSt5wclog",
+                              "_ZSt4wcin",
+                              "_ZSt7nothrow",
+                              "program_invocation_name",
+                              "__libc_single_threaded",
+                              "in6addr_any",
+                              "__progname",
+                              "in6addr_loopback",
+                              "program_invocation_short_name"};
 
 /// Tables of C++ types, which nobody writes to.
 constexpr std::array<std::string_view, 4> type_tables{"_ZTI", "_ZTV", "_ZTS", "_ZTT"};
