@@ -112,7 +112,7 @@ class Process {
   [[nodiscard]] bool is_own() const noexcept { return pid_ == ::getpid(); }
 
  private:
-  static void begin(void* rank);
+  static void begin(void* argument);
   void load_and_run(Rank& rank);
   bool finish(Rank& rank);
   void note(const Rank& rank, std::uint32_t ending) noexcept;
@@ -225,12 +225,8 @@ int rank_setenv(const char* name, const char* value, int overwrites) {
     return -1;
   }
   if (overwrites == 0 && std::getenv(name)) return 0;
-  const std::size_t first = std::strlen(name), second = std::strlen(value);
-  auto* const entry = static_cast<char*>(std::malloc(first + second + 2));
-  if (!entry) return -1;
-  std::memcpy(entry, name, first);
-  entry[first] = '=';
-  std::memcpy(entry + first + 1, value, second + 1);
+  char* entry = nullptr;
+  if (::asprintf(&entry, "%s=%s", name, value) < 0) return -1;
   return put_variable(entry) ? 0 : -1;
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "vrank/rank_thread.hpp"
 
@@ -23,7 +24,7 @@ constexpr std::uintptr_t page_bytes = 4096;
 void load_needed(const ProgramFile& file) {
   for (const std::string& name : file.needed())
     for (const std::string& folder : file.folders())
-      if (const std::string path = folder + '/' + name;
+      if (const std::string path = std::filesystem::path(folder) / name;
           ::access(path.c_str(), R_OK) == 0 && ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL))
         break;
 }
@@ -67,7 +68,7 @@ Result<> RankCopy::load(const ProgramFile& file, std::span<const Replacement> re
 }
 
 /// Writes to a word of the copy that the linker may have made read-only.
-void RankCopy::replace(std::uint64_t offset, const void* address) {
+void RankCopy::replace(std::uint64_t offset, const void* address) const {
   auto* const word = reinterpret_cast<const void**>(base_ + offset);  // NOLINT(performance-no-int-to-ptr)
   auto* const page = reinterpret_cast<void*>((base_ + offset) / page_bytes * page_bytes);  // NOLINT
   // It stays writable: the page may hold words that were so before.

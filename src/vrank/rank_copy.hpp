@@ -42,7 +42,7 @@ class RankCopy {
   using Main = int (*)(int, char**, char**);
   using Function = void (*)();
 
-  void replace(std::uint64_t offset, const void* address);
+  void replace(std::uint64_t offset, const void* address) const;
   void adopt_variables(char** environment);
 
   const ProgramFile* file_ = nullptr;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -133,16 +134,16 @@ TEST_F(SchedulerTest, ARankHasErrnoAndExceptionsOfItsOwn) {
   for (const int number : {11, 12, 13})
     add([this, number] {
       try {
-        throw number;
-      } catch (const int caught) {
+        throw std::runtime_error(std::to_string(number));
+      } catch (const std::runtime_error& caught) {
         errno = number;
         scheduler.give_way(true, false);
         EXPECT_EQ(errno, number);
-        EXPECT_EQ(caught, number);
+        EXPECT_EQ(caught.what(), std::to_string(number));
         try {
           throw;
-        } catch (const int again) {
-          EXPECT_EQ(again, number);
+        } catch (const std::runtime_error& again) {
+          EXPECT_EQ(again.what(), std::to_string(number));
         }
       }
     });
