@@ -28,7 +28,7 @@ std::array<UniqueFd, 2> packet_pair() {
 }
 
 std::uint64_t inode(int fd) {
-  struct stat status {};
+  struct stat status{};
   return ::fstat(fd, &status) == 0 ? status.st_ino : 0;
 }
 

@@ -243,8 +243,7 @@ void measure_prepared(const Setting& at) {
   row("stream: the same and a kernel of 5 us, one way", ping_pong(at, true, send, receive), "us", "-");
   for (const std::size_t bytes : {std::size_t{1} << 20U, most_bytes}) {
     const auto large = prepared::put(out, 0, in, peer(), 0, bytes, {.word = 0});
-    const double time = ping_pong(
-        at, false, [&] { large.post(of(at.stream)); }, receive);
+    const double time = ping_pong(at, false, [&] { large.post(of(at.stream)); }, receive);
     if (bytes == most_bytes)
       row("stream: prepared put of 64 MiB", static_cast<double>(bytes) / time / 1000, "GB/s", ">= 375");
     else

@@ -17,11 +17,9 @@ class KeptLists {
  public:
   /// Whether calls of this kind have lists.
   template <class Call>
-  static constexpr bool has_any = requires(Call call) {
-    call.counts;
-  }
-  || requires(Call call) { call.send.counts; }
-  || requires(Call call) { call.receive.counts; };
+  static constexpr bool has_any = requires(Call call) { call.counts; } || requires(Call call) {
+    call.send.counts;
+  } || requires(Call call) { call.receive.counts; };
 
   /// `call` refers to copies from then on, which live as long as this object.
   template <class Call>

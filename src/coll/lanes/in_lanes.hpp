@@ -51,9 +51,7 @@ Flow when_known(Ranks ranks, Place place, Call c, LaneChoice choice) {
 
 /// Whether members that share memory can carry this call out there, in lanes.
 template <class Call>
-concept GoesInLanes = requires(const Call& c, const Communicator& comm) {
-  lane_question(c, comm);
-};
+concept GoesInLanes = requires(const Call& c, const Communicator& comm) { lane_question(c, comm); };
 
 /// How a persistent call goes, once that is known for all its starts.
 class LaneWay {
