@@ -188,7 +188,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 33;
+  static constexpr std::size_t count = 34;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 
