@@ -51,7 +51,7 @@ double Problem::h(const Division& division) {
 
 Problem::Values Problem::values(const Division& division) const {
   const int n = division.n;
-  const auto side = static_cast<std::size_t>(n + 2);
+  const auto side = static_cast<std::size_t>(n) + 2;
   const auto& boxes = division.boxes;
   std::size_t count = side * side * side;
   for (const int extent : boxes)
