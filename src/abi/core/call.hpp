@@ -66,7 +66,7 @@ class CallGuard {
   EngineLock& lock_;
   const char* const function_;
   const bool attended_;
-  Kept* around_;  ///< with `attended_`
+  Kept* around_ = nullptr;  ///< with `attended_`
 };
 
 /// The same for a call on a communicator, which another thread may free while this one waits: it lives until
@@ -100,7 +100,7 @@ class CommunicatorGuard {
   const char* const function_;
   const bool attended_;
   Communicator* communicator_;
-  Kept* around_;  ///< with `attended_`
+  Kept* around_ = nullptr;  ///< with `attended_`
 };
 
 // The functions that run bodies are inlined always: else the arguments of an entry that shares its body with
