@@ -5,6 +5,7 @@
 #include <isthmus/chare/archive.hpp>
 #include <isthmus/chare/balance.hpp>
 #include <isthmus/chare/callback.hpp>
+#include <isthmus/chare/device_buffer.hpp>
 #include <isthmus/chare/item.hpp>
 #include <isthmus/chare/task.hpp>
 
@@ -129,6 +130,8 @@ class Collective {
   /// Invokes an entry of all chares: each gets a copy. All broadcasts of a collection come in one order.
   template <auto entry, class... A>
   void broadcast(A&&... arguments) const {
+    static_assert(buffers_in<typename EntryItem<T, entry>::Arguments> == 0,
+                  "buffers are sent to one chare: invoke the entry of each");
     detail::invoke<EntryItem<T, entry>>(all(), 0, std::forward<A>(arguments)...);
   }
   template <auto entry>
@@ -417,5 +420,8 @@ inline int restart(const std::string& path) {
 }
 
 }  // namespace isthmus::chare
+
+// It is made of the above.
+#include <isthmus/chare/section.hpp>
 
 #endif

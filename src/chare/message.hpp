@@ -32,7 +32,8 @@ struct Message {
   std::uint32_t skip = 0;    ///< bytes in front of the arguments
   RecordKind kind = RecordKind::invoke;
   bool packed = true;
-  bool kept = false;  ///< by the program, whose memory it is
+  bool kept = false;    ///< by the program, whose memory it is
+  bool waited = false;  ///< for data, which is there now
 
   [[nodiscard]] std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this) + offset + skip; }
   static Message* of(void* data) noexcept {

@@ -111,6 +111,36 @@ FAULTS = {
 for fault, text in FAULTS.items():
     with suite.case(f"fault {fault} ends the job, and is named"):
         suite.expect(suite.run([MPIEXEC, "-n", 2, FOLDER / "program_faults", fault], timeout=TIMEOUT), status=1, err=text)
+TAKE = rf"entry {CELL}::take, invoked by rank 0: "
+BUFFER_FAULTS = {
+    "throws": rf"rank 1: chare {CELL}\[1\], {TAKE}it has thrown: the post entry is wrong",
+    "too_small": rf"rank 1: chare {CELL}\[1\], {TAKE}its post entry names 72 bytes for buffer 1, which has 80",
+    "nowhere": rf"rank 1: chare {CELL}\[1\], {TAKE}its post entry names no memory for buffer 1, which has 80 bytes",
+    "into_freed": rf"rank 1: chare {CELL}\[1\], {TAKE}a buffer of 80 bytes at 0x\w+ is not there: it has been freed",
+    "from_freed": r"rank 0: a buffer of 262144 bytes at 0x\w+ is not there: it has been freed",
+    "from_nothing": r"rank 0: a buffer of 80 bytes is at no address",
+    "from_shorter": r"rank 0: a buffer of 266240000 bytes at 0x\w+ is not there: it has been freed, or is shorter",
+    "without": rf"rank 1: {TAKE}an entry with buffers is invoked without them",
+    "with": rf"rank 1: entry {CELL}::other, invoked by rank 0: an entry without buffers is invoked with some",
+    "cut_off": rf"rank 1: .*{TAKE}an invocation with 1 buffers has 12 bytes",
+    "no_type": rf"rank 1: {TAKE}there is no tag of type 0",
+    "other_type": rf"rank 1: {TAKE}there is no tag of type 9",
+    "of_a_mailbox": rf"rank 1: {TAKE}its data has the tag of a mailbox",
+    "of_another": rf"rank 1: .*{TAKE}rank 0 says that its data comes from rank 1",
+    "of_nobody": rf"rank 1: .*{TAKE}a tag names process 77 of 2 as its source",
+    "too_long": rf"rank 1: .*{TAKE}its data is said to have 1152921504606846976 bytes",
+    "half_an_item": rf"rank 1: .*{TAKE}data of 12 bytes comes for items of 8",
+    "longer": rf"rank 1: chare {CELL}\[1\], {TAKE}rank 0 has announced data of 8 bytes, and sent more",
+    "shorter": rf"rank 1: chare {CELL}\[1\], {TAKE}rank 0 has announced data of 800 bytes, and sent 80",
+    "box_too_small": r"rank 1: rank 0 has sent more to mailbox 1 than the 80 bytes that are posted",
+    "box_of_halves": r"rank 1: rank 0 has sent 12 bytes to mailbox 1, whose items have 8",
+    "no_box": r"rank 0: a mailbox that names none was used",
+    "box_of_another": r"rank 0: memory is posted to a mailbox of another process",
+    "checkpoint": r"no checkpoint: rank 0: memory is posted to mailbox 1",
+}
+for fault, text in BUFFER_FAULTS.items():
+    with suite.case(f"fault {fault} of data that goes apart ends the job, and is named"):
+        suite.expect(suite.run([MPIEXEC, "-n", 2, FOLDER / "program_buffer_faults", fault], timeout=TIMEOUT), status=1, err=text)
 HERE = suite.tmp / "here"
 HERE.write_text('#!/bin/sh\nexec sh -c "$2"\n')
 HERE.chmod(0o755)
@@ -237,7 +267,7 @@ with suite.case("memory that fails, at each allocation of a process, ends the jo
 with suite.case("on two hosts, two ranks each, by the network"):
     if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
         raise Skip("the network library was not built")
-    for name in ("first", "arrays", "arguments", "migration", "balance"):
+    for name in ("first", "arrays", "arguments", "buffers", "migration", "balance"):
         command = [MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
         run_program(command, 4, {"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)
 
@@ -253,7 +283,7 @@ with suite.case("in containers with every namespace private"):
     inside = "unshare -Urmpuinf --mount-proc"
     if suite.run([*inside.split(), "true"]).status != 0:
         raise Skip("no namespaces may be made here")
-    for name in ("arguments", "migration"):
+    for name in ("arguments", "buffers", "migration"):
         run_program([MPIEXEC, "-n", 3, "--container", inside, FOLDER / name], 3)
 
 # --- the page
