@@ -238,10 +238,13 @@ class Player : public chare::Chare {
   }
   void take(const chare::DeviceBuffer<char>&, int i) {
     ins[i]->after_receive(bytes_);
-    if (++taken_ % window != 0) return;
-    for (int each = 0; each < window; ++each)
-      if (taken_ == window) ins[each]->demand(bytes_, seed_);
-    other_.invoke<&Player::again>();
+    if (++taken_ % window == 0) other_.invoke<&Player::again>();
+  }
+  /// Of the last process: what the bursts have brought.
+  void demand_all(const chare::Callback<>& done) {
+    for (const auto& each : ins)
+      each->demand(bytes_, seed_);
+    done();
   }
   void post(chare::Post<&Player::take>, chare::DeviceBuffer<char>& data, int i) {
     data.into(ins[i]->message(), bytes_);
@@ -311,6 +314,9 @@ chare::Task measure() {
       first.invoke<&Player::burst>(rounds, done.callback());
       co_await done;
       entry.bandwidth.push_back(static_cast<double>(bytes) * window * rounds / microseconds_since(begin));
+      done = chare::Future<>::make();
+      last.invoke<&Player::demand_all>(done.callback());
+      co_await done;
       if (chare::size() == 1) continue;
       ready = chare::Future<>::make();
       players.broadcast<&Player::prepare>(bytes, static_cast<unsigned>(block + 200), ready.callback());

@@ -2,6 +2,7 @@
 // entry is called when it is there.
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -12,9 +13,17 @@ namespace isthmus::chare {
 namespace {
 
 /// The marks in front of the arguments.
-std::vector<BufferMark> marks_of(Message& message) {
-  std::vector<BufferMark> marks(message.item->buffers);
-  std::memcpy(marks.data(), message.data(), marks.size() * sizeof(BufferMark));
+struct Marks {
+  std::size_t count = 0;
+  std::array<BufferMark, ISTHMUS_CHARE_BUFFERS> all;  ///< no more of them than there are is set
+
+  [[nodiscard]] const BufferMark* begin() const noexcept { return all.data(); }
+  [[nodiscard]] const BufferMark* end() const noexcept { return all.data() + count; }
+};
+Marks marks_of(Message& message) {
+  Marks marks;
+  marks.count = message.item->buffers;
+  std::memcpy(marks.all.data(), message.data(), marks.count * sizeof(BufferMark));
   return marks;
 }
 std::size_t marks_size(const Item& item) {
@@ -78,7 +87,7 @@ void Runtime::send_buffers() {
 }
 
 void Runtime::execute_with(Message* message) {
-  if (message->waited) return finish_with(message);
+  if (message->incoming) return finish_with(message);
   Element* element = message->element;
   if (!element || !element->object) element = route(message);
   if (!element) return;
@@ -88,9 +97,7 @@ void Runtime::execute_with(Message* message) {
   current_ = message;
   if (message->item->type != element->collection->type())
     fail(fmt::format("{} has no such entry", element->collection->name(element->index)));
-  auto& incoming = *incoming_.emplace(message, std::make_unique<Incoming>()).first->second;
-  incoming.message = message;
-  incoming.element = element;
+  Incoming& incoming = await_data(message, element);
   if (message->packed)
     take_packed(*message, incoming);
   else
@@ -118,17 +125,17 @@ void Runtime::ask_where(Message& message, Incoming& incoming, std::span<const st
 }
 
 void Runtime::take_packed(Message& message, Incoming& incoming) {
-  const std::vector<BufferMark> marks = marks_of(message);
+  const Marks marks = marks_of(message);
   message.skip += static_cast<std::uint32_t>(marks_size(*message.item));
   message.bytes -= marks_size(*message.item);
-  std::vector<std::uint64_t> sizes;
-  for (const BufferMark& mark : marks) {
-    sizes.push_back(mark.bytes);
-    incoming.buffers.push_back({.bytes = mark.bytes});
+  std::array<std::uint64_t, ISTHMUS_CHARE_BUFFERS> sizes;
+  for (std::size_t i = 0; i < marks.count; ++i) {
+    sizes[i] = marks.all[i].bytes;
+    incoming.buffers.push_back({.bytes = sizes[i]});
   }
-  ask_where(message, incoming, sizes);
-  for (std::size_t i = 0; i < marks.size(); ++i)
-    data_.receive(*data_.tags().parts(marks[i].tag), incoming, i);
+  ask_where(message, incoming, {sizes.data(), marks.count});
+  for (std::size_t i = 0; i < marks.count; ++i)
+    data_.receive(*data_.tags().parts(marks.all[i].tag), incoming, i);
 }
 
 /// From memory of this process: what is given away stays where it is, and what has to be copied is a message
@@ -164,20 +171,41 @@ void Runtime::take_local(Message& message, Incoming& incoming) {
   }
 }
 
+Incoming& Runtime::await_data(Message* message, Element* element) {
+  std::unique_ptr<Incoming> made;
+  if (spare_.empty()) {
+    made = std::make_unique<Incoming>();
+  } else {
+    made = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  made->message = message;
+  made->element = element;
+  made->missing = 0;
+  made->is_queued = false;
+  made->place = incoming_.size();
+  message->incoming = made.get();
+  incoming_.push_back(std::move(made));
+  return *message->incoming;
+}
+
 /// Its data is there: the entry.
 void Runtime::finish_with(Message* message) {
-  const auto found = incoming_.find(message);
-  const std::unique_ptr<Incoming> incoming = std::move(found->second);
-  incoming_.erase(found);
+  const std::size_t place = message->incoming->place;
+  std::swap(incoming_[place], incoming_.back());
+  incoming_[place]->place = place;
+  std::unique_ptr<Incoming> incoming = std::move(incoming_.back());
+  incoming_.pop_back();
   if (!incoming->element) return forward(message, *incoming);
   Element& element = *incoming->element;
   current_ = message;
   turn_to(&element);
-  // The owners are the entry's.
-  std::vector<Buffer> buffers = std::exchange(incoming->buffers, {});
   message->item->invoke_with(element.object, message->data(), message->bytes, message->packed ? 1 : 0,
-                             buffers.data());
+                             incoming->buffers.data());
   turn_to(nullptr);
+  incoming->buffers.clear();  // the owners are the entry's
+  incoming->clear();
+  spare_.push_back(std::move(incoming));
   --element.receiving;
   if (element.ends || element.moves_to != stays) finish_entry(element);
   current_ = nullptr;
@@ -213,15 +241,14 @@ void Runtime::pass_data_on(Message* message, std::uint32_t to) {
     ++count_.done;
     return end_message(message);
   }
-  auto& incoming = *incoming_.emplace(message, std::make_unique<Incoming>()).first->second;
-  incoming.message = message;
-  const std::vector<BufferMark> marks = marks_of(*message);
+  Incoming& incoming = await_data(message, nullptr);
+  const Marks marks = marks_of(*message);
   for (const BufferMark& mark : marks) {
     incoming.memory.push_back(std::make_unique_for_overwrite<std::byte[]>(mark.bytes));
     incoming.buffers.push_back({.address = incoming.memory.back().get(), .bytes = mark.bytes});
   }
-  for (std::size_t i = 0; i < marks.size(); ++i)
-    data_.receive(*data_.tags().parts(marks[i].tag), incoming, i);
+  for (std::size_t i = 0; i < marks.count; ++i)
+    data_.receive(*data_.tags().parts(marks.all[i].tag), incoming, i);
   if (incoming.missing == 0) finish_with(message);
 }
 
@@ -244,12 +271,8 @@ void Runtime::forward(Message* message, Incoming& incoming) {
 
 // --- what data does
 
-bool Runtime::poll_data() {
-  return data_.poll();
-}
-
 void Runtime::arrived(Incoming& incoming) {
-  incoming.message->waited = true;
+  incoming.is_queued = true;
   enqueue(incoming.message);
 }
 

@@ -12,6 +12,8 @@
 namespace isthmus::chare {
 namespace {
 
+constexpr std::uint64_t looked_at_from = 4096;
+
 std::uint32_t number_of(std::uint64_t mailbox) noexcept {
   return static_cast<std::uint32_t>(mailbox);
 }
@@ -24,13 +26,16 @@ std::uint32_t rank_of(std::uint64_t mailbox) noexcept {
 DataMessages::DataMessages(Ref<Communicator> comm, const Tags& tags, Listener& listener)
     : comm_(std::move(comm)), engine_(comm_->engine()), tags_(tags), listener_(listener) {}
 
-/// Of memory of the host that has been freed, the first or last byte is often gone. What CUDA knows, the
+/// Of memory of the host that has been freed, the first or last byte is often gone. Less than a page mostly
+/// lies among other memory, and looking would take as long as the message (0.1 us). What CUDA knows, the
 /// engine looks at itself.
 void DataMessages::need_memory(const void* address, std::uint64_t bytes, const Incoming* incoming) {
   if (bytes == 0) return;
   const auto* const first = static_cast<const std::byte*>(address);
   if (!address) listener_.failed(incoming, fmt::format("a buffer of {} bytes is at no address", bytes));
-  if (engine_.uses_cuda() || (is_readable(first) && is_readable(first + (bytes - 1)))) return;
+  if (bytes < looked_at_from || engine_.uses_cuda() ||
+      (is_readable(first) && is_readable(first + (bytes - 1))))
+    return;
   listener_.failed(incoming, fmt::format("a buffer of {} bytes at {} is not there: it has been freed, or is "
                                          "shorter",
                                          bytes, address));
@@ -177,21 +182,23 @@ bool DataMessages::settle() {
   return any;
 }
 
-bool DataMessages::poll() {
+bool DataMessages::poll(bool progresses) {
   if (is_idle()) [[likely]]
     return false;
   if (!sending_.empty() || !receiving_.empty()) {
     const std::lock_guard guard(engine_.lock());
-    engine_.progress();
+    if (progresses) engine_.progress();
     settle();
   }
-  const std::vector<Over> over = std::exchange(over_, {});
-  for (const Over& each : over)
+  if (over_.empty()) return false;
+  std::swap(over_, told_);
+  for (const Over& each : told_)
     if (each.incoming)
       listener_.arrived(*each.incoming);
     else
       listener_.invoke(each.callback, each.has_value ? &each.value : nullptr);
-  return !over.empty();
+  told_.clear();
+  return true;
 }
 
 bool DataMessages::has_news() const noexcept {

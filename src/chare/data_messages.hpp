@@ -32,15 +32,21 @@ struct Incoming {
   Incoming() = default;
   Incoming(const Incoming&) = delete;
   Incoming& operator=(const Incoming&) = delete;
-  ~Incoming() {
+  ~Incoming() { clear(); }
+  /// For another.
+  void clear() noexcept {
     for (Buffer& each : buffers)
       let_go(each);
+    buffers.clear();
+    memory.clear();
   }
 
   Message* message = nullptr;
   Element* element = nullptr;   ///< null: it is passed on
   std::vector<Buffer> buffers;  ///< where it comes to
   std::size_t missing = 0;      ///< messages
+  std::size_t place = 0;        ///< among all that are under way
+  bool is_queued = false;       ///< its data is there
   /// Of data that is passed on, and of copies within this process.
   std::vector<std::unique_ptr<std::byte[]>> memory;
 };
@@ -84,8 +90,9 @@ class DataMessages {
             const Callback& came);
   void send_to(std::uint64_t mailbox, const Buffer& buffer);
 
-  /// Tells the listener what has happened; whether something has.
-  bool poll();
+  /// Tells the listener what has happened; whether something has. `progresses`: nobody has moved the engine's
+  /// messages just now.
+  bool poll(bool progresses);
   /// Whether `poll` would find something. With the engine's lock held.
   [[nodiscard]] bool has_news() const noexcept;
   /// Whether anything is under way.
@@ -136,6 +143,7 @@ class DataMessages {
   std::vector<Sending> sending_;
   std::vector<Receiving> receiving_;
   std::vector<Over> over_;
+  std::vector<Over> told_;  ///< is empty, and keeps its memory
 };
 
 }  // namespace isthmus::chare

@@ -57,8 +57,8 @@ Runtime::Runtime(const Ref<Communicator>& comm, Items items, const Tags& tags, F
 Runtime::~Runtime() {
   // Before the chares end, whose memory data goes to.
   data_.cancel();
-  for (auto& [message, incoming] : incoming_)
-    if (!message->waited) end_message(message);
+  for (const auto& incoming : incoming_)
+    if (!incoming->is_queued) end_message(incoming->message);
   for (Message* const message : postponed_)
     end_message(message);
   while (Message* const message = queue_.pop())
@@ -144,7 +144,7 @@ void Runtime::do_one(Message* message) {
   execute(message);
   if (turn_ % turns_between_looks == 0) {
     transport_.poll();
-    poll_data();
+    data_.poll(size() == 1);
   }
   if (turn_ % turns_between_flushes == 0) transport_.flush();
 }
@@ -174,7 +174,7 @@ bool Runtime::rest(bool is_idle) {
   if ((has_partials || has_syncs) && !queue_.empty()) return true;
   transport_.flush();
   const bool has_news = transport_.poll();
-  const bool has_data = poll_data();
+  const bool has_data = data_.poll(size() == 1);
   return has_news || has_data || retry_postponed() || (is_idle && answer_wave());
 }
 

@@ -146,7 +146,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   void finish_with(Message* message);
   void pass_data_on(Message* message, std::uint32_t to);
   void forward(Message* message, Incoming& incoming);
-  bool poll_data();
+  Incoming& await_data(Message* message, Element* element);
   void arrived(Incoming& incoming) override;
   void invoke(const Callback& callback, const std::uint64_t* value) override;
   [[noreturn]] void failed(const Incoming* incoming, std::string_view reason) override;
@@ -256,7 +256,8 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   MessageQueue queue_;
   Transport transport_;
   DataMessages data_;
-  std::unordered_map<Message*, std::unique_ptr<Incoming>> incoming_;
+  std::vector<std::unique_ptr<Incoming>> incoming_;
+  std::vector<std::unique_ptr<Incoming>> spare_;  ///< with memory for the next ones
   struct Unsent {
     std::uint64_t tag;
     Buffer buffer;

@@ -114,7 +114,7 @@ const Faults& faults() {
       {"throws", [] { take(data().data(), 10, 1); }},
       {"too_small", [] { take(data().data(), 10, 2); }},
       {"nowhere", [] { take(data().data(), 10, 3); }},
-      {"into_freed", [] { take(data().data(), 10, 4); }},
+      {"into_freed", [] { take(data().data(), 1000, 4); }},
       {"from_freed", [] { take(freed(), 64 * page / sizeof(double), 0); }},
       {"from_nothing", [] { take(nullptr, 10, 0); }},
       {"from_shorter", [] { take(mapped(), 65 * page * 1000 / sizeof(double), 0); }},
