@@ -55,7 +55,7 @@ if [ -z "$device_only" ]; then
   # ./dev bench gpu, to be run there.
   cp build/release/bench/bench_gpu "$bundle/bin/"
   mkdir -p "$bundle/bench"
-  cp tools/bench/{gpu,gpu_peers,gpu_points,peers,processes,results,targets}.py "$bundle/bench/"
+  cp tools/bench/{gpu,gpu_peers,gpu_points,peers,processes,results,scaling,targets}.py "$bundle/bench/"
 fi
 for program in "${programs[@]}"; do
   if [ ! -f "$program" ]; then program=$(find build/release -type f -name "$program" -perm -u+x | head -n 1); fi
