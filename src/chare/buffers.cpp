@@ -256,6 +256,7 @@ void Runtime::forward(Message* message, Incoming& incoming) {
   current_ = message;
   Collection& collection = *find_collection(message->collection);
   std::vector<Buffer> from;
+  from.reserve(incoming.memory.size());
   for (std::size_t i = 0; i < incoming.memory.size(); ++i)
     from.push_back(given(std::move(incoming.memory[i]), incoming.buffers[i].bytes));
   const std::size_t skip = marks_size(*message->item);

@@ -33,7 +33,7 @@ if built:
     result = suite.run(command, env=settings, timeout=120)
     for name, outcome in re.findall(r"^python/tests/(\S+?::.+?) (PASSED|FAILED|ERROR|SKIPPED)", result.out, re.MULTILINE):
         if outcome == "SKIPPED":
-            suite.skip(name, "mpi4py has not been built yet")
+            suite.skip(name, "there is no GPU, or no CuPy" if "gpu" in name else "mpi4py has not been built yet")
         else:
             suite.check(name, outcome == "PASSED", result)
     suite.check("pytest ends well", result.status == 0, result)
