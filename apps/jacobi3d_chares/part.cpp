@@ -148,7 +148,8 @@ void Part::post_ahead(int face, int set) {
     return std::array{this_proxy<Part>().callback<&Part::came<slot>>()...};
   }(std::make_index_sequence<2 * faces>());
   boxes_[static_cast<std::size_t>(face)][static_cast<std::size_t>(set)].post(
-      cells_->incoming(face, set), length(face), all[static_cast<std::size_t>(2 * face + set)]);
+      cells_->incoming(face, set), length(face),
+      all[2 * static_cast<std::size_t>(face) + static_cast<std::size_t>(set)]);
 }
 
 template <std::size_t slot>

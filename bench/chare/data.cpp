@@ -195,7 +195,7 @@ class Player : public chare::Chare {
     if (left == 0) return end();
     serve(left - 1);
   }
-  void post(chare::Post<&Player::hit>, chare::DeviceBuffer<char>& data, int) {
+  void post(chare::Post<&Player::hit>, chare::DeviceBuffer<char>& data, int) const {
     data.into(ins[0]->message(), bytes_);
   }
   void serve(int left) {
@@ -241,12 +241,12 @@ class Player : public chare::Chare {
     if (++taken_ % window == 0) other_.invoke<&Player::again>();
   }
   /// Of the last process: what the bursts have brought.
-  void demand_all(const chare::Callback<>& done) {
+  void demand_all(const chare::Callback<>& done) const {
     for (const auto& each : ins)
       each->demand(bytes_, seed_);
     done();
   }
-  void post(chare::Post<&Player::take>, chare::DeviceBuffer<char>& data, int i) {
+  void post(chare::Post<&Player::take>, chare::DeviceBuffer<char>& data, int i) const {
     data.into(ins[i]->message(), bytes_);
   }
   void close() { box_ = {}; }

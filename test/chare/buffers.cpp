@@ -39,7 +39,7 @@ class Cell : public chare::Chare {
   Cell() : field_((chare::size() + 2) * largest) {}
 
   // One buffer, between other arguments.
-  void take(const std::string& name, chare::DeviceBuffer<double> data, std::size_t seed) {
+  void take(const std::string& name, const chare::DeviceBuffer<double>& data, std::size_t seed) {
     CHECK(name == "from " + std::to_string(seed));
     CHECK(!data.memory());
     CHECK(data.data() == field_.data() + seed * largest);
@@ -55,7 +55,7 @@ class Cell : public chare::Chare {
   }
 
   // Two buffers of different types; the second gets memory of its own.
-  void take_two(chare::DeviceBuffer<double> numbers, chare::DeviceBuffer<char> letters) {
+  void take_two(const chare::DeviceBuffer<double>& numbers, const chare::DeviceBuffer<char>& letters) {
     CHECK(are_values(numbers.data(), numbers.size(), numbers.size()));
     CHECK(std::string(letters.data(), letters.size()) == std::string(numbers.size(), 'x'));
     CHECK(letters.memory().get() == letters.data());
@@ -69,7 +69,7 @@ class Cell : public chare::Chare {
   }
 
   // What comes from this process is the sender's own memory.
-  void take_given(chare::DeviceBuffer<double> data, bool is_here, std::uint64_t address) {
+  void take_given(const chare::DeviceBuffer<double>& data, bool is_here, std::uint64_t address) {
     CHECK_EQUAL(static_cast<bool>(data.memory()), is_here);
     if (is_here) {
       CHECK_EQUAL(reinterpret_cast<std::uintptr_t>(data.data()), address);
@@ -189,7 +189,7 @@ class Wanderer : public chare::Chare {
     if constexpr (Archive::reads) state_.reset(new double[size_]);
     chare::device_state(archive, state_.get(), size_);
   }
-  void take(chare::DeviceBuffer<double> data, std::size_t seed) {
+  void take(const chare::DeviceBuffer<double>& data, std::size_t seed) {
     CHECK(are_values(data.data(), seed, data.size()));
     CHECK(are_values(state_.get(), 9, size_));
     ++taken_;

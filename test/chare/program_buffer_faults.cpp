@@ -31,7 +31,7 @@ double* freed() {
 
 class Cell : public chare::Chare {
  public:
-  void take(chare::DeviceBuffer<double>, int) {}
+  void take(const chare::DeviceBuffer<double>&, int) {}
   void post(chare::Post<&Cell::take>, chare::DeviceBuffer<double>& data, int fault) {
     static std::vector<double> room(100'000);
     if (fault == 1) throw std::runtime_error("the post entry is wrong");

@@ -1,7 +1,7 @@
 #ifndef ISTHMUS_CHARE_SECTION_HPP
 #define ISTHMUS_CHARE_SECTION_HPP
 
-#include <isthmus/chare.hpp>
+#include <isthmus/chare/objects.hpp>
 
 #include <array>
 #include <cstddef>

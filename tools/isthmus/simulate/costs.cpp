@@ -22,8 +22,8 @@ T number(const Json& in, const char* name, T otherwise, double low, double high)
   if (found == in.end()) return otherwise;
   if (!found->is_number()) throw Wrong{fmt::format("\"{}\" is no number", name)};
   const double value = found->get<double>();
-  if (!(value >= low && value <= high))
-    throw Wrong{fmt::format("\"{}\" is {}, and not from {} to {}", name, value, low, high)};
+  const bool fits = value >= low && value <= high;
+  if (!fits) throw Wrong{fmt::format("\"{}\" is {}, and not from {} to {}", name, value, low, high)};
   return static_cast<T>(value);
 }
 std::string text(const Json& in, const char* name) {
@@ -132,8 +132,8 @@ double Curve::hold(double size) const noexcept {
   return std::min(at(size), size * slope());
 }
 
-const Way* Costs::way(std::string_view wanted) const noexcept {
-  const auto found = std::ranges::find(ways, wanted, &Way::name);
+const Way* Costs::way(std::string_view called) const noexcept {
+  const auto found = std::ranges::find(ways, called, &Way::name);
   return found == ways.end() ? nullptr : &*found;
 }
 

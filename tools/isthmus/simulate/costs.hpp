@@ -61,7 +61,7 @@ struct Costs {
   int weak_edge = 0;  ///< points along each edge of a GPU's block, for the curve of weak scaling; 0: none
   int strong_n = 0;   ///< along each edge of the cube, for that of strong scaling; 0: none
 
-  [[nodiscard]] const Way* way(std::string_view name) const noexcept;
+  [[nodiscard]] const Way* way(std::string_view called) const noexcept;
 };
 
 /// Of the text of a JSON file; an error says what in it is none.

@@ -87,7 +87,8 @@ class Jacobi::Job {
   Port& adapter_of(int gpu) {
     const int host = gpu / costs_.gpus_per_host;
     const int place = gpu % costs_.gpus_per_host * costs_.adapters_per_host / costs_.gpus_per_host;
-    return adapters_[static_cast<std::size_t>(host * costs_.adapters_per_host + place)];
+    return adapters_[static_cast<std::size_t>(host) * static_cast<std::size_t>(costs_.adapters_per_host) +
+                     static_cast<std::size_t>(place)];
   }
 
   void begin(int gpu) {
