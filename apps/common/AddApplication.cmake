@@ -28,3 +28,42 @@ function(add_application name)
     target_link_libraries(${name} PRIVATE MPI::MPI_CXX)
   endif()
 endfunction()
+
+# add_kernels(NAME FOLDER HEADERS...): what an application NAME that can use GPUs has beside its own sources, and its kernels,
+# FOLDER/kernels.cu, for the GPUs that nvcc knows and, as PTX, for later ones. Without nvcc the program says that it has none.
+# After add_application.
+function(add_kernels name folder)
+  set(common ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/gpu)
+  target_sources(${name} PRIVATE ${common}/device.cpp ${common}/engine.cpp ${common}/exchange.cpp ${common}/image.cpp)
+  target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${CMAKE_DL_LIBS})
+  # Without it sums would be rounded in other places than the GPU's, where --fmad=false says the same.
+  target_compile_options(${name} PRIVATE -ffp-contract=off)
+  if(ISTHMUS_SANITIZE)
+    # The driver's functions return an enumeration, and an int as this program declares them.
+    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>)
+  endif()
+  find_program(ISTHMUS_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  if(NOT ISTHMUS_NVCC OR (DEFINED ISTHMUS_KERNELS AND NOT ISTHMUS_KERNELS))
+    message(STATUS "No nvcc: ${name} is built without kernels for GPUs")
+    return()
+  endif()
+  # Headers of Isthmus for kernels, where it is the MPI.
+  if(TARGET mpi_abi)
+    set(headers -I${CMAKE_SOURCE_DIR}/include)
+  else()
+    set(headers ${MPI_CXX_COMPILER_INCLUDE_DIRS} ${MPI_CXX_HEADER_DIR})
+    list(TRANSFORM headers PREPEND -I)
+  endif()
+  set(image ${CMAKE_CURRENT_BINARY_DIR}/kernels.fatbin)
+  add_custom_command(
+    OUTPUT ${image}
+    COMMAND ${ISTHMUS_NVCC} -std=c++17 -O3 --fmad=false -fatbin -gencode arch=compute_90,code=sm_90 -gencode
+            arch=compute_75,code=compute_75 -ccbin ${CMAKE_CXX_COMPILER} -I${CMAKE_CURRENT_SOURCE_DIR}
+            -I${common}/../.. ${headers} -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/kernels.cu
+    DEPENDS ${folder}/kernels.cu ${ARGN} ${common}/points.hpp
+    COMMENT "Compiling ${name}'s kernels"
+    VERBATIM)
+  set_source_files_properties(${common}/image.cpp PROPERTIES OBJECT_DEPENDS ${image}
+                                                             COMPILE_DEFINITIONS "APPLICATION_KERNELS=\"${image}\"")
+endfunction()

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "common/command_line.hpp"
+#include "common/gpu/form.hpp"
 #include "decomposition.hpp"
 #include "halo.hpp"
 
@@ -19,6 +20,8 @@ struct Options {
   int residual_every = 10;
   Method method = Method::chebyshev;
   bool gpu = false;
+  apps::gpu::Form form = apps::gpu::Form::sync;
+  apps::gpu::StreamWay way = apps::gpu::StreamWay::prepared;
   HaloKind halo = HaloKind::datatype;
   std::optional<Triple> grid;  // nothing: choose_grid()
   apps::ProgressStyle progress = apps::ProgressStyle::automatic;

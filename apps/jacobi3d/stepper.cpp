@@ -68,7 +68,7 @@ double sweep(const Field& now, Field& older, const Field& source, double weight,
 
 std::unique_ptr<Stepper> make_stepper(const Options& options, const Block& block, const Field& initial,
                                       const Field& source, MPI_Comm comm) {
-  if (options.gpu) return make_gpu_stepper(options.halo, block, initial, source, comm);
+  if (options.gpu) return make_gpu_stepper(options, block, initial, source, comm);
   return std::make_unique<HostStepper>(options, block, initial, source, comm);
 }
 

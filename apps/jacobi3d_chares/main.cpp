@@ -4,15 +4,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <isthmus/chare.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "common/gpu/engine.hpp"
 #include "common/session.hpp"
 #include "decomposition.hpp"
-#include "gpu/gpu_stepper.hpp"
 #include "options.hpp"
 #include "part.hpp"
 #include "report.hpp"
@@ -75,6 +74,9 @@ std::variant<Job, apps::Refusal> read(int argc, char** argv, int processes) {
   job.options = std::get<Options>(options);
   if (job.options.check || job.options.survive)
     return apps::Refusal::bad("chares take neither --check nor --survive");
+  if (job.options.form == apps::gpu::Form::stream)
+    return apps::Refusal::bad(
+        "chares take no --form stream: their faces go by entries or mailboxes (--carrier)");
   if (job.options.halo == HaloKind::datatype) job.options.halo = HaloKind::pack;  // nothing else travels here
   return job;
 }
@@ -100,13 +102,13 @@ int run(const Job& job, const apps::Member& member) {
                    member.size);
     return 2;
   }
-  std::optional<gpu::Device> device;
-  if (job.options.gpu) device.emplace(gpu::number_on_host(member.comm));
+  const apps::gpu::Engine engine(job.options.gpu ? apps::gpu::Place::gpu : apps::gpu::Place::host,
+                                 member.comm);
   Setting all{.options = job.options,
               .problem = {job.options.n},
               .grid = *job.options.grid,
               .carrier = job.own.carrier,
-              .device = device ? &*device : nullptr,
+              .device = engine.on_gpu() ? &engine.device() : nullptr,
               .solution = {}};
   setting = &all;
   Block block = block_of(0, all.grid, job.options.n);

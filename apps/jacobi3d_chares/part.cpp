@@ -72,7 +72,7 @@ class HostCells final : public Cells {
 
 class GpuCells final : public Cells {
  public:
-  GpuCells(const gpu::Device& device, const Block& block, const Field& initial, const Field& source,
+  GpuCells(const apps::gpu::Device& device, const Block& block, const Field& initial, const Field& source,
            bool staged)
       : block_(device, block, initial, source, 2, staged) {}
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <optional>
 
+#include "common/gpu/device.hpp"
 #include "decomposition.hpp"
 #include "field.hpp"
-#include "gpu/device.hpp"
 #include "options.hpp"
 #include "problem.hpp"
 #include "solver.hpp"
@@ -27,8 +27,8 @@ struct Setting {
   Problem problem;
   Triple grid;  // of parts
   Carrier carrier;
-  const gpu::Device* device;  // null: the host's memory
-  Solution solution;          // of the process's first part, when all is over
+  const apps::gpu::Device* device;  // null: the host's memory
+  Solution solution;                // of the process's first part, when all is over
 };
 extern Setting* setting;
 

@@ -272,6 +272,18 @@ constexpr auto table = std::to_array<Setting>({
        return assign(s.gpu_chunk, bytes, bytes && *bytes != 0 ? 4096 : 0, std::uint64_t{1} << 30);
      },
      [](const Settings& s) { return std::to_string(s.gpu_chunk); }},
+    {"ISTHMUS_COPY_THREADS", "auto, or a number from 0 to 8",
+     "Threads of a rank that help it to copy long messages between pageable memory and a GPU. auto takes "
+     "processors that no rank needs.",
+     [](Settings& s, std::string_view text) {
+       s.copy_threads.reset();
+       if (text == "auto") return true;
+       std::uint32_t threads = 0;
+       if (!assign(threads, parse_bytes(text), 0, 8)) return false;
+       s.copy_threads = threads;
+       return true;
+     },
+     [](const Settings& s) { return s.copy_threads ? std::to_string(*s.copy_threads) : "auto"; }},
     {"ISTHMUS_GPU_BOUNCE", "a number of bytes from 4M to 64G; 0: none",
      "Memory of each GPU that a rank takes, when first needed, for messages from and to GPU memory that "
      "cannot "

@@ -143,6 +143,9 @@ struct Settings {
   /// ISTHMUS_GPU_CHUNK: bytes of one piece of a long message from GPU memory to another host; 0 leaves it to
   /// the library.
   std::uint64_t gpu_chunk = 0;
+  /// ISTHMUS_COPY_THREADS: threads of a rank that help to copy long messages between pageable memory and a
+  /// GPU; nothing leaves it to the processors that no rank needs.
+  std::optional<std::uint32_t> copy_threads;
   /// ISTHMUS_GPU_BOUNCE: bytes of each GPU that a rank keeps for messages whose own memory cannot be handed
   /// to another process; 0: such messages go through memory of the host.
   std::uint64_t gpu_bounce = std::uint64_t{64} << 20;
@@ -196,7 +199,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 33;
+  static constexpr std::size_t count = 34;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 
@@ -222,13 +225,16 @@ inline constexpr const char* region = "ISTHMUS_REGION";
 inline constexpr const char* key = "ISTHMUS_KEY";  ///< for that socket: 32 hexadecimal digits
 /// The number of a descriptor: the box that goes with the region.
 inline constexpr const char* box = "ISTHMUS_BOX";
+/// Processors for the rank's own helping threads, as `taskset -c` takes them: no rank of the job is bound to
+/// them.
+inline constexpr const char* spare_cpus = "ISTHMUS_SPARE_CPUS";
 inline constexpr const char* world_rank = "ISTHMUS_WORLD_RANK";  ///< as ISTHMUS_RANK, and left for scripts
 inline constexpr const char* world_size = "ISTHMUS_WORLD_SIZE";  ///< ranks in MPI_COMM_WORLD
 inline constexpr const char* local_rank = "ISTHMUS_LOCAL_RANK";  ///< rank among those of this host
 inline constexpr const char* local_size = "ISTHMUS_LOCAL_SIZE";  ///< ranks on this host
 inline constexpr const char* app_size = "ISTHMUS_APP_SIZE";      ///< ranks of the same program of mpiexec's
-inline constexpr std::array all{rank,       region,     key,        box,     world_rank,
-                                world_size, local_rank, local_size, app_size};
+inline constexpr std::array all{rank,       region,     key,        box,        spare_cpus,
+                                world_rank, world_size, local_rank, local_size, app_size};
 }  // namespace launcher_variable
 
 }  // namespace isthmus

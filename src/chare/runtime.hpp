@@ -12,7 +12,7 @@
 
 #include "chare/checkpoint_file.hpp"
 #include "chare/collection.hpp"
-#include "chare/data_messages.hpp"
+#include "chare/data/data_messages.hpp"
 #include "chare/items.hpp"
 #include "chare/message.hpp"
 #include "chare/quiescence.hpp"

@@ -12,7 +12,7 @@
 
 namespace isthmus {
 
-/// Copies of a few bytes by a warp that stays on the GPU and looks for them in pinned memory: what the host
+/// Copies of up to 64 KiB by a block that stays on the GPU and looks for them in pinned memory: what the host
 /// has to do for one is to write 16 bytes, and to see a word change. A courier goes out with its first copy,
 /// and leaves when none has come for a while, because whoever synchronises the device waits for it. It has a
 /// stream of its own, of the highest priority. One thread at a time.

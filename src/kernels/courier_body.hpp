@@ -8,12 +8,16 @@ namespace isthmus::kernel {
 
 /// Copies that a courier can be given before it has done the first of them.
 inline constexpr std::uint64_t courier_slots = 16;
+/// Threads of the warp that looks for parcels, and of the whole block.
 inline constexpr std::uint32_t courier_lanes = 32;
-/// No bytes: the courier is to leave.
-inline constexpr std::uint32_t most_parcel_bytes = 65535;
+inline constexpr std::uint32_t courier_threads = 512;
+/// What the warp copies by itself: as much as it can ask for at a time. All threads copy what is longer.
+inline constexpr std::uint32_t most_alone = 4096;
+inline constexpr std::uint32_t most_parcel_bytes = 65536;
 
-/// One copy. Each word has 48 bits of an address, 8 bits of the parcel's number and 8 bits of its size, so
-/// that a parcel of which only one word has come is told from a whole one.
+/// One copy; from address 0: the courier is to leave. Each word has 48 bits of an address, 8 bits of the
+/// parcel's number and 8 bits of its size less 1, so that a parcel of which only one word has come is told
+/// from a whole one.
 struct alignas(16) Parcel {
   std::uint64_t from;
   std::uint64_t to;
@@ -29,7 +33,8 @@ ISTHMUS_ANYWHERE std::uint64_t parcel_mark(std::uint64_t number) {
 ISTHMUS_ANYWHERE Parcel make_parcel(std::uint64_t number, std::uint64_t from, std::uint64_t to,
                                     std::uint32_t bytes) {
   const std::uint64_t mark = parcel_mark(number) << parcel_address_bits;
-  return {from | mark | std::uint64_t{bytes & 0xff} << 56, to | mark | std::uint64_t{bytes >> 8} << 56};
+  const std::uint32_t size = (bytes - 1) & 0xffff;
+  return {from | mark | std::uint64_t{size & 0xff} << 56, to | mark | std::uint64_t{size >> 8} << 56};
 }
 
 ISTHMUS_ANYWHERE bool is_parcel(const Parcel& seen, std::uint64_t number) {
@@ -42,7 +47,7 @@ ISTHMUS_ANYWHERE std::uint64_t parcel_address(std::uint64_t word) {
 }
 
 ISTHMUS_ANYWHERE std::uint32_t parcel_bytes(const Parcel& parcel) {
-  return static_cast<std::uint32_t>(parcel.from >> 56 | (parcel.to >> 56) << 8);
+  return static_cast<std::uint32_t>(parcel.from >> 56 | (parcel.to >> 56) << 8) + 1;
 }
 
 /// What host and courier tell each other, in pinned memory. Parcels and couriers are numbered from 1. A
@@ -63,10 +68,17 @@ struct CourierArguments {
   std::uint64_t patience;  ///< nanoseconds without a parcel after which it leaves
 };
 
-/// By one of the lanes. `bytes` is at most `most_parcel_bytes`.
+/// One of the threads that copy a parcel together: at least `courier_lanes`.
+struct Carrier {
+  std::uint32_t lane;
+  std::uint32_t lanes;
+};
+
+/// `bytes` is at most `most_parcel_bytes`.
 template <class Unit, class Machine>
 ISTHMUS_ANYWHERE void carry_units(const Machine& machine, Byte* to, const Byte* from, std::uint32_t bytes,
-                                  std::uint32_t lane) {
+                                  Carrier carrier) {
+  const auto [lane, lanes] = carrier;
   const auto ahead = static_cast<std::uint32_t>(
       (sizeof(Unit) - reinterpret_cast<std::uintptr_t>(to) % sizeof(Unit)) % sizeof(Unit));
   const std::uint32_t head = ahead < bytes ? ahead : bytes;
@@ -79,15 +91,15 @@ ISTHMUS_ANYWHERE void carry_units(const Machine& machine, Byte* to, const Byte* 
   Byte edge = 0;
   if (lane < edges) edge = machine.template load<Byte>(from + at);
   constexpr std::uint32_t together = 8;
-  for (std::uint32_t first = lane; first < units; first += courier_lanes * together) {
+  for (std::uint32_t first = lane; first < units; first += lanes * together) {
     Unit loaded[together];
     ISTHMUS_UNROLL
     for (std::uint32_t i = 0; i < together; ++i)
-      if (const std::uint32_t unit = first + courier_lanes * i; unit < units)
+      if (const std::uint32_t unit = first + lanes * i; unit < units)
         loaded[i] = machine.template load<Unit>(from + head + unit * sizeof(Unit));
     ISTHMUS_UNROLL
     for (std::uint32_t i = 0; i < together; ++i)
-      if (const std::uint32_t unit = first + courier_lanes * i; unit < units)
+      if (const std::uint32_t unit = first + lanes * i; unit < units)
         store(to + head + unit * sizeof(Unit), loaded[i]);
   }
   if (lane < edges) to[at] = edge;
@@ -95,17 +107,17 @@ ISTHMUS_ANYWHERE void carry_units(const Machine& machine, Byte* to, const Byte* 
 
 template <class Machine>
 ISTHMUS_ANYWHERE void carry(const Machine& machine, Byte* to, const Byte* from, std::uint32_t bytes,
-                            std::uint32_t lane) {
+                            Carrier carrier) {
   const std::uint64_t apart = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from);
-  if (apart % 16 == 0) return carry_units<Vector>(machine, to, from, bytes, lane);
-  if (apart % 4 == 0) return carry_units<std::uint32_t>(machine, to, from, bytes, lane);
-  carry_units<Byte>(machine, to, from, bytes, lane);
+  if (apart % 16 == 0) return carry_units<Vector>(machine, to, from, bytes, carrier);
+  if (apart % 4 == 0) return carry_units<std::uint32_t>(machine, to, from, bytes, carrier);
+  carry_units<Byte>(machine, to, from, bytes, carrier);
 }
 
 /// A courier's life. `Machine` is a warp of the GPU, or a thread of the host that stands for one: it can
 /// `look` at a slot and `agree` on what its lanes have seen there, `load` past caches (the memory changes
-/// while the kernel runs), `see` an address that it was told, and `tell` a word after all stores before.
-/// False if it was told an address that is none.
+/// while the kernel runs), `see` an address that it was told, `bring` a parcel with as many threads as suit
+/// it, and `tell` a word after all stores before. False if it was told an address that is none.
 template <class Machine>
 ISTHMUS_ANYWHERE bool serve(const CourierArguments& work, const Machine& machine) {
   CourierBoard& board = *work.board;
@@ -118,12 +130,11 @@ ISTHMUS_ANYWHERE bool serve(const CourierArguments& work, const Machine& machine
       if (now - last < work.patience) continue;
       break;
     }
-    const std::uint32_t bytes = parcel_bytes(parcel);
-    if (bytes == 0) break;
+    if (parcel_address(parcel.from) == 0) break;
     Byte* const to = machine.see(parcel_address(parcel.to));
     const Byte* const from = machine.see(parcel_address(parcel.from));
     if (!to || !from) return false;
-    machine.each_lane([&](std::uint32_t lane) { carry(machine, to, from, bytes, lane); });
+    machine.bring(to, from, parcel_bytes(parcel));
     machine.tell(&board.delivered, number++);
     last = machine.now();
   }

@@ -301,7 +301,7 @@ Result<> GpuKernels::deal(GpuStream where, const std::byte* from, std::span<std:
 
 Result<> GpuKernels::send_out(GpuStream where, const kernel::CourierArguments& work) {
   kernel::CourierArguments arguments = work;
-  return load().launch(where, courier_name, 1, &arguments, kernel::courier_lanes);
+  return load().launch(where, courier_name, 1, &arguments, kernel::courier_threads);
 }
 
 // --- layouts

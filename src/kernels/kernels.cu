@@ -28,13 +28,16 @@ __global__ void __launch_bounds__(256) isthmus_copy(const __grid_constant__ Copy
   copy(work, this_thread());
 }
 
-__global__ void __launch_bounds__(courier_lanes)
+__global__ void __launch_bounds__(courier_threads)
     isthmus_courier(const __grid_constant__ CourierArguments work) {
-  const Warp warp{threadIdx.x};
+  __shared__ SharedParcel shared;
+  const Warp warp{threadIdx.x, &shared};
+  if (threadIdx.x >= courier_lanes) return warp.help();
   if (warp.begin(work))
     serve(work, warp);
   else
     warp.tell(&work.board->left, work.number);
+  warp.send_helpers_away();
 }
 
 #define ISTHMUS_KERNEL_(type, bytes)                                                                        \

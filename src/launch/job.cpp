@@ -101,7 +101,15 @@ void show_life(Job& job) {
 struct Inheritance {
   std::uint32_t rank = 0;
   SharedRegion region;
+  CpuSet spare_cpus;
 };
+
+/// Empty where there are none: what would use them does without.
+CpuSet inherited_spare_cpus() {
+  const char* text = std::getenv(launcher_variable::spare_cpus);
+  auto cpus = text ? CpuSet::parse(text) : Result<CpuSet>();
+  return cpus ? std::move(*cpus) : CpuSet();
+}
 
 /// Empty where there is none, or something between has closed it: what would need it says so.
 UniqueFd inherited_box() {
@@ -149,7 +157,7 @@ Result<Inheritance> inherit(const char* rank_text, const char* region_text) {
     return fail(ErrorClass::arg, quoted(launcher_variable::rank, rank_text) +
                                      " is not a rank of the job: it has " +
                                      std::to_string(region->view.world()) + " ranks, from 0");
-  return Inheritance{*rank, std::move(*region)};
+  return Inheritance{*rank, std::move(*region), inherited_spare_cpus()};
 }
 
 void unset_launcher_variables() {
@@ -157,11 +165,13 @@ void unset_launcher_variables() {
   ::unsetenv(launcher_variable::region);
   ::unsetenv(launcher_variable::key);
   ::unsetenv(launcher_variable::box);
+  ::unsetenv(launcher_variable::spare_cpus);
 }
 
 /// A job of one host: the region is all that it needs.
 Result<Job> join_launched(Inheritance inheritance, const Place& place, const Probe& probe) {
   Job job = make_job(inheritance.rank, false, std::move(inheritance.region));
+  job.spare_cpus = std::move(inheritance.spare_cpus);
   ISTHMUS_TRY(enter_roster(job, place, probe));
   show_life(job);
   unset_launcher_variables();
@@ -186,6 +196,7 @@ Result<Job> join_through(std::unique_ptr<KeyValues> launcher, std::optional<Inhe
                          const Settings& settings, const Place& place, const Probe& probe) {
   const std::uint32_t rank = launcher->rank();
   std::optional<SharedRegion> inherited;
+  CpuSet spare_cpus;
   if (inheritance) {
     if (inheritance->rank != rank || inheritance->region.view.world() != launcher->size())
       return fail(ErrorClass::arg,
@@ -195,6 +206,7 @@ Result<Job> join_through(std::unique_ptr<KeyValues> launcher, std::optional<Inhe
                       std::string(launcher->protocol()) + " of rank " + std::to_string(rank) + " of " +
                       std::to_string(launcher->size()) + unset_hint);
     inherited = std::move(inheritance->region);
+    spare_cpus = std::move(inheritance->spare_cpus);
   }
   std::optional<wire::RegionView> notices;
   std::shared_ptr<const SharedMapping> notices_mapping;
@@ -209,6 +221,7 @@ Result<Job> join_through(std::unique_ptr<KeyValues> launcher, std::optional<Inhe
   Job job = make_job(rank, false, std::move(met->region), std::move(met->members));
   job.refusals = std::move(met->refusals);
   job.launcher = std::move(launcher);
+  job.spare_cpus = std::move(spare_cpus);
   if (met->inherited) {
     ISTHMUS_TRY(enter_roster(job, place, probe));
   } else {

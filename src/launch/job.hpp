@@ -43,6 +43,9 @@ struct Job {
   std::shared_ptr<DescriptorBox> box = nullptr;  ///< of all who share `region`; null for none
   /// By which others see that this process lives; null where the region is no file, or cannot be opened anew.
   std::shared_ptr<const LifeLine> life = nullptr;
+  /// Processors for this rank's own helping threads, where our own mpiexec has bound the ranks and some are
+  /// left.
+  CpuSet spare_cpus = {};
 
   [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
   /// Where our own mpiexec says which kind of job it is, and whom it has seen end.

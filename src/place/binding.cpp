@@ -69,4 +69,21 @@ std::vector<Binding> bind_ranks(const Topology& topology, std::uint32_t ranks, B
   return bindings;
 }
 
+std::vector<CpuSet> deal_spare(const Topology& topology, std::span<const Binding> ranks, std::size_t most,
+                               std::size_t limit) {
+  std::vector<CpuSet> spare(ranks.size());
+  std::map<int, std::vector<const Core*>> free;
+  for (const Core& core : topology.cores)
+    if (std::ranges::find(ranks, core.index, &Binding::core) == ranks.end()) free[core.numa].push_back(&core);
+  for (std::size_t round = 0; round < most; ++round)
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      std::vector<const Core*>& near = free[ranks[rank].numa];
+      if (ranks[rank].core < 0 || near.empty() || limit == 0) continue;
+      spare[rank] |= near.front()->cpus;
+      near.erase(near.begin());
+      --limit;
+    }
+  return spare;
+}
+
 }  // namespace isthmus

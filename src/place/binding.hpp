@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,5 +44,10 @@ Binding bind_around(const Topology& topology, const Core& core, BindTo to);
 
 /// A place for each rank. Past the last core it begins again with the first.
 std::vector<Binding> bind_ranks(const Topology& topology, std::uint32_t ranks, BindTo to, MapBy map);
+
+/// For each rank that is bound to a core, processors of its NUMA node for threads that help it: cores that
+/// no rank is bound to, dealt out in turn, at most `most` for a rank and `limit` for all.
+std::vector<CpuSet> deal_spare(const Topology& topology, std::span<const Binding> ranks, std::size_t most,
+                               std::size_t limit);
 
 }  // namespace isthmus

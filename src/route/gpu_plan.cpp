@@ -131,7 +131,7 @@ void GpuPlan::add_copies(const GpuPlanInputs& inputs) noexcept {
   if (why_not(inputs, Protocol::gpu_loopback).empty()) return add(any_length, Protocol::gpu_loopback);
   if (inputs.to.kind == MemoryKind::pageable) {
     const std::uint64_t limit = inputs.direct_limit != 0 ? inputs.direct_limit : default_gpu_direct_limit;
-    if (can_pull) add(limit, Protocol::gpu_pull);
+    if (can_pull && !inputs.many_under_way) add(limit, Protocol::gpu_pull);
     return;
   }
   if (can_push && can_pull && inputs.path == GpuPathSetting::automatic) {

@@ -54,6 +54,9 @@ struct GpuPlanInputs {
   std::uint64_t chunks_from = 0;      ///< from a host to another's GPU in two chunks and more; 0: never
   std::uint64_t push_from = 0;        ///< 0: `default_gpu_push_from`
   std::uint64_t direct_limit = 0;     ///< 0: `default_gpu_direct_limit`
+  /// Several messages are under way at a time: then short ones to pageable memory go through memory that both
+  /// ranks share, where one kernel copies many of them. A GPU's copy straight there holds the processor up.
+  bool many_under_way = false;
 };
 
 /// Between two GPUs the sender's writes from this size on: 8 B take 6.6 us until a processor knows that they

@@ -13,8 +13,9 @@ def run(suite, prefix, reference):
     chares = set(re.findall(r"\b(isthmus_chare_\w+)\(", (ROOT / "include/isthmus/chare_runtime.h").read_text()))
 
     streams = set(re.findall(r"\b(isthmus_stream_\w+)\(", (ROOT / "include/isthmus/stream_runtime.h").read_text()))
+    devices = set(re.findall(r"\b(isthmus_device_\w+)\(", (ROOT / "include/isthmus/device_runtime.h").read_text()))
 
-    with suite.case("libmpi_abi.so.1 exports the functions of the standard, twice, those of chares, and nothing else"):
+    with suite.case("libmpi_abi.so.1 exports the functions of the standard, twice, those of chares, streams and kernels, and nothing else"):
         assert len(functions) > 600, f"only {len(functions)} functions were read from mpi.h"
         assert len(chares) > 20, f"only {len(chares)} functions were read from chare_runtime.h"
         exported = {}
@@ -24,7 +25,8 @@ def run(suite, prefix, reference):
         expected = {f"MPI_{name}": "W" for name in functions} | {f"PMPI_{name}": "T" for name in functions}
         expected |= {f"MPIX_{name}": "W" for name in extensions} | {f"PMPIX_{name}": "T" for name in extensions}
         assert len(streams) > 10, f"only {len(streams)} functions were read from stream_runtime.h"
-        expected |= dict.fromkeys(chares | streams, "T")
+        assert len(devices) > 7, f"only {len(devices)} functions were read from device_runtime.h"
+        expected |= dict.fromkeys(chares | streams | devices, "T")
         problems = [f"missing: {name}" for name in sorted(expected.keys() - exported.keys())]
         problems += [f"should not be exported: {name}" for name in sorted(exported.keys() - expected.keys())]
         problems += [

@@ -72,7 +72,7 @@ def cases(suite):
 
     with suite.case("changes: the build's dependency files say what a program holds, headers and sources that are compiled together too"):
         program = changed.files_in(["mpiexec"])
-        for file in ("tools/mpiexec/head.cpp", "tools/mpiexec/head.hpp", "src/wire/region.hpp", "src/launch/meeting/meeting.cpp"):
+        for file in ("tools/mpiexec/hosts/head.cpp", "tools/mpiexec/hosts/head.hpp", "src/wire/region.hpp", "src/launch/meeting/meeting.cpp"):
             assert file in program, f"{file} is not in {sorted(program)}"
         assert "src/abi/p2p/p2p.cpp" not in program and not any(os.path.isabs(file) for file in program)
         assert changed.files_in(["no_such_target"]) == frozenset()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from check_layers import Layers
+from check_layers import MOST_FILES, Layers, check_folders, included_file
 
 TEXT = """
 base
@@ -47,3 +47,24 @@ def cases(suite):
         suite.check(f"layers: {pair[0]} may include {pair[1]}", not objection(*pair), objection(*pair))
     for pair in forbidden:
         suite.check(f"layers: {pair[0]} must not include {pair[1]}", objection(*pair), "no objection was made")
+    told = Layers("command\nranks", "tools/mpiexec").objection(Path("command/options.hpp"), Path("ranks/signals.hpp"))
+    suite.check("layers: the order of another tree is named by its own file", "tools/mpiexec/layers.txt" in told, told)
+    header = included_file(Path("tools/mpiexec/main.cpp"), "hosts/head.hpp", True, "tools/mpiexec")
+    suite.check("layers: an include within tools/mpiexec is found from its top", header == Path("hosts/head.hpp"), header)
+
+    said = "# `src/base`\n\n**Here:** what any folder may use, and no more.\n\n**Not here:** anything that knows of peers.\n"
+
+    def folder(files, text):
+        return dict(check_folders([Path(f"src/base/{number}.hpp") for number in range(files)], lambda path: text))["folder src/base"]
+
+    def refused(name, objection, wanted):
+        suite.check(f"folders: {name}", wanted in objection, objection or "no objection was made")
+
+    suite.check(f"folders: {MOST_FILES} files and a README are right", not folder(MOST_FILES, said), folder(MOST_FILES, said))
+    refused("one file more is refused", folder(MOST_FILES + 1, said), f"{MOST_FILES + 1} files")
+    refused("a folder without a README is refused", folder(1, None), "there is no src/base/README.md")
+    refused("one that does not say what may not live there", folder(1, said.partition("**Not")[0]), "**Not here:**")
+    refused("one that says nothing behind its heading", folder(1, said.replace("what any folder may use, and no more", "")), "**Here:**")
+    refused("one of another folder", folder(1, said.replace("src/base", "src/wire")), "# `src/base`")
+    nested = check_folders([Path("src/coll/gpu/a.hpp"), Path("test/unit/a.cpp"), Path("src/a.cpp")], lambda path: None)
+    suite.check("folders: those of src/ with files in them, and no others", [case for case, _ in nested] == ["folder src/coll/gpu"], nested)

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "datatype/array_types.hpp"
-#include "datatype/construct.hpp"
 #include "datatype/cursor.hpp"
+#include "datatype/make/array_types.hpp"
+#include "datatype/make/construct.hpp"
 #include "gpu/driver/gpu.hpp"
 #include "kernels/courier.hpp"
 #include "kernels_fixture.hpp"

@@ -9,7 +9,7 @@
 
 #include "coll/call/call.hpp"
 #include "coll/entry/start.hpp"
-#include "datatype/construct.hpp"
+#include "datatype/make/construct.hpp"
 #include "datatype/op.hpp"
 #include "input.hpp"
 #include "members.hpp"

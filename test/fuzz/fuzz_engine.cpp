@@ -13,7 +13,7 @@
 
 #include "channel/shm/ring_reader.hpp"
 #include "channel/shm/ring_writer.hpp"
-#include "datatype/construct.hpp"
+#include "datatype/make/construct.hpp"
 #include "input.hpp"
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"

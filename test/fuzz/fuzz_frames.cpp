@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "frames.hpp"
 #include "input.hpp"
-#include "order.hpp"
+#include "node/order.hpp"
+#include "talk/frames.hpp"
 
 namespace isthmus::mpiexec {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "arenas.hpp"
-#include "datatype/construct.hpp"
+#include "datatype/make/construct.hpp"
 #include "input.hpp"
 #include "p2p/engine.hpp"
 

@@ -1,6 +1,10 @@
 // Many messages of GPU memory in flight, both ways. At 2 ranks. The argument:
 //   (none)  contents, of all kinds of memory and of lengths up to 300 KiB
+//   short   contents, of short messages between GPU memory and memory of the host, and of memory that cannot
+//   be
+//           handed on: those that are under way at a time are copied together
 //   freed   rank 0 frees one of the buffers that it sends while copies are still to be started
+#include <array>
 #include <memory>
 #include <string_view>
 
@@ -14,8 +18,10 @@ namespace {
 constexpr int messages = 64;
 int rank = -1;
 
+/// Of a message: ints more than of the one before.
+int step = 1200;
+
 int length_of(int message) {
-  constexpr int step = 1200;
   return 1 + message * step;
 }
 
@@ -28,10 +34,10 @@ std::vector<int> values(int message, int sender) {
 }
 
 struct Window {
-  Window(const Gpu& gpu, MemoryKind kind) {
+  Window(const Gpu& gpu, MemoryKind kind, Openness openness = Openness::open) {
     for (int i = 0; i < messages; ++i) {
-      sent.push_back(std::make_unique<Memory>(gpu, kind, bytes_of(i)));
-      received.push_back(std::make_unique<Memory>(gpu, kind, bytes_of(i)));
+      sent.push_back(std::make_unique<Memory>(gpu, kind, bytes_of(i), openness));
+      received.push_back(std::make_unique<Memory>(gpu, kind, bytes_of(i), openness));
       sent.back()->write(values(i, rank));
     }
   }
@@ -65,6 +71,34 @@ void check_contents(const Gpu& gpu) {
     CHECK_MPI(MPI_Waitall(2 * messages, window.requests.data(), MPI_STATUSES_IGNORE));
     for (int i = 0; i < messages; ++i)
       window.check(i);
+  }
+}
+
+struct Pair {
+  MemoryKind first, second;  ///< of rank 0 and of rank 1
+  Openness openness = Openness::open;
+};
+
+/// Several times with the same buffers.
+void check_short(const Gpu& gpu) {
+  step = 100;
+  constexpr std::array pairs{Pair{MemoryKind::device, MemoryKind::pageable},
+                             Pair{MemoryKind::vmm, MemoryKind::pinned},
+                             Pair{MemoryKind::pool, MemoryKind::pool, Openness::closed},
+                             Pair{MemoryKind::pool, MemoryKind::pageable, Openness::closed},
+                             Pair{MemoryKind::device, MemoryKind::managed}};
+  for (const Pair& pair : pairs) {
+    Window window(gpu, rank == 0 ? pair.first : pair.second, pair.openness);
+    for (int round = 0; round < 8; ++round) {
+      CHECK_MPI(MPI_Barrier(MPI_COMM_WORLD));
+      window.requests.clear();
+      window.start();
+      CHECK_MPI(MPI_Waitall(2 * messages, window.requests.data(), MPI_STATUSES_IGNORE));
+      for (int i = 0; i < messages; ++i) {
+        window.check(i);
+        window.received[Window::at(i)]->write(std::vector(Window::at(length_of(i)), -1));
+      }
+    }
   }
 }
 
@@ -104,6 +138,8 @@ int main(int argc, char** argv) {
     rank = my_rank;
     if (which == "freed")
       check_freed(gpu);
+    else if (which == "short")
+      check_short(gpu);
     else
       check_contents(gpu);
   });

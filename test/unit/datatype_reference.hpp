@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "datatype/array_types.hpp"
-#include "datatype/construct.hpp"
 #include "datatype/datatype.hpp"
+#include "datatype/make/array_types.hpp"
+#include "datatype/make/construct.hpp"
 
 /// A datatype as the standard defines it, a flat list of entries (MPI 5.0, section 5.1), and random types
 /// made both ways. Tests hold the library against it.

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "cuda_fixture.hpp"
-#include "datatype/construct.hpp"
 #include "datatype/cursor.hpp"
+#include "datatype/make/construct.hpp"
 #include "kernels_fixture.hpp"
 
 namespace isthmus::testing_cuda {

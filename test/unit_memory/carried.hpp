@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "datatype/construct.hpp"
+#include "datatype/make/construct.hpp"
 #include "failing_new.hpp"
 #include "loss_ranks.hpp"
 

@@ -15,7 +15,7 @@ INSTALLED = "mpi_abi mpiexec isthmus isthmus_network isthmus_pmix isthmus_measur
 # How programs are built: a change there is one of all programs.
 BUILD_FILES = ("CMakeLists.txt", "CMakePresets.json", "cmake/*", "*/CMakeLists.txt", "tools/dev/*packages.txt")
 # Where the modules lie that suites import.
-MODULES = ("tools/dev", "tools/bench", "test/dev", "test/mpi4py", "test/abi")
+MODULES = ("tools/dev", "tools/dev/lint", "tools/bench", "test/dev", "test/mpi4py", "test/abi")
 _MENTIONED = re.compile(r"\b(?:test|apps|bench|tools|include)(?:/[\w.-]+)+")
 
 

@@ -12,7 +12,8 @@ build/gpu-bundle.tar.gz, under 64 MiB. There:
 
   tar xzf gpu-bundle.tar.gz && gpu-bundle/run isthmus_device_cuda
 
-`gpu-bundle/run python3 gpu-bundle/bench/gpu.py` is `./dev bench gpu` there.
+`gpu-bundle/run python3 gpu-bundle/bench/gpu.py` is `./dev bench gpu` there. `gpu-bundle/run python3 gpu-bundle/bench/gpu_forms.py` runs applications
+in each form of communication, beside what `isthmus model` predicts (docs/model.md).
 
 `gpu-bundle/run COMMAND` finds commands in the bundle first, and runs them with its libraries. The C and C++ run-time libraries are that machine's
 own: glibc 2.36 and GCC 12, or later. The CUDA driver is never packed.
@@ -54,8 +55,12 @@ if [ -z "$device_only" ]; then
   cp -a build/prefix/. "$bundle/"
   # ./dev bench gpu, to be run there.
   cp build/release/bench/bench_gpu "$bundle/bin/"
+  # Kernels that communicate: the first checks them, the second measures (docs/device.md).
+  cp build/release/test/gpu/{gpu_device,gpu_initiated} "$bundle/bin/"
   mkdir -p "$bundle/bench"
-  cp tools/bench/{gpu,gpu_peers,gpu_points,peers,processes,results,scaling,targets}.py "$bundle/bench/"
+  # Applications in each form, and what is predicted of them.
+  cp build/release/apps/{breadth_first/breadth_first,molecular/molecular,multigrid/multigrid} "$bundle/bin/"
+  cp tools/bench/{gpu,gpu_forms,gpu_peers,gpu_points,peers,processes,results,scaling,targets}.py "$bundle/bench/"
 fi
 for program in "${programs[@]}"; do
   if [ ! -f "$program" ]; then program=$(find build/release -type f -name "$program" -perm -u+x | head -n 1); fi

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "commands.hpp"
-#include "pair_runs.hpp"
+#include "measure/pair_runs.hpp"
 
 namespace isthmus::tool {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "commands.hpp"
 #include "explain/command.hpp"
+#include "model/command.hpp"
 #include "simulate/command.hpp"
 #include "trace/command.hpp"
 
@@ -27,16 +28,17 @@ std::string two_hosts(const std::string& text) {
   return two ? "" : "'" + text + "' is not two hosts: A,B";
 }
 
-std::string picture_file(const std::string& text) {
-  const bool known = text.ends_with(".svg") || text.ends_with(".png") || text.ends_with(".pdf");
-  return known ? std::string() : "'" + text + "' does not end in .svg, .png or .pdf";
-}
-
 /// What follows a subcommand's own options.
 std::vector<std::string> command_of(const CLI::App* subcommand) {
   std::vector<std::string> command = subcommand->remaining();
   if (!command.empty() && command[0] == "--") command.erase(command.begin());
   return command;
+}
+
+/// Of the name of a file to draw into; empty if there is none.
+std::string picture_problem(const std::string& name) {
+  const bool known = name.ends_with(".svg") || name.ends_with(".png") || name.ends_with(".pdf");
+  return known ? "" : "'" + name + "' does not end in .svg, .png or .pdf";
 }
 
 CLI::App* add_explain(CLI::App& app, isthmus::tool::ExplainOptions& options) {
@@ -54,7 +56,7 @@ CLI::App* add_explain(CLI::App& app, isthmus::tool::ExplainOptions& options) {
       ->type_name("FILE")
       ->excludes(full)
       ->excludes(json)
-      ->check(CLI::Validator(picture_file, "", "a picture"));
+      ->check(CLI::Validator(picture_problem, "", "a picture"));
   explain->final_callback([explain, &options] {
     options.command = command_of(explain);
     if (options.command.empty())
@@ -62,6 +64,26 @@ CLI::App* add_explain(CLI::App& app, isthmus::tool::ExplainOptions& options) {
                                  "needs a command, such as: isthmus explain mpiexec -n 4 ./solver");
   });
   return explain;
+}
+
+CLI::App* add_model(CLI::App& app, isthmus::tool::ModelOptions& options) {
+  CLI::App* model = app.add_subcommand(
+      "model",
+      "Run a command twice, time what its processes and their GPUs do, and say what they would gain if "
+      "messages went in the order of streams, or were sent by kernels");
+  model->footer("The command follows, with all its options: isthmus model mpiexec -n 2 ./solver");
+  model->prefix_command();
+  model->add_flag("--json", options.json,
+                  "One JSON object instead of text; what the command prints is left out");
+  model->add_option("--picture", options.picture, "Also draw it: FILE.svg, .png or .pdf")
+      ->type_name("FILE")
+      ->check(CLI::Validator(picture_problem, "", "a picture"));
+  model->final_callback([model, &options] {
+    options.command = command_of(model);
+    if (options.command.empty())
+      throw CLI::ValidationError("model", "needs a command, such as: isthmus model mpiexec -n 2 ./solver");
+  });
+  return model;
 }
 
 CLI::App* add_trace(CLI::App& app, isthmus::tool::TraceOptions& options) {
@@ -117,7 +139,7 @@ CLI::App* add_simulate(CLI::App& app, isthmus::tool::SimulateOptions& options) {
   simulate->add_flag("--json", options.json, "One JSON object instead of text");
   simulate->add_option("--picture", options.picture, "Also draw the curves: FILE.svg, .png or .pdf")
       ->type_name("FILE")
-      ->check(CLI::Validator(picture_file, "", "a picture"));
+      ->check(CLI::Validator(picture_problem, "", "a picture"));
   return simulate;
 }
 
@@ -171,6 +193,8 @@ int main(int count, char** arguments) try {
       "  isthmus explain mpiexec -n 4 ./solver   which ways its messages took, and why not others\n"
       "  isthmus stuck                           what the ranks of your running job wait for, and why it "
       "hangs\n"
+      "  isthmus model mpiexec -n 2 ./solver     what it would gain if its GPUs sent messages by "
+      "themselves\n"
       "  isthmus trace mpiexec -n 4 ./solver     a timeline of it, and who waited for whom\n"
       "  isthmus tune                            measure this machine, for all your later jobs\n"
       "  isthmus simulate COSTS.json             how Jacobi3D scales on more GPUs, from what was measured\n"
@@ -202,6 +226,8 @@ int main(int count, char** arguments) try {
   std::string stuck_pid;
   stuck->add_option("PID", stuck_pid,
                     "Of the job's mpiexec; without it, the only one of yours that runs here");
+  isthmus::tool::ModelOptions model_options;
+  CLI::App* model = add_model(app, model_options);
   isthmus::tool::TraceOptions trace_options;
   CLI::App* trace = add_trace(app, trace_options);
   isthmus::tool::SimulateOptions simulate_options;
@@ -218,6 +244,7 @@ int main(int count, char** arguments) try {
   }
   if (*version_command) return version();
   if (*stuck) return isthmus::tool::stuck(stuck_pid);
+  if (*model) return isthmus::tool::model_job(model_options);
   if (*trace) return isthmus::tool::trace_job(trace_options);
   if (*simulate) return isthmus::tool::simulate_job(simulate_options);
   if (*tune) return isthmus::tool::tune(tune_options);

@@ -8,10 +8,10 @@
 #include <variant>
 #include <vector>
 
-#include "agent.hpp"
-#include "head.hpp"
-#include "options.hpp"
-#include "run_job.hpp"
+#include "command/options.hpp"
+#include "hosts/agent.hpp"
+#include "hosts/head.hpp"
+#include "node/run_job.hpp"
 
 namespace isthmus::mpiexec {
 namespace {

@@ -61,7 +61,7 @@ void GpuBlock::unpack(int set) const {
   device_.wait();  // so that what comes next is not taken for communication
 }
 
-double GpuBlock::sweep(double weight, bool measure) const {
+double GpuBlock::sweep(double weight, bool measure, bool enqueue) const {
   SweepWork work{shape_, now_->data(), older_->data(), source_.data(), weight, nullptr};
   if (measure) {
     work.largest = reinterpret_cast<unsigned long long*>(largest_.data());
@@ -70,6 +70,7 @@ double GpuBlock::sweep(double weight, bool measure) const {
   device_.launch(sweep_, {blocks_for(shape_.x, 32), blocks_for(shape_.y, 4), blocks_for(shape_.z, 4)},
                  {32, 4, 4}, work);
   if (measure) device_.copy(largest_on_host_.data(), largest_.data(), largest_.bytes());
+  if (!measure && enqueue) return 0;
   device_.wait();
   if (!measure) return 0;
   const double largest = *largest_on_host_.data();
@@ -83,12 +84,19 @@ const Field& GpuBlock::values() {
 }
 
 void GpuBlock::launch(Kernel kernel, const Set& faces, DeviceDoubles FaceBuffers::* side) const {
+  Buffers buffers{};
+  for (std::size_t face = 0; face < faces.size(); ++face)
+    if (faces[face]) buffers[face] = ((*faces[face]).*side).data();
+  launch(kernel, buffers);
+}
+
+void GpuBlock::launch(Kernel kernel, const Buffers& buffers) const {
   FacesWork work{shape_, now_->data(), {}};
   int longest = 0;
   for (int face = 0; face < face_count; ++face) {
-    const auto& buffers = faces[static_cast<std::size_t>(face)];
-    if (!buffers) continue;
-    work.buffers[face] = ((*buffers).*side).data();
+    double* const buffer = buffers[static_cast<std::size_t>(face)];
+    if (!buffer) continue;
+    work.buffers[face] = buffer;
     longest = std::max(longest, length(face));
   }
   if (longest > 0)

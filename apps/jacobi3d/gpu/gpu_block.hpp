@@ -4,14 +4,20 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "common/gpu/device.hpp"
 #include "decomposition.hpp"
 #include "field.hpp"
-#include "gpu/device.hpp"
 #include "gpu/work.hpp"
 
 namespace jacobi::gpu {
+
+using apps::gpu::Device;
+using apps::gpu::DeviceDoubles;
+using apps::gpu::Kernel;
+using apps::gpu::PinnedDoubles;
 
 // One face's way to its neighbour and back.
 class FaceBuffers {
@@ -50,8 +56,12 @@ class GpuBlock {
   // read.
   void pack(int set = 0) const;
   void unpack(int set = 0) const;
-  // As `Stepper::sweep`.
-  double sweep(double weight, bool measure) const;
+  // The same with buffers of the caller's, null for a face that has none: only enqueued.
+  using Buffers = std::array<double*, face_count>;
+  void enqueue_pack(const Buffers& buffers) const { launch(pack_, buffers); }
+  void enqueue_unpack(const Buffers& buffers) const { launch(unpack_, buffers); }
+  // As `Stepper::sweep`. With `enqueue` it waits only where it measures.
+  double sweep(double weight, bool measure, bool enqueue = false) const;
   void swap() { std::swap(now_, older_); }
   // The current values: of the GPU's, and on the host.
   [[nodiscard]] double* data() const { return now_->data(); }
@@ -61,6 +71,7 @@ class GpuBlock {
   using Set = std::array<std::optional<FaceBuffers>, face_count>;
 
   void launch(Kernel kernel, const Set& faces, DeviceDoubles FaceBuffers::* side) const;
+  void launch(Kernel kernel, const Buffers& buffers) const;
 
   const Device& device_;
   const bool staged_;

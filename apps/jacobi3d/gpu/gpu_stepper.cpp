@@ -1,7 +1,12 @@
 #include "gpu/gpu_stepper.hpp"
 
 #include <array>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "common/gpu/engine.hpp"
+#include "common/gpu/exchange.hpp"
 #include "gpu/gpu_block.hpp"
 
 namespace jacobi {
@@ -9,18 +14,28 @@ namespace {
 
 using gpu::face_count;
 
+// Faces have buffers of the block's where MPI is called for them one by one.
+bool has_buffers(const Options& options) {
+  return options.halo != HaloKind::datatype && options.form != apps::gpu::Form::stream;
+}
+
 class GpuStepper final : public Stepper {
  public:
-  GpuStepper(HaloKind halo, const Block& block, const Field& initial, const Field& source, MPI_Comm comm)
+  GpuStepper(const Options& options, const Block& block, const Field& initial, const Field& source,
+             MPI_Comm comm)
       : comm_(comm),
-        device_(gpu::number_on_host(comm)),
-        block_(device_, block, initial, source, halo == HaloKind::datatype ? 0 : 1,
-               halo == HaloKind::staged) {
-    if (halo == HaloKind::datatype) in_place_ = make_halo(halo, block, comm);
+        engine_(apps::gpu::Place::gpu, comm),
+        block_(engine_.device(), block, initial, source, has_buffers(options) ? 1 : 0,
+               options.halo == HaloKind::staged) {
+    if (options.halo == HaloKind::datatype)
+      in_place_ = make_halo(options.halo, block, comm);
+    else if (options.form == apps::gpu::Form::stream)
+      enqueue(options, comm);
   }
 
   void exchange() override {
     if (in_place_) return in_place_->exchange(block_.data());
+    if (messages_) return exchange_on_stream();
     block_.pack();  // MPI may read then
     std::array<MPI_Request, 2 * face_count> requests{};
     int count = 0;
@@ -36,31 +51,54 @@ class GpuStepper final : public Stepper {
     block_.unpack();
   }
 
-  double sweep(double weight, bool measure) override { return block_.sweep(weight, measure); }
+  double sweep(double weight, bool measure) override {
+    const double largest = block_.sweep(weight, measure, messages_ != nullptr);
+    if (measure && messages_) communication_->check();
+    return largest;
+  }
   void swap() override { block_.swap(); }
   const Field& values() override { return block_.values(); }
 
  private:
+  void enqueue(const Options& options, MPI_Comm comm) {
+    communication_.emplace(engine_, options.form, options.way, comm);
+    std::vector<apps::gpu::Route> routes;
+    for (int face = 0; face < face_count; ++face) {
+      const int neighbour = block_.neighbour(face);
+      if (neighbour < 0) continue;
+      const std::size_t bytes = static_cast<std::size_t>(block_.length(face)) * sizeof(double);
+      routes.push_back({neighbour, face, face ^ 1, bytes, bytes});
+      faces_of_routes_.push_back(static_cast<std::size_t>(face));
+    }
+    messages_ = communication_->exchange(std::move(routes));
+  }
+  // In the order of the stream.
+  void exchange_on_stream() const {
+    gpu::GpuBlock::Buffers buffers{};
+    for (std::size_t route = 0; route < faces_of_routes_.size(); ++route)
+      buffers[faces_of_routes_[route]] = static_cast<double*>(messages_->outgoing(route));
+    block_.enqueue_pack(buffers);
+    messages_->post();
+    messages_->finish();
+    for (std::size_t route = 0; route < faces_of_routes_.size(); ++route)
+      buffers[faces_of_routes_[route]] = static_cast<double*>(messages_->incoming(route));
+    block_.enqueue_unpack(buffers);
+  }
+
   MPI_Comm comm_;
-  const gpu::Device device_;
+  const apps::gpu::Engine engine_;
   gpu::GpuBlock block_;
   std::unique_ptr<Halo> in_place_;  // null where a kernel packs the faces
+  std::optional<apps::gpu::Communication> communication_;
+  std::unique_ptr<apps::gpu::Exchange> messages_;  // null in the synchronous form
+  std::vector<std::size_t> faces_of_routes_;
 };
 
 }  // namespace
 
-int gpu::number_on_host(MPI_Comm comm) {
-  MPI_Comm host = MPI_COMM_NULL;
-  int number = 0;
-  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-  MPI_Comm_rank(host, &number);
-  MPI_Comm_free(&host);
-  return number;
-}
-
-std::unique_ptr<Stepper> make_gpu_stepper(HaloKind halo, const Block& block, const Field& initial,
+std::unique_ptr<Stepper> make_gpu_stepper(const Options& options, const Block& block, const Field& initial,
                                           const Field& source, MPI_Comm comm) {
-  return std::make_unique<GpuStepper>(halo, block, initial, source, comm);
+  return std::make_unique<GpuStepper>(options, block, initial, source, comm);
 }
 
 }  // namespace jacobi

@@ -1,5 +1,5 @@
 // The kernels of jacobi3d --gpu.
-#include "work.hpp"
+#include "gpu/work.hpp"
 
 using namespace jacobi::gpu;
 

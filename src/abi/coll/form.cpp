@@ -33,18 +33,19 @@ void CollectiveOperation::say(WaitItems& items) const noexcept {
 bool CollectiveOperation::retire(Engine&) {
   flow_.reset();
   outcome_.reset();
+  begun_ = false;
   return form_ == Form::persistent;
 }
 
 Result<> CollectiveOperation::start(Runtime& runtime) {
   if (form_ != Form::persistent) return Operation::start(runtime);
-  if (flow_) return fail(ErrorClass::request, "request is active already");
+  if (begun_) return fail(ErrorClass::request, "request is active already");
   begin();
   return {};
 }
 
 Result<> CollectiveOperation::may_free() const {
-  if (!flow_) return {};
+  if (!begun_) return {};
   return fail(ErrorClass::request,
               "request is a collective operation that is not complete: it must be waited for");
 }

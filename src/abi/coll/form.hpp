@@ -23,34 +23,56 @@ namespace isthmus::abi {
 /// Datatypes of one side of an alltoallw, which a call refers to.
 using TypeList = std::vector<const Datatype*>;
 
-/// Datatypes and operations that a call refers to, which live as long as this does.
+/// Datatypes and operations that a call refers to, but for lists of datatypes; they live as long as this
+/// does.
 class KeptObjects {
  public:
-  void keep(const RefCounted* object) {
-    if (object && !object->immortal()) kept_.push_back(Ref<const RefCounted>::share(object));
-  }
-  /// All of them but lists of datatypes.
   template <class Call>
-  void keep_those_of(const Call& call) {
-    if constexpr (requires { call.type; }) keep(call.type);
+  explicit KeptObjects(const Call& call) {
+    if constexpr (requires { call.type; }) keep(call.type, first_);
     if constexpr (requires { call.what; }) {
-      keep(call.what.type);
-      keep(call.what.op);
+      keep(call.what.type, first_);
+      keep(call.what.op, second_);
     }
-    if constexpr (requires { call.send.type; }) keep(call.send.type);
-    if constexpr (requires { call.receive.type; }) keep(call.receive.type);
+    if constexpr (requires { call.send.type; }) keep(call.send.type, first_);
+    if constexpr (requires { call.receive.type; }) keep(call.receive.type, second_);
   }
 
  private:
-  std::vector<Ref<const RefCounted>> kept_;
+  static void keep(const RefCounted* object, Ref<const RefCounted>& place) {
+    if (object && !object->immortal()) place = Ref<const RefCounted>::share(object);
+  }
+
+  Ref<const RefCounted> first_, second_;
+};
+
+/// Lists of datatypes of a call, and the datatypes in them.
+class KeptTypeLists {
+ public:
+  KeptTypeLists() = default;
+  /// `call` refers to them from then on.
+  template <class Call>
+  KeptTypeLists(Call& call, TypeList send, TypeList receive)
+      : send_(std::move(send)), receive_(std::move(receive)) {
+    call.send.types = send_;
+    call.receive.types = receive_;
+    kept_.reserve(send_.size() + receive_.size());
+    for (const TypeList* types : {&send_, &receive_})
+      for (const Datatype* type : *types)
+        if (type && !type->immortal()) kept_.push_back(Ref<const Datatype>::share(type));
+  }
+
+ private:
+  const TypeList send_, receive_;
+  std::vector<Ref<const Datatype>> kept_;
 };
 
 /// A nonblocking or persistent collective: a flow on a lane of its own. What the program has freed meanwhile
 /// lives as long as it does.
 class CollectiveOperation : public Operation {
  public:
-  [[nodiscard]] bool active() const noexcept final { return flow_.has_value(); }
-  bool ready() final { return !flow_ || flow_->is_done(); }
+  [[nodiscard]] bool active() const noexcept final { return begun_; }
+  bool ready() final { return !begun_ || (flow_ && flow_->is_done()); }
   void look() final { driver_.look(looks_with_own_core); }
   void say(WaitItems& items) const noexcept final;
   Result<> report(MPI_Status& status) final;
@@ -62,7 +84,13 @@ class CollectiveOperation : public Operation {
   /// Starts it for the first time, or again.
   void begin() {
     was_broken_ = communicator()->is_broken();
-    flow_.emplace(make_flow({*communicator(), lane_}));
+    begun_ = true;  // the program's own operations may run meanwhile, and must not free it
+    try {
+      flow_.emplace(make_flow({*communicator(), lane_}));
+    } catch (...) {
+      begun_ = false;
+      throw;
+    }
   }
 
  protected:
@@ -81,42 +109,48 @@ class CollectiveOperation : public Operation {
   const Form form_;
   std::optional<coll::Flow> flow_;
   std::optional<Result<>> outcome_;  ///< of the flow, once it was asked for
-  bool was_broken_ = false;          ///< the communicator, when the flow began
+  bool begun_ = false;
+  bool was_broken_ = false;  ///< the communicator, when the flow began
 };
 
-/// `Call`: one of `coll::call`.
+/// `Call`: one of `coll::call`. What most calls have nothing to keep in takes no place and no time.
 template <class Call>
 class CollectiveCall final : public CollectiveOperation {
  public:
   static constexpr Form nonblocking = Form::nonblocking, persistent = Form::persistent;
 
+  CollectiveCall(Communicator& comm, Form form, const Call& call)
+      : CollectiveOperation(comm, form), call_(call), kept_(call), lists_(call_, comm) {}
   CollectiveCall(Communicator& comm, Form form, const Call& call, TypeList send_types, TypeList receive_types)
       : CollectiveOperation(comm, form),
-        send_types_(std::move(send_types)),
-        receive_types_(std::move(receive_types)),
-        call_(call) {
-    kept_.keep_those_of(call);
-    if constexpr (requires { call.send.types; }) {
-      call_.send.types = send_types_;
-      call_.receive.types = receive_types_;
-    }
-    lists_.keep(call_, comm);
-    for (const TypeList* types : {&send_types_, &receive_types_})
-      for (const Datatype* type : *types)
-        kept_.keep(type);
-  }
+        call_(call),
+        kept_(call),
+        types_(call_, std::move(send_types), std::move(receive_types)),
+        lists_(call_, comm) {}
 
  private:
   coll::Flow make_flow(coll::Ranks ranks) override {
-    if (ranks.lane().kind == coll::Lane::Kind::nonblocking && coll::compares(ranks.comm())) [[unlikely]]
-      return coll::checked_start(ranks, call_, &coll::start<Call>);
+    if (ranks.lane().kind == coll::Lane::Kind::nonblocking) {
+      if (coll::compares(ranks.comm())) [[unlikely]]
+        return coll::checked_start(ranks, call_, &coll::start<Call>);
+    } else if constexpr (coll::GoesInLanes<Call>) {
+      return coll::start_again(ranks, call_, way_);
+    }
     return coll::start(ranks, call_);
   }
 
-  const TypeList send_types_, receive_types_;
-  KeptObjects kept_;
-  coll::KeptLists lists_;
+  struct Nothing {
+    Nothing() = default;
+    Nothing(Call&, Communicator&) {}
+  };
+  static constexpr bool has_type_lists = requires(Call call) { call.send.types; };
+
   Call call_;
+  const KeptObjects kept_;
+  [[no_unique_address]] const std::conditional_t<has_type_lists, KeptTypeLists, Nothing> types_;
+  [[no_unique_address]] const std::conditional_t<coll::KeptLists::has_any<Call>, coll::KeptLists, Nothing>
+      lists_;
+  [[no_unique_address]] std::conditional_t<coll::GoesInLanes<Call>, coll::LaneWay, Nothing> way_;
 };
 
 struct Blocking {
@@ -146,14 +180,18 @@ struct Nonblocking {
   const char* function;
   MPI_Request* request;
 
-  [[nodiscard]] Result<> check() const { return check_pointer(request, "request"); }
-  template <class Call>
-  Result<> run(Communicator& comm, const Call& call, TypeList send_types = {},
-               TypeList receive_types = {}) const {
+  [[nodiscard]] Result<> check() const {
+    if (request) [[likely]]
+      return {};
+    return check_pointer(request, "request");
+  }
+  /// `lists`: two of datatypes, for alltoallw and the like.
+  template <class Call, class... Lists>
+  Result<> run(Communicator& comm, const Call& call, Lists&&... lists) const {
     using Made = CollectiveCall<Call>;
-    const auto made =
-        make_ref<Made>(comm, Made::nonblocking, call, std::move(send_types), std::move(receive_types));
-    publish_and_begin(Runtime::get(), made, request, [&] { made->begin(); });
+    auto made = make_ref<Made>(comm, Made::nonblocking, call, std::forward<Lists>(lists)...);
+    Made& operation = *made;
+    publish_and_begin(Runtime::get(), std::move(made), request, [&] { operation.begin(); });
     return {};
   }
   template <class Call>
@@ -172,15 +210,13 @@ struct Persistent {
     if (auto found = find_info(info); !found) return std::unexpected(std::move(found).error());
     return check_pointer(request, "request");
   }
-  template <class Call>
-  Result<> run(Communicator& comm, const Call& call, TypeList send_types = {},
-               TypeList receive_types = {}) const {
+  template <class Call, class... Lists>
+  Result<> run(Communicator& comm, const Call& call, Lists&&... lists) const {
     using Made = CollectiveCall<Call>;
     if (comm.checks) [[unlikely]]
       ISTHMUS_TRY(coll::check_call(call, coll::CallForm::persistent, comm));
     *request =
-        publish(Runtime::get(),
-                make_ref<Made>(comm, Made::persistent, call, std::move(send_types), std::move(receive_types)),
+        publish(Runtime::get(), make_ref<Made>(comm, Made::persistent, call, std::forward<Lists>(lists)...),
                 Request::Kind::persistent);
     return {};
   }

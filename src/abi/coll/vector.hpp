@@ -77,7 +77,7 @@ int alltoallw(const Form& form, const void* sendbuf, Lists<Count, Displacement> 
     const coll::OutW out{recvbuf, receive_counts, integers(receive_lists.displacements), *out_types};
     if (sendbuf == MPI_IN_PLACE && !c.is_inter()) {
       const coll::call::Alltoallw in_place{coll::InW{.buffer = sendbuf}, out};
-      return form.run(c, in_place, {}, std::move(*out_types));
+      return form.run(c, in_place, TypeList{}, std::move(*out_types));
     }
 
     ISTHMUS_TRY(check_arrays(send_lists, sendtypes, typed_send_names));

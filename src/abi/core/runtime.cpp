@@ -218,11 +218,13 @@ Result<> Runtime::close() {
   return result;
 }
 
-/// Their streams wait for what nobody will send any more. The words are never unpinned: the program's
-/// streams may still have to look at them.
+/// Their streams and kernels wait for what nobody will send any more. The words are never unpinned: the
+/// program's streams may still have to look at them.
 void Runtime::cancel_ports() noexcept {
   const EngineLock::Released released(engine->lock());
   for (const std::shared_ptr<stream::Port>& port : ports)
+    port->abandon();
+  for (const std::shared_ptr<device::Port>& port : device_ports)
     port->abandon();
 }
 

@@ -19,6 +19,7 @@
 #include "abi/core/matched_message.hpp"
 #include "abi/core/session.hpp"
 #include "abi/core/wait_witness.hpp"
+#include "base/frame_pool.hpp"
 #include "base/settings.hpp"
 #include "comm/communicator.hpp"
 #include "comm/errhandler.hpp"
@@ -26,6 +27,7 @@
 #include "comm/info.hpp"
 #include "datatype/datatype.hpp"
 #include "datatype/op.hpp"
+#include "device/port.hpp"
 #include "gpu/memory/allocation.hpp"
 #include "launch/job.hpp"
 #include "p2p/buffered.hpp"
@@ -118,6 +120,8 @@ class Runtime {
   int thread_level = MPI_THREAD_SINGLE;  ///< the highest that was asked for
   std::thread::id main_thread;
 
+  FramePool operations;  ///< memory of `Operation`s; guarded by the engine's lock
+
   KeyvalTable keyvals;
   WorldAttributes world_attributes;
   ErrorCodes error_codes;
@@ -127,6 +131,8 @@ class Runtime {
   std::unordered_map<void*, std::unique_ptr<Allocation>> allocations;
   /// Of <isthmus/stream.hpp>, that the program has not freed.
   std::vector<std::shared_ptr<stream::Port>> ports;
+  /// The same of <isthmus/device.hpp>.
+  std::vector<std::shared_ptr<device::Port>> device_ports;
   CudaDriver cuda;  ///< for memory that is asked of it; the engine has its own
   /// Of the kinds of memory that are asked for, those that there are, and what there is always (MPI 5.0,
   /// section 11.4.3).

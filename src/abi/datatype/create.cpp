@@ -9,8 +9,8 @@
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
 #include "abi/datatype/datatype.hpp"
-#include "datatype/array_types.hpp"
-#include "datatype/construct.hpp"
+#include "datatype/make/array_types.hpp"
+#include "datatype/make/construct.hpp"
 
 namespace isthmus::abi {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
-#include "datatype/construct.hpp"
+#include "datatype/make/construct.hpp"
 
 namespace isthmus::abi {
 

@@ -7,8 +7,8 @@
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
 #include "abi/datatype/datatype.hpp"
-#include "datatype/construct.hpp"
-#include "datatype/unnamed.hpp"
+#include "datatype/make/construct.hpp"
+#include "datatype/make/unnamed.hpp"
 
 namespace isthmus::abi {
 namespace {

@@ -149,9 +149,10 @@ int start(Runtime& runtime, const char* function, MPI_Request handle, const char
   if (!request || request->orphan) return raise(function, bad_request(handle, argument));
   if (is_plain(*request))
     return raise(function, Error(ErrorClass::request, fmt::format("{} is not persistent", argument)));
-  const auto operation = Ref<Operation>::share(operation_of(*request));
-  Result<> started = operation->start(runtime);
-  return started ? MPI_SUCCESS : raise(function, operation->communicator(), started.error());
+  Operation& operation = *operation_of(*request);
+  keep(runtime, operation);
+  Result<> started = operation.start(runtime);
+  return started ? MPI_SUCCESS : raise(function, operation.communicator(), started.error());
 }
 
 }  // namespace
@@ -204,7 +205,8 @@ ISTHMUS_ENTRY(int, Recv_init_c)
 
 ISTHMUS_ENTRY(int, Start)(MPI_Request* request) {
   return enter("MPI_Start", [&](Runtime& runtime) {
-    if (int code = check_outputs("MPI_Start", {{request, "request"}})) return code;
+    if (!request) [[unlikely]]
+      return check_outputs("MPI_Start", {{request, "request"}});
     return start(runtime, "MPI_Start", *request, "request");
   });
 }

@@ -29,6 +29,32 @@ void say_handles(const void* what, WaitItems& items) noexcept {
   }
 }
 
+/// `operation` must outlive it.
+bool report(Operation& operation, MPI_Status* status, Failure& failure) {
+  MPI_Status ignored;
+  Result<> result = operation.report(status == MPI_STATUS_IGNORE ? ignored : *status);
+  if (result) [[likely]]
+    return true;
+  failure.comm = Ref<Communicator>::share(operation.communicator());
+  failure.error = std::move(result).error();
+  return false;
+}
+
+/// Ends the operation of a request after its report, which was `good` or has set `failure`.
+bool end(Runtime& runtime, Request& request, MPI_Request& handle, bool good, Failure& failure) {
+  Operation& operation = *operation_of(request);
+  if (operation.retire(*runtime.engine)) return good;
+  const Ref<RefCounted> last = std::move(request.owner);
+  runtime.engine->requests().give_back(&request);
+  handle = MPI_REQUEST_NULL;
+  Result<> concluded = operation.conclude();
+  if (concluded || !good) [[likely]]
+    return good;
+  failure.comm = Ref<Communicator>::share(operation.communicator());
+  failure.error = std::move(concluded).error();
+  return false;
+}
+
 }  // namespace
 
 RequestState state_of(Runtime& runtime, MPI_Request handle) {
@@ -58,25 +84,19 @@ bool report(Runtime& runtime, MPI_Request handle, MPI_Status* status, Failure& f
     failure.error = explain_failure(request.error(), request.status, request.payload.bytes);
     return false;
   }
-  MPI_Status ignored{};
   const auto operation = Ref<Operation>::share(operation_of(request));
-  Result<> result = operation->report(status == MPI_STATUS_IGNORE ? ignored : *status);
-  if (result) return true;
-  failure.comm = Ref<Communicator>::share(operation->communicator());
-  failure.error = std::move(result).error();
-  return false;
+  return report(*operation, status, failure);
 }
 
 bool finish(Runtime& runtime, MPI_Request& handle, MPI_Status* status, Failure& failure) {
-  bool good = report(runtime, handle, status, failure);
   if (is_complete_handle(handle)) {
+    report(runtime, handle, status, failure);
     handle = MPI_REQUEST_NULL;
-    return good;
+    return true;
   }
-  // A callback in the report may have freed the request.
   Request* request = find_request(runtime, handle);
-  if (!request) return good;
   if (is_plain(*request)) {
+    const bool good = report(runtime, handle, status, failure);
     if (!good && is_held_up(*request)) {  // not over: others may still send what is waited for
       resume(*request);
       return false;
@@ -85,21 +105,29 @@ bool finish(Runtime& runtime, MPI_Request& handle, MPI_Status* status, Failure& 
     handle = MPI_REQUEST_NULL;
     return good;
   }
-  const auto operation = Ref<Operation>::share(operation_of(*request));
-  if (!operation->retire(*runtime.engine)) {
-    runtime.engine->requests().give_back(request);
-    handle = MPI_REQUEST_NULL;
-    if (Result<> concluded = operation->conclude(); !concluded && good) {
-      failure.comm = Ref<Communicator>::share(operation->communicator());
-      failure.error = std::move(concluded).error();
-      good = false;
-    }
-  }
-  return good;
+  return finish_operation(runtime, *request, handle, status, failure);
 }
 
-void wait_until_ready(Runtime& runtime, MPI_Request handle) {
-  if (!runtime.engine->peers_sleep()) {
+bool finish_operation(Runtime& runtime, Request& request, MPI_Request& handle, MPI_Status* status,
+                      Failure& failure) {
+  Operation& operation = *operation_of(request);
+  if (!operation.report_calls_program()) [[likely]]
+    return end(runtime, request, handle, report(operation, status, failure), failure);
+  const bool good = report(runtime, handle, status, failure);
+  Request* const left = find_request(runtime, handle);
+  return left ? end(runtime, *left, handle, good, failure) : good;
+}
+
+bool is_ready_soon(Runtime& runtime, Operation& operation) {
+  if (!operation.active()) return false;
+  if (operation.ready()) return true;
+  if (runtime.engine->peers_sleep()) return false;
+  operation.look();
+  return operation.ready();
+}
+
+void wait_until_ready(Runtime& runtime, MPI_Request handle, bool has_looked) {
+  if (!has_looked && !runtime.engine->peers_sleep()) {
     const Request* const request = find_request(runtime, handle);
     if (request && !is_plain(*request)) operation_of(*request)->look();
   }

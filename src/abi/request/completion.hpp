@@ -29,8 +29,13 @@ bool report(Runtime& runtime, MPI_Request handle, MPI_Status* status, Failure& f
 /// Reports an operation that is `ready`, and ends it; `handle` becomes MPI_REQUEST_NULL unless persistent.
 bool finish(Runtime& runtime, MPI_Request& handle, MPI_Status* status, Failure& failure);
 
-/// Waits until a handle that is `pending` is `ready`.
-void wait_until_ready(Runtime& runtime, MPI_Request handle);
+/// Waits until a handle that is `pending` is `ready`. `has_looked`: `is_ready_soon` has been false.
+void wait_until_ready(Runtime& runtime, MPI_Request handle, bool has_looked = false);
+/// Whether an operation is under way and ready, or is so after a look of about a microsecond.
+bool is_ready_soon(Runtime& runtime, Operation& operation);
+/// As `finish`, of the operation of `request`, which is ready.
+bool finish_operation(Runtime& runtime, Request& request, MPI_Request& handle, MPI_Status* status,
+                      Failure& failure);
 
 /// Raises on the communicator of the operation that failed.
 [[gnu::cold]] int raise(const char* function, const Failure& failure) noexcept;

@@ -26,6 +26,7 @@ class GeneralizedRequest final : public Operation {
     store_empty_status(&status);
     return result_of(query_ ? query_(extra_state_, &status) : MPI_SUCCESS);
   }
+  [[nodiscard]] bool report_calls_program() const noexcept override { return true; }
   Result<> conclude() override { return result_of(free_ ? free_(extra_state_) : MPI_SUCCESS); }
   bool retire(Engine&) override { return false; }
   Result<> cancel(Engine&) override {

@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "abi/core/runtime.hpp"
 #include "abi/request/status.hpp"
 #include "base/error.hpp"
+#include "base/frame_pool.hpp"
 #include "base/ref.hpp"
 #include "comm/communicator.hpp"
 #include "p2p/message/request.hpp"
@@ -68,6 +70,10 @@ class Operation : public RefCounted {
   /// `comm` owns the error handler; empty for that of MPI_COMM_SELF.
   explicit Operation(Ref<Communicator> comm) : comm_(std::move(comm)) {}
 
+  // From a pool: they come and go with each call that does not block.
+  static void* operator new(std::size_t bytes) { return Runtime::get().operations.take(bytes); }
+  static void operator delete(void* memory) noexcept { FramePool::give_back(memory); }
+
   [[nodiscard]] Communicator* communicator() const noexcept { return comm_.get(); }
 
   /// Whether there is something to wait for; false for a persistent request that is not started.
@@ -80,6 +86,8 @@ class Operation : public RefCounted {
   virtual void say(WaitItems&) const noexcept {}
   /// What wait and test report once it is ready. Fills in `status`, which is not MPI_STATUS_IGNORE.
   virtual Result<> report(MPI_Status& status) = 0;
+  /// Whether `report` calls the program, which may free the request.
+  [[nodiscard]] virtual bool report_calls_program() const noexcept { return false; }
   /// What must be done for the program when the operation ends, whether reported or freed.
   virtual Result<> conclude() { return {}; }
   /// Ends the operation after its report. True if the handle lives on, as that of a persistent request does.

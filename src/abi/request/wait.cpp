@@ -10,10 +10,20 @@ namespace {
 
 [[gnu::noinline]] int wait_slow(Runtime& runtime, MPI_Request* request, MPI_Status* status) {
   constexpr const char* function = "MPI_Wait";
-  if (int code = check_outputs(function, {{request, "request"}})) return code;
+  if (!request) [[unlikely]]
+    return check_outputs(function, {{request, "request"}});
+  Failure failure;
+  bool has_looked = false;
+  Request* const found = find_request(runtime, *request);
+  if (found && !is_plain(*found) && !found->orphan) [[likely]] {
+    if (is_ready_soon(runtime, *operation_of(*found))) [[likely]]
+      return finish_operation(runtime, *found, *request, status, failure) ? MPI_SUCCESS
+                                                                          : raise(function, failure);
+    has_looked = true;
+  }
   RequestState state = state_of(runtime, *request);
   if (state == RequestState::pending) {
-    wait_until_ready(runtime, *request);
+    wait_until_ready(runtime, *request, has_looked);
     state = state_of(runtime, *request);
   }
   if (state == RequestState::invalid) return raise_bad_request(function, *request);
@@ -21,7 +31,6 @@ namespace {
     store_empty_status(status);
     return MPI_SUCCESS;
   }
-  Failure failure;
   return finish(runtime, *request, status, failure) ? MPI_SUCCESS : raise(function, failure);
 }
 
@@ -58,7 +67,8 @@ namespace {
 
 [[gnu::noinline]] int test_slow(Runtime& runtime, MPI_Request* request, int* flag, MPI_Status* status) {
   constexpr const char* function = "MPI_Test";
-  if (int code = check_outputs(function, {{request, "request"}, {flag, "flag"}})) return code;
+  if (!request || !flag) [[unlikely]]
+    return check_outputs(function, {{request, "request"}, {flag, "flag"}});
   RequestState state = state_of(runtime, *request);
   if (state == RequestState::pending) {
     runtime.engine->progress_for_test();

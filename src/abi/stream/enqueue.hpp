@@ -29,10 +29,7 @@ template <class Call>
 class EnqueuedCollective final : public stream::Operation {
  public:
   EnqueuedCollective(const char* function, Communicator& comm, const Call& call)
-      : form_{function}, comm_(comm), call_(call) {
-    kept_.keep_those_of(call);
-    lists_.keep(call_, comm);
-  }
+      : form_{function}, comm_(comm), call_(call), kept_(call), lists_(call_, comm) {}
 
   Result<> start() override {
     outcome_ = form_.run(comm_, call_);
@@ -44,9 +41,9 @@ class EnqueuedCollective final : public stream::Operation {
  private:
   const Blocking form_;
   Communicator& comm_;  ///< which what is enqueued keeps
-  KeptObjects kept_;
-  coll::KeptLists lists_;
   Call call_;
+  const KeptObjects kept_;
+  const coll::KeptLists lists_;
   Result<> outcome_;
 };
 

@@ -14,7 +14,8 @@
 #include <vector>
 
 #include "abi/core/call.hpp"
-#include "base/memory_file.hpp"
+#include "abi/core/gpu_share.hpp"
+#include "base/system/memory_file.hpp"
 #include "gpu/memory/mapping_cache.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 #include "stream/prepared/port.hpp"
@@ -37,17 +38,9 @@ struct isthmus_stream_port {
   bool holds_mappings = false;
 };
 
-/// One process's part of a share, as another sees it.
-struct Part {
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-  std::shared_ptr<const isthmus::Mapping> mapping;
-  std::string why;  ///< out of reach
-};
-
 struct isthmus_stream_share {
   isthmus_stream_port* of = nullptr;
-  std::vector<Part> parts;
+  std::vector<isthmus::abi::Part> parts;
   isthmus::Buffer own;  ///< as it was when it was shared
   mutable std::size_t descriptors = 0;
 };
@@ -90,59 +83,12 @@ int guarded(Body&& body) noexcept {
   }
 }
 
-Result<> check_mpi(int code, const char* what) {
-  if (code == MPI_SUCCESS) return {};
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0, error_class = MPI_ERR_OTHER;
-  PMPI_Error_string(code, text, &length);
-  PMPI_Error_class(code, &error_class);
-  return fail(static_cast<ErrorClass>(error_class), fmt::format("{}: {}", what, text));
-}
-
-/// The same outcome on all processes: who has none of its own names the first that has.
-Result<> agree(MPI_Comm comm, Result<> mine) {
-  int rank = 0, size = 0;
-  PMPI_Comm_rank(comm, &rank);
-  PMPI_Comm_size(comm, &size);
-  int first = mine ? size : rank, least = size;
-  Result<> met =
-      check_mpi(PMPI_Allreduce(&first, &least, 1, MPI_INT, MPI_MIN, comm), "processes do not meet");
-  if (!mine) return mine;
-  ISTHMUS_TRY(std::move(met));
-  if (least < size) return fail(ErrorClass::other, fmt::format("rank {} has failed to do its part", least));
-  return {};
-}
-
-/// What processes tell each other. `file`: of lines, or memory of a GPU.
-struct Told {
-  wire::GpuExport memory{};
-  std::uint64_t bytes = 0;
-  std::uint64_t offset = 0;
-  std::uint32_t is_there = 0;
-  std::array<char, 160> why{};
-
-  void refuse(const std::string& text) { text.copy(why.data(), why.size() - 1); }
-};
-
-Result<std::vector<Told>> exchange(MPI_Comm comm, const Told& mine) {
-  int size = 0;
-  PMPI_Comm_size(comm, &size);
-  std::vector<Told> all(static_cast<std::size_t>(size));
-  ISTHMUS_TRY(check_mpi(PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm),
-                        "processes do not tell each other of their memory"));
-  return all;
-}
-
-std::vector<PeerId> local_others(const stream::Port& port) {
-  std::vector<PeerId> others;
-  for (std::size_t i = 0; i < port.peers.size(); ++i)
-    if (static_cast<int>(i) != port.rank && Runtime::get().job->slot_of(port.peers[i].id))
-      others.push_back(port.peers[i].id);
-  return others;
-}
-
-std::string why_apart(const stream::Port::Peer& peer) {
-  return Runtime::get().job->slot_of(peer.id) ? "" : Runtime::get().job->why_apart(peer.id);
+std::vector<PeerId> ids_of(const stream::Port& port) {
+  std::vector<PeerId> ids;
+  ids.reserve(port.peers.size());
+  for (const stream::Port::Peer& peer : port.peers)
+    ids.push_back(peer.id);
+  return ids;
 }
 
 // --- ports
@@ -180,7 +126,8 @@ Result<> offer_lines(const stream::Port& port, std::size_t count, UniqueFd& file
   const CallGuard guard(Runtime::get());
   GpuMessages& gpu = *Runtime::get().engine->gpu();
   told.memory = {.memory = {.exporter = gpu.exporter().self().nonce}, .descriptor = -1, .ticket = 0};
-  const std::vector<PeerId> others = local_others(port);
+  const std::vector<PeerId> ids = ids_of(port);
+  const std::vector<PeerId> others = Members{ids, port.rank, port.device()}.local_others();
   file = make_memory_file();
   if (!file || !set_size(file, (count * stream::Lines::line + 4095) / 4096 * 4096))
     return fail(ErrorClass::no_mem, "there is no memory for the words of a port");
@@ -198,7 +145,7 @@ void open_lines(stream::Port& port, const std::vector<Told>& all, std::size_t co
   for (std::size_t i = 0; i < all.size(); ++i) {
     stream::Port::Peer& peer = port.peers[i];
     if (static_cast<int>(i) == port.rank) continue;
-    peer.why = why_apart(peer);
+    peer.why = why_apart(peer.id);
     if (!peer.why.empty()) continue;
     const UniqueFd file = gpu.take(peer.id, all[i].memory);
     if (!file) {
@@ -242,82 +189,30 @@ void close_port(isthmus_stream_port& port) {
 
 // --- shares
 
-Result<> look_at_own(isthmus_stream_share& share, void* address, std::size_t bytes) {
-  GpuMessages& gpu = *Runtime::get().engine->gpu();
-  if (bytes == 0) return {};
-  if (!address) return fail(ErrorClass::buffer, "address is null, bytes is not 0");
-  auto looked = gpu.look(Payload::of(address, bytes));
-  if (!looked) return std::unexpected(std::move(looked).error());
-  share.own = *looked;
-  if (share.own.kind == MemoryKind::managed)
-    return fail(ErrorClass::buffer, "address is managed memory, whose pages move: share memory of one place");
-  if (!share.own.is_whole())
-    return fail(ErrorClass::buffer,
-                fmt::format("address has {} bytes up to the end of its allocation, not {}",
-                            share.own.room - share.own.offset(), bytes));
-  if (!share.own.is_own) return fail(ErrorClass::buffer, "address is memory of another process");
-  // To pin it here would pin what else lies in its pages, which breaks the program's copies of that.
-  if (share.own.kind == MemoryKind::pageable)
-    return fail(ErrorClass::buffer,
-                "address is pageable memory, which streams do not reach: pin it first "
-                "(cudaHostRegister, cudaMallocHost)");
-  return {};
-}
-
-void offer_own(const isthmus_stream_share& share, UniqueFd& descriptor, Told& told) {
-  GpuMessages& gpu = *Runtime::get().engine->gpu();
-  told.bytes = share.own.bytes;
-  if (share.own.bytes == 0) return told.refuse("it shares no memory");
-  if (share.own.is_host_readable())
-    return told.refuse("it shares memory of the host, which others cannot map");
-  auto offer = gpu.exporter().offer(share.own);
-  if (!offer) return told.refuse(offer.error().text());
-  told.memory = {.memory = *offer, .descriptor = -1, .ticket = 0};
-  told.offset = share.own.offset();
-  const std::vector<PeerId> others = local_others(*share.of->port);
-  if (offer->has_descriptor() && !others.empty()) {
-    auto made = gpu.exporter().descriptor(offer->allocation);
-    if (!made) return told.refuse(made.error().text());
-    descriptor = std::move(*made);
-    gpu.hand_over(others, told.memory, descriptor);
-  }
-  for (const PeerId id : others)
-    gpu.handed(id, offer->allocation);
-  told.is_there = 1;
-}
-
-void open_part(const stream::Port& port, std::size_t at, const Told& told, Part& part) {
-  GpuMessages& gpu = *Runtime::get().engine->gpu();
-  const stream::Port::Peer& peer = port.peers[at];
-  part.bytes = told.bytes;
-  UniqueFd descriptor;
-  if (told.is_there != 0 && Runtime::get().job->slot_of(peer.id)) descriptor = gpu.take(peer.id, told.memory);
-  if (!peer.lines) {
-    part.why = peer.why;
-    return;
-  }
-  if (told.is_there == 0) {
-    part.why = told.why.data();
-    return;
-  }
-  auto opened = gpu.open(peer.id, told.memory, port.device(), std::move(descriptor));
-  if (!opened) {
-    part.why = opened.error().text();
-    return;
-  }
-  part.mapping = opened->mapping;
-  part.data = opened->base + told.offset;
+/// Where a process's words are out of reach, so is its memory.
+void open_part(const stream::Port& port, const Members& members, std::size_t at, const Told& told,
+               Part& part) {
+  open_shared(members, at, told, part);
+  if (const stream::Port::Peer& peer = port.peers[at]; !peer.lines)
+    part = {nullptr, part.bytes, {}, peer.why};
 }
 
 Result<> make_share(isthmus_stream_share& share, void* address, std::size_t bytes) {
   const stream::Port& port = *share.of->port;
+  const std::vector<PeerId> ids = ids_of(port);
+  const Members members{ids, port.rank, port.device()};
   Told told;
   UniqueFd descriptor;
   Result<> mine;
   {
     const CallGuard guard(Runtime::get());
-    mine = look_at_own(share, address, bytes);
-    if (mine) offer_own(share, descriptor, told);
+    auto looked = look_at_shared(address, bytes);
+    if (looked) {
+      share.own = *looked;
+      offer_shared(members, share.own, descriptor, told);
+    } else {
+      mine = std::unexpected(std::move(looked).error());
+    }
   }
   auto all = exchange(share.of->comm, told);
   if (!all) return std::unexpected(std::move(all).error());
@@ -328,7 +223,7 @@ Result<> make_share(isthmus_stream_share& share, void* address, std::size_t byte
       if (static_cast<int>(i) == port.rank)
         share.parts[i] = {.data = static_cast<std::byte*>(address), .bytes = bytes, .mapping = {}, .why = {}};
       else
-        open_part(port, i, (*all)[i], share.parts[i]);
+        open_part(port, members, i, (*all)[i], share.parts[i]);
   }
   return agree(share.of->comm, std::move(mine));
 }
@@ -394,13 +289,9 @@ bool is_over(const isthmus_stream_descriptor& each) {
   return each.of->port->own().word(each.line).load(std::memory_order_acquire) == each.posts;
 }
 
-/// What is shared may have been freed since: the driver would fault, or copy what others have there now.
 Result<> check_still_there(const isthmus_stream_share& share) {
-  if (share.own.allocation == 0) return {};
   const CallGuard guard(Runtime::get());
-  auto now = Runtime::get().engine->gpu()->look(Payload::of(share.own.data, share.own.bytes));
-  if (now && now->allocation == share.own.allocation) return {};
-  return fail(ErrorClass::buffer, "the memory that this process shares has been freed");
+  return abi::check_still_there(share.own);
 }
 
 Result<> post(std::span<isthmus_stream_descriptor* const> all, cuda::Stream stream) {

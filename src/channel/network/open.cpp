@@ -1,8 +1,8 @@
 #include <string>
 #include <utility>
 
-#include "base/open_files.hpp"
 #include "base/plugin.hpp"
+#include "base/system/open_files.hpp"
 #include "channel/network/plugin.hpp"
 #include "channel/network/port.hpp"
 

@@ -75,6 +75,9 @@ struct Call {
     return (std::uint64_t{collective} << 56) | (std::uint64_t{static_cast<std::uint16_t>(root)} << 40) |
            (bytes & 0xff'ffff'ffff);
   }
+  /// No call, but what a member says that has heard two of them: `Differing` is in its line's data.
+  static constexpr std::uint64_t differing = std::uint64_t{0xff} << 56;
+
   static constexpr unsigned collective(std::uint64_t call) noexcept {
     return static_cast<unsigned>(call >> 56);
   }

@@ -15,9 +15,15 @@ namespace isthmus::coll {
 /// with it where a library looks at them only when it is called.
 class KeptLists {
  public:
+  /// Whether calls of this kind have lists.
+  template <class Call>
+  static constexpr bool has_any = requires(Call call) { call.counts; } || requires(Call call) {
+    call.send.counts;
+  } || requires(Call call) { call.receive.counts; };
+
   /// `call` refers to copies from then on, which live as long as this object.
   template <class Call>
-  void keep(Call& call, Communicator& comm) {
+  KeptLists(Call& call, Communicator& comm) {
     if constexpr (requires { call.counts; }) {
       keep(call.counts, static_cast<std::size_t>(comm.size()));
     } else if constexpr (among_neighbors<Call>) {

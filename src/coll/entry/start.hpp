@@ -27,4 +27,13 @@ Flow start(Ranks ranks, const Call& c) {
   return start_on_host(ranks, c);
 }
 
+/// The same for each start of a persistent collective, which keeps `way` between them.
+template <GoesInLanes Call>
+Flow start_again(Ranks ranks, const Call& c, LaneWay& way) {
+  if (!ranks.comm().engine().uses_cuda()) [[likely]]
+    if (const Algorithm* const algorithm = way.find(ranks, c)) [[likely]]
+      return in_lane(*algorithm, ranks, way.team().take(ranks.lane()), c);
+  return start(ranks, c);
+}
+
 }  // namespace isthmus::coll

@@ -9,20 +9,6 @@
 namespace isthmus::coll {
 namespace {
 
-std::optional<Algorithm> with_flow(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::counted:  // nobody may wait for the last to come: with so few members all look at all
-    case Algorithm::flat:
-      return Algorithm::flat;
-    case Algorithm::direct:
-    case Algorithm::direct_both:
-    case Algorithm::direct_all:
-      return algorithm;
-    default:
-      return std::nullopt;
-  }
-}
-
 std::optional<LaneQuestion> question_of(Collective collective, const Reduction& what) {
   if (!what.type->is_contiguous()) return std::nullopt;
   const std::uint64_t bytes = bytes_of(what.count, *what.type);
@@ -185,6 +171,71 @@ Flow allreduce_in_lane(Ranks ranks, Place place, const void* send, void* receive
   if (!round.is_over()) co_await combine(round, 0, ranks.size() - 1, mine.bytes, receive, what);
 }
 
+// The same for more members than `flat_ranks`: neighbours say it to one of them, who says it for all of them.
+
+/// What neighbours have contributed, combined in the room of who speaks for them; after they were heard.
+Result<> combine_neighbors(const Round& round, const Neighbors& neighbors, const Payload& mine,
+                           const Reduction& what) {
+  if (neighbors.first == neighbors.last) {
+    round.put(mine);
+    return {};
+  }
+  std::byte* const sum = round.room(mine.bytes);
+  ISTHMUS_TRY(combine(round, neighbors.first + 1, neighbors.last, mine.bytes, sum, what));
+  return what.op->reduce(mine.data, sum, what.count, *what.type);
+}
+
+Flow barrier_by_neighbors(Ranks ranks, Place place) {
+  const Neighbors neighbors(ranks.rank(), ranks.size());
+  Round round(ranks, std::move(place), Collective::barrier, 0, 0, 0);
+  co_await round.vacant();
+  if (round.is_over()) co_return;
+  if (ranks.rank() == neighbors.first) {
+    co_await round.hear_neighbors(neighbors);
+    if (round.is_over()) {
+      round.pass_on_difference();
+      co_return;
+    }
+    round.publish();
+  } else {
+    round.publish_to(neighbors.first);
+  }
+  co_await round.hear_speakers(neighbors);
+}
+
+/// `root`: who wants the result, or `everybody_in_lane`.
+constexpr int everybody_in_lane = -1;
+Flow reduce_by_neighbors(Ranks ranks, Place place, const void* send, void* receive, Reduction what,
+                         int root) {
+  const bool to_all = root == everybody_in_lane;
+  const bool is_mine = to_all || ranks.rank() == root;
+  const Neighbors neighbors(ranks.rank(), ranks.size());
+  const Payload mine = elements(send, what);
+  Round round(ranks, std::move(place), to_all ? Collective::allreduce : Collective::reduce, to_all ? 0 : root,
+              mine.bytes, mine.bytes);
+  co_await round.vacant();
+  if (round.is_over()) co_return;
+  if (ranks.rank() == neighbors.first) {
+    co_await round.hear_neighbors(neighbors);
+    if (round.is_over()) {
+      round.pass_on_difference();
+      co_return;
+    }
+    co_await combine_neighbors(round, neighbors, mine, what);
+    if (to_all)
+      round.publish();
+    else
+      round.publish_to(root);
+  } else {
+    round.put(mine);
+    round.publish_to(neighbors.first);
+  }
+  if (!is_mine) co_return;
+  co_await round.hear_speakers(neighbors);
+  if (!round.is_over())
+    co_await combine(round, 0, neighbors.last_speaker, mine.bytes, receive, what, 0, flat_ranks);
+}
+
 Flow allreduce_direct_all_in_lane(Ranks ranks, Place place, const void* send, void* receive, Reduction what) {
   const Payload mine = elements(send, what);
   const FetchedOperand operand(mine, send == receive);
@@ -203,8 +254,7 @@ Flow allreduce_direct_all_in_lane(Ranks ranks, Place place, const void* send, vo
 }
 
 /// An owner is the only one who reads its share of the operands, so that it may overwrite that in the others'
-/// memory as soon as it has it. `root`: who wants the result, or `everybody`.
-constexpr int everybody_in_lane = -1;
+/// memory as soon as it has it. `root`: who wants the result, or `everybody_in_lane`.
 Flow reduce_direct_in_lane(Ranks ranks, Place place, const void* send, void* receive, Reduction what,
                            int root) {
   const bool to_all = root == everybody_in_lane;
@@ -251,22 +301,21 @@ std::optional<LaneQuestion> lane_question(const call::Allreduce& c, const Commun
   return question_of(Collective::allreduce, c.what);
 }
 
-LaneChoice::LaneChoice(const LaneQuestion& asked, int ranks, Lane::Kind kind) {
-  Question question = asked.question;
-  question.ranks = ranks;
-  question.shared = true;
-  const std::uint64_t most = kind == Lane::Kind::persistent ? short_slot_bytes : slot_bytes;
-  const auto choose = [&](bool is_direct) {
-    question.direct = is_direct;
-    std::optional<Algorithm> found = with_flow(select(question));
-    if (found == Algorithm::flat && asked.room > most) found.reset();
-    return found;
-  };
-  indirect = choose(false);
-  direct = asks_for_direct(question) ? choose(true) : indirect;
+LaneWay::State LaneWay::learn(const Ranks& ranks, const std::optional<LaneQuestion>& asked) {
+  const Lane& lane = ranks.lane();
+  team_ = LaneTeam::of(ranks.comm());
+  if (!team_ || !asked || !team_->has_stripe(lane)) return State::none;
+  const LaneChoice& choice = team_->choose(*asked, lane.kind);
+  if (choice.is_none()) return State::none;
+  if (!team_->is_ready() || !(choice.is_one() || team_->direct())) return State::unknown;
+  const std::optional<Algorithm>& found = choice.is_one() ? choice.direct : choice.of(*team_->direct());
+  if (!found) return State::none;
+  algorithm_ = *found;
+  return State::known;
 }
 
 Flow in_lane(Algorithm, Ranks ranks, Place place, const call::Barrier&) {
+  if (ranks.size() > flat_ranks) return barrier_by_neighbors(ranks, std::move(place));
   return barrier_in_lane(ranks, std::move(place));
 }
 
@@ -281,6 +330,8 @@ Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Reduce& 
   const void* const mine = operand(c.send, c.receive);
   if (algorithm == Algorithm::direct)
     return reduce_direct_in_lane(ranks, std::move(place), mine, c.receive, c.what, c.root);
+  if (ranks.size() > flat_ranks)
+    return reduce_by_neighbors(ranks, std::move(place), mine, c.receive, c.what, c.root);
   return reduce_in_lane(ranks, std::move(place), mine, c.receive, c.what, c.root);
 }
 
@@ -290,6 +341,8 @@ Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Allreduc
     return reduce_direct_in_lane(ranks, std::move(place), mine, c.receive, c.what, everybody_in_lane);
   if (algorithm == Algorithm::direct_all)
     return allreduce_direct_all_in_lane(ranks, std::move(place), mine, c.receive, c.what);
+  if (ranks.size() > flat_ranks)
+    return reduce_by_neighbors(ranks, std::move(place), mine, c.receive, c.what, everybody_in_lane);
   return allreduce_in_lane(ranks, std::move(place), mine, c.receive, c.what);
 }
 

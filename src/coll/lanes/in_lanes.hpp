@@ -6,39 +6,20 @@
 
 #include "coll/call/call.hpp"
 #include "coll/flow/flow.hpp"
+#include "coll/lanes/lane_choice.hpp"
 #include "coll/lanes/lane_team.hpp"
 #include "coll/lanes/round.hpp"
 #include "coll/messages/messages.hpp"
-#include "coll/select/select.hpp"
 
 /// Nonblocking and persistent collectives in memory that all members share, where the blocking form would go
 /// there too.
 namespace isthmus::coll {
 
-/// What a call is asked for its algorithm with; `room`: the most bytes that a member puts into a line or slot
-/// where the algorithm is flat. Empty where the data may not go through shared memory.
-struct LaneQuestion {
-  Question question;
-  std::uint64_t room = 0;
-};
+/// What a call is asked for its algorithm with. Empty where the data may not go through shared memory.
 std::optional<LaneQuestion> lane_question(const call::Barrier& c, const Communicator& comm);
 std::optional<LaneQuestion> lane_question(const call::Bcast& c, const Communicator& comm);
 std::optional<LaneQuestion> lane_question(const call::Reduce& c, const Communicator& comm);
 std::optional<LaneQuestion> lane_question(const call::Allreduce& c, const Communicator& comm);
-
-/// The algorithm, of those that there is a flow for, by whether members read and write each other's memory.
-/// Alike at all members. Null: messages.
-struct LaneChoice {
-  std::optional<Algorithm> direct;
-  std::optional<Algorithm> indirect;
-
-  LaneChoice(const LaneQuestion& asked, int ranks, Lane::Kind kind);
-  [[nodiscard]] bool is_none() const noexcept { return !direct && !indirect; }
-  [[nodiscard]] bool is_one() const noexcept { return direct == indirect; }
-  [[nodiscard]] const std::optional<Algorithm>& of(bool is_direct) const noexcept {
-    return is_direct ? direct : indirect;
-  }
-};
 
 // The flows. Frames hold what they are given.
 Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Barrier& c);
@@ -68,13 +49,38 @@ Flow when_known(Ranks ranks, Place place, Call c, LaneChoice choice) {
   co_await over_messages(ranks, c);
 }
 
+/// Whether members that share memory can carry this call out there, in lanes.
+template <class Call>
+concept GoesInLanes = requires(const Call& c, const Communicator& comm) { lane_question(c, comm); };
+
+/// How a persistent call goes, once that is known for all its starts.
+class LaneWay {
+ public:
+  /// Null: it is not known yet, or it is another way than the lanes' for now or for ever.
+  template <class Call>
+  const Algorithm* find(const Ranks& ranks, const Call& c) {
+    if (state_ == State::unknown) [[unlikely]]
+      state_ = learn(ranks, lane_question(c, ranks.comm()));
+    return state_ == State::known ? &algorithm_ : nullptr;
+  }
+  [[nodiscard]] LaneTeam& team() const noexcept { return *team_; }
+
+ private:
+  enum class State : std::uint8_t { unknown, known, none };
+  State learn(const Ranks& ranks, const std::optional<LaneQuestion>& asked);
+
+  LaneTeam* team_ = nullptr;
+  Algorithm algorithm_{};
+  State state_ = State::unknown;
+};
+
 /// Begins a collective on the lane of `ranks`, for buffers that the processor can load from and store to.
 template <class Call>
 Flow start_on_host(Ranks ranks, const Call& c) {
-  if constexpr (requires { lane_question(c, ranks.comm()); }) {
+  if constexpr (GoesInLanes<Call>) {
     if (LaneTeam* const team = ranks.driver() ? LaneTeam::of(ranks.comm()) : nullptr) {
       if (const auto asked = lane_question(c, ranks.comm())) {
-        const LaneChoice choice(*asked, team->size(), ranks.lane().kind);
+        const LaneChoice choice = team->choose(*asked, ranks.lane().kind);
         Place place = choice.is_none() ? Place() : team->take(ranks.lane());
         if (place) {
           if (team->is_ready()) [[likely]] {

@@ -8,6 +8,7 @@
 
 #include "coll/area/stripe.hpp"
 #include "coll/flow/flow.hpp"
+#include "coll/lanes/lane_choice.hpp"
 #include "comm/communicator.hpp"
 #include "p2p/engine.hpp"
 
@@ -55,8 +56,8 @@ class Place {
 /// with its first such collective; what is started before it is there waits for it, as a flow.
 class LaneTeam final : public CollectiveState {
  public:
-  /// Members up to which everybody looks at everybody's line. Beyond that, messages.
-  static constexpr int most_members = flat_ranks;
+  /// Beyond that, messages. Up to `flat_ranks` everybody looks at everybody's line, more go by `Neighbors`.
+  static constexpr int most_members = flat_ranks * flat_ranks;
 
   /// Null where the members do not share memory, or are too many; alike at all members.
   static LaneTeam* of(Communicator& comm) {
@@ -79,15 +80,16 @@ class LaneTeam final : public CollectiveState {
   [[nodiscard]] bool is_lost(int rank) const noexcept { return engine_.has_lost(peer(rank)); }
   [[nodiscard]] std::unexpected<Error> loss() const { return std::unexpected(comm_.why_broken()); }
 
-  /// The next step on `lane`; empty where the lane has no stripe, which follows from its number alone.
+  /// Whether `lane` has a stripe, which follows from its number alone.
+  [[nodiscard]] bool has_stripe(const Lane& lane) const noexcept {
+    // What is compared before it begins does not begin in the same order everywhere.
+    if (lane.kind == Lane::Kind::nonblocking) return !comm_.checks;
+    return lane.kind == Lane::Kind::persistent && lane.number < persistent_stripes;
+  }
+  /// The next step on `lane`; empty where it has no stripe.
   Place take(const Lane& lane) noexcept {
-    if (lane.kind == Lane::Kind::nonblocking) {
-      // Compared before they begin, and so not in the same order everywhere.
-      if (comm_.checks) return {};
-      return {*this, nonblocking_};
-    }
-    if (lane.kind != Lane::Kind::persistent || lane.number >= persistent_stripes) return {};
-    return {*this, persistent_[lane.number]};
+    if (!has_stripe(lane)) return {};
+    return {*this, lane.kind == Lane::Kind::nonblocking ? nonblocking_ : persistent_[lane.number]};
   }
   void finish(Stripe& stripe, std::uint64_t step) noexcept {
     if (stripe.finish(step) && sleeps_) wake_writers();
@@ -107,6 +109,11 @@ class LaneTeam final : public CollectiveState {
   /// no sooner.
   class Direct;
   [[nodiscard]] Direct know_direct(Driver* driver) noexcept;
+
+  /// What `asked` is answered with on a lane of this kind.
+  const LaneChoice& choose(const LaneQuestion& asked, Lane::Kind kind) {
+    return choices_.find(asked, size(), kind);
+  }
 
   void notify(int rank) noexcept { engine_.notify(peer(rank)); }
   void notify_all() noexcept {
@@ -144,6 +151,7 @@ class LaneTeam final : public CollectiveState {
   bool tried_reach_ = false;
   LaneArea area_;
   std::uint64_t offset_ = nowhere;
+  LaneChoices choices_;
   Stripe nonblocking_;
   std::array<Stripe, persistent_stripes> persistent_;
   Driver driver_;

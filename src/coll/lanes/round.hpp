@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +47,29 @@ class Vacant final : public Awaited {
   bool waits_ = false;
 };
 
+/// Where members are too many for all to look at all: who speaks for whom. Neighbours in rank, so that
+/// operands keep their order.
+struct Neighbors {
+  int first;  ///< it speaks for them
+  int last;
+  int last_speaker;  ///< of all members; speakers are `flat_ranks` apart
+
+  Neighbors(int rank, int size) noexcept
+      : first(rank - rank % flat_ranks),
+        last(std::min(first + flat_ranks, size) - 1),
+        last_speaker((size - 1) - (size - 1) % flat_ranks) {}
+};
+
+/// Two members whose calls do not fit together, as one tells that has heard both.
+struct Differing {
+  struct Member {
+    std::uint64_t rank;
+    std::uint64_t call;
+  };
+  Member one, other;
+};
+static_assert(sizeof(Differing) <= Line::capacity);
+
 /// One step of a stripe as a flow sees it: what `Step` is to a blocking collective, with things to await
 /// where that waits.
 ///
@@ -82,6 +106,9 @@ class Round {
   [[nodiscard]] Hear hear_all() noexcept;
   [[nodiscard]] Hear hear(int rank) noexcept;
   [[nodiscard]] Hear hear_below(int rank) noexcept;
+  /// That those whom this member speaks for have said something, or all who speak for others.
+  [[nodiscard]] Hear hear_neighbors(const Neighbors& neighbors) noexcept;
+  [[nodiscard]] Hear hear_speakers(const Neighbors& neighbors) noexcept;
   /// That all others, or one, have come to `phase`, or are through.
   [[nodiscard]] Hear reach_all(std::uint64_t phase) noexcept;
   class Leave;
@@ -118,6 +145,18 @@ class Round {
   void publish_quietly() const noexcept {
     line_.call = call_;
     line_.sequence.store(said(place_.step(), 1), std::memory_order_release);
+  }
+  /// For who speaks for others, when the round is over because of a call that does not fit: who listens to
+  /// this member is told, and does not wait for what it would have said.
+  void pass_on_difference() const noexcept {
+    if (differing_rank_ < 0) return;
+    const Differing differing{
+        .one = {.rank = static_cast<unsigned>(team().rank()), .call = call_},
+        .other = {.rank = static_cast<unsigned>(differing_rank_), .call = differing_call_}};
+    std::memcpy(line_.data.data(), &differing, sizeof differing);
+    line_.call = Call::differing;
+    line_.sequence.store(said(place_.step(), 1), std::memory_order_release);
+    team().notify_all();
   }
   /// Has come to `phase`, 2 or later.
   void advance(std::uint64_t phase) const noexcept {
@@ -162,13 +201,21 @@ class Round {
   const std::uint64_t depth_;
   Line& line_;
   bool is_over_ = false;
+  int differing_rank_ = -1;  ///< who has said another call
+  std::uint64_t differing_call_ = 0;
 };
 
 class Round::Hear final : public Awaited {
  public:
-  /// Ranks [first, last), this one left out.
-  Hear(Round& round, int first, int last, std::uint64_t phase) noexcept
-      : Awaited(true), round_(round), phase_(phase), first_(first), last_(last), next_(first) {}
+  /// Each `apart`-th of the ranks [first, last), this one left out.
+  Hear(Round& round, int first, int last, std::uint64_t phase, int apart = 1) noexcept
+      : Awaited(true),
+        round_(round),
+        phase_(phase),
+        first_(first),
+        last_(last),
+        apart_(apart),
+        next_(first) {}
   [[nodiscard]] bool begin() const noexcept { return is_complete(); }
   [[nodiscard]] Driver* driver() const noexcept { return round_.driver_; }
   [[nodiscard]] bool is_complete() const noexcept override {
@@ -180,7 +227,7 @@ class Round::Hear final : public Awaited {
       return round_.team().loss();
     }
     if (phase_ > 1) return {};
-    for (int i = first_; i < last_; ++i)
+    for (int i = first_; i < last_; i += apart_)
       if (i != round_.team().rank() && round_.line(i).call != round_.call_) [[unlikely]]
         return differs(i);
     return {};
@@ -188,7 +235,7 @@ class Round::Hear final : public Awaited {
 
  private:
   [[nodiscard]] bool have_come() const noexcept {
-    for (; next_ < last_; ++next_)
+    for (; next_ < last_; next_ += apart_)
       if (next_ != round_.team().rank() && !has_come(next_)) return false;
     return true;
   }
@@ -200,12 +247,22 @@ class Round::Hear final : public Awaited {
   }
   std::unexpected<Error> differs(int rank) const {
     round_.is_over_ = true;
-    return mismatch(round_.call_, rank, round_.line(rank).call);
+    std::uint64_t theirs = round_.line(rank).call;
+    if (theirs == Call::differing) {
+      Differing told;
+      std::memcpy(&told, round_.line(rank).data.data(), sizeof told);
+      const Differing::Member& named = told.one.call != round_.call_ ? told.one : told.other;
+      rank = static_cast<int>(named.rank);
+      theirs = named.call;
+    }
+    round_.differing_rank_ = rank;
+    round_.differing_call_ = theirs;
+    return mismatch(round_.call_, rank, theirs);
   }
 
   Round& round_;
   const std::uint64_t phase_;
-  const int first_, last_;
+  const int first_, last_, apart_;
   mutable int next_;  ///< all before it have come
 };
 
@@ -249,6 +306,12 @@ inline Round::Hear Round::hear(int rank) noexcept {
 }
 inline Round::Hear Round::hear_below(int rank) noexcept {
   return {*this, 0, rank, 1};
+}
+inline Round::Hear Round::hear_neighbors(const Neighbors& neighbors) noexcept {
+  return {*this, neighbors.first, neighbors.last + 1, 1};
+}
+inline Round::Hear Round::hear_speakers(const Neighbors& neighbors) noexcept {
+  return {*this, 0, neighbors.last_speaker + 1, 1, flat_ranks};
 }
 inline Round::Hear Round::reach_all(std::uint64_t phase) noexcept {
   return {*this, 0, team().size(), phase};

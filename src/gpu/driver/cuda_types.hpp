@@ -6,7 +6,7 @@
 
 /// The types and constants of the CUDA driver's binary interface that this library uses, under its own names,
 /// so that it builds without a CUDA toolkit. Source: the CUDA driver API's documentation, release 13.0. Where
-/// a toolkit is installed, `test/unit_cuda/cuda_header_test.cpp` holds every one of them against cuda.h.
+/// a toolkit is installed, `test/unit_cuda/gpu/cuda_header_test.cpp` holds every one of them against cuda.h.
 namespace isthmus::cuda {
 
 /// CUresult. The values that are told apart here; others may come.

@@ -126,6 +126,13 @@ Result<> Mapping::open_legacy(const Export& what, const Opening& with) {
 
 Result<> Mapping::open_vmm(const Export& what, const Opening& with) {
   if (with.descriptor < 0) return no_descriptor();
+  // What is mapped, and refused then, would be unmapped, which waits for all that the GPU has to do: a kernel
+  // may wait for the very message that this is for.
+  if (const auto home = with.gpus.find(what.device);
+      home && with.gpus.link(with.local, *home) == PeerLink::none)
+    return fail(ErrorClass::unsupported_operation, "GPU " + std::to_string(with.local) +
+                                                       " cannot be given access to a peer's memory" +
+                                                       why_not_reachable(what, with));
   cuda::Physical physical = 0;
   Status status =
       functions_.physical_import(&physical, as_pointer(with.descriptor), cuda::HandleType::posix_descriptor);

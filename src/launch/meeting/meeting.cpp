@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "base/open_files.hpp"
+#include "base/system/open_files.hpp"
 #include "base/whole_number.hpp"
 #include "launch/region/device.hpp"
 #include "launch/visit/broker.hpp"

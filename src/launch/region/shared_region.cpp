@@ -12,7 +12,7 @@
 #include <string>
 #include <system_error>
 
-#include "base/memory_file.hpp"
+#include "base/system/memory_file.hpp"
 #include "launch/visit/descriptor_box.hpp"
 
 namespace isthmus::launch {

@@ -57,14 +57,17 @@ DescriptorBox::Seen DescriptorBox::look(const wire::DescriptorTicket& ticket, Un
                                         wire::LeftDescriptor& packet) {
   // Before it is taken, so that none is lost for want of memory.
   if (kept_.empty() || kept_.back().fd) kept_.emplace_back();
+  if (owed_.empty() || owed_.back().fd) owed_.emplace_back();
   Kept& place = kept_.back();
+  give_back();
   UniqueFd fd;
   const long received = receive_packet(socket_.get(), &packet, sizeof packet, &fd);
   if (received < 0) return Seen::nothing;
   if (received != sizeof packet || packet.magic != wire::descriptor_magic || !fd) return Seen::other;
   if (packet.rank != rank_) {
-    // There is room: this very packet has made it. If another was quicker, its owner goes without.
-    [[maybe_unused]] const bool returned = leave(packet.rank, packet.ticket, fd.get());
+    // This very packet has made room for it. If another was quicker, it is kept until there is some.
+    if (!leave(packet.rank, packet.ticket, fd.get()))
+      owed_.back() = {packet.rank, packet.ticket, std::move(fd)};
     return Seen::returned;
   }
   if (packet.ticket == ticket) {
@@ -74,6 +77,11 @@ DescriptorBox::Seen DescriptorBox::look(const wire::DescriptorTicket& ticket, Un
   place = {packet.ticket, std::move(fd)};
   if (kept_.size() > most_kept) kept_.pop_front();
   return Seen::other;
+}
+
+void DescriptorBox::give_back() noexcept {
+  while (owes() && leave(owed_.front().rank, owed_.front().ticket, owed_.front().fd.get()))
+    owed_.pop_front();
 }
 
 UniqueFd DescriptorBox::take_kept(const wire::DescriptorTicket& ticket) {

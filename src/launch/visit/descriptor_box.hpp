@@ -23,7 +23,7 @@ class DescriptorBox {
   /// How long `take` waits for what another process has in its hands: it may have lost its processor.
   static constexpr std::chrono::milliseconds patience{1000};
   /// Descriptors that were left for this process and that it has not asked for yet.
-  static constexpr std::size_t most_kept = 64;
+  static constexpr std::size_t most_kept = 256;
 
   /// An empty box.
   static Result<UniqueFd> make();
@@ -41,6 +41,11 @@ class DescriptorBox {
   /// the box once.
   [[nodiscard]] UniqueFd take_now(const wire::DescriptorTicket& ticket);
 
+  /// Whether packets of others are in this process's hands because the box had no room when they were to go
+  /// back. `give_back` puts back what there is room for; each look for a packet does it, too.
+  [[nodiscard]] bool owes() const noexcept { return !owed_.empty() && owed_.front().fd; }
+  void give_back() noexcept;
+
  private:
   struct Kept {
     wire::DescriptorTicket ticket;
@@ -54,7 +59,13 @@ class DescriptorBox {
 
   UniqueFd socket_;
   const std::uint32_t rank_;
+  struct Owed {
+    std::uint32_t rank = 0;
+    wire::DescriptorTicket ticket{};
+    UniqueFd fd{};
+  };
   std::deque<Kept> kept_;  ///< the last may be empty
+  std::deque<Owed> owed_;  ///< the last may be empty
 };
 
 }  // namespace isthmus::launch

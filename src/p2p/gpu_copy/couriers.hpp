@@ -22,7 +22,7 @@ namespace isthmus {
 class GpuCouriers {
  public:
   /// The longest message that a courier takes.
-  static constexpr std::uint64_t most_bytes = std::uint64_t{16} * 1024;
+  static constexpr std::uint64_t most_bytes = std::uint64_t{64} * 1024;
 
   GpuCouriers(cuda::PrimaryContexts& contexts, GpuKernels& kernels, GpuCourierSetting setting)
       : contexts_(contexts), kernels_(kernels), setting_(setting) {}

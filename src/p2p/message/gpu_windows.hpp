@@ -26,7 +26,7 @@ namespace isthmus {
 class GpuWindows {
  public:
   /// Bytes of a slot.
-  static constexpr std::size_t slot_bytes = std::size_t{16} << 10U;
+  static constexpr std::size_t slot_bytes = std::size_t{64} << 10U;
 
   /// Of this rank's, for what goes to one peer.
   struct Window {

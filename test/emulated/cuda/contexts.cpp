@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "events.hpp"
-#include "memory.hpp"
-#include "stream.hpp"
+#include "memory/memory.hpp"
+#include "streams/events.hpp"
+#include "streams/stream.hpp"
 
 namespace isthmus::emulated {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "capture.hpp"
+#include "streams/capture.hpp"
 
 namespace isthmus::emulated {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "contexts.hpp"
 #include "guard.hpp"
+#include "memory/pools.hpp"
 #include "modules.hpp"
 #include "moves.hpp"
-#include "pools.hpp"
 
 namespace isthmus::emulated {
 namespace {

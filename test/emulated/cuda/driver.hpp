@@ -9,10 +9,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "addresses.hpp"
 #include "entry.hpp"
 #include "ledger.hpp"
 #include "machine.hpp"
+#include "memory/addresses.hpp"
 #include "settings.hpp"
 
 namespace isthmus::emulated {

@@ -15,8 +15,8 @@
 
 #include "copies.hpp"
 #include "emulated_cuda.h"
-#include "pools.hpp"
-#include "stream.hpp"
+#include "memory/pools.hpp"
+#include "streams/stream.hpp"
 
 namespace isthmus::cuda {
 

@@ -62,6 +62,8 @@ TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_EQ(read("ISTHMUS_GPU_PUSH_FROM=4K").gpu_push_from, 4096U);
   EXPECT_EQ(read("ISTHMUS_GPU_DIRECT_LIMIT=1M").gpu_direct_limit, 1U << 20U);
   EXPECT_EQ(read("ISTHMUS_GPU_CHUNK=256K").gpu_chunk, 256U << 10U);
+  EXPECT_EQ(read("ISTHMUS_COPY_THREADS=3").copy_threads, 3U);
+  EXPECT_EQ(read("ISTHMUS_COPY_THREADS=auto").copy_threads, std::nullopt);
   EXPECT_EQ(read("ISTHMUS_GPU_BOUNCE=16M").gpu_bounce, 16U << 20U);
   EXPECT_EQ(read("ISTHMUS_GPU_BOUNCE=0").gpu_bounce, 0U);
   EXPECT_EQ(read("ISTHMUS_MEMORY_ALLOC_KINDS=cuda:device,mpi").memory_alloc_kinds, "cuda:device,mpi");
@@ -83,7 +85,9 @@ TEST(Settings, UnderstandValuesAndUnits) {
 }
 
 TEST(Settings, RefuseNonsenseByNameValueAndWhatIsAllowed) {
-  for (const char* variable : {"ISTHMUS_EAGER_LIMIT=-1",
+  for (const char* variable : {"ISTHMUS_COPY_THREADS=9",
+                               "ISTHMUS_COPY_THREADS=many",
+                               "ISTHMUS_EAGER_LIMIT=-1",
                                "ISTHMUS_EAGER_LIMIT=4 K",
                                "ISTHMUS_EAGER_LIMIT=K",
                                "ISTHMUS_EAGER_LIMIT=2G",

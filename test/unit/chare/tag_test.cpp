@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "chare/tag.hpp"
+#include "chare/data/tag.hpp"
 
 namespace isthmus::chare {
 namespace {

@@ -19,7 +19,7 @@
 #include "coll/nodes/domains.hpp"
 #include "coll/select/select.hpp"
 #include "coll_data.hpp"
-#include "datatype/construct.hpp"
+#include "datatype/make/construct.hpp"
 #include "engine_ranks.hpp"
 
 namespace isthmus::coll {

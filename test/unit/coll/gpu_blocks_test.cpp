@@ -7,7 +7,7 @@
 #include <array>
 
 #include "coll_data.hpp"
-#include "datatype/construct.hpp"
+#include "datatype/make/construct.hpp"
 
 namespace isthmus::coll {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "coll/team/flat.hpp"
 #include "coll_data.hpp"
-#include "datatype/construct.hpp"
+#include "datatype/make/construct.hpp"
 #include "team_ranks.hpp"
 
 namespace isthmus::coll {

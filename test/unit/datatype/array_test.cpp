@@ -1,6 +1,6 @@
 // Subarrays and distributed arrays select the elements that the standard's definition selects.
 
-#include "datatype/array_types.hpp"
+#include "datatype/make/array_types.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Constructors refuse what the standard refuses, give the bounds that it defines, and tell their arguments
 // again as they were given.
 
-#include "datatype/construct.hpp"
+#include "datatype/make/construct.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <limits>
 #include <vector>
 
-#include "datatype/array_types.hpp"
-#include "datatype/unnamed.hpp"
+#include "datatype/make/array_types.hpp"
+#include "datatype/make/unnamed.hpp"
 
 namespace isthmus::test {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "datatype/cursor.hpp"
-#include "datatype/unnamed.hpp"
+#include "datatype/make/unnamed.hpp"
 #include "datatype_reference.hpp"
 
 namespace isthmus::test {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "datatype/construct.hpp"
 #include "datatype/cursor.hpp"
+#include "datatype/make/construct.hpp"
 #include "datatype_reference.hpp"
 
 namespace isthmus::test {

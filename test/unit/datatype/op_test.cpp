@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "datatype/construct.hpp"
 #include "datatype/float_types.hpp"
-#include "datatype/unnamed.hpp"
+#include "datatype/make/construct.hpp"
+#include "datatype/make/unnamed.hpp"
 
 namespace isthmus::test {
 namespace {

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <barrier>
 #include <cerrno>
 #include <filesystem>
@@ -148,6 +149,29 @@ TEST(DescriptorBox, IsNoOtherDescriptor) {
   EXPECT_FALSE(DescriptorBox::is_one(-1));
   const UniqueFd stream(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_FALSE(DescriptorBox::is_one(stream.get()));
+}
+
+TEST(DescriptorBox, LosesNothingWhereItIsFilledWhileSomebodyLooks) {
+  const UniqueFd socket = made();
+  std::atomic<bool> is_over = false;
+  std::uint64_t left = 0;
+  std::thread leaver([&] {
+    DescriptorBox box(same(socket), 1);
+    const UniqueFd mine = file(7);
+    for (int tries = 0; tries < 20'000; ++tries)
+      if (box.leave(2, {owner, left + 1}, mine.get())) ++left;
+    is_over = true;
+  });
+  DescriptorBox looker(same(socket), 0);
+  while (!is_over)
+    EXPECT_FALSE(looker.take_now({owner, 1'000'000}));
+  leaver.join();
+  DescriptorBox taker(same(socket), 2);
+  for (std::uint64_t ticket = 1; ticket <= left; ++ticket) {
+    looker.give_back();
+    EXPECT_EQ(size_of(taker.take_now({owner, ticket})), 7) << ticket << " of " << left;
+  }
+  EXPECT_FALSE(looker.owes());
 }
 
 TEST(DescriptorBox, ManyTakeAndPutBackAtOnce) {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "launch/visit/broker_socket.hpp"
-#include "region_server.hpp"
+#include "node/region_server.hpp"
 
 namespace {
 

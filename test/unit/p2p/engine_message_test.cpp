@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "datatype/construct.hpp"
+#include "datatype/make/construct.hpp"
 #include "engine_ranks.hpp"
 
 namespace isthmus {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/memory_file.hpp"
+#include "base/system/memory_file.hpp"
 #include "engine_hostile.hpp"
 #include "engine_ranks.hpp"
 #include "launch/visit/descriptor_box.hpp"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/memory_file.hpp"
+#include "base/system/memory_file.hpp"
 #include "p2p/protocol/mapping/own_allocations.hpp"
 #include "p2p/protocol/mapping/peer_mappings.hpp"
 #include "p2p/protocol/mapping/shared_memory.hpp"

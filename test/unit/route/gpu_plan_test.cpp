@@ -106,6 +106,9 @@ TEST(GpuPlan, PinnedMemoryGoesStraightAndPageableMemoryThroughShared) {
   EXPECT_THAT(steps(inputs(device, pageable)),
               ElementsAre(GpuStep{default_gpu_direct_limit, Protocol::gpu_pull}, staged));
   EXPECT_THAT(steps(inputs(pageable, device)), ElementsAre(eager, staged));
+  GpuPlanInputs many = inputs(device, pageable);
+  many.many_under_way = true;
+  EXPECT_THAT(steps(many), ElementsAre(staged)) << "where one kernel copies many of them";
   GpuPlanInputs tuned = inputs(vmm, pageable);
   tuned.direct_limit = 100;
   EXPECT_THAT(steps(tuned), ElementsAre(GpuStep{100, Protocol::gpu_pull}, staged));

@@ -1,4 +1,4 @@
-#include "frames.hpp"
+#include "talk/frames.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "order.hpp"
-#include "pack.hpp"
+#include "node/order.hpp"
+#include "talk/pack.hpp"
 
 namespace isthmus::mpiexec {
 namespace {

@@ -1,4 +1,4 @@
-#include "output.hpp"
+#include "streams/output.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

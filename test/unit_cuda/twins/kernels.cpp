@@ -87,10 +87,10 @@ struct Lone {
   [[nodiscard]] T load(const Byte* from) const {
     return *reinterpret_cast<const T*>(from);
   }
-  template <class Work>
-  void each_lane(const Work& work) const {
-    for (std::uint32_t lane = 0; lane < courier_lanes; ++lane)
-      work(lane);
+  void bring(Byte* to, const Byte* from, std::uint32_t bytes) const {
+    const std::uint32_t lanes = bytes <= most_alone ? courier_lanes : courier_threads;
+    for (std::uint32_t lane = 0; lane < lanes; ++lane)
+      carry(*this, to, from, bytes, {lane, lanes});
   }
   static void tell(std::uint64_t* word, std::uint64_t value) {
     std::atomic_ref(*word).store(value, std::memory_order_release);
@@ -99,7 +99,7 @@ struct Lone {
 
 int run_courier(const EmulatedLaunch* launch) {
   auto work = *static_cast<const CourierArguments*>(launch->parameters[0]);
-  if (launch->block[0] != courier_lanes || launch->grid[0] != 1 || !see(work.board)) return illegal_address;
+  if (launch->block[0] != courier_threads || launch->grid[0] != 1 || !see(work.board)) return illegal_address;
   if (Lone::begin(work)) return serve(work, Lone{}) ? 0 : illegal_address;
   Lone::tell(&work.board->left, work.number);
   return 0;

@@ -2,4 +2,4 @@
 # timeout: 1500
 # runs: none
 # reads: *
-exec python3 tools/dev/lint.py
+exec python3 tools/dev/lint/lint.py

@@ -4,16 +4,17 @@
 # reads: dev tools/dev/* test/dev/* docs/pictures/*
 import sys
 
-sys.path[:0] = ["tools/dev", "test/dev"]
+sys.path[:0] = ["tools/dev", "tools/dev/lint", "test/dev"]
 import changes
 import commands
+import docs
 import draw
 import layers
 import runner
 from suite import Suite
 
 suite = Suite("dev")
-for part in (layers, runner, changes, commands):
+for part in (layers, docs, runner, changes, commands):
     part.cases(suite)
 suite.check("the pictures in docs are what their texts say (python3 tools/dev/draw.py)", not draw.stale(), draw.stale())
 suite.finish()

@@ -1,10 +1,10 @@
 # title: the MPI programs of test/mpi, each at several numbers of ranks and over each path
 # timeout: 900
 # under: asan tsan
-"""A program of test/mpi checks itself (check.h), prints nothing and exits with 0 if all is right. A job in which no rank checks
-anything proves nothing, and has failed. Its first lines may say
-`ranks: 2 4` (the numbers of ranks that it is for; 1 2 3 5 without it). One with `thread` in its name is run under
-ThreadSanitizer too. A file that begins with `program_` is one that another suite runs."""
+"""A program of test/mpi/CHAPTER checks itself (check.h), prints nothing and exits with 0 if all is right. A job in which no rank
+checks anything proves nothing, and has failed. Its first lines may say `ranks: 2 4` (the numbers of ranks that it is for;
+1 2 3 5 without it). One with `thread` in its name is run under ThreadSanitizer too. Those in test/mpi/program are what other
+suites run."""
 
 import os
 import re
@@ -24,7 +24,7 @@ VARIANTS = {
     ", everything by rendezvous": {"ISTHMUS_EAGER_LIMIT": "1"},
     ", sleeping": {"ISTHMUS_IDLE": "sleep"},
 }
-# The same for programs with coll_forms.h: the collectives in their other forms, which take messages.
+# The same for programs with coll/forms.h: the collectives in their other forms, which take messages.
 FORMS = {
     ", nonblocking": {"TEST_COLL_FORM": "nonblocking"},
     ", nonblocking and sleeping": {"TEST_COLL_FORM": "nonblocking", "ISTHMUS_IDLE": "sleep"},
@@ -34,11 +34,16 @@ FORMS = {
 TWO_SOCKETS = {"HWLOC_SYNTHETIC": "package:2 numa:1 core:1 pu:1", "HWLOC_THISSYSTEM": "1"}
 
 suite = Suite("mpi")
+PROGRAMS = ROOT / "test/mpi"
 FOLDER = BUILT / "test-mpi"
 
 
+def name_of(source):
+    return f"{source.parent.name}_{source.stem}"
+
+
 def sources():
-    found = [path for path in (ROOT / "test/mpi").glob("*.c*") if not path.name.startswith("program_")]
+    found = [path for path in PROGRAMS.glob("*/*.c*") if path.parent.name != "program"]
     if SANITIZER == "tsan":
         found = [path for path in found if "thread" in path.name]
     return sorted(found)
@@ -52,8 +57,8 @@ def ranks_of(source):
 
 def compile_program(source):
     """The program, compiled anew only if its source, the headers or the way of compiling changed; and the compiler's result."""
-    program = FOLDER / source.stem
-    inputs = [source, *source.parent.glob("*.h"), *PREFIX.glob("include/*.h"), *PREFIX.glob("bin/mpic*")]
+    program = FOLDER / name_of(source)
+    inputs = [source, *PROGRAMS.rglob("*.h"), *PREFIX.glob("include/*.h"), *PREFIX.glob("bin/mpic*")]
     newest = max(path.stat().st_mtime for path in inputs)
     if program.exists() and program.stat().st_mtime > newest:
         return program, None
@@ -89,8 +94,8 @@ for program, result in built:
     if result is not None and (result.status != 0 or result.text.strip()):
         suite.fail(f"{program.name} compiles without a warning", result)
         continue
-    source = next(path for path in sources() if path.stem == program.name)
-    has_forms = "coll_data.h" in source.read_text()
+    source = next(path for path in sources() if name_of(path) == program.name)
+    has_forms = '"data.h"' in source.read_text()
     for ranks in ranks_of(source):
         for name, environment in (VARIANTS | FORMS if has_forms else VARIANTS).items():
             if name and (ranks == 1 or SANITIZER or not program.name.startswith(("p2p", "coll"))):

@@ -29,11 +29,12 @@ if built:
     # mpi4py, where the suite of its name has built it already: that takes a minute.
     found = {"PYTHONPATH": str(package.SITE)} if package.SITE.is_dir() else {}
     settings = {"DEV_MPIEXEC": PREFIX / "bin/mpiexec", "PYTHONDONTWRITEBYTECODE": "1", **found}
-    command = [VENV / "bin/python", "-m", "pytest", "-p", "no:cacheprovider", "-vv", "--tb=short", ROOT / "python/tests"]
+    command = [VENV / "bin/python", "-m", "pytest", "-p", "no:cacheprovider", "-vv", "-rs", "--tb=short", ROOT / "python/tests"]
     result = suite.run(command, env=settings, timeout=120)
+    reasons = dict(re.findall(r"^SKIPPED \[\d+\] python/tests/(\S+?):\d+: (.+)$", result.out, re.MULTILINE))
     for name, outcome in re.findall(r"^python/tests/(\S+?::.+?) (PASSED|FAILED|ERROR|SKIPPED)", result.out, re.MULTILINE):
         if outcome == "SKIPPED":
-            suite.skip(name, "there is no GPU, or no CuPy" if "gpu" in name else "mpi4py has not been built yet")
+            suite.skip(name, reasons.get(name.split("::")[0], "pytest says no reason"))
         else:
             suite.check(name, outcome == "PASSED", result)
     suite.check("pytest ends well", result.status == 0, result)

@@ -20,7 +20,7 @@ RING = {"ISTHMUS_IDLE": "sleep", "ISTHMUS_CMA": "off"}  # every copy through the
 
 def compile_program():
     PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-    source = ROOT / "test/mpi/program_survival.c"
+    source = ROOT / "test/mpi/program/survival.c"
     command = [PREFIX / "bin/mpicc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", PROGRAM]
     return suite.run(command, timeout=120)
 

@@ -1,6 +1,6 @@
 # title: why a job is slow: isthmus trace
 # timeout: 90
-# about: src/trace/* src/p2p/* src/abi/core/call* src/coll/call/describe* tools/isthmus/* test/mpi/program_trace.c
+# about: src/trace/* src/p2p/* src/abi/core/call* src/coll/call/describe* tools/isthmus/* test/mpi/program/trace.c
 import json
 import os
 import re
@@ -65,7 +65,7 @@ def messages(events, **arguments):
 
 with suite.case("the program compiles"):
     PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-    command = [PREFIX / "bin/mpicc", "-g", "-Wall", "-Wextra", "-Werror", ROOT / "test/mpi/program_trace.c", "-o", PROGRAM, "-lpthread"]
+    command = [PREFIX / "bin/mpicc", "-g", "-Wall", "-Wextra", "-Werror", ROOT / "test/mpi/program/trace.c", "-o", PROGRAM, "-lpthread"]
     suite.expect(suite.run(command, timeout=120))
 
 with suite.case("a late sender: who waited for whom, how long, and the copy apart"):

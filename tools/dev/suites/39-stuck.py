@@ -55,7 +55,7 @@ def hang(way, ranks, *options, **environment):
 
 with suite.case("the program compiles"):
     PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-    command = [PREFIX / "bin/mpicc", "-g", "-Wall", "-Wextra", "-Werror", ROOT / "test/mpi/program_stuck.c", "-o", PROGRAM, "-lpthread"]
+    command = [PREFIX / "bin/mpicc", "-g", "-Wall", "-Wextra", "-Werror", ROOT / "test/mpi/program/stuck.c", "-o", PROGRAM, "-lpthread"]
     suite.expect(suite.run(command, timeout=120))
 
 for way, ranks, lines in WAYS:

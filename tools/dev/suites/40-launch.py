@@ -151,7 +151,7 @@ def test_starting():
 
     with case("and MPI_INFO_ENV says how many ranks were asked for of each program, as the standard's example has it"):
         program = suite.tmp / "comm_info"
-        expect(suite.run([PREFIX / "bin/mpicc", ROOT / "test/mpi/comm_info.c", "-o", program]))
+        expect(suite.run([PREFIX / "bin/mpicc", ROOT / "test/mpi/comm/info.c", "-o", program]))
         expect(mpiexec("-n", "1", program, "1", ":", "-n", "2", program, "2"))
         expect_lines(mpiexec("-n", "1", *APP, ":", "-n", "2", *APP), ["1", "2", "2"])
 
@@ -394,7 +394,7 @@ def test_gpus():
         expect(result, err=r"warning: --gpu-bind has no effect: CUDA_VISIBLE_DEVICES leaves no GPU$")
     with case("isthmus explain says which GPU it is"):
         program = suite.tmp / "program"
-        expect(suite.run([PREFIX / "bin/mpicc", ROOT / "test/mpi/comm_topology.c", "-o", program]))
+        expect(suite.run([PREFIX / "bin/mpicc", ROOT / "test/mpi/comm/topology.c", "-o", program]))
         for json, said in (("full", r"^rank 1 \(.*, GPU 0000:3b:00\.0 \(NVIDIA Fake, GPU-bbbb\)\)$"), ("json", r'"gpu":"0000:3b:00\.0 ')):
             result = bound("--gpu-bind", "0,1", program=[program], ranks=2, env={"ISTHMUS_EXPLAIN": json})
             expect(result, err=said)

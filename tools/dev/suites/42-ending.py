@@ -35,7 +35,7 @@ ENDINGS = [
 
 def compile_program():
     PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-    command = [PREFIX / "bin/mpicc", "-g", "-Wall", "-Wextra", "-Werror", ROOT / "test/mpi/program_ending.c", "-o", PROGRAM]
+    command = [PREFIX / "bin/mpicc", "-g", "-Wall", "-Wextra", "-Werror", ROOT / "test/mpi/program/ending.c", "-o", PROGRAM]
     return suite.run(command, timeout=120)
 
 

@@ -92,7 +92,7 @@ def test_survival(launcher, before=()):
             launcher.needs()
             program = suite.tmp / "program_survival"
             if not program.exists():
-                suite.expect(suite.run([PREFIX / "bin/mpicc", "-std=gnu11", ROOT / "test/mpi/program_survival.c", "-o", program]))
+                suite.expect(suite.run([PREFIX / "bin/mpicc", "-std=gnu11", ROOT / "test/mpi/program/survival.c", "-o", program]))
             result = launcher.run(4, *before, program, *words)
             assert not result.timed_out and re.search("^survived$", result.out, re.M), str(result)
 

@@ -348,13 +348,13 @@ with suite.case("ISTHMUS_CHECK names calls that do not fit between hosts, in all
     if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
         raise Skip("the network library was not built")
     checks = suite.tmp / "coll_check"
-    suite.expect(suite.run([PREFIX / "bin/mpicxx", "-std=c++20", "-O1", "-pthread", "test/mpi/coll_check.cpp", "-o", checks], timeout=100))
+    suite.expect(suite.run([PREFIX / "bin/mpicxx", "-std=c++20", "-O1", "-pthread", "test/mpi/coll/check.cpp", "-o", checks], timeout=100))
     result = local("--hosts", "a:2,b:1", "-n", 3, checks, env={"ISTHMUS_LOCALITY": "static"}, timeout=60)
     suite.expect(result)
     assert not result.text.strip(), result
 
 SILENT = suite.tmp / "silent"
-suite.expect(suite.run([PREFIX / "bin/mpicc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "test/mpi/program_silent.c", "-o", SILENT]))
+suite.expect(suite.run([PREFIX / "bin/mpicc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "test/mpi/program/silent.c", "-o", SILENT]))
 SILENT_CALLS = ("receive", "send", "exchange", "allreduce")
 
 
@@ -365,7 +365,7 @@ def expect_losses(process, out, begin, ranks):
         time.sleep(0.02)
     # The status is that of a job whose ranks have died: somebody has killed them.
     assert process.wait(20) != 0, out.read_text()
-    assert "not MPI_ERR" not in out.read_text() and "program_silent.c" not in out.read_text(), out.read_text()
+    assert "not MPI_ERR" not in out.read_text() and "program/silent.c" not in out.read_text(), out.read_text()
 
 
 # A launcher whose agents run on when it is ended, as those of ssh do.

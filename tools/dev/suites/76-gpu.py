@@ -298,7 +298,15 @@ for path in ("auto", "push", "pull", "staged"):
 for path in ("auto", "push", "pull"):
     with suite.case(f"many messages in flight both ways: copies are started together, {path}"):
         result = run("gpu_window", 2, ISTHMUS_GPU_PATH=path, ISTHMUS_EXPLAIN="full")
-        suite.expect(result, err=r"between GPUs: [1-9]\d* copies started together with others")
+        suite.expect(result, err=r"^ +[1-9]\d* copies started together with others")
+
+with suite.case("many short messages in flight between GPU memory and memory of the host, or that cannot be handed on: copied together"):
+    result = run(["gpu_window", "short"], 2, ISTHMUS_EXPLAIN="full")
+    suite.expect(result, err=r"^ +[1-9]\d* copies started together with others")
+
+with suite.case("threads help a rank to copy pageable memory"):
+    quiet(run("gpu_p2p", 2, ISTHMUS_COPY_THREADS="2", ISTHMUS_GPU_PATH="staged", ISTHMUS_WARN="off"))
+    quiet(run(["gpu_check", "quick", "matrix"], 2, **CHECK, ISTHMUS_COPY_THREADS="2"))
 
 with suite.case("a buffer that is freed before its copy is started spoils no other message"):
     result = run(["gpu_window", "freed"], 2)
@@ -755,7 +763,9 @@ with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by 
         raise Skip("jacobi3d was built without nvcc")
     both = f"{EMULATED / 'libemulated_jacobi.so'}:{EMULATED / 'libemulated_kernels.so'}"
     answers = set()
-    for halo in ([], ["--gpu"], ["--gpu", "--halo", "pack"], ["--gpu", "--halo", "staged"]):
+    packed = ["--gpu", "--halo", "pack"]
+    enqueued = [*packed, "--form", "stream"]
+    for halo in ([], ["--gpu"], packed, ["--gpu", "--halo", "staged"], enqueued, [*enqueued, "--by", "mpi"]):
         result = solve(halo, EMULATED_CUDA_TWINS=both)
         suite.expect(result, out="correct")
         answers.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
@@ -772,8 +782,9 @@ with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by 
 
 with suite.case("jacobi3d says what --gpu and --halo want of each other, and where there is no GPU"):
     suite.expect(solve(["--halo", "staged"]), status=2, err="--halo staged needs --gpu")
+    suite.expect(solve(["--gpu", "--form", "stream"]), status=2, err="--form stream needs --gpu and --halo pack")
     result = solve(["--gpu"], EMULATED_CUDA_DEVICES="0")
-    suite.expect(result, status=1, err="jacobi3d: (--gpu: |the GPU cannot)")
+    suite.expect(result, status=1, err="jacobi3d: (there is no GPU here|the GPU cannot)")
 
 with suite.case("the benchmark of GPU memory checks contents and reports every way"):
     if os.environ.get("DEV_SANITIZER"):

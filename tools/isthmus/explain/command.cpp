@@ -16,7 +16,7 @@
 #include "child.hpp"
 #include "commands.hpp"
 #include "explain/report_filter.hpp"
-#include "plot.hpp"
+#include "tune/plot.hpp"
 
 namespace isthmus::tool {
 namespace {

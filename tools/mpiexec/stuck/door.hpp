@@ -3,8 +3,8 @@
 #include <list>
 #include <string>
 
-#include "attendant.hpp"
 #include "base/unique_fd.hpp"
+#include "streams/attendant.hpp"
 
 namespace isthmus::mpiexec::stuck {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "pack.hpp"
+#include "talk/pack.hpp"
 
 namespace isthmus::mpiexec::stuck {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "base/open_files.hpp"
+#include "base/system/open_files.hpp"
 #include "channel/network/ucx/active_message.hpp"
 #include "channel/network/ucx/describe.hpp"
 #include "channel/network/ucx/status.hpp"

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/open_files.hpp"
+#include "base/system/open_files.hpp"
 #include "base/unique_fd.hpp"
 #include "channel/network/pace.hpp"
 #include "channel/network/port.hpp"

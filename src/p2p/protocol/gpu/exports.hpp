@@ -20,7 +20,7 @@ namespace isthmus {
 class GpuExports {
  public:
   /// So many offers of memory that is not open yet may wait for their receives: each keeps a descriptor.
-  static constexpr std::size_t most_descriptors = 96;
+  static constexpr std::size_t most_descriptors = 160;
   /// Allocations that are remembered to have gone through windows.
   static constexpr std::size_t most_bounced = 4096;
 

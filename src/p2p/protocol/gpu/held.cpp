@@ -31,8 +31,9 @@ void GpuMessages::add(Request& request, Running running) noexcept {
 Result<> GpuMessages::start_or_hold(Request& request, const Buffer& near, const Payload& from,
                                     const Payload& to, Running running) {
   const std::uint64_t bytes = std::min(from.bytes, to.bytes);
-  const bool is_held = bytes <= longest && request.gpu && !from.type && !to.type &&
-                       near.kind != MemoryKind::managed && engine_on(near.device).under_way() >= enough_calls;
+  const bool is_held = bytes <= longest && (request.gpu || request.memory == MemoryKind::pinned) &&
+                       !from.type && !to.type && near.kind != MemoryKind::managed &&
+                       engine_on(near.device).under_way() >= enough_calls;
   if (!is_held) {
     reserve_running(1);
     auto copy = start_copy(near, from, to, bytes);

@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "gpu/memory/allocation_id.hpp"
+#include "launch/visit/descriptor_box.hpp"
 #include "p2p/gpu_copy/couriers.hpp"
 #include "p2p/gpu_copy/shapes.hpp"
 #include "p2p/link/links.hpp"
@@ -163,6 +164,20 @@ Result<PendingCopy> GpuMessages::start_copy(const Buffer& near, const Payload& f
 Result<PendingCopy> GpuMessages::stage(const Buffer& near, Direction direction, const CopyPiece& piece) {
   ISTHMUS_TRY(check_still_there(near));
   return staging_engine(near.device, direction).start({&piece, 1});
+}
+
+bool GpuMessages::can_stage_together(const Buffer& near) {
+  return near.kind != MemoryKind::managed && kernels().trouble(near.device).empty() &&
+         reaches(contexts_, near) && check_still_there(near);
+}
+
+Result<PendingCopy> GpuMessages::stage_together(cuda::Device device, Direction direction,
+                                                std::span<const CopyPiece> pieces) {
+  CopyEngine& engine = staging_engine(device, direction);
+  started_together_ += pieces.size();
+  if (std::ranges::any_of(pieces, [](const CopyPiece& piece) { return piece.bytes > longest_by_kernel; }))
+    return engine.start_together(pieces);
+  return engine.start([&](cuda::Stream stream) { return kernels().copy({device, stream}, pieces); });
 }
 
 CopyEngine& GpuMessages::staging_engine(cuda::Device device, Direction direction) {
@@ -350,8 +365,13 @@ bool GpuMessages::land_or_finish(Request& request) noexcept {
   try {
     const Payload arrived = Payload::of(request.payload.data, request.status.bytes);
     if (land_by_processor(part, arrived)) return true;
-    reserve_running(1);
-    auto copy = start_copy(part.buffer, arrived, part.payload, arrived.bytes);
+    if (lands_with_others(part, arrived.bytes)) {
+      landings_.push_back(request.cookie());
+      part.landed = false;
+      request.transfer = Request::Transfer::copy;
+      return false;
+    }
+    auto copy = start_landing(request);
     if (copy) {
       part.landed = false;
       add(request, {.copy = std::move(*copy),
@@ -429,11 +449,20 @@ unsigned GpuMessages::end_over() {
   return forget();
 }
 
+bool GpuMessages::wakes_nobody() const noexcept {
+  const launch::DescriptorBox* const box = links_.job().box.get();
+  return !running_.empty() || !over_.empty() || !held_.empty() || !parked_.empty() || !landings_.empty() ||
+         (box && box->owes());
+}
+
 unsigned GpuMessages::poll() {
   if (!running_.empty()) collect_over();
   unsigned happened = over_.empty() ? 0 : end_over();
   if (awaits_ || !parked_.empty()) [[unlikely]]
     happened += poll_parked();
+  if (launch::DescriptorBox* const box = links_.job().box.get(); box && box->owes()) [[unlikely]]
+    box->give_back();
+  if (!landings_.empty()) start_landings();
   start_held_if_idle();
   if (++polls_ % polls_per_clock == 0) [[unlikely]]
     look_for_freed();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -172,9 +173,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
   bool land_or_finish(Request& request) noexcept override;
   /// Makes progress on copies; how many have ended.
   unsigned poll() override;
-  [[nodiscard]] bool wakes_nobody() const noexcept override {
-    return !running_.empty() || !over_.empty() || !held_.empty() || !parked_.empty();
-  }
+  [[nodiscard]] bool wakes_nobody() const noexcept override;
   /// Memory of peers that is open.
   [[nodiscard]] MappingCache& mappings() noexcept { return mappings_; }
   /// The kernels of this rank's GPUs.
@@ -193,6 +192,18 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// order, those of several directions at the same time.
   enum class Direction : std::uint8_t { to_host, from_host, to_window, from_window };
   Result<PendingCopy> stage(const Buffer& near, Direction direction, const CopyPiece& piece);
+  /// Whether `stage_together` may have a buffer: kernels reach it, and it is still there.
+  [[nodiscard]] bool can_stage_together(const Buffer& near);
+  /// Pieces, each between such a buffer of one GPU and pinned memory or a window, as one copy: by a kernel up
+  /// to `longest_by_kernel`, else by the GPU's engines. At most `most_together`.
+  Result<PendingCopy> stage_together(cuda::Device device, Direction direction,
+                                     std::span<const CopyPiece> pieces);
+  static constexpr std::size_t most_together = std::min(GpuKernels::most_pieces, most_in_batch);
+  static constexpr std::uint64_t longest_by_kernel = std::uint64_t{64} << 10U;
+  /// Whether what is short had better wait for others: the engine has enough to do.
+  [[nodiscard]] bool is_busy(cuda::Device device, Direction direction) {
+    return staging_engine(device, direction).under_way() >= 2;
+  }
   /// Makes what messages of that GPU need of the driver and otherwise make when they first need it: streams,
   /// events, loaded kernels. For a program whose streams wait for messages: once one of its launches waits
   /// for room, nobody can make any (`CopyEngine::prepare`). Some milliseconds the first time.
@@ -297,7 +308,8 @@ class GpuMessages final : public Polled, public Completion::Lander {
     wire::Cookie request;
     wire::Cookie peers;  ///< `pull`: the send, `push`: the receive that waits to hear of it
     std::shared_ptr<const Mapping> mapping;
-    std::optional<CourierCopy> errand{};  ///< in place of the copy
+    std::optional<CourierCopy> errand{};           ///< in place of the copy
+    std::shared_ptr<const PinnedBuffer> pinned{};  ///< what it copies from, where that is the library's
   };
   /// A copy that is to be started together with others.
   struct Held {
@@ -341,6 +353,14 @@ class GpuMessages final : public Polled, public Completion::Lander {
                          Running running);
   void start_held();
   void start_held_if_idle();
+  // landings.cpp
+  /// Whether short messages from memory of the host wait for `start_landings`, so that all which have come
+  /// at once are copied to the GPU together.
+  [[nodiscard]] bool lands_with_others(const GpuPart& part, std::uint64_t bytes) const noexcept;
+  Result<PendingCopy> start_landing(Request& receive);
+  void start_landings();
+  /// Of the first `count`, all of one GPU. False if they have to be started one by one.
+  bool start_landings_together(std::size_t count);
   Request* start_send(const Target& target, const Payload& payload, SendMode mode, Start start,
                       const Buffer& buffer);
   void prepare(Request& receive, const Buffer& buffer);
@@ -383,7 +403,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
   bool publish(Peer& peer, wire::CellHeader header, const void* payload, Announcement& announcement,
                GpuPart& part);
   /// By the plan between what a peer offers and where the matched `receive` wants it.
-  [[nodiscard]] Protocol way_of(Peer& peer, const Request& receive, const wire::GpuExport& from);
+  [[nodiscard]] Protocol way_of(Peer& peer, const Request& receive, const GpuSource& source);
   /// Whether this rank is to copy because the peer has more to copy to it than it from the peer.
   [[nodiscard]] bool can_help(const Peer& peer, const wire::GpuExport& from, cuda::Device local);
   /// What a peer's export is called here; the mapping stays empty where it is this process's own.
@@ -452,10 +472,11 @@ class GpuMessages final : public Polled, public Completion::Lander {
   GdrMappings gdr_;
   std::unique_ptr<GpuCouriers> couriers_;
   cuda::Device published_ = cuda::no_device;
-  std::vector<Running> running_;  ///< in the order in which they were started
-  std::vector<Held> held_;        ///< all of one GPU
-  std::vector<Parked> parked_;    ///< at most one for a request
-  bool awaits_ = false;           ///< a descriptor
+  std::vector<Running> running_;        ///< in the order in which they were started
+  std::vector<Held> held_;              ///< all of one GPU
+  std::vector<Parked> parked_;          ///< at most one for a request
+  std::vector<wire::Cookie> landings_;  ///< receives in their stand-ins, whose copies are to be started
+  bool awaits_ = false;                 ///< a descriptor
   std::size_t held_bytes_ = 0;
   std::uint64_t started_together_ = 0;                  ///< of those that were held back
   std::vector<const void*> busy_streams_;               ///< of `poll`

@@ -23,8 +23,10 @@ Reach GpuMessages::network_reach() const {
   return network_->gpu_reach();
 }
 
-Protocol GpuMessages::way_of(Peer& peer, const Request& receive, const wire::GpuExport& from) {
+Protocol GpuMessages::way_of(Peer& peer, const Request& receive, const GpuSource& source) {
+  const wire::GpuExport& from = source.memory;
   GpuPlanInputs inputs = plan_inputs(peer);
+  inputs.many_under_way = source.latency_bound == 0;
   // It has been offered, so it does not travel with its envelope.
   inputs.gpu_eager_limit = 0;
   inputs.from.has_pages = inputs.to.has_pages = true;
@@ -39,8 +41,7 @@ Protocol GpuMessages::way_of(Peer& peer, const Request& receive, const wire::Gpu
       inputs.push = std::unexpected(Reason{"it is not one run of memory that the peer can open"});
   } else {
     // Gaps are filled by a kernel, whatever the memory.
-    const auto here = classifier_.classify(receive.payload.data, receive.limit);
-    inputs.to.kind = here && !receive.payload.type ? here->kind : MemoryKind::pinned;
+    inputs.to.kind = receive.payload.type ? MemoryKind::pinned : receive.memory;
     inputs.to.has_pages = false;
   }
   return GpuPlan(inputs).way(receive.limit);

@@ -234,7 +234,7 @@ Result<bool> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOff
       begin_by_courier(peer, receive, sender, from))
     return true;
   // All ranks of such a job see the same addresses.
-  const Protocol way = links_.job().in_process ? Protocol::gpu_pull : way_of(peer, receive, from.memory);
+  const Protocol way = links_.job().in_process ? Protocol::gpu_pull : way_of(peer, receive, from);
   if (way == Protocol::gpu_loopback) return ask_to_loop(peer, receive, sender);
   if (way == Protocol::gpu_staged || way == Protocol::gpu_bounce) {
     note_missing_loopback(peer);

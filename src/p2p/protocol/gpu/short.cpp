@@ -150,8 +150,7 @@ bool GpuMessages::land_by_processor(const GpuPart& part, const Payload& arrived)
 std::string GpuMessages::explain_short() const {
   std::string text = couriers_->explain();
   if (started_together_ > 0)
-    text +=
-        "    between GPUs: " + std::to_string(started_together_) + " copies started together with others\n";
+    text += "    " + std::to_string(started_together_) + " copies started together with others\n";
   const GdrMappings::Counts& counts = gdr_.counts();
   if (counts.loads + counts.stores > 0)
     text += "    by GDRCopy: " + std::to_string(counts.loads) + " messages loaded from GPU memory, " +

@@ -1,13 +1,14 @@
 #include "p2p/protocol/gpu/staging.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <string>
 #include <utility>
 
 #include "base/log.hpp"
-#include "base/stream_copy.hpp"
 #include "p2p/active/completion.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/protocol/gpu/access.hpp"
@@ -24,6 +25,12 @@ namespace {
 constexpr std::uint32_t short_window = 1024 * 1024;
 /// The least that a GPU's copies are given where pinned memory is short.
 constexpr std::uint32_t least_window = 256 * 1024;
+/// Messages up to this size go together with others that wait through a window.
+constexpr std::uint64_t longest_in_window = std::uint64_t{1} << 20U;
+/// At most, of one direction: messages that are under way together with others, and bytes that one copy takes
+/// through memory of the host.
+constexpr std::size_t most_short = 64;
+constexpr std::uint64_t most_together_bytes = std::uint64_t{256} << 10U;
 /// The first chunk of a message through a window; each after it is up to twice as long as all before
 /// together, and half of the window. A processor takes 6 us to start one and to see that it is over, so few
 /// are better: 16 / 64 MiB took 77 / 225 us so, 83 / 252 with at most a quarter of the window, 86 / 257 with
@@ -31,21 +38,40 @@ constexpr std::uint32_t least_window = 256 * 1024;
 /// H200, memory of a default pool).
 constexpr std::uint64_t first_in_window = std::uint64_t{1} << 20U;
 
+/// Whose processors help a rank to copy, and how many of them.
+std::unique_ptr<CopyCrew> make_crew(const Links& links) {
+  const std::optional<std::uint32_t> wanted = links.settings().copy_threads;
+  const CpuSet& spare = links.job().spare_cpus;
+  if (!spare.empty()) return std::make_unique<CopyCrew>(spare, wanted.value_or(spare.size()));
+  auto here = CpuSet::affinity();
+  if (!here) return std::make_unique<CopyCrew>(CpuSet(), 0);
+  // Who is bound to nothing shares what there is with the others.
+  const std::size_t ranks = links.job().members.size();
+  const std::size_t left = here->size() > ranks && !links.peers_sleep() ? here->size() - ranks : 0;
+  const std::size_t share = wanted.value_or(left / ranks);
+  return std::make_unique<CopyCrew>(std::move(*here), share);
+}
+
+}  // namespace
+
+void Staging::copy_by_processors(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (!crew_) crew_ = make_crew(links_);
+  crew_->copy(to, from, bytes);
+}
+
 /// The next bytes of a request, by the processor. `to_gpu`: a GPU takes them up.
-void copy_out(Request& send, std::uint64_t offset, std::span<std::byte> to, bool to_gpu) {
+void Staging::copy_out(Request& send, std::uint64_t offset, std::span<std::byte> to, bool to_gpu) {
   if (send.payload.type) {
     if (offset == 0) send.cursor.emplace(*send.payload.type, send.payload.data, send.payload.count);
     send.cursor->pack(to);
   } else {
     const std::byte* const from = send.payload.data + offset;
     if (to_gpu)
-      copy_past_cache(to.data(), from, to.size());
+      copy_by_processors(to.data(), from, to.size());
     else
       std::memcpy(to.data(), from, to.size());
   }
 }
-
-}  // namespace
 
 bool Staging::goes_by_gpu(const Request& request) noexcept {
   return request.gpu && request.gpu->is_one_copy();
@@ -137,7 +163,8 @@ void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
                           .to_gpu = wanted.by_processor == 0});
   send->transfer = Request::Transfer::staged;
   ++under_way_;
-  go_on([&] { return fill(peer, out); });
+  // A short one waits for `poll`: more may have come with it.
+  if (!is_short(out, out.messages.back())) go_on([&] { return fill(peer, out); });
 }
 
 // --- the sender's side
@@ -145,9 +172,15 @@ void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
 unsigned Staging::fill(Peer& peer, Stream& out) {
   unsigned happened = settle_filled(peer, out);
   while (out.begun < out.messages.size()) {
+    const Together together = fill_together(peer, out);
+    if (together == Together::held || out.begun == out.messages.size()) return happened;
+    if (together == Together::started) {
+      ++happened;
+      continue;
+    }
     Message& message = out.messages[out.begun];
     Request& send = *completion_.find(message.request);
-    if (!message.is_told && !announce(peer, out, message, send)) return happened;
+    if (!message.is_told && !announce(peer, out, message, send, out.begun)) return happened;
     const std::size_t before = out.begun;
     const unsigned started = fill_chunks(peer, out, message, send);
     happened += started;
@@ -159,6 +192,71 @@ unsigned Staging::fill(Peer& peer, Stream& out) {
     if (out.begun == before) return happened;
   }
   return happened;
+}
+
+/// Whether a message may go together with others: a GPU copies it at this side, and it is short.
+bool Staging::is_short(const Stream& stream, const Message& message) const {
+  const bool by_gpu = stream.number != 0 || goes_by_gpu(*completion_.find(message.request));
+  return by_gpu && message.bytes <= (stream.number != 0 ? longest_in_window : GpuMessages::longest_by_kernel);
+}
+
+Staging::Together Staging::gather(Stream& stream, Direction direction,
+                                  const std::function<bool(std::size_t, Message&)>& is_ready) {
+  const std::size_t waiting = stream.messages.size() - stream.begun;
+  Message& first = stream.messages[stream.begun];
+  if (first.begun != 0 || !is_short(stream, first)) return Together::none;
+  const cuda::Device device = first.near.device;
+  const std::uint64_t most = stream.number != 0 ? first.window / 2 : most_together_bytes;
+  std::array<CopyPiece, GpuMessages::most_together> pieces;
+  std::size_t count = 0;
+  for (std::uint64_t bytes = 0; count < std::min(waiting, pieces.size()); ++count) {
+    if (stream.chunks.size() + count >= most_short) break;
+    Message& message = stream.messages[stream.begun + count];
+    if (!is_short(stream, message) || message.near.device != device || (bytes += message.bytes) > most ||
+        !gpu_.made()->can_stage_together(message.near) || !is_ready(stream.begun + count, message) ||
+        next_chunk(stream, message) < message.bytes)
+      break;
+    std::byte* const there = message.data + message.position % message.window;
+    const bool is_out = direction == Direction::to_host || direction == Direction::to_window;
+    pieces[count] = is_out ? CopyPiece{there, message.near.data, message.bytes}
+                           : CopyPiece{message.near.data, there, message.bytes};
+  }
+  // More may come while the engine has enough to do.
+  if (count > 0 && count < pieces.size() && gpu_.made()->is_busy(device, direction)) return Together::held;
+  if (count < 2) return Together::none;
+  const std::size_t before = stream.chunks.size();
+  const auto take_back = [&] { stream.chunks.resize(before); };
+  try {
+    for (std::size_t i = 0; i < count; ++i) {
+      const Message& message = stream.messages[stream.begun + i];
+      stream.chunks.push_back({{}, message.position + message.bytes, true});
+    }
+    auto copy = gpu_.made()->stage_together(device, direction, {pieces.data(), count});
+    if (!copy) {
+      take_back();
+      return Together::none;  // one by one it is told why
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      stream.chunks[before + i].copy = i + 1 < count ? copy->another() : std::move(*copy);
+  } catch (...) {
+    take_back();
+    throw;
+  }
+  for (std::size_t i = 0; i < count; ++i, ++stream.begun)
+    stream.messages[stream.begun].begun = stream.messages[stream.begun].bytes;
+  return Together::started;
+}
+
+Staging::Together Staging::fill_together(Peer& peer, Stream& out) {
+  return gather(
+      out, out.number != 0 ? Direction::to_window : Direction::to_host,
+      [&](std::size_t index, Message& message) {
+        if (!message.is_told && !announce(peer, out, message, *completion_.find(message.request), index))
+          return false;
+        if (out.number == 0 && out.area.pinned() < out.area.part(out.window).size()) return false;
+        const std::uint64_t emptied = out.area.header().emptied.load(std::memory_order_acquire);
+        return message.position + message.bytes - emptied <= message.window;
+      });
 }
 
 unsigned Staging::settle_filled(Peer& peer, Stream& out) {
@@ -182,13 +280,13 @@ unsigned Staging::settle_filled(Peer& peer, Stream& out) {
 
 /// Tells the receiver where the message is in the stream; false while what is before it is in the way, or if
 /// it has failed.
-bool Staging::announce(Peer& peer, Stream& out, Message& message, const Request& send) {
+bool Staging::announce(Peer& peer, Stream& out, Message& message, const Request& send, std::size_t index) {
   links_.prepare_answer(peer);
   if (!out.area.is_there()) {
     auto area = out.number != 0 ? StagingArea::take_header(links_.region().heap())
                                 : StagingArea::take(links_.region().heap());
     if (!area) {
-      end_send(peer, out, out.begun, &area.error());
+      end_send(peer, out, index, &area.error());
       return false;
     }
     out.area = std::move(*area);

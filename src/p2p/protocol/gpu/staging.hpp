@@ -4,11 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
+#include <span>
 #include <utility>
 
+#include "gpu/copy/copy_crew.hpp"
 #include "gpu/copy/engine.hpp"
 #include "gpu/memory/mapping.hpp"
 #include "p2p/message/message.hpp"
@@ -125,7 +129,19 @@ class Staging final : public Polled {
 
   unsigned fill(Peer& peer, Stream& out);
   unsigned settle_filled(Peer& peer, Stream& out);
-  bool announce(Peer& peer, Stream& out, Message& message, const Request& send);
+  [[nodiscard]] bool is_short(const Stream& stream, const Message& message) const;
+  /// Short messages that wait are copied together, by one call of the driver.
+  enum class Together : std::uint8_t {
+    none,     ///< the first goes by itself
+    held,     ///< it waits for others
+    started,  ///< some have begun
+  };
+  /// `is_ready`: whether the message at that index, which is short, may begin.
+  Together gather(Stream& stream, GpuMessages::Direction direction,
+                  const std::function<bool(std::size_t, Message&)>& is_ready);
+  Together fill_together(Peer& peer, Stream& out);
+  Together empty_together(Stream& in);
+  bool announce(Peer& peer, Stream& out, Message& message, const Request& send, std::size_t index);
   bool open(Stream& out, const Message& message, const Request& send);
   unsigned fill_chunks(Peer& peer, Stream& out, Message& message, Request& send);
   void publish(Peer& peer, std::atomic<std::uint64_t>& counter, std::uint64_t position);
@@ -139,6 +155,10 @@ class Staging final : public Polled {
 
   bool pin(Stream& stream, const Request& request, std::uint32_t window);
   void complain(const Error& error) noexcept;
+  /// Copies between the program's memory and pinned memory.
+  void copy_by_processors(std::byte* to, const std::byte* from, std::size_t bytes);
+  void copy_out(Request& send, std::uint64_t offset, std::span<std::byte> to, bool to_gpu);
+  bool copy_in(Request& receive, std::uint64_t offset, std::span<const std::byte> from);
 
   Links& links_;
   Completion& completion_;
@@ -147,6 +167,7 @@ class Staging final : public Polled {
   std::map<wire::Cookie, cuda::Device> wanted_;  ///< receives that have asked for a window: by which device
   std::size_t under_way_ = 0;                    ///< messages in all streams
   bool complained_ = false;
+  std::unique_ptr<CopyCrew> crew_;  ///< once there was something to copy
 };
 
 }  // namespace isthmus

@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "base/stream_copy.hpp"
 #include "p2p/active/completion.hpp"
 #include "p2p/active/cpu_destination.hpp"
 #include "p2p/link/links.hpp"
@@ -14,22 +13,18 @@ namespace isthmus {
 
 using Direction = GpuMessages::Direction;
 
-namespace {
-
 /// False: there is no memory for that, and the receive has failed.
-bool copy_in(Request& receive, std::uint64_t offset, std::span<const std::byte> from) {
+bool Staging::copy_in(Request& receive, std::uint64_t offset, std::span<const std::byte> from) {
   const Payload* const payload = cpu_destination_of(receive);
   if (!payload) return false;
   if (payload->type) {
     if (offset == 0) receive.cursor.emplace(*payload->type, payload->data, payload->count);
     receive.cursor->unpack(from);
   } else {
-    copy_past_cache(payload->data + offset, from.data(), from.size());
+    copy_by_processors(payload->data + offset, from.data(), from.size());
   }
   return true;
 }
-
-}  // namespace
 
 void Staging::begin(Peer& peer, std::uint32_t number, const wire::StageStart& start) {
   Request* receive = completion_.find(start.receiver);
@@ -83,12 +78,28 @@ unsigned Staging::empty(Peer& peer, Stream& in) {
       end_receive(peer, in);
       continue;
     }
+    const Together together = empty_together(in);
+    if (together == Together::held || in.begun == in.messages.size()) return happened;
+    if (together == Together::started) {
+      ++happened;
+      continue;
+    }
     const std::size_t before = in.begun;
     const std::size_t messages = in.messages.size();
     happened += empty_chunks(peer, in, message, *completion_.find(message.request));
     if (in.begun == before && in.messages.size() == messages) return happened;
   }
   return happened;
+}
+
+Staging::Together Staging::empty_together(Stream& in) {
+  const std::uint64_t filled = in.area.header().filled.load(std::memory_order_acquire);
+  return gather(in, in.number != 0 ? Direction::from_window : Direction::from_host,
+                [&](std::size_t, const Message& message) {
+                  const std::uint64_t end = message.position + message.bytes;
+                  return !message.failed && !message.abandoned &&
+                         static_cast<std::int64_t>(filled - end) >= 0;
+                });
 }
 
 unsigned Staging::settle_emptied(Peer& peer, Stream& in) {

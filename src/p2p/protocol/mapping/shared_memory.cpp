@@ -13,7 +13,7 @@
 #include <string>
 #include <system_error>
 
-#include "base/memory_file.hpp"
+#include "base/system/memory_file.hpp"
 
 namespace isthmus {
 namespace {

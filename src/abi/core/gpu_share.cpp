@@ -1,0 +1,121 @@
+#include "abi/core/gpu_share.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "abi/core/runtime.hpp"
+#include "p2p/protocol/gpu/messages.hpp"
+
+namespace isthmus::abi {
+
+Result<> check_mpi(int code, const char* what) {
+  if (code == MPI_SUCCESS) return {};
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0, error_class = MPI_ERR_OTHER;
+  PMPI_Error_string(code, text, &length);
+  PMPI_Error_class(code, &error_class);
+  return fail(static_cast<ErrorClass>(error_class), fmt::format("{}: {}", what, text));
+}
+
+Result<> agree(MPI_Comm comm, Result<> mine) {
+  int rank = 0, size = 0;
+  PMPI_Comm_rank(comm, &rank);
+  PMPI_Comm_size(comm, &size);
+  int first = mine ? size : rank, least = size;
+  Result<> met =
+      check_mpi(PMPI_Allreduce(&first, &least, 1, MPI_INT, MPI_MIN, comm), "processes do not meet");
+  if (!mine) return mine;
+  ISTHMUS_TRY(std::move(met));
+  if (least < size) return fail(ErrorClass::other, fmt::format("rank {} has failed to do its part", least));
+  return {};
+}
+
+Result<std::vector<Told>> exchange(MPI_Comm comm, const Told& mine) {
+  int size = 0;
+  PMPI_Comm_size(comm, &size);
+  std::vector<Told> all(static_cast<std::size_t>(size));
+  ISTHMUS_TRY(check_mpi(PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm),
+                        "processes do not tell each other of their memory"));
+  return all;
+}
+
+std::vector<PeerId> Members::local_others() const {
+  std::vector<PeerId> others;
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (static_cast<int>(i) != rank && Runtime::get().job->slot_of(ids[i])) others.push_back(ids[i]);
+  return others;
+}
+
+std::string why_apart(PeerId peer) {
+  return Runtime::get().job->slot_of(peer) ? "" : Runtime::get().job->why_apart(peer);
+}
+
+Result<Buffer> look_at_shared(void* address, std::size_t bytes) {
+  GpuMessages& gpu = *Runtime::get().engine->gpu();
+  if (bytes == 0) return Buffer{};
+  if (!address) return fail(ErrorClass::buffer, "address is null, bytes is not 0");
+  auto own = gpu.look(Payload::of(address, bytes));
+  if (!own) return own;
+  if (own->kind == MemoryKind::managed)
+    return fail(ErrorClass::buffer, "address is managed memory, whose pages move: share memory of one place");
+  if (!own->is_whole())
+    return fail(ErrorClass::buffer,
+                fmt::format("address has {} bytes up to the end of its allocation, not {}",
+                            own->room - own->offset(), bytes));
+  if (!own->is_own) return fail(ErrorClass::buffer, "address is memory of another process");
+  // To pin it here would pin what else lies in its pages, which breaks the program's copies of that.
+  if (own->kind == MemoryKind::pageable)
+    return fail(ErrorClass::buffer,
+                "address is pageable memory, which streams do not reach: pin it first "
+                "(cudaHostRegister, cudaMallocHost)");
+  return own;
+}
+
+void offer_shared(const Members& members, const Buffer& own, UniqueFd& descriptor, Told& told) {
+  GpuMessages& gpu = *Runtime::get().engine->gpu();
+  told.bytes = own.bytes;
+  if (own.bytes == 0) return told.refuse("it shares no memory");
+  if (own.is_host_readable()) return told.refuse("it shares memory of the host, which others cannot map");
+  auto offer = gpu.exporter().offer(own);
+  if (!offer) return told.refuse(offer.error().text());
+  told.memory = {.memory = *offer, .descriptor = -1, .ticket = 0};
+  told.offset = own.offset();
+  const std::vector<PeerId> others = members.local_others();
+  if (offer->has_descriptor() && !others.empty()) {
+    auto made = gpu.exporter().descriptor(offer->allocation);
+    if (!made) return told.refuse(made.error().text());
+    descriptor = std::move(*made);
+    gpu.hand_over(others, told.memory, descriptor);
+  }
+  for (const PeerId id : others)
+    gpu.handed(id, offer->allocation);
+  told.is_there = 1;
+}
+
+void open_shared(const Members& members, std::size_t rank, const Told& told, Part& part) {
+  GpuMessages& gpu = *Runtime::get().engine->gpu();
+  const PeerId peer = members.ids[rank];
+  part.bytes = told.bytes;
+  UniqueFd descriptor;
+  if (told.is_there != 0 && Runtime::get().job->slot_of(peer)) descriptor = gpu.take(peer, told.memory);
+  part.why = why_apart(peer);
+  if (part.why.empty() && told.is_there == 0) part.why = told.why.data();
+  if (!part.why.empty()) return;
+  auto opened = gpu.open(peer, told.memory, members.device, std::move(descriptor));
+  if (!opened) {
+    part.why = opened.error().text();
+    return;
+  }
+  part.mapping = opened->mapping;
+  part.data = opened->base + told.offset;
+}
+
+Result<> check_still_there(const Buffer& own) {
+  if (own.allocation == 0) return {};
+  auto now = Runtime::get().engine->gpu()->look(Payload::of(own.data, own.bytes));
+  if (now && now->allocation == own.allocation) return {};
+  return fail(ErrorClass::buffer, "the memory that this process shares has been freed");
+}
+
+}  // namespace isthmus::abi

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/unique_fd.hpp"
+#include "gpu/driver/cuda_types.hpp"
+#include "gpu/memory/buffer.hpp"
+#include "gpu/memory/mapping.hpp"
+#include "p2p/engine.hpp"
+#include "wire/gpu.hpp"
+
+/// Memory of GPUs that the processes of a communicator show each other: what ports of streams and of kernels
+/// have in common.
+namespace isthmus::abi {
+
+/// What a function of MPI has returned, as an error that begins with `what`.
+Result<> check_mpi(int code, const char* what);
+
+/// The same outcome on all processes: who has none of its own names the first that has. Collective.
+Result<> agree(MPI_Comm comm, Result<> mine);
+
+/// What processes tell each other: a file, or memory of a GPU.
+struct Told {
+  wire::GpuExport memory{};
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t is_there = 0;
+  std::array<char, 160> why{};
+
+  void refuse(const std::string& text) { text.copy(why.data(), why.size() - 1); }
+};
+/// By rank. Collective.
+Result<std::vector<Told>> exchange(MPI_Comm comm, const Told& mine);
+
+/// The processes of a port, by rank, and its GPU.
+struct Members {
+  std::span<const PeerId> ids;
+  int rank = 0;
+  cuda::Device device = cuda::no_device;
+
+  /// Those that share memory with this process, but for itself.
+  [[nodiscard]] std::vector<PeerId> local_others() const;
+};
+/// Why a process does not share memory with this one; empty where it does.
+std::string why_apart(PeerId peer);
+
+/// One process's part of what all share, as another sees it.
+struct Part {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  std::shared_ptr<const Mapping> mapping;
+  std::string why;  ///< out of reach
+};
+
+// With the engine's lock held:
+
+/// What lies at an address that is to be shared, or why it cannot be: only memory that stays where it is, and
+/// that GPUs reach.
+Result<Buffer> look_at_shared(void* address, std::size_t bytes);
+/// Lets the others open it. `descriptor`: stays open until they have, where there is no box for it.
+void offer_shared(const Members& members, const Buffer& own, UniqueFd& descriptor, Told& told);
+/// Opens what the process of that rank has told. Must be called for everyone that has told something.
+void open_shared(const Members& members, std::size_t rank, const Told& told, Part& part);
+/// What is shared may have been freed since: the driver would fault, or copy what others have there now.
+Result<> check_still_there(const Buffer& own);
+
+}  // namespace isthmus::abi

@@ -1,0 +1,385 @@
+// The functions of <isthmus/device_runtime.h>.
+
+#include <isthmus/device_runtime.h>
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "abi/core/call.hpp"
+#include "abi/core/gpu_share.hpp"
+#include "abi/device/proxy.hpp"
+#include "device/port.hpp"
+#include "gpu/driver/gpu.hpp"
+#include "gpu/memory/mapping_cache.hpp"
+#include "p2p/protocol/gpu/messages.hpp"
+
+#define ISTHMUS_DEVICE_EXPORT(type) extern "C" __attribute__((visibility("default"))) type
+
+using isthmus::Result;
+namespace device = isthmus::device;
+
+/// Memory of each process under one number.
+struct DeviceShare {
+  bool is_there = false;
+  isthmus::Buffer own;  ///< as it was when it was shared
+  std::vector<isthmus::abi::Part> parts;
+};
+
+struct isthmus_device_port {
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::shared_ptr<device::Port> port;
+  std::vector<isthmus::abi::Part> peers;             ///< their signals
+  std::vector<DeviceShare> shares;                   ///< by number
+  std::shared_ptr<isthmus::abi::DeviceProxy> proxy;  ///< null: kernels reach all that there is
+  bool holds_mappings = false;
+};
+
+namespace isthmus::abi {
+namespace {
+
+constexpr std::uint32_t most_signals = 65536;
+constexpr std::uint32_t most_shares_ever = 4096;
+
+thread_local std::string last_device_error;
+
+int tell_of(const Error& error) {
+  last_device_error = error.text().empty() ? "no reason is known" : error.text();
+  return static_cast<int>(error.error_class());
+}
+
+/// No exception passes through C.
+template <class Body>
+int guarded_call(Body&& body) noexcept {
+  try {
+    if (!Runtime::get().running())
+      return tell_of(Error(ErrorClass::other, "MPI is not initialised, or finalized"));
+    Result<> result = body();
+    return result ? MPI_SUCCESS : tell_of(result.error());
+  } catch (const std::bad_alloc&) {
+    return tell_of(Error(ErrorClass::no_mem, "there is no memory"));
+  } catch (const std::exception& exception) {
+    return tell_of(Error(ErrorClass::intern, exception.what()));
+  }
+}
+
+template <class T>
+Result<> outcome_of(const Result<T>& result) {
+  if (result) return {};
+  return fail(result.error().error_class(), result.error().text());
+}
+
+Members members_of(const device::Port& port) {
+  return {port.ids, port.rank, port.device()};
+}
+
+// --- ports
+
+Result<> find_gpu(isthmus_device_port& made, MPI_Comm comm) {
+  Runtime& runtime = Runtime::get();
+  const CallGuard guard(runtime);
+  GpuMessages* const gpu = runtime.engine->gpu();
+  const cuda::Functions* const functions = runtime.cuda.find();
+  if (!gpu || !functions)
+    return fail(ErrorClass::unsupported_operation,
+                "there is no CUDA driver that the program has initialised, so there are no kernels");
+  cuda::Context context = nullptr;
+  cuda::Device gpu_of_port = cuda::no_device;
+  if (functions->context_current(&context) != cuda::Status::success || !context ||
+      functions->context_device(&gpu_of_port) != cuda::Status::success)
+    return fail(ErrorClass::arg, "no CUDA context is current: a port is on one GPU (cudaSetDevice)");
+  auto primary = gpu->contexts().of(gpu_of_port);
+  if (!primary) return std::unexpected(std::move(primary).error());
+  if (*primary != context)
+    return fail(ErrorClass::arg, "the current CUDA context is not the primary one of its GPU");
+  ISTHMUS_TRY(gpu->prepare(gpu_of_port));
+  gpu->mappings().hold();
+  made.holds_mappings = true;
+  made.port = std::make_shared<device::Port>(*runtime.engine, *functions, gpu_of_port, context);
+  Result<Communicator*> found = find_comm(comm);
+  if (!found) return std::unexpected(std::move(found).error());
+  made.port->rank = (*found)->rank();
+  for (int i = 0; i < (*found)->size(); ++i)
+    made.port->ids.push_back((*found)->peer(i));
+  return {};
+}
+
+/// Whether kernels of the port's GPU may add to words of another one's memory.
+bool has_atomics(const device::Port& port, const cuda::Uuid& other) {
+  auto gpus = GpuList::read(port.functions());
+  if (!gpus) return false;
+  const auto found = gpus->find(other);
+  if (!found) return false;
+  if (*found == port.device()) return true;
+  int supported = 0;
+  return port.functions().device_peer_attribute(&supported, cuda::PeerAttribute::native_atomic_supported,
+                                                port.device(), *found) == cuda::Status::success &&
+         supported != 0;
+}
+
+/// Memory that this process shares, told to all; and theirs, opened. `own` is nothing where there is none.
+Result<std::vector<Told>> share_memory(MPI_Comm comm, const device::Port& port, Result<Buffer> own,
+                                       std::vector<Part>& parts) {
+  const Members members = members_of(port);
+  Told told;
+  UniqueFd descriptor;
+  if (own) {
+    const CallGuard guard(Runtime::get());
+    offer_shared(members, *own, descriptor, told);
+  }
+  auto all = exchange(comm, told);
+  if (!all) return all;
+  parts.resize(all->size());
+  {
+    const CallGuard guard(Runtime::get());
+    for (std::size_t i = 0; i < all->size(); ++i)
+      if (static_cast<int>(i) != port.rank)
+        open_shared(members, i, (*all)[i], parts[i]);
+      else if (own)
+        parts[i] = {.data = own->data, .bytes = own->bytes, .mapping = {}, .why = {}};
+  }
+  if (Result<> met = agree(comm, own ? Result<>() : std::unexpected(std::move(own).error())); !met)
+    return std::unexpected(std::move(met).error());
+  return all;
+}
+
+/// Collective: where a kernel of any process does not reach something, all have a proxy from now on.
+Result<> start_proxy(isthmus_device_port& of, bool is_needed_here) {
+  if (of.proxy) return {};
+  int mine = is_needed_here ? 1 : 0, any = 0;
+  ISTHMUS_TRY(check_mpi(PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, of.comm), "processes do not meet"));
+  if (any == 0) return {};
+  auto started = DeviceProxy::start(*of.port, Runtime::get().engine->gpu()->contexts(), of.comm);
+  ISTHMUS_TRY(agree(of.comm, outcome_of(started)));
+  of.proxy = std::move(*started);
+  of.port->set_proxy(true);
+  of.port->before_end = [proxy = std::weak_ptr(of.proxy)] {
+    if (const auto still_there = proxy.lock()) still_there->stop();
+  };
+  for (std::uint32_t i = 0; i < of.shares.size(); ++i)
+    of.proxy->set_share(i, of.shares[i].own.data, of.shares[i].own.bytes);
+  return {};
+}
+
+Result<> meet_peers(isthmus_device_port& made) {
+  device::Port& port = *made.port;
+  Result<Buffer> own = [&] {
+    const CallGuard guard(Runtime::get());
+    return look_at_shared(port.shared(), port.shared_bytes());
+  }();
+  auto all = share_memory(made.comm, port, std::move(own), made.peers);
+  if (!all) return std::unexpected(std::move(all).error());
+  bool is_team = true;
+  Result<> written;
+  for (std::size_t i = 0; i < made.peers.size() && written; ++i) {
+    const Part& part = made.peers[i];
+    is_team = is_team && part.data;
+    written = port.set_peer(
+        i, part.data, static_cast<int>(i) == port.rank || has_atomics(port, (*all)[i].memory.memory.device));
+  }
+  // All or none: a team's members do not wait for one that cannot write to them.
+  int mine = is_team ? 1 : 0, least = 0;
+  Result<> met =
+      check_mpi(PMPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, made.comm), "processes do not meet");
+  ISTHMUS_TRY(std::move(met));
+  ISTHMUS_TRY(agree(made.comm, std::move(written)));
+  port.set_team(least == 1);
+  return start_proxy(made, least == 0);
+}
+
+Result<> open_port(isthmus_device_port& made, const device::Port::Extent& extent) {
+  PMPI_Comm_set_errhandler(made.comm, MPI_ERRORS_RETURN);
+  ISTHMUS_TRY(agree(made.comm, find_gpu(made, made.comm)));
+  ISTHMUS_TRY(agree(made.comm, made.port->make(Runtime::get().engine->gpu()->contexts(), extent)));
+  ISTHMUS_TRY(agree(made.comm, meet_peers(made)));
+  return agree(made.comm, made.port->start());
+}
+
+void close_port(isthmus_device_port& port) {
+  port.proxy.reset();
+  if (port.port) port.port->stop();
+  {
+    Runtime& runtime = Runtime::get();
+    const CallGuard guard(runtime);
+    std::erase(runtime.device_ports, port.port);
+    port.shares.clear();
+    port.peers.clear();
+    port.port.reset();
+    if (std::exchange(port.holds_mappings, false)) runtime.engine->gpu()->mappings().release();
+  }
+  if (port.comm != MPI_COMM_NULL) PMPI_Comm_free(&port.comm);
+}
+
+// --- shares
+
+std::vector<isthmus_device_span> spans_of(const std::vector<Part>& parts) {
+  std::vector<isthmus_device_span> spans;
+  spans.reserve(parts.size());
+  for (const Part& part : parts)
+    spans.push_back({.base = reinterpret_cast<std::uint64_t>(part.data), .bytes = part.bytes});
+  return spans;
+}
+
+Result<> make_share(isthmus_device_port& port, void* address, std::size_t bytes, std::uint32_t& number) {
+  const auto free_one = std::ranges::find(port.shares, false, &DeviceShare::is_there);
+  const auto at = static_cast<std::uint32_t>(free_one - port.shares.begin());
+  if (at == port.port->extent().shares)
+    return fail(ErrorClass::no_mem,
+                fmt::format("the port has {} shares already, which is what it was made for", at));
+  Result<Buffer> own = [&] {
+    const CallGuard guard(Runtime::get());
+    return look_at_shared(address, bytes);
+  }();
+  DeviceShare made{.is_there = true, .own = own ? *own : Buffer(), .parts = {}};
+  auto all = share_memory(port.comm, *port.port, std::move(own), made.parts);
+  Result<> outcome = all ? port.port->set_spans(at, spans_of(made.parts)) : outcome_of(all);
+  if (all) outcome = agree(port.comm, std::move(outcome));
+  // A process whose kernels reach nothing but its own memory needs nobody.
+  if (outcome)
+    outcome = start_proxy(
+        port, std::ranges::any_of(made.parts, [](const Part& part) { return !part.data && part.bytes > 0; }));
+  if (outcome) {
+    if (port.proxy) port.proxy->set_share(at, made.own.data, made.own.bytes);
+    for (std::size_t i = 0; i < made.parts.size() && outcome; ++i)
+      if (!made.parts[i].data && made.parts[i].bytes > 0) outcome = port.port->set_detour(i);
+    // Nobody's proxy is asked for what it does not know.
+    outcome = agree(port.comm, std::move(outcome));
+  }
+  const CallGuard guard(Runtime::get());
+  if (!outcome) {
+    made = {};
+    return outcome;
+  }
+  if (at == port.shares.size()) port.shares.emplace_back();
+  port.shares[at] = std::move(made);
+  number = at;
+  return {};
+}
+
+Result<DeviceShare*> find_share(isthmus_device_port& port, std::uint32_t number) {
+  if (number < port.shares.size() && port.shares[number].is_there) return &port.shares[number];
+  return fail(ErrorClass::arg, fmt::format("share is {}, which the port has not", number));
+}
+
+Result<> end_share(isthmus_device_port& port, std::uint32_t number) {
+  auto share = find_share(port, number);
+  ISTHMUS_TRY(agree(port.comm, outcome_of(share)));
+  ISTHMUS_TRY(port.port->set_spans(number, std::vector<isthmus_device_span>(port.peers.size())));
+  if (port.proxy) {
+    ISTHMUS_TRY(port.proxy->drain());
+    port.proxy->set_share(number, nullptr, 0);
+  }
+  // Nobody's kernels name it any more, and only now may its owner free the memory.
+  ISTHMUS_TRY(agree(port.comm, {}));
+  const CallGuard guard(Runtime::get());
+  **share = {};
+  return {};
+}
+
+Result<> check_reach(const isthmus_device_port& port, std::uint32_t number, int rank) {
+  auto share = find_share(const_cast<isthmus_device_port&>(port), number);
+  if (!share) return std::unexpected(std::move(share).error());
+  if (rank < 0 || static_cast<std::size_t>(rank) >= port.peers.size())
+    return fail(ErrorClass::rank,
+                fmt::format("rank is {}, not one of the {} of the port", rank, port.peers.size()));
+  const Part& part = (*share)->parts[static_cast<std::size_t>(rank)];
+  if (part.data) return {};
+  return fail(ErrorClass::unsupported_operation,
+              fmt::format("no kernel reaches what rank {} shares: {}", rank, part.why));
+}
+
+Result<> check_all(isthmus_device_port& port) {
+  ISTHMUS_TRY(port.port->take_refusal());
+  ISTHMUS_TRY(port.port->check());
+  const CallGuard guard(Runtime::get());
+  for (const DeviceShare& share : port.shares)
+    if (share.is_there) ISTHMUS_TRY(check_still_there(share.own));
+  return {};
+}
+
+}  // namespace
+
+ISTHMUS_DEVICE_EXPORT(const char*) isthmus_device_error(void) {
+  return last_device_error.c_str();
+}
+
+ISTHMUS_DEVICE_EXPORT(int)
+isthmus_device_make(MPI_ABI_Comm* comm, std::uint32_t signals, std::uint32_t most_shares,
+                    isthmus_device_port** port) {
+  return guarded_call([&]() -> Result<> {
+    if (!port) return fail(ErrorClass::arg, "port is null");
+    if (signals < 1 || signals > most_signals)
+      return fail(ErrorClass::arg, fmt::format("signals is {}, not between 1 and {}", signals, most_signals));
+    if (most_shares < 1 || most_shares > most_shares_ever)
+      return fail(ErrorClass::arg,
+                  fmt::format("most_shares is {}, not between 1 and {}", most_shares, most_shares_ever));
+    auto made = std::make_unique<isthmus_device_port>();
+    // From here on a second thread is in the engine.
+    Runtime::get().engine->lock().enable();
+    ISTHMUS_TRY(check_mpi(PMPI_Comm_dup(comm, &made->comm), "the communicator of a port"));
+    int size = 0;
+    PMPI_Comm_size(made->comm, &size);
+    Result<> opened = open_port(
+        *made, {.ranks = static_cast<std::size_t>(size), .signals = signals, .shares = most_shares});
+    if (!opened) {
+      close_port(*made);
+      return opened;
+    }
+    Runtime::get().device_ports.push_back(made->port);
+    *port = made.release();
+    return {};
+  });
+}
+
+ISTHMUS_DEVICE_EXPORT(int) isthmus_device_free(isthmus_device_port* port) {
+  return guarded_call([&]() -> Result<> {
+    if (!port) return fail(ErrorClass::arg, "port is null");
+    const std::unique_ptr<isthmus_device_port> last(port);
+    // Where a process has died, the others are told by MPI that they need not wait.
+    if (port->port->check() && (!port->proxy || port->proxy->drain())) PMPI_Barrier(port->comm);
+    close_port(*port);
+    return {};
+  });
+}
+
+ISTHMUS_DEVICE_EXPORT(int)
+isthmus_device_share(isthmus_device_port* port, void* address, std::size_t bytes, std::uint32_t* share) {
+  return guarded_call([&]() -> Result<> {
+    if (!share) return fail(ErrorClass::arg, "share is null");
+    ISTHMUS_TRY(port->port->check());
+    return make_share(*port, address, bytes, *share);
+  });
+}
+ISTHMUS_DEVICE_EXPORT(int) isthmus_device_unshare(isthmus_device_port* port, std::uint32_t share) {
+  return guarded_call([&] { return end_share(*port, share); });
+}
+ISTHMUS_DEVICE_EXPORT(int)
+isthmus_device_reach(const isthmus_device_port* port, std::uint32_t share, int rank) {
+  return guarded_call([&] { return check_reach(*port, share, rank); });
+}
+
+ISTHMUS_DEVICE_EXPORT(int) isthmus_device_view_of(isthmus_device_port* port, isthmus_device_view* view) {
+  return guarded_call([&]() -> Result<> {
+    if (!view) return fail(ErrorClass::arg, "view is null");
+    ISTHMUS_TRY(check_all(*port));
+    *view = port->port->view(static_cast<std::uint32_t>(port->shares.size()));
+    return {};
+  });
+}
+ISTHMUS_DEVICE_EXPORT(int) isthmus_device_check(isthmus_device_port* port) {
+  return guarded_call([&] { return check_all(*port); });
+}
+ISTHMUS_DEVICE_EXPORT(int) isthmus_device_cancel(isthmus_device_port* port) {
+  return guarded_call([&]() -> Result<> {
+    port->port->cancel();
+    return {};
+  });
+}
+
+}  // namespace isthmus::abi

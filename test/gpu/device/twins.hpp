@@ -1,0 +1,5 @@
+#pragma once
+
+#include "emulated_cuda.h"
+
+const EmulatedTwin* device_twins();

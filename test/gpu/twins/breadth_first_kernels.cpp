@@ -1,0 +1,12 @@
+// The kernels of apps/breadth_first on the emulated driver.
+#include "points_twin.hpp"
+#include "work.hpp"
+
+using namespace breadth_first;
+
+extern "C" __attribute__((visibility("default")))
+const EmulatedTwin emulated_twins[] = {twins::points_twin<CopyWork>,
+                                       twins::points_twin<EdgesWork>,
+                                       twins::points_twin<FoldWork>,
+                                       twins::points_twin<BeginWork>,
+                                       {nullptr, nullptr, nullptr}};

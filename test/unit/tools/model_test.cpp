@@ -1,0 +1,197 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "model/equations.hpp"
+#include "model/observed.hpp"
+#include "model/report.hpp"
+
+namespace isthmus::tool::model {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr double us = 1e-6;
+
+/// One iteration of the paper's pattern (figure 8) with X = Y = Z = 1, in which the host waits for each
+/// kernel.
+Parts iteration() {
+  Parts parts;
+  parts.launch = 9 * us;
+  parts.gpu_wait = 24 * us;
+  parts.send = 5 * us;
+  parts.wait = 22 * us;
+  parts.total = 60 * us;
+  parts.a = 8 * us;
+  parts.b = 10 * us;
+  parts.c = 6 * us;
+  parts.stream_exchange = parts.graph_exchange = 20 * us;
+  parts.stream_enqueue = 6 * us;
+  parts.launches = 3;
+  parts.gpu_waits = 2;
+  parts.exchanges = 1;
+  parts.messages = 2;
+  return parts;
+}
+
+TEST(Model, TheStreamFormTakesWhatTheGpuDoesWhereTheHostEnqueuesFaster) {
+  const Prediction forms = predict(iteration());
+  EXPECT_DOUBLE_EQ(forms.sync, 60 * us);
+  EXPECT_DOUBLE_EQ(forms.idle, 36 * us);  // 60 - (8 + 10 + 6)
+  EXPECT_DOUBLE_EQ(forms.stream_gpu, 44 * us);
+  EXPECT_DOUBLE_EQ(forms.stream_cpu, 15 * us);
+  EXPECT_DOUBLE_EQ(forms.stream, 44 * us);
+  EXPECT_TRUE(forms.c1.holds());
+  EXPECT_TRUE(forms.c2.holds());
+  EXPECT_TRUE(forms.c3());
+  EXPECT_NEAR(forms.gain(forms.stream), 26.7, 0.05);
+}
+
+TEST(Model, WithoutC1TheStreamFormGoesAtTheHostsPaceAndAGraphDoesNot) {
+  Parts parts = iteration();
+  parts.launch = 45 * us;
+  const Prediction forms = predict(parts);
+  EXPECT_FALSE(forms.c1.holds());
+  EXPECT_DOUBLE_EQ(forms.stream, 51 * us);
+  EXPECT_DOUBLE_EQ(forms.graph, 44 * us);
+}
+
+TEST(Model, AGraphHasLessBetweenKernelsAndMessages) {
+  Parts parts = iteration();
+  parts.graph_exchange = 15 * us;
+  parts.graph_saving = 3 * us;
+  const Prediction forms = predict(parts);
+  EXPECT_DOUBLE_EQ(forms.stream, 44 * us);
+  EXPECT_DOUBLE_EQ(forms.graph, 36 * us);
+}
+
+/// Section 4.2: T_GPU_SA < T_S is the same as S + W < T_idle, at the border too.
+TEST(Model, ThereIsAGainExactlyWhereC2Holds) {
+  for (const double exchange : {0.0, 35.9, 36.1, 80.0}) {
+    Parts parts = iteration();
+    parts.stream_exchange = parts.graph_exchange = exchange * us;
+    const Prediction forms = predict(parts);
+    EXPECT_EQ(forms.c2.holds(), forms.gain(forms.graph) > 0) << exchange;
+  }
+}
+
+/// Section 4.3: with everything at the same time the overlap is the least of A + S, B and W + C; without, the
+/// kernel form takes what the stream form takes.
+TEST(Model, KernelsHideTheLeastOfWhatTheyDo) {
+  const Prediction forms = predict(iteration());
+  EXPECT_DOUBLE_EQ(forms.kernel_worst, forms.stream_gpu);
+  EXPECT_DOUBLE_EQ(forms.kernel_best, 36 * us);  // A hides
+  Parts small_b = iteration();
+  small_b.b = 2 * us;
+  EXPECT_DOUBLE_EQ(predict(small_b).kernel_best, 34 * us);  // of 36, B hides
+  Parts no_b = iteration();
+  no_b.b = 0;
+  EXPECT_DOUBLE_EQ(predict(no_b).kernel_best, 26 * us);  // of 34, A hides
+}
+
+/// The paper's multigrid gains 24 % in the stream form and 26 % in the kernel form, on boxes of 16^3 and two
+/// processes. By the equations, that is where all but 24 of 100 go into kernels and messages, of which
+/// kernels hide 2.
+TEST(Model, HasThePapersGainsOfMultigrid) {
+  Parts parts;
+  parts.total = 100;
+  parts.a = 2;
+  parts.b = 20;
+  parts.c = 10;
+  parts.stream_exchange = parts.graph_exchange = 44;
+  parts.launch = 30;
+  parts.launches = 3;
+  parts.gpu_waits = parts.exchanges = 1;
+  const Prediction forms = predict(parts);
+  EXPECT_NEAR(forms.gain(forms.stream), 24, 1e-9);
+  EXPECT_NEAR(forms.gain(forms.kernel_best), 26, 1e-9);
+}
+
+/// The paper's breadth-first search: what is to be done is known only when it runs, so kernels must be
+/// launched for the largest case, which takes them 14 % longer; then the idle time is less than what messages
+/// take.
+TEST(Model, BreadthFirstSearchDoesNotGain) {
+  Parts parts;
+  parts.total = 100;
+  parts.b = 70 * 1.14;
+  parts.stream_exchange = parts.graph_exchange = 25;
+  parts.exchanges = 1;
+  const Prediction forms = predict(parts);
+  EXPECT_FALSE(forms.c2.holds());
+  EXPECT_LT(forms.gain(forms.graph), 0);
+}
+
+TEST(Model, AllGoAtThePaceOfTheSlowest) {
+  Parts slow = iteration();
+  slow.b = 30 * us;
+  slow.total = 80 * us;
+  const Prediction forms = predict({iteration(), slow});
+  EXPECT_DOUBLE_EQ(forms.sync, 80 * us);
+  EXPECT_DOUBLE_EQ(forms.stream, 64 * us);
+}
+
+TEST(Model, NothingBetweenTwoWaitsIsNothingToRunAheadWith) {
+  Parts parts = iteration();
+  parts.launches = 0;
+  EXPECT_FALSE(predict(parts).c3());
+}
+
+constexpr const char* file =
+    "isthmus-observed 1\nrank 1 2\nseconds 0.5\nlaunch 300 0.03\ngpu_wait 200 0.2\nsend 200 0.01\nwait 100 "
+    "0.1\n"
+    "collective 5 0.001\nexchanges 100 200 819200\ngpu 300 0.01 0.02 0.03\nstream 50 0.001 0.0002\n"
+    "graph 0.0008 1e-6\nwhy_not "
+    "\n";
+
+TEST(Model, ReadsWhatTheObserverWrites) {
+  const auto observed = read_observed(file);
+  ASSERT_TRUE(observed) << observed.error();
+  EXPECT_EQ(observed->rank, 1);
+  EXPECT_EQ(observed->launch.count, 300);
+  EXPECT_DOUBLE_EQ(observed->c, 0.03);
+  EXPECT_TRUE(observed->why_not.empty());
+  const Parts parts = parts_of(*observed, *observed);
+  EXPECT_DOUBLE_EQ(parts.gpu(), 0.06);
+  EXPECT_DOUBLE_EQ(parts.stream_exchange, 0.002);  // 50 were replayed of 100
+  EXPECT_DOUBLE_EQ(parts.graph_exchange, 0.0016);
+  EXPECT_DOUBLE_EQ(parts.graph_saving, 300e-6);
+}
+
+/// A run that ends when the answer is good enough may do more in one run than in the other.
+TEST(Model, TakesKernelsByTheLaunch) {
+  auto host = read_observed(file);
+  auto kernels = read_observed(file);
+  ASSERT_TRUE(host && kernels);
+  kernels->gpu_count = 600;
+  EXPECT_DOUBLE_EQ(parts_of(*host, *kernels).gpu(), 0.03);
+}
+
+TEST(Model, SaysWhatIsWrongWithAFile) {
+  const std::string whole = file;
+  EXPECT_THAT(read_observed("").error(), HasSubstr("no file of an observed process"));
+  for (std::size_t length = 20; length + 10 < whole.size(); length += 7)
+    EXPECT_FALSE(read_observed(std::string_view(whole).substr(0, length))) << length;
+  std::string strange = whole;
+  strange.replace(strange.find("rank 1 2"), 8, "rank 2 2");
+  EXPECT_FALSE(read_observed(strange));
+  std::string endless = whole;
+  endless.replace(endless.find("0.5"), 3, "nan");
+  EXPECT_FALSE(read_observed(endless));
+}
+
+TEST(Model, SaysWhichConditionFails) {
+  Parts parts = iteration();
+  parts.stream_exchange = 50 * us;
+  Findings findings{{parts}, predict(parts), 100, ""};
+  EXPECT_THAT(to_text(findings), HasSubstr("there is nothing to gain"));
+  EXPECT_THAT(to_json(findings), HasSubstr(R"("why_no_prediction":null)"));
+  findings.why_no_stream = "the \"network\" is between";
+  EXPECT_THAT(to_text(findings), Not(HasSubstr("C2")));
+  EXPECT_THAT(to_json(findings),
+              HasSubstr(R"("why_no_prediction":"the \"network\" is between","seconds":null)"));
+}
+
+}  // namespace
+}  // namespace isthmus::tool::model

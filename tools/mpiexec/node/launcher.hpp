@@ -1,0 +1,45 @@
+#pragma once
+
+#include "launch/region/shared_region.hpp"
+#include "node/job.hpp"
+#include "node/pmi_server.hpp"
+#include "ranks/signals.hpp"
+#include "ranks/supervisor.hpp"
+#include "streams/input.hpp"
+#include "streams/output.hpp"
+
+namespace isthmus::mpiexec {
+
+/// Starts the job's ranks in order and tells the supervisor of each. On an error some may run.
+class Launcher {
+ public:
+  struct Parts {
+    Job& job;
+    const launch::SharedRegion& region;
+    const Signals& signals;
+    Guard& guard;
+    Input& input;
+    Output& output;
+    Supervisor& supervisor;
+    PmiServer* pmi;  ///< null: not offered
+  };
+  explicit Launcher(const Parts& parts) : parts_(parts) {}
+
+  std::expected<void, StartError> start_all();
+
+ private:
+  std::expected<void, StartError> start_part(Job::PartPlan& part);
+  std::expected<Process, ProcessError> start_rank(const Job::PartPlan& part, int pmi_fd,
+                                                  const Output::RankEnds& ends);
+  [[nodiscard]] std::uint32_t rank() const { return parts_.job.share.first_rank + slot_; }
+  std::expected<UniqueFd, StartError> offer_pmi(const Job::PartPlan& part, Environment& environment);
+
+  void started(const Process& process);
+
+  Parts parts_;
+  UniqueFd region_, box_;  ///< under numbers that programs leave alone
+  std::uint32_t slot_ = 0;
+  bool bind_warned_ = false;
+};
+
+}  // namespace isthmus::mpiexec

@@ -1,0 +1,81 @@
+#include "ranks/ending.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstring>
+
+namespace isthmus::mpiexec {
+
+int Failure::exit_status() const {
+  switch (kind) {
+    case Kind::signal:
+      return 128 + value;
+    case Kind::no_finalize:
+      return 1;
+    case Kind::exit_code:
+    case Kind::abort:
+      break;
+  }
+  const int status = value & 0xff;  // all that a parent process gets to see
+  return status == 0 && value != 0 ? 1 : status;
+}
+
+std::string Failure::describe(const std::string& host) const {
+  const std::string who = fmt::format("rank {} (pid {}) on host {}", rank, pid, host);
+  switch (kind) {
+    case Kind::signal:
+      return fmt::format("{} killed by signal {} ({}{})", who, value, ::strsignal(value),
+                         core_dumped ? ", core dumped" : "");
+    case Kind::no_finalize:
+      return fmt::format("{} exited without MPI_Finalize", who);
+    case Kind::exit_code:
+      return fmt::format("{} exited with code {}{}", who, value, finalized ? " after MPI_Finalize" : "");
+    case Kind::abort:
+      break;
+  }
+  return fmt::format("{} aborted the job with code {}", who,
+                     value);  // MPI_Abort or a fatal error: it said which
+}
+
+std::string describe_dead(const std::vector<Failure>& dead, std::size_t ranks,
+                          const std::function<std::string(const Failure&)>& describe) {
+  constexpr std::size_t most_named = 16;
+  std::string text = fmt::format("{} of {} ranks {} not lived to the end: ", dead.size(), ranks,
+                                 dead.size() == 1 ? "has" : "have");
+  for (std::size_t i = 0; i < dead.size() && i < most_named; ++i)
+    text += (i > 0 ? "; " : "") + describe(dead[i]);
+  if (dead.size() > most_named) text += "; and others";
+  return text;
+}
+
+std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRanks& ranks,
+                             const wire::RegionView& region) {
+  using Kind = Failure::Kind;
+  const wire::RegionHeader& header = region.header();
+  const std::uint32_t aborter = header.abort_state.load(std::memory_order_acquire) - 1;
+  if (aborter >= ranks.first && aborter - ranks.first < ranks.pids.size())
+    return Failure{.kind = Kind::abort,
+                   .rank = aborter,
+                   .pid = ranks.pids[aborter - ranks.first],
+                   .value = header.abort_code.load()};
+  const pid_t pid = ranks.pids[rank - ranks.first];
+  if (WIFSIGNALED(wait_status))
+    return Failure{.kind = Kind::signal,
+                   .rank = rank,
+                   .pid = pid,
+                   .value = WTERMSIG(wait_status),
+                   .core_dumped = WCOREDUMP(wait_status) != 0};
+  const wire::RosterState state = region.roster(rank).load(std::memory_order_acquire);
+  if (WEXITSTATUS(wait_status) != 0)
+    return Failure{.kind = Kind::exit_code,
+                   .rank = rank,
+                   .pid = pid,
+                   .value = WEXITSTATUS(wait_status),
+                   .finalized = state == wire::RosterState::finalized};
+  if (state == wire::RosterState::joined)
+    return Failure{.kind = Kind::no_finalize, .rank = rank, .pid = pid, .value = 0};
+  return std::nullopt;
+}
+
+}  // namespace isthmus::mpiexec
