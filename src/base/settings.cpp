@@ -196,6 +196,18 @@ constexpr auto table = std::to_array<Setting>({
        return std::to_string(bits.type_bits) + ',' + std::to_string(bits.source_bits) + ',' +
               std::to_string(bits.counter_bits);
      }},
+    {"ISTHMUS_RANK_STACK", "a number of bytes from 64K (64K, 16M, 1G), or 0",
+     "The stack of each rank, where a process has several (mpiexec --ranks-per-process); 0: as ulimit -s has "
+     "it, and 8M "
+     "where that is unlimited.",
+     [](Settings& s, std::string_view text) {
+       if (text == "0") {
+         s.rank_stack = 0;
+         return true;
+       }
+       return assign(s.rank_stack, parse_bytes(text), std::uint64_t{64} << 10, std::uint64_t{1} << 40);
+     },
+     [](const Settings& s) { return std::to_string(s.rank_stack); }},
     {"ISTHMUS_PLANS", "fixed or live",
      "Which way long messages between ranks of a host take: the one that settings and the table of isthmus "
      "tune "

@@ -121,6 +121,9 @@ struct Settings {
   std::uint64_t unexpected_limit = std::uint64_t{256} << 20;
   /// ISTHMUS_CHARE_TAG_BITS
   TagDivision chare_tag_bits;
+  /// ISTHMUS_RANK_STACK: bytes of the stack of each rank, where a process has several (`mpiexec
+  /// --ranks-per-process`); 0: as `ulimit -s` has it.
+  std::uint64_t rank_stack = 0;
   /// ISTHMUS_PLANS
   PlansSetting plans = PlansSetting::fixed;
   /// ISTHMUS_CMA
@@ -199,7 +202,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 34;
+  static constexpr std::size_t count = 35;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 
@@ -233,8 +236,11 @@ inline constexpr const char* world_size = "ISTHMUS_WORLD_SIZE";  ///< ranks in M
 inline constexpr const char* local_rank = "ISTHMUS_LOCAL_RANK";  ///< rank among those of this host
 inline constexpr const char* local_size = "ISTHMUS_LOCAL_SIZE";  ///< ranks on this host
 inline constexpr const char* app_size = "ISTHMUS_APP_SIZE";      ///< ranks of the same program of mpiexec's
-inline constexpr std::array all{rank,       region,     key,        box,        spare_cpus,
-                                world_rank, world_size, local_rank, local_size, app_size};
+/// What differs between the ranks of a process that has several: for each of them the lines NAME=VALUE, with
+/// an empty line between two.
+inline constexpr const char* virtual_ranks = "ISTHMUS_VIRTUAL_RANKS";
+inline constexpr std::array all{rank,       region,     key,        box,      spare_cpus,   world_rank,
+                                world_size, local_rank, local_size, app_size, virtual_ranks};
 }  // namespace launcher_variable
 
 }  // namespace isthmus

@@ -277,7 +277,9 @@ std::string Job::why_apart(std::uint32_t other) const {
   return found != refusals.end() ? found->text : "it runs on another host";
 }
 
-Result<Job> join(const Settings& settings, const Probe& probe) {
+namespace {
+
+Result<Job> join_as_one(const Settings& settings, const Probe& probe, RankTurns* turns) {
   auto place = Place::here();
   if (!place) return std::unexpected(std::move(place).error());
   const char* rank = std::getenv(launcher_variable::rank);
@@ -303,6 +305,14 @@ Result<Job> join(const Settings& settings, const Probe& probe) {
                                      " is for the ranks of one host of several, but there is no launcher "
                                      "(PMI_FD) through which to find the others");
   return join_alone(settings, *place, probe);
+}
+
+}  // namespace
+
+Result<Job> join(const Settings& settings, const Probe& probe, RankTurns* turns) {
+  auto job = join_as_one(settings, probe, turns);
+  if (job) job->turns = turns;
+  return job;
 }
 
 Result<std::vector<Job>> local_jobs(std::uint32_t ranks, wire::RingGeometry geometry, wire::IdlePolicy idle) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/rank_turns.hpp"
 #include "base/settings.hpp"
 #include "base/unique_fd.hpp"
 #include "launch/launcher/key_values.hpp"
@@ -46,6 +47,7 @@ struct Job {
   /// Processors for this rank's own helping threads, where our own mpiexec has bound the ranks and some are
   /// left.
   CpuSet spare_cpus = {};
+  RankTurns* turns = nullptr;  ///< of the ranks of this process, where it has several; null: it is this one
 
   [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
   /// Where our own mpiexec says which kind of job it is, and whom it has seen end.
@@ -64,6 +66,7 @@ struct Probe {
   std::uint64_t nonce = 0;
 };
 
+/// `turns`: of the ranks of this process, where it has several; null for a process that is one rank.
 /// Joins the job that the launcher's variables name, or makes a job of one rank where there are none. With a
 /// launcher of several hosts the processes find out who shares memory with whom (launch/meeting/meeting.hpp);
 /// that is collective, all else is not. Publishes this process's `PlaceRecord` with `probe` in it, and then
@@ -73,7 +76,7 @@ struct Probe {
 ///
 /// Fails with a sentence for the user: on variables that are incomplete or make no sense, on a region of
 /// another release, and when the rank has been joined already (two MPI programs in one shell command).
-Result<Job> join(const Settings& settings = {}, const Probe& probe = {});
+Result<Job> join(const Settings& settings = {}, const Probe& probe = {}, RankTurns* turns = nullptr);
 
 /// A job of `ranks` ranks that are all in this process, for tests that run ranks as threads. One mapping
 /// serves all, so that a race detector sees their accesses meet. All are `joined`.

@@ -49,7 +49,18 @@ Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Setti
     engine->waiting_.has_network = true;
   }
   if (!settings.trace.empty()) engine->begin_trace();
+  if (job.turns) engine->take_turns(*job.turns);
   return engine;
+}
+
+/// The ranks of this process sleep on one word, that of the first which joins.
+void Engine::take_turns(RankTurns& turns) {
+  const auto& region = links_.region();
+  std::uint32_t first = links_.slot();
+  while (first > 0 && turns.is_here(links_.job().members[first - 1]))
+    --first;
+  region.block(links_.slot()).sleeps_with.store(first + 1, std::memory_order_release);
+  turns.joined({.doorbells = region.doorbells(links_.slot()), .wakes = &region.block(first).process_wakes});
 }
 
 /// A trace that cannot be written is no reason to end the job.
@@ -75,7 +86,7 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       claims_(job.region, job.slot),
       unexpected_(links_, completion_, matcher_, claims_, agreements_),
       telling_(own_wait_board(job), *this),
-      waiting_{links_, lock_, polled_, losses_, telling_},
+      waiting_{links_, lock_, polled_, losses_, telling_, false, job.turns},
       mapped_(links_, polled_, memories_, handlers_),
       plans_(measures_plans(settings)),
       gpu_({links_, completion_, access_, *this}, polled_),
@@ -156,6 +167,11 @@ void Engine::progress_for_test() {
   }
   plans_.quiet();
   if (++fruitless_tests_ % 16 == 0) look_after_peers();
+  if (waiting_.turns) [[unlikely]] {
+    EngineLock::Released released(lock_);
+    waiting_.turns->give_way(false, false);
+    return;
+  }
   // A program that polls MPI_Test on a shared core would use up its time slice while the peer waits for the
   // core.
   if (links_.peers_sleep() || fruitless_tests_ % 256 == 0) {

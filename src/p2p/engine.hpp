@@ -291,6 +291,7 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   Engine(const launch::Job& job, const Settings& settings);
 
   void begin_trace();
+  void take_turns(RankTurns& turns);
   // engine.cpp: what peers write, and what goes to them
   void discover();
   /// Opens the ring of a peer of this host that has connected.

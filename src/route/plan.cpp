@@ -21,6 +21,8 @@ std::string_view name_of(ChannelId channel) noexcept {
       return "mapping";
     case ChannelId::network:
       return "network";
+    case ChannelId::process:
+      return "process";
   }
   return "unknown";
 }
@@ -61,6 +63,8 @@ std::string_view name_of(Protocol protocol) noexcept {
       return "GPU memory, through the adapter";
     case Protocol::mapped:
       return "rendezvous, receiver copies from mapped memory";
+    case Protocol::beside:
+      return "rendezvous, copied within the process";
   }
   return "unknown";
 }
@@ -77,7 +81,9 @@ Plan::Plan(const PlanInputs& inputs) {
   }
   add(wire::inline_capacity, Protocol::eager_inline, ChannelId::shm);
   add(inputs.eager_limit, Protocol::eager, ChannelId::shm);
-  if (inputs.mapped) {
+  if (inputs.beside) {
+    add(no_limit, Protocol::beside, ChannelId::process);
+  } else if (inputs.mapped) {
     // One processor alone: 1 MiB one way 27 us, by both with process_vm_* 60, through the ring 115; 64
     // KiB 2.3, 6.5 and 8.9 (EPYC of 2 cores, virtual; medians of 57 rounds).
     add(no_limit, Protocol::mapped, ChannelId::mapping);

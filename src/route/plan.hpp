@@ -20,7 +20,7 @@ struct Reason {
 /// Whether a mechanism works from this process towards a peer: found by doing it once on that pair.
 using Reach = std::expected<void, Reason>;
 
-enum class ChannelId : std::uint8_t { self, shm, cma, mapping, network };
+enum class ChannelId : std::uint8_t { self, shm, cma, mapping, network, process };
 [[nodiscard]] std::string_view name_of(ChannelId channel) noexcept;
 
 /// How the bytes of one message go.
@@ -42,8 +42,9 @@ enum class Protocol : std::uint8_t {
   gpu_bounce,          ///< between GPU memories that neither process can open, through a third
   gpu_loopback,        ///< between GPU memories of one host, by the network's adapter
   mapped,              ///< rendezvous, then the receiver copies from the sender's pages, which it has mapped
+  beside,  ///< rendezvous, then the receiver copies from the sender's buffer: both are one process
 };
-inline constexpr std::size_t protocol_count = 17;
+inline constexpr std::size_t protocol_count = 18;
 [[nodiscard]] std::string_view name_of(Protocol protocol) noexcept;
 
 /// One range of message sizes: up to and including `up_to` bytes.
@@ -56,6 +57,7 @@ struct Step {
 /// What a plan follows from.
 struct PlanInputs {
   bool same_process = false;
+  bool beside = false;                                    ///< the peer is another rank of this process
   bool mapped = false;                                    ///< this process has mapped the peer's memory
   bool remote = false;                                    ///< on another host: `eager_limit` is the network's
   Reach pull = std::unexpected(Reason{"not tried yet"});  ///< this process reads the peer's memory

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/futex.hpp"
 #include "wire/ring.hpp"
 
 namespace isthmus::wire {
@@ -139,6 +140,17 @@ Result<RegionView> RegionView::open(std::span<std::byte> memory) {
   if (idle != IdlePolicy::spin && idle != IdlePolicy::sleep && idle != IdlePolicy::nap)
     return fail(ErrorClass::intern, "shared region: unknown idle policy");
   return RegionView(memory, *layout);
+}
+
+void RegionView::wake(std::uint32_t slot) const noexcept {
+  std::atomic<std::uint32_t>& sleeping = block(slot).sleeping;
+  if (sleeping.load(std::memory_order_seq_cst) == 0 || sleeping.exchange(0, std::memory_order_seq_cst) == 0)
+    return;
+  const std::uint32_t with = block(slot).sleeps_with.load(std::memory_order_relaxed);
+  if (with == 0 || with > slots()) return futex_wake(sleeping);
+  std::atomic<std::uint32_t>& wakes = block(with - 1).process_wakes;
+  wakes.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(wakes);
 }
 
 }  // namespace isthmus::wire

@@ -27,7 +27,7 @@ namespace isthmus::wire {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
-inline constexpr std::uint32_t region_version = 8;
+inline constexpr std::uint32_t region_version = 9;
 inline constexpr std::uint32_t maximum_local_ranks = 16384;
 inline constexpr std::uint32_t maximum_world = 1U << 24;
 
@@ -141,7 +141,20 @@ struct alignas(cache_line) RankBlock {
   std::atomic<std::uint64_t>
       claims;  ///< 1 + the offset in the heap of the directory of `Claims`; 0: none yet
   alignas(cache_line) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on this futex word
+  /// Where several ranks are one process: 1 + the slot whose `process_wakes` it sleeps on; 0: on `sleeping`.
+  std::atomic<std::uint32_t> sleeps_with;
+  std::atomic<std::uint32_t> process_wakes;  ///< how often somebody has woken that process; futex word
+  /// How a rank that shares its process with others has ended: `Ending`; 0: it has not, or is a process of
+  /// its own.
+  std::atomic<std::uint32_t> ending;
   alignas(cache_line) PlaceRecord place;
+};
+
+/// How one of several ranks of a process has ended, one word in its block, written by that process.
+struct Ending {
+  static constexpr std::uint32_t has_ended = 0x100;  ///< by itself, with the exit status in the low byte
+  static constexpr std::uint32_t was_killed =
+      0x200;  ///< its turn it was when the signal in the low byte came
 };
 
 /// Offsets in bytes from the region's start, all multiples of a cache line.
@@ -209,6 +222,8 @@ class RegionView {
   [[nodiscard]] std::span<std::byte> ring(std::uint32_t number) const noexcept {
     return memory_.subspan(layout_.rings + number * layout_.ring_bytes, layout_.ring_bytes);
   }
+  /// Wakes the rank in `slot` if it sleeps. Who has written what it waits for fences before.
+  void wake(std::uint32_t slot) const noexcept;
   [[nodiscard]] RegionHeap heap() const noexcept {
     return {header().heap, memory_.subspan(layout_.heap, layout_.shape.heap_bytes)};
   }

@@ -11,7 +11,7 @@ from pathlib import Path
 from suite import BUILD, ROOT
 
 # What a suite runs that says nothing else (`# runs:`): what is installed.
-INSTALLED = "mpi_abi mpiexec isthmus isthmus_network isthmus_pmix isthmus_measure_pair isthmus_measure_gpu_pair isthmus_bench".split()
+INSTALLED = "mpi_abi mpiexec isthmus isthmus_network isthmus_pmix isthmus_measure_pair isthmus_measure_gpu_pair isthmus_bench isthmus_virtual_ranks".split()
 # How programs are built: a change there is one of all programs.
 BUILD_FILES = ("CMakeLists.txt", "CMakePresets.json", "cmake/*", "*/CMakeLists.txt", "tools/dev/*packages.txt")
 # Where the modules lie that suites import.

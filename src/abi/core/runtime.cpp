@@ -57,8 +57,9 @@ void write_line(std::string_view text) noexcept {
 }  // namespace
 
 RuntimeStorage runtime_storage __attribute__((init_priority(101)));
+constinit Runtime* current_runtime = &runtime_storage.runtime;
 
-Runtime::Runtime() {
+Runtime::Runtime(RankTurns* turns) : turns_(turns) {
   early_lock_.enable();
   define_errhandlers();
 }
@@ -77,6 +78,11 @@ Result<> Runtime::open_session(int required) {
   return {};
 }
 
+/// With several ranks in a process, the threads of a rank would have to wait for a turn.
+ThreadLevel Runtime::level_for(int required) const noexcept {
+  return enough_for(turns_ ? std::min(required, MPI_THREAD_FUNNELED) : required);
+}
+
 Result<> Runtime::open(int required) {
   if (world_phase() == Phase::forked) return fail(ErrorClass::other, std::string(in_child));
   if (!engine) {
@@ -89,8 +95,12 @@ Result<> Runtime::open(int required) {
   // Without this, a child that MPI_Finalize is called in would be counted as its parent, and take its
   // messages.
   if (!watches_forks_) watches_forks_ = ::pthread_atfork(nullptr, nullptr, [] { get().become_child(); }) == 0;
-  thread_level = std::max(thread_level, enough_for(required).level);
+  thread_level = std::max(thread_level, level_for(required).level);
   const bool helps = settings.progress == ProgressSetting::thread;
+  if (helps && turns_)
+    return fail(ErrorClass::other,
+                "ISTHMUS_PROGRESS=thread does not go with several ranks in a process (mpiexec "
+                "--ranks-per-process): leave one of them away");
   if (thread_level == MPI_THREAD_MULTIPLE || helps) engine->lock().enable();
   if (helps && !progress_thread) {
     auto started = ProgressThread::start(*engine);
@@ -118,7 +128,7 @@ Result<> Runtime::join() {
   Info& environment = environment_info(*this);  // before the launcher's variables go
   const std::string tuning_refused = tuning::apply(settings);
   const std::vector<std::string> unknown = Settings::unknown_variables(environ);
-  Result<launch::Job> joined = launch::join(settings);
+  Result<launch::Job> joined = launch::join(settings, {}, turns_);
   if (!joined) return std::unexpected(std::move(joined).error());
   job.emplace(std::move(*joined));
   // Our mpiexec has warned of it; another launcher has not, and one rank is enough.

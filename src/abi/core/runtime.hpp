@@ -18,8 +18,10 @@
 #include "abi/core/handle.hpp"
 #include "abi/core/matched_message.hpp"
 #include "abi/core/session.hpp"
+#include "abi/core/thread_level.hpp"
 #include "abi/core/wait_witness.hpp"
 #include "base/frame_pool.hpp"
+#include "base/rank_turns.hpp"
 #include "base/settings.hpp"
 #include "comm/communicator.hpp"
 #include "comm/errhandler.hpp"
@@ -70,6 +72,13 @@ class Runtime {
   /// Exists from library load on and is never destroyed, so that handles of info objects and error handlers
   /// work before MPI_Init, and queries after MPI_Finalize (MPI 5.0, section 11.4.1), in exit handlers too.
   static Runtime& get() noexcept;
+
+  /// For a rank that shares its process with others: it is what `get` gives while the rank has its turn
+  /// (`make_current`). Never destroyed.
+  static Runtime& make_virtual(RankTurns& turns) { return *new Runtime(&turns); }
+  static void make_current(Runtime& runtime) noexcept;
+  /// The ranks of this process, where it has several; null: it is one.
+  [[nodiscard]] RankTurns* turns() const noexcept { return turns_; }
 
   /// Whether most functions may be called: MPI_Init or MPI_Session_init has opened MPI, and it is not closed.
   [[nodiscard]] bool running() const noexcept { return running_.load(std::memory_order_relaxed); }
@@ -154,10 +163,11 @@ class Runtime {
 
  private:
   friend struct RuntimeStorage;
-  Runtime();
+  explicit Runtime(RankTurns* turns = nullptr);
   ~Runtime() = default;
 
   Result<> open(int required);
+  [[nodiscard]] ThreadLevel level_for(int required) const noexcept;
   Result<> close();
   Result<> join();
   /// Completes what is on the streams that the program has not freed. The first error that it has not been
@@ -170,6 +180,7 @@ class Runtime {
 
   std::atomic<bool> running_{false};
   std::atomic<Phase> world_phase_{Phase::before_init};
+  RankTurns* const turns_;
   int open_sessions_ = 0;
   bool watches_forks_ = false;
   std::atomic<EngineLock*> lock_{&early_lock_};
@@ -185,9 +196,14 @@ struct RuntimeStorage {
   ~RuntimeStorage() {}
 };
 extern RuntimeStorage runtime_storage __attribute__((visibility("hidden")));
+/// The one of `runtime_storage`, or of the rank whose turn it is.
+extern Runtime* current_runtime __attribute__((visibility("hidden")));
 
 inline Runtime& Runtime::get() noexcept {
-  return runtime_storage.runtime;
+  return *current_runtime;
+}
+inline void Runtime::make_current(Runtime& runtime) noexcept {
+  current_runtime = &runtime;
 }
 
 }  // namespace isthmus::abi

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "base/readable.hpp"
+#include "base/system/readable.hpp"
 
 namespace isthmus::chare {
 namespace {

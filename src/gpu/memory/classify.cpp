@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/readable.hpp"
+#include "base/system/readable.hpp"
 #include "gpu/driver/cuda_context.hpp"
 #include "gpu/driver/cuda_error.hpp"
 #include "gpu/memory/allocation_id.hpp"

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <new>
 
-#include "base/futex.hpp"
 #include "base/log.hpp"
 #include "channel/shm/placement.hpp"
 #include "place/cpu_set.hpp"
@@ -55,6 +54,11 @@ Peer& Links::make_peer(PeerId id) {
     peer.slot = *slot;
     peer.eager_limit = eager_limit_;
     peer.plan = Plan({.same_process = id == rank_, .eager_limit = eager_limit_});
+    if (job_.turns && id != rank_ && job_.turns->is_here(id)) {
+      peer.beside = peer.probed = true;
+      peer.pull = peer.push = Reach{};
+      peer.plan = Plan({.beside = true, .eager_limit = eager_limit_});
+    }
   } else {
     peer.pull = peer.push = std::unexpected(Reason{job_.why_apart(id)});
     peer.plan = Plan({.remote = true});
@@ -158,17 +162,17 @@ void Links::schedule(Peer& peer) {
   peer.listed = true;
 }
 
-void Links::ring_doorbell(std::uint32_t slot) noexcept {
+void Links::ring_doorbell(const Peer& peer) noexcept {
   // A locked operation, so also the fence between the cell above and the look at `sleeping` in `wake`.
-  region_.doorbells(slot)[slot_ / 64].fetch_or(std::uint64_t{1} << (slot_ % 64), std::memory_order_seq_cst);
-  wake(slot);
+  region_.doorbells(peer.slot)[slot_ / 64].fetch_or(std::uint64_t{1} << (slot_ % 64),
+                                                    std::memory_order_seq_cst);
+  // A process in which this rank is at work does not sleep.
+  if (!peer.beside) wake(peer.slot);
 }
 
 void Links::wake(std::uint32_t slot) const noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  std::atomic<std::uint32_t>& sleeping = region_.block(slot).sleeping;
-  if (sleeping.load(std::memory_order_seq_cst) != 0 && sleeping.exchange(0, std::memory_order_seq_cst) != 0)
-    futex_wake(sleeping);
+  region_.wake(slot);
 }
 
 void Links::ring_again(std::uint32_t slot) noexcept {

@@ -80,7 +80,7 @@ class Links {
 
   /// After a cell has been published to a peer.
   void after_publish(Peer& peer) noexcept {
-    if (sleeps_) ring_doorbell(peer.slot);
+    if (sleeps_) ring_doorbell(peer);
   }
   /// A message of `bytes` has been written to the peer's byte ring.
   void wrote_piece(Peer& peer, std::uint64_t bytes) noexcept {
@@ -140,7 +140,7 @@ class Links {
 
  private:
   Peer& make_peer(PeerId id);
-  void ring_doorbell(std::uint32_t slot) noexcept;
+  void ring_doorbell(const Peer& peer) noexcept;
 
   /// More lines than a core has in flight anyway would delay the look for the answer.
   static constexpr std::uint32_t prefetched_bytes = 32 * 1024;

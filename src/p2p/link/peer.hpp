@@ -87,7 +87,8 @@ class Peer {
   /// The process that the probe reached; 0 until then. Kept, because what the region says may change.
   std::int32_t pid = 0;
   bool probed = false;
-  bool gone = false;  ///< it has been found that there is no such process any more
+  bool beside = false;  ///< a rank of this process: its memory is in reach as it is
+  bool gone = false;    ///< it has been found that there is no such process any more
   Reach pull = std::unexpected(Reason{"not tried yet"});
   Reach push = std::unexpected(Reason{"not tried yet"});
   Plan plan;  ///< for messages from the peer; its eager part holds for both directions

@@ -12,8 +12,9 @@
 
 namespace isthmus {
 
-/// Copies from and to the memory of peers, by the kernel. Whether that works is tried once with each peer.
-/// Serves all memory that can be offered. Guarded by the engine's lock.
+/// Copies from and to the memory of peers: by the kernel, and whether that works is tried once with each
+/// peer; of a peer that is a rank of this process, without the kernel. Serves all memory that can be offered.
+/// Guarded by the engine's lock.
 class PeerAccess final : public PeerMemory {
  public:
   PeerAccess(Links& links, LossWatch& losses, PeerMemories& memories) : links_(links), losses_(losses) {
@@ -38,10 +39,14 @@ class PeerAccess final : public PeerMemory {
   /// Reads what lies at `address` of a peer; only where `Peer::pull` holds. `proc_aborted`: the process is no
   /// more.
   Result<> read(Peer& peer, std::uint64_t address, void* to, std::uint64_t bytes) {
+    if (peer.beside) [[unlikely]]
+      return copy_beside(to, reinterpret_cast<const void*>(address), bytes);
     return after_copy(peer, cma::read(peer.pid, address, to, bytes));
   }
   /// The same for writing, where `Peer::push` holds.
   Result<> write(Peer& peer, std::uint64_t address, const void* from, std::uint64_t bytes) {
+    if (peer.beside) [[unlikely]]
+      return copy_beside(reinterpret_cast<void*>(address), from, bytes);
     return after_copy(peer, cma::write(peer.pid, address, from, bytes));
   }
   /// The process of a peer on this host is no more.
@@ -49,6 +54,7 @@ class PeerAccess final : public PeerMemory {
 
  private:
   void try_it(Peer& peer);
+  static Result<> copy_beside(void* to, const void* from, std::uint64_t bytes) noexcept;
   Result<> after_copy(Peer& peer, Result<> copied);
 
   Links& links_;

@@ -11,8 +11,9 @@
 
 namespace isthmus {
 
-Result<std::unique_ptr<PortWaker>> PortWaker::start(int descriptor, std::atomic<std::uint32_t>& sleeping) {
-  std::unique_ptr<PortWaker> waker(new PortWaker(descriptor, sleeping));
+Result<std::unique_ptr<PortWaker>> PortWaker::start(int descriptor, std::atomic<std::uint32_t>& sleeping,
+                                                    std::atomic<std::uint32_t>* wakes) {
+  std::unique_ptr<PortWaker> waker(new PortWaker(descriptor, sleeping, wakes));
   waker->events_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   waker->end_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
   epoll_event end{.events = EPOLLIN, .data = {.fd = waker->end_.get()}};
@@ -46,7 +47,9 @@ void PortWaker::run() noexcept {
     epoll_event event{};
     if (::epoll_wait(events_.get(), &event, 1, -1) <= 0) continue;
     if (event.data.fd != descriptor_) return;
-    if (sleeping_->exchange(0, std::memory_order_seq_cst) != 0) futex_wake(*sleeping_);
+    if (sleeping_->exchange(0, std::memory_order_seq_cst) == 0) continue;
+    if (wakes_) wakes_->fetch_add(1, std::memory_order_seq_cst);
+    futex_wake(wakes_ ? *wakes_ : *sleeping_);
   }
 }
 

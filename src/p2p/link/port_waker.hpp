@@ -15,7 +15,9 @@ namespace isthmus {
 class PortWaker {
  public:
   /// `descriptor` and `sleeping` (1 while the rank sleeps on it) must outlive the waker.
-  static Result<std::unique_ptr<PortWaker>> start(int descriptor, std::atomic<std::uint32_t>& sleeping);
+  /// `wakes`: counted up and woken in its place, where several ranks of a process sleep on that; null: none.
+  static Result<std::unique_ptr<PortWaker>> start(int descriptor, std::atomic<std::uint32_t>& sleeping,
+                                                  std::atomic<std::uint32_t>* wakes = nullptr);
   PortWaker(const PortWaker&) = delete;
   PortWaker& operator=(const PortWaker&) = delete;
   ~PortWaker();
@@ -24,12 +26,13 @@ class PortWaker {
   void arm() noexcept;
 
  private:
-  PortWaker(int descriptor, std::atomic<std::uint32_t>& sleeping)
-      : descriptor_(descriptor), sleeping_(&sleeping) {}
+  PortWaker(int descriptor, std::atomic<std::uint32_t>& sleeping, std::atomic<std::uint32_t>* wakes)
+      : descriptor_(descriptor), sleeping_(&sleeping), wakes_(wakes) {}
   void run() noexcept;
 
   int descriptor_;
   std::atomic<std::uint32_t>* sleeping_;
+  std::atomic<std::uint32_t>* wakes_;
   UniqueFd events_;  ///< epoll
   UniqueFd end_;     ///< eventfd
   std::thread thread_;

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "base/futex.hpp"
+#include "base/rank_turns.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/link/loss_watch.hpp"
 #include "p2p/progress/lock.hpp"
@@ -58,7 +59,9 @@ constexpr std::uint32_t news_per_clock = 256;
 
 void Idle::pause() {
   ++looks_;
-  if (waiting_.links.peers_sleep())
+  if (waiting_.turns) [[unlikely]]
+    pause_taking_turns();
+  else if (waiting_.links.peers_sleep())
     pause_sharing();
   else if (waiting_.links.peers_nap())
     pause_napping();
@@ -162,6 +165,28 @@ void Idle::pause_sharing() {
   else if (!waiting_.links.has_doorbell())
     futex_wait(sleeping, 1, unsure ? sleep_microseconds_unsure : sleep_microseconds);
   looks_ = yields - 1;
+}
+
+/// The ranks of this process share its thread: the others go on meanwhile, and only when all of them wait may
+/// the process sleep.
+void Idle::pause_taking_turns() {
+  RankTurns& turns = *waiting_.turns;
+  const bool had_news = looks_ == 1;
+  if (had_news) count_news();
+  // After a sleep a clock costs nothing any more.
+  if (looks_ % looks_per_clock == 0 || sleeps_seen_ != turns.sleeps()) look_after_peers();
+  sleeps_seen_ = turns.sleeps();
+  bool may_sleep = announced_;
+  if (turns.announces()) {
+    may_sleep = waiting_.links.peers_sleep() && !waiting_.polled.wakes_nobody() && waiting_.polled.arm();
+    if (may_sleep) {
+      // As in `pause_sharing`: the turn before the sleep is the look.
+      waiting_.links.region().block(waiting_.links.slot()).sleeping.store(1, std::memory_order_seq_cst);
+      announced_ = true;
+    }
+  }
+  EngineLock::Released released(waiting_.lock);
+  turns.give_way(had_news, may_sleep);
 }
 
 void Idle::withdraw() noexcept {

@@ -10,6 +10,7 @@ class EngineLock;
 class Links;
 class LossWatch;
 class PollList;
+class RankTurns;
 
 /// What the waits of an engine have in common.
 struct Waiting {
@@ -19,6 +20,7 @@ struct Waiting {
   LossWatch& losses;
   WaitTelling& telling;
   bool has_network = false;
+  RankTurns* turns = nullptr;  ///< of the ranks of this process; null: it is one
 };
 
 /// What a waiting thread does between two fruitless looks: poll, let others run, sleep, by the job's policy.
@@ -50,6 +52,7 @@ class Idle {
   void pause_spinning();
   void pause_sharing();
   void pause_napping();
+  void pause_taking_turns();
 
   void withdraw() noexcept;
   /// After a while without news: it may be that who was to send it has died.
@@ -65,13 +68,14 @@ class Idle {
   const WaitSubject subject_;
   std::uint32_t looks_ = 0;
   bool polled_enough_ = false;
-  std::int64_t began_ = 0;        ///< nanoseconds of the steady clock, from the first look that read it on
-  std::int64_t waited_from_ = 0;  ///< the same, from the first time that it had polled enough
-  std::uint32_t times_fed_ = 0;   ///< how often something else happened than what is waited for
-  bool announced_ = false;        ///< peers have been told that this rank may sleep
-  bool told_ = false;             ///< this wait has become long
-  std::int64_t tell_at_ = 0;      ///< when it is to be told (again)
-  const char* call_ = nullptr;    ///< the MPI function that it belongs to, once it has been told
+  std::int64_t began_ = 0;         ///< nanoseconds of the steady clock, from the first look that read it on
+  std::int64_t waited_from_ = 0;   ///< the same, from the first time that it had polled enough
+  std::uint32_t times_fed_ = 0;    ///< how often something else happened than what is waited for
+  bool announced_ = false;         ///< peers have been told that this rank may sleep
+  std::uint32_t sleeps_seen_ = 0;  ///< of the process, where it has several ranks
+  bool told_ = false;              ///< this wait has become long
+  std::int64_t tell_at_ = 0;       ///< when it is to be told (again)
+  const char* call_ = nullptr;     ///< the MPI function that it belongs to, once it has been told
 };
 
 }  // namespace isthmus

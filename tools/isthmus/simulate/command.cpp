@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "base/unique_fd.hpp"
-#include "plot.hpp"
 #include "simulate/report.hpp"
+#include "tune/plot.hpp"
 
 namespace isthmus::tool {
 namespace {

@@ -20,6 +20,9 @@
 namespace isthmus::mpiexec {
 namespace {
 
+/// Each has a stack, a thread that keeps its thread-local storage, and a copy of the program.
+constexpr std::uint32_t most_ranks_per_process = 1024;
+
 using Operands = std::span<const std::string>;
 /// Nothing, or what is wrong with the operands.
 using Complaint = std::optional<std::string>;
@@ -190,6 +193,20 @@ const std::vector<Option> table{
      Group::job,
      "Start N ranks of the program. Without it, one for each core that may be used.",
      set_ranks},
+    {{"ranks-per-process"},
+     "N",
+     Scope::job,
+     Group::job,
+     "Start a process for each N ranks, which take turns on its one thread, each with a copy of the "
+     "program's "
+     "globals: "
+     "docs/virtual-ranks.md says which programs can. Default: 1.",
+     [](State& s, Operands o) -> Complaint {
+       s.options.ranks_per_process = whole_number<std::uint32_t>(o[0]).value_or(0);
+       return s.options.ranks_per_process == 0 || s.options.ranks_per_process > most_ranks_per_process
+                  ? Complaint(fmt::format("allowed: a whole number from 1 to {}", most_ranks_per_process))
+                  : std::nullopt;
+     }},
     {{"wdir", "wd"},
      "DIR",
      Scope::part,
@@ -614,6 +631,9 @@ Request parse(const std::vector<std::string>& arguments) {
     state.options.rendezvous = folder;
   settle_hosts(state.options);
   if (auto complaint = check_total(state.options.parts)) return UsageError{std::move(*complaint)};
+  if (state.options.ranks_per_process > 1 && !state.options.hosts.empty())
+    return UsageError{
+        "--ranks-per-process: several ranks of a process work on one host so far; leave it or --hosts away"};
   return std::move(state.options);
 }
 

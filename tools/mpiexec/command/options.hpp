@@ -64,7 +64,8 @@ struct Options {
   std::string rendezvous;  ///< folder to offer the region in; empty: as the container's engine needs it
   OutputMode output = OutputMode::automatic;
   std::optional<std::chrono::duration<double>> timeout;
-  bool outlive = false;  ///< ranks go on when others have died
+  bool outlive = false;                 ///< ranks go on when others have died
+  std::uint32_t ranks_per_process = 1;  ///< more: they take turns on one thread
   bool verbose = false;
   bool report_bindings = false;
   GpuBind gpu_bind;

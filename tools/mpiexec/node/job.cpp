@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "command/hosts.hpp"
@@ -90,7 +91,30 @@ std::expected<void, StartError> plan_container(const Options& options, Job& job)
   return {};
 }
 
+/// The program that holds several ranks (tools/virtual_ranks): beside this one.
+std::string holder() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path().parent_path() / "libexec/isthmus/virtual_ranks").string();
+}
+
+/// As `program`, held by it.
+void hold_several(Program& program) {
+  program.arguments.insert(program.arguments.begin(), {holder(), program.path});
+  program.path = program.arguments.front();
+}
+
+/// The same for what a container starts, where programs are found by the container's PATH.
+Part held(const Part& part) {
+  Part result = part;
+  result.command.insert(result.command.begin(), {holder(), part.command.front()});
+  return result;
+}
+
 std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
+  if (job.ranks_per_process > 1 && ::access(holder().c_str(), X_OK) != 0)
+    return std::unexpected(StartError{
+        1, fmt::format("--ranks-per-process: {} is missing from this installation of Isthmus", holder())});
   std::set<std::string> unknown;
   for (const Part& part : options.parts) {
     Environment environment = Environment::inherited_by_ranks();
@@ -99,9 +123,11 @@ std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
     auto settings = check_settings(environment, unknown);
     if (!settings) return std::unexpected(settings.error());
     if (job.parts.empty()) job.settings = *settings;
-    auto program = job.container ? find_wrapped(part, environment, *job.container, options.exports)
+    auto program = job.container ? find_wrapped(job.ranks_per_process > 1 ? held(part) : part, environment,
+                                                *job.container, options.exports)
                                  : find_program(part, environment);
     if (!program) return std::unexpected(program.error());
+    if (job.ranks_per_process > 1 && !job.container) hold_several(*program);
     const std::uint32_t ranks = part.ranks.value_or(default_ranks(job));
     job.parts.push_back(
         {part.appnum, ranks, part.all_ranks.value_or(ranks), std::move(*program), std::move(environment)});
@@ -115,10 +141,16 @@ std::expected<void, StartError> plan_gpus(const Options& options, Job& job) {
   if (options.gpu_bind.how == GpuBind::How::none) return {};
   GpuBinding binding(options.gpu_bind);
   bool none_for_some = false;
+  std::size_t process = 0;
   for (const Job::PartPlan& part : job.parts)
     for (std::uint32_t i = 0; i < part.ranks; ++i) {
       const std::size_t slot = job.gpus.size();
-      auto choice = binding.choose(slot, job.bindings[slot], part.environment.get(visible_devices));
+      // A process has its GPUs for all of its ranks.
+      if (i % job.ranks_per_process != 0) {
+        job.gpus.push_back(job.gpus.back());
+        continue;
+      }
+      auto choice = binding.choose(process++, job.bindings[slot], part.environment.get(visible_devices));
       if (!choice) return std::unexpected(StartError{1, choice.error()});
       none_for_some = none_for_some || !*choice;
       job.gpus.push_back(std::move(*choice));
@@ -130,13 +162,35 @@ std::expected<void, StartError> plan_gpus(const Options& options, Job& job) {
   return {};
 }
 
+/// Each rank's, from those of the processes.
+std::vector<Binding> for_ranks(const Job& job, const std::vector<Binding>& of_processes) {
+  if (job.ranks_per_process == 1) return of_processes;
+  std::vector<Binding> bindings;
+  std::size_t process = 0;
+  for (const Job::PartPlan& part : job.parts)
+    for (std::uint32_t rank = 0; rank < part.ranks; ++rank) {
+      if (rank > 0 && rank % job.ranks_per_process == 0) ++process;
+      if (rank == 0 && !bindings.empty()) ++process;
+      bindings.push_back(of_processes[process]);
+    }
+  return bindings;
+}
+
 }  // namespace
+
+std::uint32_t Job::processes() const {
+  std::uint32_t count = 0;
+  for (const PartPlan& part : parts)
+    count += (part.ranks + ranks_per_process - 1) / ranks_per_process;
+  return count;
+}
 
 std::expected<Job, StartError> Job::plan(const Options& options, const std::optional<Share>& share) {
   auto topology = Topology::load();
   if (!topology) return std::unexpected(start_error(topology.error()));
   Job job{.host = launch::host_name(),
           .topology = std::move(*topology),
+          .ranks_per_process = options.ranks_per_process,
           .compatible_environment = options.compatible_environment};
   const auto threads = static_cast<std::uint32_t>(job.topology.cpus.size());
   const unsigned quota = processor_quota();
@@ -152,14 +206,18 @@ std::expected<Job, StartError> Job::plan(const Options& options, const std::opti
     job.share = {.job = job.name, .world = job.ranks, .mapping = process_mapping({job.ranks})};
   job.name = job.share.job;
   job.outlive = options.outlive;
-  job.idle = choose_idle(job.settings.idle, job.ranks, job.processors);
+  // Several ranks of a process cannot spin: one waits for the other.
+  job.idle = job.ranks_per_process > 1 && job.settings.idle == IdleSetting::automatic
+                 ? wire::IdlePolicy::sleep
+                 : choose_idle(job.settings.idle, job.ranks, job.processors);
   const bool confined =
       job.container && job.container->processors();  // by its engine, to what we do not know
   const auto bind = confined ? std::optional(BindTo::none) : options.bind;
-  job.bindings = bind ? bind_ranks(job.topology, job.ranks, *bind, options.map)
-                      : bind_to_free_cores(job.topology, job.ranks, options.map, job.claims);
-  if (job.topology.this_machine && job.processors > job.ranks)
-    job.spare = deal_spare(job.topology, job.bindings, most_spare, job.processors - job.ranks);
+  const std::uint32_t processes = job.processes();
+  job.bindings = for_ranks(job, bind ? bind_ranks(job.topology, processes, *bind, options.map)
+                                     : bind_to_free_cores(job.topology, processes, options.map, job.claims));
+  if (job.topology.this_machine && job.processors > processes)
+    job.spare = deal_spare(job.topology, job.bindings, most_spare, job.processors - processes);
   if (auto planned = plan_gpus(options, job); !planned) return std::unexpected(planned.error());
   return job;
 }
@@ -195,7 +253,8 @@ std::string Job::summary() const {
   return fmt::format(
       "job {} on host {}: {} rank{}, {} processor{} (CPU {}); waiting ranks {}\n", name, host, ranks,
       ranks == 1 ? "" : "s", processors, processors == 1 ? "" : "s", topology.cpus.to_string(),
-      settings.idle != IdleSetting::automatic
+      ranks_per_process > 1 ? fmt::format("take turns, {} in a process", ranks_per_process)
+      : settings.idle != IdleSetting::automatic
           ? fmt::format("{}, as ISTHMUS_IDLE has it", spins ? "spin" : "sleep")
           : (spins ? "spin: each has a processor" : "sleep: there are more ranks than processors"));
 }

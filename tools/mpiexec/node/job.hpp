@@ -41,6 +41,7 @@ struct Job {
   Topology topology;
   std::uint32_t processors;  ///< hardware threads' worth of time for this job
   std::uint32_t ranks;       ///< here
+  std::uint32_t ranks_per_process = 1;
   Share share;
   wire::IdlePolicy idle;
   bool outlive = false;  ///< ranks go on when others have died
@@ -62,6 +63,9 @@ struct Job {
 
   /// The region for the job's ranks, with each rank's place as far as the launcher decides it.
   [[nodiscard]] std::expected<launch::SharedRegion, StartError> make_region() const;
+
+  /// In parts, as ranks of two programs are never one process.
+  [[nodiscard]] std::uint32_t processes() const;
 
   /// For --verbose and --report-bindings.
   [[nodiscard]] std::string summary() const;

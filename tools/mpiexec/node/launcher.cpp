@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -35,6 +36,20 @@ std::vector<const char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
+/// For a process of several ranks: what `name_rank` and `offer_pmi` have set, a line each.
+std::string lines_of_rank(const Environment& environment) {
+  std::string lines;
+  const auto add = [&](const char* name) {
+    if (const auto value = environment.get(name)) lines += fmt::format("{}={}\n", name, *value);
+  };
+  for (const char* name : {launcher_variable::rank, launcher_variable::world_rank,
+                           launcher_variable::local_rank, "PMI_FD", "PMI_RANK", "PMI_SIZE"})
+    add(name);
+  for (const char* name : compatible_variables())
+    add(name);
+  return lines;
+}
+
 StartError explain(const ProcessError& error, const Program& program, std::uint32_t rank) {
   using Step = ProcessError::Step;
   if (error.step == Step::exec) return explain_exec_error(program, error.error);
@@ -48,8 +63,9 @@ StartError explain(const ProcessError& error, const Program& program, std::uint3
 
 }  // namespace
 
-std::expected<Process, ProcessError> Launcher::start_rank(const Job::PartPlan& part, int pmi_fd,
-                                                          const Output::RankEnds& ends) {
+std::expected<Process, ProcessError> Launcher::start_process(const Job::PartPlan& part,
+                                                             const std::vector<UniqueFd>& pmi,
+                                                             const Output::RankEnds& ends) {
   const Job& job = parts_.job;
   const Binding& binding = job.bindings[slot_];
   const auto words = arguments_of(part.program, rank(), job.name);
@@ -60,7 +76,8 @@ std::expected<Process, ProcessError> Launcher::start_rank(const Job::PartPlan& p
     handed_on.push_back({region_.get(), job.container ? container_region_fd : region_.get()});
     if (box_) handed_on.push_back({box_.get(), job.container ? container_box_fd : box_.get()});
   }
-  if (pmi_fd >= 0) handed_on.push_back({pmi_fd, job.container ? container_pmi_fd : pmi_fd});
+  for (const UniqueFd& each : pmi)
+    if (each) handed_on.push_back({each.get(), job.container ? container_pmi_fd : each.get()});
   const ProcessPlan plan{
       .path = part.program.path.c_str(),
       .arguments = arguments.data(),
@@ -72,7 +89,7 @@ std::expected<Process, ProcessError> Launcher::start_rank(const Job::PartPlan& p
       .handed_on = handed_on,
       .group = parts_.guard.group(),
       .inherited = &parts_.signals.inherited()};
-  return start_process(plan);
+  return mpiexec::start_process(plan);
 }
 
 /// What the rank finds in its environment; the end of its socket.
@@ -104,41 +121,68 @@ std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part) {
   environment.set(launcher_variable::world_size, std::to_string(job.share.world));
   environment.set(launcher_variable::local_size, std::to_string(job.ranks));
   environment.set(launcher_variable::app_size, std::to_string(part.all_ranks));
-  for (std::uint32_t i = 0; i < part.ranks; ++i, ++slot_) {
-    for (const char* name : {launcher_variable::rank, launcher_variable::world_rank})
-      environment.set(name, std::to_string(rank()));
-    environment.set(launcher_variable::local_rank, std::to_string(slot_));
-    if (job.compatible_environment)
-      set_compatible_variables(
-          environment,
-          {.rank = rank(), .size = job.share.world, .local_rank = slot_, .local_size = job.ranks});
-    environment.set(launcher_variable::spare_cpus,
-                    slot_ < job.spare.size() ? job.spare[slot_].to_string() : "none");
-    if (slot_ < job.gpus.size() && job.gpus[slot_]) {
-      environment.set(visible_devices, job.gpus[slot_]->visible);
-      environment.set(chosen_gpu_variable, job.gpus[slot_]->text);
-    }
-    const auto pmi = offer_pmi(part, environment);
-    if (!pmi) return std::unexpected(pmi.error());
-    if (job.container) job.container->hand_on(environment);
-    const auto ends = parts_.output.open(rank());
-    if (!ends)
-      return std::unexpected(
-          StartError{1, fmt::format("cannot make a pipe for rank {}: {} (--output direct needs none)", rank(),
-                                    std::strerror(ends.error()))});
-    auto process = start_rank(part, pmi->get(), *ends);
-    if (!process && process.error().error == ENOEXEC && is_plain_script(part.program)) {
-      part.program = through_shell(std::move(part.program));
-      process = start_rank(part, pmi->get(), *ends);
-    }
-    if (!process) return std::unexpected(explain(process.error(), part.program, rank()));
-    started(*process);
+  for (std::uint32_t begun = 0; begun < part.ranks;) {
+    const std::uint32_t count = std::min(job.ranks_per_process, part.ranks - begun);
+    if (auto ranks = start_ranks(part, count); !ranks) return ranks;
+    begun += count;
+    slot_ += count;
   }
   return {};
 }
 
-void Launcher::started(const Process& process) {
-  parts_.supervisor.started(process.pid);
+/// What differs between the ranks of a host.
+void Launcher::name_rank(Environment& environment) const {
+  const Job& job = parts_.job;
+  for (const char* name : {launcher_variable::rank, launcher_variable::world_rank})
+    environment.set(name, std::to_string(rank()));
+  environment.set(launcher_variable::local_rank, std::to_string(slot_));
+  if (job.compatible_environment)
+    set_compatible_variables(
+        environment, {.rank = rank(), .size = job.share.world, .local_rank = slot_, .local_size = job.ranks});
+  environment.set(launcher_variable::spare_cpus,
+                  slot_ < job.spare.size() ? job.spare[slot_].to_string() : "none");
+  if (slot_ < job.gpus.size() && job.gpus[slot_]) {
+    environment.set(visible_devices, job.gpus[slot_]->visible);
+    environment.set(chosen_gpu_variable, job.gpus[slot_]->text);
+  }
+}
+
+std::expected<void, StartError> Launcher::start_ranks(Job::PartPlan& part, std::uint32_t count) {
+  const Job& job = parts_.job;
+  Environment& environment = part.environment;
+  std::vector<UniqueFd> pmi;
+  std::string all;  // of several: what each finds in its environment
+  const std::uint32_t first = slot_;
+  for (; slot_ < first + count; ++slot_) {
+    name_rank(environment);
+    auto offered = offer_pmi(part, environment);
+    if (!offered) return std::unexpected(offered.error());
+    pmi.push_back(std::move(*offered));
+    if (job.ranks_per_process > 1) all += lines_of_rank(environment) + '\n';
+  }
+  slot_ = first;
+  if (job.ranks_per_process > 1) {
+    name_rank(environment);
+    environment.set(launcher_variable::virtual_ranks, all);
+  }
+  if (job.container) job.container->hand_on(environment);
+  const auto ends = parts_.output.open(rank(), count);
+  if (!ends)
+    return std::unexpected(
+        StartError{1, fmt::format("cannot make a pipe for rank {}: {} (--output direct needs none)", rank(),
+                                  std::strerror(ends.error()))});
+  auto process = start_process(part, pmi, *ends);
+  if (!process && process.error().error == ENOEXEC && is_plain_script(part.program)) {
+    part.program = through_shell(std::move(part.program));
+    process = start_process(part, pmi, *ends);
+  }
+  if (!process) return std::unexpected(explain(process.error(), part.program, rank()));
+  started(*process, count);
+  return {};
+}
+
+void Launcher::started(const Process& process, std::uint32_t count) {
+  parts_.supervisor.started(process.pid, count);
   if (!process.bind_error || bind_warned_) return;
   bind_warned_ = true;
   parts_.output.message(fmt::format("warning: rank {} cannot be bound to CPU {}: {}", rank(),

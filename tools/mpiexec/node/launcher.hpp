@@ -29,12 +29,16 @@ class Launcher {
 
  private:
   std::expected<void, StartError> start_part(Job::PartPlan& part);
-  std::expected<Process, ProcessError> start_rank(const Job::PartPlan& part, int pmi_fd,
-                                                  const Output::RankEnds& ends);
+  /// The next ranks of the part that are one process.
+  std::expected<void, StartError> start_ranks(Job::PartPlan& part, std::uint32_t count);
+  std::expected<Process, ProcessError> start_process(const Job::PartPlan& part,
+                                                     const std::vector<UniqueFd>& pmi,
+                                                     const Output::RankEnds& ends);
+  void name_rank(Environment& environment) const;
   [[nodiscard]] std::uint32_t rank() const { return parts_.job.share.first_rank + slot_; }
   std::expected<UniqueFd, StartError> offer_pmi(const Job::PartPlan& part, Environment& environment);
 
-  void started(const Process& process);
+  void started(const Process& process, std::uint32_t count);
 
   Parts parts_;
   UniqueFd region_, box_;  ///< under numbers that programs leave alone

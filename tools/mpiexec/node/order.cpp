@@ -60,6 +60,7 @@ void add(Packer& packer, const Options& options) {
       .number(static_cast<std::uint32_t>(options.gpu_bind.how))
       .texts(options.gpu_bind.list)
       .number(options.gpu_bind.others_behind)
+      .number(options.ranks_per_process)
       .texts(options.container)
       .text(options.rendezvous);
   add(packer, options.exports);
@@ -80,6 +81,7 @@ Options take_options(Unpacker& unpacker) {
   options.gpu_bind.how = static_cast<GpuBind::How>(unpacker.number());
   options.gpu_bind.list = unpacker.texts();
   options.gpu_bind.others_behind = unpacker.number() != 0;
+  options.ranks_per_process = std::max<std::uint32_t>(unpacker.number(), 1);
   options.container = unpacker.texts();
   options.rendezvous = unpacker.text();
   options.exports = take_exports(unpacker);
@@ -142,6 +144,7 @@ std::string pack(const Failure& failure) {
       .number(static_cast<std::uint32_t>(failure.value))
       .number(failure.finalized)
       .number(failure.core_dumped)
+      .number(failure.ranks)
       .take();
 }
 
@@ -152,7 +155,8 @@ std::optional<Failure> unpack_failure(std::string_view body) {
                         .pid = static_cast<pid_t>(unpacker.number()),
                         .value = static_cast<int>(unpacker.number()),
                         .finalized = unpacker.number() != 0,
-                        .core_dumped = unpacker.number() != 0};
+                        .core_dumped = unpacker.number() != 0,
+                        .ranks = unpacker.number()};
   return if_complete(unpacker, failure);
 }
 

@@ -61,7 +61,10 @@ int fail_with(Output& output, const StartError& error, WiderJob* wider) {
 }
 
 /// An engine that hands on no region hands on no socket either.
-bool can_offer_pmi(const Job& job) {
+/// Ranks of one host need none, and where several of them are a process, other libraries that want it have
+/// none.
+bool can_offer_pmi(const Job& job, bool is_wider) {
+  if (job.ranks_per_process > 1 && !is_wider) return false;
   return !job.container || job.container->rendezvous() == Rendezvous::inherited;
 }
 
@@ -133,8 +136,8 @@ int run_job(const Options& options, const Signals& signals, const std::vector<pi
   running = &supervisor;
   keeper.watch(supervisor);
   allow_open_files(needed_open_files(job->ranks));
-  Launcher launcher(
-      {*job, *region, signals, *guard, input, output, supervisor, can_offer_pmi(*job) ? &pmi : nullptr});
+  Launcher launcher({*job, *region, signals, *guard, input, output, supervisor,
+                     can_offer_pmi(*job, wider != nullptr) ? &pmi : nullptr});
   if (options.timeout) supervisor.end_after(*options.timeout);
   if (auto started = launcher.start_all(); !started) {
     supervisor.abandon();

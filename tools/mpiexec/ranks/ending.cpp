@@ -22,7 +22,9 @@ int Failure::exit_status() const {
 }
 
 std::string Failure::describe(const std::string& host) const {
-  const std::string who = fmt::format("rank {} (pid {}) on host {}", rank, pid, host);
+  const std::string which =
+      ranks > 1 ? fmt::format("ranks {} to {}", rank, rank + ranks - 1) : fmt::format("rank {}", rank);
+  const std::string who = fmt::format("{} (pid {}) on host {}", which, pid, host);
   switch (kind) {
     case Kind::signal:
       return fmt::format("{} killed by signal {} ({}{})", who, value, ::strsignal(value),
@@ -76,6 +78,24 @@ std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRan
   if (state == wire::RosterState::joined)
     return Failure{.kind = Kind::no_finalize, .rank = rank, .pid = pid, .value = 0};
   return std::nullopt;
+}
+
+std::optional<Failure> judge(const ProcessRanks& process, int wait_status, const LocalRanks& ranks,
+                             const wire::RegionView& region) {
+  if (process.count == 1) return judge(process.first, wait_status, ranks, region);
+  // What each has ended with, as the process has written it; who has not ended itself has been ended with it.
+  const bool was_killed = WIFSIGNALED(wait_status);
+  for (std::uint32_t rank = process.first; rank < process.first + process.count; ++rank) {
+    const std::uint32_t ending = region.block(rank - ranks.first).ending.load(std::memory_order_acquire);
+    const bool is_it = (ending & (was_killed ? wire::Ending::was_killed : wire::Ending::has_ended)) != 0;
+    if (!is_it) continue;
+    // As waitpid has it of a process: the low byte is the signal, the next the exit status.
+    const int own = was_killed ? wait_status : static_cast<int>(ending & 0xff) << 8;
+    if (auto failure = judge(rank, own, ranks, region)) return failure;
+  }
+  auto failure = judge(process.first, wait_status, ranks, region);
+  if (failure && failure->kind != Failure::Kind::abort) failure->ranks = process.count;
+  return failure;
 }
 
 }  // namespace isthmus::mpiexec

@@ -20,6 +20,7 @@ struct Failure {
   int value;               ///< exit code, number of the signal, code of MPI_Abort
   bool finalized = false;  ///< after MPI_Finalize: the other ranks do not need this one any more
   bool core_dumped = false;
+  std::uint32_t ranks = 1;  ///< from `rank` on, where which of those of a process it was cannot be said
 
   /// mpiexec's own exit status: 0 only for MPI_Abort with code 0.
   [[nodiscard]] int exit_status() const;
@@ -34,12 +35,21 @@ std::string describe_dead(const std::vector<Failure>& dead, std::size_t ranks,
 /// The ranks that mpiexec has started on this host: from `first`, in order.
 struct LocalRanks {
   std::uint32_t first = 0;
-  std::vector<pid_t> pids;
+  std::vector<pid_t> pids;  ///< the same for all ranks of a process
+};
+
+/// Ranks that are one process, one after the other.
+struct ProcessRanks {
+  std::uint32_t first;
+  std::uint32_t count;
 };
 
 /// What has failed, if anything has, when `rank` ends with `wait_status`. The region may have been
 /// overwritten by a faulty rank: every value in it is possible.
 std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRanks& ranks,
+                             const wire::RegionView& region);
+/// The same when a process ends that may be several ranks: that of the rank which it has ended for.
+std::optional<Failure> judge(const ProcessRanks& process, int wait_status, const LocalRanks& ranks,
                              const wire::RegionView& region);
 
 }  // namespace isthmus::mpiexec

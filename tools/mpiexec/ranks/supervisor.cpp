@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <numeric>
 
-#include "base/futex.hpp"
 #include "stuck/look.hpp"
 #include "stuck/text.hpp"
 
@@ -143,18 +143,22 @@ void Supervisor::reap() {
     if (pid == parts_.guard.group()) parts_.guard.reaped();
     const auto found = running_.find(pid);
     if (found == running_.end()) continue;  // an orphan of a rank
-    const std::uint32_t rank = found->second;
+    const ProcessRanks process = found->second;
     running_.erase(found);
-    rank_ended(rank, wait_status);
+    process_ended(process, wait_status);
   }
 }
 
-void Supervisor::rank_ended(std::uint32_t rank, int wait_status) {
+void Supervisor::process_ended(const ProcessRanks& process, int wait_status) {
   if (failure_ || timed_out_ || ended_) return;  // a consequence
-  const std::uint32_t slot = rank - ranks_.first;
-  auto failure = judge(rank, wait_status, ranks_, parts_.region);
-  if (!failure && parts_.left_open(slot))  // a rank that found peers elsewhere is not in our region's roster
-    failure = {.kind = Failure::Kind::no_finalize, .rank = rank, .pid = ranks_.pids[slot], .value = 0};
+  auto failure = judge(process, wait_status, ranks_, parts_.region);
+  const std::uint32_t first = process.first - ranks_.first;
+  for (std::uint32_t slot = first; slot < first + process.count && !failure; ++slot)
+    if (parts_.left_open(slot))  // a rank that found peers elsewhere is not in our region's roster
+      failure = {.kind = Failure::Kind::no_finalize,
+                 .rank = ranks_.first + slot,
+                 .pid = ranks_.pids[slot],
+                 .value = 0};
   if (!failure) return;
   if (can_outlive(*failure))
     bury(*failure);
@@ -172,7 +176,11 @@ void Supervisor::bury(const Failure& failure) {
   dead_.push_back(failure);
   if (parts_.overseer) parts_.overseer->failed(failure);
   if (failure.finalized) return;
-  parts_.region.block(failure.rank - ranks_.first).life.store(wire::Life::ended, std::memory_order_release);
+  // All ranks of a process have died with it.
+  for (std::size_t slot = 0; slot < ranks_.pids.size(); ++slot)
+    if (ranks_.pids[slot] == failure.pid)
+      parts_.region.block(static_cast<std::uint32_t>(slot))
+          .life.store(wire::Life::ended, std::memory_order_release);
   tell_of_death();
 }
 
@@ -189,15 +197,15 @@ void Supervisor::tell_of_death() const {
   region.header().deaths.fetch_add(1, std::memory_order_acq_rel);
   for (std::uint32_t slot = 0; slot < region.slots(); ++slot) {
     wire::RankBlock& block = region.block(slot);
-    block.connections.fetch_add(1, std::memory_order_acq_rel);
-    if (block.sleeping.exchange(0, std::memory_order_seq_cst) != 0) futex_wake(block.sleeping);
+    block.connections.fetch_add(1, std::memory_order_seq_cst);
+    region.wake(slot);
   }
 }
 
 std::vector<stuck::RankState> Supervisor::look() const {
   std::vector<pid_t> children(ranks_.pids.size(), 0);
-  for (const auto& [pid, rank] : running_)
-    children[rank - ranks_.first] = pid;
+  for (const auto& [pid, process] : running_)
+    std::fill_n(children.begin() + (process.first - ranks_.first), process.count, pid);
   return stuck::look({.region = parts_.region,
                       .first_rank = ranks_.first,
                       .children = std::move(children),
@@ -250,8 +258,11 @@ void Supervisor::ring(Alarm alarm) {
       return;
     }
     case Alarm::hint:
-      parts_.output.message(fmt::format("{} of {} ranks still run; interrupt once more to kill them",
-                                        running_.size(), ranks_.pids.size()));
+      parts_.output.message(fmt::format(
+          "{} of {} ranks still run; interrupt once more to kill them",
+          std::accumulate(running_.begin(), running_.end(), std::uint32_t{0},
+                          [](std::uint32_t sum, const auto& each) { return sum + each.second.count; }),
+          ranks_.pids.size()));
       return;
     case Alarm::terminate:
       terminate();

@@ -47,10 +47,10 @@ class Supervisor {
   };
   explicit Supervisor(Parts parts) : parts_(std::move(parts)) { ranks_.first = parts_.first_rank; }
 
-  /// Rank `ranks started so far` runs as `pid`.
-  void started(pid_t pid) {
-    running_.emplace(pid, ranks_.first + static_cast<std::uint32_t>(ranks_.pids.size()));
-    ranks_.pids.push_back(pid);
+  /// `count` ranks from `ranks started so far` on run as `pid`.
+  void started(pid_t pid, std::uint32_t count) {
+    running_.emplace(pid, ProcessRanks{ranks_.first + static_cast<std::uint32_t>(ranks_.pids.size()), count});
+    ranks_.pids.insert(ranks_.pids.end(), count, pid);
   }
   void end_after(std::chrono::duration<double> timeout);
 
@@ -80,7 +80,7 @@ class Supervisor {
   void handle(int signal);
   void suspend();
   void reap();
-  void rank_ended(std::uint32_t rank, int wait_status);
+  void process_ended(const ProcessRanks& process, int wait_status);
   void ring(Alarm alarm);
   void set(Alarm alarm, Clock::duration from_now);
   void fail(const Failure& failure);
@@ -99,8 +99,8 @@ class Supervisor {
   [[nodiscard]] int exit_status() const;
 
   Parts parts_;
-  LocalRanks ranks_;                                  ///< stay when their processes have ended
-  std::unordered_map<pid_t, std::uint32_t> running_;  ///< to their ranks
+  LocalRanks ranks_;                                 ///< stay when their processes have ended
+  std::unordered_map<pid_t, ProcessRanks> running_;  ///< to their ranks
   std::array<bool, NSIG> forwarded_{};
   std::optional<Failure> failure_;
   std::vector<Failure> dead_;  ///< whom the others have outlived

@@ -243,14 +243,14 @@ Output::Output(OutputMode mode, std::uint32_t ranks) : tagged_(mode == OutputMod
 
 Output::~Output() = default;
 
-std::expected<UniqueFd, int> Output::open_stream(Lane& lane, std::uint32_t rank, bool is_stderr) const {
+std::expected<UniqueFd, int> Output::open_stream(Lane& lane, const std::string& ranks, bool is_stderr) const {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(errno);
   UniqueFd writer(ends[1]);
   auto stream = std::make_unique<Stream>();
   stream->fd = UniqueFd(ends[0]);
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  if (tagged_) stream->tag = fmt::format("[{}{}] ", rank, is_stderr ? " stderr" : "");
+  if (tagged_) stream->tag = fmt::format("[{}{}] ", ranks, is_stderr ? " stderr" : "");
   epoll_event event{.events = EPOLLIN, .data = {.ptr = stream.get()}};
   if (::epoll_ctl(lane.streams_ready.get(), EPOLL_CTL_ADD, ends[0], &event) != 0)
     return std::unexpected(errno);
@@ -258,11 +258,12 @@ std::expected<UniqueFd, int> Output::open_stream(Lane& lane, std::uint32_t rank,
   return writer;
 }
 
-std::expected<Output::RankEnds, int> Output::open(std::uint32_t rank) {
+std::expected<Output::RankEnds, int> Output::open(std::uint32_t rank, std::uint32_t count) {
+  const std::string ranks = count == 1 ? std::to_string(rank) : fmt::format("{}-{}", rank, rank + count - 1);
   RankEnds ends;
   for (const bool is_stderr : {false, true}) {
     if (!piped_[is_stderr ? 1 : 0]) continue;
-    auto end = open_stream(is_stderr ? lane_of_stderr() : *lanes_.front(), rank, is_stderr);
+    auto end = open_stream(is_stderr ? lane_of_stderr() : *lanes_.front(), ranks, is_stderr);
     if (!end) return std::unexpected(end.error());
     (is_stderr ? ends.err : ends.out) = std::move(*end);
   }

@@ -57,7 +57,8 @@ class Output {
   struct RankEnds {
     UniqueFd out, err;
   };
-  std::expected<RankEnds, int> open(std::uint32_t rank);
+  /// `count`: ranks from `rank` on that are one process, and write there together.
+  std::expected<RankEnds, int> open(std::uint32_t rank, std::uint32_t count = 1);
 
   /// One line to stderr: "mpiexec: TEXT".
   void message(std::string_view text);
@@ -86,7 +87,7 @@ class Output {
   struct Stream;
   struct Lane;  ///< a sink and the streams that lead to it
   [[nodiscard]] Lane& lane_of_stderr() { return *lanes_.back(); }
-  std::expected<UniqueFd, int> open_stream(Lane& lane, std::uint32_t rank, bool is_stderr) const;
+  std::expected<UniqueFd, int> open_stream(Lane& lane, const std::string& ranks, bool is_stderr) const;
   [[nodiscard]] std::optional<Clock::time_point> end_of_patience(const Lane& lane) const;
   void lose(Lane& lane);
 

@@ -46,7 +46,8 @@ std::vector<RankState> look(const LookedAt& at) {
     state.rank = at.first_rank + slot;
     state.host = at.host;
     const pid_t child = at.children[slot];
-    if (child == 0) {
+    if (child == 0 ||
+        (region.block(slot).ending.load(std::memory_order_acquire) & wire::Ending::has_ended) != 0) {
       state.where = Where::ended;
       continue;
     }

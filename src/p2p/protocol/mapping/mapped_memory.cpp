@@ -62,6 +62,7 @@ std::string MappedMemory::why_not_shared() const {
 }
 
 std::uint32_t MappedMemory::announce(Peer& peer, const void* data, std::uint64_t bytes) noexcept try {
+  if (peer.beside) return 0;
   OwnAllocations::Entry* const allocation = own_.find(data, bytes);
   if (!allocation || !links_.same_machine(peer.slot)) return 0;
   return allocation->told[peer.slot] || tell(peer, *allocation) ? allocation->number : 0;

@@ -149,8 +149,12 @@ bool NetworkPeers::arm() {
 bool NetworkPeers::try_arm() {
   if (!network_.port()) return true;
   if (!waker_) {
-    auto waker =
-        PortWaker::start(network_.port()->wake_descriptor(), links_.region().block(links_.slot()).sleeping);
+    const auto& region = links_.region();
+    wire::RankBlock& own = region.block(links_.slot());
+    const std::uint32_t with = own.sleeps_with.load(std::memory_order_relaxed);
+    auto waker = PortWaker::start(
+        network_.port()->wake_descriptor(), own.sleeping,
+        with > 0 && with <= region.slots() ? &region.block(with - 1).process_wakes : nullptr);
     if (!waker) return false;
     waker_ = std::move(*waker);
   }

@@ -1,4 +1,4 @@
-#include "base/readable.hpp"
+#include "base/system/readable.hpp"
 
 #include <sys/syscall.h>
 #include <unistd.h>

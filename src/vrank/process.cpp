@@ -1,0 +1,504 @@
+#include "vrank/process.hpp"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ios>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/settings.hpp"
+#include "base/whole_number.hpp"
+#include "launch/region/shared_region.hpp"
+#include "vrank/program_file.hpp"
+#include "vrank/rank_copy.hpp"
+
+namespace isthmus::vrank {
+namespace {
+
+constexpr int status_cannot_run = 126;
+constexpr std::size_t usual_stack = std::size_t{8} << 20;
+/// Scripts like to use 3 to 9, bash 10 and 63 and their neighbours.
+constexpr int lowest_fd = 40;
+
+/// The environment of a rank, as `environ` has it. The program may change it, and what it has lives on.
+class Environment {
+ public:
+  explicit Environment(char** from) {
+    for (; *from; ++from)
+      entries_.emplace_back(*from);
+  }
+  void remove(std::string_view name) {
+    std::erase_if(entries_, [&](const std::string& entry) { return is(entry, name); });
+  }
+  /// `entry`: NAME=VALUE.
+  void set(std::string_view entry) {
+    remove(entry.substr(0, entry.find('=')));
+    entries_.emplace_back(entry);
+  }
+  [[nodiscard]] std::optional<std::string> get(std::string_view name) const {
+    for (const std::string& entry : entries_)
+      if (is(entry, name)) return entry.substr(name.size() + 1);
+    return std::nullopt;
+  }
+  [[nodiscard]] char** pointers() {
+    pointers_.clear();
+    for (std::string& entry : entries_)
+      pointers_.push_back(entry.data());
+    pointers_.push_back(nullptr);
+    return pointers_.data();
+  }
+
+ private:
+  static bool is(std::string_view entry, std::string_view name) {
+    return entry.starts_with(name) && entry.substr(name.size()).starts_with('=');
+  }
+  std::vector<std::string> entries_;
+  std::vector<char*> pointers_;
+};
+
+class Process;
+
+struct Rank {
+  Process* process = nullptr;
+  std::uint32_t number = 0;  ///< in the job
+  std::uint32_t index = 0;   ///< in the process
+  Fiber fiber;
+  RankStack stack;
+  std::unique_ptr<RankThread> thread;
+  std::optional<Environment> environment;
+  std::vector<std::string> words;
+  std::vector<char*> arguments;
+  RankCopy copy;
+  char** grown_environment = nullptr;  ///< that `setenv` has made
+  bool parses_options = false;         ///< it has called the C library's option parser
+  bool is_ending = false;
+  int status = 0;
+};
+
+class Process {
+ public:
+  Process(ProgramFile file, std::vector<Environment> environments, std::vector<std::string> words,
+          const Edge& edge)
+      : file_(std::move(file)),
+        environments_(std::move(environments)),
+        words_(std::move(words)),
+        edge_(edge) {}
+
+  Result<> prepare();
+  int run();
+
+  [[nodiscard]] Rank* current() noexcept;
+  [[noreturn]] void end_rank(int status, bool runs_endings) noexcept;
+  /// The process dies of `signal`, in the turn of one of its ranks.
+  void tell_signal(int signal, const void* address) noexcept;
+  /// `exit` has been called by a library.
+  void exit_from_library(int status) noexcept;
+  [[nodiscard]] bool is_own() const noexcept { return pid_ == ::getpid(); }
+
+ private:
+  static void begin(void* argument);
+  void load_and_run(Rank& rank);
+  bool finish(Rank& rank);
+  void note(const Rank& rank, std::uint32_t ending) noexcept;
+  static Result<> hand_on(Environment& environment, const char* variable);
+  void watch_signals() const;
+  [[nodiscard]] static std::size_t stack_bytes(const Settings& settings);
+
+  ProgramFile file_;
+  std::vector<Environment> environments_;
+  std::vector<std::string> words_;
+  const Edge& edge_;
+  const pid_t pid_ = ::getpid();
+  std::optional<Scheduler> scheduler_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::optional<launch::SharedRegion> region_;  ///< where mpiexec looks how ranks have ended
+  std::uint32_t first_slot_ = 0;
+  bool has_begun_ = false;
+  bool ends_itself_ = false;
+};
+
+/// The functions that stand in for those of the C library have no other way to find it.
+Process* the_process = nullptr;
+
+Rank& rank_of_turn() {
+  return *the_process->current();
+}
+
+// What ranks call in place of the C library's and the C++ library's.
+
+int begin_main(int (*main)(int, char**, char**)) {
+  Rank& rank = rank_of_turn();
+  const int status = main(static_cast<int>(rank.words.size()), rank.arguments.data(), environ);
+  the_process->end_rank(status, true);
+}
+
+[[noreturn]] void rank_exit(int status) {
+  // The child of a fork is a process of its own; and a thread of a rank ends all.
+  if (!the_process->is_own() || !the_process->current()) std::exit(status);
+  the_process->end_rank(status, true);
+}
+
+[[noreturn]] void rank_exit_at_once(int status) {
+  if (!the_process->is_own() || !the_process->current()) ::_exit(status);
+  the_process->end_rank(status, false);
+}
+
+/// Each rank has streams of its own, without buffers: they stay in step with those of C.
+bool sync_with_stdio(bool /*sync*/) {
+  return true;
+}
+
+/// The C library's option parser works on variables of the library, and the rank perhaps on its own.
+template <class Call>
+int parse_option(Call call) {
+  Rank& rank = rank_of_turn();
+  const RankCopy::Options& own = rank.copy.options();
+  if (own.index) optind = *own.index;
+  if (own.prints) opterr = *own.prints;
+  if (!std::exchange(rank.parses_options, true) && (!own.index || *own.index == 1)) optind = 0;
+  const int result = call();
+  if (own.index) *own.index = optind;
+  if (own.argument) *own.argument = optarg;
+  if (own.unknown) *own.unknown = optopt;
+  return result;
+}
+
+int rank_getopt(int count, char* const* arguments, const char* options) {
+  return parse_option([&] { return ::getopt(count, arguments, options); });
+}
+int rank_getopt_long(int count, char* const* arguments, const char* options, const option* names,
+                     int* index) {
+  return parse_option([&] { return ::getopt_long(count, arguments, options, names, index); });
+}
+int rank_getopt_long_only(int count, char* const* arguments, const char* options, const option* names,
+                          int* index) {
+  return parse_option([&] { return ::getopt_long_only(count, arguments, options, names, index); });
+}
+
+/// The C library keeps the array that setenv has made last, and makes the next of it, whoever's it is.
+/// `entry`, NAME=VALUE, stays in the environment. False without memory.
+bool put_variable(char* entry) {
+  const auto name = static_cast<std::size_t>(std::strchr(entry, '=') - entry) + 1;
+  std::size_t count = 0;
+  for (; environ && environ[count]; ++count)
+    if (std::strncmp(environ[count], entry, name) == 0) {
+      environ[count] = entry;
+      return true;
+    }
+  auto** const larger = static_cast<char**>(std::malloc((count + 2) * sizeof(char*)));
+  if (!larger) return false;
+  std::copy_n(environ, count, larger);
+  larger[count] = entry;
+  larger[count + 1] = nullptr;
+  Rank& rank = rank_of_turn();
+  if (rank.grown_environment == environ) std::free(static_cast<void*>(environ));
+  environ = rank.grown_environment = larger;
+  return true;
+}
+
+int rank_putenv(char* entry) {
+  if (!the_process->current()) return ::putenv(entry);
+  if (!std::strchr(entry, '=')) return ::unsetenv(entry);
+  return put_variable(entry) ? 0 : -1;
+}
+
+int rank_setenv(const char* name, const char* value, int overwrites) {
+  if (!the_process->current()) return ::setenv(name, value, overwrites);
+  if (!name || *name == '\0' || std::strchr(name, '=')) {
+    errno = EINVAL;
+    return -1;
+  }
+  if (overwrites == 0 && std::getenv(name)) return 0;
+  char* entry = nullptr;
+  if (::asprintf(&entry, "%s=%s", name, value) < 0) return -1;
+  return put_variable(entry) ? 0 : -1;
+}
+
+template <class Function>
+Replacement replacement(std::string_view name, Function* function) {
+  return {name, reinterpret_cast<void (*)()>(function)};
+}
+
+const std::array replacements{replacement("__libc_start_main", begin_main),
+                              replacement("exit", rank_exit),
+                              replacement("_exit", rank_exit_at_once),
+                              replacement("_Exit", rank_exit_at_once),
+                              replacement("quick_exit", rank_exit_at_once),
+                              replacement("_ZNSt8ios_base15sync_with_stdioEb", sync_with_stdio),
+                              replacement("setenv", rank_setenv),
+                              replacement("putenv", rank_putenv),
+                              replacement("getopt", rank_getopt),
+                              replacement("__posix_getopt", rank_getopt),
+                              replacement("getopt_long", rank_getopt_long),
+                              replacement("getopt_long_only", rank_getopt_long_only)};
+
+// Signals that a program dies of.
+
+constexpr std::array deadly{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+void die_of(int signal, siginfo_t* info, void* /*context*/) {
+  the_process->tell_signal(signal, info ? info->si_addr : nullptr);
+  // As it would have without this handler: what has raised it is done once more.
+  ::signal(signal, SIG_DFL);
+  if (signal == SIGABRT || info->si_code <= 0) ::raise(signal);
+}
+
+/// Text without memory and without buffers, for signal handlers.
+class Line {
+ public:
+  Line& operator<<(std::string_view text) noexcept {
+    const std::size_t taken = std::min(text.size(), text_.size() - size_);
+    std::memcpy(text_.data() + size_, text.data(), taken);
+    size_ += taken;
+    return *this;
+  }
+  Line& operator<<(std::uint64_t number) noexcept {
+    std::array<char, 20> digits{};
+    std::size_t at = digits.size();
+    do
+      digits[--at] = static_cast<char>('0' + number % 10);
+    while ((number /= 10) != 0);
+    return *this << std::string_view(digits.data() + at, digits.size() - at);
+  }
+  void print() noexcept {
+    *this << "\n";
+    static_cast<void>(::write(STDERR_FILENO, text_.data(), size_) < 0);
+  }
+
+ private:
+  std::array<char, 400> text_{};
+  std::size_t size_ = 0;
+};
+
+Result<> Process::hand_on(Environment& environment, const char* variable) {
+  const auto text = environment.get(variable);
+  const auto fd = text ? whole_number<std::uint32_t>(*text) : std::nullopt;
+  if (!fd) return {};
+  const int own = ::fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, lowest_fd);
+  if (own < 0) return fail(ErrorClass::other, std::string(variable) + " names no open descriptor");
+  environment.set(std::string(variable) + '=' + std::to_string(own));
+  return {};
+}
+
+std::size_t Process::stack_bytes(const Settings& settings) {
+  if (settings.rank_stack != 0) return settings.rank_stack;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return usual_stack;
+  return std::max<std::size_t>(limit.rlim_cur, std::size_t{64} << 10);
+}
+
+Result<> Process::prepare() {
+  auto settings = Settings::read(environ);
+  if (!settings) return std::unexpected(std::move(settings).error());
+  const std::size_t stack = stack_bytes(*settings);
+  std::optional<std::uint32_t> first;
+  for (Environment& environment : environments_) {
+    const auto number = whole_number<std::uint32_t>(environment.get(launcher_variable::rank).value_or(""));
+    const auto local =
+        whole_number<std::uint32_t>(environment.get(launcher_variable::local_rank).value_or(""));
+    if (!number || !local || (first && *number != *first + ranks_.size()))
+      return fail(ErrorClass::arg, std::string(launcher_variable::virtual_ranks) + " makes no sense");
+    if (!first) {
+      first = number;
+      first_slot_ = *local;
+      scheduler_.emplace(*number, static_cast<std::uint32_t>(environments_.size()), edge_);
+      const auto text = environment.get(launcher_variable::region);
+      if (const auto fd = text ? whole_number<std::uint32_t>(*text) : std::nullopt) {
+        auto opened = launch::open_region(::fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, lowest_fd));
+        if (!opened) return std::unexpected(std::move(opened).error());
+        region_ = std::move(*opened);
+      }
+    }
+    ISTHMUS_TRY(hand_on(environment, launcher_variable::region));
+    ISTHMUS_TRY(hand_on(environment, launcher_variable::box));
+    auto rank = std::make_unique<Rank>();
+    rank->process = this;
+    rank->number = *number;
+    rank->index = static_cast<std::uint32_t>(ranks_.size());
+    rank->environment = std::move(environment);
+    rank->words = words_;
+    for (std::string& word : rank->words)
+      rank->arguments.push_back(word.data());
+    rank->arguments.push_back(nullptr);
+    auto made = RankStack::make(stack);
+    if (!made) return std::unexpected(std::move(made).error());
+    rank->stack = std::move(*made);
+    auto thread = RankThread::start();
+    if (!thread) return std::unexpected(std::move(thread).error());
+    rank->thread = std::move(*thread);
+    rank->fiber.thread = rank->thread->pointer();
+    rank->fiber.environment = rank->environment->pointers();
+    rank->fiber.runtime = edge_.make(*scheduler_);
+    scheduler_->add(rank->fiber, rank->stack, &Process::begin, rank.get());
+    ranks_.push_back(std::move(rank));
+  }
+  the_process = this;
+  watch_signals();
+  return {};
+}
+
+void Process::watch_signals() const {
+  constexpr std::size_t bytes = std::size_t{64} << 10;
+  stack_t alternate{};
+  alternate.ss_size = bytes;
+  alternate.ss_sp = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (alternate.ss_sp == MAP_FAILED || ::sigaltstack(&alternate, nullptr) != 0) return;
+  struct sigaction action{};
+  action.sa_sigaction = die_of;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  for (const int signal : deadly)
+    ::sigaction(signal, &action, nullptr);
+}
+
+Rank* Process::current() noexcept {
+  const Fiber* const fiber = scheduler_->current();
+  for (const auto& rank : ranks_)
+    if (&rank->fiber == fiber) return rank.get();
+  return nullptr;
+}
+
+void Process::begin(void* argument) {
+  Rank& rank = *static_cast<Rank*>(argument);
+  rank.process->load_and_run(rank);
+}
+
+void Process::load_and_run(Rank& rank) {
+  if (auto loaded = rank.copy.load(file_, replacements); !loaded) {
+    warn(words_.front() + " cannot be loaded for rank " + std::to_string(rank.number) + ": " +
+         loaded.error().text());
+    std::fflush(nullptr);
+    ::_exit(status_cannot_run);
+  }
+  has_begun_ = true;
+  end_rank(rank.copy.run(static_cast<int>(rank.words.size()), rank.arguments.data(), environ), true);
+}
+
+void Process::end_rank(int status, bool runs_endings) noexcept {
+  Rank& rank = *current();
+  // What atexit has been given may call exit.
+  if (!std::exchange(rank.is_ending, true) && runs_endings) rank.copy.run_endings();
+  rank.status = status & 0xff;
+  scheduler_->end();
+}
+
+void Process::note(const Rank& rank, std::uint32_t ending) noexcept {
+  if (!region_) return;
+  const std::uint32_t slot = first_slot_ + rank.index;
+  if (slot < region_->view.slots()) region_->view.block(slot).ending.store(ending, std::memory_order_release);
+}
+
+/// False where the process has to end now.
+bool Process::finish(Rank& rank) {
+  // What mpiexec would end the job for, were it a process.
+  const bool fails =
+      edge_.is_open(rank.fiber.runtime) || (rank.status != 0 && !edge_.has_finalized(rank.fiber.runtime));
+  rank.thread.reset();
+  note(rank, wire::Ending::has_ended | static_cast<std::uint32_t>(rank.status));
+  std::fflush(stdout);
+  return !fails;
+}
+
+int Process::run() {
+  while (const Fiber* const ended = scheduler_->run()) {
+    const auto rank = std::ranges::find_if(ranks_, [&](const auto& each) { return &each->fiber == ended; });
+    const bool is_orderly = finish(**rank);
+    // The others may wait for it for ever, as for a process that ends so.
+    if (!is_orderly) {
+      std::fflush(nullptr);
+      ::_exit((*rank)->status);
+    }
+  }
+  ends_itself_ = true;
+  const auto failed = std::ranges::find_if(ranks_, [](const auto& each) { return each->status != 0; });
+  return failed == ranks_.end() ? 0 : (*failed)->status;
+}
+
+void Process::exit_from_library(int status) noexcept {
+  Rank* const rank = current();
+  if (ends_itself_ || !is_own() || !rank) return;
+  note(*rank, wire::Ending::has_ended | (static_cast<std::uint32_t>(status) & 0xff));
+  if (ranks_.size() > 1)
+    warn("rank " + std::to_string(rank->number) +
+         " has ended its process by exit, called in a library: with it end all " +
+         std::to_string(ranks_.size()) + " ranks of the process");
+}
+
+void Process::tell_signal(int signal, const void* address) noexcept {
+  Rank* const rank = current();
+  if (!is_own() || !rank) return;
+  note(*rank, wire::Ending::was_killed | static_cast<std::uint32_t>(signal));
+  if ((signal == SIGSEGV || signal == SIGBUS) && rank->stack.guards(address)) {
+    Line line;
+    line << "isthmus: rank " << rank->number << " has run over its stack of " << (rank->stack.bytes() >> 10)
+         << " KiB; -x ISTHMUS_RANK_STACK=" << (rank->stack.bytes() >> 18)
+         << "M or a higher `ulimit -s` gives the ranks of a process larger ones";
+    line.print();
+  }
+}
+
+/// Lines NAME=VALUE for each rank, an empty line between two.
+std::vector<Environment> environments_from(std::string_view text) {
+  std::vector<Environment> result;
+  Environment common(environ);
+  common.remove(launcher_variable::virtual_ranks);
+  bool begins = true;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (line.empty()) {
+      begins = true;
+      continue;
+    }
+    if (std::exchange(begins, false)) result.push_back(common);
+    result.back().set(line);
+  }
+  return result;
+}
+
+}  // namespace
+
+int run_process(int count, char** arguments, std::size_t thread_local_room, const Edge& edge) {
+  const char* const virtual_ranks = std::getenv(launcher_variable::virtual_ranks);
+  if (count < 3 || !virtual_ranks) {
+    warn(
+        "this program holds the ranks of a process that has several, and is started by Isthmus' own mpiexec: "
+        "mpiexec -n N --ranks-per-process M PROGRAM; under another launcher each rank is a process");
+    return 2;
+  }
+  auto environments = environments_from(virtual_ranks);
+  // Copies of the program take what std::cout is when they are loaded.
+  const std::ios_base::Init streams;
+  auto file = ProgramFile::open(arguments[1], thread_local_room);
+  if (!file) {
+    warn(file.error().text());
+    return status_cannot_run;
+  }
+  // It lives as long as the process, whose exit handlers ask for it.
+  auto& process =
+      *new Process(std::move(*file), std::move(environments), {arguments + 2, arguments + count}, edge);
+  if (auto prepared = process.prepare(); !prepared) {
+    warn(prepared.error().text());
+    return 1;
+  }
+  ::on_exit([](int status, void* of) { static_cast<Process*>(of)->exit_from_library(status); }, &process);
+  return process.run();
+}
+
+}  // namespace isthmus::vrank

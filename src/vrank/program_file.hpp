@@ -1,0 +1,91 @@
+#pragma once
+
+#include <elf.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/unique_fd.hpp"
+
+namespace isthmus::vrank {
+
+/// The file of a program, of which each rank of a process loads a copy of its own: so each has its own
+/// globals and statics, while the libraries that the program needs are loaded once.
+///
+/// The C library loads no position-independent executable behind a program's start (dlopen, since
+/// glibc 2.30). A copy is the same file but for the mark that says what it is, in a file of memory.
+class ProgramFile {
+ public:
+  /// A place in a loaded copy that holds the address of a function or variable of a library.
+  struct Import {
+    std::string name;
+    std::uint64_t offset;  ///< from where the copy has been loaded
+  };
+  /// Of the thread-local variables of an executable, which finds them at fixed distances below the thread
+  /// pointer.
+  struct ThreadLocals {
+    std::uint64_t bytes = 0;           ///< below the thread pointer; 0: none
+    std::span<const std::byte> image;  ///< what the first of them begin with, the others with 0
+  };
+
+  /// `thread_local_room`: bytes below the thread pointer that nobody else uses. Fails with a sentence that
+  /// says why the program cannot be loaded several times, and what helps.
+  static Result<ProgramFile> open(const std::string& path, std::size_t thread_local_room);
+
+  /// Another copy, and nothing of it has a name that outlives it.
+  [[nodiscard]] Result<UniqueFd> copy() const;
+
+  /// Where an executable begins to run; 0 for a shared object, which is run by its function main.
+  [[nodiscard]] std::uint64_t entry() const noexcept { return entry_; }
+  [[nodiscard]] bool is_executable() const noexcept { return entry_ != 0; }
+  [[nodiscard]] const ThreadLocals& thread_locals() const noexcept { return thread_locals_; }
+  /// Where the copy keeps the addresses of functions that it calls in libraries.
+  [[nodiscard]] std::span<const Import> functions() const noexcept { return functions_; }
+  /// Variables of libraries of which the copy has one of its own (R_X86_64_COPY).
+  [[nodiscard]] std::span<const Import> copied() const noexcept { return copied_; }
+  /// What runs at the end of the program, an array of functions.
+  struct Endings {
+    std::uint64_t offset = 0;
+    std::uint64_t count = 0;
+    std::uint64_t size_offset = 0;  ///< of the word of the dynamic section that says how long the array is
+  };
+  [[nodiscard]] const Endings& endings() const noexcept { return endings_; }
+  /// Names of the libraries that it asks for, and the folders relative to its own in which it looks for them
+  /// first ($ORIGIN), which a copy could not find.
+  [[nodiscard]] std::span<const std::string> needed() const noexcept { return needed_; }
+  [[nodiscard]] std::span<const std::string> folders() const noexcept { return folders_; }
+
+ private:
+  ProgramFile() = default;
+
+  Result<> read(const std::string& path);
+  Result<> check_kind(const std::string& path, std::size_t thread_local_room);
+  Result<> read_dynamic(const std::string& path);
+  Result<> read_imports(const Elf64_Rela* first, std::size_t count);
+  void prepare_copy();
+  void find_folders(const std::string& path, std::string_view run_path);
+
+  [[nodiscard]] std::span<const Elf64_Phdr> segments() const;
+  /// What lies at `address` in the loaded program, `bytes` of it; null where the file has not so much there.
+  template <class T>
+  [[nodiscard]] T* at(std::uint64_t address, std::uint64_t count = 1);
+  /// Empty where it is none.
+  [[nodiscard]] std::string_view text(std::uint64_t offset);
+
+  std::vector<std::byte> bytes_;  ///< of a copy: up to the end of what is loaded
+  std::uint64_t entry_ = 0;
+  std::uint64_t strings_ = 0, string_bytes_ = 0, symbols_ = 0;  ///< addresses
+  std::uint64_t flags_at_ = 0;                                  ///< where the mark is in the file; 0: nowhere
+  std::uint64_t symbol_count_ = 0;
+  ThreadLocals thread_locals_;
+  std::vector<Import> functions_, copied_;
+  Endings endings_;
+  std::vector<std::string> needed_, folders_;
+};
+
+}  // namespace isthmus::vrank

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/error.hpp"
+
+namespace isthmus::vrank {
+
+/// A thread that does nothing but keep thread-local storage: that of a rank, which runs on the thread of its
+/// process with this thread pointer. So errno, the exceptions in flight, a library's thread-local variables
+/// and what the C library keeps of a thread are each rank's own, and compiled code may keep the address of a
+/// thread-local variable over a switch.
+class RankThread {
+ public:
+  static Result<std::unique_ptr<RankThread>> start();
+  RankThread(const RankThread&) = delete;
+  RankThread& operator=(const RankThread&) = delete;
+  /// Ends the thread, as which the destructors of thread-local variables run that have not yet.
+  ~RankThread();
+
+  [[nodiscard]] std::uintptr_t pointer() const noexcept { return pointer_; }
+
+  /// Of the thread that calls.
+  [[nodiscard]] static std::uintptr_t own_pointer() noexcept;
+  /// What follows runs with that thread-local storage.
+  static void set_pointer(std::uintptr_t pointer) noexcept;
+
+ private:
+  RankThread() = default;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  std::uintptr_t pointer_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace isthmus::vrank

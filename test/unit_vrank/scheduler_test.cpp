@@ -1,0 +1,200 @@
+#include "vrank/scheduler.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/futex.hpp"
+
+namespace isthmus::vrank {
+namespace {
+
+/// Ranks that do what a test says, and the edge that they have: which of them is current.
+class SchedulerTest : public testing::Test {
+ protected:
+  static constexpr std::uint32_t most = 4;
+
+  static inline void* current = nullptr;
+  static constexpr Edge edge{.make = [](RankTurns& /*turns*/) -> void* { return nullptr; },
+                             .make_current = [](void* runtime) noexcept { current = runtime; },
+                             .is_open = [](const void* /*runtime*/) noexcept { return false; },
+                             .has_finalized = [](const void* /*runtime*/) noexcept { return true; }};
+
+  void add(std::function<void()> work) {
+    const std::size_t i = count++;
+    works[i] = std::move(work);
+    auto stack = RankStack::make(std::size_t{256} << 10);
+    ASSERT_TRUE(stack);
+    stacks[i] = std::move(*stack);
+    auto thread = RankThread::start();
+    ASSERT_TRUE(thread);
+    threads[i] = std::move(*thread);
+    fibers[i].thread = threads[i]->pointer();
+    fibers[i].environment = environ;
+    fibers[i].runtime = &fibers[i];
+    begins[i] = {this, i};
+    scheduler.add(fibers[i], stacks[i], &SchedulerTest::begin, &begins[i]);
+  }
+  void run() {
+    while (Fiber* const ended = scheduler.run())
+      ends += static_cast<char>('0' + (ended - fibers.data()));
+  }
+  /// What a rank does that waits for `ready` alone, as `Idle` has it.
+  template <class Ready>
+  void wait(Ready ready) {
+    bool first = true;
+    while (!ready()) {
+      scheduler.give_way(std::exchange(first, false), true);
+      ++looks;
+    }
+  }
+
+  struct Begin {
+    SchedulerTest* test;
+    std::size_t i;
+  };
+  static void begin(void* argument) {
+    const Begin& own = *static_cast<Begin*>(argument);
+    EXPECT_EQ(current, &own.test->fibers[own.i]);
+    own.test->works[own.i]();
+    own.test->scheduler.end();
+  }
+
+  Scheduler scheduler{8, most, edge};
+  std::array<std::function<void()>, most> works;
+  std::array<RankStack, most> stacks;
+  std::array<std::unique_ptr<RankThread>, most> threads;
+  std::array<Fiber, most> fibers{};
+  std::array<Begin, most> begins{};
+  std::size_t count = 0;
+  std::string order, ends;
+  std::size_t looks = 0;
+};
+
+TEST_F(SchedulerTest, EachHasItsTurnInACircle) {
+  for (const char name : {'a', 'b', 'c'})
+    add([this, name] {
+      for (int i = 0; i < 3; ++i) {
+        order += name;
+        scheduler.give_way(true, false);
+      }
+    });
+  run();
+  EXPECT_EQ(order, "abcabcabc");
+  EXPECT_EQ(ends, "012");
+  EXPECT_EQ(scheduler.current(), nullptr);
+}
+
+TEST_F(SchedulerTest, WhoHasBeenWrittenToIsNext) {
+  std::array<std::atomic<std::uint64_t>, 1> bell{};
+  std::atomic<std::uint32_t> wakes{0};
+  bool over = false;
+  for (const char name : {'a', 'b', 'c'})
+    add([&, name] {
+      if (name == 'c') scheduler.joined({.doorbells = bell, .wakes = &wakes});
+      scheduler.give_way(true, false);
+      if (name == 'a') bell[0] = 1;
+      if (name == 'c') over = true;
+      order += name;
+      if (name == 'a') scheduler.give_way(true, false);
+    });
+  run();
+  EXPECT_EQ(order, "acb") << "the one after a would be b";
+  EXPECT_TRUE(over);
+}
+
+TEST_F(SchedulerTest, WhoKeepsTheBellRingingDoesNotKeepOthersFromTheirTurn) {
+  std::array<std::atomic<std::uint64_t>, 1> bell{1};
+  bool over = false;
+  add([&] {
+    scheduler.joined({.doorbells = bell, .wakes = nullptr});
+    while (!over)
+      scheduler.give_way(true, false);
+  });
+  add([&] {
+    scheduler.joined({.doorbells = bell, .wakes = nullptr});
+    while (!over)
+      scheduler.give_way(true, false);
+  });
+  add([&] { over = true; });
+  run();
+  EXPECT_TRUE(over);
+}
+
+TEST_F(SchedulerTest, ARankHasErrnoAndExceptionsOfItsOwn) {
+  for (const int number : {11, 12, 13})
+    add([this, number] {
+      try {
+        throw std::runtime_error(std::to_string(number));
+      } catch (const std::runtime_error& caught) {
+        errno = number;
+        scheduler.give_way(true, false);
+        EXPECT_EQ(errno, number);
+        EXPECT_EQ(caught.what(), std::to_string(number));
+        try {
+          throw;
+        } catch (const std::runtime_error& again) {
+          EXPECT_EQ(again.what(), std::to_string(number));
+        }
+      }
+    });
+  run();
+  EXPECT_EQ(ends.size(), 3U);
+}
+
+TEST_F(SchedulerTest, AProcessWhoseRanksAllWaitSleepsUntilSomebodyWakesIt) {
+  std::atomic<std::uint32_t> wakes{0};
+  std::atomic<bool> ready{false};
+  for (int i = 0; i < 3; ++i)
+    add([&] {
+      scheduler.joined({.doorbells = {}, .wakes = &wakes});
+      wait([&] { return ready.load(); });
+    });
+  std::jthread waker([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    ready = true;
+    ++wakes;
+    futex_wake(wakes);
+  });
+  run();
+  EXPECT_GT(scheduler.sleeps(), 0U);
+  EXPECT_LT(scheduler.sleeps(), 100U) << "a sleep lasts 20 ms where nobody wakes the process";
+  EXPECT_LT(looks, 5000U);
+}
+
+TEST_F(SchedulerTest, WhoPollsKeepsTheProcessAwake) {
+  std::atomic<std::uint32_t> wakes{0};
+  bool over = false;
+  add([&] {
+    scheduler.joined({.doorbells = {}, .wakes = &wakes});
+    wait([&] { return over; });
+  });
+  add([&] {
+    for (int i = 0; i < 2000; ++i)
+      scheduler.give_way(false, false);  // as MPI_Test does
+    over = true;
+  });
+  run();
+  EXPECT_EQ(scheduler.sleeps(), 0U);
+}
+
+TEST(RankTurnsOfAProcess, KnowItsRanks) {
+  static constexpr Edge none{};
+  const Scheduler scheduler(8, 4, none);
+  EXPECT_FALSE(scheduler.is_here(7));
+  EXPECT_TRUE(scheduler.is_here(8));
+  EXPECT_TRUE(scheduler.is_here(11));
+  EXPECT_FALSE(scheduler.is_here(12));
+}
+
+}  // namespace
+}  // namespace isthmus::vrank

@@ -1,0 +1,153 @@
+# title: several ranks in a process: globals of their own, turns, endings, refusals
+# timeout: 300
+# runs: mpi_abi mpiexec isthmus isthmus_virtual_ranks isthmus_unit_vrank integer_sort fft3d
+# about: src/vrank/* src/abi/core/runtime* src/abi/vrank/* src/p2p/* src/launch/job* tools/virtual_ranks/* tools/mpiexec/*
+# reads: test/mpi/*
+import re
+import sys
+
+sys.path.insert(0, "tools/dev")
+from suite import BUILT, PREFIX, ROOT, Suite
+
+suite = Suite("vrank")
+MPIEXEC = PREFIX / "bin/mpiexec"
+FOLDER = BUILT / "test-vrank"
+FOLDER.mkdir(parents=True, exist_ok=True)
+
+
+def compile_program(source, name="", *flags):
+    wrapper, standard = ("mpicc", "-std=gnu11") if source.suffix == ".c" else ("mpicxx", "-std=c++20")
+    program = FOLDER / (name or source.stem)
+    command = [PREFIX / "bin" / wrapper, standard, "-O1", "-Wall", *flags, source, "-o", program]
+    suite.expect(suite.run(command, timeout=120))
+    return program
+
+
+def several(ranks, each, program, *arguments, options=(), **more):
+    more.setdefault("timeout", 60)
+    return suite.run([MPIEXEC, "-n", ranks, "--ranks-per-process", each, *options, program, *arguments], **more)
+
+
+OWN = ROOT / "test/vrank"
+MPI = ROOT / "test/mpi"
+
+with suite.case("unit tests: turns, sleeping, the program's file"):
+    suite.expect(suite.run([BUILT / "test/isthmus_unit_vrank"], timeout=120))
+
+# --- what a rank has of its own ------------------------------------------------------------------------------------------------------
+
+KINDS = {"as it is": (), "-fPIC": ("-fPIC",), "-rdynamic": ("-rdynamic",), "stripped": ("-s",), "a shared object": ("-fPIC", "-shared")}
+for kind, flags in KINDS.items():
+    with suite.case(f"globals, statics, thread-local variables, options, environment, exceptions in flight: {kind}"):
+        program = compile_program(OWN / "globals.cpp", "globals " + kind, *flags)
+        for ranks, each in ((4, 2), (5, 3), (8, 8)):
+            result = several(ranks, each, program, "-v", "-n", "42", "rest", options=["-x", "TEST_FUNNELED=yes"])
+            suite.expect(result)
+            for rank in range(ranks):
+                assert f"rank {rank} of {ranks}: 0 failures" in result.out, result
+                assert f"atexit of rank {rank}\n" in result.out, result
+                assert f"destroyed by rank {rank} after 20 steps" in result.out, result
+
+# --- turns ------------------------------------------------------------------------------------------------------------------------------
+
+with suite.case("polling in every way, waiting, and messages of all lengths"):
+    polling = compile_program(OWN / "polling.c")
+    for ranks, each in ((1, 4), (2, 2), (3, 2), (8, 4), (8, 1), (16, 16)):
+        suite.expect(several(ranks, each, polling), out=f"{ranks} ranks, 0 failures")
+with suite.case("the same where the processes spin"):
+    suite.expect(several(4, 2, polling, options=["-x", "ISTHMUS_IDLE=spin"]), out="4 ranks, 0 failures")
+with suite.case("a process whose ranks all wait sleeps"):
+    ending = compile_program(OWN / "ending.c")
+    result = several(4, 4, ending, "stuck", options=["--timeout", "3"], timeout=30)
+    suite.expect(result, status=124, err=r"rank 2")
+    assert "MPI_Recv" in result.err and "MPI_Barrier" in result.err, result
+
+SELECTION = [
+    "p2p/sendrecv.c", "p2p/modes.c", "p2p/order.c", "p2p/probe.c", "p2p/persistent.c", "p2p/cancel.c", "p2p/alloc_mem.c",
+    "coll/reduce.cpp", "coll/move.cpp", "coll/vector.cpp", "coll/neighbor.cpp", "coll/lanes.cpp", "coll/check.cpp", "coll/requests.c",
+    "comm/make.c", "comm/inter.c", "comm/idup.c", "comm/topology.c", "comm/split_type.c", "comm/attributes.c", "datatype/transfer.c",
+    "request/completion.c", "request/generalized.c", "env/basic.c", "env/fork.c", "error/handlers.c",
+]
+for name in SELECTION:
+    with suite.case(f"test/mpi/{name}"):
+        program = compile_program(MPI / name, "", "-Wno-unused")
+        head = "\n".join((MPI / name).read_text().splitlines()[:12])
+        said = re.search(r"\branks: *((?:\d+ *)+)", head)
+        allowed = [int(number) for number in said[1].split()] if said else [2, 3, 5]  # as suite mpi has it
+        for ranks, each in ((2, 2), (3, 2), (4, 2), (5, 3)):
+            if ranks in allowed:
+                suite.expect(several(ranks, each, program))
+
+# --- endings ----------------------------------------------------------------------------------------------------------------------------
+
+ENDINGS = [
+    ("exit", 7, r"rank 6 \(pid \d+\) on host .* exited with code 7; ending the job"),
+    ("return", 8, r"rank 6 \(pid \d+\) on host .* exited with code 8; ending the job"),
+    ("silent", 1, r"rank 6 \(pid \d+\) on host .* exited without MPI_Finalize"),
+    ("abort", 42, r"rank 6: MPI_Abort was called on MPI_COMM_WORLD with code 42"),
+    ("late", 9, r"rank 6 \(pid \d+\) on host .* exited with code 9 after MPI_Finalize"),
+    ("segv", 139, r"rank 6 \(pid \d+\) on host .* killed by signal 11"),
+    ("kill", 137, r"ranks 4 to 7 \(pid \d+\) on host .* killed by signal 9"),
+    ("stack", 139, r"isthmus: rank 6 has run over its stack of 8192 KiB; -x ISTHMUS_RANK_STACK=32M or a higher `ulimit -s`"),
+    ("rank-error", 4, r"rank 6: MPI_Send: tag -7 is negative"),
+    ("before-init", 5, r"rank \d \(pid \d+\) on host .* exited with code 5"),
+]
+for way, status, line in ENDINGS:
+    with suite.case(f"one rank of a process ends: {way}"):
+        suite.expect(several(8, 4, ending, way, options=["-x", "ISTHMUS_RANK_STACK=8M"]), status=status, err=line)
+with suite.case("a stack that is large enough"):
+    suite.expect(several(8, 4, ending, "deep", options=["-x", "ISTHMUS_RANK_STACK=256M"]))
+with suite.case("the child of a rank ends, and the rank does not"):
+    suite.expect(several(8, 4, ending, "fork"))
+with suite.case("what ranks have printed is not lost, and lines say whose process they are of"):
+    result = several(4, 2, ending, "", options=["--tag-output"])
+    suite.expect(result)
+    assert sorted(result.out.splitlines()) == [f"[{'0-1' if rank < 2 else '2-3'}] rank {rank} is here" for rank in range(4)], result
+with suite.case("the others outlive a process that dies"):
+    result = several(8, 4, ending, "before-init", options=["--on-failure", "continue"])
+    suite.expect(result, status=5)
+
+# --- what cannot be loaded several times --------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "at one address": (("-no-pie", "-fno-pie"), r"can lie at one address only; compile it with -fPIE and link it with -pie"),
+}
+for kind, (flags, line) in REFUSED.items():
+    with suite.case(f"refused: {kind}"):
+        program = compile_program(OWN / "ending.c", "refused " + kind, *flags)
+        suite.expect(several(4, 2, program), status=126, err=line)
+with suite.case("refused: a script"):
+    script = FOLDER / "script"
+    script.write_text("#!/bin/sh\nexec true\n")
+    script.chmod(0o755)
+    suite.expect(several(4, 2, script), status=126, err="it is a script, and only compiled programs can be")
+with suite.case("refused: too much thread-local storage, and as a shared object it is none too much"):
+    source = FOLDER / "large.c"
+    source.write_text("#include <mpi.h>\n_Thread_local char large[100000];\n"
+                      "int main(int c, char** v) { MPI_Init(&c, &v); large[c] = 1; MPI_Barrier(MPI_COMM_WORLD); MPI_Finalize(); return large[c] != 1; }\n")
+    suite.expect(several(4, 2, compile_program(source, "large")), status=126, err="its thread-local variables take 100000 bytes|-fPIC -shared")
+    suite.expect(several(4, 2, compile_program(source, "large shared", "-fPIC", "-shared")))
+with suite.case("refused: a variable of a library that each copy would have for itself"):
+    source = FOLDER / "zone.c"
+    source.write_text("#include <mpi.h>\n#include <time.h>\nint main(int c, char** v) { MPI_Init(&c, &v); tzset(); MPI_Finalize(); return timezone != 0 && c < 0; }\n")
+    suite.expect(several(4, 2, compile_program(source, "zone", "-fPIE", "-pie")), status=126, err="'timezone'|'__timezone'")
+    suite.expect(several(4, 2, compile_program(source, "zone pic", "-fPIC")))
+with suite.case("the program that holds the ranks, without mpiexec"):
+    suite.expect(suite.run([PREFIX / "libexec/isthmus/virtual_ranks", ending, ending]), status=2, err="is started by Isthmus' own mpiexec")
+with suite.case("a progress thread beside ranks that take turns"):
+    suite.expect(several(4, 2, ending, "", options=["-x", "ISTHMUS_PROGRESS=thread"]), status=None, err="ISTHMUS_PROGRESS=thread does not go with")
+with suite.case("how many"):
+    suite.expect(several(4, 0, ending), status=2, err="allowed: a whole number from 1 to")
+
+# --- programs -------------------------------------------------------------------------------------------------------------------------------
+
+with suite.case("integer_sort"):
+    suite.expect(several(8, 4, BUILT / "apps/integer_sort/integer_sort", "--class", "S", "-q"), out="as published: correct\n.*sorted: correct")
+with suite.case("fft3d"):
+    result = several(6, 3, BUILT / "apps/fft3d/fft3d", "-q", "-n", "30x21x16", "--plan", "estimate", "--iterations", "3")
+    suite.expect(result, out="of the exact transform.*: correct\n.*came back.*: correct")
+with suite.case("explain says which way messages within a process take"):
+    result = suite.run([PREFIX / "bin/isthmus", "explain", "--full", MPIEXEC, "-n", "4", "--ranks-per-process", "2", polling], timeout=60)
+    text = result.out + result.err
+    assert "rendezvous, copied within the process" in text, result
+suite.finish()
