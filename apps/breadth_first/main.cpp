@@ -72,6 +72,7 @@ int run(const Options& options, const apps::Member& member) {
   std::vector<Form> forms = options.how.forms;
   if (options.how.compares() && forms.front() != Form::sync) forms.insert(forms.begin(), Form::sync);
   std::vector<Outcome> outcomes;
+  outcomes.reserve(forms.size());
   for (const Form form : forms)
     outcomes.push_back(search(options, grid, edges, engine, form, right, member.comm));
   print_outcomes(options, outcomes, member);

@@ -24,7 +24,7 @@ std::optional<Triple> parse_grid(const std::string& text) {
 
 // What the single options cannot know of each other; empty if all is well. Settles the grid.
 std::string reconcile(Options& options, const std::string& grid_text, int processes) {
-  if (options.form == apps::gpu::Form::stream && !(options.gpu && options.halo == HaloKind::pack))
+  if (options.form == apps::gpu::Form::stream && (!options.gpu || options.halo != HaloKind::pack))
     return "--form stream needs --gpu and --halo pack";
   if (options.halo == HaloKind::staged && !options.gpu) return "--halo staged needs --gpu";
   if (options.survive && (options.gpu || options.check || options.halo != HaloKind::datatype))

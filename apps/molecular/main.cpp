@@ -62,6 +62,7 @@ int run(const Options& options, const apps::Member& member) {
   std::vector<Form> forms = options.how.forms;
   if (options.how.compares() && forms.front() != Form::sync) forms.insert(forms.begin(), Form::sync);
   std::vector<Outcome> outcomes;
+  outcomes.reserve(forms.size());
   std::vector<Atom> sync_atoms;
   for (const Form form : forms)
     outcomes.push_back(simulate(options, crystal, engine, form, member.comm, sync_atoms));

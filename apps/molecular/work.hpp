@@ -81,7 +81,8 @@ struct MoveWork {
       atom.position[axis] += step / mass * atom.momentum[axis];
       const double from = atom.position[axis] - (grid.corner[axis] + at[axis] * grid.edge[axis]);
       // A neighbour's cell at most. Further: the step is too long, which is told.
-      if (!(from >= -grid.edge[axis] && from < 2 * grid.edge[axis])) *problems = 1;
+      const bool is_near = from >= -grid.edge[axis] && from < 2 * grid.edge[axis];  // not so of a NaN
+      if (!is_near) *problems = 1;
       code += weight * (from < 0 ? 0 : from < grid.edge[axis] ? 1 : 2);
       weight *= 3;
     }

@@ -51,9 +51,11 @@ double Problem::h(const Division& division) {
 
 Problem::Values Problem::values(const Division& division) const {
   const int n = division.n;
-  const auto side = static_cast<std::size_t>(n + 2);
+  const auto side = static_cast<std::size_t>(n) + 2;
   const auto& boxes = division.boxes;
-  const auto count = side * side * side * static_cast<std::size_t>(boxes[0] * boxes[1] * boxes[2]);
+  std::size_t count = side * side * side;
+  for (const int extent : boxes)
+    count *= static_cast<std::size_t>(extent);
   Values values{std::vector<double>(count), std::vector<double>(count)};
   const double inverse = 1 / (h(division) * h(division));
   for (const Wave& wave : waves) {

@@ -40,9 +40,11 @@ struct Solver::Grid {
   }
 
   static std::size_t cells_with_layers(const Division& division) {
-    const auto side = static_cast<std::size_t>(division.n + 2);
-    return side * side * side *
-           static_cast<std::size_t>(division.boxes[0] * division.boxes[1] * division.boxes[2]);
+    const auto side = static_cast<std::size_t>(division.n) + 2;
+    std::size_t count = side * side * side;
+    for (const int extent : division.boxes)
+      count *= static_cast<std::size_t>(extent);
+    return count;
   }
 
   std::size_t cells;

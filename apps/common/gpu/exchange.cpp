@@ -199,11 +199,11 @@ struct Communication::OnStream {
       port = std::make_unique<isthmus::prepared::Port>(parent, words);
       return;
     }
-    const Stream cuda_stream = stream_of(engine);
+    Stream cuda_stream = stream_of(engine);
     MPI_Info info = MPI_INFO_NULL;
     MPI_Info_create(&info);
     MPI_Info_set(info, "type", "cudaStream_t");
-    MPIX_Info_set_hex(info, "value", static_cast<const void*>(&cuda_stream), sizeof cuda_stream);
+    MPIX_Info_set_hex(info, "value", &cuda_stream, static_cast<int>(sizeof(Stream)));
     const int code = MPIX_Stream_create(info, &stream);
     MPI_Info_free(&info);
     demand(code, "messages in the order of the GPU's stream");

@@ -26,6 +26,7 @@ inline void add_form_options(CLI::App& app, FormOptions& options, const std::vec
       "--gpu", [&options] { options.place = Place::gpu; },
       "Compute on a GPU, each process of a host on the next one");
   std::vector<std::string> names;
+  names.reserve(offered.size());
   for (const Form form : offered)
     names.push_back(name_of(form));
   app.add_option_function<std::vector<std::string>>(

@@ -104,6 +104,8 @@ ISTHMUS_DEVICE_FUNCTION bool exchange_by_grid(const ExchangeWork& work) {
   if (!work.port.put_with_signal(ByGrid{3}, {work.share, work.peer, half + work.offset},
                                  work.out + half + work.offset, work.bytes, 1, round))
     return false;
+  // The host writes there again when the grid has ended: the block that was the last one sees to that.
+  if (!work.port.flush(ByBlock{})) return false;
   if (block_number() != 0) return true;
   if (!work.port.wait(ByBlock{}, 1, round)) return false;
   const ByBlock by;

@@ -83,3 +83,5 @@ with suite.case("the table of what kernels and streams cost is right in what it 
     suite.expect(result, out="^contents: right$")
     rows = [line for line in result.out.splitlines() if " target " in line]
     assert len(rows) == 20, f"{len(rows)} lines\n{result}"
+
+suite.finish()

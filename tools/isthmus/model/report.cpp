@@ -79,7 +79,7 @@ std::string to_text(const Findings& findings) {
   form("graph   enqueued once, and launched", forms.graph);
   form("kernel  by kernels, with nothing at the same time", forms.kernel_worst);
   form("kernel  by kernels, as much as can at the same time", forms.kernel_best);
-  text += "\n";
+  text += '\n';
   text += condition("C1", "enqueueing takes", "the GPU has with it", forms.c1,
                     "the stream form goes at the GPU's pace",
                     "the stream form goes at the host's pace; a graph, or more work for each launch, helps");

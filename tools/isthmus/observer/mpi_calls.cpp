@@ -178,14 +178,14 @@ int MPI_Recv(void* buf, int count, MPI_Datatype type, int source, int tag, MPI_C
   note(false, count, type, source, comm);
   return wait_in([&] { return PMPI_Recv(buf, count, type, source, tag, comm, status); });
 }
-int MPI_Sendrecv(const void* out, int out_count, MPI_Datatype out_type, int dest, int out_tag, void* in,
-                 int in_count, MPI_Datatype in_type, int source, int in_tag, MPI_Comm comm,
+int MPI_Sendrecv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+                 void* recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
                  MPI_Status* status) {
-  note(true, out_count, out_type, dest, comm);
-  note(false, in_count, in_type, source, comm);
+  note(true, sendcount, sendtype, dest, comm);
+  note(false, recvcount, recvtype, source, comm);
   return wait_in([&] {
-    return PMPI_Sendrecv(out, out_count, out_type, dest, out_tag, in, in_count, in_type, source, in_tag, comm,
-                         status);
+    return PMPI_Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source,
+                         recvtag, comm, status);
   });
 }
 
@@ -222,8 +222,11 @@ int MPI_Waitall(int count, MPI_Request requests[], MPI_Status* statuses) {
 int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
   return wait_in([&] { return PMPI_Waitany(count, requests, index, status); });
 }
-int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status* statuses) {
-  return wait_in([&] { return PMPI_Waitsome(count, requests, done, indices, statuses); });
+int MPI_Waitsome(int incount, MPI_Request array_of_requests[], int* outcount, int array_of_indices[],
+                 MPI_Status* array_of_statuses) {
+  return wait_in([&] {
+    return PMPI_Waitsome(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+  });
 }
 int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   return observe(Kind::wait, [&] { return PMPI_Test(request, flag, status); });
@@ -238,38 +241,46 @@ int MPI_Barrier(MPI_Comm comm) {
 int MPI_Bcast(void* buf, int count, MPI_Datatype type, int root, MPI_Comm comm) {
   return observe(Kind::collective, [&] { return PMPI_Bcast(buf, count, type, root, comm); });
 }
-int MPI_Reduce(const void* out, void* in, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
-  return observe(Kind::collective, [&] { return PMPI_Reduce(out, in, count, type, op, root, comm); });
-}
-int MPI_Allreduce(const void* out, void* in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  return observe(Kind::collective, [&] { return PMPI_Allreduce(out, in, count, type, op, comm); });
-}
-int MPI_Allgather(const void* out, int out_count, MPI_Datatype out_type, void* in, int in_count,
-                  MPI_Datatype in_type, MPI_Comm comm) {
+int MPI_Reduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
+               MPI_Comm comm) {
   return observe(Kind::collective,
-                 [&] { return PMPI_Allgather(out, out_count, out_type, in, in_count, in_type, comm); });
+                 [&] { return PMPI_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm); });
 }
-int MPI_Allgatherv(const void* out, int out_count, MPI_Datatype out_type, void* in, const int in_counts[],
-                   const int places[], MPI_Datatype in_type, MPI_Comm comm) {
+int MPI_Allreduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                  MPI_Comm comm) {
+  return observe(Kind::collective,
+                 [&] { return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm); });
+}
+int MPI_Allgather(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
+                  MPI_Datatype recvtype, MPI_Comm comm) {
   return observe(Kind::collective, [&] {
-    return PMPI_Allgatherv(out, out_count, out_type, in, in_counts, places, in_type, comm);
+    return PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   });
 }
-int MPI_Alltoall(const void* out, int out_count, MPI_Datatype out_type, void* in, int in_count,
-                 MPI_Datatype in_type, MPI_Comm comm) {
-  return observe(Kind::collective,
-                 [&] { return PMPI_Alltoall(out, out_count, out_type, in, in_count, in_type, comm); });
+int MPI_Allgatherv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
+                   const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm) {
+  return observe(Kind::collective, [&] {
+    return PMPI_Allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+  });
 }
-int MPI_Alltoallv(const void* out, const int out_counts[], const int out_places[], MPI_Datatype out_type,
-                  void* in, const int in_counts[], const int in_places[], MPI_Datatype in_type,
+int MPI_Alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf, int recvcount,
+                 MPI_Datatype recvtype, MPI_Comm comm) {
+  return observe(Kind::collective, [&] {
+    return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+  });
+}
+int MPI_Alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype,
+                  void* recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype,
                   MPI_Comm comm) {
   return observe(Kind::collective, [&] {
-    return PMPI_Alltoallv(out, out_counts, out_places, out_type, in, in_counts, in_places, in_type, comm);
+    return PMPI_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype,
+                          comm);
   });
 }
-int MPI_Reduce_scatter(const void* out, void* in, const int counts[], MPI_Datatype type, MPI_Op op,
-                       MPI_Comm comm) {
-  return observe(Kind::collective, [&] { return PMPI_Reduce_scatter(out, in, counts, type, op, comm); });
+int MPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const int recvcounts[], MPI_Datatype datatype,
+                       MPI_Op op, MPI_Comm comm) {
+  return observe(Kind::collective,
+                 [&] { return PMPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm); });
 }
 
 }  // extern "C"

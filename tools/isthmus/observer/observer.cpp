@@ -57,7 +57,7 @@ void Observer::end_passage() {
   latest_ = 0;
 }
 
-bool Observer::is_open() {
+bool Observer::is_open() const {
   return is_on() && is_open_;
 }
 

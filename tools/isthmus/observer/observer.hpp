@@ -62,7 +62,7 @@ class Observer {
   void begin_passage();
   void end_passage();
   /// Whether calls count now.
-  [[nodiscard]] bool is_open();
+  [[nodiscard]] bool is_open() const;
 
   void count(Kind kind, Clock::time_point begin);
   void sends_to(int peer, std::uint64_t bytes);
