@@ -38,6 +38,19 @@ typedef struct isthmus_chare_index {
 #define ISTHMUS_CHARE_REDUCER 5u
 #define ISTHMUS_CHARE_BALANCER 6u
 
+/* Memory whose content goes apart from the other arguments, as a message of its own: of the host or of a GPU.
+   What is sent must not change, and not be freed, before it has been taken over; where `has_sent` is 1,
+   `sent` (with no value) says so. `owner` not null: the memory is given away, and `release(owner)` is called
+   when it is not needed any more; within a process the receiver gets that memory itself, and its owner. */
+typedef struct isthmus_chare_callback isthmus_chare_callback;
+typedef struct isthmus_chare_buffer {
+  void* address;
+  uint64_t bytes;
+  void* owner;
+  void (*release)(void* owner);
+  const isthmus_chare_callback* sent; /* null: nobody asks */
+} isthmus_chare_buffer;
+
 typedef struct isthmus_chare_item isthmus_chare_item;
 /* What the program registers. It must live until isthmus_chare_close. Functions that its kind does not need
    are null. "Value" below: the object of a TYPE, the arguments of a CONSTRUCTOR, ENTRY or FUNCTION, the
@@ -64,7 +77,20 @@ struct isthmus_chare_item {
   /* Ends a value: TYPE, REDUCER: what `make` or `copy` has made, memory included; ENTRY, FUNCTION: in place.
    */
   void (*destroy)(void* value);
+  /* ENTRY whose arguments have so many buffers, 1 to ISTHMUS_CHARE_BUFFERS; else 0, and the functions below
+     are null. `measure`, `write` and packed arguments are without them. */
+  uint32_t buffers;
+  /* Of a value that is not packed: what it sends. The owners are the caller's from now on. */
+  void (*sources)(void* arguments, isthmus_chare_buffer* sources);
+  /* The post entry: says where the data is to go. `buffers` come with the sizes of the data, and get
+     addresses and the bytes that have room there, and an owner of that memory, if the entry is to have it. */
+  void (*post)(void* object, void* arguments, size_t bytes, int packed, isthmus_chare_buffer* buffers);
+  /* Calls the entry, as `invoke` does, when the data is where `post` has said, or, of memory that was given
+     away within this process, where it was. The owners are the entry's. */
+  void (*invoke_with)(void* object, void* arguments, size_t bytes, int packed,
+                      const isthmus_chare_buffer* buffers);
 };
+#define ISTHMUS_CHARE_BUFFERS 64u
 
 /* A chare, as a balancer sees it. */
 typedef struct isthmus_chare_load {
@@ -94,12 +120,12 @@ typedef struct isthmus_chare_target {
 } isthmus_chare_target;
 
 /* An invocation that is made later, with a value that is not there yet. Plain bytes: it may be sent. */
-typedef struct isthmus_chare_callback {
+struct isthmus_chare_callback {
   isthmus_chare_target target;
   uint64_t prefix;     /* goes before the value */
   uint32_t has_prefix; /* 0 or 1 */
   uint32_t item;       /* number of an ENTRY or FUNCTION */
-} isthmus_chare_callback;
+};
 
 #define ISTHMUS_CHARE_GROUP 1u  /* one chare a process */
 #define ISTHMUS_CHARE_DENSE 2u  /* one for each number below `count`: all are made at once */
@@ -186,6 +212,28 @@ void isthmus_chare_post(isthmus_chare_runtime* runtime, isthmus_chare_element* e
 void* isthmus_chare_begin(isthmus_chare_runtime* runtime, const isthmus_chare_target* target,
                           const isthmus_chare_item* item, size_t bytes, int32_t priority);
 void isthmus_chare_send(isthmus_chare_runtime* runtime);
+/* The same of an ENTRY with buffers, for one chare: their content is sent apart, by isthmus_chare_send.
+   `buffers`: item->buffers of them. Their owners are the library's from now on. */
+void* isthmus_chare_begin_with(isthmus_chare_runtime* runtime, const isthmus_chare_target* target,
+                               const isthmus_chare_item* item, size_t bytes, int32_t priority,
+                               const isthmus_chare_buffer* buffers);
+/* Copies between memory of the host or of GPUs, whichever, and waits. */
+void isthmus_chare_copy(isthmus_chare_runtime* runtime, void* to, const void* from, size_t bytes);
+
+/* Mailboxes: memory that is named before anything is sent, so that data need not wait for a message that says
+   where it goes. One lives in the process that has opened it. Its number there, beside the process's rank,
+   names it for all: rank << 32 | number. Quiescence does not see what is under way to a mailbox. */
+uint64_t isthmus_chare_mailbox_open(isthmus_chare_runtime* runtime);
+/* What is posted there is taken back; the memory is not touched any more. `runtime` null: it has been closed.
+ */
+void isthmus_chare_mailbox_close(isthmus_chare_runtime* runtime, uint64_t mailbox);
+/* The next data that comes goes to `address`, in items of `item_bytes`; those posted are used in their order.
+   `came` is invoked with their number as 8 bytes. Data that does not fit ends the job. */
+void isthmus_chare_mailbox_post(isthmus_chare_runtime* runtime, uint64_t mailbox, void* address,
+                                uint64_t bytes, uint32_t item_bytes, const isthmus_chare_callback* came);
+/* Of one sender, in order. */
+void isthmus_chare_mailbox_send(isthmus_chare_runtime* runtime, uint64_t mailbox,
+                                const isthmus_chare_buffer* buffer);
 /* In an ENTRY or FUNCTION that is called with packed arguments: their memory is the program's from now on, so
    that long ones need no copy. It ends with isthmus_chare_release. Null where that is not possible: for
    arguments of a broadcast, which are for several chares, and short ones, whose memory is soon used again. */

@@ -77,7 +77,8 @@ bool assign_power(std::uint32_t& field, std::optional<std::uint64_t> value, std:
          assign(field, value, *value ? low : 0, high);
 }
 
-bool assign(bool& field, std::optional<bool> value) {
+template <class T>
+bool assign(T& field, std::optional<T> value) {
   if (value) field = *value;
   return value.has_value();
 }
@@ -185,6 +186,16 @@ constexpr auto table = std::to_array<Setting>({
        return assign(s.unexpected_limit, parse_bytes(text), std::uint64_t{64} << 10, std::uint64_t{1} << 40);
      },
      [](const Settings& s) { return std::to_string(s.unexpected_limit); }},
+    {"ISTHMUS_CHARE_TAG_BITS", "three numbers of bits, 64 together, as 4,32,28",
+     "How the tags of data of chares that goes apart from their messages are divided: the type of the "
+     "message "
+     "(2 or more), the process that sends it (32 or less), and its counter (16 to 48). For the whole job.",
+     [](Settings& s, std::string_view text) { return assign(s.chare_tag_bits, parse_tag_division(text)); },
+     [](const Settings& s) {
+       const TagDivision& bits = s.chare_tag_bits;
+       return std::to_string(bits.type_bits) + ',' + std::to_string(bits.source_bits) + ',' +
+              std::to_string(bits.counter_bits);
+     }},
     {"ISTHMUS_RANK_STACK", "a number of bytes from 64K (64K, 16M, 1G), or 0",
      "The stack of each rank, where a process has several (mpiexec --ranks-per-process); 0: as ulimit -s has "
      "it, and 8M "
@@ -422,6 +433,23 @@ std::string_view nearest_setting(std::string_view name) {
 
 std::string_view name_of(TransportSetting transport) noexcept {
   return transport_names.at(static_cast<std::size_t>(transport));
+}
+
+std::optional<TagDivision> parse_tag_division(std::string_view text) noexcept {
+  std::array<std::uint64_t, 3> bits{};
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    const std::size_t end = i + 1 < bits.size() ? text.find(',') : text.size();
+    if (end == std::string_view::npos) return std::nullopt;
+    const auto number = parse_number(text.substr(0, end));
+    if (!number || *number > 64) return std::nullopt;
+    bits[i] = *number;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  const auto [type, source, counter] = bits;
+  if (type + source + counter != 64 || type < 2 || source > 32 || counter < 16 || counter > 48)
+    return std::nullopt;
+  return TagDivision{static_cast<std::uint32_t>(type), static_cast<std::uint32_t>(source),
+                     static_cast<std::uint32_t>(counter)};
 }
 
 std::optional<TransportSetting> transport_named(std::string_view name) noexcept {

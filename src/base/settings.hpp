@@ -78,6 +78,18 @@ enum class PlansSetting : std::uint8_t {
 /// `picture`: the summary, then the line of JSON that `isthmus explain --picture` draws.
 enum class ExplainSetting : std::uint8_t { off, summary, full, json, picture };
 
+/// How the 64 bits of the tags are divided that data of chares has which goes apart: the type of the message,
+/// the process that sends it, and a counter of that process.
+struct TagDivision {
+  std::uint32_t type_bits = 4;
+  std::uint32_t source_bits = 32;
+  std::uint32_t counter_bits = 28;
+
+  friend bool operator==(const TagDivision&, const TagDivision&) = default;
+};
+/// "4,32,28". They make 64 together; a type has 2 bits or more, a process 32 or less, a counter 16 to 48.
+[[nodiscard]] std::optional<TagDivision> parse_tag_division(std::string_view text) noexcept;
+
 /// Where the value of a setting came from; the later wins.
 enum class Origin : std::uint8_t { standard, tuned, environment };
 [[nodiscard]] std::string_view name_of(Origin origin) noexcept;
@@ -107,6 +119,8 @@ struct Settings {
   bool check = false;
   /// ISTHMUS_UNEXPECTED_LIMIT: memory of a rank for messages that have come before their receives, in bytes.
   std::uint64_t unexpected_limit = std::uint64_t{256} << 20;
+  /// ISTHMUS_CHARE_TAG_BITS
+  TagDivision chare_tag_bits;
   /// ISTHMUS_RANK_STACK: bytes of the stack of each rank, where a process has several (`mpiexec
   /// --ranks-per-process`); 0: as `ulimit -s` has it.
   std::uint64_t rank_stack = 0;
@@ -188,7 +202,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 34;
+  static constexpr std::size_t count = 35;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 

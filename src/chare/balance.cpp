@@ -40,7 +40,7 @@ Load take_load(Element& element, std::uint32_t rank) {
                   .seconds = element.load,
                   .rank = rank,
                   .to = rank,
-                  .is_fixed = element.held != 0 || element.is_at_sync ? 1U : 0U,
+                  .is_fixed = element.is_busy() || element.is_at_sync ? 1U : 0U,
                   .unused = 0};
   if (!element.has_own_load) element.load = 0;
   return load;
@@ -192,7 +192,7 @@ void Runtime::do_moves(Collection& collection, Message& message) {
   for (const Move& move : read_all<Move>(message.payload())) {
     Element* const element = collection.find(move.index);
     if (move.to >= size()) fail(fmt::format("a chare is to move to rank {}", move.to));
-    if (element && element->object && element->held == 0 && !element->is_at_sync && move.to != rank())
+    if (element && element->object && !element->is_busy() && !element->is_at_sync && move.to != rank())
       move_element(*element, static_cast<std::uint32_t>(move.to), {.tells_root = 1});
     else
       ++staying;

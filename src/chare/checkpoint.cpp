@@ -168,6 +168,7 @@ void Runtime::save(Message& message) {
   if (message.origin != 0 || !unpack(message.payload(), order)) fail("it is no order to write a checkpoint");
   Answer answer;
   answer.next_collection = next_collection_;
+  answer.error = data_.under_way();
   for (auto& [id, collection] : collections_) {
     if (answer.error.empty()) answer.error = why_not_saved(*collection);
     answer.collections.insert(answer.collections.end(), {id, collection->size()});

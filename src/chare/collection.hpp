@@ -27,13 +27,17 @@ struct isthmus_chare_element {
   std::uint32_t broadcasts = 0;  ///< how many of its collection it has had, in their order
   std::uint32_t covered = 0;     ///< those up to here come by themselves, if it has not had them
   std::uint32_t reductions = 0;  ///< how many it has given its part to
-  std::uint32_t held = 0;        ///< coroutines that are suspended
+  std::uint16_t held = 0;        ///< coroutines that are suspended
+  std::uint16_t receiving = 0;   ///< invocations whose data is on its way to its memory
   std::uint32_t moves = 0;       ///< how often it has moved
   std::uint32_t moves_to = isthmus::chare::stays;  ///< after the entry that it is in
   bool ends = false;                               ///< the same
   bool has_own_load = false;                       ///< the program says what it is
   bool is_at_sync = false;                         ///< it waits to be balanced
   double load = 0;                                 ///< seconds in its entries since the last balancing
+
+  /// Whether it can neither move nor end now.
+  [[nodiscard]] bool is_busy() const noexcept { return held != 0 || receiving != 0; }
 };
 
 namespace isthmus::chare {

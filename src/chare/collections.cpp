@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "chare/runtime.hpp"
@@ -181,7 +182,10 @@ void Runtime::end_element(Element& element) {
 }
 
 void Runtime::hold(Element& element, int change) {
-  element.held += static_cast<std::uint32_t>(change);
+  if (change > 0 && element.held == std::numeric_limits<std::uint16_t>::max())
+    fail(fmt::format("{} has {} suspended coroutines, and cannot have more",
+                     element.collection->name(element.index), element.held));
+  element.held = static_cast<std::uint16_t>(element.held + change);
 }
 
 void Runtime::resume(Element* element, void (*step)(void*), void* context) {

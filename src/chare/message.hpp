@@ -15,6 +15,7 @@
 namespace isthmus::chare {
 
 using Element = ::isthmus_chare_element;
+struct Incoming;
 
 /// Something to do for the scheduler: a record of another process, or an invocation within this one, whose
 /// arguments nobody has packed. The arguments lie behind it.
@@ -32,7 +33,8 @@ struct Message {
   std::uint32_t skip = 0;    ///< bytes in front of the arguments
   RecordKind kind = RecordKind::invoke;
   bool packed = true;
-  bool kept = false;  ///< by the program, whose memory it is
+  bool kept = false;             ///< by the program, whose memory it is
+  Incoming* incoming = nullptr;  ///< data that it waits for, or has waited for
 
   [[nodiscard]] std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this) + offset + skip; }
   static Message* of(void* data) noexcept {

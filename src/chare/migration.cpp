@@ -58,6 +58,7 @@ void Runtime::finish_entry(Element& element) {
   if (element.is_at_sync && (element.ends || element.moves_to != stays))
     fail(fmt::format("{} {} while it waits to be balanced", element.collection->name(element.index),
                      element.ends ? "ends" : "moves by itself"));
+  if (element.receiving != 0) return;  // when its data is there
   if (element.ends) return end_element(element);
   const std::uint32_t to = std::exchange(element.moves_to, stays);
   if (to != stays && to != rank()) move_element(element, to, {});

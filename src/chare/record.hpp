@@ -43,11 +43,12 @@ enum class RecordKind : std::uint8_t {
   save = 23,            ///< to all: their chares
   saved = 24,           ///< to process 0
   restore = 25,         ///< a chare of a checkpoint
+  invoke_with = 26,     ///< an entry of one chare, with buffers: a `BufferMark` of each before the arguments
   // Those below are about the work, no part of it: they are not counted.
-  wave = 26,
-  wave_answer = 27,
-  exit = 28,  ///< `low`: the code; to process 0, which tells all
-  last = 29,  ///< nothing comes behind this but `low` long messages
+  wave = 27,
+  wave_answer = 28,
+  exit = 29,  ///< `low`: the code; to process 0, which tells all
+  last = 30,  ///< nothing comes behind this but `low` long messages
 };
 inline constexpr RecordKind last_record_kind = RecordKind::last;
 
@@ -60,6 +61,7 @@ inline constexpr RecordKind last_record_kind = RecordKind::last;
 [[nodiscard]] constexpr bool is_of_one_chare(RecordKind kind) noexcept {
   switch (kind) {
     case RecordKind::invoke:
+    case RecordKind::invoke_with:
     case RecordKind::insert:
     case RecordKind::located:
     case RecordKind::migrate:
@@ -133,6 +135,14 @@ inline std::byte* write_record(std::byte* to, const Record& record, std::uint64_
   }
   return to + front;
 }
+
+/// What is told of data that goes apart from its record.
+struct BufferMark {
+  std::uint64_t tag;
+  std::uint64_t bytes;
+};
+/// No memory has so many bytes.
+inline constexpr std::uint64_t largest_buffer = std::uint64_t{1} << 48;
 
 /// Takes the first record off `message`, which a peer has written and nobody else can change. An error says
 /// what does not fit.

@@ -85,11 +85,16 @@ void Runtime::fill(Message& message, std::uint32_t source, const Record& record)
   message.bytes = record.payload.size();
   Message* const around = std::exchange(current_, &message);
   switch (record.kind) {
+    case RecordKind::invoke_with:
+      message.item = &item_of(record.item, ISTHMUS_CHARE_ENTRY);
+      if (message.item->buffers == 0) fail("an entry without buffers is invoked with some");
+      break;
     case RecordKind::invoke:
     case RecordKind::passed:
     case RecordKind::ask_broadcast:
     case RecordKind::broadcast:
       message.item = &item_of(record.item, ISTHMUS_CHARE_ENTRY);
+      if (message.item->buffers != 0) fail("an entry with buffers is invoked without them");
       break;
     case RecordKind::call:
       message.item = &item_of(record.item, ISTHMUS_CHARE_FUNCTION);
@@ -123,6 +128,7 @@ void Runtime::came(std::uint32_t source, const Record& record) {
   if (!is_work(record.kind)) return take_control(source, record);
   Message* const message = make_message(source, record, record.payload.size());
   if (!record.payload.empty()) std::memcpy(message->data(), record.payload.data(), record.payload.size());
+  need_marks(*message, source);
   enqueue(message);
 }
 
@@ -133,6 +139,7 @@ void Runtime::came(std::uint32_t source, const Record& record, Message* message)
     return pool_.give_back(message);
   }
   fill(*message, source, record);
+  need_marks(*message, source);
   enqueue(message);
 }
 
@@ -264,20 +271,17 @@ Element* Runtime::route(Message* message) {
   return nullptr;
 }
 
+/// What hands it on.
+Record Runtime::record_of(const Message& message) {
+  return {.kind = message.kind,
+          .item = static_cast<std::uint16_t>(message.item->number),
+          .priority = message.priority,
+          .origin = message.origin + 1,
+          .collection = message.collection,
+          .index = message.index};
+}
+
 void Runtime::pass_on(Message* message, std::uint32_t to) {
-  const Record record{.kind = message->kind,
-                      .item = static_cast<std::uint16_t>(message->item->number),
-                      .priority = message->priority,
-                      .origin = message->origin + 1,
-                      .collection = message->collection,
-                      .index = message->index};
-  if (message->packed) {
-    send_record(to, record, message->payload());
-  } else {
-    std::byte* const at = begin_record(to, record, message->item->measure(message->data()));
-    message->item->write(message->data(), at);
-    finish_record();
-  }
   // Who has sent it here may know better the next time.
   Collection& collection = *find_collection(message->collection);
   if (const auto known = collection.located.find(message->index);
@@ -286,6 +290,14 @@ void Runtime::pass_on(Message* message, std::uint32_t to) {
     const Record located{
         .kind = RecordKind::located, .collection = message->collection, .index = message->index};
     send_record(message->origin, located, std::as_bytes(std::span(&hint, 1)));
+  }
+  if (message->kind == RecordKind::invoke_with) return pass_data_on(message, to);
+  if (message->packed) {
+    send_record(to, record_of(*message), message->payload());
+  } else {
+    std::byte* const at = begin_record(to, record_of(*message), message->item->measure(message->data()));
+    message->item->write(message->data(), at);
+    finish_record();
   }
   ++count_.done;
   end_message(message);

@@ -26,7 +26,10 @@ Result<std::unique_ptr<Runtime>> Runtime::make(Communicator& comm, std::span<Ite
   ISTHMUS_TRY(compare(comm, *numbered));
   Result<Ref<Communicator>> own = coll::duplicate(comm);
   if (!own) return std::unexpected(std::move(own).error());
-  return std::unique_ptr<Runtime>(new Runtime(std::move(*own), std::move(*numbered), fail));
+  Result<Tags> tags =
+      Tags::make(comm.engine().settings().chare_tag_bits, static_cast<std::uint32_t>(comm.size()));
+  if (!tags) return std::unexpected(std::move(tags).error());
+  return std::unique_ptr<Runtime>(new Runtime(*own, std::move(*numbered), *tags, fail));
 }
 
 Result<> Runtime::compare(Communicator& comm, const Items& items) {
@@ -42,15 +45,22 @@ Result<> Runtime::compare(Communicator& comm, const Items& items) {
       fmt::format("this process and rank 0 run programs with other chares: {}", items.difference(theirs)));
 }
 
-Runtime::Runtime(Ref<Communicator> comm, Items items, Fail fail)
+Runtime::Runtime(const Ref<Communicator>& comm, Items items, const Tags& tags, Fail fail)
     : items_(std::move(items)),
       fail_(fail),
-      transport_(std::move(comm), *this, pool_, fail),
+      transport_(comm, *this, pool_, fail),
+      data_(comm, tags, *this),
       roots_(transport_.size()),
       sent_in_turn_(transport_.size()),
       quiescence_(transport_.size()) {}
 
 Runtime::~Runtime() {
+  // Before the chares end, whose memory data goes to.
+  data_.cancel();
+  for (const auto& incoming : incoming_)
+    if (!incoming->is_queued) end_message(incoming->message);
+  for (Message* const message : postponed_)
+    end_message(message);
   while (Message* const message = queue_.pop())
     end_message(message);
   for (auto& [id, collection] : collections_) {
@@ -121,8 +131,8 @@ int Runtime::work() {
     if (message) {
       do_one(message);
     } else if (!rest(true)) {
-      if (size() == 1) fail("nothing is left to do, and nobody has called exit" + stuck());
-      transport_.wait();
+      if (size() == 1 && data_.is_idle()) fail("nothing is left to do, and nobody has called exit" + stuck());
+      transport_.wait_or([this] { return data_.has_news(); });
     }
   }
   return finish();
@@ -130,8 +140,12 @@ int Runtime::work() {
 
 void Runtime::do_one(Message* message) {
   ++turn_;
+  ++executed_;
   execute(message);
-  if (turn_ % turns_between_looks == 0) transport_.poll();
+  if (turn_ % turns_between_looks == 0) {
+    transport_.poll();
+    data_.poll(size() == 1);
+  }
   if (turn_ % turns_between_flushes == 0) transport_.flush();
 }
 
@@ -159,7 +173,9 @@ bool Runtime::rest(bool is_idle) {
   const bool has_syncs = send_syncs();
   if ((has_partials || has_syncs) && !queue_.empty()) return true;
   transport_.flush();
-  return transport_.poll() || (is_idle && answer_wave());
+  const bool has_news = transport_.poll();
+  const bool has_data = data_.poll(size() == 1);
+  return has_news || has_data || retry_postponed() || (is_idle && answer_wave());
 }
 
 void* Runtime::keep() noexcept {
@@ -191,6 +207,8 @@ void Runtime::execute(Message* message) {
   switch (message->kind) {
     case RecordKind::invoke:
       return execute_invocation(message);
+    case RecordKind::invoke_with:
+      return execute_with(message);
     case RecordKind::broadcast:
       return broadcast(message);
     case RecordKind::passed:
@@ -258,6 +276,7 @@ void Runtime::post(Element* element, const Item* item, void* arguments, std::int
   message->packed = false;
   if (element) {
     ++element->pending;
+    if (item->buffers != 0) message->kind = RecordKind::invoke_with;
   } else {
     message->kind = RecordKind::call;
   }
@@ -267,6 +286,13 @@ void Runtime::post(Element* element, const Item* item, void* arguments, std::int
 
 std::byte* Runtime::begin(const Target& target, const Item* item, std::size_t bytes, std::int32_t priority) {
   Record record{.item = static_cast<std::uint16_t>(item->number), .priority = priority};
+  if (item->buffers != 0) fail("an entry with buffers is invoked without them");
+  const std::uint32_t to = destination(target, record);
+  return begin_record(to, record, bytes);
+}
+
+/// The process that the record goes to first; sets what the record says of the target.
+std::uint32_t Runtime::destination(const Target& target, Record& record) {
   std::uint32_t to = rank();
   switch (target.kind) {
     case ISTHMUS_CHARE_TO_FUNCTION:
@@ -291,11 +317,12 @@ std::byte* Runtime::begin(const Target& target, const Item* item, std::size_t by
       break;
   }
   if (to >= size()) fail("a proxy that names no collection was used");
-  return begin_record(to, record, bytes);
+  return to;
 }
 
 void Runtime::send() {
   finish_record();
+  if (!unsent_.empty()) send_buffers();
 }
 
 void Runtime::call(const Callback& callback, std::span<const std::byte> value) {

@@ -12,6 +12,7 @@
 
 #include "chare/checkpoint_file.hpp"
 #include "chare/collection.hpp"
+#include "chare/data/data_messages.hpp"
 #include "chare/items.hpp"
 #include "chare/message.hpp"
 #include "chare/quiescence.hpp"
@@ -25,7 +26,7 @@ namespace isthmus::chare {
 /// All records of other processes are checked before anything is done with them; what does not fit ends the
 /// job by `Fail`. Threading: one thread, which takes the engine's lock only while it sends and looks for
 /// messages.
-class Runtime final : private Transport::Receiver {
+class Runtime final : private Transport::Receiver, private DataMessages::Listener {
  public:
   using Target = isthmus_chare_target;
 
@@ -48,7 +49,8 @@ class Runtime final : private Transport::Receiver {
   template <class Ready>
   void wait(std::uint64_t microseconds, Ready&& ready) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(microseconds);
-    transport_.wait_or([&] { return ready() || std::chrono::steady_clock::now() >= until; });
+    transport_.wait_or(
+        [&] { return data_.has_news() || ready() || std::chrono::steady_clock::now() >= until; });
   }
   [[nodiscard]] bool sleeps() const noexcept { return transport_.sleeps(); }
   void* keep() noexcept;
@@ -70,7 +72,12 @@ class Runtime final : private Transport::Receiver {
   void* take(std::size_t bytes) { return pool_.take(bytes)->data(); }
   void post(Element* element, const Item* item, void* arguments, std::int32_t priority);
   std::byte* begin(const Target& target, const Item* item, std::size_t bytes, std::int32_t priority);
+  std::byte* begin_with(const Target& target, const Item* item, std::size_t bytes, std::int32_t priority,
+                        const Buffer* buffers);
   void send();
+  void copy(void* to, const void* from, std::size_t bytes);
+  [[nodiscard]] DataMessages& data() noexcept { return data_; }
+  void send_to_mailbox(std::uint64_t mailbox, const Buffer& buffer);
   void flush() { transport_.flush(); }
   std::uint64_t create(const Shape& shape, const Item* type, const Item* constructor,
                        std::span<const std::byte> arguments);
@@ -89,7 +96,7 @@ class Runtime final : private Transport::Receiver {
   void quiescence(const Callback& callback);
 
  private:
-  Runtime(Ref<Communicator> comm, Items items, Fail fail);
+  Runtime(const Ref<Communicator>& comm, Items items, const Tags& tags, Fail fail);
 
   // runtime.cpp: the scheduler
   static Result<> compare(Communicator& comm, const Items& items);
@@ -116,14 +123,34 @@ class Runtime final : private Transport::Receiver {
   void send_record(std::uint32_t to, const Record& record, std::span<const std::byte> payload);
   void send_down(std::uint32_t root, const Record& record, std::span<const std::byte> payload);
   bool execute_record(Message& message);
+  std::uint32_t destination(const Target& target, Record& record);
   const Item& item_of(std::uint32_t number, std::uint32_t kind);
   Collection* find_collection(std::uint64_t id) noexcept;
   Collection* collection_or_wait(Message& message);
   void need_root(const Collection& collection);
   [[nodiscard]] std::uint32_t whereabouts(Collection& collection, Index index) const;
   Element* route(Message* message);
+  static Record record_of(const Message& message);
   void pass_on(Message* message, std::uint32_t to);
   [[nodiscard]] std::string stuck() const;
+
+  // buffers.cpp
+  void need_marks(Message& message, std::uint32_t source);
+  std::byte* begin_marked(std::uint32_t to, const Record& record, std::size_t bytes,
+                          std::span<const Buffer> buffers);
+  void send_buffers();
+  void execute_with(Message* message);
+  void ask_where(Message& message, Incoming& incoming, std::span<const std::uint64_t> sizes);
+  void take_packed(Message& message, Incoming& incoming);
+  void take_local(Message& message, Incoming& incoming);
+  void finish_with(Message* message);
+  void pass_data_on(Message* message, std::uint32_t to);
+  void forward(Message* message, Incoming& incoming);
+  Incoming& await_data(Message* message, Element* element);
+  void arrived(Incoming& incoming) override;
+  void invoke(const Callback& callback, const std::uint64_t* value) override;
+  [[noreturn]] void failed(const Incoming* incoming, std::string_view reason) override;
+  bool retry_postponed();
 
   // collections.cpp
   void make_collection(Message& message);
@@ -228,6 +255,19 @@ class Runtime final : private Transport::Receiver {
   MessagePool pool_;
   MessageQueue queue_;
   Transport transport_;
+  DataMessages data_;
+  std::vector<std::unique_ptr<Incoming>> incoming_;
+  std::vector<std::unique_ptr<Incoming>> spare_;  ///< with memory for the next ones
+  struct Unsent {
+    std::uint64_t tag;
+    Buffer buffer;
+    Callback sent;
+  };
+  std::vector<Unsent> unsent_;  ///< of the record that has been begun
+  std::uint32_t unsent_to_ = 0;
+  std::vector<Message*> postponed_;  ///< with buffers, for chares that are about to leave
+  std::uint64_t executed_ = 0;       ///< messages
+  std::uint64_t postponed_at_ = 0;   ///< so many, when those were looked at
   std::unordered_map<std::uint64_t, std::unique_ptr<Collection>> collections_;
   std::array<Collection*, 8> recent_{};                             ///< by the low bits of their ids
   std::unordered_map<std::uint64_t, std::vector<Message*>> early_;  ///< for collections that are not here yet

@@ -60,7 +60,7 @@ if [ -z "$device_only" ]; then
   mkdir -p "$bundle/bench"
   # Applications in each form, and what is predicted of them.
   cp build/release/apps/{breadth_first/breadth_first,molecular/molecular,multigrid/multigrid} "$bundle/bin/"
-  cp tools/bench/{gpu,gpu_forms,gpu_peers,gpu_points,peers,processes,results,targets}.py "$bundle/bench/"
+  cp tools/bench/{gpu,gpu_forms,gpu_peers,gpu_points,peers,processes,results,scaling,targets}.py "$bundle/bench/"
 fi
 for program in "${programs[@]}"; do
   if [ ! -f "$program" ]; then program=$(find build/release -type f -name "$program" -perm -u+x | head -n 1); fi

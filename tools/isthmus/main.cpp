@@ -10,6 +10,7 @@
 #include "commands.hpp"
 #include "explain/command.hpp"
 #include "model/command.hpp"
+#include "simulate/command.hpp"
 #include "trace/command.hpp"
 
 namespace {
@@ -121,6 +122,27 @@ CLI::App* add_trace(CLI::App& app, isthmus::tool::TraceOptions& options) {
   return trace;
 }
 
+CLI::App* add_simulate(CLI::App& app, isthmus::tool::SimulateOptions& options) {
+  CLI::App* simulate = app.add_subcommand(
+      "simulate", "Work out from measured costs how Jacobi3D scales on more GPUs than there are");
+  simulate->footer("docs/simulate.md says what the file of costs has, and what makes one.");
+  simulate->add_option("COSTS", options.costs, "A file of what was measured, in JSON")->required();
+  simulate->add_option("--gpus", options.gpus, "Where the curves end")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  simulate
+      ->add_option("--within", options.within,
+                   "Fail where a measured point is further from what is worked out, in per cent")
+      ->type_name("PERCENT")
+      ->check(CLI::Range(0.001, 1000.0));
+  simulate->add_flag("--json", options.json, "One JSON object instead of text");
+  simulate->add_option("--picture", options.picture, "Also draw the curves: FILE.svg, .png or .pdf")
+      ->type_name("FILE")
+      ->check(CLI::Validator(picture_problem, "", "a picture"));
+  return simulate;
+}
+
 CLI::App* add_tune(CLI::App& app, isthmus::tool::TuneOptions& options) {
   CLI::App* tune = app.add_subcommand(
       "tune", "Measure this machine with two ranks, and write a table of what suits it best");
@@ -175,6 +197,7 @@ int main(int count, char** arguments) try {
       "themselves\n"
       "  isthmus trace mpiexec -n 4 ./solver     a timeline of it, and who waited for whom\n"
       "  isthmus tune                            measure this machine, for all your later jobs\n"
+      "  isthmus simulate COSTS.json             how Jacobi3D scales on more GPUs, from what was measured\n"
       "  isthmus bench latency                   one of many benchmarks; isthmus bench --help lists them");
 
   CLI::App* info = app.add_subcommand("info", "Show this machine, the settings, or what of MPI there is");
@@ -207,6 +230,8 @@ int main(int count, char** arguments) try {
   CLI::App* model = add_model(app, model_options);
   isthmus::tool::TraceOptions trace_options;
   CLI::App* trace = add_trace(app, trace_options);
+  isthmus::tool::SimulateOptions simulate_options;
+  CLI::App* simulate = add_simulate(app, simulate_options);
   isthmus::tool::TuneOptions tune_options;
   CLI::App* tune = add_tune(app, tune_options);
   app.add_subcommand("bench", "Measure MPI calls, with this library or beside others: isthmus bench --help");
@@ -221,6 +246,7 @@ int main(int count, char** arguments) try {
   if (*stuck) return isthmus::tool::stuck(stuck_pid);
   if (*model) return isthmus::tool::model_job(model_options);
   if (*trace) return isthmus::tool::trace_job(trace_options);
+  if (*simulate) return isthmus::tool::simulate_job(simulate_options);
   if (*tune) return isthmus::tool::tune(tune_options);
   if (*explain) return isthmus::tool::explain(explain_options);
   if (*coverage_option) return isthmus::tool::print_coverage(chapter);

@@ -1,5 +1,5 @@
 // The kernels of jacobi3d --gpu.
-#include "gpu/work.hpp"
+#include "work.hpp"
 
 using namespace jacobi::gpu;
 

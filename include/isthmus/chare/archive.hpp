@@ -1,6 +1,8 @@
 #ifndef ISTHMUS_CHARE_ARCHIVE_HPP
 #define ISTHMUS_CHARE_ARCHIVE_HPP
 
+#include <isthmus/chare_runtime.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -38,12 +40,18 @@ class ArchiveError : public std::runtime_error {
 
 namespace detail {
 
+/// Of `run`, while it runs.
+inline isthmus_chare_runtime* runtime = nullptr;
+
 template <class T, class Archive>
 concept HasSerialize = requires(T& value, Archive& archive) { value.serialize(archive); };
 
 struct AnyArchive {
+  static constexpr bool reads = false;
   template <class... T>
   void operator()(T&...) {}
+  template <class T>
+  void memory(T*, std::size_t) {}
 };
 
 template <class T>
@@ -167,6 +175,11 @@ class Sizer : public detail::Giver<Sizer> {
   void bytes(const T*, std::size_t count) {
     size_ += sizeof(T) * count;
   }
+  /// Of `device_state`: their number, and the items.
+  template <class T>
+  void memory(const T*, std::size_t count) {
+    size_ += sizeof(std::uint64_t) + sizeof(T) * count;
+  }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
  private:
@@ -181,6 +194,13 @@ class Writer : public detail::Giver<Writer> {
   template <class T>
   void bytes(const T* from, std::size_t count) {
     if (count != 0) std::memcpy(at_, from, sizeof(T) * count);
+    at_ += sizeof(T) * count;
+  }
+  template <class T>
+  void memory(const T* from, std::size_t count) {
+    const std::uint64_t number = count;
+    bytes(&number, 1);
+    isthmus_chare_copy(detail::runtime, at_, from, sizeof(T) * count);
     at_ += sizeof(T) * count;
   }
 
@@ -218,6 +238,16 @@ class Reader {
       at_ += wanted;
       left_ -= wanted;
     }
+  }
+  template <class T>
+  void memory(T* to, std::size_t count) {
+    const std::size_t written = length(sizeof(T));
+    if (written != count)
+      throw ArchiveError("memory for " + std::to_string(count) + " items is to be read, and there are " +
+                         std::to_string(written));
+    isthmus_chare_copy(detail::runtime, to, at_, sizeof(T) * count);
+    at_ += sizeof(T) * count;
+    left_ -= sizeof(T) * count;
   }
   template <class T>
   void maybe(T& value) {

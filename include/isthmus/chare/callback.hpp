@@ -54,6 +54,7 @@ struct CallbackValue<std::tuple<T>> {
 
 template <class Entry>
 auto callback_to(const isthmus_chare_target& target) {
+  static_assert(buffers_in<typename Entry::Arguments> == 0, "callbacks carry no buffers");
   using Value = typename CallbackValue<typename Entry::Arguments>::type;
   isthmus_chare_callback what{};
   what.target = target;

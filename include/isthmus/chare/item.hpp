@@ -20,11 +20,16 @@ namespace isthmus::chare {
 class Task;
 template <class... T>
 class Inbox;
+template <class T>
+class DeviceBuffer;
+
+/// Names a post entry: `void post(Post<&Cell::take>, DeviceBuffer<double>& data, int step)` is called before
+/// `void take(DeviceBuffer<double> data, int step)`, and says by `data.into(...)` where the data is to go. It
+/// is public, takes its other arguments by value or const&, and must not keep them.
+template <auto entry>
+struct Post {};
 
 namespace detail {
-
-/// Of `run`, while it runs.
-inline isthmus_chare_runtime* runtime = nullptr;
 
 /// `entry`: the name of the item whose coroutine is at work; null: what is at work is what is being called.
 [[noreturn]] inline void fail(const std::string& reason, const char* entry = nullptr) {
@@ -116,9 +121,63 @@ struct TypeItem {
   static const isthmus_chare_item* get() { return &item; }
 };
 
+// --- arguments that go apart
+
+template <class T>
+inline constexpr bool is_buffer = false;
+template <class T>
+inline constexpr bool is_buffer<DeviceBuffer<T>> = true;
+/// How many of the arguments are buffers.
+template <class Arguments>
+inline constexpr std::uint32_t buffers_in = 0;
+template <class... A>
+inline constexpr std::uint32_t buffers_in<std::tuple<A...>> = (0U + ... + (is_buffer<A> ? 1U : 0U));
+
+/// What the message itself carries.
+template <class Archive, class... A>
+void serialize_others(Archive& archive, A&... arguments) {
+  const auto one = [&archive](auto& argument) {
+    if constexpr (!is_buffer<NotConst<decltype(argument)>>) archive(argument);
+  };
+  (one(arguments), ...);
+}
+template <class Arguments>
+std::size_t measure_others(const void* value) {
+  return guarded([&] {
+    Sizer sizer;
+    std::apply([&](const auto&... each) { serialize_others(sizer, each...); },
+               *static_cast<const Arguments*>(value));
+    return sizer.size();
+  });
+}
+template <class Arguments>
+void write_others(const void* value, void* to) {
+  guarded([&] {
+    Writer writer(to);
+    std::apply([&](const auto&... each) { serialize_others(writer, each...); },
+               *static_cast<const Arguments*>(value));
+  });
+}
+template <class Arguments>
+void read_others(Arguments& into, const void* from, std::size_t bytes) {
+  Reader reader(from, bytes);
+  std::apply([&](auto&... each) { serialize_others(reader, each...); }, into);
+  reader.finish();
+}
+
+/// As a post entry gets an argument.
+template <class A>
+using Posted = std::conditional_t<is_buffer<A>, A&, const A&>;
+template <class T, auto entry, class Arguments>
+inline constexpr bool has_post = false;
+template <class T, auto entry, class... A>
+inline constexpr bool has_post<T, entry, std::tuple<A...>> =
+    requires(T& self, Posted<A>... arguments) { self.post(Post<entry>{}, arguments...); };
+
 template <class T, class... A>
 struct ConstructorItem {
   using Arguments = std::tuple<A...>;
+  static_assert(buffers_in<Arguments> == 0, "constructors take no buffers");
   static void* make(const void* from, std::size_t bytes) {
     return guarded([&]() -> void* {
       Arguments arguments;
@@ -196,20 +255,93 @@ void fill_arguments(Item& item) {
 }
 
 template <class T, auto method>
-struct EntryItem {
-  using Arguments = typename Checked<method>::Arguments;
-  static void invoke(void* object, void* arguments, std::size_t bytes, int packed) {
-    call_packed_or_not<Arguments>(arguments, bytes, packed, [object](Arguments&& given) {
-      T& self = *static_cast<T*>(object);
-      if constexpr (std::is_member_object_pointer_v<decltype(method)>)
-        (self.*method).put(std::move(given));
-      else
-        std::apply([&self](auto&&... each) { (self.*method)(std::move(each)...); }, std::move(given));
+struct EntryItem;
+
+/// An entry with buffers: its post entry first, then itself.
+template <class T, auto method, class Arguments>
+struct BufferedEntry {
+  static_assert(has_post<T, method, Arguments>,
+                "an entry with buffers needs a post entry beside it that says where the data goes: a public "
+                "void post(Post<&Class::entry>, DeviceBuffer<...>&, and the other arguments)");
+  static_assert(buffers_in<Arguments> <= ISTHMUS_CHARE_BUFFERS, "these are too many buffers");
+
+  /// Calls `visit` with each buffer and its number.
+  template <class Visit>
+  static void for_each_buffer(Arguments& arguments, Visit visit) {
+    std::size_t number = 0;
+    const auto one = [&](auto& argument) {
+      if constexpr (is_buffer<NotConst<decltype(argument)>>) visit(argument, number++);
+    };
+    std::apply([&](auto&... each) { (one(each), ...); }, arguments);
+  }
+  static void sources(void* arguments, isthmus_chare_buffer* buffers) {
+    guarded([&] {
+      for_each_buffer(*static_cast<Arguments*>(arguments),
+                      [&](auto& buffer, std::size_t i) { buffers[i] = buffer.give(); });
     });
   }
+  static void ask(void* object, Arguments& given, isthmus_chare_buffer* buffers) {
+    std::apply([&](auto&... each) { static_cast<T*>(object)->post(Post<method>{}, as_posted(each)...); },
+               given);
+    for_each_buffer(given, [&](auto& buffer, std::size_t i) { buffers[i] = buffer.destination(); });
+  }
+  template <class A>
+  static Posted<A> as_posted(A& argument) {
+    return argument;
+  }
+  static void post(void* object, void* arguments, std::size_t bytes, int packed,
+                   isthmus_chare_buffer* buffers) {
+    guarded([&] {
+      Arguments read;
+      // What is not packed has given its buffers away, and gets others in `invoke_with`.
+      if (packed != 0) read_others(read, arguments, bytes);
+      Arguments& given = packed != 0 ? read : *static_cast<Arguments*>(arguments);
+      for_each_buffer(given, [&](auto& buffer, std::size_t i) { buffer = buffer.coming(buffers[i]); });
+      ask(object, given, buffers);
+    });
+  }
+  static void invoke_with(void* object, void* arguments, std::size_t bytes, int packed,
+                          const isthmus_chare_buffer* buffers) {
+    guarded([&] {
+      Arguments read;
+      if (packed != 0) read_others(read, arguments, bytes);
+      Arguments& given = packed != 0 ? read : *static_cast<Arguments*>(arguments);
+      for_each_buffer(given, [&](auto& buffer, std::size_t i) { buffer = buffer.come(buffers[i]); });
+      EntryItem<T, method>::call(object, std::move(given));
+    });
+  }
+  static void fill(Item& made) {
+    made.buffers = buffers_in<Arguments>;
+    made.sources = sources;
+    made.post = post;
+    made.invoke_with = invoke_with;
+    made.measure = measure_others<Arguments>;
+    made.write = write_others<Arguments>;
+    made.destroy = end_value<Arguments>;
+  }
+};
+
+template <class T, auto method>
+struct EntryItem {
+  using Arguments = typename Checked<method>::Arguments;
+  static void call(void* object, Arguments&& given) {
+    T& self = *static_cast<T*>(object);
+    if constexpr (std::is_member_object_pointer_v<decltype(method)>)
+      (self.*method).put(std::move(given));
+    else
+      std::apply([&self](auto&&... each) { (self.*method)(std::move(each)...); }, std::move(given));
+  }
+  static void invoke(void* object, void* arguments, std::size_t bytes, int packed) {
+    call_packed_or_not<Arguments>(arguments, bytes, packed,
+                                  [object](Arguments&& given) { call(object, std::move(given)); });
+  }
   static inline Item item{typeid(EntryItem).name(), ISTHMUS_CHARE_ENTRY, TypeItem<T>::get(), [](Item& made) {
-                            made.invoke = invoke;
-                            fill_arguments<Arguments>(made);
+                            if constexpr (buffers_in<Arguments> != 0) {
+                              BufferedEntry<T, method, Arguments>::fill(made);
+                            } else {
+                              made.invoke = invoke;
+                              fill_arguments<Arguments>(made);
+                            }
                           }};
   static const isthmus_chare_item* get() { return &item; }
 };
@@ -217,6 +349,8 @@ struct EntryItem {
 template <auto function>
 struct FunctionItem {
   using Arguments = typename Checked<function>::Arguments;
+  static_assert(buffers_in<Arguments> == 0,
+                "functions take no buffers: there is no chare that says where to");
   static void invoke(void*, void* arguments, std::size_t bytes, int packed) {
     call_packed_or_not<Arguments>(arguments, bytes, packed, [](Arguments&& given) {
       std::apply([](auto&&... each) { function(std::move(each)...); }, std::move(given));
@@ -252,6 +386,18 @@ void send_packed(const isthmus_chare_target& target, const isthmus_chare_item* i
   }
 }
 
+/// The same with buffers, which are sent apart.
+template <class Arguments>
+void send_with_buffers(const isthmus_chare_target& target, const isthmus_chare_item* item, int priority,
+                       Arguments arguments) {
+  isthmus_chare_buffer buffers[buffers_in<Arguments>];
+  item->sources(&arguments, buffers);
+  const std::size_t bytes = item->measure(&arguments);
+  void* const to = isthmus_chare_begin_with(runtime, &target, item, bytes, priority, buffers);
+  item->write(&arguments, to);
+  isthmus_chare_send(runtime);
+}
+
 template <class Entry, class... A>
 void invoke(const isthmus_chare_target& target, int priority, A&&... arguments) {
   using Arguments = typename Entry::Arguments;
@@ -266,7 +412,10 @@ void invoke(const isthmus_chare_target& target, int priority, A&&... arguments) 
       return isthmus_chare_post(runtime, here, item, memory, priority);
     }
   }
-  send_packed<Arguments>(target, item, priority, std::forward<A>(arguments)...);
+  if constexpr (buffers_in<Arguments> != 0)
+    send_with_buffers(target, item, priority, Arguments(std::forward<A>(arguments)...));
+  else
+    send_packed<Arguments>(target, item, priority, std::forward<A>(arguments)...);
 }
 
 }  // namespace detail

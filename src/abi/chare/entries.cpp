@@ -181,6 +181,36 @@ isthmus_chare_begin(isthmus_chare_runtime* runtime, const isthmus_chare_target* 
 ISTHMUS_CHARE_EXPORT(void) isthmus_chare_send(isthmus_chare_runtime* runtime) {
   guarded([&] { of(runtime).send(); });
 }
+ISTHMUS_CHARE_EXPORT(void*)
+isthmus_chare_begin_with(isthmus_chare_runtime* runtime, const isthmus_chare_target* target,
+                         const isthmus_chare_item* item, std::size_t bytes, std::int32_t priority,
+                         const isthmus_chare_buffer* buffers) {
+  return guarded([&]() -> void* { return of(runtime).begin_with(*target, item, bytes, priority, buffers); });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_copy(isthmus_chare_runtime* runtime, void* to, const void* from, std::size_t bytes) {
+  guarded([&] { of(runtime).copy(to, from, bytes); });
+}
+
+ISTHMUS_CHARE_EXPORT(std::uint64_t) isthmus_chare_mailbox_open(isthmus_chare_runtime* runtime) {
+  return guarded([&] { return of(runtime).data().open_mailbox(); });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_mailbox_close(isthmus_chare_runtime* runtime, std::uint64_t mailbox) {
+  if (runtime) guarded([&] { of(runtime).data().close_mailbox(mailbox); });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_mailbox_post(isthmus_chare_runtime* runtime, std::uint64_t mailbox, void* address,
+                           std::uint64_t bytes, std::uint32_t item_bytes,
+                           const isthmus_chare_callback* came) {
+  guarded([&] { of(runtime).data().post(mailbox, address, bytes, item_bytes, *came); });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_mailbox_send(isthmus_chare_runtime* runtime, std::uint64_t mailbox,
+                           const isthmus_chare_buffer* buffer) {
+  guarded([&] { of(runtime).send_to_mailbox(mailbox, *buffer); });
+}
+
 ISTHMUS_CHARE_EXPORT(void*) isthmus_chare_keep(isthmus_chare_runtime* runtime) {
   return guarded([&]() -> void* { return of(runtime).keep(); });
 }

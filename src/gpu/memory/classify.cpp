@@ -1,11 +1,8 @@
 #include "gpu/memory/classify.hpp"
 
 #include <fmt/format.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <cerrno>
-
+#include "base/system/readable.hpp"
 #include "gpu/driver/cuda_context.hpp"
 #include "gpu/driver/cuda_error.hpp"
 #include "gpu/memory/allocation_id.hpp"
@@ -15,17 +12,6 @@ namespace {
 
 using cuda::PointerAttribute;
 using cuda::Status;
-
-/// Whether this process can load from an address, found without doing it, in 0.1 us: the kernel reads a set
-/// of signals there before it refuses to do with it what is not defined. process_vm_readv would not read
-/// memory of devices, which is as good a buffer as any.
-bool is_readable(const void* address) {
-  constexpr std::uintptr_t set_bytes = 8;
-  constexpr int undefined = -1;
-  const std::uintptr_t set = reinterpret_cast<std::uintptr_t>(address) / set_bytes * set_bytes;
-  return set != 0 &&
-         (::syscall(SYS_rt_sigprocmask, undefined, set, nullptr, set_bytes) == 0 || errno != EFAULT);
-}
 
 /// VMM memory has a handle of its physical memory, memory that was opened from a peer has not.
 bool is_virtual(const cuda::Functions& functions, cuda::Address address) {

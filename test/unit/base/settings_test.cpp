@@ -33,6 +33,14 @@ TEST(Settings, AreTheDefaultsWithoutVariablesAndWithEmptyOnes) {
   EXPECT_TRUE(Settings::read(nullptr));
 }
 
+TEST(Settings, TakeNoDivisionOfATagThatIsNone) {
+  for (const auto* text :
+       {"", "4", "4,32", "4,32,28,0", "4,32,27", "1,32,31", "4,33,27", "40,9,15", "4,11,49", "4,32,x",
+        "4,,60", "4 ,32,28", "18446744073709551615,32,33", "-4,32,36"})
+    EXPECT_FALSE(parse_tag_division(text)) << text;
+  EXPECT_EQ(parse_tag_division("4,32,28"), TagDivision{});
+}
+
 TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_EQ(read("ISTHMUS_EAGER_LIMIT=4096").eager_limit, 4096U);
   EXPECT_EQ(read("ISTHMUS_EAGER_LIMIT=16K").eager_limit, 16384U);
@@ -44,6 +52,7 @@ TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_FALSE(read("ISTHMUS_CHECK=").check);
   EXPECT_EQ(read("ISTHMUS_PROGRESS=thread").progress, ProgressSetting::thread);
   EXPECT_EQ(read("ISTHMUS_UNEXPECTED_LIMIT=64M").unexpected_limit, 64U << 20U);
+  EXPECT_EQ(read("ISTHMUS_CHARE_TAG_BITS=3,16,45").chare_tag_bits, (TagDivision{3, 16, 45}));
   EXPECT_EQ(read("ISTHMUS_CMA=off").cma, CmaSetting::off);
   EXPECT_EQ(read("ISTHMUS_MAPPING=off").mapping, MappingSetting::off);
   EXPECT_EQ(read("ISTHMUS_GPU_PATH=pull").gpu_path, GpuPathSetting::pull);

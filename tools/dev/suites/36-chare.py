@@ -1,8 +1,8 @@
 # title: chares: the programs of test/chare at several numbers of ranks, over each path, in containers and on two hosts
 # timeout: 600
 # under: asan
-# runs: mpi_abi mpiexec isthmus_network
-# about: src/chare/* src/abi/chare/* include/isthmus/* src/p2p/* src/launch/* tools/mpiexec/*
+# runs: mpi_abi mpiexec isthmus_network jacobi3d jacobi3d_chares
+# about: apps/jacobi3d* src/chare/* src/abi/chare/* include/isthmus/* src/p2p/* src/launch/* tools/mpiexec/*
 # reads: docs/chares.md test/mpi/check.h
 """A program of test/chare checks itself (test/mpi/check.h), prints nothing and exits with 0 if all is right. A file that begins
 with `program_` is run here with a fault, which must end the job with a sentence. The programs of docs/chares.md run too."""
@@ -111,6 +111,36 @@ FAULTS = {
 for fault, text in FAULTS.items():
     with suite.case(f"fault {fault} ends the job, and is named"):
         suite.expect(suite.run([MPIEXEC, "-n", 2, FOLDER / "program_faults", fault], timeout=TIMEOUT), status=1, err=text)
+TAKE = rf"entry {CELL}::take, invoked by rank 0: "
+BUFFER_FAULTS = {
+    "throws": rf"rank 1: chare {CELL}\[1\], {TAKE}it has thrown: the post entry is wrong",
+    "too_small": rf"rank 1: chare {CELL}\[1\], {TAKE}its post entry names 72 bytes for buffer 1, which has 80",
+    "nowhere": rf"rank 1: chare {CELL}\[1\], {TAKE}its post entry names no memory for buffer 1, which has 80 bytes",
+    "into_freed": rf"rank 1: chare {CELL}\[1\], {TAKE}a buffer of 8000 bytes at 0x\w+ is not there: it has been freed",
+    "from_freed": r"rank 0: a buffer of 262144 bytes at 0x\w+ is not there: it has been freed",
+    "from_nothing": r"rank 0: a buffer of 80 bytes is at no address",
+    "from_shorter": r"rank 0: a buffer of 266240000 bytes at 0x\w+ is not there: it has been freed, or is shorter",
+    "without": rf"rank 1: {TAKE}an entry with buffers is invoked without them",
+    "with": rf"rank 1: entry {CELL}::other, invoked by rank 0: an entry without buffers is invoked with some",
+    "cut_off": rf"rank 1: .*{TAKE}an invocation with 1 buffers has 12 bytes",
+    "no_type": rf"rank 1: {TAKE}there is no tag of type 0",
+    "other_type": rf"rank 1: {TAKE}there is no tag of type 9",
+    "of_a_mailbox": rf"rank 1: {TAKE}its data has the tag of a mailbox",
+    "of_another": rf"rank 1: .*{TAKE}rank 0 says that its data comes from rank 1",
+    "of_nobody": rf"rank 1: .*{TAKE}a tag names process 77 of 2 as its source",
+    "too_long": rf"rank 1: .*{TAKE}its data is said to have 1152921504606846976 bytes",
+    "half_an_item": rf"rank 1: .*{TAKE}data of 12 bytes comes for items of 8",
+    "longer": rf"rank 1: chare {CELL}\[1\], {TAKE}rank 0 has announced data of 8 bytes, and sent more",
+    "shorter": rf"rank 1: chare {CELL}\[1\], {TAKE}rank 0 has announced data of 800 bytes, and sent 80",
+    "box_too_small": r"rank 1: rank 0 has sent more to mailbox 1 than the 80 bytes that are posted",
+    "box_of_halves": r"rank 1: rank 0 has sent 12 bytes to mailbox 1, whose items have 8",
+    "no_box": r"rank 0: a mailbox that names none was used",
+    "box_of_another": r"rank 0: memory is posted to a mailbox of another process",
+    "checkpoint": r"no checkpoint: rank 0: memory is posted to mailbox 1",
+}
+for fault, text in BUFFER_FAULTS.items():
+    with suite.case(f"fault {fault} of data that goes apart ends the job, and is named"):
+        suite.expect(suite.run([MPIEXEC, "-n", 2, FOLDER / "program_buffer_faults", fault], timeout=TIMEOUT), status=1, err=text)
 HERE = suite.tmp / "here"
 HERE.write_text('#!/bin/sh\nexec sh -c "$2"\n')
 HERE.chmod(0o755)
@@ -232,12 +262,30 @@ with suite.case("memory that fails, at each allocation of a process, ends the jo
         told = result.status == 0 and re.fullmatch(r"no checkpoint: .*", result.out.strip())
         assert well or named or told, (number, result)
 
+# --- an application: in chares as in MPI
+
+with suite.case("jacobi3d in chares has the answer of jacobi3d, to the last digit, in any number of parts"):
+
+    def answer(ranks, program, *words):
+        command = [MPIEXEC, "-n", ranks, BUILT / "apps" / program / program, *words, "-n", 24, "-q"]
+        found = re.search(r"(converged .*)\n(?:.*\n)* +error +(\S+) .*: correct", suite.expect(suite.run(command, timeout=TIMEOUT)).out)
+        assert found, command
+        return found[1], found[2]
+
+    answers = {answer(2, "jacobi3d")}
+    for ranks, *words in ((1,), (3,), (4, "--parts", 8), (2, "--carrier", "mailbox"), (3, "--parts", 27, "--carrier", "mailbox")):
+        answers.add(answer(ranks, "jacobi3d_chares", *words))
+    assert len(answers) == 1, answers
+    chares = BUILT / "apps/jacobi3d_chares/jacobi3d_chares"
+    suite.expect(suite.run([MPIEXEC, "-n", 3, chares, "--parts", 2], timeout=TIMEOUT), status=2, err="2 parts are too few for 3 processes")
+    suite.expect(suite.run([MPIEXEC, "-n", 1, chares, "--carrier", "pigeon"], timeout=TIMEOUT), status=2, err="expected entry or mailbox")
+
 # --- across hosts: as between machines, by the network
 
 with suite.case("on two hosts, two ranks each, by the network"):
     if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
         raise Skip("the network library was not built")
-    for name in ("first", "arrays", "arguments", "migration", "balance"):
+    for name in ("first", "arrays", "arguments", "buffers", "migration", "balance", "sections"):
         command = [MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
         run_program(command, 4, {"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)
 
@@ -253,7 +301,7 @@ with suite.case("in containers with every namespace private"):
     inside = "unshare -Urmpuinf --mount-proc"
     if suite.run([*inside.split(), "true"]).status != 0:
         raise Skip("no namespaces may be made here")
-    for name in ("arguments", "migration"):
+    for name in ("arguments", "buffers", "migration"):
         run_program([MPIEXEC, "-n", 3, "--container", inside, FOLDER / name], 3)
 
 # --- the page

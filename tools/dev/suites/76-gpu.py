@@ -1,7 +1,7 @@
 # title: MPI programs with their data in GPU memory, on the emulated CUDA driver
 # timeout: 600
 # under: asan
-# runs: mpi_abi gpu_allocation gpu_p2p gpu_coll gpu_hosts gpu_streams gpu_prepared jacobi3d bench_gpu emulated_cuda emulated_kernels
+# runs: mpi_abi gpu_allocation gpu_p2p gpu_coll gpu_hosts gpu_streams gpu_prepared gpu_chares jacobi3d jacobi3d_chares bench_gpu bench_chare_data emulated_cuda emulated_kernels
 # about: *gpu* *stream* src/kernels/* test/emulated/*
 """The programs of test/gpu check themselves and print nothing when all is right; the emulated driver reports what they leave open."""
 
@@ -46,6 +46,23 @@ def quiet(result):
     lines = [line for line in result.text.splitlines() if "built without nvcc" not in line or HAS_KERNELS]
     assert not lines, f"it printed something\n{result}"
 
+
+with suite.case("chares: data that goes apart, between all kinds of memory, and state in a GPU that moves"):
+    quiet(run("gpu_chares", 2))
+    once()
+    for settings in ({"ISTHMUS_GPU_PATH": "staged"}, {"ISTHMUS_GPU_PATH": "pull"}, {"ISTHMUS_IDLE": "sleep"}):
+        quiet(run("gpu_chares", 2, **settings))
+
+with suite.case("chares: GPU memory that has been freed is named"):
+    result = run(["gpu_chares", "freed"], 2, EMULATED_CUDA_LEAKS="report")
+    suite.expect(result, status=1, err=r"rank 0: 4000 bytes at 0x\w+ cannot be sent")
+
+with suite.case("chares: the benchmark of data checks what comes, from GPU to GPU and by way of the hosts"):
+    once()  # benchmarks are not built for sanitizers
+    for words in ([], ["staged"]):
+        environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_TWINS": str(EMULATED / "libemulated_kernels.so")}
+        command = [PREFIX / "bin/mpiexec", "-n", 2, BUILT / "bench/bench_chare_data", "gpu", *words, 8, 65536]
+        suite.expect(suite.run(command, env=environment, timeout=60), out="all data came as it was sent")
 
 with suite.case("messages between all kinds of memory"):
     quiet(run("gpu_p2p", 2))
@@ -752,6 +769,15 @@ with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by 
         result = solve(halo, EMULATED_CUDA_TWINS=both)
         suite.expect(result, out="correct")
         answers.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
+    assert len(answers) == 1, answers
+
+    for words in ([], ["--carrier", "mailbox"], ["--parts", "8"], ["--parts", "8", "--carrier", "mailbox"]):
+        for halo in ("pack", "staged"):
+            chares = BUILT / "apps/jacobi3d_chares/jacobi3d_chares"
+            environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", "EMULATED_CUDA_TWINS": both}
+            command = [PREFIX / "bin/mpiexec", "-n", 2, chares, *words, "-n", 24, "-q", "--gpu", "--halo", halo]
+            result = suite.expect(suite.run(command, env=environment, timeout=60), out="correct")
+            answers.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
     assert len(answers) == 1, answers
 
 with suite.case("jacobi3d says what --gpu and --halo want of each other, and where there is no GPU"):
