@@ -2,6 +2,7 @@
 // line a row: what, the time, the target (issue 14, for 2 x H200). Contents are checked, times are not.
 // `quick`: few rounds, for the emulated driver, whose times mean nothing. Under a minute.
 #include <mpi-ext.h>
+#include <cstdlib>
 #include <isthmus/device.hpp>
 #include <isthmus/stream.hpp>
 
@@ -330,6 +331,10 @@ void measure_enqueued(const Setting& at) {
 
 int main(int argc, char** argv) {
   is_quick = argc > 1 && std::string_view(argv[1]) == "quick";
+  // Before the driver is there: kernels are not loaded while others wait, and streams do not stand in one
+  // queue.
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   return run_on_gpu(argc, argv, [&](const Gpu& gpu, int the_rank) {
     int ranks = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
