@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   if (does && strcmp(way, "stack") == 0) return deep(1 << 20);
   if (does && strcmp(way, "deep") == 0) deep(16000);
   if (does && strcmp(way, "segv") == 0) raise(SIGSEGV);
-  if (does && strcmp(way, "kill") == 0) kill(getpid(), SIGKILL);
+  if (does && strcmp(way, "kill") == 0) raise(SIGKILL);
   if (does && strcmp(way, "fork") == 0 && in_child() != 0) return 1;
   if (does && strcmp(way, "stuck") == 0)
     MPI_Recv(&rank, 1, MPI_INT, 0, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -800,6 +800,15 @@ with suite.case("the benchmark of GPU memory checks contents and reports every w
     missing = [point for point in points if f'"point": "{point}", "way": "mpi"' not in result.out]
     assert not missing and "failure" not in result.out, f"nothing of {missing}\n{result}"
 
+with suite.case("a process with pinned memory alone bounces on GPUs where cudaMalloc memory is refused"):
+    if os.environ.get("DEV_SANITIZER"):
+        raise Skip("benchmarks are not built for sanitizers")
+    need_namespaces()
+    result = suite.run([PREFIX / "bin/mpiexec", "-n", 2, *ALONE, BUILT / "bench/bench_gpu", "--no-nccl", "--seconds", "0.001", "--rounds", 1, "pinned-device.1MiB"],
+                       env={"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_FOLDER": str(suite.tmp), "ISTHMUS_EXPLAIN": "full"}, timeout=60)  # fmt: skip
+    suite.expect(result, err=r"GPU memory, by way of the library's +sent [1-9]")
+    assert "isthmus: rank" not in result.err, f"it warns\n{result}"
+
 with suite.case("./dev bench gpu says what it lacks"):
     bench = ["python3", "tools/bench/gpu.py"]
     suite.expect(suite.run([*bench, "--gpus", "0"]), status=1, err="needs two GPUs")

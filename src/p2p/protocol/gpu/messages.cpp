@@ -82,6 +82,9 @@ Result<Buffer> GpuMessages::look(const Payload& payload) {
   auto buffer =
       classifier_.classify(reinterpret_cast<const void*>(address),  // NOLINT(performance-no-int-to-ptr)
                            payload.bytes);
+  // A process with pinned buffers alone copies by the GPU that they were pinned for.
+  if (buffer && buffer->kind == MemoryKind::pinned && last_device_ == cuda::no_device)
+    last_device_ = buffer->device;
   if (!buffer || !buffer->is_on_gpu()) return buffer;
   ISTHMUS_TRY(check_alive(buffer->device));
   last_device_ = buffer->device;

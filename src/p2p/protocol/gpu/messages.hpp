@@ -483,7 +483,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
   std::vector<std::pair<Running, Result<bool>>> over_;  ///< whose requests are yet to end
   std::unordered_map<PeerId, GpuExports> exports_;
   std::uint32_t last_ticket_ = 0;
-  cuda::Device last_device_ = cuda::no_device;  ///< of the program's buffers
+  cuda::Device last_device_ = cuda::no_device;  ///< of the program's buffers, in GPU memory if there are such
   unsigned renewals_ = 0;                       ///< of `contexts_`, that have been seen
   std::uint32_t polls_ = 0;
   std::chrono::steady_clock::time_point looked_for_freed_{};

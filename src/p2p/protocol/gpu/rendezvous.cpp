@@ -343,7 +343,8 @@ void GpuMessages::push_to(Peer& peer, Request& send, const wire::GpuTarget& targ
     outcome = wire::GpuOutcome::hindered;
   }
   if (started) return;
-  if (outcome == wire::GpuOutcome::hindered || !send.gpu || !may_bounce())
+  const bool may_go_on = may_bounce() && (send.gpu || send.memory == MemoryKind::pinned);
+  if (outcome == wire::GpuOutcome::hindered || !may_go_on)
     links_.note_gpu_reason(peer, started.error(), true);
   const wire::GpuEnd end{.receiver = target.receiver, .outcome = outcome, .reserved = 0};
   links_.send_control(peer, wire::CellKind::gpu_end, &end, sizeof end);

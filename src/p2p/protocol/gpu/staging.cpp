@@ -212,7 +212,8 @@ Staging::Together Staging::gather(Stream& stream, Direction direction,
   for (std::uint64_t bytes = 0; count < std::min(waiting, pieces.size()); ++count) {
     if (stream.chunks.size() + count >= most_short) break;
     Message& message = stream.messages[stream.begun + count];
-    if (!is_short(stream, message) || message.near.device != device || (bytes += message.bytes) > most ||
+    bytes += message.bytes;
+    if (!is_short(stream, message) || message.near.device != device || bytes > most ||
         !gpu_.made()->can_stage_together(message.near) || !is_ready(stream.begun + count, message) ||
         next_chunk(stream, message) < message.bytes)
       break;
