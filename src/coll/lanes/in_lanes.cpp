@@ -301,10 +301,8 @@ std::optional<LaneQuestion> lane_question(const call::Allreduce& c, const Commun
   return question_of(Collective::allreduce, c.what);
 }
 
-LaneWay::State LaneWay::learn(const Ranks& ranks, const std::optional<LaneQuestion>& asked) {
-  const Lane& lane = ranks.lane();
-  team_ = LaneTeam::of(ranks.comm());
-  if (!team_ || !asked || !team_->has_stripe(lane)) return State::none;
+LaneWay::State LaneWay::learn(const Lane& lane, const std::optional<LaneQuestion>& asked) {
+  if (!asked || !team_->has_stripe(lane)) return State::none;
   const LaneChoice& choice = team_->choose(*asked, lane.kind);
   if (choice.is_none()) return State::none;
   if (!team_->is_ready() || !(choice.is_one() || team_->direct())) return State::unknown;

@@ -59,15 +59,18 @@ class LaneWay {
   /// Null: it is not known yet, or it is another way than the lanes' for now or for ever.
   template <class Call>
   const Algorithm* find(const Ranks& ranks, const Call& c) {
-    if (state_ == State::unknown) [[unlikely]]
-      state_ = learn(ranks, lane_question(c, ranks.comm()));
+    if (state_ == State::unknown) [[unlikely]] {
+      // Only members that share memory may be asked: of an intercommunicator some have no data.
+      team_ = ranks.driver() ? LaneTeam::of(ranks.comm()) : nullptr;
+      state_ = team_ ? learn(ranks.lane(), lane_question(c, ranks.comm())) : State::none;
+    }
     return state_ == State::known ? &algorithm_ : nullptr;
   }
   [[nodiscard]] LaneTeam& team() const noexcept { return *team_; }
 
  private:
   enum class State : std::uint8_t { unknown, known, none };
-  State learn(const Ranks& ranks, const std::optional<LaneQuestion>& asked);
+  State learn(const Lane& lane, const std::optional<LaneQuestion>& asked);
 
   LaneTeam* team_ = nullptr;
   Algorithm algorithm_{};
