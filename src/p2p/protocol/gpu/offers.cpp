@@ -221,7 +221,9 @@ void GpuOffers::fetch_without_push(Peer& peer, Request& receive, wire::GpuOutcom
 
 /// Where the receiver's GPU may read from a window, it is no reason for a way through the host yet.
 void GpuOffers::note_before_staging(Peer& peer, const Request& receive, const Error& why) const {
-  if (receive.gpu && receive.gpu->is_one_copy() && gpu_.made()->may_bounce()) return;
+  const bool by_gpu = receive.gpu ? receive.gpu->is_one_copy()
+                                  : !receive.payload.type && receive.memory == MemoryKind::pinned;
+  if (by_gpu && gpu_.made()->may_bounce()) return;
   links_.note_gpu_reason(peer, why, true);
 }
 
