@@ -105,9 +105,13 @@ ISTHMUS = PREFIX / "bin/isthmus"
 OBSERVER = PREFIX / "lib/isthmus/libisthmus_observer.so"
 
 
-def model(*options, application="multigrid", ranks=2, arguments=(), **settings):
+def need_observer():
     if not OBSERVER.exists():
         raise Skip("a sanitizer's build has no observer")
+
+
+def model(*options, application="multigrid", ranks=2, arguments=(), **settings):
+    need_observer()
     twins = f"{EMULATED}/libemulated_{application}.so:{EMULATED}/libemulated_kernels.so"
     environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", "EMULATED_CUDA_TWINS": twins, **settings}
     command = [ISTHMUS, "model", *options, MPIEXEC, "-n", ranks, BUILT / "apps" / application / application, *arguments]
@@ -142,6 +146,7 @@ for arguments, status, why in (
     with suite.case(f"isthmus model of multigrid {' '.join(arguments)}: {why}"):
         suite.expect(model(arguments=arguments), status=status, err=why)
 with suite.case("isthmus model of a program without MPI says that nothing is left"):
+    need_observer()
     suite.expect(suite.run([ISTHMUS, "model", "true"]), status=1, err="no process has left anything")
 with suite.case("isthmus model without a command, and with a name that is no picture's"):
     suite.expect(suite.run([ISTHMUS, "model"]), status=2, err="needs a command")
