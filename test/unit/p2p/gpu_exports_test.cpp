@@ -34,20 +34,43 @@ TEST(GpuExports, ATicketThatWasNeverLeftIsAwaitedForItsTimeOnce) {
   EXPECT_FALSE(known.awaits_any());
 }
 
-TEST(GpuExports, NoMoreAreAwaitedThanAPeerCanHaveTold) {
+TEST(GpuExports, NoneOfTheDescriptorsThatAreKeptIsGivenUpWhileItIsAwaited) {
   GpuExports known;
-  for (std::uint64_t allocation = 1; allocation <= 3 * wire::told_exports; ++allocation)
-    EXPECT_TRUE(known.await(allocation, {7, allocation}, Time{}));
-  std::uint32_t awaited = 0;
-  for (std::uint64_t allocation = 1; allocation <= 3 * wire::told_exports; ++allocation)
-    awaited += known.awaits(allocation) ? 1 : 0;
-  EXPECT_EQ(awaited, wire::told_exports);
-  std::uint32_t asked = 0;
+  constexpr std::size_t most = GpuExports::most_descriptors;
+  for (std::uint64_t allocation = 1; allocation <= most; ++allocation)
+    EXPECT_TRUE(known.await(allocation, {7, static_cast<std::uint32_t>(allocation)}, Time{}));
+  for (std::uint64_t allocation = 1; allocation <= most; ++allocation)
+    EXPECT_TRUE(known.awaits(allocation));
+  known.look_for_awaited(Time{}, patience, [](const wire::DescriptorTicket&) { return UniqueFd(::dup(0)); });
+  EXPECT_FALSE(known.awaits_any());
+  for (std::uint64_t allocation = 1; allocation <= most; ++allocation)
+    EXPECT_TRUE(known.take_descriptor(allocation));
+}
+
+TEST(GpuExports, NoMoreAreAwaitedThanAreKept) {
+  GpuExports known;
+  constexpr std::size_t most = GpuExports::most_descriptors;
+  for (std::uint64_t allocation = 1; allocation <= 3 * most; ++allocation)
+    EXPECT_TRUE(known.await(allocation, {7, static_cast<std::uint32_t>(allocation)}, Time{}));
+  std::size_t asked = 0;
   known.look_for_awaited(Time{}, patience, [&](const wire::DescriptorTicket&) {
     ++asked;
     return UniqueFd();
   });
-  EXPECT_EQ(asked, wire::told_exports);
+  EXPECT_EQ(asked, most);
+}
+
+TEST(GpuExports, EachIsAwaitedForItsOwnTime) {
+  GpuExports known;
+  // Where others are always awaited, too, none of which is late.
+  for (std::uint32_t i = 1; i <= 40; ++i) {
+    const Time now = Time{} + i * 100ms;
+    EXPECT_TRUE(known.await(i, {7, i}, now));
+    known.look_for_awaited(now + 1ms, patience, [i](const wire::DescriptorTicket& ticket) {
+      return ticket.number < i ? UniqueFd(::dup(0)) : UniqueFd();
+    });
+    EXPECT_TRUE(known.awaits(i));
+  }
 }
 
 TEST(GpuExports, WhatComesInTimeIsKeptAndTheRestAwaited) {

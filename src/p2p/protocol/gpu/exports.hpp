@@ -103,14 +103,13 @@ class GpuExports {
   }
 
   /// The descriptor of an export has been told and is not in the region's box yet: another process may have
-  /// it in its hands. It is waited for, and what needs it, for `launch::DescriptorBox::patience` from the
-  /// first on; after that nothing is waited for any more from this peer. False then.
+  /// it in its hands. It is waited for, and what needs it, for `launch::DescriptorBox::patience`; when one has
+  /// not come in that time, nothing is waited for any more from this peer. False then.
   bool await(std::uint64_t allocation, const wire::DescriptorTicket& ticket,
              std::chrono::steady_clock::time_point now) {
     if (gave_up_) return false;
-    if (awaited_.empty()) awaited_since_ = now;
-    awaited_[allocation] = ticket;
-    if (awaited_.size() > wire::told_exports) awaited_.erase(awaited_.begin());
+    awaited_[allocation] = {ticket, now};
+    if (awaited_.size() > most_descriptors) awaited_.erase(awaited_.begin());
     return true;
   }
   [[nodiscard]] bool awaits(std::uint64_t allocation) const { return awaited_.contains(allocation); }
@@ -133,8 +132,9 @@ class GpuExports {
   template <class Take>
   void look_for_awaited(std::chrono::steady_clock::time_point now, std::chrono::milliseconds patience,
                         Take take) {
-    std::erase_if(awaited_, [&](const auto& each) { return fetch(each.first, each.second, take); });
-    if (!awaited_.empty() && now - awaited_since_ >= patience) give_up();
+    std::erase_if(awaited_, [&](const auto& each) { return fetch(each.first, each.second.ticket, take); });
+    if (std::ranges::any_of(awaited_, [&](const auto& each) { return now - each.second.since >= patience; }))
+      give_up();
   }
   /// The peer has handed over an export otherwise than by a message.
   void heard_from(std::uint64_t exporter) { exporter_ = exporter; }
@@ -175,6 +175,11 @@ class GpuExports {
     wire::DescriptorTicket ticket{};
   };
 
+  struct Awaited {
+    wire::DescriptorTicket ticket{};
+    std::chrono::steady_clock::time_point since{};
+  };
+
   /// There is a place for it before it is taken, so that none is lost for want of memory.
   template <class Take>
   bool fetch(std::uint64_t allocation, const wire::DescriptorTicket& ticket, Take& take) {
@@ -204,9 +209,8 @@ class GpuExports {
   std::uint32_t copies_asked_for_ = 0;
   std::uint32_t times_missed_ = 0;
   std::array<wire::GpuExport, wire::told_exports> heard_{};
-  std::map<std::uint64_t, Kept> descriptors_;                ///< by allocation, the oldest first
-  std::map<std::uint64_t, wire::DescriptorTicket> awaited_;  ///< by allocation
-  std::chrono::steady_clock::time_point awaited_since_{};    ///< the oldest of them
+  std::map<std::uint64_t, Kept> descriptors_;  ///< by allocation, the oldest first
+  std::map<std::uint64_t, Awaited> awaited_;   ///< by allocation
   bool gave_up_ = false;
   std::array<std::array<std::string, 4>, 2> reasons_;  ///< by whose it is and kind
   cuda::Uuid device_{};
