@@ -1,10 +1,13 @@
 // Many messages of GPU memory in flight, both ways. At 2 ranks. The argument:
 //   (none)  contents, of all kinds of memory and of lengths up to 300 KiB
 //   short   contents, of short messages between GPU memory and memory of the host, and of memory that cannot
-//   be
-//           handed on: those that are under way at a time are copied together
+//           be handed on: those that are under way at a time are copied together
+//   sender, receiver  of memory that cannot be handed on: rank 1, which is that, is killed in the middle of a
+//           message, whose GPU the other's waits for. With `--on-failure continue`, on the emulated driver
 //   freed   rank 0 frees one of the buffers that it sends while copies are still to be started
 #include <array>
+#include <csignal>
+#include <cstdio>
 #include <memory>
 #include <string_view>
 
@@ -130,6 +133,38 @@ void check_freed(const Gpu& gpu) {
     if (rank == 0 || i != gone) window.check(i);
 }
 
+void check_killed(const Gpu& gpu, bool is_sender) {
+  constexpr int bytes = 40'000'000;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  Memory memory(gpu, MemoryKind::pool, bytes, Openness::closed);
+  const auto start = [&](int length) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (is_sender == (rank == 1))
+      MPI_Isend(memory.data(), length, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD, &request);
+    else
+      MPI_Irecv(memory.data(), length, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD, &request);
+    return request;
+  };
+  for (int i = 0; i < 2; ++i) {  // from the second on all is open
+    MPI_Request request = start(bytes);
+    CHECK_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  }
+  CHECK_MPI(MPI_Barrier(MPI_COMM_WORLD));
+  // A second for what the one copies that is to die, and as much as nothing for the other.
+  if (rank == 1) set_emulated("MEGABYTES_PER_SECOND", "40");
+  MPI_Request request = start(bytes);
+  const double begin = MPI_Wtime();
+  while (rank == 1 && MPI_Wtime() - begin < 0.2) {
+    int is_over = 0;
+    MPI_Test(&request, &is_over, MPI_STATUS_IGNORE);
+    CHECK(is_over == 0);
+  }
+  if (rank == 1) std::raise(SIGKILL);
+  CHECK_EQUAL(class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)), MPI_ERR_PROC_ABORTED);
+  CHECK(MPI_Wtime() - begin < 5);
+  std::printf("the %s's death: told\n", is_sender ? "sender" : "receiver");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -140,6 +175,8 @@ int main(int argc, char** argv) {
       check_freed(gpu);
     else if (which == "short")
       check_short(gpu);
+    else if (which == "sender" || which == "receiver")
+      check_killed(gpu, which == "sender");
     else
       check_contents(gpu);
   });

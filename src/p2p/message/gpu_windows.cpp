@@ -87,12 +87,17 @@ Result<GpuWindows::Slot> GpuWindows::lend(cuda::Device device) {
 std::shared_ptr<const Mapping> GpuWindows::opened(PeerId peer, std::uint32_t number,
                                                   cuda::Device local) const {
   const auto found = opened_.find({peer, {number, local}});
-  return found == opened_.end() ? nullptr : found->second;
+  return found == opened_.end() ? nullptr : found->second.mapping;
+}
+
+bool GpuWindows::is_far(PeerId peer, std::uint32_t number, cuda::Device local) const {
+  const auto found = opened_.find({peer, {number, local}});
+  return found != opened_.end() && found->second.is_far;
 }
 
 void GpuWindows::keep(PeerId peer, std::uint32_t number, cuda::Device local,
-                      std::shared_ptr<const Mapping> mapping) {
-  opened_[{peer, {number, local}}] = std::move(mapping);
+                      std::shared_ptr<const Mapping> mapping, bool is_far) {
+  opened_[{peer, {number, local}}] = {std::move(mapping), is_far};
 }
 
 }  // namespace isthmus

@@ -103,8 +103,8 @@ class GpuExports {
   }
 
   /// The descriptor of an export has been told and is not in the region's box yet: another process may have
-  /// it in its hands. It is waited for, and what needs it, for `launch::DescriptorBox::patience`; when one has
-  /// not come in that time, nothing is waited for any more from this peer. False then.
+  /// it in its hands. It is waited for, and what needs it, for `launch::DescriptorBox::patience`; when one
+  /// has not come in that time, nothing is waited for any more from this peer. False then.
   bool await(std::uint64_t allocation, const wire::DescriptorTicket& ticket,
              std::chrono::steady_clock::time_point now) {
     if (gave_up_) return false;
