@@ -119,13 +119,10 @@ struct LoopRequest {
 static_assert(sizeof(LoopRequest) <= inline_capacity);
 
 /// Start of an area, one for each ordered pair of ranks that needs one; `staging_data` from its start the
-/// bytes begin. All count bytes of the stream, from 0.
+/// bytes begin. Both count bytes of the stream, from 0.
 struct StagingHeader {
-  alignas(cache_line) std::atomic<std::uint64_t> filled;   ///< written by the sender, or by its GPU
+  alignas(cache_line) std::atomic<std::uint64_t> filled;   ///< written by the sender
   alignas(cache_line) std::atomic<std::uint64_t> emptied;  ///< written by the receiver
-  /// Written by the sender: `filled` will be so much, whatever else happens to the sender's program, or the
-  /// sender is no more. Only of what goes through a window.
-  alignas(cache_line) std::atomic<std::uint64_t> begun;
 };
 inline constexpr std::uint64_t staging_data = 4096;
 inline constexpr std::uint32_t least_window = 64 * 1024;

@@ -3,7 +3,7 @@
 //   short   contents, of short messages between GPU memory and memory of the host, and of memory that cannot
 //           be handed on: those that are under way at a time are copied together
 //   sender, receiver  of memory that cannot be handed on: rank 1, which is that, is killed in the middle of a
-//           message, whose GPU the other's waits for. With `--on-failure continue`, on the emulated driver
+//           message. With `--on-failure continue`, on the emulated driver
 //   freed   rank 0 frees one of the buffers that it sends while copies are still to be started
 #include <array>
 #include <csignal>

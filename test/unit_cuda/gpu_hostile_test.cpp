@@ -138,33 +138,6 @@ TEST_F(GpuHostile, ASendThatHasFailedEndsItsReceive) {
   }
 }
 
-// A GPU waits for what a peer says it has begun, and the rank ends all the same.
-TEST_F(GpuHostile, ChunksThatAreBegunAndNeverComeKeepNobody) {
-  const VmmMemory memory(functions, 1);
-  Request* const receive = start_receive();
-  const wire::Cookie cookie = receive->cookie();
-  write(wire::CellKind::gpu_offer,
-        wire::GpuOffer{.sender = 3, .bytes = bytes, .offset = 0, .number = 0, .latency_bound = 0});
-  write(wire::CellKind::gpu_end, wire::GpuEnd{cookie, wire::GpuOutcome::hindered, 0});
-  ASSERT_EQ(receive->transfer, Request::Transfer::staged);
-  const wire::GpuExport window = lend(memory, true);
-  write(wire::CellKind::gpu_window, wire::GpuWindow{cookie}, 1, &window);
-  wire::RegionHeap heap = region().heap();
-  const auto offset = heap.allocate(wire::staging_data);
-  ASSERT_TRUE(offset);
-  auto& header =
-      *reinterpret_cast<wire::StagingHeader*>(heap.at(*offset, sizeof(wire::StagingHeader)).data());
-  const auto window_bytes = static_cast<std::uint32_t>(memory.bytes);
-  write(wire::CellKind::staged, wire::StageStart{cookie, *offset, 0, wire::staging_data, window_bytes}, 1);
-  header.begun.store(bytes);
-  for (int i = 0; i < 2000; ++i)
-    engine_->progress();
-  EXPECT_FALSE(receive->complete);
-  EXPECT_EQ(header.filled.load(), 0U);
-  engine_.reset();
-  EXPECT_EQ(header.filled.load(), bytes) << "no copy was waiting for it";
-}
-
 // Once by way of a window and once through the host: the second would end a receive that has ended.
 TEST_F(GpuHostile, AMessageInChunksBeginsOnceWhateverItGoesThrough) {
   const VmmMemory memory(functions, 0);

@@ -9,22 +9,6 @@ namespace isthmus {
 
 using cuda::Status;
 
-Result<> copy_each(const cuda::Functions& functions, cuda::Device device, cuda::Stream stream,
-                   std::span<const CopyPiece> pieces) {
-  for (const CopyPiece& piece : pieces) {
-    const Status status =
-        functions.copy_async(reinterpret_cast<cuda::Address>(piece.to),
-                             reinterpret_cast<cuda::Address>(piece.from), piece.bytes, stream);
-    if (status == Status::success) continue;
-    std::size_t bytes = 0;
-    for (const CopyPiece& each : pieces)
-      bytes += each.bytes;
-    return cuda::fail(functions, status,
-                      "copy " + std::to_string(bytes) + " bytes by GPU " + std::to_string(device));
-  }
-  return {};
-}
-
 Result<> copy_batch(const cuda::Functions& functions, cuda::Stream stream,
                     std::span<const CopyPiece> pieces) {
   std::array<cuda::Address, most_in_batch> to;

@@ -18,11 +18,6 @@ struct CopyPiece {
 /// Pieces that one call of the driver starts, at most.
 inline constexpr std::size_t most_in_batch = 16;
 
-/// Puts copies between any kinds of memory that a GPU, `device`, reaches on a stream of it, one after the
-/// other. If it fails, some may have been started.
-Result<> copy_each(const cuda::Functions& functions, cuda::Device device, cuda::Stream stream,
-                   std::span<const CopyPiece> pieces);
-
 /// Puts copies between memories of GPUs, not managed, on a stream: by one call of the driver where it has
 /// such a call, in any order or at the same time. 16 of 1 MiB to a peer at 340 GB/s, each by itself at 205,
 /// both ways at 676 and 396 (2 x H200). None of no bytes; `most_in_batch` at most. If it fails, some may have

@@ -153,8 +153,18 @@ Result<PendingCopy> CopyEngine::start(std::span<const CopyPiece> pieces) {
   std::size_t bytes = 0;
   for (const CopyPiece& piece : pieces)
     bytes += piece.bytes;
-  return put(bytes,
-             [&](cuda::Stream stream) { return copy_each(contexts_.functions(), device_, stream, pieces); });
+  const cuda::Functions& functions = contexts_.functions();
+  return put(bytes, [&](cuda::Stream stream) -> Result<> {
+    for (const CopyPiece& piece : pieces) {
+      const Status status =
+          functions.copy_async(reinterpret_cast<cuda::Address>(piece.to),
+                               reinterpret_cast<cuda::Address>(piece.from), piece.bytes, stream);
+      if (status != Status::success)
+        return cuda::fail(functions, status,
+                          "copy " + std::to_string(bytes) + " bytes by GPU " + std::to_string(device_));
+    }
+    return {};
+  });
 }
 
 Result<PendingCopy> CopyEngine::start_together(std::span<const CopyPiece> pieces) {

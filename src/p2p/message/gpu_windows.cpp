@@ -87,17 +87,12 @@ Result<GpuWindows::Slot> GpuWindows::lend(cuda::Device device) {
 std::shared_ptr<const Mapping> GpuWindows::opened(PeerId peer, std::uint32_t number,
                                                   cuda::Device local) const {
   const auto found = opened_.find({peer, {number, local}});
-  return found == opened_.end() ? nullptr : found->second.mapping;
-}
-
-bool GpuWindows::is_far(PeerId peer, std::uint32_t number, cuda::Device local) const {
-  const auto found = opened_.find({peer, {number, local}});
-  return found != opened_.end() && found->second.is_far;
+  return found == opened_.end() ? nullptr : found->second;
 }
 
 void GpuWindows::keep(PeerId peer, std::uint32_t number, cuda::Device local,
-                      std::shared_ptr<const Mapping> mapping, bool is_far) {
-  opened_[{peer, {number, local}}] = {std::move(mapping), is_far};
+                      std::shared_ptr<const Mapping> mapping) {
+  opened_[{peer, {number, local}}] = std::move(mapping);
 }
 
 }  // namespace isthmus

@@ -80,10 +80,7 @@ class GpuWindows {
   /// A window of a peer that a device of this process reads from; null until `keep` has been told.
   [[nodiscard]] std::shared_ptr<const Mapping> opened(PeerId peer, std::uint32_t number,
                                                       cuda::Device local) const;
-  /// Whether that window lies on another GPU than the device.
-  [[nodiscard]] bool is_far(PeerId peer, std::uint32_t number, cuda::Device local) const;
-  void keep(PeerId peer, std::uint32_t number, cuda::Device local, std::shared_ptr<const Mapping> mapping,
-            bool is_far);
+  void keep(PeerId peer, std::uint32_t number, cuda::Device local, std::shared_ptr<const Mapping> mapping);
 
  private:
   struct Slots {
@@ -97,10 +94,6 @@ class GpuWindows {
     std::vector<std::byte*> free;
   };
   using Reader = std::pair<std::uint32_t, cuda::Device>;
-  struct Opened {
-    std::shared_ptr<const Mapping> mapping;
-    bool is_far = false;
-  };
 
   Result<std::unique_ptr<VmmAllocation>> take(cuda::Device device, std::size_t bytes);
 
@@ -112,7 +105,7 @@ class GpuWindows {
   std::map<std::pair<PeerId, cuda::Device>, Window> windows_;
   std::map<cuda::Device, Slots> slots_;
   std::map<cuda::Device, Lent> lent_;
-  std::map<std::pair<PeerId, Reader>, Opened> opened_;
+  std::map<std::pair<PeerId, Reader>, std::shared_ptr<const Mapping>> opened_;
 };
 
 }  // namespace isthmus

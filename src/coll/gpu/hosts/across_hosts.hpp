@@ -71,11 +71,11 @@ class AcrossHosts {
     return gpu_->copy(near_, from, to);
   }
   [[nodiscard]] Result<PendingCopy> to_host(std::byte* to, const std::byte* from, std::uint64_t bytes) const {
-    return gpu_->stage(near_, GpuMessages::Direction::to_host, {to, from, bytes}, {});
+    return gpu_->stage(near_, GpuMessages::Direction::to_host, {to, from, bytes});
   }
   [[nodiscard]] Result<PendingCopy> from_host(std::byte* to, const std::byte* from,
                                               std::uint64_t bytes) const {
-    return gpu_->stage(near_, GpuMessages::Direction::from_host, {to, from, bytes}, {});
+    return gpu_->stage(near_, GpuMessages::Direction::from_host, {to, from, bytes});
   }
 
  private:

@@ -82,14 +82,6 @@ std::shared_ptr<const Mapping> GpuMessages::opened_window(const Peer& peer, std:
   return windows_.opened(peer.id, number, local);
 }
 
-std::unique_ptr<PacedEngine> GpuMessages::pace(cuda::Device device, const PinnedRange& pinned,
-                                               std::atomic<std::uint64_t>& word, PacedEngine::Side side) {
-  auto made = PacedEngine::make(contexts_, device, pinned, word, side);
-  if (made) return std::move(*made);
-  why_unpaced_ = made.error().text();
-  return nullptr;
-}
-
 wire::StageWindow GpuMessages::open_window(Peer& peer, std::uint32_t number, const wire::GpuExport& what,
                                            cuda::Device local) {
   GpuExports& known = exports(peer);
@@ -117,8 +109,7 @@ wire::StageWindow GpuMessages::open_window(Peer& peer, std::uint32_t number, con
   }
   // A peer's word for its bytes is not believed: at() holds them against what is mapped.
   if (!(*mapping)->at(what.memory)) return wire::StageWindow::refused;
-  const auto device = gpus_.find(what.memory.device);
-  windows_.keep(peer.id, number, local, std::move(*mapping), !device || *device != local);
+  windows_.keep(peer.id, number, local, std::move(*mapping));
   return wire::StageWindow::open;
 }
 

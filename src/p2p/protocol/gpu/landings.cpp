@@ -29,8 +29,7 @@ void GpuMessages::start_landings() {
     std::size_t count = 1;
     while (count < landings_.size() && count < most_together && device_of(landings_[count]) == device)
       ++count;
-    if (count < most_together && count == landings_.size() && is_busy(device, Direction::from_host, {}))
-      return;
+    if (count < most_together && count == landings_.size() && is_busy(device, Direction::from_host)) return;
     if (count > 1 && start_landings_together(count)) continue;
     for (; count > 0; --count) {
       Request& receive = *completion_.find(landings_.front());
@@ -72,7 +71,7 @@ bool GpuMessages::start_landings_together(std::size_t count) {
     pieces[i] = {receive.gpu->payload.data, at, receive.status.bytes};
     at += room_for(receive.status.bytes);
   }
-  auto copy = stage_together(device, Direction::from_host, {pieces.data(), count}, {});
+  auto copy = stage_together(device, Direction::from_host, {pieces.data(), count});
   if (!copy) return false;
   for (std::size_t i = 0; i < count; ++i) {
     Request& receive = request_of(i);

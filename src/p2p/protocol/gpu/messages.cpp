@@ -164,19 +164,9 @@ Result<PendingCopy> GpuMessages::start_copy(const Buffer& near, const Payload& f
   return layouts_.start(engine, from, to, bytes);
 }
 
-Result<PendingCopy> GpuMessages::start_in_turn(Direction direction, Turn turn,
-                                               const PacedEngine::Work& work) {
-  return direction == Direction::to_window ? turn.engine->start_and_tell(turn.position, work)
-                                           : turn.engine->start_when(turn.position, work);
-}
-
-Result<PendingCopy> GpuMessages::stage(const Buffer& near, Direction direction, const CopyPiece& piece,
-                                       Turn turn) {
+Result<PendingCopy> GpuMessages::stage(const Buffer& near, Direction direction, const CopyPiece& piece) {
   ISTHMUS_TRY(check_still_there(near));
-  if (!turn.engine) return staging_engine(near.device, direction).start({&piece, 1});
-  return start_in_turn(direction, turn, [&](cuda::Stream stream) {
-    return copy_each(contexts_.functions(), near.device, stream, {&piece, 1});
-  });
+  return staging_engine(near.device, direction).start({&piece, 1});
 }
 
 bool GpuMessages::can_stage_together(const Buffer& near) {
@@ -185,17 +175,12 @@ bool GpuMessages::can_stage_together(const Buffer& near) {
 }
 
 Result<PendingCopy> GpuMessages::stage_together(cuda::Device device, Direction direction,
-                                                std::span<const CopyPiece> pieces, Turn turn) {
-  started_together_ += pieces.size();
-  const bool is_long =
-      std::ranges::any_of(pieces, [](const CopyPiece& piece) { return piece.bytes > longest_by_kernel; });
-  const auto work = [&](cuda::Stream stream) {
-    return is_long ? copy_batch(contexts_.functions(), stream, pieces)
-                   : kernels().copy({device, stream}, pieces);
-  };
-  if (turn.engine) return start_in_turn(direction, turn, work);
+                                                std::span<const CopyPiece> pieces) {
   CopyEngine& engine = staging_engine(device, direction);
-  return is_long ? engine.start_together(pieces) : engine.start(work);
+  started_together_ += pieces.size();
+  if (std::ranges::any_of(pieces, [](const CopyPiece& piece) { return piece.bytes > longest_by_kernel; }))
+    return engine.start_together(pieces);
+  return engine.start([&](cuda::Stream stream) { return kernels().copy({device, stream}, pieces); });
 }
 
 CopyEngine& GpuMessages::staging_engine(cuda::Device device, Direction direction) {
@@ -212,7 +197,6 @@ Result<> GpuMessages::prepare(cuda::Device device) {
   for (const Direction direction :
        {Direction::to_host, Direction::from_host, Direction::to_window, Direction::from_window})
     ISTHMUS_TRY(staging_engine(device, direction).prepare(copies_prepared));
-  prepared_.insert(device);
   if (couriers_) couriers_->prepare(device);
   return {};
 }

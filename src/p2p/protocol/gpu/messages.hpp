@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -19,7 +17,6 @@
 #include "base/error.hpp"
 #include "gpu/copy/engine.hpp"
 #include "gpu/copy/gdr_mappings.hpp"
-#include "gpu/copy/paced_engine.hpp"
 #include "gpu/driver/gpu.hpp"
 #include "gpu/memory/classify.hpp"
 #include "gpu/memory/export.hpp"
@@ -194,31 +191,26 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// Part of a buffer to or from memory of the host, or a window. Copies of one direction and GPU go in
   /// order, those of several directions at the same time.
   enum class Direction : std::uint8_t { to_host, from_host, to_window, from_window };
-  /// Its turn among copies of two GPUs; no engine where processors see to that.
-  struct Turn {
-    PacedEngine* engine = nullptr;
-    std::uint64_t position = 0;  ///< `to_window`: what it tells, `from_window`: what it waits for
-  };
-  Result<PendingCopy> stage(const Buffer& near, Direction direction, const CopyPiece& piece, Turn turn);
+  Result<PendingCopy> stage(const Buffer& near, Direction direction, const CopyPiece& piece);
   /// Whether `stage_together` may have a buffer: kernels reach it, and it is still there.
   [[nodiscard]] bool can_stage_together(const Buffer& near);
   /// Pieces, each between such a buffer of one GPU and pinned memory or a window, as one copy: by a kernel up
   /// to `longest_by_kernel`, else by the GPU's engines. At most `most_together`.
   Result<PendingCopy> stage_together(cuda::Device device, Direction direction,
-                                     std::span<const CopyPiece> pieces, Turn turn);
+                                     std::span<const CopyPiece> pieces);
   static constexpr std::size_t most_together = std::min(GpuKernels::most_pieces, most_in_batch);
   static constexpr std::uint64_t longest_by_kernel = std::uint64_t{64} << 10U;
   /// Whether what is short had better wait for others: the engine has enough to do.
-  [[nodiscard]] bool is_busy(cuda::Device device, Direction direction, Turn turn) {
-    return (turn.engine ? turn.engine->under_way() : staging_engine(device, direction).under_way()) >= 2;
+  [[nodiscard]] bool is_busy(cuda::Device device, Direction direction) {
+    return staging_engine(device, direction).under_way() >= 2;
   }
   /// Makes what messages of that GPU need of the driver and otherwise make when they first need it: streams,
   /// events, loaded kernels. For a program whose streams wait for messages: once one of its launches waits
   /// for room, nobody can make any (`CopyEngine::prepare`). Some milliseconds the first time.
   Result<> prepare(cuda::Device device);
   /// Pins memory for that.
-  Result<PinnedRange> pin(cuda::Device device, std::span<std::byte> memory) {
-    return PinnedRange::pin(contexts_, device, memory);
+  Result<PinnedRange> pin(const Buffer& near, std::span<std::byte> memory) {
+    return PinnedRange::pin(contexts_, near.device, memory);
   }
 
   // --- bounce.cpp
@@ -241,16 +233,6 @@ class GpuMessages final : public Polled, public Completion::Lander {
                                 cuda::Device local);
   [[nodiscard]] std::shared_ptr<const Mapping> opened_window(const Peer& peer, std::uint32_t number,
                                                              cuda::Device local) const;
-
-  /// Whether a device may be given more streams: not once the program's wait for messages.
-  [[nodiscard]] bool may_pace(cuda::Device device) const noexcept { return !prepared_.contains(device); }
-  /// For copies through a window in turn with the peer's GPU; null where the driver refuses that.
-  std::unique_ptr<PacedEngine> pace(cuda::Device device, const PinnedRange& pinned,
-                                    std::atomic<std::uint64_t>& word, PacedEngine::Side side);
-  /// Whether a window of a peer lies on another GPU.
-  [[nodiscard]] bool is_far(const Peer& peer, std::uint32_t number, cuda::Device local) const {
-    return windows_.is_far(peer.id, number, local);
-  }
 
   /// A window of this rank for a collective, until its end; what it is to the driver.
   struct LentWindow {
@@ -356,7 +338,6 @@ class GpuMessages final : public Polled, public Completion::Lander {
 
   CopyEngine& engine_on(cuda::Device device);
   CopyEngine& staging_engine(cuda::Device device, Direction direction);
-  static Result<PendingCopy> start_in_turn(Direction direction, Turn turn, const PacedEngine::Work& work);
   /// What the program has freed meanwhile is no memory of a GPU any more: the driver would take it for the
   /// host's and fault, and a kernel would lose the context. 0.1 us.
   [[nodiscard]] Result<> check_still_there(const Buffer& near);
@@ -482,8 +463,6 @@ class GpuMessages final : public Polled, public Completion::Lander {
   std::unordered_map<cuda::Device, CopyEngine> engines_;
   /// Of `stage`, by direction: a stream each.
   std::array<std::unordered_map<cuda::Device, CopyEngine>, 4> staging_engines_;
-  std::set<cuda::Device> prepared_;
-  std::string why_unpaced_;  ///< by GPUs, whose turns processors see to
   std::unordered_map<cuda::Device, PinnedPool> pinned_;
   Classifier classifier_;
   Exporter exporter_;

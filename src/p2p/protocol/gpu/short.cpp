@@ -151,8 +151,6 @@ std::string GpuMessages::explain_short() const {
   std::string text = couriers_->explain();
   if (started_together_ > 0)
     text += "    " + std::to_string(started_together_) + " copies started together with others\n";
-  if (!why_unpaced_.empty())
-    text += "    through the library's memory processors wait for each part: " + why_unpaced_ + "\n";
   const GdrMappings::Counts& counts = gdr_.counts();
   if (counts.loads + counts.stores > 0)
     text += "    by GDRCopy: " + std::to_string(counts.loads) + " messages loaded from GPU memory, " +

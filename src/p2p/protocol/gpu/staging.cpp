@@ -35,7 +35,9 @@ constexpr std::uint64_t most_together_bytes = std::uint64_t{256} << 10U;
 /// together, and half of the window. A processor takes 6 us to start one and to see that it is over, so few
 /// are better: 16 / 64 MiB took 77 / 225 us so, 83 / 252 with at most a quarter of the window, 86 / 257 with
 /// a first one of 512 KiB besides, and 117 / 272 with as many small ones at the end as at the beginning (2 x
-/// H200, memory of a default pool).
+/// H200, memory of a default pool). GPUs that wait for each other's chunks by memory operations of their
+/// streams, which the processors put there ahead, gained nothing (91 / 271 against 89 / 282 us, 2 x H100): a
+/// stream that turns from such an operation to a copy and back stands still for 15 us.
 constexpr std::uint64_t first_in_window = std::uint64_t{1} << 20U;
 
 /// Whose processors help a rank to copy, and how many of them.
@@ -53,11 +55,6 @@ std::unique_ptr<CopyCrew> make_crew(const Links& links) {
 }
 
 }  // namespace
-
-Staging::~Staging() {
-  for (auto& [place, in] : in_)
-    release(in);
-}
 
 void Staging::copy_by_processors(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (!crew_) crew_ = make_crew(links_);
@@ -205,9 +202,8 @@ bool Staging::is_short(const Stream& stream, const Message& message) const {
   return by_gpu && message.bytes <= (stream.number != 0 ? longest_in_window : GpuMessages::longest_by_kernel);
 }
 
-Staging::Together Staging::gather(Peer& peer, Stream& stream, Direction direction,
+Staging::Together Staging::gather(Stream& stream, Direction direction,
                                   const std::function<bool(std::size_t, Message&)>& is_ready) {
-  const bool is_out = direction == Direction::to_host || direction == Direction::to_window;
   const std::size_t waiting = stream.messages.size() - stream.begun;
   Message& first = stream.messages[stream.begun];
   if (first.begun != 0 || !is_short(stream, first)) return Together::none;
@@ -224,25 +220,21 @@ Staging::Together Staging::gather(Peer& peer, Stream& stream, Direction directio
         next_chunk(stream, message) < message.bytes)
       break;
     std::byte* const there = message.data + message.position % message.window;
+    const bool is_out = direction == Direction::to_host || direction == Direction::to_window;
     pieces[count] = is_out ? CopyPiece{there, message.near.data, message.bytes}
                            : CopyPiece{message.near.data, there, message.bytes};
   }
   // More may come while the engine has enough to do.
-  if (count > 0 && count < pieces.size() &&
-      gpu_.made()->is_busy(device, direction, turn_of(stream, first, first.position)))
-    return Together::held;
+  if (count > 0 && count < pieces.size() && gpu_.made()->is_busy(device, direction)) return Together::held;
   if (count < 2) return Together::none;
-  const Message& last = stream.messages[stream.begun + count - 1];
-  const std::uint64_t end = last.position + last.bytes;
-  const GpuMessages::Turn turn = turn_of(stream, first, end);
   const std::size_t before = stream.chunks.size();
   const auto take_back = [&] { stream.chunks.resize(before); };
   try {
     for (std::size_t i = 0; i < count; ++i) {
       const Message& message = stream.messages[stream.begun + i];
-      stream.chunks.push_back({{}, message.position + message.bytes, true, is_out && turn.engine});
+      stream.chunks.push_back({{}, message.position + message.bytes, true});
     }
-    auto copy = gpu_.made()->stage_together(device, direction, {pieces.data(), count}, turn);
+    auto copy = gpu_.made()->stage_together(device, direction, {pieces.data(), count});
     if (!copy) {
       take_back();
       return Together::none;  // one by one it is told why
@@ -255,15 +247,12 @@ Staging::Together Staging::gather(Peer& peer, Stream& stream, Direction directio
   }
   for (std::size_t i = 0; i < count; ++i, ++stream.begun)
     stream.messages[stream.begun].begun = stream.messages[stream.begun].bytes;
-  if (is_out && turn.engine) publish(peer, stream.area.header().begun, end);
   return Together::started;
 }
 
 Staging::Together Staging::fill_together(Peer& peer, Stream& out) {
-  if (Message& first = out.messages[out.begun]; out.number != 0)
-    pace(out, first.near.device, PacedEngine::Side::writes);
   return gather(
-      peer, out, out.number != 0 ? Direction::to_window : Direction::to_host,
+      out, out.number != 0 ? Direction::to_window : Direction::to_host,
       [&](std::size_t index, Message& message) {
         if (!message.is_told && !announce(peer, out, message, *completion_.find(message.request), index))
           return false;
@@ -285,12 +274,8 @@ unsigned Staging::settle_filled(Peer& peer, Stream& out) {
     }
     const std::uint64_t end = out.chunks.front().end;
     const bool is_last = out.chunks.front().is_last;
-    const bool is_told = out.chunks.front().is_told;
     out.chunks.pop_front();
-    if (!is_told) {
-      publish(peer, out.area.header().filled, end);
-      publish(peer, out.area.header().begun, end);
-    }
+    publish(peer, out.area.header().filled, end);
     if (is_last) end_send(peer, out, 0, nullptr);
   }
   return happened;
@@ -341,7 +326,7 @@ bool Staging::open(Stream& out, const Message& message, const Request& send) {
       out.chunks.empty() && out.area.header().emptied.load(std::memory_order_acquire) == out.position;
   if (!is_empty) return false;
   if (goes_by_gpu(send))
-    while (!pin(out, send.gpu->buffer.device, window) && window > least_window)
+    while (!pin(out, send, window) && window > least_window)
       window = std::max(window / 4 / least_window * least_window, least_window);
   out.window = window;
   return true;
@@ -359,7 +344,6 @@ std::uint32_t Staging::next_chunk(const Stream& stream, const Message& message) 
 
 unsigned Staging::fill_chunks(Peer& peer, Stream& out, Message& message, Request& send) {
   const bool by_gpu = out.number != 0 || goes_by_gpu(send);
-  if (out.number != 0) pace(out, message.near.device, PacedEngine::Side::writes);
   unsigned happened = 0;
   while (message.begun < message.bytes && out.chunks.size() < most_chunks) {
     const std::uint64_t position = message.position + message.begun;
@@ -370,18 +354,15 @@ unsigned Staging::fill_chunks(Peer& peer, Stream& out, Message& message, Request
     const std::uint64_t offset = message.begun;
     const bool is_last = offset + bytes == message.bytes;
     if (by_gpu) {
-      const GpuMessages::Turn turn = turn_of(out, message, position + bytes);
-      const Result<> begun =
-          start_chunk(out, message, out.number != 0 ? Direction::to_window : Direction::to_host,
-                      {.to = to, .from = message.near.data + offset, .bytes = bytes}, turn,
-                      {{}, position + bytes, is_last, turn.engine != nullptr});
+      const Result<> begun = start_chunk(
+          out, message, out.number != 0 ? Direction::to_window : Direction::to_host,
+          {.to = to, .from = message.near.data + offset, .bytes = bytes}, {{}, position + bytes, is_last});
       ++happened;
       if (!begun) {
         end_send(peer, out, out.begun, &begun.error());
         return happened;
       }
       if (is_last) ++out.begun;
-      if (turn.engine) publish(peer, out.area.header().begun, position + bytes);
       if (out.number != 0) return happened;  // see `fill`
       continue;
     }
@@ -395,19 +376,17 @@ unsigned Staging::fill_chunks(Peer& peer, Stream& out, Message& message, Request
   return happened;
 }
 
-/// Counters only grow: a GPU that writes to the same one may be ahead.
 void Staging::publish(Peer& peer, std::atomic<std::uint64_t>& counter, std::uint64_t position) {
-  const std::uint64_t before = counter.load(std::memory_order_relaxed);
-  if (static_cast<std::int64_t>(position - before) > 0) counter.store(position, std::memory_order_release);
+  counter.store(position, std::memory_order_release);
   links_.notify(peer.id);
 }
 
 /// Starts the next chunk of a message. Where it fails, or memory runs out, there is no such chunk.
 Result<> Staging::start_chunk(Stream& stream, Message& message, Direction direction, const CopyPiece& piece,
-                              GpuMessages::Turn turn, Chunk chunk) {
+                              Chunk chunk) {
   stream.chunks.push_back(std::move(chunk));  // before the copy is started, which must not be lost
   try {
-    auto copy = gpu_.made()->stage(message.near, direction, piece, turn);
+    auto copy = gpu_.made()->stage(message.near, direction, piece);
     if (copy) {
       stream.chunks.back().copy = std::move(*copy);
       message.begun += piece.bytes;
@@ -433,9 +412,6 @@ void Staging::end_send(Peer& peer, Stream& out, std::size_t index, const Error* 
     while (out.chunks.size() > kept && !out.chunks[kept].is_last)
       out.chunks.erase(out.chunks.begin() + static_cast<std::ptrdiff_t>(kept));
     if (out.chunks.size() > kept) out.chunks.erase(out.chunks.begin() + static_cast<std::ptrdiff_t>(kept));
-    // The receiver's GPU waits for what has been begun, whatever has become of it.
-    if (out.engine && message.is_told && message.begun != 0)
-      publish(peer, out.area.header().filled, message.position + message.begun);
   }
   out.messages.erase(out.messages.begin() + static_cast<std::ptrdiff_t>(index));
   if (index < out.begun) --out.begun;
@@ -468,37 +444,17 @@ unsigned Staging::poll() {
 
 /// Pins what a stream of that window goes through. Without that the driver copies by way of memory of its
 /// own.
-bool Staging::pin(Stream& stream, cuda::Device device, std::uint32_t window) {
+bool Staging::pin(Stream& stream, const Request& request, std::uint32_t window) {
   const std::span<std::byte> part = stream.area.part(window);
   if (stream.area.pinned() >= part.size()) return true;
   stream.area.unpin();
-  auto pinned = gpu_.made()->pin(device, part);
+  auto pinned = gpu_.made()->pin(request.gpu->buffer, part);
   if (!pinned) {
     complain(pinned.error());
     return false;
   }
   stream.area.keep(std::move(*pinned));
   return true;
-}
-
-/// Has the GPU of this side of a stream through a window copy in turn with the other's, if it can. Only while
-/// no chunk is under way.
-void Staging::pace(Stream& stream, cuda::Device device, PacedEngine::Side side) {
-  if (!stream.chunks.empty() || !stream.area.is_there()) return;
-  if (stream.engine && stream.engine->is_over()) {
-    stream.engine.reset();
-    stream.is_tried = false;
-  }
-  if (stream.is_tried) return;
-  if (!gpu_.made()->may_pace(device)) return;
-  stream.is_tried = true;
-  if (!pin(stream, device, 0)) return;
-  stream.engine = gpu_.made()->pace(device, *stream.area.pinned_range(), stream.area.header().filled, side);
-}
-
-GpuMessages::Turn Staging::turn_of(const Stream& stream, const Message& message, std::uint64_t position) {
-  const bool is_paced = stream.engine && stream.engine->device() == message.near.device;
-  return {.engine = is_paced ? stream.engine.get() : nullptr, .position = position};
 }
 
 void Staging::complain(const Error& error) noexcept {

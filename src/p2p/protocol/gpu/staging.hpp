@@ -14,7 +14,6 @@
 
 #include "gpu/copy/copy_crew.hpp"
 #include "gpu/copy/engine.hpp"
-#include "gpu/copy/paced_engine.hpp"
 #include "gpu/memory/mapping.hpp"
 #include "p2p/message/message.hpp"
 #include "p2p/progress/poll_list.hpp"
@@ -40,11 +39,6 @@ class Request;
 /// by way of the driver's own copies alone), those with gaps on a side that no kernel reaches, and all of
 /// them where a setting says so.
 ///
-/// Through a window the two GPUs give each other turns (`PacedEngine`): the processors hand them chunks
-/// ahead, as far as there is room. Where streams cannot wait for memory, both are one GPU, which would turn
-/// from one process to the other only when one does nothing, or a header cannot be pinned, the processors
-/// wait for each chunk.
-///
 /// The receiver asks (`request`); the sender answers (`start`) that the message is at a position of the
 /// stream of bytes through the pair's area, and fills chunk by chunk; the receiver (`begin`) empties it.
 class Staging final : public Polled {
@@ -53,7 +47,7 @@ class Staging final : public Polled {
       : links_(links), completion_(completion), gpu_(gpu) {}
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
-  ~Staging() override;
+  ~Staging() override = default;
 
   /// Asks the sender of the matched `receive` for it. `lacks_memory`: what the sender has told of its GPU
   /// memory is not open here.
@@ -93,17 +87,13 @@ class Staging final : public Polled {
   };
   struct Chunk {
     PendingCopy copy;
-    std::uint64_t end;     ///< position in the stream
-    bool is_last;          ///< of its message
-    bool is_told = false;  ///< of a send: its GPU tells the receiver
+    std::uint64_t end;  ///< position in the stream
+    bool is_last;       ///< of its message
   };
   /// One direction between this rank and a peer. Messages go one after the other; the first `begun` of them
   /// have all their chunks under way.
   struct Stream {
     StagingArea area{};
-    /// Of the GPU that copies in turn with the peer's, where it does. Made anew only while there is no chunk.
-    std::unique_ptr<PacedEngine> engine{};
-    bool is_tried = false;  ///< whether it does
     std::deque<Message> messages{};
     std::size_t begun = 0;
     std::deque<Chunk> chunks{};
@@ -135,7 +125,7 @@ class Staging final : public Polled {
     }
   }
   Result<> start_chunk(Stream& stream, Message& message, GpuMessages::Direction direction,
-                       const CopyPiece& piece, GpuMessages::Turn turn, Chunk chunk);
+                       const CopyPiece& piece, Chunk chunk);
 
   unsigned fill(Peer& peer, Stream& out);
   unsigned settle_filled(Peer& peer, Stream& out);
@@ -147,10 +137,10 @@ class Staging final : public Polled {
     started,  ///< some have begun
   };
   /// `is_ready`: whether the message at that index, which is short, may begin.
-  Together gather(Peer& peer, Stream& stream, GpuMessages::Direction direction,
+  Together gather(Stream& stream, GpuMessages::Direction direction,
                   const std::function<bool(std::size_t, Message&)>& is_ready);
   Together fill_together(Peer& peer, Stream& out);
-  Together empty_together(Peer& peer, Stream& in);
+  Together empty_together(Stream& in);
   bool announce(Peer& peer, Stream& out, Message& message, const Request& send, std::size_t index);
   bool open(Stream& out, const Message& message, const Request& send);
   unsigned fill_chunks(Peer& peer, Stream& out, Message& message, Request& send);
@@ -163,13 +153,7 @@ class Staging final : public Polled {
   unsigned empty_chunks(Peer& peer, Stream& in, Message& message, Request& receive);
   void end_receive(Peer& peer, Stream& in);
 
-  bool pin(Stream& stream, cuda::Device device, std::uint32_t window);
-  void pace(Stream& stream, cuda::Device device, PacedEngine::Side side);
-  [[nodiscard]] static GpuMessages::Turn turn_of(const Stream& stream, const Message& message,
-                                                 std::uint64_t position);
-  [[nodiscard]] static bool has_come(const Stream& in, const Message& message, std::uint64_t position);
-  /// GPUs wait no longer for what has been begun: nobody will fill it.
-  static void release(Stream& in) noexcept;
+  bool pin(Stream& stream, const Request& request, std::uint32_t window);
   void complain(const Error& error) noexcept;
   /// Copies between the program's memory and pinned memory.
   void copy_by_processors(std::byte* to, const std::byte* from, std::size_t bytes);

@@ -48,10 +48,6 @@ class StagingArea {
   [[nodiscard]] std::size_t pinned() const noexcept {
     return pinned_ && !pinned_->is_over() ? pinned_->size() : 0;
   }
-  /// What that is; nothing where it is over.
-  [[nodiscard]] const PinnedRange* pinned_range() const noexcept {
-    return pinned() != 0 ? &*pinned_ : nullptr;
-  }
   void unpin() noexcept { pinned_.reset(); }
   void keep(PinnedRange pinned) noexcept { pinned_.emplace(std::move(pinned)); }
 

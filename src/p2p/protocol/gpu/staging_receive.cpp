@@ -50,15 +50,12 @@ void Staging::begin(Peer& peer, std::uint32_t number, const wire::StageStart& st
     auto area = number != 0 ? StagingArea::header_at(links_.region().heap(), start.area, start.bytes)
                             : StagingArea::at(links_.region().heap(), start.area, start.bytes);
     if (!area || !in.messages.empty()) return links_.malformed(peer, "chunks outside of the shared memory");
-    in.engine.reset();
-    in.is_tried = false;
     in.area = std::move(*area);
   }
   if (start.window < wire::least_window || (!mapping && start.window > in.area.largest_window()))
     return links_.malformed(peer, "chunks outside of their memory");
   // Copies through pinned memory must be over before more of it is pinned; an honest sender has seen to it.
-  if (!mapping && goes_by_gpu(*receive) && in.chunks.empty())
-    pin(in, receive->gpu->buffer.device, start.window);
+  if (!mapping && goes_by_gpu(*receive) && in.chunks.empty()) pin(in, *receive, start.window);
   std::byte* const data = mapping ? mapping->base() : in.area.data();
   in.messages.push_back({.request = start.receiver,
                          .bytes = receive->limit,
@@ -81,7 +78,7 @@ unsigned Staging::empty(Peer& peer, Stream& in) {
       end_receive(peer, in);
       continue;
     }
-    const Together together = empty_together(peer, in);
+    const Together together = empty_together(in);
     if (together == Together::held || in.begun == in.messages.size()) return happened;
     if (together == Together::started) {
       ++happened;
@@ -95,21 +92,13 @@ unsigned Staging::empty(Peer& peer, Stream& in) {
   return happened;
 }
 
-/// Whether all up to a position can be copied: it is there, or a GPU waits for it.
-bool Staging::has_come(const Stream& in, const Message& message, std::uint64_t position) {
-  const wire::StagingHeader& header = in.area.header();
-  const auto& counter = turn_of(in, message, position).engine ? header.begun : header.filled;
-  return static_cast<std::int64_t>(counter.load(std::memory_order_acquire) - position) >= 0;
-}
-
-Staging::Together Staging::empty_together(Peer& peer, Stream& in) {
-  if (const Message& first = in.messages[in.begun];
-      in.number != 0 && gpu_.made()->is_far(peer, in.number, first.near.device))
-    pace(in, first.near.device, PacedEngine::Side::waits);
-  return gather(peer, in, in.number != 0 ? Direction::from_window : Direction::from_host,
+Staging::Together Staging::empty_together(Stream& in) {
+  const std::uint64_t filled = in.area.header().filled.load(std::memory_order_acquire);
+  return gather(in, in.number != 0 ? Direction::from_window : Direction::from_host,
                 [&](std::size_t, const Message& message) {
+                  const std::uint64_t end = message.position + message.bytes;
                   return !message.failed && !message.abandoned &&
-                         has_come(in, message, message.position + message.bytes);
+                         static_cast<std::int64_t>(filled - end) >= 0;
                 });
 }
 
@@ -140,15 +129,16 @@ unsigned Staging::empty_chunks(Peer& peer, Stream& in, Message& message, Request
   while (message.begun < message.bytes && in.chunks.size() < most_chunks) {
     const std::uint64_t position = message.position + message.begun;
     const std::uint32_t bytes = next_chunk(in, message);
-    if (!has_come(in, message, position + bytes) || (!by_gpu && !in.chunks.empty())) return happened;
+    const std::uint64_t filled = in.area.header().filled.load(std::memory_order_acquire);
+    const bool has_come = static_cast<std::int64_t>(filled - (position + bytes)) >= 0;
+    if (!has_come || (!by_gpu && !in.chunks.empty())) return happened;
     const std::byte* const from = message.data + position % message.window;
     const std::uint64_t offset = message.begun;
     const bool is_last = offset + bytes == message.bytes;
     if (by_gpu) {
-      const Result<> begun =
-          start_chunk(in, message, in.number != 0 ? Direction::from_window : Direction::from_host,
-                      {.to = message.near.data + offset, .from = from, .bytes = bytes},
-                      turn_of(in, message, position + bytes), {{}, position + bytes, is_last});
+      const Result<> begun = start_chunk(
+          in, message, in.number != 0 ? Direction::from_window : Direction::from_host,
+          {.to = message.near.data + offset, .from = from, .bytes = bytes}, {{}, position + bytes, is_last});
       ++happened;
       if (begun) {
         if (is_last) ++in.begun;
@@ -209,11 +199,6 @@ void Staging::abandon(Peer& peer, Request& receive) {
   completion_.finish(receive);
 }
 
-void Staging::release(Stream& in) noexcept {
-  if (in.engine && !in.chunks.empty())
-    in.area.header().filled.store(in.chunks.back().end, std::memory_order_release);
-}
-
 void Staging::lost(Peer& peer) {
   const Error gone(ErrorClass::proc_aborted);  // a sentence would need memory
   // Copies of this process's GPU are over in a moment; until then they write where messages are to go.
@@ -228,7 +213,6 @@ void Staging::lost(Peer& peer) {
     if (place.first != &peer) continue;
     for (Message& message : in.messages)
       message.abandoned = true;
-    release(in);
     in.chunks.clear();
     while (!in.messages.empty())
       end_receive(peer, in);

@@ -169,7 +169,7 @@ Result<> NetworkChunks::copy(std::deque<Copying>& copying, Slot slot, const Buff
                              GpuMessages::Direction direction, const CopyPiece& piece) {
   copying.push_back({PendingCopy(), std::move(slot), piece.bytes});
   try {
-    auto begun = gpu_.made()->stage(near, direction, piece, {});
+    auto begun = gpu_.made()->stage(near, direction, piece);
     if (begun) {
       copying.back().copy = std::move(*begun);
       ++copying_;
