@@ -192,7 +192,7 @@ class Player : public chare::Chare {
   // To and fro, by entries.
   void hit(const chare::DeviceBuffer<char>&, int left) {
     ins[0]->after_receive(bytes_);
-    if (left == 0) return end();
+    if (left == 0) return done_();
     serve(left - 1);
   }
   void post(chare::Post<&Player::hit>, chare::DeviceBuffer<char>& data, int) const {
@@ -220,7 +220,7 @@ class Player : public chare::Chare {
     ins[0]->after_receive(bytes_);
     if (--left_ > 0) box_.post(ins[0]->message(), bytes_, this_proxy<Player>().callback<&Player::came>());
     if (!begins_ || left_ > 0) serve_ahead();
-    if (left_ == 0) end();
+    if (left_ == 0) done_();
   }
 
   // Many under way, by entries.
@@ -240,6 +240,11 @@ class Player : public chare::Chare {
     ins[i]->after_receive(bytes_);
     if (++taken_ % window == 0) other_.invoke<&Player::again>();
   }
+  /// What has gone to and fro. Not a part of what is timed: it takes longer than the messages.
+  void demand_last(const chare::Callback<>& done) {
+    ins[0]->demand(bytes_, seed_);
+    contribute(done);
+  }
   /// Of the last process: what the bursts have brought.
   void demand_all(const chare::Callback<>& done) const {
     for (const auto& each : ins)
@@ -255,10 +260,6 @@ class Player : public chare::Chare {
   void serve_ahead() {
     outs[0]->before_send(bytes_);
     address_.send(chare::DeviceBuffer<char>(outs[0]->message(), bytes_));
-  }
-  void end() {
-    ins[0]->demand(bytes_, seed_);
-    done_();
   }
 
   chare::Proxy<Player> other_;
@@ -309,6 +310,9 @@ chare::Task measure() {
       co_await done;
       entry.latency.push_back(microseconds_since(begin) / (2 * turns));
       done = chare::Future<>::make();
+      players.broadcast<&Player::demand_last>(done.callback());
+      co_await done;
+      done = chare::Future<>::make();
       const int rounds = std::max(1, turns / window);
       begin = Clock::now();
       first.invoke<&Player::burst>(rounds, done.callback());
@@ -329,6 +333,9 @@ chare::Task measure() {
       co_await done;
       ahead.latency.push_back(microseconds_since(begin) / (2 * turns));
       co_await other;
+      done = chare::Future<>::make();
+      players.broadcast<&Player::demand_last>(done.callback());
+      co_await done;
     }
     if (chare::size() > 1) print(bytes, "MPI", of_mpi[number++]);
     print(bytes, "entry with a buffer", entry);
