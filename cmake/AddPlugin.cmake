@@ -27,5 +27,5 @@ function(isthmus_add_plugin name module)
   target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
   set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/isthmus
                         INSTALL_RPATH_USE_LINK_PATH ON)
-  install(TARGETS ${target} LIBRARY DESTINATION lib/isthmus)
+  isthmus_install(${target} LIBRARY lib/isthmus)
 endfunction()

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import tarfile
 
 from suite import BUILD, BUILT
@@ -49,6 +50,18 @@ def bundle_cases(suite):
         assert not twice, twice
 
 
+def demo_cases(suite):
+    with suite.case("commands: the demo builds all that is installed"):
+        release = BUILD / "release"
+        scripts = "".join(script.read_text() for script in release.rglob("cmake_install.cmake"))
+        built = re.findall(rf'file\(INSTALL [^)]* TYPE (?:EXECUTABLE|SHARED_LIBRARY|MODULE) FILES "{re.escape(str(release))}/([^"]+)"', scripts)
+        programs = {name for name in built if not name.endswith(".so") or "/isthmus/" in name}
+        assert {"bin/mpiexec", "lib/libmpi_abi.so.1"} <= programs, programs
+        commands = suite.run(["ninja", "-C", release, "-t", "commands", "demo"], timeout=60).out
+        missing = programs - set(re.findall(r" -o (\S+)", commands))
+        assert not missing, f"./dev demo does not build {sorted(missing)}, so that its installation fails on a fresh clone"
+
+
 def cases(suite):
     def answers(name, arguments, status, **expected):
         with suite.case(f"commands: {name}"):
@@ -62,4 +75,5 @@ def cases(suite):
     answers("an unknown benchmark", ["bench", "nothing"], 2, err="no benchmark 'nothing'")
     for command in ("demo", "build", "test", "bench", "lint", "format", "gpu-bundle", "setup", "clean"):
         answers(f"{command} --help", [command, "--help"], 0, out=rf"usage: ./dev (\w+ )?.*")
+    demo_cases(suite)
     bundle_cases(suite)

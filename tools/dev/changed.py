@@ -10,8 +10,6 @@ from pathlib import Path
 
 from suite import BUILD, ROOT
 
-# What a suite runs that says nothing else (`# runs:`): what is installed.
-INSTALLED = "mpi_abi mpiexec isthmus isthmus_network isthmus_pmix isthmus_measure_pair isthmus_measure_gpu_pair isthmus_bench isthmus_virtual_ranks".split()
 # How programs are built: a change there is one of all programs.
 BUILD_FILES = ("CMakeLists.txt", "CMakePresets.json", "cmake/*", "*/CMakeLists.txt", "tools/dev/*packages.txt")
 # Where the modules lie that suites import.
@@ -105,6 +103,12 @@ def _reach_of(target, build):
     return frozenset(files)
 
 
+def installed(build=BUILD / "release"):
+    """What a suite runs that says nothing else (`# runs:`): what is installed."""
+    listed = build / "installed-targets"
+    return tuple(listed.read_text().split(";")) if listed.exists() else ()
+
+
 def files_in(targets, build=BUILD / "release"):
     """The files of the tree that the programs and libraries are built from."""
     return frozenset().union(*(_reach_of(target, build) for target in targets))
@@ -121,7 +125,7 @@ def verdict(suite, changes, programs=files_in):
         if matches(file, read):
             return "run", file
     held = ""
-    inside = programs(suite.runs or INSTALLED) if suite.runs != ("none",) else frozenset()
+    inside = programs(suite.runs or installed()) if suite.runs != ("none",) else frozenset()
     for file in changes:
         if inside and matches(file, BUILD_FILES) and "none" not in suite.about:
             return "run", file
