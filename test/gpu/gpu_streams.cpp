@@ -418,6 +418,84 @@ void check_collectives(const Setting& at) {
     }
 }
 
+/// What kernels that meet have to do besides: in place, with gaps, from memory that they do not reach at one
+/// member alone, of several types, of no length, in between such that are too long for them.
+void check_meetings(const Setting& at) {
+  const Lane lane(at.gpu);
+  for (const int count : {0, 1, 3, 5000, 600'000}) {
+    const auto n = static_cast<std::size_t>(count);
+    const auto all = n * static_cast<std::size_t>(ranks);
+    // Each rank in turn has its data where no kernel reaches it.
+    for (int turn = 0; turn < 2; ++turn) {
+      const MemoryKind kind = rank == turn ? MemoryKind::pageable : MemoryKind::device;
+      const auto whole = memory(at, ascending(all, 10'000 * rank), kind);
+      const auto blocks = memory(at, ascending(all, 10'000 * rank), kind);
+      const auto gathered = memory(at, Ints(all, -1), kind);
+      CHECK_MPI(MPIX_Alltoall_enqueue(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, blocks->data(), count, MPI_INT,
+                                      lane.comm));
+      CHECK_MPI(
+          MPIX_Allgather_enqueue(whole->data(), count, MPI_INT, gathered->data(), count, MPI_INT, lane.comm));
+      CHECK_MPI(
+          MPIX_Reduce_scatter_block_enqueue(MPI_IN_PLACE, whole->data(), count, MPI_INT, MPI_SUM, lane.comm));
+      // The sum of a part, which the first of them has received, to all.
+      CHECK_MPI(MPIX_Bcast_enqueue(whole->data(), count, MPI_INT, 0, lane.comm));
+      lane.sync();
+      Ints exchanged, all_first;
+      for (int r = 0; r < ranks; ++r)
+        for (int i = 0; i < count; ++i) {
+          exchanged.push_back(10'000 * r + rank * count + i);
+          all_first.push_back(10'000 * r + i);
+        }
+      CHECK(blocks->read<int>(all) == exchanged);
+      CHECK(gathered->read<int>(all) == all_first);
+      Ints sums(n);
+      for (int i = 0; i < count; ++i)
+        sums[static_cast<std::size_t>(i)] = ranks * i + 10'000 * ranks * (ranks - 1) / 2;
+      CHECK(whole->read<int>(n) == sums);
+    }
+  }
+  // Gaps at one member, none at the others; counts of their own; sums that round, the same on all.
+  constexpr int rows = 50;
+  MPI_Datatype gaps;
+  MPI_Type_vector(rows, 1, 2, MPI_INT, &gaps);
+  MPI_Type_commit(&gaps);
+  const auto data = memory(at, rank == 0 ? ascending(2 * rows, 0) : Ints(2 * rows, -1));
+  CHECK_MPI(MPIX_Bcast_enqueue(data->data(), rank == 0 ? 1 : rows, rank == 0 ? gaps : MPI_INT, 0, lane.comm));
+  MPI_Type_free(&gaps);
+  std::vector<int> counts;
+  int before = 0, total = 0;
+  for (int r = 0; r < ranks; ++r) {
+    counts.push_back(r == 1 ? 0 : 1000 * r + 7);
+    if (r == rank) before = total;
+    total += counts.back();
+  }
+  std::vector<double> values(static_cast<std::size_t>(total));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = 1.0 / (3.0 + rank + 2.0 * static_cast<double>(i));
+  Memory parts(at.gpu, MemoryKind::device, values.size() * sizeof(double));
+  parts.write(values);
+  Memory sums(at.gpu, MemoryKind::device, values.size() * sizeof(double));
+  CHECK_MPI(
+      MPIX_Reduce_scatter_enqueue(parts.data(), sums.data(), counts.data(), MPI_DOUBLE, MPI_SUM, lane.comm));
+  CHECK_MPI(MPIX_Allreduce_enqueue(MPI_IN_PLACE, parts.data(), total, MPI_DOUBLE, MPI_SUM, lane.comm));
+  lane.sync();
+  Ints rows_of_root(rows);
+  for (int i = 0; i < rows; ++i)
+    rows_of_root[static_cast<std::size_t>(i)] = 2 * i;
+  if (rank != 0) CHECK(data->read<int>(rows) == rows_of_root);
+  const auto own = static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
+  const auto reduced = parts.read<double>(values.size()),
+             mine = sums.read<double>(std::max<std::size_t>(own, 1));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    double expected = 1.0 / (3.0 + 2.0 * static_cast<double>(i));
+    for (int r = 1; r < ranks; ++r)
+      expected += 1.0 / (3.0 + r + 2.0 * static_cast<double>(i));
+    CHECK(reduced[i] == expected);
+    const auto at_own = i - static_cast<std::size_t>(before);
+    if (at_own < own) CHECK(mine[at_own] == expected);
+  }
+}
+
 /// What a stream has captured, to be launched.
 class Graph {
  public:
@@ -717,6 +795,50 @@ void check_lost(const Setting& at) {
   std::printf("lost: right\n");
 }
 
+/// A kernel that meets others goes on when one of them dies, also one of a graph.
+void check_lost_meeting(const Setting& at) {
+  Lane lane(at.gpu);
+  MPI_Comm_set_errhandler(lane.comm, MPI_ERRORS_RETURN);
+  const auto x = memory(at, Ints(10, 0)), out = memory(at, Ints(10, 0));
+  int token = 0;
+  if (rank == 1) {
+    MPI_Recv(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    ::raise(SIGKILL);
+  }
+  const Graph graph(at, lane, [&] {
+    CHECK_MPI(MPIX_Allreduce_enqueue(MPI_IN_PLACE, x->data(), 10, MPI_INT, MPI_SUM, lane.comm));
+  });
+  CHECK_MPI(MPIX_Allreduce_enqueue(MPI_IN_PLACE, x->data(), 10, MPI_INT, MPI_SUM, lane.comm));
+  graph.launch();
+  at.kernel.step(lane.cuda_stream, out->data(), x->data(), 10, 1);
+  MPI_Send(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+  const auto began = std::chrono::steady_clock::now();
+  lane.sync();
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
+  CHECK_ERROR(MPIX_Barrier_enqueue(lane.comm), MPIX_ERR_PROC_FAILED, "no more");
+  std::printf("lost: right\n");
+}
+
+/// The same when one of them revokes the communicator.
+void check_revoked(const Setting& at) {
+  Lane lane(at.gpu);
+  MPI_Comm_set_errhandler(lane.comm, MPI_ERRORS_RETURN);
+  const auto x = memory(at, Ints(10, 0));
+  if (rank == 0) {
+    CHECK_MPI(MPIX_Allreduce_enqueue(MPI_IN_PLACE, x->data(), 10, MPI_INT, MPI_SUM, lane.comm));
+    CHECK(!lane.is_idle());
+    MPI_Barrier(MPI_COMM_WORLD);
+    while (!lane.is_idle())
+      MPIX_Stream_progress(lane.stream);
+    CHECK_ERROR(MPIX_Barrier_enqueue(lane.comm), MPIX_ERR_REVOKED, "revoked");
+  } else {
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_MPI(MPIX_Comm_revoke(lane.comm));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) std::printf("revoked: right\n");
+}
+
 /// The stream and communicator are left to MPI_Finalize, and so is an operation.
 void leave(const Setting& at) {
   // Never destroyed: the GPU is let go of before.
@@ -739,6 +861,7 @@ constexpr Case cases[]{{"pingpong", check_pingpong},
                        {"memory", check_memory},
                        {"tags", check_tags},
                        {"collectives", check_collectives},
+                       {"meetings", check_meetings},
                        {"graph", check_graph},
                        {"full", check_full},
                        {"two", check_two},
@@ -801,6 +924,8 @@ int main(int argc, char** argv) {
     const Kernel kernel(gpu);
     const Setting at{gpu, kernel};
     if (what == "lost") return check_lost(at);
+    if (what == "lost_meeting") return check_lost_meeting(at);
+    if (what == "revoked") return check_revoked(at);
     run_cases(at, argc > 1 ? std::span(argv + 1, static_cast<std::size_t>(argc - 1)) : std::span(everything));
   });
 }

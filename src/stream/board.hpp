@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/ref.hpp"
+#include "device/port.hpp"
+#include "gpu/memory/mapping.hpp"
+#include "kernels/meet_body.hpp"
+
+namespace isthmus::stream {
+
+/// What the members of a communicator with a stream meet by, where their GPUs all reach each other: a room in
+/// the memory of each (`kernel::meet_room_bytes`), and the port that lets go of kernels that wait when a
+/// member dies. A communicator has one, kernels in a captured graph keep it. Who holds the last reference
+/// frees memory of the GPU: that is to be no stream's thread, and no call while a stream waits for a message.
+class Board final : public RefCounted {
+ public:
+  /// The most members that it serves.
+  static constexpr int most_members = static_cast<int>(kernel::meet_members);
+
+  Board(std::shared_ptr<device::Port> port, std::vector<std::shared_ptr<const Mapping>> mappings)
+      : port_(std::move(port)), mappings_(std::move(mappings)) {}
+
+  [[nodiscard]] device::Port& port() const noexcept { return *port_; }
+  /// Who meets where; nothing is sent yet.
+  [[nodiscard]] kernel::MeetArguments arguments() const noexcept;
+
+ private:
+  const std::shared_ptr<device::Port> port_;
+  const std::vector<std::shared_ptr<const Mapping>> mappings_;  ///< of the others' rooms
+};
+
+}  // namespace isthmus::stream
