@@ -36,6 +36,8 @@ constexpr const char* copy_name = "isthmus_copy";
 constexpr const char* courier_name = "isthmus_courier";
 constexpr const char* meet_name = "isthmus_meet";
 constexpr const char* put_name = "isthmus_put";
+constexpr const char* send_name = "isthmus_send_mail";
+constexpr const char* receive_name = "isthmus_receive_mail";
 constexpr std::array few_names{"isthmus_move_1", "isthmus_move_2", "isthmus_move_4", "isthmus_move_8",
                                "isthmus_move_16"};
 constexpr std::array many_names{"isthmus_move_many_1", "isthmus_move_many_2", "isthmus_move_many_4",
@@ -102,7 +104,7 @@ class GpuKernels::Loaded {
       // To ask for the function is enough by the guide. This is for the letter of it.
       if (status == Status::success && functions.function_load) status = functions.function_load(function);
     };
-    for (const char* name : {copy_name, courier_name, meet_name, put_name})
+    for (const char* name : {copy_name, courier_name, meet_name, put_name, send_name, receive_name})
       load(name);
     for (const auto* names : {&few_names, &many_names})
       for (const char* name : *names)
@@ -221,6 +223,10 @@ Result<cuda::Function> GpuKernels::meeting(cuda::Device device, const Op* op, co
 
 Result<cuda::Function> GpuKernels::putting(cuda::Device device) {
   return load().function(device, put_name);
+}
+
+Result<cuda::Function> GpuKernels::mail(cuda::Device device, bool sends) {
+  return load().function(device, sends ? send_name : receive_name);
 }
 
 // --- reductions

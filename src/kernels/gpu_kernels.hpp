@@ -94,6 +94,9 @@ class GpuKernels {
   /// The one that puts and notifies (put_body.hpp), of one block; the same.
   Result<cuda::Function> putting(cuda::Device device);
 
+  /// Those that send and receive short messages (mail_body.hpp), of one block; the same.
+  Result<cuda::Function> mail(cuda::Device device, bool sends);
+
   /// Whether `move` can go through that side: all layouts but those that nest loops deeply around irregular
   /// blocks, or have very many of these.
   [[nodiscard]] static bool can_move(const LaidOut& side) noexcept;

@@ -53,6 +53,11 @@ class Stream final : public RefCounted {
   /// stream: so it may be given back when the operation that used it is on the stream.
   Result<std::shared_ptr<const PinnedBuffer>> stage(std::size_t bytes);
 
+  /// Whether what is put on it now becomes part of a graph. Without the engine's lock, or with it.
+  Result<bool> is_capturing();
+  /// The number of the last operation that was put on it.
+  [[nodiscard]] std::uint64_t last_number() const noexcept { return number_; }
+
   /// As `Proxy::take_failure`.
   [[nodiscard]] std::optional<Error> take_failure(const Communicator* comm) {
     return proxy_ ? proxy_->take_failure(comm) : std::nullopt;
@@ -76,7 +81,6 @@ class Stream final : public RefCounted {
 
   Result<> prepare();
   Result<> try_words();
-  Result<bool> is_capturing();
   [[nodiscard]] bool is_passed();
   Result<> put(cuda::Stream where, std::span<cuda::StreamOperation> operations, const char* what);
   [[nodiscard]] cuda::StreamOperation wait_for(const Words& words) const noexcept;

@@ -209,6 +209,8 @@ Result<> Runtime::close() {
   Result<> result = close_streams();
   // No stream has anything to wait for any more, whoever has still a communicator.
   communicators.for_each([](Communicator& comm) { comm.board = {}; });
+  for (const Ref<stream::Board>& each : boards)
+    each->posted.clear();
   close_unused_boards();
   progress_thread.reset();
   if (world_phase() == Phase::finalized) {

@@ -68,7 +68,7 @@ class MeetingCall {
   /// Where a kernel finds it.
   Result<Byte*> place(const Payload& payload, Use use) {
     if (payload.bytes == 0) return nullptr;
-    auto reached = find_reached(payload);
+    auto reached = kernels_reach(comm_, stream_, payload);
     if (!reached) return std::unexpected(std::move(reached).error());
     if (*reached) return reinterpret_cast<Byte*>(payload.data);
     auto memory = stream_.stage(payload.bytes);
@@ -97,15 +97,6 @@ class MeetingCall {
     std::shared_ptr<const PinnedBuffer> memory;
   };
 
-  Result<bool> find_reached(const Payload& payload) {
-    if (payload.type) return false;
-    GpuMessages& gpu = *comm_.engine().gpu();
-    auto buffer = gpu.look(payload);
-    if (!buffer) return std::unexpected(std::move(buffer).error());
-    if (buffer->kind == MemoryKind::pageable || !buffer->is_whole()) return false;
-    if (buffer->is_host_readable()) return true;
-    return buffer->device == stream_.device() && reaches(gpu.contexts(), *buffer);
-  }
   Result<> enqueue_copy(const Payload& from, const Payload& to, const Datatype* type,
                         std::shared_ptr<const PinnedBuffer> memory) {
     return enqueue(function_, comm_,
@@ -139,7 +130,7 @@ std::optional<Result<>> meet_where(const char* function, Communicator& comm, boo
     Result<stream::Stream*> stream = open_stream_of(comm);
     if (!stream) return std::unexpected(std::move(stream).error());
     if (comm.is_broken()) return std::unexpected(comm.why_broken());
-    ISTHMUS_TRY(static_cast<const stream::Board&>(*comm.board).port().check());
+    ISTHMUS_TRY(static_cast<const stream::Board&>(*comm.board).check());
     MeetingCall call(function, comm, **stream);
     return body(call);
   }();
@@ -194,6 +185,16 @@ std::optional<Result<>> meet_to_scatter(const char* function, Communicator& comm
 }
 
 }  // namespace
+
+Result<bool> kernels_reach(Communicator& comm, const stream::Stream& stream, const Payload& payload) {
+  if (payload.type) return false;
+  GpuMessages& gpu = *comm.engine().gpu();
+  auto buffer = gpu.look(payload);
+  if (!buffer) return std::unexpected(std::move(buffer).error());
+  if (buffer->kind == MemoryKind::pageable || !buffer->is_whole()) return false;
+  if (buffer->is_host_readable()) return true;
+  return buffer->device == stream.device() && reaches(gpu.contexts(), *buffer);
+}
 
 std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Barrier&) {
   return meet_where(function, comm, true, [](MeetingCall& call) { return call.run(); });
@@ -300,6 +301,10 @@ std::optional<Result<>> meet(const char* function, Communicator& comm,
 
 namespace {
 
+/// With the value "true": the program promises that all messages of the communicator are short, enqueued, and
+/// from a named process with a named tag (docs/streams.md).
+constexpr const char* short_key = "isthmus_assert_short_enqueued";
+
 /// Sets an error handler that returns for as long as it lives.
 class ErrorsReturn {
  public:
@@ -333,18 +338,21 @@ bool can_meet(Communicator& comm) {
   return primary && *primary == stream.context() && gpu->kernels().load_all(stream.device()).empty();
 }
 
-Result<std::shared_ptr<device::Port>> make_port(Communicator& comm, const stream::Stream& stream) {
+Result<std::shared_ptr<device::Port>> make_port(Communicator& comm, const stream::Stream& stream,
+                                                bool has_mail) {
   auto port =
       std::make_shared<device::Port>(comm.engine(), stream.functions(), stream.device(), stream.context());
   port->rank = comm.rank();
   for (int i = 0; i < comm.size(); ++i)
     port->ids.push_back(comm.peer(i));
   const auto members = static_cast<std::size_t>(comm.size());
-  ISTHMUS_TRY(port->make(comm.engine().gpu()->contexts(),
-                         {.ranks = members,
-                          .signals = 0,
-                          .shares = 0,
-                          .room = kernel::meet_room_bytes(static_cast<std::uint32_t>(members))}));
+  ISTHMUS_TRY(
+      port->make(comm.engine().gpu()->contexts(),
+                 {.ranks = members,
+                  .signals = 0,
+                  .shares = 0,
+                  .room = kernel::meet_room_bytes(static_cast<std::uint32_t>(members)) +
+                          (has_mail ? kernel::mail_room_bytes(static_cast<std::uint32_t>(members)) : 0)}));
   return port;
 }
 
@@ -372,7 +380,10 @@ Result<> open_board(MPI_Comm handle) {
   const ErrorsReturn errors(*comm);
   auto can = all_can(handle, can_meet(*comm));
   if (!can || !*can) return outcome_of(can);
-  auto port = make_port(*comm, static_cast<const stream::Stream&>(*comm->stream));
+  const std::string* const asked = comm->info ? comm->info->find(short_key) : nullptr;
+  auto has_mail = all_can(handle, asked && *asked == "true");
+  if (!has_mail) return outcome_of(has_mail);
+  auto port = make_port(*comm, static_cast<const stream::Stream&>(*comm->stream), *has_mail);
   can = all_can(handle, port.has_value());
   if (!can || !*can) return outcome_of(can);
   std::vector<Part> parts;
@@ -391,7 +402,7 @@ Result<> open_board(MPI_Comm handle) {
   for (Part& part : parts)
     mappings.push_back(std::move(part.mapping));
   const CallGuard guard(runtime);
-  auto board = make_ref<stream::Board>(std::move(*port), std::move(mappings));
+  auto board = make_ref<stream::Board>(std::move(*port), std::move(mappings), *has_mail);
   runtime.boards.push_back(board);
   comm->board = std::move(board);
   return {};

@@ -7,6 +7,8 @@
 #include "base/error.hpp"
 #include "coll/call/call.hpp"
 #include "comm/communicator.hpp"
+#include "p2p/message/message.hpp"
+#include "stream/stream.hpp"
 
 /// Collectives in the order of a stream by kernels of all members that meet in each other's memory
 /// (kernels/meet_body.hpp): no processor is on the way.
@@ -15,6 +17,9 @@ namespace isthmus::abi {
 /// Gives a new communicator with a stream a board, where it has one at all members, of GPUs that reach each
 /// other. Nothing else is different where it gets none. Collective over `comm`; without the engine's lock.
 Result<> open_board(MPI_Comm comm);
+
+/// Whether kernels on the stream's GPU reach it, without gaps.
+Result<bool> kernels_reach(Communicator& comm, const stream::Stream& stream, const Payload& payload);
 
 // Puts the collective on the communicator's stream; nothing where it is to go by the stream's thread, which
 // all members find alike: by arguments that are the same at all of them, and by what they have agreed on when

@@ -2,6 +2,7 @@
 // other.
 #include "kernels/copy_body.hpp"
 #include "kernels/courier_body.hpp"
+#include "kernels/mail_body.hpp"
 #include "kernels/meet_body.hpp"
 #include "kernels/move_body.hpp"
 #include "kernels/put_body.hpp"
@@ -135,6 +136,19 @@ int run_put(const EmulatedLaunch* launch) {
   return 0;
 }
 
+template <void (*body)(const MailArguments&)>
+int run_mail(const EmulatedLaunch* launch) {
+  auto work = *static_cast<const MailArguments*>(launch->parameters[0]);
+  if (!see(work.own) || !see(work.theirs)) return illegal_address;
+  if (work.data.bytes > 0 && !see(work.data.at)) return illegal_address;
+  if (work.told && !see(work.told)) return illegal_address;
+  isthmus::device::twin::view = &emulated_cuda_view;
+  isthmus::device::twin::place() = {0, 1};
+  body(work);
+  return 0;
+}
+
+constexpr size_t mail_bytes[] = {sizeof(MailArguments), 0};
 constexpr size_t put_bytes[] = {sizeof(PutArguments), 0};
 constexpr size_t meet_bytes[] = {sizeof(MeetArguments), 0};
 constexpr size_t courier_bytes[] = {sizeof(CourierArguments), 0};
@@ -158,6 +172,8 @@ using namespace isthmus::kernel;
 extern "C" __attribute__((visibility("default"))) const EmulatedTwin emulated_twins[] = {
     ISTHMUS_REDUCE_KERNELS(ISTHMUS_TWIN_) ISTHMUS_REDUCE_KERNELS(ISTHMUS_MEET_TWIN_)
         ISTHMUS_MOVE_KERNELS(ISTHMUS_MOVE_TWINS_){"isthmus_copy", run_copy, copy_bytes},
+    {"isthmus_send_mail", run_mail<send_mail>, mail_bytes},
+    {"isthmus_receive_mail", run_mail<receive_mail>, mail_bytes},
     {"isthmus_put", run_put, put_bytes},
     {"isthmus_meet", run_meeting<meet_move>, meet_bytes},
     {"isthmus_courier", run_courier, courier_bytes},
