@@ -187,6 +187,7 @@ Result<std::shared_ptr<const PinnedBuffer>> Stream::stage(std::size_t bytes) {
   const std::scoped_lock turn(turn_);
   if (!proxy_) return std::unexpected(went_with_mpi().error());
   if (!staging_)
+    // NOLINTNEXTLINE(modernize-make-shared): an aggregate of what cannot be moved
     staging_.reset(
         new Staging{.mutex = {}, .pool = {engine_.gpu()->contexts(), device_, PinnedPool::Limits{}}});
   const std::scoped_lock lock(staging_->mutex);

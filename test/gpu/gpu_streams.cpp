@@ -961,14 +961,14 @@ void check_lost_meeting(const Setting& at) {
 /// The same when one of them revokes the communicator.
 void check_revoked(const Setting& at) {
   Lane lane(at.gpu);
+  let_errors_return();
   MPI_Comm_set_errhandler(lane.comm, MPI_ERRORS_RETURN);
   const auto x = memory(at, Ints(10, 0));
   if (rank == 0) {
     CHECK_MPI(MPIX_Allreduce_enqueue(MPI_IN_PLACE, x->data(), 10, MPI_INT, MPI_SUM, lane.comm));
     CHECK(!lane.is_idle());
     MPI_Barrier(MPI_COMM_WORLD);
-    while (!lane.is_idle())
-      MPIX_Stream_progress(lane.stream);
+    lane.sync();
     CHECK_ERROR(MPIX_Barrier_enqueue(lane.comm), MPIX_ERR_REVOKED, "revoked");
   } else {
     MPI_Barrier(MPI_COMM_WORLD);

@@ -399,6 +399,7 @@ Result<> open_board(MPI_Comm handle) {
   };
   ISTHMUS_TRY(agree(handle, (*port)->start()));
   std::vector<std::shared_ptr<const Mapping>> mappings;
+  mappings.reserve(parts.size());
   for (Part& part : parts)
     mappings.push_back(std::move(part.mapping));
   const CallGuard guard(runtime);

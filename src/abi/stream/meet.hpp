@@ -15,8 +15,9 @@
 namespace isthmus::abi {
 
 /// Gives a new communicator with a stream a board, where it has one at all members, of GPUs that reach each
-/// other. Nothing else is different where it gets none. Collective over `comm`; without the engine's lock.
-Result<> open_board(MPI_Comm comm);
+/// other. Nothing else is different where it gets none. Collective over the communicator; without the
+/// engine's lock.
+Result<> open_board(MPI_Comm handle);
 
 /// Whether kernels on the stream's GPU reach it, without gaps.
 Result<bool> kernels_reach(Communicator& comm, const stream::Stream& stream, const Payload& payload);
@@ -26,13 +27,13 @@ Result<bool> kernels_reach(Communicator& comm, const stream::Stream& stream, con
 // the board was made. Buffers that kernels do not reach, or with gaps, are copied by the stream's thread
 // before and behind.
 
-std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Barrier& call);
-std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Bcast& call);
-std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Allgather& call);
-std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Alltoall& call);
-std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Allreduce& call);
-std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::ReduceScatter& call);
+std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Barrier& what);
+std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Bcast& what);
+std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Allgather& what);
+std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Alltoall& what);
+std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Allreduce& what);
+std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::ReduceScatter& what);
 std::optional<Result<>> meet(const char* function, Communicator& comm,
-                             const coll::call::ReduceScatterBlock& call);
+                             const coll::call::ReduceScatterBlock& what);
 
 }  // namespace isthmus::abi
