@@ -35,7 +35,7 @@ class Rooms {
     return work;
   }
   /// `body(rank)` on a thread each.
-  void all(const std::function<void(std::uint32_t)>& body) {
+  void all(const std::function<void(std::uint32_t)>& body) const {
     std::vector<std::thread> threads;
     for (std::uint32_t i = 0; i < members(); ++i)
       threads.emplace_back(body, i);
