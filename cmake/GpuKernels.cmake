@@ -70,7 +70,7 @@ function(isthmus_gpu_kernels)
   add_custom_command(
     OUTPUT ${image}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/generated
-    COMMAND ${ISTHMUS_NVCC} -std=c++17 -O3 --fmad=false -fatbin -Xfatbin -compress-all ${generate} -I${PROJECT_SOURCE_DIR}/src
+    COMMAND ${ISTHMUS_NVCC} -std=c++17 -O3 --fmad=false -fatbin -Xfatbin -compress-all ${generate} -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/include
             -ccbin ${CMAKE_CXX_COMPILER} -allow-unsupported-compiler -MD -MF ${image}.d -o ${image} ${PROJECT_SOURCE_DIR}/src/kernels/kernels.cu
     DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/kernels.cu
     DEPFILE ${image}.d

@@ -105,6 +105,7 @@ class Communicator final : public RefCounted {
   AttributeSet attributes;
   Ref<SendBuffer> send_buffer;  ///< of MPI_Comm_attach_buffer; null while there is none
   Ref<RefCounted> stream;       ///< what its operations are enqueued on (`stream/`); null: nothing
+  Ref<RefCounted> board;        ///< what its members' GPUs meet by (`stream::Board`); null: they do not
   std::unique_ptr<CollectiveState> collective_state;
   std::unique_ptr<CollectiveState> neighborhood;  ///< made of the topology at its first use
   FramePool frames;                               ///< of flows (`coll/flow`)

@@ -30,6 +30,8 @@ Port::~Port() {
     [[maybe_unused]] const PinnedPages* const stays = pinned_.release();
     return;
   }
+  // A reset of the device takes all of it along.
+  if (!contexts_ || !contexts_->is_alive(device_, life_)) return;
   const cuda::ContextScope scope(functions_, context_);
   if (stream_) functions_.stream_destroy(stream_);
   if (shared_ != 0) functions_.free(shared_);
@@ -37,11 +39,23 @@ Port::~Port() {
 }
 
 std::size_t Port::shared_bytes() const noexcept {
-  return (extent_.signals + 2 * extent_.ranks * ISTHMUS_DEVICE_TEAM_WORDS) * line;
+  return (extent_.signals + 2 * extent_.ranks * ISTHMUS_DEVICE_TEAM_WORDS) * line + extent_.room;
+}
+
+std::byte* Port::room(std::size_t of) const noexcept {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the GPU
+  return reinterpret_cast<std::byte*>(peers_[of].signals) + (shared_bytes() - extent_.room);
+}
+
+const std::uint64_t* Port::ended_word() const noexcept {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the GPU
+  return reinterpret_cast<const std::uint64_t*>(pinned_address_ + offsetof(isthmus_device_control, ended));
 }
 
 Result<> Port::make(cuda::PrimaryContexts& contexts, const Extent& extent) {
   extent_ = extent;
+  contexts_ = &contexts;
+  life_ = contexts.life(device_);
   const std::size_t pinned_bytes = sizeof(isthmus_device_control) + slots * sizeof(isthmus_device_request);
   auto pages = PinnedPages::make(contexts, device_, pinned_bytes);
   if (!pages) return std::unexpected(std::move(pages).error());
@@ -189,7 +203,8 @@ void Port::fail_for_good(Error why) noexcept {
 
 void Port::watch() noexcept {
   while (!ending_.load(std::memory_order_acquire)) {
-    if (lost_.load(std::memory_order_relaxed) < 0) look_for_losses();
+    if (lost_.load(std::memory_order_relaxed) < 0 && failing_.load(std::memory_order_relaxed) == 0)
+      look_for_losses();
     ::nanosleep(&between_looks, nullptr);
   }
 }
@@ -197,6 +212,8 @@ void Port::watch() noexcept {
 void Port::look_for_losses() noexcept {
   const std::scoped_lock lock(engine_.lock());
   engine_.look_after_peers();
+  if (why_broken)
+    if (std::optional<Error> why = why_broken()) return fail_for_good(std::move(*why));
   for (std::size_t i = 0; i < ids.size(); ++i)
     if (static_cast<int>(i) != rank && engine_.has_lost(ids[i])) {
       lost_.store(static_cast<int>(i), std::memory_order_release);

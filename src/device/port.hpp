@@ -28,6 +28,7 @@ class Port {
     std::size_t ranks = 0;
     std::uint32_t signals = 0;
     std::uint32_t shares = 0;  ///< at a time
+    std::size_t room = 0;      ///< bytes behind the packets, all 0, for kernels of the library's own
   };
   /// Requests that kernels can have given to the proxy before it has done the first.
   static constexpr std::uint32_t slots = 256;
@@ -56,6 +57,10 @@ class Port {
   Result<> set_peer(std::size_t of, const std::byte* at, bool has_atomics);
   /// Not all that it shares is mapped, so signals for it go by the proxy, behind what the proxy carries.
   Result<> set_detour(std::size_t of);
+  /// Where kernels here have the room of the process of that rank.
+  [[nodiscard]] std::byte* room(std::size_t of) const noexcept;
+  /// Not 0 when kernels are to wait no longer, as they see it.
+  [[nodiscard]] const std::uint64_t* ended_word() const noexcept;
   Result<> set_spans(std::uint32_t share, const std::vector<isthmus_device_span>& spans);
   void set_team(bool all_are_mapped) noexcept { is_team_ = all_are_mapped; }
   void set_proxy(bool is_there) noexcept { has_proxy_ = is_there; }
@@ -87,6 +92,9 @@ class Port {
   int rank = 0;
   std::vector<PeerId> ids;           ///< by rank, this process too
   std::function<void()> before_end;  ///< called by `abandon`
+  /// Asked with each look for losses, with the engine's lock held: why nothing can be done any more. Null:
+  /// nobody knows more than the port.
+  std::function<std::optional<Error>()> why_broken;
 
  private:
   Result<> write(cuda::Address to, const void* from, std::size_t bytes) const;
@@ -97,6 +105,8 @@ class Port {
   const cuda::Functions& functions_;
   const cuda::Device device_;
   cuda::ContextObject* const context_;
+  cuda::PrimaryContexts* contexts_ = nullptr;  ///< set by `make`
+  cuda::ContextLife life_ = 0;
   Extent extent_;
   cuda::Stream stream_ = nullptr;
   cuda::Address shared_ = 0;             ///< signals, then packets

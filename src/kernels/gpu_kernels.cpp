@@ -34,6 +34,10 @@ std::uint64_t address_of(const void* pointer) {
 
 constexpr const char* copy_name = "isthmus_copy";
 constexpr const char* courier_name = "isthmus_courier";
+constexpr const char* meet_name = "isthmus_meet";
+constexpr const char* put_name = "isthmus_put";
+constexpr const char* send_name = "isthmus_send_mail";
+constexpr const char* receive_name = "isthmus_receive_mail";
 constexpr std::array few_names{"isthmus_move_1", "isthmus_move_2", "isthmus_move_4", "isthmus_move_8",
                                "isthmus_move_16"};
 constexpr std::array many_names{"isthmus_move_many_1", "isthmus_move_many_2", "isthmus_move_many_4",
@@ -100,16 +104,28 @@ class GpuKernels::Loaded {
       // To ask for the function is enough by the guide. This is for the letter of it.
       if (status == Status::success && functions.function_load) status = functions.function_load(function);
     };
-    for (const char* name : {copy_name, courier_name})
+    for (const char* name : {copy_name, courier_name, meet_name, put_name, send_name, receive_name})
       load(name);
     for (const auto* names : {&few_names, &many_names})
       for (const char* name : *names)
         load(name);
     for (std::size_t i = 0; i < reduction_count(); ++i)
       load(reduction_name(i));
+    for (std::size_t i = 0; i < reduction_count(); ++i)
+      load(meeting_name(i));
     known.has_all = status == Status::success;
     if (!known.has_all) known.trouble = not_loaded(status, device);
     return known;
+  }
+
+  Result<cuda::Function> function(cuda::Device device, const char* name) {
+    OnDevice& known = on(device);
+    if (!known.trouble.empty()) return fail(ErrorClass::unsupported_operation, known.trouble);
+    const cuda::ContextScope scope(contexts_.functions(), known.context);
+    cuda::Function found = nullptr;
+    const Status status = find(known, name, found);
+    if (status == Status::success) return found;
+    return fail(ErrorClass::other, not_loaded(status, device));
   }
 
   Result<> launch(GpuStream where, const char* name, std::uint64_t blocks, void* arguments,
@@ -196,6 +212,21 @@ const std::string& GpuKernels::trouble(cuda::Device device) {
 
 const std::string& GpuKernels::load_all(cuda::Device device) {
   return load().with_all(device).trouble;
+}
+
+Result<cuda::Function> GpuKernels::meeting(cuda::Device device, const Op* op, const Datatype* type) {
+  if (!op) return load().function(device, meet_name);
+  const auto choice = choose_reduction(*op, *type);
+  if (!choice) return fail(ErrorClass::op, "there is no kernel for that operation on that type");
+  return load().function(device, choice->meeting);
+}
+
+Result<cuda::Function> GpuKernels::putting(cuda::Device device) {
+  return load().function(device, put_name);
+}
+
+Result<cuda::Function> GpuKernels::mail(cuda::Device device, bool sends) {
+  return load().function(device, sends ? send_name : receive_name);
 }
 
 // --- reductions

@@ -87,6 +87,16 @@ class GpuKernels {
   /// Sends a courier out (`Courier`).
   Result<> send_out(GpuStream where, const kernel::CourierArguments& work);
 
+  /// The kernel by which members combine what they have, or move it for null,
+  /// (meet_body.hpp), for whoever puts it on a stream of the program's. That device has kernels.
+  Result<cuda::Function> meeting(cuda::Device device, const Op* op, const Datatype* type);
+
+  /// The one that puts and notifies (put_body.hpp), of one block; the same.
+  Result<cuda::Function> putting(cuda::Device device);
+
+  /// Those that send and receive short messages (mail_body.hpp), of one block; the same.
+  Result<cuda::Function> mail(cuda::Device device, bool sends);
+
   /// Whether `move` can go through that side: all layouts but those that nest loops deeply around irregular
   /// blocks, or have very many of these.
   [[nodiscard]] static bool can_move(const LaidOut& side) noexcept;

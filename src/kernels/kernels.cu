@@ -1,7 +1,10 @@
 // The GPU's side: every kernel calls the function of its name's body for the thread that it is.
 #include "kernels/copy_body.hpp"
 #include "kernels/courier_warp.hpp"
+#include "kernels/mail_body.hpp"
+#include "kernels/meet_body.hpp"
 #include "kernels/move_body.hpp"
+#include "kernels/put_body.hpp"
 #include "kernels/reduce_body.hpp"
 #include "kernels/reduce_list.hpp"
 
@@ -23,6 +26,30 @@ extern "C" {
   }
 ISTHMUS_REDUCE_KERNELS(ISTHMUS_KERNEL_)
 #undef ISTHMUS_KERNEL_
+
+#define ISTHMUS_KERNEL_(operation, type, operation_name, type_name)                               \
+  __global__ void __launch_bounds__(meet_threads)                                                 \
+      isthmus_meet_##operation_name##_##type_name(const __grid_constant__ MeetArguments work) {   \
+    meet_reduce<type, operation>(work);                                                           \
+  }
+ISTHMUS_REDUCE_KERNELS(ISTHMUS_KERNEL_)
+#undef ISTHMUS_KERNEL_
+
+__global__ void __launch_bounds__(meet_threads) isthmus_meet(const __grid_constant__ MeetArguments work) {
+  meet_move(work);
+}
+
+__global__ void __launch_bounds__(mail_threads) isthmus_send_mail(const __grid_constant__ MailArguments work) {
+  send_mail(work);
+}
+__global__ void __launch_bounds__(mail_threads)
+    isthmus_receive_mail(const __grid_constant__ MailArguments work) {
+  receive_mail(work);
+}
+
+__global__ void __launch_bounds__(put_threads) isthmus_put(const __grid_constant__ PutArguments work) {
+  put(work);
+}
 
 __global__ void __launch_bounds__(256) isthmus_copy(const __grid_constant__ CopyArguments work) {
   copy(work, this_thread());

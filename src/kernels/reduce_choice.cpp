@@ -43,6 +43,7 @@ struct Entry {
   std::uint8_t alignment;
   bool has_vectors;
   const char* name;
+  const char* meeting;
 };
 
 #define ISTHMUS_ENTRY_(operation, type, operation_name, type_name) \
@@ -51,7 +52,8 @@ struct Entry {
         kernel::Element<type>::extent,                             \
         alignof(type),                                             \
         kernel::Element<type>::has_vectors,                        \
-        "isthmus_" #operation_name "_" #type_name},
+        "isthmus_" #operation_name "_" #type_name,                 \
+        "isthmus_meet_" #operation_name "_" #type_name},
 constexpr std::array entries{ISTHMUS_REDUCE_KERNELS(ISTHMUS_ENTRY_)};
 #undef ISTHMUS_ENTRY_
 
@@ -165,7 +167,8 @@ std::optional<ReduceChoice> choose_reduction(const Op& op, const Datatype& type)
   if (!what) return std::nullopt;
   for (const Entry& entry : entries)
     if (entry.code == *op.code() && entry.elements == what->elements)
-      return ReduceChoice{entry.name, entry.bytes, entry.alignment, what->factor, entry.has_vectors};
+      return ReduceChoice{entry.name,      entry.meeting, entry.bytes,
+                          entry.alignment, what->factor,  entry.has_vectors};
   return std::nullopt;
 }
 
@@ -175,6 +178,10 @@ std::size_t reduction_count() noexcept {
 
 const char* reduction_name(std::size_t i) noexcept {
   return entries[i].name;
+}
+
+const char* meeting_name(std::size_t i) noexcept {
+  return entries[i].meeting;
 }
 
 }  // namespace isthmus

@@ -12,6 +12,7 @@ namespace isthmus {
 /// The kernel that combines elements of a type.
 struct ReduceChoice {
   const char* name;
+  const char* meeting;      ///< the kernel that does it with the other members' (meet_body.hpp)
   std::uint32_t bytes;      ///< from one of the kernel's elements to the next
   std::uint32_t alignment;  ///< of the kernel's elements
   std::uint32_t factor;     ///< the kernel's elements in one of the type
@@ -24,5 +25,6 @@ struct ReduceChoice {
 /// How many different ones there are, and their names.
 [[nodiscard]] std::size_t reduction_count() noexcept;
 [[nodiscard]] const char* reduction_name(std::size_t i) noexcept;
+[[nodiscard]] const char* meeting_name(std::size_t i) noexcept;
 
 }  // namespace isthmus

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,10 @@ using cuda::StreamOperationType;
 
 StreamOperation write(cuda::Address address, std::uint32_t value) noexcept {
   return {.type = StreamOperationType::write_value_32, .address = address, .value = value};
+}
+
+Result<> went_with_mpi() {
+  return fail(ErrorClass::arg, "the stream of comm went with MPI_Finalize, or MPI_Session_finalize");
 }
 
 /// The driver takes at most 256.
@@ -44,17 +49,16 @@ Result<Ref<Stream>> Stream::make(Engine& engine, const cuda::Functions& function
 
 Result<> Stream::prepare() {
   const cuda::ContextScope scope(functions_, context_);
-  cuda::Device device = cuda::no_device;
-  if (const Status status = functions_.context_device(&device); status != Status::success)
+  if (const Status status = functions_.context_device(&device_); status != Status::success)
     return cuda::fail(functions_, status, "say which GPU a stream is of");
   int can_flush = 0;
-  functions_.device_attribute(&can_flush, cuda::DeviceAttribute::can_flush_remote_writes, device);
+  functions_.device_attribute(&can_flush, cuda::DeviceAttribute::can_flush_remote_writes, device_);
   if (can_flush != 0) wait_flags_ |= cuda::wait_flush;
-  words_ = std::make_shared<WordPool>(functions_, device, context_);
+  words_ = std::make_shared<WordPool>(functions_, device_, context_);
   ISTHMUS_TRY(try_words());
   // Too late once a stream waits for a message: the driver lets such things wait for it.
   if (GpuMessages* const gpu = engine_.gpu()) {
-    ISTHMUS_TRY(gpu->prepare(device));
+    ISTHMUS_TRY(gpu->prepare(device_));
     gpu->mappings().hold();
     holds_mappings_ = true;
   }
@@ -114,8 +118,7 @@ Result<bool> Stream::is_capturing() {
 Result<> Stream::begin(const Ref<Enqueued>& what, Then then) {
   const EngineLock::Released released(engine_.lock());
   const std::scoped_lock turn(turn_);
-  if (!proxy_)
-    return fail(ErrorClass::arg, "the stream of comm went with MPI_Finalize, or MPI_Session_finalize");
+  if (!proxy_) return went_with_mpi();
   const cuda::ContextScope scope(functions_, context_);
   auto capturing = is_capturing();
   if (!capturing) return std::unexpected(std::move(capturing).error());
@@ -136,8 +139,7 @@ Result<> Stream::begin(const Ref<Enqueued>& what, Then then) {
 Result<> Stream::wait(std::span<const Ref<Enqueued>> all) {
   const EngineLock::Released released(engine_.lock());
   const std::scoped_lock turn(turn_);
-  if (!proxy_)
-    return fail(ErrorClass::arg, "the stream of comm went with MPI_Finalize, or MPI_Session_finalize");
+  if (!proxy_) return went_with_mpi();
   const cuda::ContextScope scope(functions_, context_);
   const auto capturing = is_capturing();
   if (!capturing) return fail(capturing.error().error_class(), capturing.error().text());
@@ -162,8 +164,59 @@ Result<> Stream::wait(std::span<const Ref<Enqueued>> all) {
   return {};
 }
 
+Result<> Stream::launch(cuda::Function kernel, unsigned blocks, unsigned threads, const void* arguments,
+                        const Ref<RefCounted>& keeps) {
+  const EngineLock::Released released(engine_.lock());
+  const std::scoped_lock turn(turn_);
+  if (!proxy_) return went_with_mpi();
+  const cuda::ContextScope scope(functions_, context_);
+  auto capturing = is_capturing();
+  if (!capturing) return std::unexpected(std::move(capturing).error());
+  if (*capturing && std::ranges::find(kept_, keeps) == kept_.end()) kept_.push_back(keeps);
+  ++number_;
+  void* parameter = const_cast<void*>(arguments);
+  const Status status =
+      functions_.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream_, &parameter, nullptr);
+  if (status != Status::success) return cuda::fail(functions_, status, "put a kernel on a stream");
+  ++launched_;
+  return {};
+}
+
+Result<std::shared_ptr<const PinnedBuffer>> Stream::stage(std::size_t bytes) {
+  const EngineLock::Released released(engine_.lock());
+  const std::scoped_lock turn(turn_);
+  if (!proxy_) return std::unexpected(went_with_mpi().error());
+  if (!staging_)
+    // NOLINTNEXTLINE(modernize-make-shared): an aggregate of what cannot be moved
+    staging_.reset(
+        new Staging{.mutex = {}, .pool = {engine_.gpu()->contexts(), device_, PinnedPool::Limits{}}});
+  const std::scoped_lock lock(staging_->mutex);
+  auto taken = staging_->pool.take(bytes);
+  if (!taken) return std::unexpected(std::move(taken).error());
+  if (taken->size() < bytes)
+    return fail(ErrorClass::no_mem, "no pinned memory for " + std::to_string(bytes) +
+                                        " bytes of an operation in the order of a stream");
+  return std::shared_ptr<const PinnedBuffer>(new PinnedBuffer(std::move(*taken)),
+                                             [from = staging_](const PinnedBuffer* buffer) {
+                                               const std::scoped_lock giving(from->mutex);
+                                               delete buffer;
+                                             });
+}
+
 std::size_t Stream::outstanding() {
-  return !proxy_ || words_->is_lost() ? 0 : proxy_->outstanding();
+  if (!proxy_ || words_->is_lost()) return 0;
+  if (launched_ > 0 && is_passed()) launched_ = 0;
+  return proxy_->outstanding() + launched_;
+}
+
+/// A stream in capture has passed what came before.
+bool Stream::is_passed() {
+  const cuda::ContextScope scope(functions_, context_);
+  auto capture = cuda::CaptureStatus::none;
+  if (functions_.stream_is_capturing(stream_, &capture) != Status::success ||
+      capture != cuda::CaptureStatus::none)
+    return true;
+  return functions_.stream_query(stream_) != Status::not_ready;
 }
 
 bool Stream::is_idle() {
@@ -177,7 +230,9 @@ bool Stream::is_idle() {
 void Stream::close() {
   proxy_.reset();
   if (std::exchange(holds_mappings_, false)) engine_.gpu()->mappings().release();
+  kept_.clear();
   const EngineLock::Released released(engine_.lock());
+  staging_.reset();
   words_->close();
 }
 

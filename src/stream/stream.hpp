@@ -5,10 +5,12 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/ref.hpp"
 #include "gpu/driver/cuda_context.hpp"
+#include "gpu/memory/pinned_pool.hpp"
 #include "p2p/engine.hpp"
 #include "stream/operation.hpp"
 #include "stream/proxy.hpp"
@@ -43,17 +45,34 @@ class Stream final : public RefCounted {
   /// Has the stream wait for operations that are on it.
   Result<> wait(std::span<const Ref<Enqueued>> all);
 
+  /// Puts a kernel of the library's on the stream, which `arguments` is the only argument of. `keeps` lives
+  /// as long as a graph may be launched that the kernel is part of.
+  Result<> launch(cuda::Function kernel, unsigned blocks, unsigned threads, const void* arguments,
+                  const Ref<RefCounted>& keeps);
+  /// Pinned memory of that length for operations on this stream, whose use of it follows the order of the
+  /// stream: so it may be given back when the operation that used it is on the stream.
+  Result<std::shared_ptr<const PinnedBuffer>> stage(std::size_t bytes);
+
+  /// Whether what is put on it now becomes part of a graph. Without the engine's lock, or with it.
+  Result<bool> is_capturing();
+  /// The number of the last operation that was put on it.
+  [[nodiscard]] std::uint64_t last_number() const noexcept { return number_; }
+
   /// As `Proxy::take_failure`.
   [[nodiscard]] std::optional<Error> take_failure(const Communicator* comm) {
     return proxy_ ? proxy_->take_failure(comm) : std::nullopt;
   }
-  /// How many operations the stream has not got to or are under way. None where the program has reset its
-  /// device.
+  /// How many operations the stream has not got to or are under way; kernels of the library's count until the
+  /// stream is idle. None where the program has reset its device.
   [[nodiscard]] std::size_t outstanding();
   /// Whether nothing is on the stream at all: so nothing that waits for a message.
   [[nodiscard]] bool is_idle();
   /// Lets go of all, recorded operations too: no graph with one may be launched any more.
   void close();
+  /// The GPU that it is of.
+  [[nodiscard]] cuda::Device device() const noexcept { return device_; }
+  [[nodiscard]] cuda::Context context() const noexcept { return context_; }
+  [[nodiscard]] const cuda::Functions& functions() const noexcept { return functions_; }
 
  private:
   Stream(Engine& engine, const cuda::Functions& functions, cuda::Stream stream, cuda::Context context)
@@ -62,7 +81,7 @@ class Stream final : public RefCounted {
 
   Result<> prepare();
   Result<> try_words();
-  Result<bool> is_capturing();
+  [[nodiscard]] bool is_passed();
   Result<> put(cuda::Stream where, std::span<cuda::StreamOperation> operations, const char* what);
   [[nodiscard]] cuda::StreamOperation wait_for(const Words& words) const noexcept;
 
@@ -70,12 +89,21 @@ class Stream final : public RefCounted {
   const cuda::Functions& functions_;
   cuda::Stream stream_;
   cuda::Context context_;
+  cuda::Device device_ = cuda::no_device;
   std::uint32_t wait_flags_ = cuda::wait_equal;
   std::mutex turn_;  ///< of who puts something on the stream; never waited for with the engine's lock
   std::uint64_t number_ = 0;
   bool holds_mappings_ = false;
+  std::size_t launched_ = 0;  ///< kernels since it was last found idle
+  std::vector<Ref<RefCounted>> kept_;
   std::shared_ptr<WordPool> words_;
-  std::unique_ptr<Proxy> proxy_;  ///< null once it is closed
+  /// What is staged is given back by other threads.
+  struct Staging {
+    std::mutex mutex;
+    PinnedPool pool;
+  };
+  std::shared_ptr<Staging> staging_;  ///< null before anything was staged
+  std::unique_ptr<Proxy> proxy_;      ///< null once it is closed
 };
 
 }  // namespace isthmus::stream

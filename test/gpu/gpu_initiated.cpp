@@ -287,33 +287,141 @@ void measure_prepared(const Setting& at) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-// --- streams, by MPI's matching
+// --- streams, by MPI's matching, and collectives
 
-void measure_enqueued(const Setting& at) {
+/// A communicator of all ranks with the stream of the setting.
+class Enqueueing {
+ public:
+  /// `is_short`: with the assertion that lets kernels match its messages.
+  explicit Enqueueing(const Setting& at, bool is_short) {
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "type", "cudaStream_t");
+    CHECK_MPI(MPIX_Info_set_hex(info, "value", &at.stream, sizeof(cuda::Stream)));
+    CHECK_MPI(MPIX_Stream_create(info, &stream_));
+    if (is_short) MPI_Info_set(info, "isthmus_assert_short_enqueued", "true");
+    MPI_Comm parent;
+    CHECK_MPI(MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &parent));
+    CHECK_MPI(MPIX_Stream_comm_create(parent, stream_, &comm));
+    CHECK_MPI(MPI_Comm_free(&parent));
+    MPI_Info_free(&info);
+  }
+  Enqueueing(const Enqueueing&) = delete;
+  Enqueueing& operator=(const Enqueueing&) = delete;
+  ~Enqueueing() {
+    CHECK_MPI(MPI_Comm_free(&comm));
+    CHECK_MPI(MPIX_Stream_free(&stream_));
+  }
+
+  MPI_Comm comm = MPI_COMM_NULL;
+
+ private:
+  MPIX_Stream stream_ = MPIX_STREAM_NULL;
+};
+
+std::string with_size(const std::string& what, std::size_t bytes) {
+  const bool is_large = bytes >= std::size_t{1} << 20U;
+  const std::size_t kibibytes = bytes >> 10U;
+  return what + (is_large        ? std::to_string(kibibytes >> 10U) + " MiB"
+                 : kibibytes > 0 ? std::to_string(kibibytes) + " KiB"
+                                 : std::to_string(bytes) + " B");
+}
+
+/// Collectives of both ranks, one behind the other on a stream; and in a replayed graph.
+void measure_collectives(const Setting& at) {
+  const Enqueueing enqueueing(at, false);
+  MPI_Comm comm = enqueueing.comm;
+  const Memory x(at.gpu, MemoryKind::device, most_bytes), y(at.gpu, MemoryKind::device, most_bytes);
+  const auto in_a_row = [&](std::size_t bytes, const std::function<void()>& call) {
+    const u32 calls = is_quick ? 2 : bytes > (std::size_t{1} << 20U) ? 10 : 50;
+    return best_of(9, [&] {
+      const auto begun = Clock::now();
+      for (u32 i = 0; i < calls; ++i)
+        call();
+      at.sync();
+      return microseconds_since(begun) / calls;
+    });
+  };
+  struct Size {
+    std::size_t bytes;
+    const char *allreduce, *allgather, *reduce_scatter;
+  };
+  for (const auto& [bytes, allreduce, allgather, reduce_scatter] :
+       {Size{8, "<= 4.6", "<= 5.4", "<= 7.5"}, Size{std::size_t{64} << 10U, "<= 6.5", "-", "-"},
+        Size{std::size_t{1} << 20U, "<= 12", "<= 8.9", "<= 8.0"},
+        Size{most_bytes, "<= 220", "<= 123", "<= 129"}}) {
+    const int all = static_cast<int>(bytes / sizeof(float));
+    row(with_size("stream: allreduce enqueued, ", bytes).c_str(),
+        in_a_row(
+            bytes,
+            [&] { CHECK_MPI(MPIX_Allreduce_enqueue(x.data(), y.data(), all, MPI_FLOAT, MPI_SUM, comm)); }),
+        "us", allreduce);
+    row(with_size("stream: allgather enqueued, both parts together ", bytes).c_str(),
+        in_a_row(bytes,
+                 [&] {
+                   CHECK_MPI(MPIX_Allgather_enqueue(x.data(), all / 2, MPI_FLOAT, y.data(), all / 2,
+                                                    MPI_FLOAT, comm));
+                 }),
+        "us", allgather);
+    row(with_size("stream: reduce_scatter enqueued, both parts together ", bytes).c_str(),
+        in_a_row(bytes,
+                 [&] {
+                   CHECK_MPI(MPIX_Reduce_scatter_block_enqueue(x.data(), y.data(), all / 2, MPI_FLOAT,
+                                                               MPI_SUM, comm));
+                 }),
+        "us", reduce_scatter);
+  }
+  cuda::Graph graph = nullptr;
+  cuda::GraphExec executable = nullptr;
+  constexpr int in_graph = 20;
+  CHECK_CUDA(at.cuda.stream_begin_capture(at.stream, cuda::CaptureMode::global));
+  for (int i = 0; i < in_graph; ++i)
+    CHECK_MPI(MPIX_Allreduce_enqueue(x.data(), y.data(), 2, MPI_FLOAT, MPI_SUM, comm));
+  CHECK_CUDA(at.cuda.stream_end_capture(at.stream, &graph));
+  CHECK_CUDA(at.cuda.graph_instantiate(&executable, graph, 0));
+  const u32 launches = rounds_of(400);
+  row("graph: allreduce of 8 B, replayed",
+      best_of(5,
+              [&] {
+                const auto begun = Clock::now();
+                for (u32 i = 0; i < launches; ++i)
+                  CHECK_CUDA(at.cuda.graph_launch(executable, at.stream));
+                at.sync();
+                return microseconds_since(begun) / launches / in_graph;
+              }),
+      "us", "<= 2");
+  CHECK_CUDA(at.cuda.graph_exec_destroy(executable));
+  CHECK_CUDA(at.cuda.graph_destroy(graph));
+  // Times are of no use where the sums are wrong.
+  Memory& filled = const_cast<Memory&>(x);
+  filled.write(std::vector<float>{1.5F, 2.5F});
+  CHECK_MPI(MPIX_Allreduce_enqueue(x.data(), y.data(), 2, MPI_FLOAT, MPI_SUM, comm));
+  at.sync();
+  CHECK(y.read<float>(2) == (std::vector<float>{3, 5}));
+}
+
+/// `is_short`: by kernels that match them.
+void measure_enqueued(const Setting& at, bool is_short) {
   const prepared::Port port(MPI_COMM_WORLD, 5);
   Memory x(at.gpu, MemoryKind::device, 64);
   const Memory y(at.gpu, MemoryKind::device, 64);
   x.write(ascending(2, 20 + rank));
-  MPI_Info info;
-  MPI_Info_create(&info);
-  MPI_Info_set(info, "type", "cudaStream_t");
-  CHECK_MPI(MPIX_Info_set_hex(info, "value", &at.stream, sizeof(cuda::Stream)));
-  MPIX_Stream stream;
-  MPI_Comm comm;
-  CHECK_MPI(MPIX_Stream_create(info, &stream));
-  CHECK_MPI(MPIX_Stream_comm_create(MPI_COMM_WORLD, stream, &comm));
-  MPI_Info_free(&info);
+  const Enqueueing enqueueing(at, is_short);
+  const std::string by = is_short ? " by kernels" : " by threads";
+  MPI_Comm comm = enqueueing.comm;
   const auto send = [&] { CHECK_MPI(MPIX_Send_enqueue(x.data(), 2, MPI_INT, peer(), 0, comm)); };
   const auto receive = [&] {
     CHECK_MPI(MPIX_Recv_enqueue(y.data(), 2, MPI_INT, peer(), 0, comm, MPI_STATUS_IGNORE));
   };
-  row("stream: MPIX send and receive of 8 B, one way", ping_pong(at, false, send, receive), "us", "<= 6.0");
+  row(("stream: MPIX send and receive of 8 B" + by + ", one way").c_str(),
+      ping_pong(at, false, send, receive), "us", is_short ? "<= 4" : "<= 6.0");
   CHECK(y.read<int>(2) == ascending(2, 20 + peer()));
   row("stream: the same and a kernel of 5 us, one way", ping_pong(at, true, send, receive), "us", "-");
   // Sends and receives by turns, so that all match.
-  const u32 calls = 20;
+  // No more than are let ahead of their receives.
+  const u32 calls = is_short ? 7 : 20;
   u32 turn = 0;
-  row("host: MPIX_Send_enqueue or MPIX_Recv_enqueue",
+  row(("host: MPIX_Send_enqueue or MPIX_Recv_enqueue" + by).c_str(),
       enqueue_cost(at, port, 2 * calls,
                    [&] {
                      if ((turn++ + static_cast<u32>(rank)) % 2 == 0)
@@ -323,8 +431,6 @@ void measure_enqueued(const Setting& at) {
                    }),
       "us", "<= 3");
   MPI_Barrier(MPI_COMM_WORLD);
-  CHECK_MPI(MPI_Comm_free(&comm));
-  CHECK_MPI(MPIX_Stream_free(&stream));
 }
 
 }  // namespace
@@ -343,7 +449,9 @@ int main(int argc, char** argv) {
     const Setting at(gpu);
     measure_kernels(at);
     measure_prepared(at);
-    measure_enqueued(at);
+    measure_enqueued(at, false);
+    measure_enqueued(at, true);
+    measure_collectives(at);
     if (rank == 0) std::printf("contents: right\n");
   });
 }

@@ -132,12 +132,17 @@ MPI_Info info_of(cuda::Stream stream) {
 /// A stream of CUDA and a communicator of all ranks with it.
 class Lane {
  public:
-  explicit Lane(const Gpu& gpu) : cuda_(gpu.functions()) {
+  /// `is_short`: with the assertion that lets kernels match its messages.
+  explicit Lane(const Gpu& gpu, bool is_short = false) : cuda_(gpu.functions()) {
     CHECK_CUDA(cuda_.stream_create(&cuda_stream, cuda::stream_non_blocking));
     MPI_Info info = info_of(cuda_stream);
     CHECK_MPI(MPIX_Stream_create(info, &stream));
+    if (is_short) MPI_Info_set(info, "isthmus_assert_short_enqueued", "true");
+    MPI_Comm parent;
+    CHECK_MPI(MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &parent));
     MPI_Info_free(&info);
-    CHECK_MPI(MPIX_Stream_comm_create(MPI_COMM_WORLD, stream, &comm));
+    CHECK_MPI(MPIX_Stream_comm_create(parent, stream, &comm));
+    CHECK_MPI(MPI_Comm_free(&parent));
   }
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -418,6 +423,84 @@ void check_collectives(const Setting& at) {
     }
 }
 
+/// What kernels that meet have to do besides: in place, with gaps, from memory that they do not reach at one
+/// member alone, of several types, of no length, in between such that are too long for them.
+void check_meetings(const Setting& at) {
+  const Lane lane(at.gpu);
+  for (const int count : {0, 1, 3, 5000, 600'000}) {
+    const auto n = static_cast<std::size_t>(count);
+    const auto all = n * static_cast<std::size_t>(ranks);
+    // Each rank in turn has its data where no kernel reaches it.
+    for (int turn = 0; turn < 2; ++turn) {
+      const MemoryKind kind = rank == turn ? MemoryKind::pageable : MemoryKind::device;
+      const auto whole = memory(at, ascending(all, 10'000 * rank), kind);
+      const auto blocks = memory(at, ascending(all, 10'000 * rank), kind);
+      const auto gathered = memory(at, Ints(all, -1), kind);
+      CHECK_MPI(MPIX_Alltoall_enqueue(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, blocks->data(), count, MPI_INT,
+                                      lane.comm));
+      CHECK_MPI(
+          MPIX_Allgather_enqueue(whole->data(), count, MPI_INT, gathered->data(), count, MPI_INT, lane.comm));
+      CHECK_MPI(
+          MPIX_Reduce_scatter_block_enqueue(MPI_IN_PLACE, whole->data(), count, MPI_INT, MPI_SUM, lane.comm));
+      // The sum of a part, which the first of them has received, to all.
+      CHECK_MPI(MPIX_Bcast_enqueue(whole->data(), count, MPI_INT, 0, lane.comm));
+      lane.sync();
+      Ints exchanged, all_first;
+      for (int r = 0; r < ranks; ++r)
+        for (int i = 0; i < count; ++i) {
+          exchanged.push_back(10'000 * r + rank * count + i);
+          all_first.push_back(10'000 * r + i);
+        }
+      CHECK(blocks->read<int>(all) == exchanged);
+      CHECK(gathered->read<int>(all) == all_first);
+      Ints sums(n);
+      for (int i = 0; i < count; ++i)
+        sums[static_cast<std::size_t>(i)] = ranks * i + 10'000 * ranks * (ranks - 1) / 2;
+      CHECK(whole->read<int>(n) == sums);
+    }
+  }
+  // Gaps at one member, none at the others; counts of their own; sums that round, the same on all.
+  constexpr int rows = 50;
+  MPI_Datatype gaps;
+  MPI_Type_vector(rows, 1, 2, MPI_INT, &gaps);
+  MPI_Type_commit(&gaps);
+  const auto data = memory(at, rank == 0 ? ascending(2 * rows, 0) : Ints(2 * rows, -1));
+  CHECK_MPI(MPIX_Bcast_enqueue(data->data(), rank == 0 ? 1 : rows, rank == 0 ? gaps : MPI_INT, 0, lane.comm));
+  MPI_Type_free(&gaps);
+  std::vector<int> counts;
+  int before = 0, total = 0;
+  for (int r = 0; r < ranks; ++r) {
+    counts.push_back(r == 1 ? 0 : 1000 * r + 7);
+    if (r == rank) before = total;
+    total += counts.back();
+  }
+  std::vector<double> values(static_cast<std::size_t>(total));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = 1.0 / (3.0 + rank + 2.0 * static_cast<double>(i));
+  Memory parts(at.gpu, MemoryKind::device, values.size() * sizeof(double));
+  parts.write(values);
+  Memory sums(at.gpu, MemoryKind::device, values.size() * sizeof(double));
+  CHECK_MPI(
+      MPIX_Reduce_scatter_enqueue(parts.data(), sums.data(), counts.data(), MPI_DOUBLE, MPI_SUM, lane.comm));
+  CHECK_MPI(MPIX_Allreduce_enqueue(MPI_IN_PLACE, parts.data(), total, MPI_DOUBLE, MPI_SUM, lane.comm));
+  lane.sync();
+  Ints rows_of_root(rows);
+  for (int i = 0; i < rows; ++i)
+    rows_of_root[static_cast<std::size_t>(i)] = 2 * i;
+  if (rank != 0) CHECK(data->read<int>(rows) == rows_of_root);
+  const auto own = static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
+  const auto reduced = parts.read<double>(values.size()),
+             mine = sums.read<double>(std::max<std::size_t>(own, 1));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    double expected = 1.0 / (3.0 + 2.0 * static_cast<double>(i));
+    for (int r = 1; r < ranks; ++r)
+      expected += 1.0 / (3.0 + r + 2.0 * static_cast<double>(i));
+    CHECK(reduced[i] == expected);
+    const auto at_own = i - static_cast<std::size_t>(before);
+    if (at_own < own) CHECK(mine[at_own] == expected);
+  }
+}
+
 /// What a stream has captured, to be launched.
 class Graph {
  public:
@@ -570,6 +653,92 @@ void check_freed(const Setting& at) {
   }
 }
 
+/// Messages that kernels match: contents, tags in another order, statuses, requests that are waited for in
+/// another order than that of their receives, as many ahead as there is room for, a graph, and oneself.
+void check_short(const Setting& at) {
+  const Lane lane(at.gpu, true);
+  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+  for (const int count : {0, 1, 2, 3, 1000, 4096}) {
+    const auto n = static_cast<std::size_t>(count);
+    const auto source = memory(at, ascending(n, 0)), x = memory(at, Ints(n, -1));
+    const auto out = memory(at, Ints(n, -1), MemoryKind::pinned),
+               y = memory(at, Ints(n, -1), MemoryKind::pinned);
+    MPI_Status status;
+    std::memset(&status, 0, sizeof status);
+    for (int round = 0; round < 40; ++round) {
+      if (count > 0)
+        at.kernel.step(lane.cuda_stream, out->data(), source->data(), count, 100 * rank + round,
+                       round % 8 == rank ? slowly / 3 : 0);
+      CHECK_MPI(MPIX_Send_enqueue(out->data(), count, MPI_INT, next, round, lane.comm));
+      CHECK_MPI(MPIX_Recv_enqueue(y->data(), count, MPI_INT, before, round, lane.comm,
+                                  round == 39 ? &status : MPI_STATUS_IGNORE));
+      if (count > 0) at.kernel.step(lane.cuda_stream, x->data(), y->data(), count, 1);
+    }
+    lane.sync();
+    if (count > 0) expect(*x, n, 100 * before + 40);
+    int got = 0;
+    MPI_Get_count(&status, MPI_INT, &got);
+    CHECK_EQUAL(got, count);
+    CHECK_EQUAL(status.MPI_SOURCE, before);
+    CHECK_EQUAL(status.MPI_TAG, 39);
+  }
+  // Sent by tags 0 to 7, twice each; received from the last tag on, and waited for in a third order.
+  constexpr int tags = 8;
+  constexpr std::size_t receives = 2 * tags;
+  const auto values = memory(at, ascending(receives, 1000 * rank)), came = memory(at, Ints(receives, -1));
+  const auto place = [](const Memory& of, std::size_t i) { return static_cast<int*>(of.data()) + i; };
+  std::array<MPI_Request, receives> requests;
+  std::array<MPI_Status, receives> statuses;
+  for (std::size_t i = 0; i < receives; ++i) {
+    const int tag = tags - 1 - static_cast<int>(i / 2);
+    CHECK_MPI(MPIX_Irecv_enqueue(place(*came, i), 1, MPI_INT, before, tag, lane.comm, &requests[i]));
+  }
+  for (std::size_t i = 0; i < receives; ++i) {
+    MPI_Request request;
+    CHECK_MPI(MPIX_Isend_enqueue(place(*values, i), 1, MPI_INT, next, static_cast<int>(i % tags), lane.comm,
+                                 &request));
+    CHECK_MPI(MPIX_Wait_enqueue(&request, MPI_STATUS_IGNORE));
+    CHECK(request == MPI_REQUEST_NULL);
+  }
+  std::ranges::reverse(requests);
+  CHECK_MPI(MPIX_Waitall_enqueue(static_cast<int>(receives), requests.data(), statuses.data()));
+  lane.sync();
+  const Ints seen = came->read<int>(receives);
+  for (std::size_t i = 0; i < receives; ++i) {
+    const int tag = tags - 1 - static_cast<int>(i / 2);
+    CHECK_EQUAL(seen[i], 1000 * before + tag + static_cast<int>(i % 2) * tags);
+    CHECK_EQUAL(statuses[receives - 1 - i].MPI_TAG, tag);
+    CHECK_EQUAL(statuses[receives - 1 - i].MPI_ERROR, MPI_SUCCESS);
+  }
+  // To oneself, and to nobody.
+  CHECK_MPI(MPIX_Send_enqueue(place(*values, 3), 1, MPI_INT, rank, 5, lane.comm));
+  CHECK_MPI(MPIX_Recv_enqueue(place(*came, 3), 1, MPI_INT, rank, 5, lane.comm, MPI_STATUS_IGNORE));
+  CHECK_MPI(MPIX_Send_enqueue(nullptr, 0, MPI_INT, MPI_PROC_NULL, 0, lane.comm));
+  lane.sync();
+  CHECK_EQUAL(came->read<int>(receives)[3], 1000 * rank + 3);
+  // An exchange in a graph, and others in between.
+  const auto z = memory(at, ascending(10, 10 * rank)), in = memory(at, Ints(10, -1));
+  const auto exchange = [&] {
+    MPI_Request both[2];
+    CHECK_MPI(MPIX_Irecv_enqueue(in->data(), 10, MPI_INT, before, 1, lane.comm, &both[0]));
+    CHECK_MPI(MPIX_Isend_enqueue(z->data(), 10, MPI_INT, next, 1, lane.comm, &both[1]));
+    CHECK_MPI(MPIX_Waitall_enqueue(2, both, MPI_STATUSES_IGNORE));
+    at.kernel.step(lane.cuda_stream, z->data(), in->data(), 10, 1);
+  };
+  const Graph graph(at, lane, exchange);
+  const int launches = emulated_driver() ? most_emulated_launches : most_launches;
+  int done = 0;
+  for (int i = 0; i < launches; ++i, ++done) {
+    graph.launch();
+    if (i % 16 != 15) continue;
+    exchange();
+    ++done;
+  }
+  lane.sync();
+  const int from = ((rank - done) % ranks + ranks) % ranks;
+  expect(*z, 10, 10 * from + done);
+}
+
 void let_errors_return() {
   for (const MPI_Comm comm : {MPI_COMM_WORLD, MPI_COMM_SELF})
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
@@ -670,6 +839,54 @@ void check_errors(const Setting& at) {
   }
 }
 
+/// What the assertion of short messages forbids, and a message that is longer than its receive.
+void check_short_errors(const Setting& at) {
+  const Lane lane(at.gpu, true);
+  let_errors_return();
+  MPI_Comm_set_errhandler(lane.comm, MPI_ERRORS_RETURN);
+  constexpr int count = 5000;
+  const auto x = memory(at, ascending(count, 0)), y = memory(at, Ints(count, -1));
+  Ints pageable(10, 0);
+  const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+  const auto send = [&](const void* from, int n) {
+    return MPIX_Send_enqueue(from, n, MPI_INT, next, 1, lane.comm);
+  };
+  CHECK_ERROR(send(x->data(), count), MPI_ERR_COUNT, "none has more than 16384");
+  CHECK_ERROR(send(pageable.data(), 10), MPI_ERR_BUFFER, "no kernel on the stream's GPU reaches it");
+  CHECK_ERROR(MPIX_Recv_enqueue(y->data(), 1, MPI_INT, MPI_ANY_SOURCE, 1, lane.comm, MPI_STATUS_IGNORE),
+              MPI_ERR_RANK, "MPI_ANY_SOURCE");
+  CHECK_ERROR(MPIX_Recv_enqueue(y->data(), 1, MPI_INT, before, MPI_ANY_TAG, lane.comm, MPI_STATUS_IGNORE),
+              MPI_ERR_TAG, "MPI_ANY_TAG");
+  MPI_Datatype gaps;
+  MPI_Type_vector(3, 1, 2, MPI_INT, &gaps);
+  MPI_Type_commit(&gaps);
+  CHECK_ERROR(MPIX_Recv_enqueue(y->data(), 1, gaps, before, 1, lane.comm, MPI_STATUS_IGNORE), MPI_ERR_BUFFER,
+              "has gaps");
+  MPI_Type_free(&gaps);
+  // The wait belongs into the capture of its receive.
+  MPI_Request request;
+  CHECK_MPI(MPIX_Irecv_enqueue(y->data(), 5, MPI_INT, before, 1, lane.comm, &request));
+  CHECK_CUDA(at.cuda().stream_begin_capture(lane.cuda_stream, cuda::CaptureMode::global));
+  CHECK_ERROR(MPIX_Wait_enqueue(&request, MPI_STATUS_IGNORE), MPI_ERR_REQUEST, "before the capture");
+  cuda::Graph graph = nullptr;
+  CHECK_CUDA(at.cuda().stream_end_capture(lane.cuda_stream, &graph));
+  CHECK_CUDA(at.cuda().graph_destroy(graph));
+  // Too long: as much comes as there is room for; told once, and what follows is right.
+  CHECK_MPI(send(x->data(), 8));
+  CHECK_MPI(send(x->data(), 3));
+  MPI_Status status;
+  CHECK_MPI(MPIX_Wait_enqueue(&request, &status));
+  lane.sync();
+  CHECK(y->read<int>(6) == (Ints{0, 1, 2, 3, 4, -1}));
+  CHECK_ERROR(MPIX_Recv_enqueue(y->data(), 3, MPI_INT, before, 1, lane.comm, &status), MPI_ERR_TRUNCATE,
+              "the message from rank");
+  CHECK_MPI(MPIX_Recv_enqueue(y->data(), 3, MPI_INT, before, 1, lane.comm, &status));
+  lane.sync();
+  int got = 0;
+  MPI_Get_count(&status, MPI_INT, &got);
+  CHECK_EQUAL(got, 3);
+}
+
 /// A stream is not freed while something on it is not over, although its communicator is.
 void check_pending(const Setting& at) {
   let_errors_return();
@@ -717,6 +934,50 @@ void check_lost(const Setting& at) {
   std::printf("lost: right\n");
 }
 
+/// A kernel that meets others goes on when one of them dies, also one of a graph.
+void check_lost_meeting(const Setting& at) {
+  Lane lane(at.gpu);
+  MPI_Comm_set_errhandler(lane.comm, MPI_ERRORS_RETURN);
+  const auto x = memory(at, Ints(10, 0)), out = memory(at, Ints(10, 0));
+  int token = 0;
+  if (rank == 1) {
+    MPI_Recv(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    ::raise(SIGKILL);
+  }
+  const Graph graph(at, lane, [&] {
+    CHECK_MPI(MPIX_Allreduce_enqueue(MPI_IN_PLACE, x->data(), 10, MPI_INT, MPI_SUM, lane.comm));
+  });
+  CHECK_MPI(MPIX_Allreduce_enqueue(MPI_IN_PLACE, x->data(), 10, MPI_INT, MPI_SUM, lane.comm));
+  graph.launch();
+  at.kernel.step(lane.cuda_stream, out->data(), x->data(), 10, 1);
+  MPI_Send(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+  const auto began = std::chrono::steady_clock::now();
+  lane.sync();
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
+  CHECK_ERROR(MPIX_Barrier_enqueue(lane.comm), MPIX_ERR_PROC_FAILED, "no more");
+  std::printf("lost: right\n");
+}
+
+/// The same when one of them revokes the communicator.
+void check_revoked(const Setting& at) {
+  Lane lane(at.gpu);
+  let_errors_return();
+  MPI_Comm_set_errhandler(lane.comm, MPI_ERRORS_RETURN);
+  const auto x = memory(at, Ints(10, 0));
+  if (rank == 0) {
+    CHECK_MPI(MPIX_Allreduce_enqueue(MPI_IN_PLACE, x->data(), 10, MPI_INT, MPI_SUM, lane.comm));
+    CHECK(!lane.is_idle());
+    MPI_Barrier(MPI_COMM_WORLD);
+    lane.sync();
+    CHECK_ERROR(MPIX_Barrier_enqueue(lane.comm), MPIX_ERR_REVOKED, "revoked");
+  } else {
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_MPI(MPIX_Comm_revoke(lane.comm));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) std::printf("revoked: right\n");
+}
+
 /// The stream and communicator are left to MPI_Finalize, and so is an operation.
 void leave(const Setting& at) {
   // Never destroyed: the GPU is let go of before.
@@ -739,11 +1000,14 @@ constexpr Case cases[]{{"pingpong", check_pingpong},
                        {"memory", check_memory},
                        {"tags", check_tags},
                        {"collectives", check_collectives},
+                       {"meetings", check_meetings},
                        {"graph", check_graph},
                        {"full", check_full},
                        {"two", check_two},
                        {"freed", check_freed},
+                       {"short", check_short},
                        {"errors", check_errors},
+                       {"short_errors", check_short_errors},
                        {"pending", check_pending},
                        {"leave", leave}};
 
@@ -801,6 +1065,8 @@ int main(int argc, char** argv) {
     const Kernel kernel(gpu);
     const Setting at{gpu, kernel};
     if (what == "lost") return check_lost(at);
+    if (what == "lost_meeting") return check_lost_meeting(at);
+    if (what == "revoked") return check_revoked(at);
     run_cases(at, argc > 1 ? std::span(argv + 1, static_cast<std::size_t>(argc - 1)) : std::span(everything));
   });
 }

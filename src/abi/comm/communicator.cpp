@@ -18,10 +18,13 @@ namespace isthmus::abi {
 namespace {
 
 /// Assertions of section 7.4.4 that programs may make. This library needs none of them, and keeps them for
-/// MPI_Comm_get_info and for duplicates.
-constexpr std::array<std::string_view, 5> known_hints = {
-    "mpi_assert_no_any_tag", "mpi_assert_no_any_source", "mpi_assert_exact_length",
-    "mpi_assert_allow_overtaking", "mpi_assert_strict_persistent_collective_ordering"};
+/// MPI_Comm_get_info and for duplicates. The last one is this library's (docs/streams.md).
+constexpr std::array<std::string_view, 6> known_hints = {"mpi_assert_no_any_tag",
+                                                         "mpi_assert_no_any_source",
+                                                         "mpi_assert_exact_length",
+                                                         "mpi_assert_allow_overtaking",
+                                                         "mpi_assert_strict_persistent_collective_ordering",
+                                                         "isthmus_assert_short_enqueued"};
 
 }  // namespace
 

@@ -4,7 +4,9 @@
 
 #include <utility>
 
+#include "abi/core/call.hpp"
 #include "abi/core/runtime.hpp"
+#include "gpu/memory/mapping_cache.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 
 namespace isthmus::abi {
@@ -49,6 +51,51 @@ std::vector<PeerId> Members::local_others() const {
 
 std::string why_apart(PeerId peer) {
   return Runtime::get().job->slot_of(peer) ? "" : Runtime::get().job->why_apart(peer);
+}
+
+Result<PortGpu> find_port_gpu(const char* for_what) {
+  Runtime& runtime = Runtime::get();
+  const CallGuard guard(runtime);
+  GpuMessages* const gpu = runtime.engine->gpu();
+  PortGpu found{.functions = runtime.cuda.find()};
+  if (!gpu || !found.functions)
+    return fail(ErrorClass::unsupported_operation,
+                fmt::format("there is no CUDA driver that the program has initialised, so there are no {}",
+                            for_what));
+  if (found.functions->context_current(&found.context) != cuda::Status::success || !found.context ||
+      found.functions->context_device(&found.device) != cuda::Status::success)
+    return fail(ErrorClass::arg, "no CUDA context is current: a port is on one GPU (cudaSetDevice)");
+  auto primary = gpu->contexts().of(found.device);
+  if (!primary) return std::unexpected(std::move(primary).error());
+  if (*primary != found.context)
+    return fail(ErrorClass::arg, "the current CUDA context is not the primary one of its GPU");
+  ISTHMUS_TRY(gpu->prepare(found.device));
+  gpu->mappings().hold();
+  return found;
+}
+
+Result<std::vector<Told>> share_with_all(MPI_Comm comm, const Members& members, Result<Buffer> own,
+                                         std::vector<Part>& parts) {
+  Told told;
+  UniqueFd descriptor;
+  if (own) {
+    const CallGuard guard(Runtime::get());
+    offer_shared(members, *own, descriptor, told);
+  }
+  auto all = exchange(comm, told);
+  if (!all) return all;
+  parts.resize(all->size());
+  {
+    const CallGuard guard(Runtime::get());
+    for (std::size_t i = 0; i < all->size(); ++i)
+      if (static_cast<int>(i) != members.rank)
+        open_shared(members, i, (*all)[i], parts[i]);
+      else if (own)
+        parts[i] = {.data = own->data, .bytes = own->bytes, .mapping = {}, .why = {}};
+  }
+  if (Result<> met = agree(comm, own ? Result<>() : std::unexpected(std::move(own).error())); !met)
+    return std::unexpected(std::move(met).error());
+  return all;
 }
 
 Result<Buffer> look_at_shared(void* address, std::size_t bytes) {

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
+#include "gpu/driver/cuda_api.hpp"
 #include "gpu/driver/cuda_types.hpp"
 #include "gpu/memory/buffer.hpp"
 #include "gpu/memory/mapping.hpp"
@@ -60,6 +61,28 @@ struct Part {
   std::shared_ptr<const Mapping> mapping;
   std::string why;  ///< out of reach
 };
+
+/// The GPU that a port is on: that of the calling thread's CUDA context. What messages between GPUs need is
+/// there, and what peers have freed stays open (`MappingCache::hold`), which the caller ends.
+struct PortGpu {
+  const cuda::Functions* functions = nullptr;
+  cuda::Device device = cuda::no_device;
+  cuda::Context context = nullptr;
+};
+/// `for_what`: what there is not where there is no driver. Without the engine's lock.
+Result<PortGpu> find_port_gpu(const char* for_what);
+
+/// Memory of this process, told to all, and theirs, opened. `own`: nothing where there is none to share, and
+/// then no process has any. Collective; without the engine's lock. What all have told, by rank.
+Result<std::vector<Told>> share_with_all(MPI_Comm comm, const Members& members, Result<Buffer> own,
+                                         std::vector<Part>& parts);
+
+/// The outcome alone.
+template <class T>
+Result<> outcome_of(const Result<T>& result) {
+  if (result) return {};
+  return fail(result.error().error_class(), result.error().text());
+}
 
 // With the engine's lock held:
 

@@ -207,6 +207,11 @@ Result<> Runtime::close_session() {
 Result<> Runtime::close() {
   cancel_ports();
   Result<> result = close_streams();
+  // No stream has anything to wait for any more, whoever has still a communicator.
+  communicators.for_each([](Communicator& comm) { comm.board = {}; });
+  for (const Ref<stream::Board>& each : boards)
+    each->posted.clear();
+  close_unused_boards();
   progress_thread.reset();
   if (world_phase() == Phase::finalized) {
     engine->finalize();
@@ -247,6 +252,20 @@ Result<> Runtime::close_streams() const {
     each.close();
   });
   return result;
+}
+
+void Runtime::close_unused_boards() {
+  std::vector<Ref<stream::Board>> unused;
+  std::erase_if(boards, [&](Ref<stream::Board>& each) {
+    if (each->references() > 1) return false;
+    unused.push_back(std::move(each));
+    return true;
+  });
+  if (unused.empty()) return;
+  const EngineLock::Released released(engine->lock());
+  for (const Ref<stream::Board>& each : unused)
+    each->port().stop();
+  unused.clear();
 }
 
 void Runtime::release_orphans() {

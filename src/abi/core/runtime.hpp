@@ -35,6 +35,7 @@
 #include "p2p/buffered.hpp"
 #include "p2p/engine.hpp"
 #include "p2p/progress_thread.hpp"
+#include "stream/board.hpp"
 #include "stream/prepared/port.hpp"
 #include "stream/stream.hpp"
 
@@ -142,6 +143,11 @@ class Runtime {
   std::vector<std::shared_ptr<stream::Port>> ports;
   /// The same of <isthmus/device.hpp>.
   std::vector<std::shared_ptr<device::Port>> device_ports;
+  /// Of communicators with streams. One that nobody else has any more goes when no stream waits for anything,
+  /// because to free memory of a GPU may wait for all streams.
+  std::vector<Ref<stream::Board>> boards;
+  /// Lets go of those. With the engine's lock held, which is let go of meanwhile.
+  void close_unused_boards();
   CudaDriver cuda;  ///< for memory that is asked of it; the engine has its own
   /// Of the kinds of memory that are asked for, those that there are, and what there is always (MPI 5.0,
   /// section 11.4.3).

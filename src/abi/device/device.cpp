@@ -69,12 +69,6 @@ int guarded_call(Body&& body) noexcept {
   }
 }
 
-template <class T>
-Result<> outcome_of(const Result<T>& result) {
-  if (result) return {};
-  return fail(result.error().error_class(), result.error().text());
-}
-
 Members members_of(const device::Port& port) {
   return {port.ids, port.rank, port.device()};
 }
@@ -82,26 +76,12 @@ Members members_of(const device::Port& port) {
 // --- ports
 
 Result<> find_gpu(isthmus_device_port& made, MPI_Comm comm) {
+  auto gpu = find_port_gpu("kernels");
+  if (!gpu) return outcome_of(gpu);
+  made.holds_mappings = true;
   Runtime& runtime = Runtime::get();
   const CallGuard guard(runtime);
-  GpuMessages* const gpu = runtime.engine->gpu();
-  const cuda::Functions* const functions = runtime.cuda.find();
-  if (!gpu || !functions)
-    return fail(ErrorClass::unsupported_operation,
-                "there is no CUDA driver that the program has initialised, so there are no kernels");
-  cuda::Context context = nullptr;
-  cuda::Device gpu_of_port = cuda::no_device;
-  if (functions->context_current(&context) != cuda::Status::success || !context ||
-      functions->context_device(&gpu_of_port) != cuda::Status::success)
-    return fail(ErrorClass::arg, "no CUDA context is current: a port is on one GPU (cudaSetDevice)");
-  auto primary = gpu->contexts().of(gpu_of_port);
-  if (!primary) return std::unexpected(std::move(primary).error());
-  if (*primary != context)
-    return fail(ErrorClass::arg, "the current CUDA context is not the primary one of its GPU");
-  ISTHMUS_TRY(gpu->prepare(gpu_of_port));
-  gpu->mappings().hold();
-  made.holds_mappings = true;
-  made.port = std::make_shared<device::Port>(*runtime.engine, *functions, gpu_of_port, context);
+  made.port = std::make_shared<device::Port>(*runtime.engine, *gpu->functions, gpu->device, gpu->context);
   Result<Communicator*> found = find_comm(comm);
   if (!found) return std::unexpected(std::move(found).error());
   made.port->rank = (*found)->rank();
@@ -121,32 +101,6 @@ bool has_atomics(const device::Port& port, const cuda::Uuid& other) {
   return port.functions().device_peer_attribute(&supported, cuda::PeerAttribute::native_atomic_supported,
                                                 port.device(), *found) == cuda::Status::success &&
          supported != 0;
-}
-
-/// Memory that this process shares, told to all; and theirs, opened. `own` is nothing where there is none.
-Result<std::vector<Told>> share_memory(MPI_Comm comm, const device::Port& port, Result<Buffer> own,
-                                       std::vector<Part>& parts) {
-  const Members members = members_of(port);
-  Told told;
-  UniqueFd descriptor;
-  if (own) {
-    const CallGuard guard(Runtime::get());
-    offer_shared(members, *own, descriptor, told);
-  }
-  auto all = exchange(comm, told);
-  if (!all) return all;
-  parts.resize(all->size());
-  {
-    const CallGuard guard(Runtime::get());
-    for (std::size_t i = 0; i < all->size(); ++i)
-      if (static_cast<int>(i) != port.rank)
-        open_shared(members, i, (*all)[i], parts[i]);
-      else if (own)
-        parts[i] = {.data = own->data, .bytes = own->bytes, .mapping = {}, .why = {}};
-  }
-  if (Result<> met = agree(comm, own ? Result<>() : std::unexpected(std::move(own).error())); !met)
-    return std::unexpected(std::move(met).error());
-  return all;
 }
 
 /// Collective: where a kernel of any process does not reach something, all have a proxy from now on.
@@ -173,7 +127,7 @@ Result<> meet_peers(isthmus_device_port& made) {
     const CallGuard guard(Runtime::get());
     return look_at_shared(port.shared(), port.shared_bytes());
   }();
-  auto all = share_memory(made.comm, port, std::move(own), made.peers);
+  auto all = share_with_all(made.comm, members_of(port), std::move(own), made.peers);
   if (!all) return std::unexpected(std::move(all).error());
   bool is_team = true;
   Result<> written;
@@ -237,7 +191,7 @@ Result<> make_share(isthmus_device_port& port, void* address, std::size_t bytes,
     return look_at_shared(address, bytes);
   }();
   DeviceShare made{.is_there = true, .own = own ? *own : Buffer(), .parts = {}};
-  auto all = share_memory(port.comm, *port.port, std::move(own), made.parts);
+  auto all = share_with_all(port.comm, members_of(*port.port), std::move(own), made.parts);
   Result<> outcome = all ? port.port->set_spans(at, spans_of(made.parts)) : outcome_of(all);
   if (all) outcome = agree(port.comm, std::move(outcome));
   // A process whose kernels reach nothing but its own memory needs nobody.

@@ -1,32 +1,38 @@
 #include "abi/stream/enqueue.hpp"
 
-namespace isthmus::abi {
-namespace {
+#include <algorithm>
 
-/// Memory that peers have freed: it is closed when no stream waits for a message, since that may wait for all
-/// streams.
+namespace isthmus::abi {
 void close_what_is_gone(Runtime& runtime) {
   GpuMessages* const gpu = runtime.engine->gpu();
-  if (!gpu || !gpu->mappings().has_kept()) return;
+  const bool has_unused = std::ranges::any_of(
+      runtime.boards, [](const Ref<stream::Board>& each) { return each->references() == 1; });
+  if (!has_unused && (!gpu || !gpu->mappings().has_kept())) return;
   bool all_idle = true;
   runtime.streams.for_each([&](stream::Stream& each) { all_idle = all_idle && each.is_idle(); });
-  if (all_idle) gpu->mappings().close_kept();
+  if (!all_idle) return;
+  if (has_unused) runtime.close_unused_boards();
+  if (gpu) gpu->mappings().close_kept();
 }
-
-}  // namespace
 
 Result<stream::Stream*> find_stream_of(const Communicator& comm) {
   if (comm.stream) return static_cast<stream::Stream*>(comm.stream.get());
   return fail(ErrorClass::comm, "comm has no stream (MPIX_Stream_comm_create)");
 }
 
-Result<> enqueue(const char* function, Communicator& comm, std::unique_ptr<stream::Operation> operation,
-                 stream::Then then, MPI_Request* request) {
+Result<stream::Stream*> open_stream_of(Communicator& comm) {
   Result<stream::Stream*> stream = find_stream_of(comm);
-  if (!stream) return std::unexpected(std::move(stream).error());
+  if (!stream) return stream;
   if (std::optional<Error> failure = (*stream)->take_failure(&comm))
     return std::unexpected(std::move(*failure));
   close_what_is_gone(Runtime::get());
+  return stream;
+}
+
+Result<> enqueue(const char* function, Communicator& comm, std::unique_ptr<stream::Operation> operation,
+                 stream::Then then, MPI_Request* request) {
+  Result<stream::Stream*> stream = open_stream_of(comm);
+  if (!stream) return std::unexpected(std::move(stream).error());
   const auto what = make_ref<stream::Enqueued>(function, comm, std::move(operation));
   if (!request) return (*stream)->begin(what, then);
   // Its handle first: from its beginning on it must not be lost.

@@ -9,6 +9,7 @@
 
 #include "abi/coll/form.hpp"
 #include "abi/core/entry.hpp"
+#include "abi/stream/meet.hpp"
 #include "stream/stream.hpp"
 
 /// How an entry point puts its operation on the stream of its communicator, once its arguments have been
@@ -17,6 +18,14 @@ namespace isthmus::abi {
 
 /// An error where it has none.
 Result<stream::Stream*> find_stream_of(const Communicator& comm);
+
+/// The communicator's stream for one more operation, or the error that it has not been told of yet; memory
+/// that nobody uses any more is let go of where no stream waits.
+Result<stream::Stream*> open_stream_of(Communicator& comm);
+
+/// Lets go of memory that peers have freed, and of boards of communicators that are gone, when no stream
+/// waits for a message: to close it may wait for all streams.
+void close_what_is_gone(Runtime& runtime);
 
 /// Puts an operation on the communicator's stream. Where one has failed that the program has not been told
 /// of, that is the error, and nothing is enqueued. `request`: null, or where the program gets one.
@@ -54,6 +63,7 @@ struct Enqueueing {
   [[nodiscard]] static Result<> check() { return {}; }
   template <class Call>
   Result<> run(Communicator& comm, const Call& call) const {
+    if (std::optional<Result<>> met = meet(function, comm, call)) return std::move(*met);
     return enqueue(function, comm, std::make_unique<EnqueuedCollective<Call>>(function, comm, call),
                    stream::Then::waits);
   }

@@ -6,6 +6,7 @@
 #include "abi/core/transfer.hpp"
 #include "abi/request/request.hpp"
 #include "abi/stream/enqueue.hpp"
+#include "abi/stream/mail.hpp"
 
 namespace isthmus::abi {
 namespace {
@@ -94,6 +95,7 @@ int enqueue_send(const char* function, const void* buf, MPI_Count count, MPI_Dat
     if (then == stream::Then::goes_on) ISTHMUS_TRY(check_pointer(request, "request"));
     Result<Outgoing> out = make_outgoing(Runtime::get(), c, buf, count, datatype, dest, tag);
     if (!out) return std::unexpected(std::move(out).error());
+    if (has_mail(c) && !out->to_null) return send_mail(function, c, *out, request);
     return enqueue(function, c, std::make_unique<EnqueuedSend>(c, *out), then, request);
   });
 }
@@ -104,6 +106,8 @@ int enqueue_receive(const char* function, void* buf, MPI_Count count, MPI_Dataty
     if (then == stream::Then::goes_on) ISTHMUS_TRY(check_pointer(request, "request"));
     Result<Incoming> in = make_incoming(Runtime::get(), c, buf, count, datatype, source, tag);
     if (!in) return std::unexpected(std::move(in).error());
+    if (has_mail(c) && !in->from_null)
+      return request ? post_mail(function, c, *in, request) : receive_mail(function, c, *in, {status, false});
     auto receive = std::make_unique<EnqueuedReceive>(c, *in);
     receive->report_to(status, false);
     return enqueue(function, c, std::move(receive), then, request);
@@ -151,11 +155,22 @@ Result<> enqueue_waits(Runtime& runtime, const WaitCall& what, Ref<Communicator>
   comm = operations.front()->communicator;
   Result<stream::Stream*> stream = find_stream_of(*comm);
   if (!stream) return std::unexpected(std::move(stream).error());
-  if (what.statuses)
-    for (std::size_t i = 0; i < operations.size(); ++i)
+  std::vector<Ref<stream::Enqueued>> of_thread;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (is_mail(*operations[i])) continue;
+    of_thread.push_back(operations[i]);
+    if (what.statuses)
       static_cast<EnqueuedMessage&>(*operations[i]->operation)
           .report_to(&what.statuses[places[i]], what.with_errors);
-  ISTHMUS_TRY((*stream)->wait(operations));
+  }
+  ISTHMUS_TRY((*stream)->wait(of_thread));
+  for (std::size_t i = 0; i < operations.size(); ++i)
+    if (is_mail(*operations[i])) {
+      comm = operations[i]->communicator;
+      const MailStatus status{what.statuses ? &what.statuses[places[i]] : MPI_STATUS_IGNORE,
+                              what.with_errors};
+      ISTHMUS_TRY(wait_for_mail(*operations[i], status));
+    }
   for (const int place : places) {
     static_cast<void>(runtime.enqueued.remove(what.requests[place]));
     what.requests[place] = MPI_REQUEST_NULL;

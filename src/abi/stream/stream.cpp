@@ -16,6 +16,8 @@
 #include "abi/comm/communicator.hpp"
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
+#include "abi/stream/enqueue.hpp"
+#include "abi/stream/meet.hpp"
 #include "coll/agree/agree.hpp"
 
 namespace isthmus::abi {
@@ -145,6 +147,7 @@ ISTHMUS_EXTENSION(int, Stream_free)(MPIX_Stream* stream) {
     const Ref<stream::Stream> last = runtime.streams.remove(*stream);
     *stream = MPIX_STREAM_NULL;
     last->close();
+    close_what_is_gone(runtime);
     if (failure) return std::unexpected(std::move(*failure));
     return {};
   });
@@ -161,7 +164,8 @@ ISTHMUS_EXTENSION(int, Stream_progress)(MPIX_Stream stream) {
 }
 
 ISTHMUS_EXTENSION(int, Stream_comm_create)(MPI_Comm comm, MPIX_Stream stream, MPI_Comm* newcomm) {
-  return call("MPIX_Stream_comm_create", comm, [&](Communicator& c) -> Result<> {
+  constexpr const char* function = "MPIX_Stream_comm_create";
+  const int code = call(function, comm, [&](Communicator& c) -> Result<> {
     ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
     ISTHMUS_TRY(check_intra(c));
     Ref<stream::Stream> used;
@@ -174,6 +178,10 @@ ISTHMUS_EXTENSION(int, Stream_comm_create)(MPI_Comm comm, MPIX_Stream stream, MP
     if (copy && *copy) (*copy)->stream = std::move(used);
     return give(std::move(copy), c, c.info.get(), newcomm);
   });
+  if (code != MPI_SUCCESS) return code;
+  // Between two calls: members tell each other by functions of MPI.
+  Result<> opened = open_board(*newcomm);
+  return call(function, comm, [&](Communicator&) { return std::move(opened); });
 }
 
 ISTHMUS_EXTENSION(int, Comm_get_stream)(MPI_Comm comm, int index, MPIX_Stream* stream) {

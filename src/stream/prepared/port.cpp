@@ -8,6 +8,7 @@
 
 #include "base/system/blocked_signals.hpp"
 #include "gpu/driver/cuda_error.hpp"
+#include "kernels/put_body.hpp"
 
 namespace isthmus::stream {
 namespace {
@@ -125,6 +126,7 @@ Result<> Port::put(cuda::Stream stream, std::span<const Step> steps, bool& recor
   } else {
     stream = stream_;
   }
+  if (is_for_kernel(steps)) return launch(stream, steps);
   while (!steps.empty()) {
     const auto end = std::ranges::find(steps, Step::Kind::copy, &Step::kind);
     const auto count = std::min<std::size_t>(static_cast<std::size_t>(end - steps.begin()), most_in_batch);
@@ -140,6 +142,36 @@ Result<> Port::put(cuda::Stream stream, std::span<const Step> steps, bool& recor
     steps = steps.subspan(1);
   }
   return {};
+}
+
+bool Port::is_for_kernel(std::span<const Step> steps) const noexcept {
+  std::size_t copies = 0, words = 0;
+  std::uint64_t bytes = 0;
+  for (const Step& step : steps) {
+    if (step.kind == Step::Kind::wait || (step.kind == Step::Kind::copy && !step.is_reached)) return false;
+    copies += step.kind == Step::Kind::copy ? 1 : 0;
+    words += step.kind == Step::Kind::write ? 1 : 0;
+    bytes += step.bytes;
+  }
+  return put_kernel_ && copies > 0 && copies <= kernel::put_pieces && words <= 2 * kernel::put_pieces &&
+         bytes <= kernel::put_most_bytes;
+}
+
+Result<> Port::launch(cuda::Stream stream, std::span<const Step> steps) const {
+  kernel::PutArguments work{};
+  // NOLINTBEGIN(performance-no-int-to-ptr): addresses of the GPU
+  for (const Step& step : steps)
+    if (step.kind == Step::Kind::copy)
+      work.pieces[work.piece_count++] = {reinterpret_cast<kernel::Byte*>(step.to),
+                                         reinterpret_cast<const kernel::Byte*>(step.from), step.bytes};
+    else
+      work.words[work.word_count++] = {reinterpret_cast<std::uint32_t*>(step.to), step.value};
+  // NOLINTEND(performance-no-int-to-ptr)
+  void* parameter = &work;
+  const Status status =
+      functions_.launch(put_kernel_, 1, 1, 1, kernel::put_threads, 1, 1, 0, stream, &parameter, nullptr);
+  if (status == Status::success) return {};
+  return cuda::fail(functions_, status, "put by a kernel in a stream");
 }
 
 Result<> Port::put_words(cuda::Stream stream, std::span<const Step> steps) const {

@@ -26,6 +26,7 @@ struct Step {
   std::uint64_t bytes = 0;
   std::uint32_t value = 0;
   std::uint32_t condition = cuda::wait_equal;
+  bool is_reached = false;  ///< a copy: kernels of the port's GPU reach both ends
 };
 
 /// Processes whose streams write to each other's memory, with no processor on the way: a stream copies to the
@@ -58,6 +59,9 @@ class Port {
   /// At the end of MPI, of a port that is never freed: lets streams go on from now on without the engine.
   /// Without its lock.
   void abandon() noexcept;
+  /// The kernel that does copies and the writes behind them as one, where they are short and there is one;
+  /// null: copy engines and memory operations do it.
+  void set_put_kernel(cuda::Function kernel) noexcept { put_kernel_ = kernel; }
   /// Puts steps on a stream of the program's, or for null on the own one, of which neighbouring writes and
   /// waits go as one call of the driver. `recorded` says whether the stream is in capture.
   Result<> put(cuda::Stream stream, std::span<const Step> steps, bool& recorded);
@@ -80,6 +84,9 @@ class Port {
     bool operator==(const Awaited&) const = default;
   };
   Result<bool> check_stream(cuda::Stream stream) const;
+  /// Whether all of them are one kernel's.
+  [[nodiscard]] bool is_for_kernel(std::span<const Step> steps) const noexcept;
+  Result<> launch(cuda::Stream stream, std::span<const Step> steps) const;
   Result<> put_words(cuda::Stream stream, std::span<const Step> steps) const;
   void watch() noexcept;
   void look_for_losses() noexcept;
@@ -89,6 +96,7 @@ class Port {
   const cuda::Functions& functions_;
   const cuda::Device device_;
   cuda::ContextObject* const context_;
+  cuda::Function put_kernel_ = nullptr;
   cuda::Stream stream_ = nullptr;  ///< for what is posted now
   std::uint32_t flush_ = 0;
   mutable std::mutex mutex_;  ///< guards what follows

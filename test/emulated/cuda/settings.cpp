@@ -32,7 +32,8 @@ std::optional<unsigned> refusals(std::string_view text) {
 }
 
 constexpr std::array changeable{"MEMORY", "PINNED",       "DELAY_US", "MEGABYTES_PER_SECOND",
-                                "REFUSE", "STICKY_AFTER", "STICKY",   "MOVES"};
+                                "REFUSE", "STICKY_AFTER", "STICKY",   "MOVES",
+                                "SHUFFLE"};
 
 }  // namespace
 
@@ -54,6 +55,8 @@ bool Settings::set(std::string_view name, std::string_view value) {
     megabytes_per_second = static_cast<unsigned>(*parsed);
   else if (name == "STICKY")
     sticky = static_cast<int>(*parsed);
+  else if (name == "SHUFFLE")
+    shuffle = *parsed;
   else if (name == "MOVES")
     moves = *parsed;
   else if (name == "STICKY_AFTER")

@@ -20,6 +20,7 @@ struct Settings {
   std::atomic<int> sticky{0};
   std::atomic<std::uint64_t> sticky_after{0};
   std::atomic<std::uint64_t> moves{0};
+  std::atomic<std::uint64_t> shuffle{0};
 
   [[nodiscard]] bool refuses(Refusal what) const noexcept {
     return (refused.load() & static_cast<unsigned>(what)) != 0;

@@ -2,7 +2,10 @@
 // other.
 #include "kernels/copy_body.hpp"
 #include "kernels/courier_body.hpp"
+#include "kernels/mail_body.hpp"
+#include "kernels/meet_body.hpp"
 #include "kernels/move_body.hpp"
+#include "kernels/put_body.hpp"
 #include "kernels/reduce_body.hpp"
 #include "kernels/reduce_list.hpp"
 
@@ -105,6 +108,49 @@ int run_courier(const EmulatedLaunch* launch) {
   return 0;
 }
 
+/// A block is one thread. They run one behind the other, as they may: none waits for another one here.
+template <void (*body)(const MeetArguments&)>
+int run_meeting(const EmulatedLaunch* launch) {
+  auto work = *static_cast<const MeetArguments*>(launch->parameters[0]);
+  if (!see(work.ended)) return illegal_address;
+  for (std::uint32_t i = 0; i < work.members; ++i) {
+    if (!see(work.rooms[i])) return illegal_address;
+    for (MeetSide* side : {&work.out[i], &work.in[i]})
+      if (side->bytes > 0 && !see(side->at)) return illegal_address;
+  }
+  if (work.result.bytes > 0 && !see(work.result.at)) return illegal_address;
+  for (unsigned block = 0; block < launch->grid[0]; ++block) {
+    isthmus::device::twin::place() = {block, launch->grid[0]};
+    body(work);
+  }
+  return 0;
+}
+
+int run_put(const EmulatedLaunch* launch) {
+  auto work = *static_cast<const PutArguments*>(launch->parameters[0]);
+  for (std::uint32_t i = 0; i < work.piece_count; ++i)
+    if (!see(work.pieces[i].from) || !see(work.pieces[i].to)) return illegal_address;
+  for (std::uint32_t i = 0; i < work.word_count; ++i)
+    if (!see(work.words[i].at)) return illegal_address;
+  put(work);
+  return 0;
+}
+
+template <void (*body)(const MailArguments&)>
+int run_mail(const EmulatedLaunch* launch) {
+  auto work = *static_cast<const MailArguments*>(launch->parameters[0]);
+  if (!see(work.own) || !see(work.theirs)) return illegal_address;
+  if (work.data.bytes > 0 && !see(work.data.at)) return illegal_address;
+  if (work.told && !see(work.told)) return illegal_address;
+  isthmus::device::twin::view = &emulated_cuda_view;
+  isthmus::device::twin::place() = {0, 1};
+  body(work);
+  return 0;
+}
+
+constexpr size_t mail_bytes[] = {sizeof(MailArguments), 0};
+constexpr size_t put_bytes[] = {sizeof(PutArguments), 0};
+constexpr size_t meet_bytes[] = {sizeof(MeetArguments), 0};
 constexpr size_t courier_bytes[] = {sizeof(CourierArguments), 0};
 constexpr size_t reduce_bytes[] = {sizeof(ReduceArguments), 0};
 constexpr size_t copy_bytes[] = {sizeof(CopyArguments), 0};
@@ -117,12 +163,18 @@ using namespace isthmus::kernel;
 
 #define ISTHMUS_TWIN_(operation, type, operation_name, type_name) \
   {"isthmus_" #operation_name "_" #type_name, run_reduce<type, operation>, reduce_bytes},
+#define ISTHMUS_MEET_TWIN_(operation, type, operation_name, type_name) \
+  {"isthmus_meet_" #operation_name "_" #type_name, run_meeting<meet_reduce<type, operation>>, meet_bytes},
 #define ISTHMUS_MOVE_TWINS_(type, bytes)                       \
   {"isthmus_move_" #bytes, run_move<type, false>, move_bytes}, \
       {"isthmus_move_many_" #bytes, run_move<type, true>, move_bytes},
 
 extern "C" __attribute__((visibility("default"))) const EmulatedTwin emulated_twins[] = {
-    ISTHMUS_REDUCE_KERNELS(ISTHMUS_TWIN_)
+    ISTHMUS_REDUCE_KERNELS(ISTHMUS_TWIN_) ISTHMUS_REDUCE_KERNELS(ISTHMUS_MEET_TWIN_)
         ISTHMUS_MOVE_KERNELS(ISTHMUS_MOVE_TWINS_){"isthmus_copy", run_copy, copy_bytes},
+    {"isthmus_send_mail", run_mail<send_mail>, mail_bytes},
+    {"isthmus_receive_mail", run_mail<receive_mail>, mail_bytes},
+    {"isthmus_put", run_put, put_bytes},
+    {"isthmus_meet", run_meeting<meet_move>, meet_bytes},
     {"isthmus_courier", run_courier, courier_bytes},
     {nullptr, nullptr, nullptr}};

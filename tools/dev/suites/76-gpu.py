@@ -674,7 +674,7 @@ with suite.case("a GPU that fails in the middle of a collective across hosts is 
     least, _, _ = across(4, "a:2,b:2", "lost", ISTHMUS_GPU_CHUNK="4K")
     assert least > 0
 
-STREAM_CASES = ("pingpong", "late", "memory", "tags", "collectives", "graph", "two", "freed", "errors", "pending")
+STREAM_CASES = ("pingpong", "late", "memory", "tags", "collectives", "meetings", "graph", "two", "freed", "short", "errors", "short_errors", "pending")
 
 
 def streams(ranks, *cases, options=(), **settings):
@@ -689,10 +689,36 @@ def streams(ranks, *cases, options=(), **settings):
 
 for case in STREAM_CASES:
     with suite.case(f"operations in the order of streams: {case}"):
+        if case == "short_errors" and not HAS_KERNELS:
+            raise Skip("without kernels no message has to be short")
         streams(2, case)
 
 with suite.case("operations in the order of streams, at three ranks"):
-    streams(3, "collectives", "graph", "two", "late", "pending")
+    streams(3, "collectives", "meetings", "graph", "two", "late", "short", "pending")
+
+for seed in ("1", "2", "3"):
+    with suite.case(f"operations in the order of streams, where what is independent is done in another order: {seed}"):
+        if seed != "1":
+            once()
+        streams(3, "pingpong", "collectives", "meetings", "two", "short", EMULATED_CUDA_SHUFFLE=seed)
+
+# Collectives of what the hosts see, which kernels that meet move: of others there are none between GPUs.
+BETWEEN = r"collectives with data in GPU memory: (\d+) between GPUs"
+
+with suite.case("collectives in the order of streams meet on the GPU, where GPUs reach each other"):
+    result = run(["gpu_streams", "collectives"], 2, ISTHMUS_EXPLAIN="full")
+    suite.expect(result, out="collectives: right")
+    # 2 kinds of memory, 3 lengths, 8 operations.
+    counts = [int(count) for count in re.findall(BETWEEN, result.text)]
+    if HAS_KERNELS:
+        assert counts == [48, 48], result
+
+for settings in ({"EMULATED_CUDA_LINKS": "none"}, {"EMULATED_CUDA_TWINS": ""}, {"ISTHMUS_CHECK": "on"}):
+    with suite.case(f"collectives in the order of streams by their threads: {settings}"):
+        if settings != {"EMULATED_CUDA_LINKS": "none"}:
+            once()
+        result = run(["gpu_streams", "collectives", "meetings", "short"], 2, **settings)
+        suite.expect(result, out="short: right")
 
 with suite.case("operations in the order of streams, beside a progress thread"):
     streams(2, "all", ISTHMUS_PROGRESS="thread")
@@ -712,6 +738,14 @@ with suite.case("a stream that waits for a process that dies goes on, and the er
     result = run(["gpu_streams", "lost"], 2, options=("--on-failure", "continue"), EMULATED_CUDA_LEAKS="report")
     assert "lost: right" in result.out, result
 
+with suite.case("kernels that meet go on when a member dies, and when one revokes the communicator, and it is told"):
+    if not HAS_KERNELS:
+        raise Skip("none meet without kernels")
+    result = run(["gpu_streams", "lost_meeting"], 2, options=("--on-failure", "continue"), EMULATED_CUDA_LEAKS="report")
+    assert "lost: right" in result.out, result
+    result = run(["gpu_streams", "revoked"], 2, options=("--on-failure", "continue"), EMULATED_CUDA_LEAKS="report")
+    assert "revoked: right" in result.out, result
+
 with suite.case("without memory operations of streams, or without CUDA, there is no stream, and it is said why"):
     quiet(run(["gpu_streams", "refused"], 1, EMULATED_CUDA_REFUSE="memops"))
     quiet(run(["gpu_streams", "absent"], 1))
@@ -722,6 +756,10 @@ for case in ("put", "now", "words", "pressure", "batch", "graph", "errors", "can
         suite.expect(result, out=rf"^{case}: right$")
         others = [line for line in result.text.splitlines() if ": right" not in line and "built without nvcc" not in line]
         assert not others, f"it printed something\n{result}"
+
+for settings in ({"EMULATED_CUDA_TWINS": ""}, {"EMULATED_CUDA_SHUFFLE": "5"}):
+    with suite.case(f"prepared puts and gets, by copy engines alone and in another order: {settings}"):
+        suite.expect(run(["gpu_prepared", "put", "now", "batch", "graph"], 2, **settings), out="graph: right")
 
 with suite.case("prepared puts, by two ranks of one GPU"):
     suite.expect(run(["gpu_prepared", "put", "graph"], 2, EMULATED_CUDA_DEVICES="1"), out="graph: right")

@@ -1,6 +1,8 @@
 #include "streams/stream.hpp"
 
+#include <atomic>
 #include <chrono>
+#include <random>
 
 #include "contexts.hpp"
 
@@ -9,6 +11,25 @@ namespace isthmus::cuda {
 namespace {
 
 constexpr std::size_t most_pieces = 512;
+
+/// How long a stream's work waits. Shuffled, each piece for another time, and now and then for a long one, so
+/// that what does not depend on each other is done in another order with each seed.
+class Delay {
+ public:
+  Delay() {
+    static std::atomic<std::uint64_t> streams{0};
+    random_.seed(emulated::settings().shuffle.load() * 1000 + streams.fetch_add(1));
+  }
+  std::chrono::microseconds next() {
+    const unsigned usual = emulated::settings().delay_us.load();
+    if (emulated::settings().shuffle.load() == 0) return std::chrono::microseconds(usual);
+    const unsigned most = random_() % 16 == 0 ? 100 * usual : 4 * usual;
+    return std::chrono::microseconds(std::uniform_int_distribution<unsigned>(0, most)(random_));
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
 
 }  // namespace
 
@@ -56,6 +77,7 @@ void StreamObject::close() {
 }
 
 void StreamObject::run() {
+  Delay delay;
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return !queue_.empty() || closing_; });
@@ -63,7 +85,7 @@ void StreamObject::run() {
     const Queued next = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    std::this_thread::sleep_for(std::chrono::microseconds(emulated::settings().delay_us.load()));
+    std::this_thread::sleep_for(delay.next());
     next.work();
     lock.lock();
     ++done_;

@@ -1,0 +1,168 @@
+// Ports of prepared puts: processes, and words in each.
+
+#include "abi/stream/prepared/prepared.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "base/system/memory_file.hpp"
+#include "gpu/memory/mapping_cache.hpp"
+#include "p2p/protocol/gpu/messages.hpp"
+
+namespace isthmus::abi {
+namespace {
+
+constexpr std::uint32_t most_words = 65536;
+
+thread_local std::string last_error;
+
+Result<> prepare_gpu(isthmus_stream_port& made, MPI_Comm comm) {
+  auto gpu = find_port_gpu("streams");
+  if (!gpu) return outcome_of(gpu);
+  made.holds_mappings = true;
+  Runtime& runtime = Runtime::get();
+  const CallGuard guard(runtime);
+  made.port = std::make_shared<stream::Port>(*runtime.engine, *gpu->functions, gpu->device, gpu->context);
+  // Where there are no kernels, copy engines and memory operations do it.
+  GpuKernels& kernels = runtime.engine->gpu()->kernels();
+  if (kernels.trouble(gpu->device).empty()) {
+    auto kernel = kernels.putting(gpu->device);
+    if (!kernel) return outcome_of(kernel);
+    made.port->set_put_kernel(*kernel);
+  }
+  Result<Communicator*> found = find_comm(comm);
+  if (!found) return std::unexpected(std::move(found).error());
+  made.port->rank = (*found)->rank();
+  for (int i = 0; i < (*found)->size(); ++i)
+    made.port->peers.push_back({.id = (*found)->peer(i), .lines = {}, .why = {}});
+  return {};
+}
+
+Result<> offer_lines(const stream::Port& port, std::size_t count, UniqueFd& file, Told& told) {
+  const CallGuard guard(Runtime::get());
+  GpuMessages& gpu = *Runtime::get().engine->gpu();
+  told.memory = {.memory = {.exporter = gpu.exporter().self().nonce}, .descriptor = -1, .ticket = 0};
+  const std::vector<PeerId> ids = ids_of(port);
+  const std::vector<PeerId> others = Members{ids, port.rank, port.device()}.local_others();
+  file = make_memory_file();
+  if (!file || !set_size(file, (count * stream::Lines::line + 4095) / 4096 * 4096))
+    return fail(ErrorClass::no_mem, "there is no memory for the words of a port");
+  auto own = stream::Lines::map(gpu.contexts(), port.device(), file.get(), count);
+  if (!own) return std::unexpected(std::move(own).error());
+  const_cast<stream::Port&>(port).peers[static_cast<std::size_t>(port.rank)].lines.emplace(std::move(*own));
+  told.is_there = 1;
+  if (!others.empty()) gpu.hand_over(others, told.memory, file);
+  return {};
+}
+
+void open_lines(stream::Port& port, const std::vector<Told>& all, std::size_t count) {
+  const CallGuard guard(Runtime::get());
+  GpuMessages& gpu = *Runtime::get().engine->gpu();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    stream::Port::Peer& peer = port.peers[i];
+    if (static_cast<int>(i) == port.rank) continue;
+    peer.why = why_apart(peer.id);
+    if (!peer.why.empty()) continue;
+    const UniqueFd file = gpu.take(peer.id, all[i].memory);
+    if (!file) {
+      peer.why = "the file with its words cannot be handed over";
+      continue;
+    }
+    auto lines = stream::Lines::map(gpu.contexts(), port.device(), file.get(), count);
+    if (lines)
+      peer.lines.emplace(std::move(*lines));
+    else
+      peer.why = lines.error().text();
+  }
+}
+
+Result<> open_port(isthmus_stream_port& made) {
+  PMPI_Comm_set_errhandler(made.comm, MPI_ERRORS_RETURN);
+  ISTHMUS_TRY(agree(made.comm, prepare_gpu(made, made.comm)));
+  const std::size_t count = made.words + 1 + descriptor_lines;
+  made.next_line = made.words + 1;
+  UniqueFd file;
+  Told told;
+  ISTHMUS_TRY(agree(made.comm, offer_lines(*made.port, count, file, told)));
+  auto all = exchange(made.comm, told);
+  if (!all) return std::unexpected(std::move(all).error());
+  open_lines(*made.port, *all, count);
+  return agree(made.comm, made.port->start(made.words));
+}
+
+void close_port(isthmus_stream_port& port) {
+  if (port.port) port.port->stop();
+  {
+    Runtime& runtime = Runtime::get();
+    const CallGuard guard(runtime);
+    std::erase(runtime.ports, port.port);
+    port.kept.clear();
+    port.port.reset();
+    if (std::exchange(port.holds_mappings, false)) runtime.engine->gpu()->mappings().release();
+  }
+  if (port.comm != MPI_COMM_NULL) PMPI_Comm_free(&port.comm);
+}
+
+}  // namespace
+
+int tell_stream_error(const Error& error) {
+  last_error = error.text().empty() ? "no reason is known" : error.text();
+  return static_cast<int>(error.error_class());
+}
+
+std::vector<PeerId> ids_of(const stream::Port& port) {
+  std::vector<PeerId> ids;
+  ids.reserve(port.peers.size());
+  for (const stream::Port::Peer& peer : port.peers)
+    ids.push_back(peer.id);
+  return ids;
+}
+
+ISTHMUS_STREAM_EXPORT(const char*) isthmus_stream_error(void) {
+  return last_error.c_str();
+}
+
+ISTHMUS_STREAM_EXPORT(int)
+isthmus_stream_port_make(MPI_ABI_Comm* comm, std::uint32_t words, isthmus_stream_port** port) {
+  return guarded_stream_call([&]() -> Result<> {
+    if (!port) return fail(ErrorClass::arg, "port is null");
+    if (words < 1 || words > most_words)
+      return fail(ErrorClass::arg, fmt::format("words is {}, not between 1 and {}", words, most_words));
+    auto made = std::make_unique<isthmus_stream_port>();
+    made->words = words;
+    // From here on a second thread is in the engine.
+    Runtime::get().engine->lock().enable();
+    ISTHMUS_TRY(check_mpi(PMPI_Comm_dup(comm, &made->comm), "the communicator of a port"));
+    Result<> opened = open_port(*made);
+    if (!opened) {
+      close_port(*made);
+      return opened;
+    }
+    Runtime::get().ports.push_back(made->port);
+    *port = made.release();
+    return {};
+  });
+}
+ISTHMUS_STREAM_EXPORT(int) isthmus_stream_port_free(isthmus_stream_port* port) {
+  return guarded_stream_call([&]() -> Result<> {
+    if (!port) return fail(ErrorClass::arg, "port is null");
+    if (port->shares > 0)
+      return fail(ErrorClass::pending, fmt::format("port is in use: {} shares are not freed", port->shares));
+    const std::unique_ptr<isthmus_stream_port> last(port);
+    close_port(*port);
+    return {};
+  });
+}
+ISTHMUS_STREAM_EXPORT(int) isthmus_stream_port_check(isthmus_stream_port* port) {
+  return guarded_stream_call([&] { return port->port->check(); });
+}
+ISTHMUS_STREAM_EXPORT(int) isthmus_stream_port_cancel(isthmus_stream_port* port) {
+  return guarded_stream_call([&]() -> Result<> {
+    port->port->cancel();
+    return {};
+  });
+}
+
+}  // namespace isthmus::abi

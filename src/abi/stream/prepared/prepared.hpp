@@ -1,0 +1,95 @@
+#pragma once
+
+#include <isthmus/stream_runtime.h>
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "abi/core/call.hpp"
+#include "abi/core/gpu_share.hpp"
+#include "base/error.hpp"
+#include "stream/prepared/port.hpp"
+
+/// What the functions of <isthmus/stream_runtime.h> are made of.
+
+#define ISTHMUS_STREAM_EXPORT(type) extern "C" __attribute__((visibility("default"))) type
+
+namespace stream = isthmus::stream;
+namespace cuda = isthmus::cuda;
+
+struct isthmus_stream_port {
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::shared_ptr<stream::Port> port;
+  std::uint32_t words = 0;
+  std::size_t shares = 0;
+  /// What captured descriptors name lives as long as the port.
+  std::vector<std::shared_ptr<const isthmus::Mapping>> kept;
+  std::vector<std::size_t> free_lines;  ///< of descriptors
+  std::size_t next_line = 0;
+  bool holds_mappings = false;
+};
+
+struct isthmus_stream_share {
+  isthmus_stream_port* of = nullptr;
+  std::vector<isthmus::abi::Part> parts;
+  isthmus::Buffer own;      ///< as it was when it was shared
+  bool is_reached = false;  ///< by kernels on the port's GPU
+  mutable std::size_t descriptors = 0;
+};
+
+struct isthmus_stream_descriptor {
+  isthmus_stream_transfer what{};
+  isthmus_stream_port* of = nullptr;
+  std::size_t line = 0;  ///< gets `posts` when the stream has passed the last
+  std::uint32_t posts = 0;
+  cuda::Stream last = nullptr;
+  bool recorded = false;
+};
+
+namespace isthmus::abi {
+
+/// Lines behind the words: one is tried at the beginning, the others are of descriptors.
+inline constexpr std::size_t descriptor_lines = 1024;
+
+/// Keeps the sentence for isthmus_stream_error; the error's class.
+int tell_stream_error(const Error& error);
+
+/// No exception passes through C.
+template <class Body>
+int guarded_stream_call(Body&& body) noexcept {
+  try {
+    if (!Runtime::get().running())
+      return tell_stream_error(Error(ErrorClass::other, "MPI is not initialised, or finalized"));
+    Result<> result = body();
+    return result ? MPI_SUCCESS : tell_stream_error(result.error());
+  } catch (const std::bad_alloc&) {
+    return tell_stream_error(Error(ErrorClass::no_mem, "there is no memory"));
+  } catch (const std::exception& exception) {
+    return tell_stream_error(Error(ErrorClass::intern, exception.what()));
+  }
+}
+
+/// The processes of a port, by rank.
+std::vector<PeerId> ids_of(const stream::Port& port);
+/// Whether the port has that word of that rank, and streams of this process reach it.
+Result<> check_word(const isthmus_stream_port& port, int rank, std::uint32_t word);
+/// The same of what that rank shares.
+Result<> check_reach(const isthmus_stream_share& share, int rank);
+
+/// The processor waits, and makes progress for others meanwhile.
+template <class Ready>
+Result<> wait_here(const stream::Port& port, Ready&& ready) {
+  while (!ready()) {
+    ISTHMUS_TRY(port.check());
+    const CallGuard guard(Runtime::get());
+    Runtime::get().engine->progress_for_test();
+  }
+  return {};
+}
+
+}  // namespace isthmus::abi

@@ -1,0 +1,84 @@
+// Words of a port: set and waited for.
+
+#include "abi/stream/prepared/prepared.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <span>
+
+namespace isthmus::abi {
+namespace {
+
+bool holds(std::uint32_t now, std::uint32_t condition, std::uint32_t value) {
+  if (condition == ISTHMUS_STREAM_EQUAL) return now == value;
+  if (condition == ISTHMUS_STREAM_ANY_BIT) return (now & value) != 0;
+  return static_cast<std::int32_t>(now - value) >= 0;
+}
+
+Result<> wait_for_word(isthmus_stream_port& of, std::uint32_t word, std::uint32_t condition,
+                       std::uint32_t value, bool resets, cuda::Stream stream) {
+  stream::Port& port = *of.port;
+  ISTHMUS_TRY(check_word(of, port.rank, word));
+  if (condition < ISTHMUS_STREAM_EQUAL || condition > ISTHMUS_STREAM_ANY_BIT)
+    return fail(ErrorClass::arg, fmt::format("condition is {}, which is none", condition));
+  if (condition == ISTHMUS_STREAM_ANY_BIT && value == 0)
+    return fail(ErrorClass::arg, "value is 0: none of its bits will ever be set");
+  if (!stream) {
+    auto own = port.own().word(word);
+    ISTHMUS_TRY(
+        wait_here(port, [&] { return holds(own.load(std::memory_order_acquire), condition, value); }));
+    if (resets) own.store(0, std::memory_order_release);
+    return {};
+  }
+  const cuda::Address at = port.own().address(word);
+  constexpr std::array<std::uint32_t, 4> flags{0, cuda::wait_equal, cuda::wait_at_least, cuda::wait_and};
+  const std::array steps{
+      stream::Step{.kind = stream::Step::Kind::wait, .to = at, .value = value, .condition = flags[condition]},
+      stream::Step{.to = at, .value = 0}};
+  port.await(word, value);
+  bool recorded = false;
+  return port.put(stream, std::span(steps).first(resets ? 2 : 1), recorded);
+}
+
+}  // namespace
+
+Result<> check_word(const isthmus_stream_port& port, int rank, std::uint32_t word) {
+  const auto& peers = port.port->peers;
+  if (rank < 0 || static_cast<std::size_t>(rank) >= peers.size())
+    return fail(ErrorClass::rank,
+                fmt::format("rank is {}, not one of the {} of the port", rank, peers.size()));
+  if (word >= port.words)
+    return fail(ErrorClass::arg, fmt::format("word is {}, of {} that each process has", word, port.words));
+  const auto& peer = peers[static_cast<std::size_t>(rank)];
+  if (!peer.lines)
+    return fail(ErrorClass::unsupported_operation,
+                fmt::format("no stream reaches the words of rank {}: {}", rank, peer.why));
+  return {};
+}
+
+ISTHMUS_STREAM_EXPORT(int)
+isthmus_stream_set(isthmus_stream_port* port, int rank, std::uint32_t word, std::uint32_t value,
+                   CUstream_st* stream) {
+  return guarded_stream_call([&]() -> Result<> {
+    ISTHMUS_TRY(check_word(*port, rank, word));
+    ISTHMUS_TRY(port->port->check());
+    const stream::Lines& lines = *port->port->peers[static_cast<std::size_t>(rank)].lines;
+    if (!stream) {
+      lines.word(word).store(value, std::memory_order_release);
+      return {};
+    }
+    const std::array step{stream::Step{.to = lines.address(word), .value = value}};
+    bool recorded = false;
+    return port->port->put(reinterpret_cast<cuda::Stream>(stream), step, recorded);
+  });
+}
+ISTHMUS_STREAM_EXPORT(int)
+isthmus_stream_wait(isthmus_stream_port* port, std::uint32_t word, std::uint32_t condition,
+                    std::uint32_t value, std::uint32_t resets, CUstream_st* stream) {
+  return guarded_stream_call([&] {
+    return wait_for_word(*port, word, condition, value, resets != 0, reinterpret_cast<cuda::Stream>(stream));
+  });
+}
+
+}  // namespace isthmus::abi
