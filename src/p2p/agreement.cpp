@@ -6,7 +6,6 @@
 #include <new>
 #include <utility>
 
-
 namespace isthmus {
 namespace {
 
@@ -213,8 +212,8 @@ void Agreements::send(PeerId to, const Notice& notice) {
   auto owned = std::make_unique_for_overwrite<std::byte[]>(sizeof notice);
   std::memcpy(owned.get(), &notice, sizeof notice);
   const Target target{to, ContextIds::failure, static_cast<int>(around_.links.rank()), 0};
-  Request* sent = around_.sends.start_cpu_send(target, Payload::of(owned.get(), sizeof notice), SendMode::standard,
-                                     Start::nonblocking);
+  Request* sent = around_.sends.start_cpu_send(target, Payload::of(owned.get(), sizeof notice),
+                                               SendMode::standard, Start::nonblocking);
   if (!sent) return;
   if (!sent->complete) sent->staging = std::move(owned);
   around_.completion.free(sent);

@@ -84,8 +84,8 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       access_(links_, loss_watch_, memories_),
       completion_(links_, lock_),
       context_ids_(job.rank),
-      losses_({links_, loss_watch_, completion_, matcher_, unexpected_, memories_, splits_, gpu_offers_, plans_,
-               polled_, *this}),
+      losses_({links_, loss_watch_, completion_, matcher_, unexpected_, memories_, splits_, gpu_offers_,
+               plans_, polled_, *this}),
       agreements_({links_, completion_, unexpected_, *this, losses_}),
       claims_(job.region, job.slot),
       unexpected_(links_, completion_, matcher_, claims_, agreements_),
@@ -100,9 +100,9 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       self_(links_, completion_, matcher_, unexpected_),
       splits_({links_, completion_, access_, polled_, plans_}, handlers_),
       streams_(links_, completion_, plans_, handlers_),
-      rendezvous_(
-          {links_, completion_, matcher_, unexpected_, memories_, access_, splits_, streams_, gpu_offers_, plans_},
-          handlers_) {
+      rendezvous_({links_, completion_, matcher_, unexpected_, memories_, access_, splits_, streams_,
+                   gpu_offers_, plans_},
+                  handlers_) {
   gpu_.set_fetcher(&gpu_offers_);
   inbound_.reserve(job.members.size());
 }

@@ -30,7 +30,8 @@ void Losses::lose(PeerId id, const std::string& why, bool warns) {
   lost_.push_back(id);  // the constructor has reserved it
   if (around_.links.settings().warn && warns) {
     std::array<char, 400> line;
-    std::snprintf(line.data(), line.size(), "rank %u has lost rank %u: %s", around_.links.rank(), id, why.c_str());
+    std::snprintf(line.data(), line.size(), "rank %u has lost rank %u: %s", around_.links.rank(), id,
+                  why.c_str());
     warn(line.data());
   }
   if (network_) network_->forget(peer);
@@ -82,7 +83,9 @@ void Losses::lose(MatchContext& context, PeerId id) {
   if (!context.has_process(id)) return;
   context.lose(
       id, [this](Request& receive) { around_.completion.end_in_error(receive, ErrorClass::proc_aborted); },
-      [this](Request& receive) { around_.completion.end_in_error(receive, ErrorClass::proc_failed_pending); });
+      [this](Request& receive) {
+        around_.completion.end_in_error(receive, ErrorClass::proc_failed_pending);
+      });
   if (context.together_below() > 0) break_off(context, context.together_below(), ErrorClass::proc_aborted);
   if (context.part()) break_off(*context.part(), ErrorClass::proc_aborted);
 }

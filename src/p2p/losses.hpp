@@ -30,9 +30,9 @@ class LossListener {
   ~LossListener() = default;
 };
 
-/// What happens when a process of the job is no more, or a communicator breaks: what needs it ends. Everything
-/// that waits, messages and collectives alike, waits for a request or for `Engine::wait_for`; so this is where
-/// it learns of it. Guarded by the engine's lock.
+/// What happens when a process of the job is no more, or a communicator breaks: what needs it ends.
+/// Everything that waits, messages and collectives alike, waits for a request or for `Engine::wait_for`; so
+/// this is where it learns of it. Guarded by the engine's lock.
 class Losses final : public LossWatch::Listener, private Polled {
  public:
   /// Whose rings are read.

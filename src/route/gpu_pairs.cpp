@@ -30,7 +30,8 @@ bool have_one_plan(const GpuPairs& one, const GpuPairs& other) {
 
 }  // namespace
 
-std::vector<GpuPairs> gpu_pairs(const std::function<std::pair<Plan, GpuPlanInputs>(GpuPlanEnd, GpuPlanEnd)>& plan) {
+std::vector<GpuPairs> gpu_pairs(
+    const std::function<std::pair<Plan, GpuPlanInputs>(GpuPlanEnd, GpuPlanEnd)>& plan) {
   std::vector<GpuPairs> all;
   for (const MemoryKind from : kinds) {
     std::vector<GpuPairs> row;

@@ -24,6 +24,7 @@ struct GpuPairs {
 /// The plans between all kinds of memory, for people, pairs with the same one put together. `plan` gives that
 /// of a pair, and what it follows from, for the reasons. Two memories of hosts are left out: they have plans
 /// of their own.
-std::vector<GpuPairs> gpu_pairs(const std::function<std::pair<Plan, GpuPlanInputs>(GpuPlanEnd, GpuPlanEnd)>& plan);
+std::vector<GpuPairs> gpu_pairs(
+    const std::function<std::pair<Plan, GpuPlanInputs>(GpuPlanEnd, GpuPlanEnd)>& plan);
 
 }  // namespace isthmus

@@ -137,8 +137,8 @@ Probed courier(const Inputs& inputs) noexcept {
   if (inputs.path != GpuPathSetting::automatic) return no(another_wanted);
   if (inputs.one_process) return no("both ranks are one process");
   if (inputs.courier_limit == 0) return no("several messages are under way, or ISTHMUS_GPU_COURIER is off");
-  const std::string_view why =
-      first_of(why_not_exportable(inputs.from), first_of(why_not_exportable(inputs.to), reason_of(inputs.pull)));
+  const std::string_view why = first_of(why_not_exportable(inputs.from),
+                                        first_of(why_not_exportable(inputs.to), reason_of(inputs.pull)));
   if (!why.empty()) return no(why);
   if (inputs.locality != GpuLocality::nvlink) return no("the two GPUs are not joined by NVLink");
   return Serves{.up_to = inputs.courier_limit};

@@ -44,9 +44,9 @@ struct GpuPlanEnd {
 struct GpuPlanInputs {
   GpuPlanEnd from, to;
   GpuLocality locality = GpuLocality::unknown;
-  Reach push{};                               ///< the sender opens the receiver's memory
-  Reach pull{};                               ///< the receiver opens the sender's
-  Reach bounce{};                             ///< the receiver opens GPU memory of the sender's library
+  Reach push{};    ///< the sender opens the receiver's memory
+  Reach pull{};    ///< the receiver opens the sender's
+  Reach bounce{};  ///< the receiver opens GPU memory of the sender's library
   Reach network = std::unexpected(Reason{"nobody has asked for it"});  ///< the network is handed GPU memory
   GpuPathSetting path = GpuPathSetting::automatic;
   std::uint64_t host_eager_limit =

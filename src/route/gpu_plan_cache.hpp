@@ -33,7 +33,8 @@ class GpuPlanCache {
   template <class Make>
   [[nodiscard]] const Plan& find(const GpuPlanKey& key, Make make) {
     const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(count_);
-    if (const auto known = std::find_if(entries_.begin(), end, [&](const Entry& each) { return each.key == key; });
+    if (const auto known =
+            std::find_if(entries_.begin(), end, [&](const Entry& each) { return each.key == key; });
         known != end)
       return known->plan;
     Entry& entry = entries_[next_];

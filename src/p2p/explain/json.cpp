@@ -74,9 +74,10 @@ std::string workload_json(const Peer& peer) {
 std::string memories_json(const PeerMemories& memories, const Peer& peer) {
   for (const PeerMemory* way : memories.ways())
     if (const auto report = way->report(peer))
-      return fmt::format(R"(,"mapped":{{"steps":{},"refused":{}}})",
-                         report->is_in_reach ? array(peer.plan(SendersMemory::allocated).steps(), step_json) : "[]",
-                         report->is_in_reach ? "null" : quoted(report->why_not));
+      return fmt::format(
+          R"(,"mapped":{{"steps":{},"refused":{}}})",
+          report->is_in_reach ? array(peer.plan(SendersMemory::allocated).steps(), step_json) : "[]",
+          report->is_in_reach ? "null" : quoted(report->why_not));
   return {};
 }
 

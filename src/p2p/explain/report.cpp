@@ -68,17 +68,18 @@ void Reporters::gather(const std::string& mine, const Take& take) {
   if (engine_.rank() != 0) {
     if (!engine_.has_lost(0))
       engine_.send({.peer = 0,
-            .context = Engine::internal_context,
-            .source = static_cast<int>(engine_.rank()),
-            .tag = report_tag},
-           Payload::of(mine.data(), mine.size()));
+                    .context = Engine::internal_context,
+                    .source = static_cast<int>(engine_.rank()),
+                    .tag = report_tag},
+                   Payload::of(mine.data(), mine.size()));
     return;
   }
   take(PeerId{0}, mine);
   for (PeerId id = 1; id < engine_.size(); ++id) {
     const UnexpectedMessage* message = nullptr;
-    engine_.wait_for(
-        [&] { return (message = context.find(static_cast<int>(id), report_tag)) != nullptr || engine_.has_lost(id); });
+    engine_.wait_for([&] {
+      return (message = context.find(static_cast<int>(id), report_tag)) != nullptr || engine_.has_lost(id);
+    });
     if (!message) continue;  // it has died
     std::string text(std::min(message->bytes, longest_report), '\0');
     engine_.receive(context, static_cast<int>(id), report_tag, Payload::of(text.data(), text.size()));
@@ -90,7 +91,8 @@ void Reporters::gather(const std::string& mine, const Take& take) {
 bool Reporters::follow_rank_0(int tag) {
   if (engine_.rank() == 0) {
     for (PeerId id = 1; id < engine_.size(); ++id)
-      if (!engine_.has_lost(id)) engine_.send({.peer = id, .context = Engine::internal_context, .source = 0, .tag = tag}, nothing);
+      if (!engine_.has_lost(id))
+        engine_.send({.peer = id, .context = Engine::internal_context, .source = 0, .tag = tag}, nothing);
     return true;
   }
   MatchContext& context = engine_.open_context(Engine::internal_context, engine_.size());

@@ -31,8 +31,8 @@ std::string way_name(Protocol way) {
 std::string gpu_line(const GpuPairs& pairs) {
   std::string text;
   for (const Step& step : pairs.steps)
-    text +=
-        fmt::format("{}{} to {}", text.empty() ? "" : ", ", short_name_of(step.protocol), size_text(step.up_to));
+    text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", short_name_of(step.protocol),
+                        size_text(step.up_to));
   return fmt::format("GPU memory, {} -> {}: {}\n", kinds_text(pairs.from), kinds_text(pairs.to), text);
 }
 

@@ -203,8 +203,7 @@ TEST(GpuPlan, WhatFailsGoesTheNextWayThatServesIt) {
                                                             Protocol::gpu_bounce, Protocol::gpu_staged));
   GpuPlanInputs chosen = inputs(device, device);
   chosen.path = GpuPathSetting::push;
-  EXPECT_THAT(tried(chosen, 8),
-              ElementsAre(Protocol::gpu_push, Protocol::gpu_pull, Protocol::gpu_staged));
+  EXPECT_THAT(tried(chosen, 8), ElementsAre(Protocol::gpu_push, Protocol::gpu_pull, Protocol::gpu_staged));
 }
 
 TEST(GpuPlanCache, KeepsThePlanOfAKeyUntilSomethingThatAProbeSeesChanges) {
@@ -277,8 +276,8 @@ TEST(GpuPlan, ANetworkThatTakesGpuMemoryIsHandedWhatItMay) {
   EXPECT_EQ(steps(away).back().way, Protocol::network_chunks);
   away.from.kind = pageable;
   EXPECT_EQ(steps(away).back(), taken) << "the receiver hands its memory to the network";
-  EXPECT_THAT(tried(away, 1000), ElementsAre(Protocol::network_gpu, Protocol::network_chunks,
-                                             Protocol::network_rendezvous));
+  EXPECT_THAT(tried(away, 1000),
+              ElementsAre(Protocol::network_gpu, Protocol::network_chunks, Protocol::network_rendezvous));
 }
 
 TEST(GpuPlan, TheAdapterIsForTwoGpusMemoriesAndAskedForByName) {

@@ -193,7 +193,8 @@ TEST(Plan, ABetterWayBeginsWhereItServes) {
   const std::array ways{Way{Protocol::split, ChannelId::cma, {.from = 100, .up_to = 200}},
                         Way{Protocol::stream, ChannelId::shm, {}}};
   const Plan plan(ways);
-  const std::array wanted{Step{99, Protocol::stream, ChannelId::shm}, Step{200, Protocol::split, ChannelId::cma},
+  const std::array wanted{Step{99, Protocol::stream, ChannelId::shm},
+                          Step{200, Protocol::split, ChannelId::cma},
                           Step{most, Protocol::stream, ChannelId::shm}};
   EXPECT_THAT(plan.steps(), testing::ElementsAreArray(wanted));
 }

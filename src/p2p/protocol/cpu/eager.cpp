@@ -30,13 +30,13 @@ Probed ask_of_eager(const PairFacts& facts) noexcept {
 
 }  // namespace
 
-constinit const Probe EagerMessages::probe_of_inline{Protocol::eager_inline, ChannelId::shm, Cost::in_envelope,
-                                                     &ask_of_inline};
+constinit const Probe EagerMessages::probe_of_inline{Protocol::eager_inline, ChannelId::shm,
+                                                     Cost::in_envelope, &ask_of_inline};
 constinit const Probe EagerMessages::probe_of_eager{Protocol::eager, ChannelId::shm, Cost::with_envelope,
                                                     &ask_of_eager};
 
 bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payload,
-                        const Request* synchronous) {
+                         const Request* synchronous) {
   if (!peer.out.has_cell()) return false;
   if (payload.bytes <= wire::inline_capacity && !synchronous) {
     std::array<std::byte, wire::inline_capacity> packed;
@@ -68,7 +68,7 @@ bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payloa
 }
 
 bool EagerMessages::emit_pieces(Peer& peer, wire::CellHeader header, const wire::EagerHeader& eager,
-                         const Payload& payload) {
+                                const Payload& payload) {
   const auto pieces = static_cast<std::uint32_t>((payload.bytes + piece_bytes - 1) / piece_bytes);
   if (!peer.out.has_room(pieces, payload.bytes, piece_bytes)) return false;
   std::optional<Cursor> cursor;
@@ -87,7 +87,7 @@ bool EagerMessages::emit_pieces(Peer& peer, wire::CellHeader header, const wire:
 }
 
 void EagerMessages::receive_early(Peer& peer, MatchContext& context, const wire::CellHeader& header,
-                           const std::byte* bytes) {
+                                  const std::byte* bytes) {
   if (!unexpected_.may_be_early(peer, context, header.source)) return;
   peer.traffic.add_received(Protocol::eager_inline, header.size);
   constexpr auto content = UnexpectedMessage::Content::bytes;

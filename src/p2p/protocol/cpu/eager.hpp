@@ -38,7 +38,8 @@ class EagerMessages {
   /// `synchronous`: the send that is to hear when it has been matched; null for none.
   bool emit(Peer& peer, const Target& target, const Payload& payload, const Request* synchronous);
   /// A message in its cell of no source of `context`, which may be one that is to be opened.
-  void receive_early(Peer& peer, MatchContext& context, const wire::CellHeader& header, const std::byte* bytes);
+  void receive_early(Peer& peer, MatchContext& context, const wire::CellHeader& header,
+                     const std::byte* bytes);
   /// Completes or goes on with `receive`, which matches a message that came before it.
   void accept(UnexpectedMessage& message, Request& receive);
 

@@ -20,7 +20,8 @@ Probed ask_of_stream(const PairFacts& facts) noexcept {
 
 }  // namespace
 
-constinit const Probe FragmentStreams::probe{Protocol::stream, ChannelId::shm, Cost::two_copies, &ask_of_stream};
+constinit const Probe FragmentStreams::probe{Protocol::stream, ChannelId::shm, Cost::two_copies,
+                                             &ask_of_stream};
 
 void FragmentStreams::start(Peer& peer, Request& receive, wire::Cookie sender) {
   if (receive.payload.type)

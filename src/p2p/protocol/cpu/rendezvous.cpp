@@ -39,8 +39,6 @@ bool Rendezvous::try_offer(Peer& peer, Request& send, const Target& target) {
   return true;
 }
 
-
-
 /// A send of this rank is over at its receiver.
 void Rendezvous::ended(const ArrivedCell& cell) {
   if (Request* const send = around_.completion.find_unanswered(cell.peer, cell.payload<wire::Cookie>()))

@@ -51,7 +51,8 @@ class Rendezvous {
   void offered(const ArrivedCell& cell);
   void ended(const ArrivedCell& cell);
   /// What a plan that measures itself makes of the protocol that its pair's plan has for a matched receive.
-  Protocol measured(Protocol planned, const Peer& peer, Request& receive, const wire::SendOffer& offer) noexcept;
+  Protocol measured(Protocol planned, const Peer& peer, Request& receive,
+                    const wire::SendOffer& offer) noexcept;
   /// Brings a matched receive in that way; false, with nothing done, where it cannot come so.
   bool try_start(Protocol way, Peer& peer, Request& receive, const wire::SendOffer& offer);
   static bool read_all(PeerMemory& memory, Peer& peer, Request& receive, const wire::SendOffer& offer);

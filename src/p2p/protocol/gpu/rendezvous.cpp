@@ -230,7 +230,8 @@ Result<bool> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOff
   const wire::Cookie sender = offer.sender;
   const GpuPlanKey key = key_of(peer, receive, from);
   const Plan planned = plan(peer, key);
-  for (const Way& way : planned.serving(receive.limit)) switch (way.protocol) {
+  for (const Way& way : planned.serving(receive.limit))
+    switch (way.protocol) {
       case Protocol::eager:
         break;  // it has been offered
       case Protocol::gpu_loopback:

@@ -30,7 +30,8 @@ namespace {
 /// One processor alone: 1 MiB one way 27 us, by both with process_vm_* 60, through the ring 115; 64 KiB 2.3,
 /// 6.5 and 8.9 (EPYC of 2 cores, virtual; medians of 57 rounds).
 Probed ask_of_mapped(const PairFacts& facts) noexcept {
-  if (facts.same_process || facts.remote || facts.beside) return std::unexpected("it is no peer of this host");
+  if (facts.same_process || facts.remote || facts.beside)
+    return std::unexpected("it is no peer of this host");
   if (facts.memory != SendersMemory::allocated)
     return std::unexpected("the sender's memory is not of MPI_Alloc_mem");
   return Serves{};
@@ -38,13 +39,11 @@ Probed ask_of_mapped(const PairFacts& facts) noexcept {
 
 }  // namespace
 
-constinit const Probe MappedMemory::probe{Protocol::mapped, ChannelId::mapping, Cost::one_copy, &ask_of_mapped};
+constinit const Probe MappedMemory::probe{Protocol::mapped, ChannelId::mapping, Cost::one_copy,
+                                          &ask_of_mapped};
 
 MappedMemory::MappedMemory(Links& links, PollList& polled, PeerMemories& memories, CellHandlers& handlers)
-    : links_(links),
-      polled_(polled),
-      own_(links.job().members.size()),
-      heard_(links.job().members.size()) {
+    : links_(links), polled_(polled), own_(links.job().members.size()), heard_(links.job().members.size()) {
   memories.add(*this);
   links.probes().add(probe);
   handlers.add<&MappedMemory::told>(wire::CellKind::memory_told, *this);

@@ -36,8 +36,7 @@ class MappedMemory final : public PeerMemory, public Polled {
   [[nodiscard]] bool carries(Protocol protocol) const noexcept override {
     return protocol == Protocol::mapped;
   }
-  [[nodiscard]] bool reaches(Peer& peer, const wire::SendOffer& offer,
-                             std::uint64_t bytes) noexcept override;
+  [[nodiscard]] bool reaches(Peer& peer, const wire::SendOffer& offer, std::uint64_t bytes) noexcept override;
   [[nodiscard]] Result<> read(Peer& peer, const wire::SendOffer& offer, const Payload& to,
                               std::uint64_t bytes) override;
   void forget(const Peer& peer) noexcept override;

@@ -134,8 +134,7 @@ Request* NetworkChunks::send(Peer& peer, const Target& target, std::unique_ptr<G
 void NetworkChunks::cut(Peer& peer, wire::Cookie sender) {
   Request* send = completion_.find(sender);
   if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete ||
-      outgoing_.contains(sender) || send->limit != 1 ||
-      send->payload.bytes <= peer.eager_limit)
+      outgoing_.contains(sender) || send->limit != 1 || send->payload.bytes <= peer.eager_limit)
     return links_.malformed(peer, "asks for chunks of a send that is not pending");
   const std::uint64_t bytes = send->payload.bytes;
   outgoing_.insert_or_assign(sender, Outgoing{.peer = &peer,
