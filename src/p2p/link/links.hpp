@@ -65,7 +65,7 @@ class Links {
   /// Of messages to a peer of this region, where its workload is latency.
   [[nodiscard]] std::uint32_t eager_limit() const noexcept { return eager_limit_; }
   /// Counts a send of more bytes than an envelope takes along; the peer's plan changes with its workload.
-  void trace_send(Peer& peer, Start start) noexcept {
+  void trace_send(Peer& peer, Start start) const noexcept {
     if (peer.workload.started(start)) plan_again(peer);
   }
   /// What protocols say of pairs; each has entered its own before the first peer is asked for.
