@@ -6,8 +6,6 @@
 #include <new>
 #include <utility>
 
-#include "p2p/engine.hpp"
-
 namespace isthmus {
 namespace {
 
@@ -21,18 +19,14 @@ constexpr std::size_t most_revoked = 65536;
 
 }  // namespace
 
-void Agreements::open() {
-  engine_.open_context(Engine::failure_context, engine_.size()).listen(this);
-}
-
 template <class Visit>
 void Agreements::for_living(const Space& space, Visit visit) const {
   for (const PeerId member : space.members)
-    if (member != engine_.rank() && !engine_.has_lost(member)) visit(member);
+    if (member != around_.links.rank() && !around_.links.has_lost(member)) visit(member);
 }
 
 PeerId Agreements::coordinator(const Space& space) const {
-  PeerId least = engine_.rank();
+  PeerId least = around_.links.rank();
   for_living(space, [&](PeerId member) { least = std::min(least, member); });
   return least;
 }
@@ -45,7 +39,7 @@ void Agreements::join(ContextId context, std::span<const PeerId> members, Kind k
   try {
     begin_pending(context, space);
   } catch (const std::bad_alloc&) {
-    engine_.settle_losses();  // it has been joined: what is left to do is done when there is memory
+    around_.losses.settle();  // it has been joined: what is left to do is done when there is memory
   }
 }
 
@@ -68,8 +62,8 @@ void Agreements::advance(ContextId context, Space& space, std::uint32_t number, 
   if (!round.is_joined || round.is_committed) return;
   PeerId first = coordinator(space);
   // Who asks has seen all before it die, perhaps sooner than this process.
-  if (round.asker != nobody && round.asker > first && first != engine_.rank()) first = round.asker;
-  if (first == engine_.rank()) return coordinate(context, space, number, round);
+  if (round.asker != nobody && round.asker > first && first != around_.links.rank()) first = round.asker;
+  if (first == around_.links.rank()) return coordinate(context, space, number, round);
   if (round.told != first) tell_state(first, context, number, round);
 }
 
@@ -83,7 +77,7 @@ void Agreements::coordinate(ContextId context, Space& space, std::uint32_t numbe
             .marks = 0,
             .index = 0,
             .flag = 0,
-            .origin = engine_.rank(),
+            .origin = around_.links.rank(),
             .word = 0},
            value);
     });
@@ -91,7 +85,7 @@ void Agreements::coordinate(ContextId context, Space& space, std::uint32_t numbe
   round.coordinates = true;
   if (!round.has_asked) {
     // The first coordinator is told without asking.
-    if (std::ranges::min(space.members) != engine_.rank())
+    if (std::ranges::min(space.members) != around_.links.rank())
       for_living(space, [&](PeerId member) {
         send(member, {.context = context,
                       .round = number,
@@ -99,7 +93,7 @@ void Agreements::coordinate(ContextId context, Space& space, std::uint32_t numbe
                       .marks = last_mark,
                       .index = 0,
                       .flag = 0,
-                      .origin = engine_.rank(),
+                      .origin = around_.links.rank(),
                       .word = 0});
       });
     round.has_asked = true;
@@ -109,7 +103,7 @@ void Agreements::coordinate(ContextId context, Space& space, std::uint32_t numbe
     for_living(space, [&](PeerId member) { all = all && round.states.contains(member); });
     if (!all) return;
     round.held = decide(space, round);
-    round.origin = engine_.rank();
+    round.origin = around_.links.rank();
     round.has_proposed = true;
   }
   if (!round.has_told) {
@@ -145,7 +139,7 @@ Agreements::Value Agreements::decide(const Space& space, const Round& round) con
     }
   }
   for (std::uint32_t i = 0; i < space.members.size(); ++i) {
-    if (!engine_.has_lost(space.members[i])) continue;
+    if (!around_.links.has_lost(space.members[i])) continue;
     if (round.kind == Kind::shrink)
       set(made.words, i);
     else if (!has(made.words, i))
@@ -160,15 +154,15 @@ void Agreements::commit(ContextId context, Space& space, Round& round, Value val
   if (round.done) round.done(*round.held);  // where that throws, it is called again
   round.is_committed = true;
   // A thread of this process may sleep until then.
-  engine_.wake_threads();
+  around_.completion.wake_threads();
   try {
     begin_pending(context, space);
   } catch (const std::bad_alloc&) {
-    engine_.settle_losses();
+    around_.losses.settle();
   }
 }
 
-void Agreements::go_on() {
+void Agreements::settle() {
   for (auto& [context, space] : spaces_) {
     begin_pending(context, space);
     // Only the last can be open. It may end here, and another begin.
@@ -217,12 +211,12 @@ void Agreements::send(PeerId to, Notice notice, const Value& value) {
 void Agreements::send(PeerId to, const Notice& notice) {
   auto owned = std::make_unique_for_overwrite<std::byte[]>(sizeof notice);
   std::memcpy(owned.get(), &notice, sizeof notice);
-  const Target target{to, Engine::failure_context, static_cast<int>(engine_.rank()), 0};
-  Request* sent = engine_.start_send(target, Payload::of(owned.get(), sizeof notice), SendMode::standard,
-                                     Start::nonblocking);
+  const Target target{to, ContextIds::failure, static_cast<int>(around_.links.rank()), 0};
+  Request* sent = around_.sends.start_cpu_send(target, Payload::of(owned.get(), sizeof notice),
+                                               SendMode::standard, Start::nonblocking);
   if (!sent) return;
   if (!sent->complete) sent->staging = std::move(owned);
-  engine_.free(sent);
+  around_.completion.free(sent);
 }
 
 void Agreements::came(MatchContext& context, UnexpectedMessage& message) {
@@ -238,7 +232,7 @@ void Agreements::came(MatchContext& context, UnexpectedMessage& message) {
     context.remove(&message);
     throw;
   }
-  engine_.consume(context, message);
+  around_.unexpected.consume(context, message);
 }
 
 void Agreements::hear(PeerId from, const Notice& notice) {
@@ -251,7 +245,7 @@ void Agreements::hear(PeerId from, const Notice& notice) {
   if (notice.index == 0) value = {};
   // A word more than there are members for is the most that a round carries. One that is there has been heard
   // before, in vain.
-  if (notice.index > value.words.size() || notice.index > words_for(engine_.size())) return;
+  if (notice.index > value.words.size() || notice.index > words_for(around_.links.size())) return;
   value.flag = notice.flag;
   value.failed = (notice.marks & failed_mark) != 0;
   value.words.resize(notice.index);
@@ -321,7 +315,7 @@ void Agreements::hear(PeerId from, const Notice& notice, Value value) {
                   .word = 0});
       return;
     case Says::accepts:
-      if (notice.origin != engine_.rank()) return;
+      if (notice.origin != around_.links.rank()) return;
       round->accepted.insert(from);
       break;
     case Says::asks:
@@ -338,11 +332,11 @@ void Agreements::opened(ContextId id) noexcept {
   if (found == revoked_.end()) return;
   // What it has that needs memory is done with the rest.
   found->second.is_told = false;
-  engine_.settle_losses();
+  around_.losses.settle();
 }
 
 void Agreements::closed(ContextId id) noexcept try {
-  if (!engine_.lost().empty() && revoked_.size() < most_revoked)
+  if (!around_.losses.lost().empty() && revoked_.size() < most_revoked)
     revoked_.emplace(first_of(id), Revoked{.why = ErrorClass::revoked, .is_told = true});
 } catch (const std::bad_alloc&) {
   // What others still send there is kept as what comes before its communicator is made.
@@ -353,17 +347,17 @@ void Agreements::hear_revoked(ContextId id, ErrorClass why) {
   if (revoked_.contains(id)) return;
   if (revoked_.size() >= most_revoked) {
     tell_revoked(id, why);
-    return engine_.settle_losses();
+    return around_.losses.settle();
   }
   revoked_.emplace(id, Revoked{.why = why, .is_told = false});
-  engine_.settle_losses();
+  around_.losses.settle();
 }
 
 void Agreements::tell_revoked(ContextId id, ErrorClass why) {
-  const std::span<const PeerId> members = engine_.break_off(id, why);
+  const std::span<const PeerId> members = around_.losses.break_off(id, why);
   // Everybody who hears of it tells all: then all who live hear of it, whoever dies meanwhile.
   for (const PeerId member : members)
-    if (member != engine_.rank() && !engine_.has_lost(member))
+    if (member != around_.links.rank() && !around_.links.has_lost(member))
       send(member, {.context = id,
                     .round = 0,
                     .says = Says::revokes,
@@ -372,7 +366,7 @@ void Agreements::tell_revoked(ContextId id, ErrorClass why) {
                     .flag = static_cast<std::int32_t>(why),
                     .origin = 0,
                     .word = 0});
-  engine_.wake_threads();
+  around_.completion.wake_threads();
 }
 
 }  // namespace isthmus

@@ -11,16 +11,19 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "p2p/active/completion.hpp"
 #include "p2p/active/unexpected.hpp"
+#include "p2p/link/links.hpp"
+#include "p2p/losses.hpp"
+#include "p2p/message/context_ids.hpp"
 #include "p2p/message/matcher.hpp"
 #include "p2p/message/message.hpp"
+#include "p2p/protocol/gpu/messages.hpp"
 
 namespace isthmus {
 
-class Engine;
-
 /// How processes agree on something although some of them may die meanwhile, and how they hear that a
-/// communicator is revoked. Part of an engine; answers others also while the program is in no call about it,
+/// communicator is revoked. Answers others also while the program is in no call about it,
 /// whenever there is progress.
 ///
 /// **The agreement.** Each member joins a round with a value. The coordinator is the living member of lowest
@@ -39,7 +42,7 @@ class Engine;
 ///
 /// Where a network parts processes that live, each side takes the other for dead, and they may agree on
 /// different things: nothing can be agreed on then (Fischer, Lynch and Paterson).
-class Agreements final : private MatchContext::Listener, public OverContexts {
+class Agreements final : private MatchContext::Listener, private LossListener, public OverContexts {
  public:
   /// What is agreed on: a word, and a bit for each member and what else the words carry.
   struct Value {
@@ -53,12 +56,22 @@ class Agreements final : private MatchContext::Listener, public OverContexts {
     shrink,  ///< words: the dead that each knows, then the context of the new communicator
   };
 
-  explicit Agreements(Engine& engine) noexcept : engine_(engine) {}
+  /// What they are made of besides.
+  struct Surroundings {
+    Links& links;
+    Completion& completion;
+    UnexpectedMessages& unexpected;
+    CpuSends& sends;
+    Losses& losses;
+  };
+  explicit Agreements(const Surroundings& around) noexcept : around_(around) {
+    around.losses.set_listener(this);
+  }
   Agreements(const Agreements&) = delete;
   Agreements& operator=(const Agreements&) = delete;
 
-  /// Opens the context of these messages; before any other process may send.
-  void open();
+  /// The matching space of these messages has been opened; before any other process may send.
+  void open(MatchContext& context) { context.listen(this); }
 
   /// Takes part in the next agreement of `context` among `members`, which are the same for all, in the same
   /// order. `done` is called with the outcome, perhaps before this returns, from within progress. One
@@ -76,12 +89,6 @@ class Agreements final : private MatchContext::Listener, public OverContexts {
   [[nodiscard]] bool is_over(ContextId id) const noexcept override {
     return !revoked_.empty() && revoked_.contains(first_of(id));
   }
-  /// `go_on` follows.
-  void lost(PeerId id) noexcept { incoming_.erase(id); }
-  /// Does what could have been done before, but for want of memory, or of a loss. May be called again after
-  /// it has thrown.
-  void go_on();
-
   static void set(std::vector<std::uint64_t>& words, std::uint32_t member) noexcept {
     words[member / 64] |= std::uint64_t{1} << (member % 64);
   }
@@ -149,6 +156,9 @@ class Agreements final : private MatchContext::Listener, public OverContexts {
   /// Of the two contexts of a communicator.
   [[nodiscard]] static ContextId first_of(ContextId id) noexcept { return id & ~ContextId{1}; }
   void came(MatchContext& context, UnexpectedMessage& message) override;
+  void lost(PeerId id) noexcept override { incoming_.erase(id); }
+  /// Does what could have been done before, but for want of memory, or of a loss.
+  void settle() override;
   void hear(PeerId from, const Notice& notice);
   void hear(PeerId from, const Notice& notice, Value value);
   Space& space_of(ContextId context);
@@ -167,7 +177,7 @@ class Agreements final : private MatchContext::Listener, public OverContexts {
   void hear_revoked(ContextId id, ErrorClass why);
   void tell_revoked(ContextId id, ErrorClass why);
 
-  Engine& engine_;
+  Surroundings around_;
   std::unordered_map<ContextId, Space> spaces_;
   std::deque<ContextId> opened_;                ///< keys of `spaces_`, oldest first
   std::unordered_map<PeerId, Value> incoming_;  ///< what has come of a long value

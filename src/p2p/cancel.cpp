@@ -26,7 +26,7 @@ void Engine::cancel(Request& request) {
   // or not.
   const bool is_under_way = request.transfer != Request::Transfer::none;
   const bool to_self = request.peer->id == links_.rank();
-  if (to_self ? take_back_from_self(request) : !is_under_way && claims_.take_back(request.cookie()))
+  if (to_self ? self_.take_back(request) : !is_under_way && claims_.take_back(request.cookie()))
     return end_cancelled();
   request.released = true;
   if (request.transfer == Request::Transfer::stream) streams_.buffer_rest(request);
@@ -36,17 +36,6 @@ void Engine::withdraw(Request* request) {
   cancel(*request);
   wait(*request);
   completion_.pool().give_back(request);
-}
-
-bool Engine::take_back_from_self(Request& send) {
-  MatchContext& context = matcher_.context(send.context_id);
-  for (UnexpectedMessage* message = context.first_unexpected(); message; message = message->by_arrival.next) {
-    if (message->content != UnexpectedMessage::Content::self || message->local_send != &send) continue;
-    context.remove(message);
-    unexpected_.discard(message);
-    return true;
-  }
-  return false;
 }
 
 }  // namespace isthmus

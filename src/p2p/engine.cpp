@@ -32,20 +32,21 @@ wire::WaitBoard& own_wait_board(const launch::Job& job) {
 
 Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Settings& settings) {
   std::unique_ptr<Engine> engine(new Engine(job, settings));
-  engine->agreements_.open();
+  engine->agreements_.open(engine->open_context(failure_context, engine->size()));
   ISTHMUS_TRY(engine->access_.publish());
   if (job.size > ContextIds::most_ranks)
     return fail(ErrorClass::other, "a job has at most " + std::to_string(ContextIds::most_ranks) + " ranks");
   const bool loops = settings.gpu_path == GpuPathSetting::network && job.size > 1 && !job.in_process;
   if (!job.on_one_host() || loops) {
     auto network = NetworkPeers::open({engine->links_, engine->completion_, engine->matcher_,
-                                       engine->unexpected_, engine->gpu_, engine->access_, *engine});
+                                       engine->unexpected_, engine->gpu_, engine->access_, engine->losses_});
     if (!network) return std::unexpected(std::move(network).error());
     engine->network_ = std::move(*network);
     engine->polled_.add(*engine->network_);
     engine->unexpected_.set_network(engine->network_.get());
     engine->gpu_.set_network(engine->network_.get());
-    engine->losses_.watch_other_hosts();
+    engine->losses_.set_network(engine->network_.get());
+    engine->loss_watch_.watch_other_hosts();
     engine->waiting_.has_network = true;
   }
   if (!settings.trace.empty()) engine->begin_trace();
@@ -79,25 +80,30 @@ void Engine::begin_trace() {
 
 Engine::Engine(const launch::Job& job, const Settings& settings)
     : links_(job, settings),
-      losses_(links_, *this),
-      access_(links_, losses_, memories_),
+      loss_watch_(links_, losses_),
+      access_(links_, loss_watch_, memories_),
       completion_(links_, lock_),
       context_ids_(job.rank),
+      losses_({links_, loss_watch_, completion_, matcher_, unexpected_, memories_, splits_, gpu_offers_,
+               plans_, polled_, *this}),
+      agreements_({links_, completion_, unexpected_, *this, losses_}),
       claims_(job.region, job.slot),
       unexpected_(links_, completion_, matcher_, claims_, agreements_),
-      telling_(own_wait_board(job), *this),
-      waiting_{links_, lock_, polled_, losses_, telling_, false, job.turns},
+      witness_(matcher_, completion_),
+      telling_(own_wait_board(job), witness_),
+      waiting_{links_, lock_, polled_, loss_watch_, telling_, false, job.turns},
       mapped_(links_, polled_, memories_, handlers_),
       plans_(measures_plans(settings)),
       gpu_({links_, completion_, access_, *this}, polled_),
       gpu_offers_(links_, completion_, matcher_, unexpected_, gpu_, polled_, handlers_),
+      eager_(links_, completion_, matcher_, unexpected_, handlers_),
+      self_(links_, completion_, matcher_, unexpected_),
       splits_({links_, completion_, access_, polled_, plans_}, handlers_),
       streams_(links_, completion_, plans_, handlers_),
-      rendezvous_(
-          {links_, completion_, matcher_, unexpected_, memories_, splits_, streams_, gpu_offers_, plans_},
-          handlers_) {
+      rendezvous_({links_, completion_, matcher_, unexpected_, memories_, access_, splits_, streams_,
+                   gpu_offers_, plans_},
+                  handlers_) {
   gpu_.set_fetcher(&gpu_offers_);
-  lost_.reserve(job.size);
   inbound_.reserve(job.members.size());
 }
 
@@ -112,7 +118,7 @@ void Engine::discover() {
     if (!found.lost) accept(found);
   }
   connections_seen_ = seen;
-  losses_.look_if_told();
+  loss_watch_.look_if_told();
 }
 
 void Engine::accept(Peer& peer) {
@@ -242,14 +248,8 @@ unsigned Engine::drain_cells(Peer& peer) {
     }
     const bool has_piece = wire::has_piece(header.kind);
     const std::byte* piece = has_piece ? peer.in.piece(header.size) : nullptr;
-    if (header.kind == wire::CellKind::eager) {
-      const auto eager = wire::copy_out<wire::EagerHeader>(cell->payload.data());
-      receive_eager(peer, header, eager, piece);
-    } else if (header.kind == wire::CellKind::eager_more) {
-      receive_more(peer, piece, header.size);
-    } else if (!handlers_.handle({peer, header, *cell, piece})) {
+    if (!handlers_.handle({peer, header, *cell, piece}))
       links_.malformed(peer, "cell of a kind that nobody handles");
-    }
     const bool room_made = has_piece ? peer.in.pop_piece(header.size) : peer.in.pop();
     if (room_made) notify(peer.id);
   }
@@ -284,11 +284,12 @@ unsigned Engine::push_out(Peer& peer) {
   return happened;
 }
 
-void Engine::free(Request* request) {
-  if (request->complete)
-    completion_.pool().give_back(request);
-  else
-    request->orphan = true;
+bool Engine::read_rest(Peer& peer) {
+  // What it has written before its end has been sent, also where it has connected since this rank looked.
+  if (peer.is_local()) accept(peer);
+  while (peer.in.open() && drain(peer) != 0) {
+  }
+  return !peer.in.open() || peer.held || !peer.in.front();
 }
 
 MatchContext& Engine::open_context(ContextId id, std::uint32_t sources) {
@@ -300,7 +301,6 @@ Matcher::Two Engine::open_contexts(ContextId id, std::uint32_t sources, std::uin
                            [this](UnexpectedMessage* message) { discard_misfit(message); });
 }
 
-/// A message that came before its matching space, and is of no source of it.
 void Engine::discard_misfit(UnexpectedMessage* message) noexcept {
   try {
     links_.malformed(*message->peer, "source beyond its group");
@@ -308,7 +308,7 @@ void Engine::discard_misfit(UnexpectedMessage* message) noexcept {
   } catch (const std::bad_alloc&) {
     if (message->peer->incoming_message == message) message->peer->incoming_message = nullptr;
     matcher_.reject(message);  // its sender hears of it later
-    settle_losses();
+    losses_.settle();
   }
 }
 
@@ -329,7 +329,7 @@ void Engine::close_context(MatchContext& context) {
   while (UnexpectedMessage* message = context.first_unexpected()) {
     if (message->peer->incoming_message == message) message->peer->incoming_message = nullptr;
     // Else its sender waits for a program that will not come.
-    const bool is_heard_of = (message->peer->is_local() && !lost_.empty()) ||
+    const bool is_heard_of = (message->peer->is_local() && !losses_.lost().empty()) ||
                              message->content == UnexpectedMessage::Content::remote_offer ||
                              message->content == UnexpectedMessage::Content::remote_chunks;
     if (is_heard_of) {
@@ -339,7 +339,7 @@ void Engine::close_context(MatchContext& context) {
       unexpected_.release(message);
     }
   }
-  if (matcher_.first_rejected()) settle_losses();
+  if (matcher_.first_rejected()) losses_.settle();
   if (unexpected_.probed.context == &context) unexpected_.probed = {};
   agreements_.closed(context.id());
   matcher_.close(context.id());
@@ -362,7 +362,7 @@ void Engine::finalize() {
   std::atomic<std::uint32_t>& count = links_.region().header().finalize_count;
   const std::size_t members = links_.job().members.size();
   links_.region().block(links_.slot()).leaving.store(1, std::memory_order_release);
-  if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == members || !lost_.empty())
+  if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == members || !losses_.lost().empty())
     for (const PeerId id : links_.job().members)
       if (!has_lost(id)) notify(id);
   wait_for([&] { return count.load(std::memory_order_acquire) >= members || all_leave(); });
@@ -401,7 +401,7 @@ void Engine::meet_once() {
 
 /// Whether all who live have come to `finalize`, where some do not.
 bool Engine::all_leave() const noexcept {
-  if (lost_.empty()) return false;
+  if (losses_.lost().empty()) return false;
   for (std::uint32_t slot = 0; slot < links_.job().members.size(); ++slot)
     if (!has_lost(links_.job().members[slot]) &&
         links_.region().block(slot).leaving.load(std::memory_order_acquire) == 0)
@@ -433,14 +433,14 @@ UnexpectedMessage* Engine::matched_probe(MatchContext& context, int source, int 
 
 namespace {
 
-struct Probe {
+struct Wanted {
   const MatchContext& context;
   int source;
   int tag;
 };
 
 void say_probe(const void* what, WaitItems& items) noexcept {
-  const auto& [context, source, tag] = *static_cast<const Probe*>(what);
+  const auto& [context, source, tag] = *static_cast<const Wanted*>(what);
   items.add({.kind = wire::WaitItem::Kind::probe,
              .peer = source == any_source ? wire::wait_any_peer : context.process_of(source),
              .tag = tag,
@@ -453,7 +453,7 @@ void say_probe(const void* what, WaitItems& items) noexcept {
 
 const UnexpectedMessage* Engine::wait_for_message(MatchContext& context, int source, int tag) {
   const UnexpectedMessage* message = nullptr;
-  const Probe probe{context, source, tag};
+  const Wanted wanted{context, source, tag};
   unexpected_.probed = {};
   wait_for(
       [&] {
@@ -462,7 +462,7 @@ const UnexpectedMessage* Engine::wait_for_message(MatchContext& context, int sou
         unexpected_.probed = {.context = message ? nullptr : &context, .source = source};
         return message != nullptr || failed || context.is_broken(source, tag);
       },
-      WaitSubject{&say_probe, &probe});
+      WaitSubject{&say_probe, &wanted});
   unexpected_.probed = {};
   return message;
 }

@@ -15,13 +15,13 @@
 #include "p2p/active/completion.hpp"
 #include "p2p/active/message_trace.hpp"
 #include "p2p/active/unexpected.hpp"
-#include "p2p/aftermath.hpp"
 #include "p2p/agreement.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/link/loss_watch.hpp"
 #include "p2p/link/peer.hpp"
 #include "p2p/link/peer_access.hpp"
 #include "p2p/link/peer_memory.hpp"
+#include "p2p/losses.hpp"
 #include "p2p/message/claims.hpp"
 #include "p2p/message/context_ids.hpp"
 #include "p2p/message/matcher.hpp"
@@ -32,24 +32,29 @@
 #include "p2p/progress/lock.hpp"
 #include "p2p/progress/poll_list.hpp"
 #include "p2p/progress/wait_telling.hpp"
+#include "p2p/protocol/cpu/eager.hpp"
 #include "p2p/protocol/cpu/fragment_stream.hpp"
 #include "p2p/protocol/cpu/rendezvous.hpp"
+#include "p2p/protocol/cpu/self.hpp"
 #include "p2p/protocol/cpu/split_copy.hpp"
 #include "p2p/protocol/gpu/access.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 #include "p2p/protocol/gpu/offers.hpp"
 #include "p2p/protocol/mapping/mapped_memory.hpp"
 #include "p2p/protocol/network/peers.hpp"
+#include "p2p/waits.hpp"
 #include "route/live_plans.hpp"
 
 namespace isthmus {
+
+struct ExplainParts;
 
 /// Carries messages for one rank: owns its matcher, its requests and its connections, and makes progress on
 /// all of them.
 ///
 /// Threading: every member but `lock()` is called with `lock()` held; blocking members let go of it while
 /// they wait, so that other threads of the rank can work. With one thread the lock is a branch.
-class Engine final : private LossWatch::Listener, private CpuSends, private WaitTelling::Witness {
+class Engine final : private CpuSends, private Losses::Rings {
  public:
   /// Joins the job's region as `job.rank`. The job must outlive the engine.
   static Result<std::unique_ptr<Engine>> make(const launch::Job& job, const Settings& settings);
@@ -75,7 +80,7 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   static constexpr ContextId world_context = 0;
   static constexpr ContextId self_context = 2;
   static constexpr ContextId internal_context = ContextIds::internal;
-  static constexpr ContextId failure_context = internal_context + 2;
+  static constexpr ContextId failure_context = ContextIds::failure;
   static constexpr ContextId first_job_context =
       ContextIds::first_of_job;  ///< all that `new_context_id` gives are above
 
@@ -187,15 +192,13 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   /// not stays where it is, and goes on when there is: so no exception leaves it, and none leaves a wait.
   unsigned progress();
   /// Reads what peers have written, and no more: for calls that start one of many operations.
-  void discard_misfit(UnexpectedMessage* message) noexcept;
   unsigned listen();
-  void look_for_answers() noexcept;
   /// Progress for a test call: as `progress`, and lets other processes run if nothing happened and they share
   /// the core.
   void progress_for_test();
   /// Gives a request back. One that is not complete goes on and is freed when it completes
   /// (MPI_Request_free).
-  void free(Request* request);
+  void free(Request* request) { completion_.free(request); }
   /// Cancels a receive or send that has not matched (MPI 5.0, section 3.8.4). Completion comes through the
   /// request in any case, and does not wait for what other processes of this region do in MPI. Between hosts
   /// a send asks its target whether it has been matched: it completes when that makes progress.
@@ -226,30 +229,22 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   // -------------------------------------------------------------------------------------------------
 
   /// Those that have been lost, in the order in which this process has found out. A loss is final.
-  [[nodiscard]] const std::vector<PeerId>& lost() const noexcept { return lost_; }
+  [[nodiscard]] const std::vector<PeerId>& lost() const noexcept { return losses_.lost(); }
   [[nodiscard]] bool has_lost(PeerId id) const noexcept { return links_.has_lost(id); }
-  /// What needs the process `id` ends in `ErrorClass::proc_aborted`, now and from now on. `warns`: says
-  /// `why`. Needs no memory: what others have to be told, they are told when there is. Only where a process
-  /// of this region has left messages that there is no memory for, nothing happens: the next look finds it
-  /// again.
-  void lose(PeerId id, const std::string& why, bool warns) override;
+  /// As `Losses::lose`.
+  void lose(PeerId id, const std::string& why, bool warns) { losses_.lose(id, why, warns); }
   /// Lets a context that has been opened since know of the losses before.
-  void recall_losses(MatchContext& context);
+  void recall_losses(MatchContext& context) { losses_.recall(context); }
   /// Looks which processes of this region have ended, and loses them.
-  void look_for_losses() { losses_.look(); }
+  void look_for_losses() { loss_watch_.look(); }
   /// The same at most every 100 ms; for who waits in vain.
-  void look_after_peers() noexcept { losses_.look_after_peers(); }
-  /// What a loss leaves to do is tried now, and with each look for progress until there is memory for it.
-  void settle_losses() noexcept;
+  void look_after_peers() noexcept { loss_watch_.look_after_peers(); }
   /// Ends all that is under way in the matching spaces `id` and `id + 1`, here and, as the others hear of it,
   /// on all processes that `context(id + 1)` names. Now and from now on, `why` is the error of what is
   /// received there.
   void revoke(ContextId id, ErrorClass why) { agreements_.revoke(id, why); }
-  /// The part of `revoke` that is done here. The other processes that have to hear of it; none where the
-  /// spaces are not open.
-  std::span<const PeerId> break_off(ContextId id, ErrorClass why);
-  /// Takes out a message that a listener has read, and gives it back.
-  void consume(MatchContext& context, UnexpectedMessage& message);
+  /// The part of `revoke` that is done here.
+  void break_off(ContextId id, ErrorClass why) { losses_.break_off(id, why); }
   [[nodiscard]] Agreements& agreements() noexcept { return agreements_; }
 
   // --- direct access to a peer's memory
@@ -307,21 +302,13 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   void meet_all();
   void meet_once();
 
-  // waits.cpp
-  /// The messages that are not complete, and those that have come and that nobody has asked for.
-  void say_wait(wire::WaitReport& report, WaitItems& items) noexcept override;
+  bool read_rest(Peer& peer) override;
+  void close(Peer& peer) noexcept override { std::erase(inbound_, &peer); }
+  /// A message that came before its matching space, and is of no source of it.
+  void discard_misfit(UnexpectedMessage* message) noexcept;
 
-  // losses.cpp
-  void end_messages(Peer& peer);
-  void lose(MatchContext& context, PeerId id);
-  /// What is under way in `context` with tags below `tags` ends: its members work on nothing together any
-  /// more.
-  void break_off(MatchContext& context, int tags, ErrorClass why);
-
-  // cancel.cpp
-  bool take_back_from_self(Request& send);
-
-  // eager.cpp
+  // start.cpp
+  void look_for_answers() noexcept;
   Request* start_untraced_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
     if (uses_cuda()) [[unlikely]]
       return start_any_send(target, payload, mode, start);
@@ -336,38 +323,18 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   Request* start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode,
                            Start start, MemoryKind memory = MemoryKind::pageable);
   bool emit(Peer& peer, Request& send);
-  bool emit_eager(Peer& peer, const Target& target, const Payload& payload, const Request* synchronous);
-  Request* send_to_self(const Target& target, const Payload& payload, SendMode mode);
-  bool emit_pieces(Peer& peer, wire::CellHeader header, const wire::EagerHeader& eager,
-                   const Payload& payload);
   void receive_inline(Peer& peer, const wire::CellHeader& header, const std::byte* bytes);
-  void receive_early(Peer& peer, MatchContext& context, const wire::CellHeader& header,
-                     const std::byte* bytes);
-  void receive_eager(Peer& peer, const wire::CellHeader& header, const wire::EagerHeader& eager,
-                     const std::byte* bytes);
-  void receive_more(Peer& peer, const std::byte* bytes, std::uint32_t size);
-  void abandon_pieces(Peer& peer);
-  static void begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes);
-  void add_piece(Peer& peer, const std::byte* bytes, std::uint32_t size);
-  void adopt_pieces(UnexpectedMessage& message, Request& receive);
   void accept(UnexpectedMessage* message, Request& receive);
-  void deliver_from_self(Request& receive, UnexpectedMessage& message);
 
   // explain/report.cpp
+  [[nodiscard]] ExplainParts parts();
   void report();
-  void report_summary(const std::string& mine);
-  void report_ranks(const std::string& mine, bool is_text);
-  bool follow_rank_0(int tag);
-  void await_turn_to_report();
-  [[nodiscard]] bool is_lost(PeerId id) const noexcept;
-  template <class Take>
-  void gather(const std::string& mine, const Take& take);
 
   Links links_;
   EngineLock lock_;
   std::unique_ptr<MessageTrace> trace_;
   PollList polled_;
-  LossWatch losses_;
+  LossWatch loss_watch_;
   PeerMemories memories_;
   PeerAccess access_;
   Matcher matcher_;
@@ -377,11 +344,11 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   std::unique_ptr<NetworkPeers>
       network_;  ///< null where all processes share the region and nothing goes through the adapter
   ContextIds context_ids_;
-  std::vector<PeerId> lost_;
-  Agreements agreements_{*this};
-  Aftermath aftermath_{*this};
+  Losses losses_;
+  Agreements agreements_;
   Claims claims_;
   UnexpectedMessages unexpected_;
+  MessageWitness witness_;
   WaitTelling telling_;
   Waiting waiting_;
   CellHandlers handlers_;
@@ -392,6 +359,8 @@ class Engine final : private LossWatch::Listener, private CpuSends, private Wait
   // Last, because they end what is under way.
   GpuAccess gpu_;
   GpuOffers gpu_offers_;
+  EagerMessages eager_;
+  SelfMessages self_;
   SplitCopies splits_;
   FragmentStreams streams_;
   Rendezvous rendezvous_;

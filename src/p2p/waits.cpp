@@ -1,5 +1,6 @@
-// What a rank says of a wait that has become long: all that its engine knows of messages.
-#include "p2p/engine.hpp"
+#include "p2p/waits.hpp"
+
+#include "p2p/message/context_ids.hpp"
 
 namespace isthmus {
 namespace {
@@ -11,7 +12,7 @@ constexpr unsigned most_unmatched = 8;
 
 }  // namespace
 
-void Engine::say_wait(wire::WaitReport& report, WaitItems& items) noexcept {
+void MessageWitness::say_wait(wire::WaitReport& report, WaitItems& items) noexcept {
   unsigned named = 0;
   matcher_.for_each([&](MatchContext& context) {
     if (ContextIds::is_internal(context.id())) return;

@@ -10,8 +10,7 @@ constexpr std::array kinds{MemoryKind::device,  MemoryKind::vmm,    MemoryKind::
                            MemoryKind::managed, MemoryKind::pinned, MemoryKind::pageable};
 constexpr std::array ways{Protocol::gpu_push, Protocol::gpu_pull, Protocol::gpu_loopback};
 
-GpuPairs pair_of(const GpuPlanInputs& inputs) {
-  const GpuPlan plan(inputs);
+GpuPairs pair_of(const Plan& plan, const GpuPlanInputs& inputs) {
   GpuPairs pair{.from = {inputs.from.kind},
                 .to = {inputs.to.kind},
                 .steps = {plan.steps().begin(), plan.steps().end()},
@@ -19,7 +18,7 @@ GpuPairs pair_of(const GpuPlanInputs& inputs) {
   if (inputs.locality == GpuLocality::other_host) return pair;
   for (const Protocol way : ways)
     if ((way != Protocol::gpu_loopback || inputs.path == GpuPathSetting::network) &&
-        std::ranges::find(pair.steps, way, &GpuStep::way) == pair.steps.end())
+        std::ranges::find(pair.steps, way, &Step::protocol) == pair.steps.end())
       if (const auto why = why_not(inputs, way); !why.empty())
         pair.refusals.push_back({way, std::string(why)});
   return pair;
@@ -31,7 +30,8 @@ bool have_one_plan(const GpuPairs& one, const GpuPairs& other) {
 
 }  // namespace
 
-std::vector<GpuPairs> gpu_pairs(const std::function<GpuPlanInputs(GpuPlanEnd, GpuPlanEnd)>& inputs) {
+std::vector<GpuPairs> gpu_pairs(
+    const std::function<std::pair<Plan, GpuPlanInputs>(GpuPlanEnd, GpuPlanEnd)>& plan) {
   std::vector<GpuPairs> all;
   for (const MemoryKind from : kinds) {
     std::vector<GpuPairs> row;
@@ -39,7 +39,8 @@ std::vector<GpuPairs> gpu_pairs(const std::function<GpuPlanInputs(GpuPlanEnd, Gp
       const GpuPlanEnd source{.kind = from, .has_pages = true};
       const GpuPlanEnd target{.kind = to, .has_pages = true};
       if (!source.is_on_gpu() && !target.is_on_gpu()) continue;
-      GpuPairs pair = pair_of(inputs(source, target));
+      const auto [planned, inputs] = plan(source, target);
+      GpuPairs pair = pair_of(planned, inputs);
       const auto same =
           std::ranges::find_if(row, [&](const auto& known) { return have_one_plan(known, pair); });
       if (same != row.end())

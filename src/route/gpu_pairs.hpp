@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "route/gpu_plan.hpp"
@@ -16,12 +17,14 @@ struct GpuPairs {
     friend bool operator==(const Refusal&, const Refusal&) = default;
   };
   std::vector<MemoryKind> from, to;  ///< managed memory: whose pages a GPU has
-  std::vector<GpuStep> steps;
+  std::vector<Step> steps;
   std::vector<Refusal> refusals;  ///< of the ways that no step takes
 };
 
-/// The plans between all kinds of memory, for people, pairs with the same one put together. `inputs` gives
-/// what the plan of a pair follows from. Two memories of hosts are left out: they are in `Plan`.
-std::vector<GpuPairs> gpu_pairs(const std::function<GpuPlanInputs(GpuPlanEnd, GpuPlanEnd)>& inputs);
+/// The plans between all kinds of memory, for people, pairs with the same one put together. `plan` gives that
+/// of a pair, and what it follows from, for the reasons. Two memories of hosts are left out: they have plans
+/// of their own.
+std::vector<GpuPairs> gpu_pairs(
+    const std::function<std::pair<Plan, GpuPlanInputs>(GpuPlanEnd, GpuPlanEnd)>& plan);
 
 }  // namespace isthmus

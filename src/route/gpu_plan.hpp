@@ -37,16 +37,17 @@ struct GpuPlanEnd {
   [[nodiscard]] bool is_pinned() const noexcept { return kind == MemoryKind::pinned; }
   /// Whether its process can hand it to another.
   [[nodiscard]] bool is_exportable() const noexcept { return is_on_gpu() && kind != MemoryKind::managed; }
+  friend bool operator==(const GpuPlanEnd&, const GpuPlanEnd&) = default;
 };
 
 /// What a plan between two memories follows from, as the receiver knows it.
 struct GpuPlanInputs {
   GpuPlanEnd from, to;
   GpuLocality locality = GpuLocality::unknown;
-  Reach push{};                               ///< the sender opens the receiver's memory
-  Reach pull{};                               ///< the receiver opens the sender's
-  Reach bounce{};                             ///< the receiver opens GPU memory of the sender's library
-  Reach network = std::unexpected(Reason{});  ///< the network is handed GPU memory
+  Reach push{};    ///< the sender opens the receiver's memory
+  Reach pull{};    ///< the receiver opens the sender's
+  Reach bounce{};  ///< the receiver opens GPU memory of the sender's library
+  Reach network = std::unexpected(Reason{"nobody has asked for it"});  ///< the network is handed GPU memory
   GpuPathSetting path = GpuPathSetting::automatic;
   std::uint64_t host_eager_limit =
       0;  ///< of what is sent from memory of the host; of another host the network's
@@ -54,6 +55,8 @@ struct GpuPlanInputs {
   std::uint64_t chunks_from = 0;      ///< from a host to another's GPU in two chunks and more; 0: never
   std::uint64_t push_from = 0;        ///< 0: `default_gpu_push_from`
   std::uint64_t direct_limit = 0;     ///< 0: `default_gpu_direct_limit`
+  std::uint64_t courier_limit = 0;    ///< of what a courier of the receiver's GPU takes; 0: none is wanted
+  bool one_process = false;           ///< both ranks are one process: each reads the other's memory as it is
   /// Several messages are under way at a time: then short ones to pageable memory go through memory that both
   /// ranks share, where one kernel copies many of them. A GPU's copy straight there holds the processor up.
   bool many_under_way = false;
@@ -70,34 +73,9 @@ inline constexpr std::uint64_t default_gpu_direct_limit = 16 * 1024;
 /// Why a message cannot or shall not go in a way, as the end of a sentence; empty where it may.
 [[nodiscard]] std::string_view why_not(const GpuPlanInputs& inputs, Protocol way) noexcept;
 
-/// One range of sizes, as `Step`.
-struct GpuStep {
-  std::uint64_t up_to;
-  Protocol way;
-  friend bool operator==(const GpuStep&, const GpuStep&) = default;
-};
-
-/// Which way a contiguous message takes between two memories, at least one of them a GPU's: a pure function
-/// of its inputs, as `Plan` is for two memories of hosts. `eager` stands for all that goes as if it came from
+/// Which way a contiguous message takes between two memories, at least one of them a GPU's: made of what the
+/// probes of all ways say, a pure function of its inputs. `eager` stands for all that goes as if it came from
 /// memory of the host.
-class GpuPlan {
- public:
-  explicit GpuPlan(const GpuPlanInputs& inputs);
-
-  [[nodiscard]] Protocol way(std::uint64_t bytes) const noexcept {
-    std::size_t i = 0;
-    while (steps_[i].up_to < bytes)
-      ++i;
-    return steps_[i].way;
-  }
-  [[nodiscard]] std::span<const GpuStep> steps() const noexcept { return {steps_.data(), count_}; }
-
- private:
-  void add(std::uint64_t up_to, Protocol way) noexcept;
-  void add_copies(const GpuPlanInputs& inputs) noexcept;
-
-  std::array<GpuStep, 4> steps_{};
-  std::size_t count_ = 0;
-};
+[[nodiscard]] Plan gpu_plan(const GpuPlanInputs& inputs) noexcept;
 
 }  // namespace isthmus

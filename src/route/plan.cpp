@@ -1,13 +1,8 @@
 #include "route/plan.hpp"
 
-#include <limits>
+#include <algorithm>
 
 namespace isthmus {
-namespace {
-
-constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
-
-}  // namespace
 
 std::string_view name_of(ChannelId channel) noexcept {
   switch (channel) {
@@ -23,6 +18,8 @@ std::string_view name_of(ChannelId channel) noexcept {
       return "network";
     case ChannelId::process:
       return "process";
+    case ChannelId::gpu:
+      return "gpu";
   }
   return "unknown";
 }
@@ -69,37 +66,40 @@ std::string_view name_of(Protocol protocol) noexcept {
   return "unknown";
 }
 
-Plan::Plan(const PlanInputs& inputs) {
-  if (inputs.same_process) {
-    add(no_limit, Protocol::local, ChannelId::self);
-    return;
-  }
-  if (inputs.remote) {
-    add(inputs.eager_limit, Protocol::network_eager, ChannelId::network);
-    add(no_limit, Protocol::network_rendezvous, ChannelId::network);
-    return;
-  }
-  add(wire::inline_capacity, Protocol::eager_inline, ChannelId::shm);
-  add(inputs.eager_limit, Protocol::eager, ChannelId::shm);
-  if (inputs.beside) {
-    add(no_limit, Protocol::beside, ChannelId::process);
-  } else if (inputs.mapped) {
-    // One processor alone: 1 MiB one way 27 us, by both with process_vm_* 60, through the ring 115; 64
-    // KiB 2.3, 6.5 and 8.9 (EPYC of 2 cores, virtual; medians of 57 rounds).
-    add(no_limit, Protocol::mapped, ChannelId::mapping);
-  } else if (!inputs.pull) {
-    add(no_limit, Protocol::stream, ChannelId::shm);
-  } else if (!inputs.push) {
-    add(no_limit, Protocol::pull, ChannelId::cma);
-  } else {
-    if (inputs.split_from > 0) add(inputs.split_from - 1, Protocol::pull, ChannelId::cma);
-    add(no_limit, Protocol::split, ChannelId::cma);
+Plan::Plan(std::span<const Way> ways) noexcept {
+  way_count_ = std::min(ways.size(), most_ways);
+  std::ranges::copy(ways.first(way_count_), ways_.begin());
+  std::uint64_t next = 0;
+  for (bool is_done = way_count_ == 0; !is_done;) {
+    const Serving serving = this->serving(next);
+    if (serving.begin() == serving.end()) return;
+    const Way& best = *serving.begin();
+    // To where it serves, or a better one begins.
+    std::uint64_t up_to = best.serves.up_to;
+    for (const Way* better = ways_.data(); better != &best; ++better)
+      if (better->serves.from > next) up_to = std::min(up_to, better->serves.from - 1);
+    Step* const last = step_count_ > 0 ? &steps_[step_count_ - 1] : nullptr;
+    if (last && last->protocol == best.protocol)
+      last->up_to = up_to;
+    else
+      steps_[step_count_++] = {up_to, best.protocol, best.channel};
+    is_done = up_to == std::numeric_limits<std::uint64_t>::max();
+    next = up_to + 1;
   }
 }
 
-void Plan::add(std::uint64_t up_to, Protocol protocol, ChannelId channel) noexcept {
-  if (count_ > 0 && up_to <= steps_[count_ - 1].up_to) return;
-  steps_[count_++] = {up_to, protocol, channel};
+void Probes::add(const Probe& probe) {
+  const auto dearer = std::ranges::find_if(all_, [&](const Probe& each) { return each.cost > probe.cost; });
+  all_.insert(dearer, probe);
+}
+
+Plan Probes::plan(const PairFacts& facts) const noexcept {
+  std::array<Way, Plan::most_ways> ways{};
+  std::size_t count = 0;
+  for (const Probe& probe : all_)
+    if (const Probed probed = probe.ask(facts); probed && count < ways.size())
+      ways[count++] = {probe.protocol, probe.channel, *probed};
+  return Plan(std::span(ways).first(count));
 }
 
 }  // namespace isthmus

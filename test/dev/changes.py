@@ -65,6 +65,8 @@ def cases(suite):
     answers("a module that its module imports not", ["tools/dev/vms.py"], ("", ""))
     answers("a file that it names", ["test/places/fault.c"], ("run", "test/places/fault.c"))
     answers("how programs are built", ["cmake/CompileTime.cmake"], ("run", "cmake/CompileTime.cmake"))
+    part = dataclasses.replace(one, about=("src/p2p/*", "!src/p2p/engine*"))
+    answers("a source that is taken out of what it is about is left, and named", ["src/p2p/engine.cpp"], ("about", "src/p2p/engine.cpp"), part)
     whole = dataclasses.replace(one, about=())
     answers("a suite that says nothing more is about all that its programs hold", ["src/wire/ring.hpp"], ("run", "src/wire/ring.hpp"), whole)
     none = dataclasses.replace(one, about=("none",))

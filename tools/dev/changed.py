@@ -115,7 +115,10 @@ def files_in(targets, build=BUILD / "release"):
 
 
 def matches(file, patterns):
-    return any(fnmatch.fnmatchcase(file, pattern) for pattern in patterns)
+    """Whether one of the patterns has the file, and none that begins with `!`."""
+    wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
+    unwanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    return any(fnmatch.fnmatchcase(file, pattern) for pattern in wanted) and not any(fnmatch.fnmatchcase(file, pattern) for pattern in unwanted)
 
 
 def verdict(suite, changes, programs=files_in):

@@ -126,7 +126,7 @@ Result<> check_call(const Call& call, CallForm form, Communicator& comm) {
 
 /// `start` on a nonblocking lane, once the calls have been compared.
 template <class Call>
-Flow checked_start(Ranks ranks, Call call, Flow (*start)(Ranks, const Call&)) {
+Flow checked_start(Ranks ranks, Call call, Flow (*start)(const Ranks&, const Call&)) {
   const CallRecord mine(call, CallForm::nonblocking, ranks.comm());
   Verdict verdict;
   co_await compare_calls({ranks.comm(), Lane::checking(ranks.lane().number, ranks.driver())}, mine, verdict);

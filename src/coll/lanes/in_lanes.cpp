@@ -312,19 +312,19 @@ LaneWay::State LaneWay::learn(const Lane& lane, const std::optional<LaneQuestion
   return State::known;
 }
 
-Flow in_lane(Algorithm, Ranks ranks, Place place, const call::Barrier&) {
+Flow in_lane(Algorithm, const Ranks& ranks, Place&& place, const call::Barrier&) {
   if (ranks.size() > flat_ranks) return barrier_by_neighbors(ranks, std::move(place));
   return barrier_in_lane(ranks, std::move(place));
 }
 
-Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Bcast& c) {
+Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Bcast& c) {
   const Payload data = Payload::of(c.buffer, c.count, *c.type);
   if (algorithm == Algorithm::direct) return bcast_direct_in_lane(ranks, std::move(place), data, c.root);
   if (algorithm == Algorithm::direct_both) return bcast_both_in_lane(ranks, std::move(place), data, c.root);
   return bcast_in_lane(ranks, std::move(place), data, c.root);
 }
 
-Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Reduce& c) {
+Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Reduce& c) {
   const void* const mine = operand(c.send, c.receive);
   if (algorithm == Algorithm::direct)
     return reduce_direct_in_lane(ranks, std::move(place), mine, c.receive, c.what, c.root);
@@ -333,7 +333,7 @@ Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Reduce& 
   return reduce_in_lane(ranks, std::move(place), mine, c.receive, c.what, c.root);
 }
 
-Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Allreduce& c) {
+Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Allreduce& c) {
   const void* const mine = operand(c.send, c.receive);
   if (algorithm == Algorithm::direct)
     return reduce_direct_in_lane(ranks, std::move(place), mine, c.receive, c.what, everybody_in_lane);

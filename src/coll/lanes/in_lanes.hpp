@@ -21,11 +21,11 @@ std::optional<LaneQuestion> lane_question(const call::Bcast& c, const Communicat
 std::optional<LaneQuestion> lane_question(const call::Reduce& c, const Communicator& comm);
 std::optional<LaneQuestion> lane_question(const call::Allreduce& c, const Communicator& comm);
 
-// The flows. Frames hold what they are given.
-Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Barrier& c);
-Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Bcast& c);
-Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Reduce& c);
-Flow in_lane(Algorithm algorithm, Ranks ranks, Place place, const call::Allreduce& c);
+// The flows. Frames hold what they are given; until there is one, nothing is copied: 8 B count instructions.
+Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Barrier& c);
+Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Bcast& c);
+Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Reduce& c);
+Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Allreduce& c);
 
 /// The same once it is known whether there is memory, and what the choice depends on.
 template <class Call>
@@ -79,7 +79,7 @@ class LaneWay {
 
 /// Begins a collective on the lane of `ranks`, for buffers that the processor can load from and store to.
 template <class Call>
-Flow start_on_host(Ranks ranks, const Call& c) {
+Flow start_on_host(const Ranks& ranks, const Call& c) {
   if constexpr (GoesInLanes<Call>) {
     if (LaneTeam* const team = ranks.driver() ? LaneTeam::of(ranks.comm()) : nullptr) {
       if (const auto asked = lane_question(c, ranks.comm())) {

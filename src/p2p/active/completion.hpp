@@ -49,6 +49,14 @@ class Completion {
   /// The send that an answer of a peer names, of which nothing else has been heard; null where there is no
   /// such send, which is reported.
   Request* find_unanswered(Peer& peer, wire::Cookie cookie);
+  /// Gives back a request that its owner wants no more. One that is not complete goes on and is freed when it
+  /// completes (MPI_Request_free).
+  void free(Request* request) {
+    if (request->complete)
+      pool_.give_back(request);
+    else
+      request->orphan = true;
+  }
   /// Sends that are not complete.
   [[nodiscard]] std::uint64_t pending_sends() const noexcept { return pending_sends_; }
 

@@ -119,6 +119,12 @@ void UnexpectedMessages::discard(UnexpectedMessage* message) {
   release(message);
 }
 
+void UnexpectedMessages::consume(MatchContext& context, UnexpectedMessage& message) {
+  context.remove(&message);
+  if (message.peer && message.peer->incoming_message == &message) message.peer->incoming_message = nullptr;
+  release(&message);
+}
+
 void UnexpectedMessages::decline_rejected() {
   while (UnexpectedMessage* message = matcher_.first_rejected()) {
     decline(*message);

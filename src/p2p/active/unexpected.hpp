@@ -112,6 +112,8 @@ class UnexpectedMessages {
   void release(UnexpectedMessage* message);
   /// The same for one that nobody will receive.
   void discard(UnexpectedMessage* message);
+  /// Takes out a message that a listener has read, and gives it back.
+  void consume(MatchContext& context, UnexpectedMessage& message);
   /// Tells the sender of a message, if it waits to hear of it, that nobody will receive it.
   /// Without memory it is to be called again.
   void decline(UnexpectedMessage& message);

@@ -16,7 +16,7 @@ namespace {
 /// `transport`: of a peer on another host. `device`: the ivshmem device through which the two share memory,
 /// empty for none.
 std::string plan_text(const Peer& peer, bool self, const std::string& transport, const std::string& device) {
-  std::string text = steps_text(peer.plan, 6);
+  std::string text = steps_text(peer.plan(), 6);
   if (self) return text;
   if (!peer.is_local())
     return text + fmt::format("      transport: {}\n      no shared memory: {}\n", transport,
@@ -33,8 +33,8 @@ std::string memories_text(const PeerMemories& memories, const Peer& peer) {
   std::string text;
   for (const PeerMemory* way : memories.ways()) {
     const auto report = way->report(peer);
-    if (report && report->plan) {
-      const Step& last = report->plan->steps().back();
+    if (report && report->is_in_reach) {
+      const Step& last = peer.plan(SendersMemory::allocated).steps().back();
       text += fmt::format("      memory of MPI_Alloc_mem: {:<9} {}\n", name_of(last.channel),
                           name_of(last.protocol));
     } else if (report) {
@@ -68,8 +68,8 @@ std::string gpu_text(GpuMessages& gpu, Peer& peer) {
                                  name_of(peer.is_local() ? gpu.locality(peer) : GpuLocality::other_host));
   for (const GpuPairs& pairs : gpu.plans(peer)) {
     text += fmt::format("        {} -> {}\n", kinds_text(pairs.from), kinds_text(pairs.to));
-    for (const GpuStep& step : pairs.steps)
-      text += fmt::format("          up to {:<9} {}\n", size_text(step.up_to), short_name_of(step.way));
+    for (const Step& step : pairs.steps)
+      text += fmt::format("          up to {:<9} {}\n", size_text(step.up_to), short_name_of(step.protocol));
     for (const auto& [way, why] : pairs.refusals)
       text += fmt::format("          not {}: {}\n", short_name_of(way), why);
   }

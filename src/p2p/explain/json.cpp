@@ -74,9 +74,10 @@ std::string workload_json(const Peer& peer) {
 std::string memories_json(const PeerMemories& memories, const Peer& peer) {
   for (const PeerMemory* way : memories.ways())
     if (const auto report = way->report(peer))
-      return fmt::format(R"(,"mapped":{{"steps":{},"refused":{}}})",
-                         report->plan ? array(report->plan->steps(), step_json) : "[]",
-                         report->plan ? "null" : quoted(report->why_not));
+      return fmt::format(
+          R"(,"mapped":{{"steps":{},"refused":{}}})",
+          report->is_in_reach ? array(peer.plan(SendersMemory::allocated).steps(), step_json) : "[]",
+          report->is_in_reach ? "null" : quoted(report->why_not));
   return {};
 }
 
@@ -98,10 +99,10 @@ std::string kinds_json(const std::vector<MemoryKind>& kinds) {
   return array(kinds, [](MemoryKind kind) { return quoted(name_of(kind)); });
 }
 
-std::string gpu_step_json(const GpuStep& step) {
+std::string gpu_step_json(const Step& step) {
   return fmt::format(R"({{"up_to":{},"way":{}}})",
                      step.up_to != UINT64_MAX ? std::to_string(step.up_to) : "null",
-                     quoted(name_of(step.way)));
+                     quoted(name_of(step.protocol)));
 }
 
 /// How messages in GPU memory come from a peer.
@@ -138,7 +139,7 @@ std::string json_report(const ExplainParts& parts) {
     Peer& found = links.peer(id);
     parts.access.probe(found);
     peers += fmt::format(R"({}{{"rank":{},"steps":{})", id > 0 ? "," : "", id,
-                         array(found.plan.steps(), step_json));
+                         array(found.plan().steps(), step_json));
     if (!found.is_local())
       peers += fmt::format(R"(,"transport":{},"no_shared_memory":{})", quoted(parts.network->describe(id)),
                            refusal(found.pull));

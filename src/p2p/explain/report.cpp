@@ -28,15 +28,7 @@ void print(const std::string& text) {
   }
 }
 
-}  // namespace
-
-std::string Engine::explain(ExplainSetting form) {
-  const ExplainParts parts{.links = links_,
-                           .access = access_,
-                           .memories = memories_,
-                           .plans = plans_,
-                           .network = network_.get(),
-                           .gpu = gpu_.made()};
+std::string text_of(const ExplainParts& parts, ExplainSetting form) {
   switch (form) {
     case ExplainSetting::off:
       return {};
@@ -51,91 +43,125 @@ std::string Engine::explain(ExplainSetting form) {
   return {};
 }
 
+/// The ranks of a job that tell rank 0, over messages as any others: these are in no report.
+class Reporters {
+ public:
+  Reporters(Engine& engine, const ExplainParts& parts) : engine_(engine), parts_(parts) {}
+  void report();
+
+ private:
+  void report_summary(const std::string& mine);
+  void report_ranks(const std::string& mine, bool is_text);
+  bool follow_rank_0(int tag);
+  void await_turn();
+  template <class Take>
+  void gather(const std::string& mine, const Take& take);
+
+  Engine& engine_;
+  ExplainParts parts_;
+};
+
 /// At rank 0, calls `take` with what each rank has to say, in their order.
 template <class Take>
-void Engine::gather(const std::string& mine, const Take& take) {
-  MatchContext& context = open_context(internal_context, links_.size());
-  if (links_.rank() != 0) {
-    if (!is_lost(0))
-      send({.peer = 0,
-            .context = internal_context,
-            .source = static_cast<int>(links_.rank()),
-            .tag = report_tag},
-           Payload::of(mine.data(), mine.size()));
+void Reporters::gather(const std::string& mine, const Take& take) {
+  MatchContext& context = engine_.open_context(Engine::internal_context, engine_.size());
+  if (engine_.rank() != 0) {
+    if (!engine_.has_lost(0))
+      engine_.send({.peer = 0,
+                    .context = Engine::internal_context,
+                    .source = static_cast<int>(engine_.rank()),
+                    .tag = report_tag},
+                   Payload::of(mine.data(), mine.size()));
     return;
   }
   take(PeerId{0}, mine);
-  for (PeerId id = 1; id < links_.size(); ++id) {
+  for (PeerId id = 1; id < engine_.size(); ++id) {
     const UnexpectedMessage* message = nullptr;
-    wait_for(
-        [&] { return (message = context.find(static_cast<int>(id), report_tag)) != nullptr || is_lost(id); });
+    engine_.wait_for([&] {
+      return (message = context.find(static_cast<int>(id), report_tag)) != nullptr || engine_.has_lost(id);
+    });
     if (!message) continue;  // it has died
     std::string text(std::min(message->bytes, longest_report), '\0');
-    receive(context, static_cast<int>(id), report_tag, Payload::of(text.data(), text.size()));
+    engine_.receive(context, static_cast<int>(id), report_tag, Payload::of(text.data(), text.size()));
     take(id, text);
   }
 }
 
-bool Engine::is_lost(PeerId id) const noexcept {
-  return std::ranges::find(lost_, id) != lost_.end();
-}
-
 /// Rank 0 says the same to all others, who wait for it; false where it has died.
-bool Engine::follow_rank_0(int tag) {
-  if (links_.rank() == 0) {
-    for (PeerId id = 1; id < links_.size(); ++id)
-      if (!is_lost(id)) send({.peer = id, .context = internal_context, .source = 0, .tag = tag}, nothing);
+bool Reporters::follow_rank_0(int tag) {
+  if (engine_.rank() == 0) {
+    for (PeerId id = 1; id < engine_.size(); ++id)
+      if (!engine_.has_lost(id))
+        engine_.send({.peer = id, .context = Engine::internal_context, .source = 0, .tag = tag}, nothing);
     return true;
   }
-  MatchContext& context = open_context(internal_context, links_.size());
-  wait_for([&] { return context.find(0, tag) != nullptr || is_lost(0); });
+  MatchContext& context = engine_.open_context(Engine::internal_context, engine_.size());
+  engine_.wait_for([&] { return context.find(0, tag) != nullptr || engine_.has_lost(0); });
   if (!context.find(0, tag)) return false;
-  receive(context, 0, tag, nothing);
+  engine_.receive(context, 0, tag, nothing);
   return true;
 }
 
 /// Ranks other than 0 wait until that has made its own report: theirs would be counted in it.
-void Engine::await_turn_to_report() {
+void Reporters::await_turn() {
   // The plans of pairs are known once both have started.
-  wait_for([this] {
-    return std::ranges::all_of(links_.job().members, [this](PeerId id) {
-      return access_.can_probe(links_.peer(id)) || is_lost(id);
+  engine_.wait_for([this] {
+    return std::ranges::all_of(parts_.links.job().members, [this](PeerId id) {
+      return parts_.access.can_probe(parts_.links.peer(id)) || engine_.has_lost(id);
     });
   });
-  if (links_.rank() == 0 || !follow_rank_0(your_turn)) return;
-  Peer& first = links_.peer(0);
+  if (engine_.rank() == 0 || !follow_rank_0(your_turn)) return;
+  Peer& first = parts_.links.peer(0);
   first.traffic.forget_received(first.is_local() ? Protocol::eager_inline : Protocol::network_eager);
 }
 
-/// Every rank tells rank 0, which prints, over messages as any others: these are in no report.
-void Engine::report() {
-  const ExplainSetting form = links_.settings().explain;
+void Reporters::report() {
+  const ExplainSetting form = parts_.links.settings().explain;
   const bool is_short = form == ExplainSetting::summary || form == ExplainSetting::picture;
-  await_turn_to_report();
-  const std::string counted = is_short ? explain(ExplainSetting::summary) : std::string();
-  const std::string mine = form != ExplainSetting::summary ? explain(form) : std::string();
-  if (links_.rank() == 0) follow_rank_0(your_turn);
+  await_turn();
+  const std::string counted = is_short ? text_of(parts_, ExplainSetting::summary) : std::string();
+  const std::string mine = form != ExplainSetting::summary ? text_of(parts_, form) : std::string();
+  if (engine_.rank() == 0) follow_rank_0(your_turn);
   if (is_short) report_summary(counted);
   if (form != ExplainSetting::summary) report_ranks(mine, form == ExplainSetting::full);
   // What a rank sends when it goes on is in nobody's report.
   follow_rank_0(all_have_told);
 }
 
-void Engine::report_summary(const std::string& mine) {
-  JobTally job(links_.size());
+void Reporters::report_summary(const std::string& mine) {
+  JobTally job(engine_.size());
   gather(mine, [&](PeerId rank, const std::string& packed) { job.add(rank, packed); });
-  if (links_.rank() == 0)
-    print(report_head(links_) + job.text() +
+  if (engine_.rank() == 0)
+    print(report_head(parts_.links) + job.text() +
           "    each pair: isthmus explain --full; a matrix of all: isthmus explain --picture FILE.svg\n");
 }
 
-void Engine::report_ranks(const std::string& mine, bool is_text) {
-  std::string whole = is_text ? report_head(links_) : report_head_json(links_);
+void Reporters::report_ranks(const std::string& mine, bool is_text) {
+  std::string whole = is_text ? report_head(parts_.links) : report_head_json(parts_.links);
   gather(mine, [&](PeerId, const std::string& text) {
     if (!is_text && whole.ends_with('}')) whole += ',';
     whole += text;
   });
-  if (links_.rank() == 0) print(is_text ? whole : whole + "]}\n");
+  if (engine_.rank() == 0) print(is_text ? whole : whole + "]}\n");
+}
+
+}  // namespace
+
+ExplainParts Engine::parts() {
+  return {.links = links_,
+          .access = access_,
+          .memories = memories_,
+          .plans = plans_,
+          .network = network_.get(),
+          .gpu = gpu_.made()};
+}
+
+std::string Engine::explain(ExplainSetting form) {
+  return text_of(parts(), form);
+}
+
+void Engine::report() {
+  Reporters(*this, parts()).report();
 }
 
 }  // namespace isthmus

@@ -30,9 +30,9 @@ std::string way_name(Protocol way) {
 /// "device -> device: by a courier to 4 KiB, copied by the receiver's GPU to any size".
 std::string gpu_line(const GpuPairs& pairs) {
   std::string text;
-  for (const GpuStep& step : pairs.steps)
-    text +=
-        fmt::format("{}{} to {}", text.empty() ? "" : ", ", short_name_of(step.way), size_text(step.up_to));
+  for (const Step& step : pairs.steps)
+    text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", short_name_of(step.protocol),
+                        size_text(step.up_to));
   return fmt::format("GPU memory, {} -> {}: {}\n", kinds_text(pairs.from), kinds_text(pairs.to), text);
 }
 
@@ -45,13 +45,14 @@ std::string_view remedy_of(GpuLocality locality) noexcept {
 /// Which ways messages from a peer take, as far as that is the same for many pairs.
 std::string pair_plan(const ExplainParts& parts, Peer& peer) {
   if (!peer.is_local() && !peer.connected) return "no connection was needed";
-  std::string text = steps_text(peer.plan, 0);
+  std::string text = steps_text(peer.plan(), 0);
   if (!peer.is_local()) text += fmt::format("transport: {}\n", parts.network->describe(peer.id));
   if (peer.is_local() && !parts.links.same_machine(peer.slot) && !parts.links.job().device.empty())
     text += fmt::format("shared memory: ivshmem device {}\n", parts.links.job().device);
   for (const PeerMemory* way : parts.memories.ways())
-    if (const auto report = way->report(peer); report && report->plan)
-      text += fmt::format("memory of MPI_Alloc_mem: {}\n", name_of(report->plan->steps().back().protocol));
+    if (const auto report = way->report(peer); report && report->is_in_reach)
+      text += fmt::format("memory of MPI_Alloc_mem: {}\n",
+                          name_of(peer.plan(SendersMemory::allocated).steps().back().protocol));
   if (parts.gpu)
     for (const GpuPairs& pairs : parts.gpu->plans(peer))
       text += gpu_line(pairs);
@@ -85,7 +86,7 @@ void add_cpu_refusals(RankTally& tally, const ExplainParts& parts, const Peer& p
     tally.add_refusal("writing the peer's memory: " + peer.push.error().text, peer.push.error().remedy,
                       peer.id, received(peer, {Protocol::pull}));
   for (const PeerMemory* way : parts.memories.ways())
-    if (const auto report = way->report(peer); report && !report->plan)
+    if (const auto report = way->report(peer); report && !report->is_in_reach)
       tally.add_refusal("mapping memory of MPI_Alloc_mem: " + report->why_not, "", peer.id, slower);
 }
 

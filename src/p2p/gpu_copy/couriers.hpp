@@ -35,6 +35,12 @@ class GpuCouriers {
     return bytes <= most_bytes && setting_ != GpuCourierSetting::off &&
            (latency_bound || setting_ == GpuCourierSetting::on);
   }
+  /// The longest message that one of that device may take; 0 where none is wanted, or there is none.
+  [[nodiscard]] std::uint32_t limit(cuda::Device device, bool latency_bound) const {
+    const auto post = posts_.find(device);
+    const bool has_none = post != posts_.end() && !post->second.trouble.empty();
+    return wants(most_bytes, latency_bound) && !has_none ? static_cast<std::uint32_t>(most_bytes) : 0;
+  }
   /// Makes the courier of that device, which `take` makes otherwise, and sends nobody out.
   void prepare(cuda::Device device);
   /// Counts a message for that device. False if it goes otherwise: no courier is out, and none should be.

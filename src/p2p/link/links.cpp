@@ -52,18 +52,36 @@ Peer& Links::make_peer(PeerId id) {
   const auto slot = job_.slot_of(id);
   if (slot) {
     peer.slot = *slot;
-    peer.eager_limit = eager_limit_;
-    peer.plan = Plan({.same_process = id == rank_, .eager_limit = eager_limit_});
     if (job_.turns && id != rank_ && job_.turns->is_here(id)) {
       peer.beside = peer.probed = true;
       peer.pull = peer.push = Reach{};
-      peer.plan = Plan({.beside = true, .eager_limit = eager_limit_});
     }
   } else {
     peer.pull = peer.push = std::unexpected(Reason{job_.why_apart(id)});
-    peer.plan = Plan({.remote = true});
   }
+  plan_again(peer);
   return peer;
+}
+
+PairFacts Links::facts_of(const Peer& peer, SendersMemory memory) const noexcept {
+  const std::uint32_t local_limit =
+      peer.workload.workload() == Workload::bandwidth ? bandwidth_eager_limit_ : eager_limit_;
+  return {.same_process = peer.id == rank_,
+          .beside = peer.beside,
+          .remote = !peer.is_local(),
+          .memory = memory,
+          .pull = peer.pull.has_value(),
+          .push = peer.push.has_value(),
+          .eager_limit = peer.is_local() ? local_limit : peer.network_limit,
+          .split_from = settings_.split_from != 0 ? settings_.split_from : default_split_from};
+}
+
+void Links::plan_again(Peer& peer) const noexcept {
+  for (const SendersMemory memory : {SendersMemory::any, SendersMemory::allocated}) {
+    const PairFacts facts = facts_of(peer, memory);
+    peer.plans[static_cast<std::size_t>(memory)] = probes_.plan(facts);
+    peer.eager_limit = static_cast<std::uint32_t>(facts.eager_limit);
+  }
 }
 
 bool Links::connect(Peer& peer) {

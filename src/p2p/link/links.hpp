@@ -65,11 +65,15 @@ class Links {
   /// Of messages to a peer of this region, where its workload is latency.
   [[nodiscard]] std::uint32_t eager_limit() const noexcept { return eager_limit_; }
   /// Counts a send of more bytes than an envelope takes along; the peer's plan changes with its workload.
-  void trace_send(Peer& peer, Start start) noexcept {
-    if (!peer.workload.started(start)) return;
-    peer.eager_limit =
-        peer.workload.workload() == Workload::bandwidth ? bandwidth_eager_limit_ : eager_limit_;
+  void trace_send(Peer& peer, Start start) const noexcept {
+    if (peer.workload.started(start)) plan_again(peer);
   }
+  /// What protocols say of pairs; each has entered its own before the first peer is asked for.
+  [[nodiscard]] Probes& probes() noexcept { return probes_; }
+  /// All that probes look at, of a peer as it is known now.
+  [[nodiscard]] PairFacts facts_of(const Peer& peer, SendersMemory memory) const noexcept;
+  /// To be called when what probes look at has changed: makes the peer's plans. Needs no memory.
+  void plan_again(Peer& peer) const noexcept;
   /// Reports, once for each peer, what a peer should not have written.
   void malformed(Peer& peer, const std::string& what) const;
   /// Keeps the first reason why GPU memory goes by way of the host between here and `peer`; a setback is
@@ -156,6 +160,7 @@ class Links {
   bool shares_cores_ = false;
   std::uint32_t eager_limit_;            ///< towards a peer whose workload is latency
   std::uint32_t bandwidth_eager_limit_;  ///< and bandwidth
+  Probes probes_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> scheduled_;  ///< peers with something to send
   Peer* last_out_ = nullptr;      ///< whose byte ring was written last

@@ -64,7 +64,8 @@ class Peer {
 
   // What each send looks at, side by side.
   Queue<Request, &Request::queued> waiting;  ///< sends whose envelope has not left, in order
-  std::uint32_t eager_limit = 0;             ///< of sends to the peer, from the column of its workload
+  /// Of sends to the peer: where the steps of its plan end that go with the envelope. Written with the plan.
+  std::uint32_t eager_limit = 0;
   std::uint32_t last_piece = 0;  ///< bytes last written to the byte ring, the guess for the next message
   WorkloadTrace workload;        ///< of the sends to the peer
 
@@ -91,12 +92,20 @@ class Peer {
   bool gone = false;    ///< it has been found that there is no such process any more
   Reach pull = std::unexpected(Reason{"not tried yet"});
   Reach push = std::unexpected(Reason{"not tried yet"});
-  Plan plan;  ///< for messages from the peer; its eager part holds for both directions
+  /// The plan by the memory that a sender offers from: what was made of it the last time that what a probe
+  /// sees has changed (`Links::plan_again`). How long a message goes with its envelope is the sender's to
+  /// choose, and stands here for what this process sends; the rest is for what comes from the peer.
+  [[nodiscard]] const Plan& plan(SendersMemory memory = SendersMemory::any) const noexcept {
+    return plans[static_cast<std::size_t>(memory)];
+  }
+  std::array<Plan, senders_memories> plans{};
 
   // For peers on other hosts.
-  bool connected = false;  ///< the port knows its address, and the plan its eager limit
-  bool lost = false;       ///< it cannot be reached any more
+  bool connected = false;           ///< the port knows its address
+  std::uint32_t network_limit = 0;  ///< then: of what the network sends with the envelope
+  bool lost = false;                ///< it cannot be reached any more
 
+  bool gpu_many = false;    ///< its last message in GPU memory was one of several under way
   bool gpu_failed = false;  ///< that it could not copy a message in GPU memory has been reported
   std::string gpu_reason;   ///< why messages in GPU memory go by way of the host's; empty while none did
   Traffic traffic;

@@ -16,6 +16,27 @@
 #include "datatype/cursor.hpp"
 
 namespace isthmus {
+namespace {
+
+/// As the kernel allows it: what it has answered is told by the reports in its own words.
+Probed ask_of_pull(const PairFacts& facts) noexcept {
+  if (facts.same_process || facts.remote || facts.beside)
+    return std::unexpected("it is no peer of this host");
+  if (!facts.pull) return std::unexpected("the peer's memory cannot be read");
+  return Serves{};
+}
+
+Probed ask_of_beside(const PairFacts& facts) noexcept {
+  if (!facts.beside) return std::unexpected("the peer is no rank of this process");
+  return Serves{};
+}
+
+}  // namespace
+
+constinit const Probe PeerAccess::probe_of_pull{Protocol::pull, ChannelId::cma, Cost::one_copies,
+                                                &ask_of_pull};
+constinit const Probe PeerAccess::probe_of_beside{Protocol::beside, ChannelId::process, Cost::one_copy,
+                                                  &ask_of_beside};
 
 Result<> PeerAccess::publish() {
   if (::getrandom(&probe_.nonce, sizeof probe_.nonce, 0) != sizeof probe_.nonce)
@@ -71,20 +92,12 @@ void PeerAccess::try_it(Peer& peer) {
     peer.pull = to_reach(cma::try_read(place.pid, place.probe_address, place.probe_nonce));
     peer.push = to_reach(cma::try_write(place.pid, place.probe_address, place.probe_nonce));
   }
-  peer.plan = Plan({.pull = peer.pull,
-                    .push = peer.push,
-                    .eager_limit = links_.eager_limit(),
-                    .split_from = settings.split_from != 0 ? settings.split_from : default_split_from});
   peer.probed = true;
+  links_.plan_again(peer);
 }
 
 void PeerAccess::probe_if_possible(Peer& peer) noexcept try { probe(peer); } catch (const std::bad_alloc&) {
   return;  // the next message asks again
-}
-
-const Plan* PeerAccess::reach(Peer& peer, const wire::SendOffer& offer, std::uint64_t /*bytes*/) noexcept {
-  probe_if_possible(peer);
-  return offer.address != 0 && peer.pull ? &peer.plan : nullptr;
 }
 
 /// One rank of a process at a time is at work, so nobody writes there meanwhile.
@@ -103,7 +116,7 @@ Result<> PeerAccess::read(Peer& peer, const wire::SendOffer& offer, const Payloa
       Cursor(*to.type, to.data, to.count).unpack({from, bytes});
     return {};
   }
-  if (!to.type) return cma::read(peer.pid, offer.address, to.data, bytes);
+  if (!to.type) return read(peer, offer.address, to.data, bytes);
   Cursor cursor(*to.type, to.data, to.count);
   std::array<Segment, 256> segments;
   std::array<iovec, 256> pieces;
@@ -115,7 +128,7 @@ Result<> PeerAccess::read(Peer& peer, const wire::SendOffer& offer, const Payloa
       pieces[i] = {segments[i].data, segments[i].bytes};
       next += segments[i].bytes;
     }
-    ISTHMUS_TRY(cma::read(peer.pid, offer.address + moved, {pieces.data(), count}));
+    ISTHMUS_TRY(after_copy(peer, cma::read(peer.pid, offer.address + moved, {pieces.data(), count})));
     moved = next;
   }
   return {};
@@ -123,6 +136,7 @@ Result<> PeerAccess::read(Peer& peer, const wire::SendOffer& offer, const Payloa
 
 Result<> PeerAccess::after_copy(Peer& peer, Result<> copied) {
   if (!copied && copied.error().error_class() == ErrorClass::proc_aborted) note_gone(peer);
+  if (!copied && copied.error().error_class() == ErrorClass::other) peer.probed = false;
   return copied;
 }
 

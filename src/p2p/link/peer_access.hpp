@@ -19,21 +19,30 @@ class PeerAccess final : public PeerMemory {
  public:
   PeerAccess(Links& links, LossWatch& losses, PeerMemories& memories) : links_(links), losses_(losses) {
     memories.add(*this);
+    links.probes().add(probe_of_pull);
+    links.probes().add(probe_of_beside);
   }
+  static const Probe probe_of_pull, probe_of_beside;
 
   /// Lets peers try whether they reach this process.
   Result<> publish();
   /// Whether `probe` finds anything: the peer has come far enough in MPI_Init.
   [[nodiscard]] bool can_probe(const Peer& peer) const noexcept;
-  /// Finds `Peer::pull`, `Peer::push` and the plan, unless that has been tried.
+  /// Finds `Peer::pull` and `Peer::push`, and makes the plan, unless that has been tried.
   void probe(Peer& peer) {
     if (!peer.probed) try_it(peer);
   }
   /// The same where a message must go on: without memory it takes a way that needs no reach, and the next one
   /// tries again.
   void probe_if_possible(Peer& peer) noexcept;
-  [[nodiscard]] const Plan* reach(Peer& peer, const wire::SendOffer& offer,
-                                  std::uint64_t bytes) noexcept override;
+  [[nodiscard]] bool carries(Protocol protocol) const noexcept override {
+    return protocol == Protocol::pull || protocol == Protocol::beside;
+  }
+  void try_reach(Peer& peer) noexcept override { probe_if_possible(peer); }
+  [[nodiscard]] bool reaches([[maybe_unused]] Peer& peer, const wire::SendOffer& offer,
+                             [[maybe_unused]] std::uint64_t bytes) noexcept override {
+    return offer.address != 0;
+  }
   [[nodiscard]] Result<> read(Peer& peer, const wire::SendOffer& offer, const Payload& to,
                               std::uint64_t bytes) override;
   /// Reads what lies at `address` of a peer; only where `Peer::pull` holds. `proc_aborted`: the process is no
@@ -55,6 +64,7 @@ class PeerAccess final : public PeerMemory {
  private:
   void try_it(Peer& peer);
   static Result<> copy_beside(void* to, const void* from, std::uint64_t bytes) noexcept;
+  /// A copy that the kernel has refused is a reason to try the pair anew, before the next message.
   Result<> after_copy(Peer& peer, Result<> copied);
 
   Links& links_;

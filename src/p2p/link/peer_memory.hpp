@@ -19,8 +19,8 @@ namespace isthmus {
 
 /// What `isthmus explain` says of memory that goes another way than the plan of its pair.
 struct MemoryReport {
-  const Plan* plan = nullptr;  ///< of messages from such memory of the peer; null where none can come
-  std::string why_not;         ///< then
+  bool is_in_reach = false;  ///< then `Peer::plan(SendersMemory::allocated)` holds
+  std::string why_not;       ///< else
 };
 
 /// A way in which a process takes what a peer of its host sends straight out of the peer's memory: one copy.
@@ -47,9 +47,13 @@ class PeerMemory {
 
   // The receiver's side.
 
-  /// The plan by which `bytes` of what a peer offers come here; null where this way does not reach them.
-  [[nodiscard]] virtual const Plan* reach(Peer& peer, const wire::SendOffer& offer,
-                                          std::uint64_t bytes) noexcept = 0;
+  /// Whether it is what a protocol of a plan reads by.
+  [[nodiscard]] virtual bool carries(Protocol protocol) const noexcept = 0;
+  /// Finds out what probes look at, of a peer whose message is about to come, unless that has been done.
+  virtual void try_reach([[maybe_unused]] Peer& peer) noexcept {}
+  /// Whether `bytes` of what a peer offers are in reach.
+  [[nodiscard]] virtual bool reaches(Peer& peer, const wire::SendOffer& offer,
+                                     std::uint64_t bytes) noexcept = 0;
   /// Copies the first `bytes` of what it reaches to `to`, which has room for them.
   [[nodiscard]] virtual Result<> read(Peer& peer, const wire::SendOffer& offer, const Payload& to,
                                       std::uint64_t bytes) = 0;
@@ -73,11 +77,21 @@ class PeerMemory {
   ~PeerMemory() = default;
 };
 
-/// The ways to the memory of peers. Who enters later is asked earlier: the one that serves any memory comes
-/// first.
+/// The ways to the memory of peers. Who enters later is asked earlier for memory: the one that serves any
+/// comes first. By which a message comes says its plan.
 class PeerMemories {
  public:
   void add(PeerMemory& way) { ways_.insert(ways_.begin(), &way); }
+  /// By which a protocol reads; null where it does not read so.
+  [[nodiscard]] PeerMemory* carrier_of(Protocol protocol) const noexcept {
+    for (PeerMemory* way : ways_)
+      if (way->carries(protocol)) return way;
+    return nullptr;
+  }
+  void try_reach(Peer& peer) noexcept {
+    for (PeerMemory* way : ways_)
+      way->try_reach(peer);
+  }
   [[nodiscard]] std::span<PeerMemory* const> ways() const noexcept { return ways_; }
 
   [[nodiscard]] std::unique_ptr<Allocation> allocate(std::size_t bytes, std::size_t alignment) {

@@ -14,6 +14,7 @@ class ContextIds {
   static constexpr ContextId none = 0;
   /// Ids below `first_of_job` are none that `take` gives; those from `internal` on the library's own.
   static constexpr ContextId internal = 4;
+  static constexpr ContextId failure = internal + 2;  ///< of what is said of lost processes
   static constexpr ContextId first_of_job = 16;
   [[nodiscard]] static bool is_internal(ContextId id) noexcept { return id >= internal && id < first_of_job; }
 

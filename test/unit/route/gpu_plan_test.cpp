@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "route/gpu_pairs.hpp"
+#include "route/gpu_plan_cache.hpp"
 
 namespace isthmus {
 namespace {
@@ -25,9 +28,31 @@ GpuPlanInputs inputs(MemoryKind from, MemoryKind to, GpuLocality locality = GpuL
           .host_eager_limit = 16384};
 }
 
+/// A step without its channel.
+struct GpuStep {
+  std::uint64_t up_to;
+  Protocol way;
+  friend bool operator==(const GpuStep&, const GpuStep&) = default;
+};
+
+std::vector<GpuStep> steps_of(std::span<const Step> steps) {
+  std::vector<GpuStep> all;
+  for (const Step& step : steps)
+    all.push_back({step.up_to, step.protocol});
+  return all;
+}
+
 std::vector<GpuStep> steps(const GpuPlanInputs& of) {
-  const GpuPlan plan(of);
-  return {plan.steps().begin(), plan.steps().end()};
+  return steps_of(gpu_plan(of).steps());
+}
+
+/// What is tried with a message of `bytes`, one after the other.
+std::vector<Protocol> tried(const GpuPlanInputs& of, std::uint64_t bytes) {
+  std::vector<Protocol> all;
+  const Plan plan = gpu_plan(of);
+  for (const Way& way : plan.serving(bytes))
+    all.push_back(way.protocol);
+  return all;
 }
 
 const GpuStep push{most, Protocol::gpu_push};
@@ -51,8 +76,8 @@ TEST(GpuPlan, ShortOnesAreReadWhereThatWasMeasuredToBeFaster) {
   GpuPlanInputs tuned = inputs(device, device);
   tuned.push_from = 4096;
   EXPECT_THAT(steps(tuned), ElementsAre(GpuStep{4095, Protocol::gpu_pull}, push));
-  EXPECT_EQ(GpuPlan(tuned).way(4095), Protocol::gpu_pull);
-  EXPECT_EQ(GpuPlan(tuned).way(4096), Protocol::gpu_push);
+  EXPECT_EQ(gpu_plan(tuned).step(4095).protocol, Protocol::gpu_pull);
+  EXPECT_EQ(gpu_plan(tuned).step(4096).protocol, Protocol::gpu_push);
 }
 
 TEST(GpuPlan, OneDirectionServesWhereTheOtherIsRefused) {
@@ -121,12 +146,89 @@ TEST(GpuPlan, WhatIsCopiedToTheHostFirstTakesItsWays) {
 }
 
 TEST(GpuPlan, GpusThatDoNotReachEachOtherGoThroughTheHostAndSayWhy) {
-  for (const GpuLocality locality : {GpuLocality::no_peer_access, GpuLocality::not_visible}) {
-    const GpuPlanInputs apart = inputs(device, device, locality);
-    EXPECT_THAT(steps(apart), ElementsAre(staged));
-    EXPECT_FALSE(why_not(apart, Protocol::gpu_push).empty());
-    EXPECT_FALSE(why_not(apart, Protocol::gpu_pull).empty());
+  const GpuPlanInputs apart = inputs(device, device, GpuLocality::no_peer_access);
+  EXPECT_THAT(steps(apart), ElementsAre(staged));
+  EXPECT_FALSE(why_not(apart, Protocol::gpu_push).empty());
+  EXPECT_FALSE(why_not(apart, Protocol::gpu_pull).empty());
+}
+
+TEST(GpuPlan, AGpuThatTheReceiverDoesNotSeeMayWriteToItsOwn) {
+  GpuPlanInputs unseen = inputs(device, device, GpuLocality::not_visible);
+  EXPECT_THAT(steps(unseen), ElementsAre(push)) << "until the sender has refused that";
+  EXPECT_FALSE(why_not(unseen, Protocol::gpu_pull).empty());
+  unseen.push = refused;
+  EXPECT_THAT(steps(unseen), ElementsAre(staged));
+}
+
+TEST(GpuPlan, BetweenAGpuAndMemoryOfTheHostNoWayBetweenGpusIsNeeded) {
+  EXPECT_THAT(steps(inputs(device, pinned, GpuLocality::no_peer_access)), ElementsAre(pull));
+  EXPECT_THAT(steps(inputs(pinned, device, GpuLocality::no_peer_access)), ElementsAre(eager, push));
+}
+
+TEST(GpuPlan, ShortMessagesGoByCourierWhereGpusAreJoinedByNvlinkAndOneIsUnderWay) {
+  GpuPlanInputs one = inputs(device, vmm);
+  one.courier_limit = 65536;
+  const GpuStep by_courier{65536, Protocol::gpu_courier};
+  EXPECT_THAT(steps(one), ElementsAre(by_courier, push));
+  EXPECT_THAT(tried(one, 8), ElementsAre(Protocol::gpu_courier, Protocol::gpu_push, Protocol::gpu_pull,
+                                         Protocol::gpu_bounce, Protocol::gpu_staged))
+      << "what a courier cannot take goes as if there were none";
+  EXPECT_THAT(steps(inputs(device, vmm)), ElementsAre(push));
+  EXPECT_FALSE(why_not(inputs(device, vmm), Protocol::gpu_courier).empty());
+  for (const GpuLocality locality : {GpuLocality::same_gpu, GpuLocality::pcie, GpuLocality::unknown}) {
+    one.locality = locality;
+    EXPECT_FALSE(why_not(one, Protocol::gpu_courier).empty());
   }
+  one.locality = GpuLocality::nvlink;
+  one.pull = refused;
+  EXPECT_THAT(steps(one), ElementsAre(push)) << "a courier reads";
+  one.pull = {};
+  one.path = GpuPathSetting::push;
+  EXPECT_THAT(steps(one), ElementsAre(push));
+  one.path = GpuPathSetting::automatic;
+  one.to.kind = pinned;
+  EXPECT_THAT(steps(one), ElementsAre(pull));
+}
+
+TEST(GpuPlan, RanksOfOneProcessReadWhatIsExportable) {
+  GpuPlanInputs one = inputs(device, pageable);
+  one.one_process = true;
+  EXPECT_THAT(steps(one), ElementsAre(pull));
+  one.from.kind = managed;
+  EXPECT_THAT(steps(one), ElementsAre(staged));
+}
+
+TEST(GpuPlan, WhatFailsGoesTheNextWayThatServesIt) {
+  EXPECT_THAT(tried(inputs(device, device), 8), ElementsAre(Protocol::gpu_push, Protocol::gpu_pull,
+                                                            Protocol::gpu_bounce, Protocol::gpu_staged));
+  GpuPlanInputs chosen = inputs(device, device);
+  chosen.path = GpuPathSetting::push;
+  EXPECT_THAT(tried(chosen, 8), ElementsAre(Protocol::gpu_push, Protocol::gpu_pull, Protocol::gpu_staged));
+}
+
+TEST(GpuPlanCache, KeepsThePlanOfAKeyUntilSomethingThatAProbeSeesChanges) {
+  GpuPlanCache cache;
+  int made = 0;
+  const auto find = [&](const GpuPlanKey& key) {
+    return cache.find(key, [&] {
+      ++made;
+      return gpu_plan({.from = key.from, .to = key.to, .locality = key.locality});
+    });
+  };
+  GpuPlanKey key{.from = {.kind = device}, .to = {.kind = vmm}, .locality = GpuLocality::nvlink};
+  EXPECT_EQ(find(key).steps().back().protocol, Protocol::gpu_push);
+  EXPECT_EQ(find(key).steps().back().protocol, Protocol::gpu_push);
+  EXPECT_EQ(made, 1);
+  key.is_push_refused = true;
+  static_cast<void>(find(key));
+  EXPECT_EQ(made, 2);
+  for (std::uint32_t limit = 0; limit < 100; ++limit) {
+    key.courier_limit = limit;
+    EXPECT_FALSE(find(key).steps().empty());
+  }
+  const int before = made;
+  static_cast<void>(find(key));
+  EXPECT_EQ(made, before) << "the latest are kept";
 }
 
 TEST(GpuPlan, TheSettingWinsWhereItsWayWorks) {
@@ -170,6 +272,12 @@ TEST(GpuPlan, ANetworkThatTakesGpuMemoryIsHandedWhatItMay) {
   EXPECT_EQ(steps(away).back(), taken);
   away.from.kind = managed;
   EXPECT_EQ(steps(away).back().way, Protocol::network_chunks);
+  away.to.kind = device;
+  EXPECT_EQ(steps(away).back().way, Protocol::network_chunks);
+  away.from.kind = pageable;
+  EXPECT_EQ(steps(away).back(), taken) << "the receiver hands its memory to the network";
+  EXPECT_THAT(tried(away, 1000),
+              ElementsAre(Protocol::network_gpu, Protocol::network_chunks, Protocol::network_rendezvous));
 }
 
 TEST(GpuPlan, TheAdapterIsForTwoGpusMemoriesAndAskedForByName) {
@@ -210,7 +318,7 @@ TEST(GpuPairs, PutsPairsWithOnePlanTogetherAndTellsWhatIsRefused) {
     GpuPlanInputs of = inputs(from.kind, to.kind);
     if (from.kind == device) of.pull = refused;
     if (to.kind == device) of.push = refused;
-    return of;
+    return std::pair(gpu_plan(of), of);
   });
   std::size_t pairs = 0;
   bool has_reason = false;
@@ -225,7 +333,7 @@ TEST(GpuPairs, PutsPairsWithOnePlanTogetherAndTellsWhatIsRefused) {
     return each.from == std::vector{vmm, pool} && each.to == std::vector{vmm, pool};
   });
   ASSERT_NE(both, all.end());
-  EXPECT_THAT(both->steps, ElementsAre(push));
+  EXPECT_THAT(steps_of(both->steps), ElementsAre(push));
   EXPECT_TRUE(both->refusals.empty());
 }
 

@@ -2,7 +2,7 @@
 # timeout: 600
 # under: asan
 # runs: mpi_abi mpiexec isthmus_network jacobi3d jacobi3d_chares
-# about: apps/jacobi3d* src/chare/* src/abi/chare/* include/isthmus/* src/p2p/* src/launch/* tools/mpiexec/*
+# about: apps/jacobi3d* src/chare/* src/abi/chare/* include/isthmus/* src/p2p/* !src/p2p/protocol/* src/launch/* tools/mpiexec/*
 # reads: docs/chares.md test/mpi/check.h
 """A program of test/chare checks itself (test/mpi/check.h), prints nothing and exits with 0 if all is right. A file that begins
 with `program_` is run here with a fault, which must end the job with a sentence. The programs of docs/chares.md run too."""

@@ -1,7 +1,7 @@
 # title: several ranks in a process: globals of their own, turns, endings, refusals
 # timeout: 300
 # runs: mpi_abi mpiexec isthmus isthmus_virtual_ranks isthmus_unit_vrank integer_sort fft3d
-# about: src/vrank/* src/abi/core/runtime* src/abi/vrank/* src/p2p/* src/launch/job* tools/virtual_ranks/* tools/mpiexec/*
+# about: src/vrank/* src/abi/core/runtime* src/abi/vrank/* src/p2p/* !src/p2p/protocol/* src/launch/job* tools/virtual_ranks/* tools/mpiexec/*
 # reads: test/mpi/*
 import re
 import sys

@@ -1,6 +1,6 @@
 # title: which ways messages took, on a screen, whole, as JSON and as a picture: isthmus explain
 # timeout: 120
-# about: src/p2p/explain/* tools/isthmus/explain/* tools/isthmus/child*
+# about: src/p2p/explain/* src/p2p/protocol/* src/route/* tools/isthmus/explain/* tools/isthmus/child*
 import json
 import os
 import re

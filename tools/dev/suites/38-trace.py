@@ -1,6 +1,6 @@
 # title: why a job is slow: isthmus trace
 # timeout: 90
-# about: src/trace/* src/p2p/* src/abi/core/call* src/coll/call/describe* tools/isthmus/* test/mpi/program/trace.c
+# about: src/trace/* src/p2p/* !src/p2p/protocol/* src/abi/core/call* src/coll/call/describe* tools/isthmus/* test/mpi/program/trace.c
 import json
 import os
 import re

@@ -253,6 +253,9 @@ with suite.case("a pair of mostly nonblocking sends moves to the bandwidth colum
     _, report = job(*limits, mode="bandwidth", size=16384)
     many = report["ranks"][0]["peers"][1]
     assert many["workload"]["kind"] == "bandwidth" and many["workload"]["eager_limit"] == 65536, many
+    # The plan that is printed is the one that acts now.
+    eager = [step["up_to"] for step in many["steps"] if step["protocol"] == "eager"]
+    assert eager == [65536], many["steps"]
     ways = {one["protocol"]: one["sent"]["messages"] for one in many["traffic"]}
     assert ways["eager"] >= 64, ways
     result = suite.run([ISTHMUS, "explain", "--full", "mpiexec", "-n", 2, PAIR, "bandwidth", 3, 8192], env=CONFIG, timeout=60)
@@ -262,6 +265,7 @@ with suite.case("a pair that plays ping-pong stays in the latency column"):
     _, report = job("ISTHMUS_EAGER_LIMIT=4K", "ISTHMUS_BANDWIDTH_EAGER_LIMIT=64K", size=16384)
     one = report["ranks"][0]["peers"][1]
     assert one["workload"]["kind"] != "bandwidth" and one["workload"]["eager_limit"] == 4096, one
+    assert [step["up_to"] for step in one["steps"] if step["protocol"] == "eager"] == [4096], one["steps"]
     assert "eager" not in [way["protocol"] for way in one["traffic"]], one
 
 # Says at its end how often it has let others run, beyond what starting and ending take.

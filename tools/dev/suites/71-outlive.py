@@ -2,7 +2,7 @@
 # timeout: 600
 # under: asan
 # runs: jacobi3d mpiexec mpi_abi isthmus_network
-# about: apps/jacobi3d/* src/abi/* src/coll/* src/comm/* src/launch/* src/p2p/* tools/mpiexec/*
+# about: apps/jacobi3d/* src/abi/* src/coll/* src/comm/* src/launch/* src/p2p/* !src/p2p/protocol/* tools/mpiexec/*
 """A rank, drawn with a seed, is killed with -9 at a moment, drawn too, of a run; the others come to the same answer, to the
 last digit. OUTLIVE_RUNS says how many runs of each kind; some of them end before the moment comes."""
 

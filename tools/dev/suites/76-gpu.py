@@ -771,22 +771,31 @@ with suite.case("streams that wait for words of a process that dies go on, and t
 with suite.case("the ping-pong of prepared puts tells its times"):
     suite.expect(run(["gpu_prepared", "pingpong"], 2), out=r"pingpong 8 B: [\d.]+ us one way")
 
-with suite.case("explain tells the plan of each pair of memories, and why ways are left out"):
-    report = json.loads(run(["gpu_p2p", "short"], 2, ISTHMUS_EXPLAIN="json").err.splitlines()[-1])
-    peer = next(peer for peer in report["ranks"][0]["peers"] if peer["rank"] == 1)
-    assert peer["gpu_locality"] == "GPUs over NVLink", peer
+with suite.case("explain tells the plan of each pair of memories, as it acts, and why ways are left out"):
+
+    def peer_of(program, **settings):
+        report = json.loads(run(program, 2, ISTHMUS_EXPLAIN="json", **settings).err.splitlines()[-1])
+        return next(peer for peer in report["ranks"][0]["peers"] if peer["rank"] == 1)
 
     def plan(source, target):
         found = [one for one in peer["gpu_plans"] if source in one["from"] and target in one["to"]]
         assert len(found) == 1, (source, target, peer["gpu_plans"])
         return [step["way"] for step in found[0]["steps"]], {one["way"]: one["why"] for one in found[0]["refused"]}
 
-    push, pull, staged = (f"GPU memory, {way}" for way in ("copied by the sender's GPU", "copied by the receiver's GPU", "by way of the host's"))
+    push, pull, staged, courier = (
+        f"GPU memory, {way}" for way in ("copied by the sender's GPU", "copied by the receiver's GPU", "by way of the host's", "by a courier")
+    )
+    peer = peer_of(["gpu_p2p", "short"])
+    assert peer["gpu_locality"] == "GPUs over NVLink", peer
     device, managed = "device memory", "managed memory"
     assert plan(device, device) == ([push], {}), plan(device, device)
     assert plan(device, managed)[0] == [pull] and "managed" in plan(device, managed)[1][push], plan(device, managed)
-    assert plan(device, "pageable host memory")[0] == [pull, staged], plan(device, "pageable host memory")
+    ways, refused = plan(device, "pageable host memory")  # the last messages were not of a latency-bound program
+    assert ways == [staged] and "several messages are under way" in refused[pull], (ways, refused)
     assert plan("pinned host memory", "VMM memory")[0] == ["eager", push], plan("pinned host memory", "VMM memory")
+    peer = peer_of(["gpu_p2p", "short"], ISTHMUS_GPU_COURIER="on")
+    assert plan(device, device)[0] == ([courier, push] if HAS_KERNELS else [push]), plan(device, device)
+    assert courier not in plan(device, managed)[0], plan(device, managed)
 
 with suite.case("explain tells how GPU memory went"):
     once()

@@ -13,7 +13,15 @@ namespace {
 /// the same time through cache, large enough to hide the cell.
 constexpr std::uint32_t default_fragment = 16 * 1024;
 
+Probed ask_of_stream(const PairFacts& facts) noexcept {
+  if (facts.same_process || facts.remote) return std::unexpected("it is no peer of this host");
+  return Serves{};
+}
+
 }  // namespace
+
+constinit const Probe FragmentStreams::probe{Protocol::stream, ChannelId::shm, Cost::two_copies,
+                                             &ask_of_stream};
 
 void FragmentStreams::start(Peer& peer, Request& receive, wire::Cookie sender) {
   if (receive.payload.type)

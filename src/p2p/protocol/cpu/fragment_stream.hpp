@@ -17,12 +17,14 @@ class FragmentStreams {
  public:
   FragmentStreams(Links& links, Completion& completion, LivePlans& plans, CellHandlers& handlers)
       : links_(links), completion_(completion), plans_(plans) {
+    links.probes().add(probe);
     handlers.add<&FragmentStreams::asked_for>(wire::CellKind::clear_to_send, *this);
     handlers.add<&FragmentStreams::arrived>(wire::CellKind::fragment, *this);
   }
   FragmentStreams(const FragmentStreams&) = delete;
   FragmentStreams& operator=(const FragmentStreams&) = delete;
 
+  static const Probe probe;
   /// Asks the sender of the matched `receive` for it.
   void start(Peer& peer, Request& receive, wire::Cookie sender);
   /// Writes fragments to a peer while its ring has room; how many.

@@ -5,7 +5,39 @@
 #include <new>
 #include <span>
 
+#include "p2p/protocol/cpu/envelope.hpp"
+
 namespace isthmus {
+namespace {
+
+/// What the receiver is to know of a send's memory. Pinned memory a GPU copies by itself. Pageable memory the
+/// driver copies to its own first, while the caller waits, and about as fast as `Staging` (64 KiB to and from
+/// a GPU 20 us by the driver, 15 by `Staging`; 64 MiB 11 GB/s to a GPU and 16 from it, 12.5 by `Staging`; 2 x
+/// H200).
+wire::SendMemory told_of(const Request& send) noexcept {
+  if (send.payload.type) return wire::SendMemory::plain;
+  if (send.memory == MemoryKind::managed) return wire::SendMemory::managed;
+  return send.memory == MemoryKind::pinned ? wire::SendMemory::pinned : wire::SendMemory::plain;
+}
+
+}  // namespace
+
+bool Rendezvous::try_offer(Peer& peer, Request& send, const Target& target) {
+  const bool is_readable = !send.payload.type && send.memory != MemoryKind::managed;
+  const std::byte* const data = is_readable ? send.payload.data : nullptr;
+  const std::uint32_t allocation = data ? around_.memories.announce(peer, data, send.payload.bytes) : 0;
+  if (!peer.out.has_cell()) return false;
+  around_.access.probe_if_possible(peer);
+  const wire::SendOffer offer{.sender = send.cookie(),
+                              .bytes = send.payload.bytes,
+                              .address = reinterpret_cast<std::uint64_t>(data),
+                              .memory = told_of(send),
+                              .reads_only = static_cast<std::uint16_t>(peer.push ? 0 : 1),
+                              .allocation = allocation};
+  peer.out.publish(header_of(target, 0, wire::CellKind::ready_to_send), &offer, sizeof offer);
+  send.unsent = false;
+  return true;
+}
 
 /// A send of this rank is over at its receiver.
 void Rendezvous::ended(const ArrivedCell& cell) {
@@ -57,40 +89,47 @@ void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const 
     // It has been matched, so it ends here, and its sender goes on.
     return around_.completion.end_without_memory(peer, receive, offer.sender);
   }
-  for (PeerMemory* const memory : around_.memories.ways()) {
-    const Plan* const plan = memory->reach(peer, offer, receive.limit);
-    if (!plan) continue;
-    const Protocol protocol = way_of(peer, receive, offer, *plan);
-    if (protocol == Protocol::stream) break;
-    if (protocol == Protocol::split) {
-      if (around_.splits.try_start(peer, receive, offer.sender, offer.address)) return;
-      around_.plans.given_up(receive.mark);
-    }
-    if (read_all(*memory, peer, receive, offer)) {
-      count_received(peer, receive, protocol == Protocol::split ? Protocol::pull : protocol, receive.limit);
-      around_.plans.ended(receive.mark);
-      tell_done(peer, offer.sender);
-      return around_.completion.finish(receive);
-    }
-    // What cannot be read after all comes another way, from the start.
+  around_.memories.try_reach(peer);
+  const auto memory = offer.allocation != 0 ? SendersMemory::allocated : SendersMemory::any;
+  for (const Way& way : peer.plan(memory).serving(receive.limit)) {
+    const Protocol protocol = measured(way.protocol, peer, receive, offer);
+    if (try_start(protocol, peer, receive, offer)) return;
+    // What cannot come so after all comes another way, from the start.
     around_.plans.given_up(receive.mark);
   }
-  around_.streams.start(peer, receive, offer.sender);
+  around_.links.malformed(peer, "offer of a message that no protocol serves");
+  around_.completion.end_in_error(receive, ErrorClass::intern);
 }
 
-Protocol Rendezvous::way_of(Peer& peer, Request& receive, const wire::SendOffer& offer,
-                            const Plan& plan) noexcept {
-  const Protocol assumed = plan.step(receive.limit).protocol;
-  if (assumed != Protocol::split && assumed != Protocol::pull) return assumed;
-  // A sender that has no part in it could not end its send when that is cancelled (`Engine::cancel`).
-  const bool may_split =
-      peer.push && offer.reads_only == 0 && !receive.payload.type && receive.memory != MemoryKind::managed;
-  const LongWay way = assumed == Protocol::split && may_split ? LongWay::split : LongWay::pull;
+Protocol Rendezvous::measured(Protocol planned, const Peer& peer, Request& receive,
+                              const wire::SendOffer& offer) noexcept {
+  const bool is_measured = planned == Protocol::split || planned == Protocol::pull;
+  if (!is_measured || offer.address == 0) return planned;
+  const bool may_split = SplitCopies::suits(peer, receive, offer);
+  const LongWay way = planned == Protocol::split && may_split ? LongWay::split : LongWay::pull;
   if (!around_.plans.on() || receive.gpu) return protocol_of(way);
   constexpr std::array all{LongWay::stream, LongWay::pull, LongWay::split};
   const std::span possible(all.data(), may_split ? all.size() : all.size() - 1);
   return protocol_of(
       around_.plans.begin(receive.mark, around_.links.nearness(peer), receive.limit, way, possible));
+}
+
+bool Rendezvous::try_start(Protocol way, Peer& peer, Request& receive, const wire::SendOffer& offer) {
+  if (way == Protocol::stream) {
+    around_.streams.start(peer, receive, offer.sender);
+    return true;
+  }
+  if (way == Protocol::split)
+    return SplitCopies::suits(peer, receive, offer) &&
+           around_.splits.try_start(peer, receive, offer.sender, offer.address);
+  PeerMemory* const memory = around_.memories.carrier_of(way);
+  if (!memory || !memory->reaches(peer, offer, receive.limit) || !read_all(*memory, peer, receive, offer))
+    return false;
+  count_received(peer, receive, way, receive.limit);
+  around_.plans.ended(receive.mark);
+  tell_done(peer, offer.sender);
+  around_.completion.finish(receive);
+  return true;
 }
 
 /// True: all bytes of a matched receive have been read from the sender's memory. False: they cannot be.

@@ -6,6 +6,7 @@
 #include "p2p/active/completion.hpp"
 #include "p2p/active/unexpected.hpp"
 #include "p2p/link/links.hpp"
+#include "p2p/link/peer_access.hpp"
 #include "p2p/link/peer_memory.hpp"
 #include "p2p/message/matcher.hpp"
 #include "p2p/protocol/cpu/fragment_stream.hpp"
@@ -27,6 +28,7 @@ class Rendezvous {
     Matcher& matcher;
     UnexpectedMessages& unexpected;
     PeerMemories& memories;
+    PeerAccess& access;
     SplitCopies& splits;
     FragmentStreams& streams;
     GpuOffers& gpu_offers;
@@ -40,14 +42,19 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
+  /// Writes the offer of a send; false, with nothing done, if the ring has no room.
+  bool try_offer(Peer& peer, Request& send, const Target& target);
   /// Begins to bring what a peer offers to the `receive` that it matches.
   void start(Peer& peer, Request& receive, int source, int tag, const wire::SendOffer& offer);
 
  private:
   void offered(const ArrivedCell& cell);
   void ended(const ArrivedCell& cell);
-  /// How the bytes of a matched receive come by `plan`, where the peer's memory is in reach.
-  Protocol way_of(Peer& peer, Request& receive, const wire::SendOffer& offer, const Plan& plan) noexcept;
+  /// What a plan that measures itself makes of the protocol that its pair's plan has for a matched receive.
+  Protocol measured(Protocol planned, const Peer& peer, Request& receive,
+                    const wire::SendOffer& offer) noexcept;
+  /// Brings a matched receive in that way; false, with nothing done, where it cannot come so.
+  bool try_start(Protocol way, Peer& peer, Request& receive, const wire::SendOffer& offer);
   static bool read_all(PeerMemory& memory, Peer& peer, Request& receive, const wire::SendOffer& offer);
   /// Nothing is left to do for the sender.
   void tell_done(Peer& peer, wire::Cookie sender) {

@@ -20,7 +20,17 @@ std::uint64_t chunk_count(std::uint64_t bytes, std::uint32_t chunk) {
   return (bytes + chunk - 1) / chunk;
 }
 
+Probed ask_of_split(const PairFacts& facts) noexcept {
+  if (facts.same_process || facts.remote || facts.beside)
+    return std::unexpected("it is no peer of this host");
+  if (!facts.pull) return std::unexpected("the peer's memory cannot be read");
+  if (!facts.push) return std::unexpected("the peer cannot write to this process's memory");
+  return Serves{.from = facts.split_from};
+}
+
 }  // namespace
+
+constinit const Probe SplitCopies::probe{Protocol::split, ChannelId::cma, Cost::both_copy, &ask_of_split};
 
 bool SplitCopies::try_start(Peer& peer, Request& receive, wire::Cookie sender, std::uint64_t address) {
   wire::Share* const share = shares_.take();

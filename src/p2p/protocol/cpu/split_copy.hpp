@@ -35,9 +35,18 @@ class SplitCopies final : public Polled {
         polled_(around.polled),
         plans_(around.plans),
         shares_(around.links.region().heap()) {
+    around.links.probes().add(probe);
     handlers.add<&SplitCopies::asked_to_join>(wire::CellKind::split_start, *this);
   }
 
+  static const Probe probe;
+  /// Whether both sides may copy a matched message, where that holds for their pair.
+  [[nodiscard]] static bool suits(const Peer& peer, const Request& receive,
+                                  const wire::SendOffer& offer) noexcept {
+    // A sender that has no part in it could not end its send when that is cancelled (`Engine::cancel`).
+    return offer.address != 0 && peer.pull && peer.push && offer.reads_only == 0 && !receive.payload.type &&
+           receive.memory != MemoryKind::managed;
+  }
   /// Brings what `sender` has at `address`, without gaps, to the matched `receive`. False, with nothing done,
   /// where the region has no room for another such copy. Nothing waits for room: a sender that has cancelled
   /// its send hears at once what is left for it to copy (`Engine::cancel`).

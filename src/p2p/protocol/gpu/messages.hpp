@@ -34,6 +34,7 @@
 #include "p2p/protocol/gpu/dependent.hpp"
 #include "p2p/protocol/gpu/exports.hpp"
 #include "route/gpu_pairs.hpp"
+#include "route/gpu_plan_cache.hpp"
 #include "route/plan.hpp"
 #include "route/workload.hpp"
 #include "wire/gpu.hpp"
@@ -243,14 +244,14 @@ class GpuMessages final : public Polled, public Completion::Lander {
 
   // --- plans.cpp
 
-  /// What the plans of messages from a peer follow from, but for the memories at both ends.
-  [[nodiscard]] GpuPlanInputs plan_inputs(const Peer& peer) const;
-  /// Whether the network may be handed GPU memory.
-  [[nodiscard]] Reach network_reach() const;
-  /// Which way a message in memory of the sender's host takes to the GPU memory of the matched `receive`.
-  [[nodiscard]] Protocol way_from_host(Peer& peer, const Request& receive, bool is_pinned);
+  /// The plan of messages in memory of the sender's host to the GPU memory of the matched `receive`.
+  [[nodiscard]] const Plan& plan_from_host(const Peer& peer, const Request& receive, bool is_pinned);
+  /// The plan of sends to a peer of another host; what its memory is, it does not say.
+  [[nodiscard]] const Plan& plan_to_host_of(const Peer& peer, const GpuPart& part);
+  /// The plan of what a peer of another host offers as a whole, to the GPU memory of a matched receive.
+  [[nodiscard]] const Plan& plan_from_host_of(const Peer& peer, const GpuPart& part);
   /// The plans of messages from a peer, as far as they are known, for `isthmus explain`.
-  [[nodiscard]] std::vector<GpuPairs> plans(Peer& peer);
+  [[nodiscard]] std::vector<GpuPairs> plans(const Peer& peer);
   /// Where a peer's GPU is to the one that this rank has used last.
   [[nodiscard]] GpuLocality locality(const Peer& peer);
 
@@ -402,8 +403,23 @@ class GpuMessages final : public Polled, public Completion::Lander {
   Announcement announce(Peer& peer, GpuPart& part);
   bool publish(Peer& peer, wire::CellHeader header, const void* payload, Announcement& announcement,
                GpuPart& part);
-  /// By the plan between what a peer offers and where the matched `receive` wants it.
-  [[nodiscard]] Protocol way_of(Peer& peer, const Request& receive, const GpuSource& source);
+  // plans.cpp
+  /// Holds until the next call.
+  [[nodiscard]] const Plan& plan(const Peer& peer, const GpuPlanKey& key);
+  /// What the probes of that plan look at, with the reasons in words.
+  [[nodiscard]] GpuPlanInputs facts(const Peer& peer, const GpuPlanKey& key);
+  [[nodiscard]] GpuPlanKey key_of(const Peer& peer);
+  /// Of the plan between what a peer offers and where the matched `receive` wants it.
+  [[nodiscard]] GpuPlanKey key_of(Peer& peer, const Request& receive, const GpuSource& source);
+  void describe_target(const Peer& peer, const Request& receive, GpuPlanKey& key);
+  [[nodiscard]] static GpuPlanEnd network_end(const GpuPart& part) noexcept;
+  [[nodiscard]] GpuLocality locality(cuda::Device mine, const cuda::Uuid& theirs) const;
+  /// Whether the network is handed GPU memory of messages with a peer.
+  [[nodiscard]] Reach network_reach(const Peer& peer) const;
+  /// Keeps why a message goes by way of the host by its plan, where that is for want of another way.
+  void note_plan(Peer& peer, const GpuPlanKey& key);
+  /// Has the sender's GPU copy, or this rank's where that has more to do; false if none can.
+  bool begin_by_push(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from);
   /// Whether this rank is to copy because the peer has more to copy to it than it from the peer.
   [[nodiscard]] bool can_help(const Peer& peer, const wire::GpuExport& from, cuda::Device local);
   /// What a peer's export is called here; the mapping stays empty where it is this process's own.
@@ -470,6 +486,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
   GpuLayouts layouts_;
   GpuWindows windows_;
   GdrMappings gdr_;
+  GpuPlanCache plans_;
   std::unique_ptr<GpuCouriers> couriers_;
   cuda::Device published_ = cuda::no_device;
   std::vector<Running> running_;        ///< in the order in which they were started

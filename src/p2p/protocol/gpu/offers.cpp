@@ -160,10 +160,11 @@ void GpuOffers::try_fetch(Peer& peer, Request& receive, const wire::GpuOffer& of
 }
 
 bool GpuOffers::begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer) {
-  if (gpu_.made()->way_from_host(peer, receive, offer.memory == wire::SendMemory::pinned) ==
-          Protocol::gpu_push &&
-      gpu_.made()->ask_to_push(peer, receive, offer.sender))
-    return true;
+  const bool is_pinned = offer.memory == wire::SendMemory::pinned;
+  const Plan plan = gpu_.made()->plan_from_host(peer, receive, is_pinned);
+  for (const Way& way : plan.serving(receive.limit))
+    if (way.protocol == Protocol::gpu_push && gpu_.made()->ask_to_push(peer, receive, offer.sender))
+      return true;
   // A layout with gaps is unpacked from its stand-in.
   if (!receive.gpu->is_one_copy()) return false;
   staging().request(peer, receive, offer.sender, false);

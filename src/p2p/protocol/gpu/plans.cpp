@@ -1,93 +1,145 @@
-// Which plan holds between two memories, and what is known of it beforehand.
+// Which plan holds between two memories, and what is known of it beforehand. What acts and what `isthmus
+// explain` prints are plans of one cache, each by its key.
+#include "p2p/gpu_copy/couriers.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 #include "p2p/protocol/gpu/network_cut.hpp"
 
 namespace isthmus {
 
-GpuPlanInputs GpuMessages::plan_inputs(const Peer& peer) const {
-  const Settings& settings = links_.settings();
-  const bool may_use_network = !peer.is_local() || settings.gpu_path == GpuPathSetting::network;
-  return {.locality = GpuLocality::unknown,
-          .bounce = may_bounce() ? Reach{} : std::unexpected(Reason{"ISTHMUS_GPU_BOUNCE is 0"}),
-          .network = may_use_network ? network_reach() : std::unexpected(Reason{}),
-          .path = settings.gpu_path,
-          .host_eager_limit = peer.eager_limit,
-          .gpu_eager_limit = settings.gpu_eager_limit,
-          .push_from = settings.gpu_push_from,
-          .direct_limit = settings.gpu_direct_limit};
+const Plan& GpuMessages::plan(const Peer& peer, const GpuPlanKey& key) {
+  return plans_.find(key, [&] { return gpu_plan(facts(peer, key)); });
 }
 
-Reach GpuMessages::network_reach() const {
+GpuPlanInputs GpuMessages::facts(const Peer& peer, const GpuPlanKey& key) {
+  const Settings& settings = links_.settings();
+  const auto reach = [&](bool is_refused, GpuExports::Whose whose, const GpuPlanEnd& end) -> Reach {
+    if (!is_refused) return {};
+    const std::string& why = exports(peer).why_refused(whose, export_kind_of(end.kind));
+    return std::unexpected(
+        Reason{why.empty() ? "it is not one run of memory that the other side can open" : why});
+  };
+  return {.from = key.from,
+          .to = key.to,
+          .locality = key.locality,
+          .push = reach(key.is_push_refused, GpuExports::Whose::own, key.to),
+          .pull = reach(key.is_pull_refused, GpuExports::Whose::peers, key.from),
+          .bounce = may_bounce() ? Reach{} : std::unexpected(Reason{"ISTHMUS_GPU_BOUNCE is 0"}),
+          .network = network_reach(peer),
+          .path = settings.gpu_path,
+          .host_eager_limit = key.host_eager_limit,
+          .gpu_eager_limit = key.gpu_eager_limit,
+          .chunks_from = peer.is_local() ? 0 : network_cut_from(key.host_eager_limit, settings.gpu_chunk),
+          .push_from = settings.gpu_push_from,
+          .direct_limit = settings.gpu_direct_limit,
+          .courier_limit = key.courier_limit,
+          .one_process = links_.job().in_process,
+          .many_under_way = key.many_under_way};
+}
+
+Reach GpuMessages::network_reach(const Peer& peer) const {
+  if (peer.is_local() && links_.settings().gpu_path != GpuPathSetting::network)
+    return std::unexpected(Reason{"nobody has asked for it"});
   if (!network_) return std::unexpected(Reason{"all ranks share memory"});
   return network_->gpu_reach();
 }
 
-Protocol GpuMessages::way_of(Peer& peer, const Request& receive, const GpuSource& source) {
-  const wire::GpuExport& from = source.memory;
-  GpuPlanInputs inputs = plan_inputs(peer);
-  inputs.many_under_way = source.latency_bound == 0;
-  // It has been offered, so it does not travel with its envelope.
-  inputs.gpu_eager_limit = 0;
-  inputs.from.has_pages = inputs.to.has_pages = true;
-  inputs.from.kind = from.memory.exporter != 0 ? memory_kind_of(from.memory.kind) : MemoryKind::managed;
-  if (receive.gpu) {
-    const GpuPart& part = *receive.gpu;
-    inputs.to.kind = part.buffer.kind;
-    // Whether GPUs reach each other is found by opening memory, and known from then on.
-    if (from.memory.exporter != 0 && gpus_.find(from.memory.device) == part.buffer.device)
-      inputs.locality = GpuLocality::same_gpu;
-    if (!part.is_one_copy() || !part.buffer.is_own || exports(peer).is_refused(part.buffer.allocation))
-      inputs.push = std::unexpected(Reason{"it is not one run of memory that the peer can open"});
-  } else {
-    // Gaps are filled by a kernel, whatever the memory.
-    inputs.to.kind = receive.payload.type ? MemoryKind::pinned : receive.memory;
-    inputs.to.has_pages = false;
-  }
-  return GpuPlan(inputs).way(receive.limit);
-}
-
-Protocol GpuMessages::way_from_host(Peer& peer, const Request& receive, bool is_pinned) {
-  GpuPlanInputs inputs = plan_inputs(peer);
-  inputs.host_eager_limit = 0;
-  inputs.from.kind = is_pinned ? MemoryKind::pinned : MemoryKind::pageable;
-  const GpuPart& part = *receive.gpu;
-  inputs.to = {.kind = part.buffer.kind, .has_pages = true};
-  if (!part.is_one_copy() || !part.buffer.is_own || exports(peer).is_refused(part.buffer.allocation))
-    inputs.push = std::unexpected(Reason{"it is not one run of memory that the peer can open"});
-  return GpuPlan(inputs).way(receive.limit);
-}
-
-std::vector<GpuPairs> GpuMessages::plans(Peer& peer) {
-  const GpuExports& known = exports(peer);
-  GpuPlanInputs inputs = plan_inputs(peer);
-  if (!peer.is_local()) {
-    inputs.locality = GpuLocality::other_host;
-    inputs.host_eager_limit = peer.plan.steps().front().up_to;
-    inputs.chunks_from = network_cut_from(inputs.host_eager_limit, links_.settings().gpu_chunk);
-  } else {
-    inputs.locality = locality(peer);
-  }
-  using Whose = GpuExports::Whose;
-  const auto reach = [&](Whose whose, const GpuPlanEnd& end) -> Reach {
-    const std::string& why = known.why_refused(whose, export_kind_of(end.kind));
-    return why.empty() ? Reach{} : std::unexpected(Reason{why});
-  };
-  return gpu_pairs([&](const GpuPlanEnd& from, const GpuPlanEnd& to) {
-    inputs.from = from;
-    inputs.to = to;
-    inputs.pull = reach(Whose::peers, from);
-    inputs.push = reach(Whose::own, to);
-    return inputs;
-  });
+GpuLocality GpuMessages::locality(cuda::Device mine, const cuda::Uuid& theirs) const {
+  if (theirs == cuda::Uuid{} || mine == cuda::no_device) return GpuLocality::unknown;
+  const auto known = gpus_.find(theirs);
+  if (!known) return GpuLocality::not_visible;
+  return locality_of(mine, *known, gpus_.link(mine, *known));
 }
 
 GpuLocality GpuMessages::locality(const Peer& peer) {
+  return locality(last_device_, exports(peer).device());
+}
+
+/// Where the matched `receive` wants it, and whether the sender may write there.
+void GpuMessages::describe_target(const Peer& peer, const Request& receive, GpuPlanKey& key) {
+  if (!receive.gpu) {
+    // Gaps are filled by a kernel, whatever the memory.
+    key.to = {.kind = receive.payload.type ? MemoryKind::pinned : receive.memory, .has_pages = false};
+    return;
+  }
+  const GpuPart& part = *receive.gpu;
+  key.to = {.kind = part.buffer.kind, .has_pages = true};
+  key.is_push_refused =
+      !part.is_one_copy() || !part.buffer.is_own || exports(peer).is_refused(part.buffer.allocation);
+}
+
+/// What is the same whatever the memories.
+GpuPlanKey GpuMessages::key_of(const Peer& peer) {
+  return {.from = {},
+          .to = {},
+          .locality = peer.is_local() ? locality(peer) : GpuLocality::other_host,
+          .many_under_way = peer.gpu_many,
+          .has_network = network_reach(peer).has_value(),
+          .host_eager_limit = peer.eager_limit,
+          .gpu_eager_limit = static_cast<std::uint32_t>(links_.settings().gpu_eager_limit)};
+}
+
+GpuPlanKey GpuMessages::key_of(Peer& peer, const Request& receive, const GpuSource& source) {
+  const Export& from = source.memory.memory;
+  peer.gpu_many = source.latency_bound == 0;
+  GpuPlanKey key = key_of(peer);
+  const bool is_told = from.exporter != 0;
+  key.from = {.kind = is_told ? memory_kind_of(from.kind) : MemoryKind::managed, .has_pages = true};
+  key.is_pull_refused = exports(peer).is_unreachable(from.allocation);
+  describe_target(peer, receive, key);
+  const cuda::Device device = receive.gpu ? receive.gpu->buffer.device : last_device_;
+  if (is_told) key.locality = locality(device, from.device);
+  if (receive.gpu) key.courier_limit = couriers_->limit(device, !peer.gpu_many);
+  return key;
+}
+
+const Plan& GpuMessages::plan_from_host(const Peer& peer, const Request& receive, bool is_pinned) {
+  GpuPlanKey key = key_of(peer);
+  key.from = {.kind = is_pinned ? MemoryKind::pinned : MemoryKind::pageable, .has_pages = true};
+  describe_target(peer, receive, key);
+  return plan(peer, key);
+}
+
+const Plan& GpuMessages::plan_to_host_of(const Peer& peer, const GpuPart& part) {
+  GpuPlanKey key = key_of(peer);
+  key.from = key.to = network_end(part);
+  return plan(peer, key);
+}
+
+const Plan& GpuMessages::plan_from_host_of(const Peer& peer, const GpuPart& part) {
+  GpuPlanKey key = key_of(peer);
+  key.from = {.kind = MemoryKind::pageable, .has_pages = true};
+  key.to = network_end(part);
+  return plan(peer, key);
+}
+
+/// What the network cannot be handed counts as memory that no other process can have.
+GpuPlanEnd GpuMessages::network_end(const GpuPart& part) noexcept {
+  return {.kind = part.suits_network() ? part.buffer.kind : MemoryKind::managed, .has_pages = true};
+}
+
+void GpuMessages::note_plan(Peer& peer, const GpuPlanKey& key) {
+  note_missing_loopback(peer);
+  if (key.locality != GpuLocality::not_visible && key.locality != GpuLocality::no_peer_access) return;
+  if (const std::string_view why = why_not(facts(peer, key), Protocol::gpu_pull); !why.empty())
+    links_.note_gpu_reason(peer, Error(ErrorClass::other, std::string(why)), true);
+}
+
+std::vector<GpuPairs> GpuMessages::plans(const Peer& peer) {
   const GpuExports& known = exports(peer);
-  if (known.device() == cuda::Uuid{} || last_device_ == cuda::no_device) return GpuLocality::unknown;
-  const auto theirs = gpus_.find(known.device());
-  if (!theirs) return GpuLocality::not_visible;
-  return locality_of(last_device_, *theirs, gpus_.link(last_device_, *theirs));
+  using Whose = GpuExports::Whose;
+  const auto is_refused = [&](Whose whose, const GpuPlanEnd& end) {
+    return !known.why_refused(whose, export_kind_of(end.kind)).empty();
+  };
+  GpuPlanKey key = key_of(peer);
+  return gpu_pairs([&](const GpuPlanEnd& from, const GpuPlanEnd& to) {
+    key.from = from;
+    key.to = to;
+    key.is_pull_refused = is_refused(Whose::peers, from);
+    key.is_push_refused = is_refused(Whose::own, to);
+    key.courier_limit = to.is_on_gpu() ? couriers_->limit(last_device_, !peer.gpu_many) : 0;
+    return std::pair(plan(peer, key), facts(peer, key));
+  });
 }
 
 }  // namespace isthmus

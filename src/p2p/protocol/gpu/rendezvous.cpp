@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
-#include "p2p/gpu_copy/couriers.hpp"
 #include "p2p/gpu_copy/shapes.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/link/peer_access.hpp"
@@ -229,26 +228,36 @@ Result<bool> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOff
                                 const GpuSource& from) {
   if (park(peer, receive, offer, from)) return true;
   const wire::Cookie sender = offer.sender;
-  // Whatever the plan says besides: to ask it would take 0.1 us of the 4.4.
-  if (couriers_->wants(receive.limit, offer.latency_bound != 0) &&
-      begin_by_courier(peer, receive, sender, from))
-    return true;
-  // All ranks of such a job see the same addresses.
-  const Protocol way = links_.job().in_process ? Protocol::gpu_pull : way_of(peer, receive, from);
-  if (way == Protocol::gpu_loopback) return ask_to_loop(peer, receive, sender);
-  if (way == Protocol::gpu_staged || way == Protocol::gpu_bounce) {
-    note_missing_loopback(peer);
-    return false;
-  }
-  if (way == Protocol::gpu_push) {
-    if (can_help(peer, from.memory, receive.gpu->buffer.device)) {
-      const Result<bool> helped = pull(peer, receive, sender, from);
-      if (helped && *helped) return true;
+  const GpuPlanKey key = key_of(peer, receive, from);
+  const Plan planned = plan(peer, key);
+  for (const Way& way : planned.serving(receive.limit))
+    switch (way.protocol) {
+      case Protocol::eager:
+        break;  // it has been offered
+      case Protocol::gpu_loopback:
+        return ask_to_loop(peer, receive, sender);
+      case Protocol::gpu_courier:
+        if (begin_by_courier(peer, receive, sender, from)) return true;
+        break;
+      case Protocol::gpu_push:
+        if (begin_by_push(peer, receive, sender, from)) return true;
+        break;
+      case Protocol::gpu_pull:
+        return pull(peer, receive, sender, from);
+      default:
+        note_plan(peer, key);
+        return false;
     }
-    receive.gpu->source = from;
-    if (ask_to_push(peer, receive, sender)) return true;
+  return false;
+}
+
+bool GpuMessages::begin_by_push(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {
+  if (can_help(peer, from.memory, receive.gpu->buffer.device)) {
+    const Result<bool> helped = pull(peer, receive, sender, from);
+    if (helped && *helped) return true;
   }
-  return pull(peer, receive, sender, from);
+  receive.gpu->source = from;
+  return ask_to_push(peer, receive, sender);
 }
 
 Result<bool> GpuMessages::begin_without_push(Peer& peer, Request& receive, wire::GpuOutcome why) {

@@ -91,12 +91,8 @@ void GpuMessages::lend_slot(Peer& peer, GpuPart& part) {
 
 bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {
   const wire::GpuExport& memory = from.memory;
-  if (!receive.gpu || links_.job().in_process || links_.settings().gpu_path != GpuPathSetting::automatic)
-    return false;
   const GpuPart& part = *receive.gpu;
-  const auto theirs = gpus_.find(memory.memory.device);
-  const bool fits = part.is_one_copy() && from.shape.level_count == 0 && memory.memory.exporter != 0 &&
-                    theirs && gpus_.link(part.buffer.device, *theirs) == PeerLink::nvlink;
+  const bool fits = part.is_one_copy() && from.shape.level_count == 0;
   // Whoever tries the next way says why this one fails.
   if (!fits || !reaches(contexts_, part.buffer) || !check_still_there(part.buffer)) return false;
   if (!may_send_courier(part.buffer.device)) return false;

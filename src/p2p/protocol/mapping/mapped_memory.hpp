@@ -32,8 +32,11 @@ class MappedMemory final : public PeerMemory, public Polled {
 
   [[nodiscard]] std::unique_ptr<Allocation> allocate(std::size_t bytes, std::size_t alignment) override;
   std::uint32_t announce(Peer& peer, const void* data, std::uint64_t bytes) noexcept override;
-  [[nodiscard]] const Plan* reach(Peer& peer, const wire::SendOffer& offer,
-                                  std::uint64_t bytes) noexcept override;
+  static const Probe probe;
+  [[nodiscard]] bool carries(Protocol protocol) const noexcept override {
+    return protocol == Protocol::mapped;
+  }
+  [[nodiscard]] bool reaches(Peer& peer, const wire::SendOffer& offer, std::uint64_t bytes) noexcept override;
   [[nodiscard]] Result<> read(Peer& peer, const wire::SendOffer& offer, const Payload& to,
                               std::uint64_t bytes) override;
   void forget(const Peer& peer) noexcept override;
@@ -62,7 +65,6 @@ class MappedMemory final : public PeerMemory, public Polled {
 
   Links& links_;
   PollList& polled_;
-  Plan plan_;
   OwnAllocations own_;
   PeerMappings mappings_;
   std::uint64_t self_ = 0;  ///< names this process on its tickets; 0 before the first

@@ -12,7 +12,7 @@ void NetworkPeers::cancel(Request& send) {
   Peer& peer = *send.peer;
   const bool is_known_there =
       std::ranges::find(sends_.unacknowledged, &send) != sends_.unacknowledged.end() ||
-      (send.payload.bytes > network_.port()->eager_limit(peer.id) && send.limit == 1);
+      (send.payload.bytes > peer.eager_limit && send.limit == 1);
   if (!is_known_there || peer.lost || sends_.is_asked(send)) return;
   // First, because the answer may come from inside of `send`.
   sends_.asked.push_back(&send);

@@ -52,8 +52,7 @@ void NetworkChunks::fail(Failure& failed, const Error& why) {
 
 /// Of a message that is longer than what the network sends at once, and so is each chunk.
 std::uint64_t NetworkChunks::count_for(const Peer& peer, std::uint64_t bytes) const {
-  const std::uint64_t whole =
-      network_cut_from(network_.port()->eager_limit(peer.id), links_.settings().gpu_chunk) / 2;
+  const std::uint64_t whole = network_cut_from(peer.eager_limit, links_.settings().gpu_chunk) / 2;
   return std::max<std::uint64_t>(bytes / whole, 1);
 }
 
@@ -99,10 +98,8 @@ std::optional<NetworkChunks::Operation> NetworkChunks::end_operation(network::To
 
 // --- the sender's side
 
-Request* NetworkChunks::try_send(Peer& peer, const Target& target, std::unique_ptr<GpuPart>& part,
-                                 SendMode mode) {
+Request* NetworkChunks::send(Peer& peer, const Target& target, std::unique_ptr<GpuPart> part, SendMode mode) {
   const std::uint64_t bytes = part->payload.bytes;
-  if (bytes <= network_.port()->eager_limit(peer.id)) return nullptr;
   const std::uint64_t chunks = count_for(peer, bytes);
   network_.port()->make_room();
   Request* send = completion_.make_send(target, part->payload, mode);
@@ -137,8 +134,7 @@ Request* NetworkChunks::try_send(Peer& peer, const Target& target, std::unique_p
 void NetworkChunks::cut(Peer& peer, wire::Cookie sender) {
   Request* send = completion_.find(sender);
   if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete ||
-      outgoing_.contains(sender) || send->limit != 1 ||
-      send->payload.bytes <= network_.port()->eager_limit(peer.id))
+      outgoing_.contains(sender) || send->limit != 1 || send->payload.bytes <= peer.eager_limit)
     return links_.malformed(peer, "asks for chunks of a send that is not pending");
   const std::uint64_t bytes = send->payload.bytes;
   outgoing_.insert_or_assign(sender, Outgoing{.peer = &peer,
@@ -320,12 +316,11 @@ void NetworkChunks::match(Peer& peer, Request& receive, int source, int tag, std
   found->second.receive = receive.cookie();
 }
 
-bool NetworkChunks::try_fetch(Peer& peer, Request& receive, const NetworkOffer& offer) {
+bool NetworkChunks::try_fetch(Peer& peer, Request& receive, const NetworkOffer& offer, Protocol way) {
   const Key key{peer.id, offer.sender};
   if (receive.limit == 0 || !is_landed_by_gpu(receive) || incoming_.contains(key) || !network_.connect(peer))
     return false;
-  const bool is_cut =
-      offer.bytes >= network_cut_from(network_.port()->eager_limit(peer.id), links_.settings().gpu_chunk);
+  const bool is_cut = way == Protocol::network_chunks;
   network_.port()->make_room();
   Incoming in{.peer = &peer, .bytes = offer.bytes, .waiting = {}, .copying = {}, .receive = receive.cookie()};
   if (is_cut) {
@@ -341,8 +336,7 @@ bool NetworkChunks::try_fetch(Peer& peer, Request& receive, const NetworkOffer& 
     incoming_.erase(made);
     return false;
   }
-  count_received(peer, receive, is_cut ? Protocol::network_chunks : Protocol::network_rendezvous,
-                 receive.limit);
+  count_received(peer, receive, way, receive.limit);
   receive.transfer = Request::Transfer::copy;
   return true;
 }

@@ -77,13 +77,14 @@ class NetworkChunks final : public GpuDependent {
   ~NetworkChunks() override;
 
   /// Lands a message of the host's where the matched `receive` wants it; false, with nothing done, where it
-  /// has to come otherwise.
-  bool try_fetch(Peer& peer, Request& receive, const NetworkOffer& offer);
+  /// has to come otherwise. `way`: `network_chunks`, for which its sender has to cut it, or
+  /// `network_rendezvous`, as a whole.
+  bool try_fetch(Peer& peer, Request& receive, const NetworkOffer& offer, Protocol way);
   /// The receiver of a send from memory of the host wants it in chunks.
   void cut(Peer& peer, wire::Cookie sender);
 
-  /// As `NetworkPeers::try_send_gpu`, to a peer that is connected.
-  Request* try_send(Peer& peer, const Target& target, std::unique_ptr<GpuPart>& part, SendMode mode);
+  /// Sends a message that is too long for its envelope, to a peer that is connected.
+  Request* send(Peer& peer, const Target& target, std::unique_ptr<GpuPart> part, SendMode mode);
   /// The envelope has come; `match` gives it a receive.
   void announced(Peer& peer, const wire::NetworkHeader& header);
   void match(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes, wire::Cookie sender);

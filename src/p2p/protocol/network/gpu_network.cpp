@@ -20,12 +20,12 @@ Reach NetworkPeers::gpu_reach() const {
 Request* NetworkPeers::try_send_gpu(Peer& peer, const Target& target, std::unique_ptr<GpuPart>& part,
                                     SendMode mode) {
   if (!network_.connect(peer)) return nullptr;
-  const Reach direct = gpu_reach();
-  if (direct && part->suits_network() && part->payload.bytes > network_.port()->eager_limit(peer.id))
-    return send_direct(peer, target, std::move(part), mode);
-  if (!direct && links_.settings().gpu_path == GpuPathSetting::network)
-    links_.note_gpu_reason(peer, Error(ErrorClass::other, direct.error().text), true);
-  return chunks_->try_send(peer, target, part, mode);
+  const Protocol way = gpu_.made()->plan_to_host_of(peer, *part).step(part->payload.bytes).protocol;
+  if (way == Protocol::network_gpu) return send_direct(peer, target, std::move(part), mode);
+  if (links_.settings().gpu_path == GpuPathSetting::network)
+    if (const Reach direct = gpu_reach(); !direct)
+      links_.note_gpu_reason(peer, Error(ErrorClass::other, direct.error().text), true);
+  return way == Protocol::network_chunks ? chunks_->send(peer, target, std::move(part), mode) : nullptr;
 }
 
 Request* NetworkPeers::send_direct(Peer& peer, const Target& target, std::unique_ptr<GpuPart> part,
@@ -50,8 +50,20 @@ Request* NetworkPeers::send_direct(Peer& peer, const Target& target, std::unique
   return send;
 }
 
+bool NetworkPeers::fetch_to_gpu(Peer& peer, Request& receive, const NetworkOffer& offer) {
+  const Plan plan = gpu_.made()->plan_from_host_of(peer, *receive.gpu);
+  for (const Way& way : plan.serving(offer.bytes)) {
+    if (way.protocol == Protocol::network_gpu && try_fetch_direct(receive, offer.id)) {
+      count_received(peer, receive, way.protocol, receive.limit);
+      return true;
+    }
+    if (way.protocol == Protocol::network_chunks || way.protocol == Protocol::network_rendezvous)
+      return chunks_->try_fetch(peer, receive, offer, way.protocol);
+  }
+  return false;
+}
+
 bool NetworkPeers::try_fetch_direct(Request& receive, network::OfferId offer) {
-  if (!receive.gpu || !receive.gpu->suits_network()) return false;
   const std::span<std::byte> to{receive.gpu->payload.data, receive.limit};
   if (!network_.port()->try_fetch_to_gpu(offer, to, receive.cookie())) return false;
   receive.transfer = Request::Transfer::network;

@@ -67,8 +67,9 @@ Result<> NetworkLinks::connect(Peer& peer) {
   auto address = address_of(peer);
   if (!address) return std::unexpected(std::move(address).error());
   ISTHMUS_TRY(port_->connect(peer.id, *address));
-  if (!peer.is_local()) peer.plan = Plan({.remote = true, .eager_limit = port_->eager_limit(peer.id)});
+  peer.network_limit = static_cast<std::uint32_t>(port_->eager_limit(peer.id));
   peer.connected = true;
+  links_.plan_again(peer);
   return {};
 }
 

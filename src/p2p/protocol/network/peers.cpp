@@ -9,9 +9,29 @@
 #include "p2p/protocol/network/header.hpp"
 
 namespace isthmus {
+namespace {
+
+Probed ask_of_eager(const PairFacts& facts) noexcept {
+  if (!facts.remote) return std::unexpected("both are on one host");
+  return Serves{.up_to = facts.eager_limit};
+}
+
+Probed ask_of_rendezvous(const PairFacts& facts) noexcept {
+  if (!facts.remote) return std::unexpected("both are on one host");
+  return Serves{};
+}
+
+}  // namespace
+
+constinit const Probe NetworkPeers::probe_of_eager{Protocol::network_eager, ChannelId::network,
+                                                   Cost::with_envelope, &ask_of_eager};
+constinit const Probe NetworkPeers::probe_of_rendezvous{Protocol::network_rendezvous, ChannelId::network,
+                                                        Cost::one_copies, &ask_of_rendezvous};
+
 NetworkPeers::NetworkPeers(const Surroundings& around)
     : links_(around.links),
       completion_(around.completion),
+      gpu_(around.gpu),
       matcher_(around.matcher),
       unexpected_(around.unexpected),
       access_(around.access),
@@ -20,7 +40,10 @@ NetworkPeers::NetworkPeers(const Surroundings& around)
       sends_(around.completion),
       chunks_(std::make_unique<NetworkChunks>(NetworkChunks::Surroundings{around.links, around.completion,
                                                                           around.matcher, around.unexpected,
-                                                                          around.gpu, network_, sends_})) {}
+                                                                          around.gpu, network_, sends_})) {
+  links_.probes().add(probe_of_eager);
+  links_.probes().add(probe_of_rendezvous);
+}
 
 NetworkPeers::~NetworkPeers() = default;
 
@@ -53,8 +76,9 @@ Request* NetworkPeers::start(Peer& peer, const Target& target, const Payload& pa
   if (peer.lost) return give_up(Error(ErrorClass::proc_aborted, "its process has ended"));
   if (const Result<> connected = network_.connect(peer); !connected) return give_up(connected.error());
   wire::NetworkHeader header = network_header(wire::NetworkKind::message, target, payload.bytes, 0);
-  const bool eager = payload.bytes <= network_.port()->eager_limit(peer.id);
-  peer.traffic.add_sent(eager ? Protocol::network_eager : Protocol::network_rendezvous, payload.bytes);
+  const Protocol way = peer.plan().step(payload.bytes).protocol;
+  const bool eager = way == Protocol::network_eager;
+  peer.traffic.add_sent(way, payload.bytes);
   const std::byte* data = payload.data;
   if (payload.type) {
     send->staging = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
@@ -120,9 +144,7 @@ void NetworkPeers::begin_fetch(Peer& peer, Request& receive, const NetworkOffer&
   }
   // Where that fails, the fetch reports it.
   [[maybe_unused]] const auto connected = network_.connect(peer);
-  if (try_fetch_direct(receive, offer.id))
-    return count_received(peer, receive, Protocol::network_gpu, receive.limit);
-  if (receive.gpu && chunks_->try_fetch(peer, receive, offer)) return;
+  if (receive.gpu && fetch_to_gpu(peer, receive, offer)) return;
   count_received(peer, receive, Protocol::network_rendezvous, receive.limit);
   std::byte* to = receive.cpu_destination().data;
   if (receive.payload.type) {

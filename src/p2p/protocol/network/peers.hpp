@@ -41,6 +41,7 @@ class NetworkPeers final : public Polled, public NetworkSenders, public GpuNetwo
     PeerAccess& access;
     LossWatch::Listener& losses;
   };
+  static const Probe probe_of_eager, probe_of_rendezvous;
   /// Opens the port and publishes its address. Collective over the job.
   static Result<std::unique_ptr<NetworkPeers>> open(const Surroundings& around);
   NetworkPeers(const NetworkPeers&) = delete;
@@ -111,12 +112,14 @@ class NetworkPeers final : public Polled, public NetworkSenders, public GpuNetwo
   void answered_cancel(Peer& peer, wire::Cookie sender, bool is_cancelled);
   // gpu_network.cpp
   Request* send_direct(Peer& peer, const Target& target, std::unique_ptr<GpuPart> part, SendMode mode);
+  bool fetch_to_gpu(Peer& peer, Request& receive, const NetworkOffer& offer);
   bool try_fetch_direct(Request& receive, network::OfferId offer);
   void loop_offered(Peer& peer, const wire::NetworkHeader& header, std::uint64_t bytes,
                     network::OfferId offer);
 
   Links& links_;
   Completion& completion_;
+  GpuAccess& gpu_;
   Matcher& matcher_;
   UnexpectedMessages& unexpected_;
   PeerAccess& access_;

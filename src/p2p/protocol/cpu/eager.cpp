@@ -1,0 +1,221 @@
+#include "p2p/protocol/cpu/eager.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/copy.hpp"
+#include "p2p/active/cpu_destination.hpp"
+#include "p2p/message/pack.hpp"
+#include "p2p/protocol/cpu/envelope.hpp"
+
+namespace isthmus {
+namespace {
+
+/// Messages longer than this go in pieces of it, so that the receiver copies out while the sender still
+/// copies in.
+constexpr std::uint32_t piece_bytes = 2048;
+
+Probed ask_of_inline(const PairFacts& facts) noexcept {
+  if (facts.same_process || facts.remote) return std::unexpected("it is no peer of this host");
+  return Serves{.up_to = wire::inline_capacity};
+}
+
+Probed ask_of_eager(const PairFacts& facts) noexcept {
+  if (facts.same_process || facts.remote) return std::unexpected("it is no peer of this host");
+  return Serves{.up_to = facts.eager_limit};
+}
+
+}  // namespace
+
+constinit const Probe EagerMessages::probe_of_inline{Protocol::eager_inline, ChannelId::shm,
+                                                     Cost::in_envelope, &ask_of_inline};
+constinit const Probe EagerMessages::probe_of_eager{Protocol::eager, ChannelId::shm, Cost::with_envelope,
+                                                    &ask_of_eager};
+
+bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payload,
+                         const Request* synchronous) {
+  if (!peer.out.has_cell()) return false;
+  if (payload.bytes <= wire::inline_capacity && !synchronous) {
+    std::array<std::byte, wire::inline_capacity> packed;
+    pack_into(payload, packed.data());
+    peer.out.publish(header_of(target, payload.bytes, wire::CellKind::eager_inline), packed.data(),
+                     payload.bytes);
+    peer.traffic.add_sent(Protocol::eager_inline, payload.bytes);
+    return true;
+  }
+  wire::CellHeader header = header_of(target, payload.bytes, wire::CellKind::eager);
+  wire::EagerHeader eager{.bytes = payload.bytes, .sender = 0};
+  if (synchronous) {
+    header.flag = wire::CellFlag::synchronous;
+    eager.sender = synchronous->cookie();
+  }
+  // No more pieces than half of the cells, so that they always find room in the end.
+  if (payload.bytes > piece_bytes && !links_.peers_sleep() &&
+      payload.bytes <= std::uint64_t{piece_bytes} * (links_.region().geometry().cells / 2)) {
+    if (!emit_pieces(peer, header, eager, payload)) return false;
+  } else {
+    std::byte* to = peer.out.reserve(header.size);
+    if (!to) return false;
+    pack_into(payload, to);
+    peer.out.publish_reserved(header, &eager, sizeof eager);
+  }
+  links_.wrote_piece(peer, payload.bytes);
+  peer.traffic.add_sent(Protocol::eager, payload.bytes);
+  return true;
+}
+
+bool EagerMessages::emit_pieces(Peer& peer, wire::CellHeader header, const wire::EagerHeader& eager,
+                                const Payload& payload) {
+  const auto pieces = static_cast<std::uint32_t>((payload.bytes + piece_bytes - 1) / piece_bytes);
+  if (!peer.out.has_room(pieces, payload.bytes, piece_bytes)) return false;
+  std::optional<Cursor> cursor;
+  if (payload.type) cursor.emplace(*payload.type, payload.data, payload.count);
+  for (std::uint64_t offset = 0; offset < payload.bytes; offset += piece_bytes) {
+    header.size = static_cast<std::uint32_t>(std::min<std::uint64_t>(piece_bytes, payload.bytes - offset));
+    std::byte* to = peer.out.reserve(header.size);
+    if (cursor)
+      cursor->pack({to, header.size});
+    else
+      std::memcpy(to, payload.data + offset, header.size);
+    peer.out.publish_reserved(header, &eager, sizeof eager);
+    header.kind = wire::CellKind::eager_more;
+  }
+  return true;
+}
+
+void EagerMessages::receive_early(Peer& peer, MatchContext& context, const wire::CellHeader& header,
+                                  const std::byte* bytes) {
+  if (!unexpected_.may_be_early(peer, context, header.source)) return;
+  peer.traffic.add_received(Protocol::eager_inline, header.size);
+  constexpr auto content = UnexpectedMessage::Content::bytes;
+  if (unexpected_.refuse(peer, context, {header.context, header.source, header.tag, header.size},
+                         {.content = content, .is_awaited = false}))
+    return;
+  UnexpectedMessage* message = unexpected_.make(peer, header.source, header.tag, header.size);
+  copy_small(message->data, bytes, header.size);
+  unexpected_.keep(context, header.context, message);
+}
+
+void EagerMessages::arrived(const ArrivedCell& cell) {
+  Peer& peer = cell.peer;
+  const wire::CellHeader& header = cell.header;
+  const auto eager = cell.payload<wire::EagerHeader>();
+  const std::byte* const bytes = cell.piece;
+  MatchContext& context = matcher_.context(header.context);
+  if (!context.is_source(header.source) && !unexpected_.may_be_early(peer, context, header.source))
+      [[unlikely]]
+    return;
+  if (eager.bytes < header.size || eager.bytes > wire::maximum_piece(links_.region().geometry())) [[unlikely]]
+    return links_.malformed(peer, "eager message longer than a ring carries");
+  if (peer.incoming_left != 0) [[unlikely]]
+    abandon_pieces(peer);
+  const bool synchronous = header.flag == wire::CellFlag::synchronous;
+  const std::uint64_t left = eager.bytes - header.size;
+  const auto begin = [&] {
+    peer.incoming_left = left;
+    peer.traffic.add_received(Protocol::eager, eager.bytes);
+  };
+  const auto matched = synchronous
+                           ? unexpected_.match_claimed(peer, context, header.source, header.tag, eager.sender)
+                           : std::optional(matcher_.match(context, header.source, header.tag));
+  if (!matched) return begin();
+  if (Request* const receive = *matched) {
+    begin();
+    if (synchronous)
+      links_.send_control(peer, wire::CellKind::acknowledge, &eager.sender, sizeof eager.sender);
+    if (left == 0) return deliver(completion_, *receive, header.source, header.tag, bytes, header.size);
+    begin_pieces(peer, *receive, header.source, header.tag, eager.bytes);
+    if (!peer.incoming_receive) return completion_.finish(*receive);
+    return add_piece(peer, bytes, header.size);
+  }
+  if (unexpected_.refuse(peer, context, {header.context, header.source, header.tag, eager.bytes},
+                         {.content = UnexpectedMessage::Content::bytes,
+                          .sender = eager.sender,
+                          .is_awaited = synchronous,
+                          .is_claimable = synchronous}))
+    return begin();
+  UnexpectedMessage* message = unexpected_.make(peer, header.source, header.tag, eager.bytes);
+  message->is_awaited = message->is_claimable = synchronous;
+  message->offer.sender = eager.sender;
+  message->arrived = header.size;
+  std::memcpy(message->data, bytes, header.size);
+  unexpected_.keep(context, header.context, message);
+  begin();
+  if (left != 0) peer.incoming_message = message;
+}
+
+/// Prepares `receive` to be filled piece by piece. Where there is no memory for that it has failed, and no
+/// receive takes the pieces.
+void EagerMessages::begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes) {
+  receive.assign(nullptr, source, tag, bytes);
+  const Payload* const landing = cpu_destination_of(receive);
+  if (!landing) return;
+  if (landing->type) receive.cursor.emplace(*landing->type, landing->data, landing->count);
+  peer.incoming_receive = &receive;
+}
+
+void EagerMessages::add_piece(Peer& peer, const std::byte* bytes, std::uint32_t size) {
+  Request& receive = *peer.incoming_receive;
+  const std::uint64_t taken = std::min<std::uint64_t>(size, receive.limit - receive.moved);
+  if (receive.cursor)
+    receive.cursor->unpack({bytes, taken});
+  else if (taken != 0)
+    std::memcpy(receive.payload.data + receive.moved, bytes, taken);
+  receive.moved += taken;
+  if (peer.incoming_left == 0) {
+    peer.incoming_receive = nullptr;
+    completion_.finish(receive);
+  }
+}
+
+void EagerMessages::more_arrived(const ArrivedCell& cell) {
+  Peer& peer = cell.peer;
+  const std::byte* const bytes = cell.piece;
+  const std::uint32_t size = cell.header.size;
+  if (size > peer.incoming_left) [[unlikely]]
+    return links_.malformed(peer, "piece beyond the end of its message");
+  peer.incoming_left -= size;
+  if (peer.incoming_receive) return add_piece(peer, bytes, size);
+  UnexpectedMessage* message = peer.incoming_message;
+  if (!message) return;
+  std::memcpy(message->data + message->arrived, bytes, size);
+  message->arrived += size;
+  if (peer.incoming_left == 0) peer.incoming_message = nullptr;
+}
+
+/// Ends a message that its sender has not ended, before the next one takes its place.
+void EagerMessages::abandon_pieces(Peer& peer) {
+  links_.malformed(peer, "message that ends before its last piece");
+  peer.incoming_left = 0;
+  if (UnexpectedMessage* message = std::exchange(peer.incoming_message, nullptr)) {
+    std::memset(message->data + message->arrived, 0, message->bytes - message->arrived);
+    message->arrived = message->bytes;
+  }
+  if (Request* receive = std::exchange(peer.incoming_receive, nullptr)) {
+    receive->status.error = static_cast<int>(ErrorClass::intern);
+    completion_.finish(*receive);
+  }
+}
+
+void EagerMessages::accept(UnexpectedMessage& message, Request& receive) {
+  if (message.is_awaited) unexpected_.acknowledge(message);
+  if (message.arrived < message.bytes)
+    adopt_pieces(message, receive);
+  else
+    deliver(completion_, receive, message.source, message.tag, message.data, message.bytes);
+}
+
+/// Continues with `receive` what began to arrive as `message`.
+void EagerMessages::adopt_pieces(UnexpectedMessage& message, Request& receive) {
+  Peer& peer = *message.peer;
+  if (peer.lost) return completion_.end_lost(receive, message.source, message.tag);
+  peer.incoming_message = nullptr;
+  begin_pieces(peer, receive, message.source, message.tag, message.bytes);
+  if (!peer.incoming_receive) return completion_.finish(receive);
+  add_piece(peer, message.data, static_cast<std::uint32_t>(message.arrived));
+}
+
+}  // namespace isthmus
