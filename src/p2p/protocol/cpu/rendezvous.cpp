@@ -68,7 +68,7 @@ void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const 
     }
     if (read_all(*memory, peer, receive, offer)) {
       count_received(peer, receive, protocol == Protocol::split ? Protocol::pull : protocol, receive.limit);
-      around_.plans.ended(receive.mark);
+      around_.plans.ended(receive.mark, receive.limit);
       tell_done(peer, offer.sender);
       return around_.completion.finish(receive);
     }
