@@ -13,8 +13,8 @@ namespace {
 
 constexpr ContextId meeting_context = Engine::internal_context + 1;
 
-/// Who has set by hand which way long messages go wants them to go it. Where ranks share cores, what a message
-/// takes is what the scheduler does, so that is measured only for who asks for it.
+/// Who has set by hand which way long messages go wants them to go it. Where ranks share cores, what a
+/// message takes is what the scheduler does, so that is measured only for who asks for it.
 bool measures_plans(const launch::Job& job, const Settings& settings) {
   const bool is_quiet = job.region.header().idle == wire::IdlePolicy::spin ||
                         settings.origin("ISTHMUS_PLANS") == Origin::environment;

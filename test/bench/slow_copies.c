@@ -8,7 +8,8 @@
 
 int slow_copies;
 
-typedef ssize_t transfer(pid_t, const struct iovec*, unsigned long, const struct iovec*, unsigned long, unsigned long);
+typedef ssize_t transfer(pid_t, const struct iovec*, unsigned long, const struct iovec*, unsigned long,
+                         unsigned long);
 
 static double now(void) {
   struct timespec time;
@@ -27,12 +28,12 @@ static ssize_t slowly(const char* name, pid_t pid, const struct iovec* local, un
   return copied;
 }
 
-ssize_t process_vm_readv(pid_t pid, const struct iovec* local, unsigned long locals, const struct iovec* remote,
-                         unsigned long remotes, unsigned long flags) {
+ssize_t process_vm_readv(pid_t pid, const struct iovec* local, unsigned long locals,
+                         const struct iovec* remote, unsigned long remotes, unsigned long flags) {
   return slowly("process_vm_readv", pid, local, locals, remote, remotes, flags);
 }
 
-ssize_t process_vm_writev(pid_t pid, const struct iovec* local, unsigned long locals, const struct iovec* remote,
-                          unsigned long remotes, unsigned long flags) {
+ssize_t process_vm_writev(pid_t pid, const struct iovec* local, unsigned long locals,
+                          const struct iovec* remote, unsigned long remotes, unsigned long flags) {
   return slowly("process_vm_writev", pid, local, locals, remote, remotes, flags);
 }

@@ -1,6 +1,6 @@
-// Rank 0 sends messages to rank 1, one at a time: BYTES COUNT [SLOWED [COMPUTES]]. After COUNT of them copies by
-// the kernel become slow (slow_copies.c), and SLOWED more follow. The sender computes for COMPUTES microseconds
-// while each is under way. Rank 1 looks at every byte.
+// Rank 0 sends messages to rank 1, one at a time: BYTES COUNT [SLOWED [COMPUTES]]. After COUNT of them copies
+// by the kernel become slow (slow_copies.c), and SLOWED more follow. The sender computes for COMPUTES
+// microseconds while each is under way. Rank 1 looks at every byte.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
