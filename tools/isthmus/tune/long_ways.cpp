@@ -112,6 +112,7 @@ Contest contest_of(std::span<const std::vector<double>> times) {
   for (std::size_t way = 0; way < medians.size(); ++way)
     if (way != contest.best && medians[way] < medians[contest.second]) contest.second = way;
   std::vector<double> ratios;
+  ratios.reserve(times[contest.best].size());
   for (std::size_t run = 0; run < times[contest.best].size(); ++run)
     ratios.push_back(times[contest.best][run] / times[contest.second][run]);
   std::ranges::sort(ratios);
@@ -130,6 +131,7 @@ std::expected<std::vector<Taught>, std::string> ask_long_ways(const Rounds& roun
   const double unit = ticks_per_microsecond();
   for (const bool many : {false, true}) {
     std::vector<Regime> regimes;
+    regimes.reserve(data_kinds.size());
     for (const std::string_view data : data_kinds) {
       auto regime = measure_regime(many, data, rounds, bar);
       if (!regime) return std::unexpected(regime.error());

@@ -107,6 +107,7 @@ std::expected<std::vector<Taught>, std::string> taught_by(const std::vector<std:
         if (!count(lesson, votes)) return std::unexpected("a job has told nonsense of its messages");
   }
   std::vector<Taught> taught;
+  taught.reserve(votes.size());
   for (const auto& [kind, found] : votes)
     taught.push_back(winner(kind, found));
   return taught;
