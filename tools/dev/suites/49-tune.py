@@ -1,5 +1,5 @@
 # title: the tuning table, the settings, and what explain tells machines
-# timeout: 300
+# timeout: 600
 # about: src/base/settings* src/route/* tools/isthmus/*
 import contextlib
 import json
