@@ -210,9 +210,9 @@ constexpr auto table = std::to_array<Setting>({
      [](const Settings& s) { return std::to_string(s.rank_stack); }},
     {"ISTHMUS_PLANS", "fixed or live",
      "Which way long messages between ranks of a host take: the one that settings and the table of isthmus "
-     "tune "
-     "give, or the one that has turned out to be the fastest. A value for ISTHMUS_SPLIT_FROM holds with "
-     "both.",
+     "tune give, or the one that has turned out to be the fastest. Where ranks share cores it is fixed "
+     "unless "
+     "this is set. A value for ISTHMUS_SPLIT_FROM holds with both.",
      [](Settings& s, std::string_view text) {
        if (text != "live" && text != "fixed") return false;
        s.plans = text == "fixed" ? PlansSetting::fixed : PlansSetting::live;

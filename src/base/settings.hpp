@@ -94,6 +94,17 @@ struct TagDivision {
 enum class Origin : std::uint8_t { standard, tuned, environment };
 [[nodiscard]] std::string_view name_of(Origin origin) noexcept;
 
+/// Which way long messages of one kind have been found the fastest: from a table of measured values, for
+/// plans that measure themselves. Names and numbers are those of `route/`.
+struct TaughtWay {
+  std::uint64_t from = 0;  ///< least bytes of its size class
+  bool far = false;        ///< from ranks of other sockets
+  bool all_ways = false;   ///< both sides may copy
+  bool many = false;       ///< several messages under way together
+  std::uint8_t way = 0;
+  double ticks_per_byte = 0;
+};
+
 /// Everything that a user can set, read once from `ISTHMUS_*` variables. A variable that is not set, or
 /// empty, leaves the default, and every default is what most jobs want: a setting exists to compare, to find
 /// a fault or to force what cannot be noticed.
@@ -125,7 +136,7 @@ struct Settings {
   /// --ranks-per-process`); 0: as `ulimit -s` has it.
   std::uint64_t rank_stack = 0;
   /// ISTHMUS_PLANS
-  PlansSetting plans = PlansSetting::fixed;
+  PlansSetting plans = PlansSetting::live;
   /// ISTHMUS_CMA
   CmaSetting cma = CmaSetting::automatic;
   /// ISTHMUS_MAPPING
@@ -175,6 +186,8 @@ struct Settings {
   /// ISTHMUS_TUNING: the table of `isthmus tune` to load, or "off". Empty: the user's own, where there is
   /// one.
   std::string tuning;
+  /// What the table has of long messages.
+  std::vector<TaughtWay> taught_ways;
   /// ISTHMUS_IVSHMEM: memory shared with other virtual machines: `auto` for the first ivshmem device that can
   /// be used, `off`, a PCI address, or the path of a file that stands in for one.
   std::string ivshmem = "auto";

@@ -11,11 +11,15 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace isthmus::tuning {
 namespace {
 
 using Json = nlohmann::json;
+
+/// Size classes of a table at most.
+constexpr std::size_t most_taught_ways = 1024;
 
 /// More than any table has; a longer file is none.
 constexpr std::streamsize longest_table = 1 << 20;
@@ -59,6 +63,25 @@ Result<Value> parse_value(const std::string& variable, const Json& entry) {
   return result;
 }
 
+/// One entry of "taught": what `isthmus tune --from` has heard of messages of a size class.
+Result<TaughtWay> parse_taught_way(const Json& entry) {
+  const auto flag = [&](const char* name) {
+    return member(entry, name).is_boolean() && entry[name].get<bool>();
+  };
+  const Json from = member(entry, "from");
+  const Json cost = member(entry, "ticks_per_byte");
+  const auto way = std::ranges::find(long_ways, text_of(member(entry, "way")));
+  if (!from.is_number_unsigned() || from.get<std::uint64_t>() == 0 || !cost.is_number() ||
+      cost.get<double>() <= 0 || way == long_ways.end())
+    return wrong("is damaged: a way that messages have taught has no size, way or cost");
+  return TaughtWay{.from = from.get<std::uint64_t>(),
+                   .far = !flag("same_socket"),
+                   .all_ways = flag("any_way"),
+                   .many = flag("several"),
+                   .way = static_cast<std::uint8_t>(way - long_ways.begin()),
+                   .ticks_per_byte = cost.get<double>()};
+}
+
 }  // namespace
 
 Machine Machine::here() {
@@ -86,7 +109,7 @@ std::string default_path() {
   return home && home[0] == '/' ? std::string(home) + "/.config/isthmus/tuning.json" : std::string();
 }
 
-Result<std::vector<Value>> parse(std::string_view json, const Machine& machine) {
+Result<Table> parse(std::string_view json, const Machine& machine) {
   const Json table = Json::parse(json, nullptr, false);
   const Json found_version = member(table, "isthmus_tuning");
   if (!found_version.is_number_unsigned()) return wrong("is damaged, or no table of isthmus tune");
@@ -102,11 +125,19 @@ Result<std::vector<Value>> parse(std::string_view json, const Machine& machine) 
     return wrong("was measured on another machine (" + measured.text() + "; this is " + machine.text() + ")");
   const Json values = member(table, "values");
   if (!values.is_object()) return wrong("is damaged: it has no values");
-  std::vector<Value> result;
+  Table result;
   for (const auto& [variable, entry] : values.items()) {
     auto value = parse_value(variable, entry);
     if (!value) return std::unexpected(std::move(value).error());
-    result.push_back(std::move(*value));
+    result.values.push_back(std::move(*value));
+  }
+  const Json taught = member(table, "taught");
+  if (!taught.is_null() && (!taught.is_array() || taught.size() > most_taught_ways))
+    return wrong("is damaged: what messages have taught is no list");
+  for (const Json& entry : taught) {
+    auto way = parse_taught_way(entry);
+    if (!way) return std::unexpected(std::move(way).error());
+    result.taught_ways.push_back(*way);
   }
   return result;
 }
@@ -125,13 +156,14 @@ std::string apply(Settings& settings) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
     return "the tuning table " + path + " is not a file; the defaults are used instead";
-  const auto values = parse(read_file(path), Machine::here());
-  if (!values)
-    return "the tuning table " + path + ' ' + values.error().text() +
+  auto table = parse(read_file(path), Machine::here());
+  if (!table)
+    return "the tuning table " + path + ' ' + table.error().text() +
            "; the defaults are used instead (isthmus tune makes a new one, ISTHMUS_TUNING=off does without)";
-  for (const Value& value : *values)
+  for (const Value& value : table->values)
     if (value.tuned && !settings.tune(value.variable, std::to_string(value.value)))
       return "the tuning table " + path + " does not fit";
+  settings.taught_ways = std::move(table->taught_ways);
   return {};
 }
 

@@ -46,13 +46,22 @@ inline constexpr std::array<std::string_view, 11> variables{"ISTHMUS_EAGER_LIMIT
 
 inline constexpr std::uint64_t version = 1;
 
+/// The names in a table of the ways of long messages, in the order of `LongWay`.
+inline constexpr std::array<std::string_view, 3> long_ways{"both copy", "receiver reads", "ring"};
+
+/// What a table says.
+struct Table {
+  std::vector<Value> values;
+  std::vector<TaughtWay> taught_ways;
+};
+
 /// Where the table of the user is: `$XDG_CONFIG_HOME/isthmus/tuning.json`, else below `$HOME/.config`; empty
 /// where there is neither.
 [[nodiscard]] std::string default_path();
 
 /// Reads the JSON text of a table that was measured on `machine`. Errors are what is wrong with it, as the
 /// end of a sentence that begins with the file's name.
-[[nodiscard]] Result<std::vector<Value>> parse(std::string_view json, const Machine& machine);
+[[nodiscard]] Result<Table> parse(std::string_view json, const Machine& machine);
 
 /// Gives `settings` the values of the table that they name, or of the user's own if there is one, where the
 /// environment says nothing. A table that cannot be used changes nothing; the result is then a sentence that

@@ -11,6 +11,10 @@ namespace {
 constexpr std::uint32_t first_look = 500;
 constexpr std::uint32_t rarest_look = 16'000;
 
+/// Whoever follows a hint looks sooner: others' messages may be others.
+constexpr std::uint32_t first_look_of_hint = 100;
+constexpr std::uint32_t between_early_looks = 12;
+
 /// Samples of the chosen way before drift is believed. Twice as many after each time that it was, until there
 /// has been none for long.
 constexpr std::uint32_t first_drift_patience = 8;
@@ -20,11 +24,21 @@ constexpr std::uint32_t calm = 1000;
 /// Where a batch is a turn, each way has at least so many.
 constexpr std::uint32_t least_rounds = 2;
 
+/// A trial goes on where a way has not had that many, but not for longer than this.
+constexpr std::uint32_t most_rounds = 12;
+
+/// Glimpses in a row that rule a way out: a processor that was taken away spoils one.
+constexpr std::uint8_t glimpses_out = 2;
+
 /// Between looks that take many messages, because as many are under way, there are so many times as many.
 constexpr std::uint32_t between_looks = 60;
 
 /// Of so few samples the least is taken: a processor that was taken away spoils one of two.
 constexpr std::size_t few_samples = 3;
+
+/// So many make a way hopeless: a turn of messages that come one at a time. The one that is chosen so far has
+/// two turns: a load that came in between would make others look better.
+constexpr std::uint32_t enough_to_drop = WayChoice::block - WayChoice::warm_up;
 
 /// Three batches in a row that take so many times as long as by the chosen way, and so long, in ticks: 30 to
 /// 100 us. Not noise: it may be a sender that computes, of whom this way needs more than the other.
@@ -49,11 +63,14 @@ void WayChoice::Known::forget() noexcept {
   samples = 0;
   strikes = 0;
   abandoned = false;
+  proven = false;
+  failures = 0;
 }
 
-WayChoice::WayChoice(LongWay assumed, std::span<const LongWay> possible) noexcept
+WayChoice::WayChoice(LongWay assumed, std::span<const LongWay> possible, std::optional<Hint> hint) noexcept
     : way_(assumed),
       assumed_(assumed),
+      hint_(hint),
       until_look_(first_look),
       look_every_(first_look),
       drift_patience_(first_drift_patience) {
@@ -65,7 +82,11 @@ WayChoice::Turn WayChoice::next() noexcept {
   ++messages_;
   switch (phase_) {
     case Phase::first:
-      if (messages_ <= patience) return {way_, Weight::none};
+      if (messages_ <= patience) return {.way = way_, .weight = Weight::none};
+      if (hint_ && known(hint_->way).possible) {
+        follow_hint();
+        return {.way = way_, .weight = Weight::full};
+      }
       begin_trial(trial);
       return next_of_trial();
     case Phase::trial:
@@ -74,6 +95,17 @@ WayChoice::Turn WayChoice::next() noexcept {
       break;
   }
   return next_of_settled();
+}
+
+void WayChoice::follow_hint() noexcept {
+  way_ = hint_->way;
+  known(way_).predicted = hint_->ticks_per_byte;
+  phase_ = Phase::settled;
+  until_look_ = first_look_of_hint;
+  early_looks_ = 0;
+  for (const Known& each : known_)
+    early_looks_ += each.possible ? 1 : 0;
+  --early_looks_;
 }
 
 void WayChoice::begin_trial(std::uint32_t messages) noexcept {
@@ -95,15 +127,19 @@ WayChoice::Turn WayChoice::next_of_trial() noexcept {
   for (;;) {
     if (turn_ == way_count_) {
       turn_ = 0;
-      if (++round_ >= least_rounds && wanted_ == 0) {
+      ++round_;
+      if (round_ >= most_rounds || is_decided()) {
         settle();
-        return {way_, Weight::none};
+        return {.way = way_, .weight = Weight::none};
       }
     }
     const LongWay way = ways_[round_ % 2 == 0 ? turn_ : way_count_ - 1 - turn_];
     if (in_turn_ < block && !known(way).abandoned) {
+      Turn turn{.way = way};
+      if (way != way_ && !known(way).proven) turn.most = glimpse;
       count_of_trial();
-      return {way, in_turn_ <= warm_up ? Weight::warning : Weight::full};
+      turn.weight = in_turn_ <= warm_up ? Weight::warning : Weight::full;
+      return turn;
     }
     // Those that it would have had count as gone.
     wanted_ -= std::min(wanted_, block - std::min(block, in_turn_));
@@ -117,13 +153,28 @@ void WayChoice::count_of_trial() noexcept {
   if (wanted_ > 0) --wanted_;
 }
 
+/// All ways that are left have been measured enough; or one is left, and has been measured.
+bool WayChoice::is_decided() const noexcept {
+  std::uint32_t left = 0, measured = 0, enough = 0;
+  for (std::size_t i = 0; i < way_count_; ++i) {
+    const Known& each = known(ways_[i]);
+    if (each.abandoned) continue;
+    ++left;
+    measured += each.samples > 0 ? 1 : 0;
+    enough += each.samples >= least_rounds ? 1 : 0;
+  }
+  return (left == 1 && measured == 1) || (wanted_ == 0 && round_ >= least_rounds && enough == left);
+}
+
 void WayChoice::settle() noexcept {
+  ++trials_;
   const LongWay before = way_;
-  double least = known(way_).median() * (1 - worth_it);
+  double least = known(way_).abandoned ? 0 : known(way_).median() * (1 - worth_it);
   for (std::size_t i = 0; i < long_way_count; ++i) {
     Known& each = known_[i];
-    each.predicted = each.abandoned ? 0 : each.median();
-    if (static_cast<LongWay>(i) != before && each.predicted > 0 && (each.predicted < least || least == 0)) {
+    each.predicted = each.median();
+    if (static_cast<LongWay>(i) != before && !each.abandoned && each.predicted > 0 &&
+        (each.predicted < least || least == 0)) {
       least = each.predicted;
       way_ = static_cast<LongWay>(i);
     }
@@ -148,8 +199,10 @@ void WayChoice::join() noexcept {
 WayChoice::Turn WayChoice::next_of_settled() noexcept {
   if (!is_looking_ && until_look_ > 0) {
     --until_look_;
-    // One in four is measured: that shows drift soon enough, and costs nothing that can be seen.
-    return {way_, batches_++ % 4 == 0 ? Weight::full : Weight::none};
+    // One in four is measured: that shows drift soon enough, and costs nothing that can be seen. Of a way
+    // that nobody would have assumed all are, because it may depend on the sender.
+    const bool is_measured = batches_++ % 4 == 0 || way_ != assumed_;
+    return {.way = way_, .weight = is_measured ? Weight::full : Weight::none};
   }
   if (!is_looking_) {
     do
@@ -160,9 +213,9 @@ WayChoice::Turn WayChoice::next_of_settled() noexcept {
     looking_ = 0;
   }
   if (looking_ < look && !known(looked_at_).abandoned)
-    return {looked_at_, looking_++ < look / 4 ? Weight::warning : Weight::full};
+    return {.way = looked_at_, .weight = looking_++ < look / 4 ? Weight::warning : Weight::full};
   judge_look();
-  return {way_, Weight::none};
+  return {.way = way_, .weight = Weight::none};
 }
 
 void WayChoice::judge_look() noexcept {
@@ -173,19 +226,45 @@ void WayChoice::judge_look() noexcept {
     look_every_ = first_look;
     return begin_trial(trial);
   }
-  look_every_ = std::min(look_every_ * 2, rarest_look);
-  until_look_ = std::max(look_every_, between_looks * looking_);
+  if (early_looks_ > 0) --early_looks_;
+  if (early_looks_ == 0) look_every_ = std::min(look_every_ * 2, rarest_look);
+  until_look_ = early_looks_ > 0 ? std::max(first_look_of_hint, between_early_looks * looking_)
+                                 : std::max(look_every_, between_looks * looking_);
 }
 
 void WayChoice::took(const Turn& turn, const Cost& cost) noexcept {
+  if (cost.ticks <= 0) return;
   Known& of = known(turn.way);
-  if (turn.way != way_) strike(of, cost);
+  if (cost.other_bytes != 0) return glimpse_at(of, cost);
+  if (turn.way != assumed_ || turn.way != way_) strike(of, cost);
+  if (phase_ == Phase::settled && of.abandoned && turn.way == way_) return fall_back();
   if (turn.weight == Weight::none || (turn.weight == Weight::warning && cost.messages < long_batch)) return;
   of.add(cost.ticks / static_cast<double>(cost.bytes));
+  of.proven = true;
+  if (phase_ == Phase::trial) drop_the_slow();
   if (phase_ == Phase::settled && turn.way == way_) notice_drift();
 }
 
-/// Of a way that is being tried.
+void WayChoice::glimpse_at(Known& of, const Cost& cost) noexcept {
+  const double own = known(way_).median();
+  if (own == 0 || phase_ != Phase::trial || cost.other_bytes >= cost.bytes) return;
+  const double rest = cost.ticks - own * static_cast<double>(cost.other_bytes);
+  of.proven = rest <= hopeless * own * static_cast<double>(cost.bytes - cost.other_bytes);
+  of.failures = static_cast<std::uint8_t>(of.proven ? 0 : of.failures + 1);
+  if (of.failures >= glimpses_out) of.abandoned = true;
+}
+
+void WayChoice::drop_the_slow() noexcept {
+  double least = 0;
+  for (const Known& each : known_)
+    if (each.samples >= enough_to_drop && (least == 0 || each.median() < least)) least = each.median();
+  for (Known& each : known_) {
+    const std::uint32_t enough = &each == &known(way_) ? 2 * enough_to_drop : enough_to_drop;
+    if (least > 0 && each.samples >= enough && each.median() > hopeless * least) each.abandoned = true;
+  }
+}
+
+/// Of a way that is being tried, or has been chosen though nobody would have assumed it.
 void WayChoice::strike(Known& of, const Cost& cost) noexcept {
   const double own = phase_ == Phase::settled ? known(way_).predicted : known(way_).median();
   const bool is_far_too_long = own > 0 && cost.ticks > out_of_the_question_ticks &&
@@ -194,11 +273,25 @@ void WayChoice::strike(Known& of, const Cost& cost) noexcept {
   if (of.strikes >= strikes_out) of.abandoned = true;
 }
 
+/// The chosen way has begun to take far too long, as one does that needs a sender who computes now. What the
+/// plan assumes may not, and the next look is far away.
+void WayChoice::fall_back() noexcept {
+  way_ = assumed_;
+  for (Known& each : known_)
+    each.forget();
+  since_settled_ = 0;
+  look_every_ = std::min(look_every_ * 2, rarest_look);
+  until_look_ = look_every_;
+}
+
 void WayChoice::notice_drift() noexcept {
   const double before = known(way_).predicted;
   if (++since_settled_ == calm) drift_patience_ = first_drift_patience;
   if (since_settled_ < drift_patience_ || since_settled_ % (recent / 2) != 0 || before == 0) return;
-  if (known(way_).median(recent) <= drifted * before) return;
+  const double lately = known(way_).median(recent);
+  // What has been told of other messages than these may be too much as well.
+  const bool is_told = trials_ == 0 && lately * drifted < before;
+  if (lately <= drifted * before && !is_told) return;
   drift_patience_ = std::min(drift_patience_ * 2, longest_drift_patience);
   begin_trial(retrial);
 }

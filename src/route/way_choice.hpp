@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 
 #include "route/plan.hpp"
@@ -22,9 +24,9 @@ inline constexpr std::size_t long_way_count = 3;
 ///
 /// The first messages go as the plan assumes, so that a job of a few is not experimented on. Then the ways
 /// have their turns, a few messages at a time: what goes before a message decides what the caches hold, and a
-/// load that comes and goes meets all ways alike. Then the fastest is taken, and every few hundred messages a
-/// few go another way: at most 2 % of them. Where the chosen way has become slower than it was, all are tried
-/// again.
+/// load that comes and goes meets all ways alike. A way that is clearly slower than another has no further
+/// turn. Then the fastest is taken, and every few hundred messages a few go another way: at most 2 % of them.
+/// Where the chosen way has become slower than it was, all are tried again.
 ///
 /// Costs are what the caller measures, in ticks. They may be wrong by a lot, because processors are taken
 /// away: medians decide, and less than `worth_it` is noise.
@@ -37,9 +39,15 @@ class WayChoice {
   static constexpr std::uint32_t trial = 30;    ///< messages that a way has in a trial, at least
   static constexpr std::uint32_t retrial = 15;  ///< the same where the chosen way has become slow
   static constexpr std::uint32_t look = 8;      ///< messages that look whether another way has become better
-  static constexpr std::uint32_t long_batch = 16;
+  /// Messages of a batch that is a turn by itself, and counts: the first of so many is not worth a warm-up.
+  static constexpr std::uint32_t long_batch = block;
+  /// Messages of a batch that go a way of which nothing is known yet. By what the rest takes, which goes the
+  /// usual way, it is seen whether that way is out of the question; 64 messages by the ring cost too much
+  /// where that is three times as slow.
+  static constexpr std::uint32_t glimpse = 16;
   static constexpr double worth_it = 0.05;
-  static constexpr double drifted = 1.3;  ///< times as slow as it was
+  static constexpr double drifted = 1.3;   ///< times as slow as it was
+  static constexpr double hopeless = 1.3;  ///< times as slow as the fastest: no further turn in this trial
 
   /// What a batch is good for.
   enum class Weight : std::uint8_t {
@@ -51,16 +59,24 @@ class WayChoice {
   struct Turn {
     LongWay way = LongWay::pull;
     Weight weight = Weight::none;
+    /// So many of its first messages go that way; what follows goes the way that is chosen so far.
+    std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
   };
   /// How long it took.
   struct Cost {
-    double ticks = 0;
+    double ticks = 0;         ///< above 0: else a clock has jumped, and nothing is learned
     std::uint64_t bytes = 0;  ///< not 0
     std::uint32_t messages = 1;
+    std::uint64_t other_bytes = 0;  ///< of `bytes`, what went the way that is chosen so far instead
+  };
+  /// What others have learned. It need not be true.
+  struct Hint {
+    LongWay way{};
+    double ticks_per_byte = 0;
   };
 
-  /// `possible` has `assumed`.
-  WayChoice(LongWay assumed, std::span<const LongWay> possible) noexcept;
+  /// `possible` has `assumed`. With a hint that is possible the choice begins with that instead of a trial.
+  WayChoice(LongWay assumed, std::span<const LongWay> possible, std::optional<Hint> hint = {}) noexcept;
 
   /// The turn of the batch that begins with the next message.
   Turn next() noexcept;
@@ -78,6 +94,8 @@ class WayChoice {
   /// Per byte, of the messages since; 0 where there were none.
   [[nodiscard]] double measured(LongWay way) const noexcept { return known(way).median(); }
   [[nodiscard]] std::uint64_t messages() const noexcept { return messages_; }
+  /// How often a trial has ended.
+  [[nodiscard]] std::uint32_t trials() const noexcept { return trials_; }
 
  private:
   enum class Phase : std::uint8_t { first, trial, settled };
@@ -89,6 +107,8 @@ class WayChoice {
 
     bool possible = false;
     bool abandoned = false;     ///< in this trial
+    bool proven = false;        ///< in this trial a glimpse has shown that it is not out of the question
+    std::uint8_t failures = 0;  ///< glimpses in a row that have shown the opposite
     std::uint8_t strikes = 0;   ///< messages in a row that took far too long
     std::uint32_t samples = 0;  ///< since the last trial began, or ended
     std::array<float, capacity> costs{};
@@ -107,17 +127,25 @@ class WayChoice {
   void begin_trial(std::uint32_t messages) noexcept;
   Turn next_of_trial() noexcept;
   void count_of_trial() noexcept;
+  [[nodiscard]] bool is_decided() const noexcept;
   void settle() noexcept;
+  void follow_hint() noexcept;
+  /// Whether the messages of a batch that went another way left anything to learn.
+  void glimpse_at(Known& of, const Cost& cost) noexcept;
+  void drop_the_slow() noexcept;
   Turn next_of_settled() noexcept;
   void judge_look() noexcept;
   void notice_drift() noexcept;
   void strike(Known& of, const Cost& cost) noexcept;
+  void fall_back() noexcept;
 
   std::array<Known, long_way_count> known_{};
   LongWay way_;
   LongWay assumed_;
   Phase phase_ = Phase::first;
+  std::optional<Hint> hint_;
   std::uint64_t messages_ = 0;
+  std::uint32_t trials_ = 0;
 
   // A trial.
   std::array<LongWay, long_way_count>
@@ -136,6 +164,7 @@ class WayChoice {
   std::uint32_t looking_ = 0;  ///< messages of this look so far
   bool is_looking_ = false;
 
+  std::uint32_t early_looks_ = 0;    ///< that are still to come of those who follow a hint
   std::uint32_t batches_ = 0;        ///< since it has settled
   std::uint32_t since_settled_ = 0;  ///< samples of the chosen way
   std::uint32_t drift_patience_;     ///< samples before drift is believed

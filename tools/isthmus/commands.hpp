@@ -34,6 +34,7 @@ struct TuneOptions {
   std::string from;      ///< a table to draw instead of measuring; empty: measure
   std::string hosts;     ///< "a,b": the network is measured between these; empty: within this machine
   std::string launcher;  ///< as mpiexec's
+  std::vector<std::string> command;  ///< a program whose messages teach, instead of measuring; empty: measure
 };
 /// `isthmus tune`
 int tune(const TuneOptions& options);

@@ -143,6 +143,18 @@ CLI::App* add_simulate(CLI::App& app, isthmus::tool::SimulateOptions& options) {
   return simulate;
 }
 
+/// Of `tune --from mpiexec ...`, what follows --from: the options of another program. 0: nothing.
+int command_of_tune(int count, char** arguments) {
+  if (count < 2 || std::string_view(arguments[1]) != "tune") return 0;
+  for (int i = 2; i + 1 < count; ++i) {
+    if (std::string_view(arguments[i]) != "--from") continue;
+    const std::string_view next = arguments[i + 1];
+    const std::string_view name = next.substr(next.rfind('/') + 1);
+    return name == "mpiexec" || name == "mpirun" ? i + 1 : 0;
+  }
+  return 0;
+}
+
 CLI::App* add_tune(CLI::App& app, isthmus::tool::TuneOptions& options) {
   CLI::App* tune = app.add_subcommand(
       "tune", "Measure this machine with two ranks, and write a table of what suits it best");
@@ -166,7 +178,10 @@ CLI::App* add_tune(CLI::App& app, isthmus::tool::TuneOptions& options) {
   CLI::Option* plot =
       tune->add_option("--plot", options.plot, "Also draw the curves: PREFIX.png and PREFIX.svg")
           ->type_name("PREFIX");
-  tune->add_option("--from", options.from, "Measure nothing, draw the curves of this table (--plot)")
+  tune->add_option(
+          "--from", options.from,
+          "Measure nothing, draw the curves of this table (--plot); with mpiexec and its words instead of a "
+          "table: run it, and write what its messages have taught of the ways of long ones")
       ->type_name("TABLE")
       ->needs(plot)
       ->excludes(quick)
@@ -234,6 +249,10 @@ int main(int count, char** arguments) try {
   CLI::App* simulate = add_simulate(app, simulate_options);
   isthmus::tool::TuneOptions tune_options;
   CLI::App* tune = add_tune(app, tune_options);
+  if (const int command = command_of_tune(count, arguments)) {
+    tune_options.command.assign(arguments + command, arguments + count);
+    count = command - 1;
+  }
   app.add_subcommand("bench", "Measure MPI calls, with this library or beside others: isthmus bench --help");
   CLI::App* version_command = app.add_subcommand("version", "Show the version");
 
@@ -247,7 +266,18 @@ int main(int count, char** arguments) try {
   if (*model) return isthmus::tool::model_job(model_options);
   if (*trace) return isthmus::tool::trace_job(trace_options);
   if (*simulate) return isthmus::tool::simulate_job(simulate_options);
-  if (*tune) return isthmus::tool::tune(tune_options);
+  if (*tune) {
+    const bool measures =
+        tune_options.quick || tune_options.gpu || !tune_options.hosts.empty() || !tune_options.plot.empty();
+    if (!tune_options.command.empty() && measures) {
+      std::fputs(
+          "isthmus: tune --from mpiexec ... measures and draws nothing: of its options only --output goes "
+          "with it\n",
+          stderr);
+      return 2;
+    }
+    return isthmus::tool::tune(tune_options);
+  }
   if (*explain) return isthmus::tool::explain(explain_options);
   if (*coverage_option) return isthmus::tool::print_coverage(chapter);
   return settings ? isthmus::tool::print_settings() : isthmus::tool::print_machine(json);

@@ -1,5 +1,6 @@
 #include "channel/shm/placement.hpp"
 
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -7,6 +8,18 @@
 #include <climits>
 
 namespace isthmus {
+namespace {
+
+/// The whole pages within `memory`.
+std::span<std::byte> pages_of(std::span<std::byte> memory) noexcept {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto start = reinterpret_cast<std::uintptr_t>(memory.data());
+  const std::uintptr_t first = (start + page - 1) / page * page;
+  const std::uintptr_t last = (start + memory.size()) / page * page;
+  return first < last ? memory.subspan(first - start, last - first) : std::span<std::byte>();
+}
+
+}  // namespace
 
 bool prefer_node(std::span<std::byte> memory, std::int32_t node) noexcept {
   constexpr int mpol_preferred = 1;  // linux/mempolicy.h, which Debian keeps in a package of its own
@@ -16,14 +29,17 @@ bool prefer_node(std::span<std::byte> memory, std::int32_t node) noexcept {
   if (node < 0 || number >= nodes.size() * word_bits) return false;
   nodes[number / word_bits] = 1UL << number % word_bits;
 
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto start = reinterpret_cast<std::uintptr_t>(memory.data());
-  const std::uintptr_t first = (start + page - 1) / page * page;
-  const std::uintptr_t last = (start + memory.size()) / page * page;
-  if (first >= last) return false;
+  const std::span<std::byte> pages = pages_of(memory);
+  if (pages.empty()) return false;
   // The kernel reads one bit less than it is told.
-  return ::syscall(SYS_mbind, first, last - first, mpol_preferred, nodes.data(), nodes.size() * word_bits + 1,
-                   0) == 0;
+  return ::syscall(SYS_mbind, pages.data(), pages.size(), mpol_preferred, nodes.data(),
+                   nodes.size() * word_bits + 1, 0) == 0;
+}
+
+void map_pages(std::span<std::byte> memory) noexcept {
+  constexpr int populate_write = 23;  // MADV_POPULATE_WRITE: headers of older systems lack it
+  const std::span<std::byte> pages = pages_of(memory);
+  if (!pages.empty()) static_cast<void>(::madvise(pages.data(), pages.size(), populate_write));
 }
 
 }  // namespace isthmus

@@ -11,4 +11,9 @@ namespace isthmus {
 /// Whether it did so; without it they come from the node of whoever touches them first.
 bool prefer_node(std::span<std::byte> memory, std::int32_t node) noexcept;
 
+/// Has the kernel map the whole pages within `memory`, which lies in a shared mapping, for reading and
+/// writing at once instead of one by one when they are touched. Where the kernel cannot (before Linux 5.14,
+/// or without memory for all of it) nothing is lost: they are mapped when they are touched.
+void map_pages(std::span<std::byte> memory) noexcept;
+
 }  // namespace isthmus

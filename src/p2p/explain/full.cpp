@@ -86,11 +86,14 @@ std::string lesson_text(const LivePlans::Report& lesson) {
   const auto& chosen = lesson.times[static_cast<std::size_t>(lesson.way)];
   std::string text = fmt::format("      from {:<9} {}: {:.3g} us", size_text(lesson.from),
                                  short_name_of(lesson.way), chosen.predicted);
-  if (chosen.measured > 0) text += fmt::format(" (since then {:.3g})", chosen.measured);
+  if (chosen.measured > 0)
+    text += fmt::format(" (since then {:.3g}, {:+.0f} %)", chosen.measured,
+                        100 * (chosen.measured / chosen.predicted - 1));
   for (std::size_t i = 0; i < long_way_count; ++i)
     if (const auto way = static_cast<LongWay>(i); way != lesson.way && lesson.times[i].predicted > 0)
       text += fmt::format(", {} {:.3g}", short_name_of(way), lesson.times[i].predicted);
-  return text + fmt::format("; {} messages\n", lesson.messages);
+  return text +
+         fmt::format("; {} messages{}\n", lesson.messages, lesson.told ? ", as another rank has told" : "");
 }
 
 /// Which ways long messages to this rank take by what earlier ones have taken.
@@ -99,8 +102,10 @@ std::string lessons_text(const LivePlans& plans) {
   const LivePlans::Report* last = nullptr;
   const std::vector<LivePlans::Report> lessons = plans.report();
   for (const LivePlans::Report& lesson : lessons) {
-    if (!last || last->nearness != lesson.nearness || last->has_all_ways != lesson.has_all_ways)
-      text += fmt::format("    measured{}{}:\n",
+    if (!last || last->nearness != lesson.nearness || last->has_all_ways != lesson.has_all_ways ||
+        last->many != lesson.many || last->mixed != lesson.mixed)
+      text += fmt::format("    measured, {}{}{}{}:\n", lesson.many ? "several at a time" : "one at a time",
+                          lesson.mixed ? ", sizes mixed" : "",
                           lesson.has_all_ways ? "" : ", data with gaps or for one side to copy",
                           lesson.nearness == LivePlans::Nearness::far ? ", from ranks of other sockets" : "");
     text += lesson_text(lesson);

@@ -89,10 +89,10 @@ std::string lesson_json(const LivePlans::Report& lesson) {
                           ways.empty() ? "" : ",", quoted(name_of(protocol_of(static_cast<LongWay>(i)))),
                           predicted, measured > 0 ? fmt::format("{:.4g}", measured) : "null");
   return fmt::format(
-      R"({{"from":{},"same_socket":{},"any_way":{},"protocol":{},"assumed":{},"messages":{},"ways":[{}]}})",
-      lesson.from, lesson.nearness == LivePlans::Nearness::near, lesson.has_all_ways,
-      quoted(name_of(protocol_of(lesson.way))), quoted(name_of(protocol_of(lesson.assumed))), lesson.messages,
-      ways);
+      R"({{"from":{},"same_socket":{},"any_way":{},"several":{},"mixed":{},"told":{},"protocol":{},"assumed":{},"messages":{},"ticks_per_byte":{:.6g},"ways":[{}]}})",
+      lesson.from, lesson.nearness == LivePlans::Nearness::near, lesson.has_all_ways, lesson.many,
+      lesson.mixed, lesson.told, quoted(name_of(protocol_of(lesson.way))),
+      quoted(name_of(protocol_of(lesson.assumed))), lesson.messages, lesson.ticks_per_byte, ways);
 }
 
 std::string kinds_json(const std::vector<MemoryKind>& kinds) {

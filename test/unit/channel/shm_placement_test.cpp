@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace isthmus {
 namespace {
@@ -49,6 +52,27 @@ TEST_F(SharedPages, StayAsTheyAreForPiecesOfPagesAndNodesThatAreNot) {
   EXPECT_FALSE(prefer_node(memory_, 1000));
   EXPECT_FALSE(prefer_node(memory_, 1 << 20));
   EXPECT_EQ(policy_at(&memory_[0]).first, 0);
+}
+
+/// Which of the pages of `memory` exist.
+std::vector<bool> existing(std::span<std::byte> memory) {
+  std::vector<unsigned char> pages(memory.size() / page);
+  if (::mincore(memory.data(), memory.size(), pages.data()) != 0) return {};
+  std::vector<bool> exist;
+  for (const unsigned char each : pages)
+    exist.push_back((each & 1) != 0);
+  return exist;
+}
+
+TEST_F(SharedPages, AreMappedBeforeTheyAreTouched) {
+  ASSERT_EQ(existing(memory_), (std::vector{false, false, false, false}));
+  const int begins_to_be_there = ::madvise(memory_.data(), page, 23);
+  if (begins_to_be_there != 0) GTEST_SKIP() << "this kernel maps no pages ahead";
+  map_pages(memory_.subspan(page + 1, 2 * page + 1));
+  EXPECT_EQ(existing(memory_), (std::vector{true, false, true, false}));
+  map_pages(memory_.subspan(1, 7));
+  map_pages(memory_);
+  EXPECT_EQ(existing(memory_), (std::vector{true, true, true, true}));
 }
 
 }  // namespace

@@ -34,16 +34,52 @@ std::string complaint(const std::string& json) {
 }
 
 TEST(Tuning, GivesTheValuesOfATableOfThisMachine) {
-  const auto values = parse(table(R"("ISTHMUS_EAGER_LIMIT": {"value": 32768, "origin": "tuned", "why": "w"},
+  const auto found = parse(table(R"("ISTHMUS_EAGER_LIMIT": {"value": 32768, "origin": "tuned", "why": "w"},
                                      "ISTHMUS_FRAGMENT": {"value": 16384, "origin": "default"})"),
-                            machine);
-  ASSERT_TRUE(values) << values.error().text();
-  ASSERT_EQ(values->size(), 2U);
-  EXPECT_EQ((*values)[0].variable, "ISTHMUS_EAGER_LIMIT");
-  EXPECT_EQ((*values)[0].value, 32768U);
-  EXPECT_TRUE((*values)[0].tuned);
-  EXPECT_EQ((*values)[0].why, "w");
-  EXPECT_FALSE((*values)[1].tuned);
+                           machine);
+  ASSERT_TRUE(found) << found.error().text();
+  const std::vector<Value>& values = found->values;
+  ASSERT_EQ(values.size(), 2U);
+  EXPECT_EQ(values[0].variable, "ISTHMUS_EAGER_LIMIT");
+  EXPECT_EQ(values[0].value, 32768U);
+  EXPECT_TRUE(values[0].tuned);
+  EXPECT_EQ(values[0].why, "w");
+  EXPECT_FALSE(values[1].tuned);
+  EXPECT_TRUE(found->taught_ways.empty());
+}
+
+/// A table in which messages have taught `entries`.
+std::string taught(const std::string& entries) {
+  std::string text = table("");
+  text.insert(text.size() - 1, R"(, "taught": )" + entries);
+  return text;
+}
+
+TEST(Tuning, GivesTheWaysThatMessagesHaveTaught) {
+  const auto found = parse(taught(R"([{"from": 65536, "same_socket": true, "any_way": true, "several": true,
+                                       "way": "ring", "ticks_per_byte": 0.25},
+                                      {"from": 98304, "way": "receiver reads", "ticks_per_byte": 1}])"),
+                           machine);
+  ASSERT_TRUE(found) << found.error().text();
+  ASSERT_EQ(found->taught_ways.size(), 2U);
+  const TaughtWay& ring = found->taught_ways[0];
+  EXPECT_EQ(ring.from, 65536U);
+  EXPECT_EQ(ring.way, 2);
+  EXPECT_EQ(ring.ticks_per_byte, 0.25);
+  EXPECT_TRUE(ring.many && ring.all_ways && !ring.far);
+  const TaughtWay& reads = found->taught_ways[1];
+  EXPECT_EQ(reads.way, 1);
+  EXPECT_TRUE(!reads.many && !reads.all_ways && reads.far);
+}
+
+TEST(Tuning, SaysWhatIsWrongWithWhatMessagesHaveTaught) {
+  EXPECT_THAT(complaint(taught("{}")), HasSubstr("damaged: what messages have taught is no list"));
+  for (const char* entry : {"1", "{}", "[]", R"({"from": 0, "way": "ring", "ticks_per_byte": 1})",
+                            R"({"from": 4096, "way": "pigeon", "ticks_per_byte": 1})",
+                            R"({"from": 4096, "way": "ring", "ticks_per_byte": -1})",
+                            R"({"from": -1, "way": "ring", "ticks_per_byte": 1})",
+                            R"({"from": 4096, "way": 2, "ticks_per_byte": "1"})"})
+    EXPECT_THAT(complaint(taught("[" + std::string(entry) + "]")), HasSubstr("damaged: a way")) << entry;
 }
 
 TEST(Tuning, SaysWhatIsWrongWithATable) {

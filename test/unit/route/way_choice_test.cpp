@@ -125,6 +125,44 @@ TEST(WayChoice, GivesUpAWayThatWaitsForASenderThatComputes) {
   EXPECT_LE(sender.other_than(LongWay::pull), 12U);
 }
 
+TEST(WayChoice, FallsBackAtOnceWhereTheSenderBeginsToCompute) {
+  WayChoice choice(LongWay::split, all_ways);
+  Sender sender(choice);
+  sender.send(1000, fast_at(LongWay::stream));
+  EXPECT_EQ(choice.way(), LongWay::stream);
+  sender.gone.clear();
+  sender.send(500, [](LongWay way) { return way == LongWay::stream ? 1e9 : 15'000.0; });
+  EXPECT_EQ(choice.way(), LongWay::split);
+  EXPECT_LE(sender.gone[LongWay::stream], 4U);
+}
+
+TEST(WayChoice, LearnsFromBatchesOfAFew) {
+  for (std::uint32_t batch = 2; batch <= 20; ++batch) {
+    WayChoice choice(LongWay::split, all_ways);
+    Sender(choice).send(batch * 80, fast_at(LongWay::stream), batch);
+    EXPECT_EQ(choice.way(), LongWay::stream) << "batches of " << batch;
+  }
+}
+
+TEST(WayChoice, DoesNotGiveUpAWayForOneBatchThatWasDisturbed) {
+  WayChoice choice(LongWay::split, all_ways);
+  int batches = 0;
+  for (int i = 0; i < 30; ++i) {
+    const WayChoice::Turn turn = choice.next();
+    for (int more = 1; more < 64; ++more)
+      choice.join();
+    const auto tried = std::min(turn.most, 64U);
+    const auto ticks_of = [](LongWay way) { return way == LongWay::stream ? 10'000.0 : 20'000.0; };
+    double ticks = ticks_of(turn.way) * tried + ticks_of(choice.way()) * (64 - tried);
+    if (turn.way == LongWay::stream && ++batches == 1) ticks *= 10;
+    choice.took(turn, {.ticks = ticks,
+                       .bytes = 64 * message_bytes,
+                       .messages = 64,
+                       .other_bytes = (64 - tried) * message_bytes});
+  }
+  EXPECT_EQ(choice.way(), LongWay::stream);
+}
+
 TEST(WayChoice, IsNotMisledByAProcessorThatIsTakenAway) {
   std::mt19937 random(7);
   std::bernoulli_distribution is_taken_away(0.05);

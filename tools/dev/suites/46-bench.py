@@ -1,6 +1,6 @@
 # title: the benchmarks: they run, check what they move, and the harness judges rightly
 # timeout: 300
-# runs: bench_host bench_raw bench_bare start_stop
+# runs: bench_host bench_raw bench_bare start_stop isthmus_measure_pair
 # about: bench/*
 # reads: tools/bench/*
 import json
@@ -9,6 +9,7 @@ import sys
 sys.path[:0] = ["tools/dev", "tools/bench"]
 import test_bench
 import test_gpu
+import test_plans
 from suite import BUILT, PREFIX, Suite
 
 MPIEXEC = PREFIX / "bin/mpiexec"
@@ -24,7 +25,7 @@ def figures(result):
     return {line["point"] for line in lines}
 
 
-suite.unittests(test_bench, test_gpu)
+suite.unittests(test_bench, test_gpu, test_plans)
 
 with suite.case("every benchmark between two ranks runs, and the contents are right, at 8 B, 32 KiB and 1 MiB"):
     points = [f"{family}.{size}" for family in FAMILIES_OF_TWO for size in ("8B", "32KiB", "1MiB")]
@@ -42,6 +43,16 @@ with suite.case("a library that delivers a wrong byte fails the benchmark, which
     spoiler = suite.preload("test/bench/spoiler.c")
     command = [MPIEXEC, "-n", "2", "env", f"LD_PRELOAD={spoiler}", BUILT / "bench/bench_host", "latency.64B"]
     suite.expect(suite.run(command), status=3, out=r'"point": "latency.64B", "failure": "rank [01]: byte 63 is wrong"')
+
+with suite.case("plans are held against each way forced: at two sizes, in all four regimes"):
+    folder = suite.tmp
+    words = ["--repetitions", 1, "--batches", 3, "--first", 20, "--sizes", "1K,64K", "--json", folder / "plans.json", "--markdown", folder / "plans.md"]
+    result = suite.run([sys.executable, "tools/bench/plans.py", "--prefix", PREFIX, *words], timeout=90)
+    suite.expect(result, status=0, out=r"^fixed: median .* of 8 points within 1.05")
+    points = json.loads((folder / "plans.json").read_text())["points"]
+    forced = [{"eager", "receiver reads", "both copy", "ring"} & point["ways"].keys() for point in points]
+    assert len(points) == 8 and all(len(ways) == 4 for ways in forced), points
+    assert {point["fixed_chose"] for point in points if point["size"] == 1024} == {"eager"}, points
 
 for word, why in (("latency.3B", "multiple of 8"), ("latencies.8B", "no such benchmark"), ("barrier.8B", "no size")):
     with suite.case(f"bench_host refuses {word} and says why"):

@@ -1,5 +1,5 @@
 # title: the tuning table, the settings, and what explain tells machines
-# timeout: 300
+# timeout: 600
 # about: src/base/settings* src/route/* tools/isthmus/*
 import contextlib
 import json
@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, "tools/dev")
 from namespaces import Hosts, why_not
-from suite import BUILT, PREFIX, VENV, Skip, Suite
+from suite import BUILT, PREFIX, ROOT, VENV, Skip, Suite
 
 suite = Suite("tune")
 ISTHMUS = PREFIX / "bin/isthmus"
@@ -53,6 +53,11 @@ with suite.case("tune --quick writes a table of this machine, with a reason for 
     good = json.loads(TABLE.read_text())
     assert good["isthmus_tuning"] == 1 and len(good["values"]) == len(good["curves"]) in (6, 7), good
     assert all(value["why"] and value["origin"] in ("tuned", "default") for value in good["values"].values()), good
+    verdict = r"(both copy|receiver reads|ring): [\d.]+ to [\d.]+ of the next|not decided: "
+    rows = [row for row in re.findall(r"^ +(?:64 KiB|1 MiB)(?: +[\d.]+){3}   (.*)$", result.out, re.MULTILINE) if re.match(verdict, row)]
+    assert len(rows) == 8, result.out
+    decided = {(each["from"], each["several"]) for each in good["taught"]}
+    assert decided <= {(size, several) for size in (65536, 1048576) for several in (False, True)}, good["taught"]
     assert list(TABLE.parent.glob("tuning.json.*")) == []
     assert "\033" not in result.err and "left" not in result.err, result
 
@@ -267,6 +272,71 @@ with suite.case("a pair that plays ping-pong stays in the latency column"):
     assert one["workload"]["kind"] != "bandwidth" and one["workload"]["eager_limit"] == 4096, one
     assert [step["up_to"] for step in one["steps"] if step["protocol"] == "eager"] == [4096], one["steps"]
     assert "eager" not in [way["protocol"] for way in one["traffic"]], one
+
+WAYS = suite.tmp / "ways"
+RING = "rendezvous, pipelined through the ring"
+
+
+def ways(*words, plans="live", preloaded=None, env=None):
+    """The report of two ranks of which one sends the other long messages (test/bench/ways.c)."""
+    if not WAYS.exists():
+        suite.expect(suite.run([PREFIX / "bin/mpicc", "-O2", ROOT / "test/bench/ways.c", "-o", WAYS, "-ldl"], timeout=60))
+    preload = ["env", f"LD_PRELOAD={preloaded}"] if preloaded else []
+    command = [ISTHMUS, "explain", "--json", "mpiexec", "-n", 2, "-x", f"ISTHMUS_PLANS={plans}", *preload, WAYS, *words]
+    result = suite.expect(suite.run(command, env={**CONFIG, **(env or {})}, timeout=60))
+    return json.loads(result.err.splitlines()[-1])["ranks"][1]
+
+
+def received(rank):
+    return {way["protocol"]: way["received"]["messages"] for way in rank["peers"][0]["traffic"] if way["received"]["messages"]}
+
+
+with suite.case("plans that measure themselves leave a job of ten messages as fixed plans have it"):
+    assert received(ways(262144, 10)) == received(ways(262144, 10, plans="fixed")), (ways(262144, 10))
+
+with suite.case("when copies by the kernel become slow, the ring is taken within a hundred messages"):
+    slow = suite.preload("test/bench/slow_copies.c", "-ldl")
+    rank = ways(262144, 200, 100, preloaded=slow)
+    lesson = [each for each in rank["live"] if each["from"] == 262144]
+    assert [each["protocol"] for each in lesson] == [RING] and 300 >= lesson[0]["messages"] >= 299, rank["live"]
+
+with suite.case("the ring is hardly tried where the sender computes, for it would wait"):
+    counts = received(ways(262144, 300, 0, 3000))
+    assert counts.get(RING, 0) <= 8, counts
+
+with suite.case("tune --from stores what a program's messages have taught, and later jobs begin with it"):
+    table = suite.tmp / "taught.json"
+    slow = suite.preload("test/bench/slow_copies.c", "-ldl")
+    command = [ISTHMUS, "tune", "--output", table, "--from", "mpiexec", "-n", 2, "env", f"LD_PRELOAD={slow}", WAYS, 262144, 1, 200]
+    suite.expect(suite.run(command, env=CONFIG, timeout=60), out=r"^  from 256 KiB +one at a time +ring +20[01] messages of 1 rank$")
+    taught = json.loads(table.read_text())["taught"]
+    assert [(each["from"], each["way"], each["several"]) for each in taught] == [(262144, "ring", False)], taught
+    # Behind the ten that go as the plan has them.
+    for environment, told in (({"ISTHMUS_TUNING": table}, [RING]), ({}, [])):
+        lessons = ways(262144, 14, env=environment)["live"]
+        assert [each["protocol"] for each in lessons if each["told"]] == told, lessons
+    # What was measured before stays.
+    table.write_text(json.dumps({**good, "taught": taught}))
+    suite.expect(suite.run(command, env=CONFIG, timeout=60), out=r"^Written: ")
+    after = json.loads(table.read_text())
+    assert after["values"] == good["values"] and len(after["taught"]) == 1, after["taught"]
+
+with suite.case("tune --from writes nothing where a program fails, teaches nothing or is none"):
+    table = suite.tmp / "untaught.json"
+    for words, status, why in (
+        (["-n", 2, "false"], 1, "has ended with 1"), (["-n", 2, "true"], 1, "no job has told anything"),
+        (["-n", 2, WAYS, 262144, 5], 1, "often enough"),
+    ):  # fmt: skip
+        result = suite.run([ISTHMUS, "tune", "--output", table, "--from", "mpiexec", *words], env=CONFIG, timeout=60)
+        suite.expect(result, status=status, err=f"^isthmus: .*{why}.*no table is written")
+        assert not table.exists()
+    result = suite.run([ISTHMUS, "tune", "--quick", "--from", "mpiexec", "-n", 2, "true"], env=CONFIG, timeout=60)
+    suite.expect(result, status=2, err="only --output goes with it")
+
+with suite.case("a table whose lessons are damaged is one warning"):
+    for taught in ({}, [{"from": 65536, "way": "pigeon", "ticks_per_byte": 1}]):
+        result, _ = job(env=written({**good, "taught": taught}))
+        suite.expect(result, err=r"is damaged: (what messages have taught|a way)")
 
 # Says at its end how often it has let others run, beyond what starting and ending take.
 YIELDS = r"""

@@ -56,8 +56,9 @@ std::vector<std::string> command_for(const Curve& curve, const Way& way, int bat
   for (const std::string& variable : way.variables)
     words.insert(words.end(), {"-x", variable});
   const std::string program = curve.memories.empty() ? "measure_pair" : "measure_gpu_pair";
-  words.insert(words.end(), {root + "/libexec/isthmus/" + program, curve.many ? "bandwidth" : "latency",
-                             std::to_string(batches)});
+  const std::string mode =
+      (curve.many ? "bandwidth" : "latency") + (curve.data.empty() ? "" : '-' + curve.data);
+  words.insert(words.end(), {root + "/libexec/isthmus/" + program, mode, std::to_string(batches)});
   words.insert(words.end(), curve.memories.begin(), curve.memories.end());
   std::ranges::transform(curve.sizes, std::back_inserter(words),
                          [](std::uint64_t size) { return std::to_string(size); });
@@ -106,17 +107,21 @@ std::size_t jobs_for(const Curve& curve, const Effort& effort) {
   return curve.ways.size() * static_cast<std::size_t>(effort.runs);
 }
 
+std::expected<std::vector<double>, std::string> measure_once(const Curve& curve, const Way& way,
+                                                             int batches) {
+  const Output output = run(command_for(curve, way, batches), Output::Errors::shown);
+  if (!output.succeeded)
+    return std::unexpected(output.errors.empty() ? "the two ranks that measure have failed" : output.errors);
+  return times_in(output.text, curve);
+}
+
 std::expected<void, std::string> measure(Curve& curve, const Effort& effort, ProgressBar& bar) {
   curve.times.assign(curve.ways.size(),
                      std::vector<double>(curve.sizes.size(), std::numeric_limits<double>::infinity()));
   for (int run_number = 0; run_number < effort.runs; ++run_number)
     for (std::size_t way = 0; way < curve.ways.size(); ++way) {
       bar.begin_job(curve.name);
-      const Output output = run(command_for(curve, curve.ways[way], effort.batches), Output::Errors::shown);
-      if (!output.succeeded)
-        return std::unexpected(output.errors.empty() ? "the two ranks that measure have failed"
-                                                     : output.errors);
-      const auto times = times_in(output.text, curve);
+      const auto times = measure_once(curve, curve.ways[way], effort.batches);
       if (!times) return std::unexpected(times.error());
       for (std::size_t i = 0; i < times->size(); ++i)
         curve.times[way][i] = std::min(curve.times[way][i], (*times)[i]);

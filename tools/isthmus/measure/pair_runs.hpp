@@ -19,6 +19,9 @@ struct Way {
 struct Curve {
   std::string name;
   bool many = false;  ///< 64 messages under way at once; else ping-pong
+  /// "fresh": from a window of 256 MiB; "same": the same buffers again; empty: these, changed by the sender
+  /// before each message.
+  std::string data;
   std::vector<std::uint64_t> sizes;
   std::vector<Way> ways;
   std::vector<std::string> memories;       ///< "device" or "host" at either end; empty: no GPU
@@ -38,6 +41,9 @@ std::size_t jobs_for(const Curve& curve, const Effort& effort);
 /// Measures a curve, way after way and then again, so that what the machine does in between hits all alike. A
 /// point is the least of its runs' medians, because other programs only add to it. The error is a sentence.
 std::expected<void, std::string> measure(Curve& curve, const Effort& effort, ProgressBar& bar);
+
+/// One run of one way: microseconds a message, by size. The error is a sentence.
+std::expected<std::vector<double>, std::string> measure_once(const Curve& curve, const Way& way, int batches);
 
 /// mpiexec with the two ranks.
 std::vector<std::string> command_for(const Curve& curve, const Way& way, int batches);

@@ -29,12 +29,16 @@ double median_of(int batches, Once once) {
   return times[static_cast<std::size_t>(batches) / 2];
 }
 
-/// A line "SIZE MICROSECONDS" for each size, by rank 0; `measure(size)` in seconds, on both.
+/// A line "SIZE MICROSECONDS..." for each size, by rank 0; `measure(size)` is a vector of seconds, on both.
 template <class Measure>
 void print_times(int rank, const std::vector<int>& sizes, Measure measure) {
   for (const int bytes : sizes) {
-    const double time = measure(bytes);
-    if (rank == 0) std::printf("%d %.6f\n", bytes, time * 1e6);
+    const std::vector<double> times = measure(bytes);
+    if (rank != 0) continue;
+    std::printf("%d", bytes);
+    for (const double time : times)
+      std::printf(" %.6f", time * 1e6);
+    std::printf("\n");
   }
 }
 

@@ -82,7 +82,8 @@ int main(int count, char** arguments) {
     give_up("isthmus tune starts it: latency BATCHES FROM TO SIZE..., with memory device or host");
   const std::vector<int> sizes = pair::sizes_of(count, arguments, 5, 1);
   const Memory memory(arguments[3 + rank], rank, static_cast<std::size_t>(std::ranges::max(sizes)));
-  pair::print_times(rank, sizes, [&](int bytes) { return measure(memory, rank, bytes, batches); });
+  pair::print_times(rank, sizes,
+                    [&](int bytes) { return std::vector{measure(memory, rank, bytes, batches)}; });
   MPI_Finalize();
   return 0;
 }

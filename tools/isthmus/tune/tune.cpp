@@ -13,7 +13,9 @@
 #include "measure/pair_runs.hpp"
 #include "measure/progress_bar.hpp"
 #include "route/tuning.hpp"
+#include "tune/long_ways.hpp"
 #include "tune/plot.hpp"
+#include "tune/taught.hpp"
 #include "tune/tuning_questions.hpp"
 #include "tune/tuning_table.hpp"
 
@@ -23,6 +25,14 @@ namespace {
 /// Many runs, because a run that was disturbed must not decide; `--quick` is for a first look.
 constexpr Effort thorough{.runs = 7, .batches = 101};
 constexpr Effort quick{.runs = 2, .batches = 11};
+
+/// Until it is decided which way long messages come fastest.
+Rounds rounds_for(bool is_quick) {
+  constexpr std::uint64_t kib = 1024;
+  if (is_quick) return {.least = 3, .most = 3, .batches = 5, .sizes = {64 * kib, 1024 * kib}};
+  return {
+      .least = 3, .most = 9, .batches = 15, .sizes = {32 * kib, 64 * kib, 256 * kib, 1024 * kib, 4096 * kib}};
+}
 
 void print(const Curve& curve) {
   fmt::print("\n{} (us a message)\n{:>10}", curve.name, "size");
@@ -48,8 +58,12 @@ void forget_settings() {
 class Tuner {
  public:
   /// `gpus`: how many there are, 0: they are not asked for.
-  Tuner(const Effort& effort, const std::expected<NetworkPair, std::string>& network, int gpus)
-      : effort_(effort), network_(network), gpus_(gpus), bar_(count_jobs()) {}
+  Tuner(bool is_quick, const std::expected<NetworkPair, std::string>& network, int gpus)
+      : effort_(is_quick ? quick : thorough),
+        rounds_(rounds_for(is_quick)),
+        network_(network),
+        gpus_(gpus),
+        bar_(count_jobs()) {}
 
   std::expected<void, std::string> ask_all() {
     if (auto asked = ask(split_question()); !asked) return asked;
@@ -61,15 +75,19 @@ class Tuner {
       return asked;
     for (Question& question : of_gpus())
       if (auto asked = ask(std::move(question)); !asked) return asked;
+    auto taught = ask_long_ways(rounds_, bar_);
+    if (!taught) return std::unexpected(taught.error());
+    taught_ = std::move(*taught);
     if (gpus_ == 1) fmt::print("\nISTHMUS_GPU_PUSH_FROM is not measured: there is one GPU\n");
     return {};
   }
 
   [[nodiscard]] const std::vector<Answered>& answers() const { return answers_; }
+  [[nodiscard]] const std::vector<Taught>& taught() const { return taught_; }
 
  private:
   [[nodiscard]] std::size_t count_jobs() const {
-    std::size_t jobs = jobs_for(split_question().curve, effort_);
+    std::size_t jobs = jobs_for(split_question().curve, effort_) + jobs_for(rounds_);
     for (const Question& question : further_questions(0))
       jobs += jobs_for(question.curve, effort_);
     for (const Question& question : of_gpus())
@@ -97,10 +115,12 @@ class Tuner {
   }
 
   Effort effort_;
+  Rounds rounds_;
   const std::expected<NetworkPair, std::string>& network_;
   const int gpus_;
   ProgressBar bar_;
   std::vector<Answered> answers_;
+  std::vector<Taught> taught_;
 };
 
 /// How many GPUs a program sees.
@@ -131,6 +151,7 @@ int tune(const TuneOptions& options) {
     fmt::print(stderr, "isthmus: there is no home folder for the table: name a file with --output\n");
     return 2;
   }
+  if (!options.command.empty()) return tune_from(options, path);
   int gpus = 0;
   if (options.gpu) {
     const auto found = count_gpus();
@@ -147,12 +168,13 @@ int tune(const TuneOptions& options) {
     fmt::print(stderr, "isthmus: no two ranks on {}: {}\n", options.hosts, network.error());
     return 1;
   }
-  Tuner tuner(options.quick ? quick : thorough, network, gpus);
+  Tuner tuner(options.quick, network, gpus);
   if (const auto asked = tuner.ask_all(); !asked) {
     fmt::print(stderr, "isthmus: {}; no table is written\n", asked.error());
     return 1;
   }
-  if (const auto written = write_whole(path, table_text(tuner.answers())); !written) {
+  if (const auto written = write_whole(path, with_taught(table_text(tuner.answers()), tuner.taught()));
+      !written) {
     fmt::print(stderr, "isthmus: {}\n", written.error());
     return 1;
   }

@@ -126,7 +126,7 @@ bool Rendezvous::try_start(Protocol way, Peer& peer, Request& receive, const wir
   if (!memory || !memory->reaches(peer, offer, receive.limit) || !read_all(*memory, peer, receive, offer))
     return false;
   count_received(peer, receive, way, receive.limit);
-  around_.plans.ended(receive.mark);
+  around_.plans.ended(receive.mark, receive.limit);
   tell_done(peer, offer.sender);
   around_.completion.finish(receive);
   return true;

@@ -120,8 +120,9 @@ bool SplitCopies::finish_if_done(Peer& peer, Request& request) {
   if (share.failed.load(std::memory_order_relaxed) != 0)
     request.status.error = static_cast<int>(peer.gone ? ErrorClass::proc_aborted : ErrorClass::buffer);
   if (receiver) {
+    plans_.noticed_sender(share.claimed.load(std::memory_order_relaxed) >> 32 != 0);
     shares_.give_back(share);
-    plans_.ended(request.mark);
+    plans_.ended(request.mark, request.limit);
   } else {
     share.in_use.store(0, std::memory_order_release);
   }

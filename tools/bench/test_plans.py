@@ -1,0 +1,130 @@
+"""Tests of ./dev bench plans: python3 -m unittest discover -s tools/bench"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import plans  # noqa: E402
+from plans import KIB, Lesson, Plans, Regime, as_json, lesson_of, parse_arguments, rows_of, step_of, summary, table  # noqa: E402
+
+ONE = Regime("fresh", "latency")
+READS, BOTH, RING = ("rendezvous, receiver reads", "rendezvous, both sides copy", "rendezvous, pipelined through the ring")
+
+
+def report(steps: list[tuple[int | None, str]], lessons: list[dict] | None = None) -> dict:
+    peers = [{"steps": [{"up_to": up_to, "protocol": protocol} for up_to, protocol in steps]}] * 2
+    return {"ranks": [{"peers": peers, "live": lessons or []}] * 2}
+
+
+def lesson(least: int, protocol: str, predicted: float, measured: float | None, messages: int = 500) -> dict:
+    ways = [{"protocol": protocol, "predicted_us": predicted, "measured_us": measured}]
+    return {"from": least, "protocol": protocol, "messages": messages, "ways": ways}
+
+
+def measured(live: tuple[float, float], taught: list[dict] | None = None) -> Plans:
+    """Three repetitions at 64 KiB in which the ring takes 5 us; live plans: settled, and during the first messages."""
+    found = Plans(Path("/nowhere"), (64 * KIB,), "1+1")
+    for repetition in range(3):
+        for name, settled, first, steps in (
+            ("receiver reads", 12.0, 12.0, [(32, "eager"), (None, READS)]), ("both copy", 9.0, 9.0, [(None, BOTH)]),
+            ("ring", 5.0, 5.0, [(None, RING)]), ("eager", 1.0, 1.0, [(32 * KIB, "eager"), (None, BOTH)]),
+            ("fixed", 9.0, 9.0, [(16 * KIB, "eager"), (None, BOTH)]), ("live", *live, [(16 * KIB, "eager"), (None, BOTH)]),
+        ):  # fmt: skip
+            found.take(ONE, name, repetition, f"{64 * KIB} {settled + repetition / 1000:.6f} {first:.6f}\n",
+                       report(steps, taught if name == "live" else None))
+    return found
+
+
+class Reports(unittest.TestCase):
+    def test_the_way_of_a_size_is_the_first_step_that_reaches_it(self):
+        steps = [{"up_to": 1024, "protocol": "eager"}, {"up_to": None, "protocol": READS}]
+        self.assertEqual([step_of(steps, size) for size in (1024, 1025)], ["eager", "receiver reads"])
+
+    def test_a_lesson_is_of_the_class_of_the_size_and_of_the_most_messages(self):
+        lessons = [lesson(64 * KIB, BOTH, 9.0, 9.0, 10), lesson(64 * KIB, RING, 5.0, 6.0), lesson(96 * KIB, BOTH, 1.0, 1.0)]
+        self.assertEqual(lesson_of(lessons, 64 * KIB), Lesson("ring", 5.0, 6.0))
+        self.assertIsNone(lesson_of(lessons, 128 * KIB))
+        self.assertEqual(lesson_of(lessons, 96 * KIB).way, "both copy")
+
+    def test_a_way_that_has_not_been_measured_since_has_no_figure(self):
+        self.assertEqual(lesson_of([lesson(1 << 20, RING, 5.0, None)], 1 << 20), Lesson("ring", 5.0, None))
+
+
+class Tables(unittest.TestCase):
+    def test_what_a_job_did_not_force_at_a_size_does_not_count_as_forced(self):
+        row = rows_of(measured((5.0, 6.0)))[0]
+        self.assertNotIn("eager", row.times)
+        self.assertEqual((row.best, row.chosen), ("ring", "both copy"))
+
+    def test_plans_are_held_against_the_best_forced_way(self):
+        row = rows_of(measured((5.5, 7.0), [lesson(64 * KIB, RING, 5.0, 5.5)]))[0]
+        self.assertAlmostEqual(row.fixed.value, 1.8, 2)
+        self.assertAlmostEqual(row.live.value, 1.1, 2)
+        self.assertAlmostEqual(row.first, 1.4, 2)
+        self.assertEqual(row.learned, {"ring": 6})
+        self.assertAlmostEqual(row.apart, 1 / 11, 3)
+        text = table([row], {"machine": "a machine"})
+        self.assertIn("| 64 KiB | - | 12 | 9 | 5\\* | 9 | 5.5 | both copy | ring |", text)
+        said = summary([row])
+        self.assertIn("live: median 1.10 x the best forced way, 0 of 1 points within 1.05, surely above it 1", said)
+        self.assertIn("the first messages: 0 of 1 points within 1.3", said)
+        self.assertIn("within 10 % at 1 of 1", said)
+
+    def test_live_plans_that_have_learned_nothing_go_by_the_plan(self):
+        self.assertEqual(rows_of(measured((9.0, 9.0)))[0].learned, {"both copy": 6})
+
+    def test_every_sample_is_in_the_json(self):
+        found = measured((5.5, 7.0))
+        told = json.loads(json.dumps(as_json(rows_of(found), found, {})))
+        self.assertEqual(len(told["points"][0]["ways"]["live"]["settled_us"]), 3)
+
+    def test_where_nothing_was_measured_there_is_no_row(self):
+        self.assertEqual(rows_of(Plans(Path("/nowhere"), (1 << 20,), "1+1")), [])
+
+
+class Arguments(unittest.TestCase):
+    def refused(self, *words: str) -> str:
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told), self.assertRaises(SystemExit) as ended:
+            parse_arguments(list(words))
+        self.assertEqual(ended.exception.code, 2)
+        return told.getvalue()
+
+    def test_sizes_are_bytes_with_a_unit(self):
+        self.assertEqual(parse_arguments(["--sizes", "64,16K,1M"]).sizes, (64, 16 * KIB, KIB * KIB))
+
+    def test_what_makes_no_sense_is_refused(self):
+        self.assertIn("'8' is no size", self.refused("--sizes", "8"))
+        self.assertIn("'1G' is no size", self.refused("--sizes", "1K,1G"))
+        self.assertIn("must be above 0", self.refused("--repetitions", "0"))
+        self.assertIn("pigeon is none of", self.refused("--ways", "ring,pigeon"))
+        self.assertIn("there are fresh", self.refused("--only", "warm"))
+
+    def test_all_regimes_without_a_word(self):
+        self.assertEqual(len(parse_arguments([]).regimes), 4)
+        self.assertEqual({regime.data for regime in parse_arguments(["--only", "fresh"]).regimes}, {"fresh"})
+
+
+class Jobs(unittest.TestCase):
+    def test_a_job_that_fails_is_told_with_its_words(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prefix = Path(folder)
+            (prefix / "bin").mkdir()
+            mpiexec = prefix / "bin/mpiexec"
+            for script, said in (("echo no cores >&2; exit 3", "exit status 3: no cores"), ("exit 0", "there is no report")):
+                mpiexec.write_text(f"#!/bin/sh\n{script}\n")
+                mpiexec.chmod(0o755)
+                with self.assertRaisesRegex(plans.Failed, f"ring, fresh, one: {said}"):
+                    Plans(prefix, (1024,), "1+1").measure(ONE, "ring", 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
