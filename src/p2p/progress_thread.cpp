@@ -9,6 +9,7 @@
 
 #include "base/futex.hpp"
 #include "base/system/blocked_signals.hpp"
+#include "launch/leave_core.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus {
@@ -72,6 +73,7 @@ void ProgressThread::leaving() noexcept {
 void ProgressThread::run() noexcept {
   // Naps of 20 us would last 70 with the slack of 50 us that threads have.
   ::prctl(PR_SET_TIMERSLACK, 1000);
+  launch::leave_core(engine_.job());
   EngineLock& lock = engine_.lock();
   Idle idle(engine_.waiting());
   std::uint32_t fruitless = 0;

@@ -12,6 +12,7 @@
 
 #include "base/futex.hpp"
 #include "base/system/blocked_signals.hpp"
+#include "launch/leave_core.hpp"
 #include "p2p/engine.hpp"
 
 namespace isthmus::stream {
@@ -137,6 +138,7 @@ std::optional<Error> Proxy::take_failure(const Communicator* comm) {
 void Proxy::run() noexcept {
   // Naps of 20 us would last 70 with the slack of 50 us that threads have.
   ::prctl(PR_SET_TIMERSLACK, 1000);
+  launch::leave_core(engine_.job());
   Pace pace(engine_);
   while (!ending_.load(std::memory_order_acquire)) {
     // Both, always: what has been started must not wait for a stream that never pauses.

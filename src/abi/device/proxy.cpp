@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "abi/core/gpu_share.hpp"
+#include "abi/core/runtime.hpp"
 #include "base/system/blocked_signals.hpp"
 #include "gpu/driver/cuda_error.hpp"
+#include "launch/leave_core.hpp"
 
 namespace isthmus::abi {
 namespace {
@@ -47,7 +49,10 @@ Result<std::unique_ptr<DeviceProxy>> DeviceProxy::start(device::Port& port, cuda
   ISTHMUS_TRY(proxy->prepare(contexts));
   const BlockedSignals blocked;
   try {
-    proxy->thread_ = std::thread([raw = proxy.get()] { raw->run(); });
+    proxy->thread_ = std::thread([raw = proxy.get(), &job = Runtime::get().engine->job()] {
+      launch::leave_core(job);
+      raw->run();
+    });
   } catch (const std::system_error& error) {
     return fail(ErrorClass::other, std::string("no thread for a port's proxy: ") + error.what());
   }

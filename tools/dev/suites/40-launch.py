@@ -297,6 +297,20 @@ def test_placement():
         result = mpiexec("-n", "2", "--bind-to", "none", "grep", "-h", "Cpus_allowed_list", "/proc/self/status")
         assert len(set(result.out.splitlines())) == 1, str(result)
 
+    with case("threads of the library's own leave the core of their rank, where there are others"):
+        allowed = sorted(os.sched_getaffinity(0))
+        if len(allowed) < 2:
+            raise Skip("needs two processors")
+        beside = suite.tmp / "beside"
+        expect(suite.run([PREFIX / "bin/mpicc", "-Wall", "-Wextra", "-Werror", "test/launch/beside.c", "-o", beside]), status=0)
+        result = mpiexec("-n", "1", "--bind-to", "core", "-x", "ISTHMUS_PROGRESS=thread", beside)
+        expect(result, status=0)
+        (own,) = re.findall("the program's: (.*)", result.out)
+        others = re.findall("the library's: (.*)", result.out)
+        assert others and own not in others, str(result)
+        result = mpiexec("-n", "1", "--bind-to", "none", "-x", "ISTHMUS_PROGRESS=thread", beside)
+        assert len(set(re.findall("s: (.*)", result.out))) == 1, str(result)
+
     with case("jobs at the same time are not bound to the same cores, unless told to"):
         cores = len(os.sched_getaffinity(0))
         if cores < 2 or suite.run(["unshare", "-n", "true"]).status != 0:
