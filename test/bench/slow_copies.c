@@ -3,8 +3,9 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sys/types.h>
-#include <sys/uio.h>
 #include <time.h>
+
+struct iovec;  // not <sys/uio.h>, whose declarations these definitions stand before
 
 int slow_copies;
 
