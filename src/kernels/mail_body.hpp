@@ -40,8 +40,8 @@ struct MailArguments {
   Byte* own;                 ///< rooms for mail
   Byte* theirs;
   MeetSide data;
-  device::u64* told;      ///< of a receive: gets the message's length; null: nobody asks
-  device::u64 operation;  ///< its number on the stream
+  device::u64* told;        ///< of a receive: gets the message's length; null: nobody asks
+  std::uint64_t operation;  ///< its number on the stream
   std::uint32_t rank;
   std::uint32_t peer;
   std::uint32_t tag;

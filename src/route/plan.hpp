@@ -161,7 +161,13 @@ struct PairFacts {
   bool push = false;              ///< the peer writes to this process's memory
   std::uint64_t eager_limit = 0;  ///< of what this process sends to the peer
   std::uint64_t split_from = 0;   ///< both sides copy from this size on
+
+  /// Whether it is another rank on this host; the next, whether it is one of another process.
+  [[nodiscard]] bool is_neighbour() const noexcept { return !same_process && !remote; }
+  [[nodiscard]] bool is_other_process() const noexcept { return is_neighbour() && !beside; }
 };
+/// Of who is not.
+inline constexpr std::string_view no_neighbour = "it is no peer of this host";
 
 /// What a message costs by a protocol, the least first: of those that serve a message the cheapest is taken.
 enum class Cost : std::uint8_t {

@@ -115,17 +115,26 @@ Result<bool> Stream::is_capturing() {
   return capture == cuda::CaptureStatus::active;
 }
 
-Result<> Stream::begin(const Ref<Enqueued>& what, Then then) {
+template <class Work>
+Result<> Stream::in_turn(Work work) {
   const EngineLock::Released released(engine_.lock());
   const std::scoped_lock turn(turn_);
   if (!proxy_) return went_with_mpi();
   const cuda::ContextScope scope(functions_, context_);
   auto capturing = is_capturing();
   if (!capturing) return std::unexpected(std::move(capturing).error());
+  return work(*capturing);
+}
+
+Result<> Stream::begin(const Ref<Enqueued>& what, Then then) {
+  return in_turn([&](bool capturing) { return begin(what, then, capturing); });
+}
+
+Result<> Stream::begin(const Ref<Enqueued>& what, Then then, bool capturing) {
   auto words = words_->take();
   if (!words) return std::unexpected(std::move(words).error());
   what->words = std::move(*words);
-  what->is_recorded = *capturing;
+  what->is_recorded = capturing;
   what->number = ++number_;
   proxy_->add(what);
   std::array<StreamOperation, 3> operations{write(what->words.done_address(), 0),
@@ -137,16 +146,14 @@ Result<> Stream::begin(const Ref<Enqueued>& what, Then then) {
 }
 
 Result<> Stream::wait(std::span<const Ref<Enqueued>> all) {
-  const EngineLock::Released released(engine_.lock());
-  const std::scoped_lock turn(turn_);
-  if (!proxy_) return went_with_mpi();
-  const cuda::ContextScope scope(functions_, context_);
-  const auto capturing = is_capturing();
-  if (!capturing) return fail(capturing.error().error_class(), capturing.error().text());
+  return in_turn([&](bool capturing) { return wait(all, capturing); });
+}
+
+Result<> Stream::wait(std::span<const Ref<Enqueued>> all, bool capturing) {
   for (const Ref<Enqueued>& each : all)
-    if (each->is_recorded != *capturing)
+    if (each->is_recorded != capturing)
       return fail(ErrorClass::request,
-                  *capturing
+                  capturing
                       ? "request is of an operation that was enqueued before the capture, which would wait "
                         "for it again "
                         "at each launch"
@@ -164,22 +171,18 @@ Result<> Stream::wait(std::span<const Ref<Enqueued>> all) {
   return {};
 }
 
-Result<> Stream::launch(cuda::Function kernel, unsigned blocks, unsigned threads, const void* arguments,
-                        const Ref<RefCounted>& keeps) {
-  const EngineLock::Released released(engine_.lock());
-  const std::scoped_lock turn(turn_);
-  if (!proxy_) return went_with_mpi();
-  const cuda::ContextScope scope(functions_, context_);
-  auto capturing = is_capturing();
-  if (!capturing) return std::unexpected(std::move(capturing).error());
-  if (*capturing && std::ranges::find(kept_, keeps) == kept_.end()) kept_.push_back(keeps);
-  ++number_;
-  void* parameter = const_cast<void*>(arguments);
-  const Status status =
-      functions_.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream_, &parameter, nullptr);
-  if (status != Status::success) return cuda::fail(functions_, status, "put a kernel on a stream");
-  ++launched_;
-  return {};
+Result<> Stream::launch(cuda::Function kernel, unsigned blocks, unsigned threads, void* arguments,
+                        const Ref<RefCounted>& keeps, std::uint64_t* number) {
+  return in_turn([&](bool capturing) -> Result<> {
+    if (capturing && std::ranges::find(kept_, keeps) == kept_.end()) kept_.push_back(keeps);
+    ++number_;
+    if (number) *number = number_;
+    const Status status =
+        functions_.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream_, &arguments, nullptr);
+    if (status != Status::success) return cuda::fail(functions_, status, "put a kernel on a stream");
+    ++launched_;
+    return {};
+  });
 }
 
 Result<std::shared_ptr<const PinnedBuffer>> Stream::stage(std::size_t bytes) {
@@ -212,11 +215,8 @@ std::size_t Stream::outstanding() {
 /// A stream in capture has passed what came before.
 bool Stream::is_passed() {
   const cuda::ContextScope scope(functions_, context_);
-  auto capture = cuda::CaptureStatus::none;
-  if (functions_.stream_is_capturing(stream_, &capture) != Status::success ||
-      capture != cuda::CaptureStatus::none)
-    return true;
-  return functions_.stream_query(stream_) != Status::not_ready;
+  const auto capturing = is_capturing();
+  return !capturing || *capturing || functions_.stream_query(stream_) != Status::not_ready;
 }
 
 bool Stream::is_idle() {

@@ -46,17 +46,16 @@ class Stream final : public RefCounted {
   Result<> wait(std::span<const Ref<Enqueued>> all);
 
   /// Puts a kernel of the library's on the stream, which `arguments` is the only argument of. `keeps` lives
-  /// as long as a graph may be launched that the kernel is part of.
-  Result<> launch(cuda::Function kernel, unsigned blocks, unsigned threads, const void* arguments,
-                  const Ref<RefCounted>& keeps);
+  /// as long as a graph may be launched that the kernel is part of. `number`, where it is not null: in the
+  /// arguments, and becomes that of the operation.
+  Result<> launch(cuda::Function kernel, unsigned blocks, unsigned threads, void* arguments,
+                  const Ref<RefCounted>& keeps, std::uint64_t* number = nullptr);
   /// Pinned memory of that length for operations on this stream, whose use of it follows the order of the
   /// stream: so it may be given back when the operation that used it is on the stream.
   Result<std::shared_ptr<const PinnedBuffer>> stage(std::size_t bytes);
 
   /// Whether what is put on it now becomes part of a graph. Without the engine's lock, or with it.
   Result<bool> is_capturing();
-  /// The number of the last operation that was put on it.
-  [[nodiscard]] std::uint64_t last_number() const noexcept { return number_; }
 
   /// As `Proxy::take_failure`.
   [[nodiscard]] std::optional<Error> take_failure(const Communicator* comm) {
@@ -81,6 +80,12 @@ class Stream final : public RefCounted {
 
   Result<> prepare();
   Result<> try_words();
+  /// `work(whether the stream is in capture)` in a thread's turn, with the stream's context current and
+  /// without the engine's lock.
+  template <class Work>
+  Result<> in_turn(Work work);
+  Result<> begin(const Ref<Enqueued>& what, Then then, bool capturing);
+  Result<> wait(std::span<const Ref<Enqueued>> all, bool capturing);
   [[nodiscard]] bool is_passed();
   Result<> put(cuda::Stream where, std::span<cuda::StreamOperation> operations, const char* what);
   [[nodiscard]] cuda::StreamOperation wait_for(const Words& words) const noexcept;

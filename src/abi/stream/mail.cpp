@@ -105,12 +105,19 @@ Result<> launch_mail(Communicator& comm, stream::Stream& stream, bool sends, int
   kernel::MailArguments work = board_of(comm).mail(peer, tag);
   work.data = {reinterpret_cast<kernel::Byte*>(payload.data), payload.bytes};
   if (length) work.told = reinterpret_cast<device::u64*>(length->data());
-  work.operation = stream.last_number() + 1;
-  return stream.launch(*kernel, 1, kernel::mail_threads, &work, comm.board);
+  return stream.launch(*kernel, 1, kernel::mail_threads, &work, comm.board, &work.operation);
 }
 
 Mail& mail_of(const stream::Enqueued& what) {
   return static_cast<Mail&>(*what.operation);
+}
+
+/// Gives a receive a place for its length.
+Result<> tell_length(stream::Stream& stream, Mail& mail) {
+  auto told = stream.stage(sizeof(std::uint64_t));
+  if (!told) return std::unexpected(std::move(told).error());
+  mail.told = std::move(*told);
+  return {};
 }
 
 Result<> launch_receive(Communicator& comm, stream::Stream& stream, Mail& mail) {
@@ -127,9 +134,7 @@ Result<> launch_earlier(Communicator& comm, stream::Stream& stream, const Mail& 
     Mail& mail = mail_of(*each);
     if (&mail == &before) break;
     if (!mail.is_like(before)) continue;
-    auto told = stream.stage(sizeof(std::uint64_t));
-    if (!told) return std::unexpected(std::move(told).error());
-    mail.told = std::move(*told);
+    ISTHMUS_TRY(tell_length(stream, mail));
     ISTHMUS_TRY(launch_receive(comm, stream, mail));
     std::erase(posted, each);
   }
@@ -186,9 +191,7 @@ Result<> receive_mail(const char* function, Communicator& comm, const Incoming& 
   Mail mail(false, in, false);
   ISTHMUS_TRY(launch_earlier(comm, **stream, mail));
   if (status.status == MPI_STATUS_IGNORE) return launch_receive(comm, **stream, mail);
-  auto told = (*stream)->stage(sizeof(std::uint64_t));
-  if (!told) return std::unexpected(std::move(told).error());
-  mail.told = std::move(*told);
+  ISTHMUS_TRY(tell_length(**stream, mail));
   ISTHMUS_TRY(launch_receive(comm, **stream, mail));
   return enqueue(function, comm, std::make_unique<MailReport>(in, mail.told, status), stream::Then::waits);
 }
@@ -225,11 +228,7 @@ Result<> wait_for_mail(stream::Enqueued& what, MailStatus status) {
   }
   if (!mail.is_launched) {
     ISTHMUS_TRY(launch_earlier(comm, stream, mail));
-    if (status.status != MPI_STATUS_IGNORE) {
-      auto told = stream.stage(sizeof(std::uint64_t));
-      if (!told) return std::unexpected(std::move(told).error());
-      mail.told = std::move(*told);
-    }
+    if (status.status != MPI_STATUS_IGNORE) ISTHMUS_TRY(tell_length(stream, mail));
     ISTHMUS_TRY(launch_receive(comm, stream, mail));
     std::erase_if(board_of(comm).posted,
                   [&](const Ref<stream::Enqueued>& each) { return each.get() == &what; });

@@ -20,8 +20,7 @@ namespace {
 
 /// As the kernel allows it: what it has answered is told by the reports in its own words.
 Probed ask_of_pull(const PairFacts& facts) noexcept {
-  if (facts.same_process || facts.remote || facts.beside)
-    return std::unexpected("it is no peer of this host");
+  if (!facts.is_other_process()) return std::unexpected(no_neighbour);
   if (!facts.pull) return std::unexpected("the peer's memory cannot be read");
   return Serves{};
 }

@@ -34,14 +34,6 @@ std::string program_for(const std::string& name) {
 
 constexpr const char* ranks_plotter = "plot_ranks.py";
 
-void write_errors(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
 /// FILE.svg for the first, FILE-2.svg for the second.
 std::string numbered(const std::string& file, std::size_t index) {
   if (index == 0) return file;

@@ -1,6 +1,9 @@
 #include "explain/report_filter.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 
 namespace isthmus::tool {
 
@@ -27,6 +30,14 @@ void ReportFilter::take(std::string_view bytes) {
 void ReportFilter::end() {
   rest_(held_);
   held_.clear();
+}
+
+void write_errors(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
 }
 
 }  // namespace isthmus::tool

@@ -25,4 +25,7 @@ class ReportFilter {
   std::vector<std::string> reports_;
 };
 
+/// Where what is no report goes on to: all of it to stderr, as far as that takes it.
+void write_errors(std::string_view text);
+
 }  // namespace isthmus::tool

@@ -1,10 +1,8 @@
 #include "tune/taught.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -134,13 +132,7 @@ std::string with_taught(const std::string& table, const std::vector<Taught>& tau
 int tune_from(const TuneOptions& options, const std::string& path) {
   ::setenv("ISTHMUS_EXPLAIN", "json", 1);
   ::setenv("ISTHMUS_PLANS", "live", 1);
-  ReportFilter filter([](std::string_view rest) {
-    while (!rest.empty()) {
-      const ssize_t written = ::write(STDERR_FILENO, rest.data(), rest.size());
-      if (written < 0 && errno != EINTR) return;
-      if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
-    }
-  });
+  ReportFilter filter(write_errors);
   const int status = run_command(options.command, [&](std::string_view bytes) { filter.take(bytes); });
   filter.end();
   if (status != 0) {

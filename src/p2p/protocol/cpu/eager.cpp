@@ -22,12 +22,12 @@ namespace {
 constexpr std::uint32_t piece_bytes = 8192;
 
 Probed ask_of_inline(const PairFacts& facts) noexcept {
-  if (facts.same_process || facts.remote) return std::unexpected("it is no peer of this host");
+  if (!facts.is_neighbour()) return std::unexpected(no_neighbour);
   return Serves{.up_to = wire::inline_capacity};
 }
 
 Probed ask_of_eager(const PairFacts& facts) noexcept {
-  if (facts.same_process || facts.remote) return std::unexpected("it is no peer of this host");
+  if (!facts.is_neighbour()) return std::unexpected(no_neighbour);
   return Serves{.up_to = facts.eager_limit};
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t default_fragment = 16 * 1024;
 
 Probed ask_of_stream(const PairFacts& facts) noexcept {
-  if (facts.same_process || facts.remote) return std::unexpected("it is no peer of this host");
+  if (!facts.is_neighbour()) return std::unexpected(no_neighbour);
   return Serves{};
 }
 

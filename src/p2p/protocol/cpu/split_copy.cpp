@@ -21,8 +21,7 @@ std::uint64_t chunk_count(std::uint64_t bytes, std::uint32_t chunk) {
 }
 
 Probed ask_of_split(const PairFacts& facts) noexcept {
-  if (facts.same_process || facts.remote || facts.beside)
-    return std::unexpected("it is no peer of this host");
+  if (!facts.is_other_process()) return std::unexpected(no_neighbour);
   if (!facts.pull) return std::unexpected("the peer's memory cannot be read");
   if (!facts.push) return std::unexpected("the peer cannot write to this process's memory");
   return Serves{.from = facts.split_from};

@@ -30,8 +30,7 @@ namespace {
 /// One processor alone: 1 MiB one way 27 us, by both with process_vm_* 60, through the ring 115; 64 KiB 2.3,
 /// 6.5 and 8.9 (EPYC of 2 cores, virtual; medians of 57 rounds).
 Probed ask_of_mapped(const PairFacts& facts) noexcept {
-  if (facts.same_process || facts.remote || facts.beside)
-    return std::unexpected("it is no peer of this host");
+  if (!facts.is_other_process()) return std::unexpected(no_neighbour);
   if (facts.memory != SendersMemory::allocated)
     return std::unexpected("the sender's memory is not of MPI_Alloc_mem");
   return Serves{};
