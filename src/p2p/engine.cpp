@@ -137,7 +137,21 @@ void Engine::accept(Peer& peer) {
   peer.round = links_.region().geometry().cells;
 }
 
+unsigned Engine::put_off() noexcept {
+  // Nobody wakes it when there is memory.
+  if (links_.peers_sleep()) links_.ring_again(links_.slot());
+  return 0;
+}
+
 unsigned Engine::listen() {
+  try {
+    return read_all();
+  } catch (const std::bad_alloc&) {
+    return put_off();
+  }
+}
+
+unsigned Engine::read_all() {
   if (links_.peers_sleep()) return drain_doorbells();
   unsigned happened = 0;
   for (Peer* peer : inbound_)
@@ -149,9 +163,7 @@ unsigned Engine::progress() {
   try {
     return poll_all();
   } catch (const std::bad_alloc&) {
-    // Nobody wakes it when there is memory.
-    if (links_.peers_sleep()) links_.ring_again(links_.slot());
-    return 0;
+    return put_off();
   }
 }
 
@@ -160,7 +172,7 @@ unsigned Engine::poll_all() {
   if (links_.region().block(links_.slot()).connections.load(std::memory_order_relaxed) != connections_seen_)
       [[unlikely]]
     discover();
-  unsigned happened = listen();
+  unsigned happened = read_all();
   if (!polled_.empty()) [[unlikely]]
     happened += polled_.poll();
   if (!links_.scheduled().empty()) [[unlikely]]

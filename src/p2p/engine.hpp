@@ -191,7 +191,8 @@ class Engine final : private CpuSends, private Losses::Rings {
   /// Moves what can be moved; returns how many things happened. Never blocks. What needs memory that there is
   /// not stays where it is, and goes on when there is: so no exception leaves it, and none leaves a wait.
   unsigned progress();
-  /// Reads what peers have written, and no more: for calls that start one of many operations.
+  /// Reads what peers have written, and no more: for calls that start one of many operations, and for threads
+  /// that look now and then. What there is no memory for is read later, as with `progress`.
   unsigned listen();
   /// Progress for a test call: as `progress`, and lets other processes run if nothing happened and they share
   /// the core.
@@ -295,8 +296,11 @@ class Engine final : private CpuSends, private Losses::Rings {
   unsigned drain_doorbells();
   unsigned drain_cells(Peer& peer);
   unsigned push_out(Peer& peer);
-  /// What `progress` is made of, and what it does not: fail where there is no memory.
+  // What `listen` and `progress` are made of, and what these do not: fail where there is no memory.
+  unsigned read_all();
   unsigned poll_all();
+  /// There was no memory for what has come: it is looked at again.
+  unsigned put_off() noexcept;
   [[nodiscard]] bool all_leave() const noexcept;
   /// All processes of the job meet; from then on nothing is said of those that leave.
   void meet_all();
@@ -308,7 +312,6 @@ class Engine final : private CpuSends, private Losses::Rings {
   void discard_misfit(UnexpectedMessage* message) noexcept;
 
   // start.cpp
-  void look_for_answers() noexcept;
   Request* start_untraced_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
     if (uses_cuda()) [[unlikely]]
       return start_any_send(target, payload, mode, start);

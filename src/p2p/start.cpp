@@ -33,7 +33,7 @@ Request* Engine::start_any_send(const Target& target, const Payload& payload, Se
   const auto tried = gpu->try_send(target, payload, mode, start);
   if (Request* const* const sent = std::get_if<Request*>(&tried)) {
     // As with receives, a program that starts one after another is to hear of the answers to the first.
-    if (start == Start::nonblocking) look_for_answers();
+    if (start == Start::nonblocking) listen();
     return *sent;
   }
   const MemoryKind memory = std::get<MemoryKind>(tried);
@@ -175,17 +175,8 @@ Request* Engine::start_receive(MatchContext& context, int source, int tag, const
   // What peers offer is answered while a program posts one receive after another, so that the first copies
   // begin meanwhile. GPUs are not asked: that takes as long as all the rest of the call.
   if (receive->gpu) [[unlikely]]
-    look_for_answers();
-  return receive;
-}
-
-/// Whoever waits looks again: what has begun does not fail because a look has no memory.
-void Engine::look_for_answers() noexcept {
-  try {
     listen();
-  } catch (const std::bad_alloc&) {
-    if (links_.peers_sleep()) links_.ring_again(links_.slot());
-  }
+  return receive;
 }
 
 Status Engine::receive(MatchContext& context, int source, int tag, const Payload& payload) {

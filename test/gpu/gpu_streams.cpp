@@ -972,6 +972,8 @@ void check_revoked(const Setting& at) {
     CHECK_ERROR(MPIX_Barrier_enqueue(lane.comm), MPIX_ERR_REVOKED, "revoked");
   } else {
     MPI_Barrier(MPI_COMM_WORLD);
+    // Rank 0 waits for its stream by then, outside MPI.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
     CHECK_MPI(MPIX_Comm_revoke(lane.comm));
   }
   MPI_Barrier(MPI_COMM_WORLD);

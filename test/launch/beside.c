@@ -1,5 +1,6 @@
 /* Where a rank's threads may run: a line for the program's own, and one for each of the library's that is
  * there. */
+#define _DEFAULT_SOURCE  // usleep
 #include <dirent.h>
 #include <mpi.h>
 #include <stdio.h>
