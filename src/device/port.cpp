@@ -212,8 +212,11 @@ void Port::watch() noexcept {
 void Port::look_for_losses() noexcept {
   const std::scoped_lock lock(engine_.lock());
   engine_.look_after_peers();
-  if (why_broken)
+  if (why_broken) {
+    // The program may wait for its stream, outside MPI: then nobody else hears that others have given up.
+    engine_.listen();
     if (std::optional<Error> why = why_broken()) return fail_for_good(std::move(*why));
+  }
   for (std::size_t i = 0; i < ids.size(); ++i)
     if (static_cast<int>(i) != rank && engine_.has_lost(ids[i])) {
       lost_.store(static_cast<int>(i), std::memory_order_release);
