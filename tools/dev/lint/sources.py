@@ -145,6 +145,19 @@ def jobs():
     return int(result.stdout or 1)
 
 
+def is_known(folder, key):
+    """Whether there is a stored answer for this key."""
+    return (CACHE / folder / key).exists()
+
+
+def store(folder, key, answer):
+    file = CACHE / folder / key
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(f".{os.getpid()}")
+    partial.write_text(answer)
+    partial.rename(file)
+
+
 def cached(folder, key, produce):
     """The stored answer for this key, or `produce()`'s, stored. Answers are text; empty means that all is well."""
     file = CACHE / folder / key
@@ -152,10 +165,7 @@ def cached(folder, key, produce):
         os.utime(file)
         return file.read_text()
     answer = produce()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(f".{os.getpid()}")
-    partial.write_text(answer)
-    partial.rename(file)
+    store(folder, key, answer)
     return answer
 
 

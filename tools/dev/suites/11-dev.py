@@ -1,4 +1,4 @@
-# title: ./dev itself: the layer check, the suite runner, the commands
+# title: ./dev itself: the checks of lint, the suite runner, the commands
 # timeout: 120
 # runs: none
 # reads: dev tools/dev/* test/dev/* docs/pictures/*
@@ -11,10 +11,11 @@ import docs
 import draw
 import layers
 import runner
+import tidy
 from suite import Suite
 
 suite = Suite("dev")
-for part in (layers, docs, runner, changes, commands):
+for part in (layers, docs, runner, tidy, changes, commands):
     part.cases(suite)
 suite.check("the pictures in docs are what their texts say (python3 tools/dev/draw.py)", not draw.stale(), draw.stale())
 suite.finish()
