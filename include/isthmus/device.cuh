@@ -515,7 +515,11 @@ class DevicePort {
     if (!check_own_signal(by, signal)) return false;
     bool ok = true;
     Line line{};
-    if (by.index() == 0) ok = poll_line(&own_signals()[signal], line, [&] { return line.value >= value; });
+    if (by.index() == 0)
+      ok = await([&, at = &own_signals()[signal]] {
+        line = detail::load_line(at);
+        return line.value >= value;
+      });
     ok = by.all(ok);
     word = by.first_has(line.word);
     return ok;
@@ -653,13 +657,47 @@ class DevicePort {
     return false;
   }
 
-  /// Until a word of memory that this GPU looks at fulfils the condition; acquire. By one thread.
-  ISTHMUS_DEVICE_FUNCTION bool poll(const u64* word, u64 value, Condition condition) const {
-    for (u32 looks = 1; !holds(detail::load_word(word), value, condition); ++looks) {
+  /// Until `ready()`, or the host has ended the port: then false. By one thread; orders nothing.
+  template <class Ready>
+  ISTHMUS_DEVICE_FUNCTION bool await(Ready ready) const {
+    for (u32 looks = 1;; ++looks) {
+      if (ready()) return true;
       if (looks % detail::looks_per_question == 0 && is_ended()) return false;
       detail::pause();
     }
+  }
+  /// Until a word of memory that this GPU looks at fulfils the condition; acquire. By one thread.
+  ISTHMUS_DEVICE_FUNCTION bool poll(const u64* word, u64 value, Condition condition) const {
+    if (!await([&] { return holds(detail::load_word(word), value, condition); })) return false;
     detail::fence_system();
+    return true;
+  }
+
+  // For <isthmus/device_mail.cuh>.
+
+  ISTHMUS_DEVICE_FUNCTION bool is_rank(int rank) const {
+    return static_cast<u32>(rank) < static_cast<u32>(view_.ranks);
+  }
+  /// Where kernels here have what lies behind the packets of a process; null: that is not mapped.
+  ISTHMUS_DEVICE_FUNCTION unsigned char* room(int rank) const {
+    const u64 packets = peer(rank).packets;
+    if (packets == 0) return nullptr;
+    return reinterpret_cast<unsigned char*>(
+        packets + u64{2} * static_cast<u32>(view_.ranks) * ISTHMUS_DEVICE_TEAM_WORDS * sizeof(Line));
+  }
+  /// What a process shares, where all of that can be reached; refuses what cannot.
+  template <class By>
+  ISTHMUS_DEVICE_FUNCTION bool find(By by, u32 what, Place place, u64 bytes,
+                                    isthmus_device_span& there) const {
+    const auto refused = [&](u32 why) {
+      return refuse(by, why, what, place.rank, place.share, place.offset, bytes);
+    };
+    if (!is_rank(place.rank)) return refused(ISTHMUS_DEVICE_BAD_RANK);
+    if (place.share >= view_.shares) return refused(ISTHMUS_DEVICE_BAD_SHARE);
+    there = span(place.share, place.rank);
+    if (place.offset > there.bytes || bytes > there.bytes - place.offset)
+      return refused(ISTHMUS_DEVICE_BAD_RANGE);
+    if (there.base == 0 && bytes != 0 && !view_.requests) return refused(ISTHMUS_DEVICE_NO_WAY);
     return true;
   }
 
@@ -680,9 +718,6 @@ class DevicePort {
   }
   ISTHMUS_DEVICE_FUNCTION static u32 index_in_block(ByGrid) { return ByBlock().index(); }
 
-  ISTHMUS_DEVICE_FUNCTION bool is_rank(int rank) const {
-    return static_cast<u32>(rank) < static_cast<u32>(view_.ranks);
-  }
   ISTHMUS_DEVICE_FUNCTION isthmus_device_span span(u32 share, int rank) const {
     return detail::constant(see(view_.spans) + u64{share} * static_cast<u32>(view_.ranks) +
                             static_cast<u32>(rank));
@@ -694,20 +729,6 @@ class DevicePort {
     return see(reinterpret_cast<Line*>(peer(view_.rank).signals));
   }
 
-  template <class By>
-  ISTHMUS_DEVICE_FUNCTION bool find(By by, u32 what, Place place, u64 bytes,
-                                    isthmus_device_span& there) const {
-    const auto refused = [&](u32 why) {
-      return refuse(by, why, what, place.rank, place.share, place.offset, bytes);
-    };
-    if (!is_rank(place.rank)) return refused(ISTHMUS_DEVICE_BAD_RANK);
-    if (place.share >= view_.shares) return refused(ISTHMUS_DEVICE_BAD_SHARE);
-    there = span(place.share, place.rank);
-    if (place.offset > there.bytes || bytes > there.bytes - place.offset)
-      return refused(ISTHMUS_DEVICE_BAD_RANGE);
-    if (there.base == 0 && bytes != 0 && !view_.requests) return refused(ISTHMUS_DEVICE_NO_WAY);
-    return true;
-  }
   template <class By>
   ISTHMUS_DEVICE_FUNCTION bool check_signal(By by, int rank, u32 signal) const {
     if (!is_rank(rank)) return refuse(by, ISTHMUS_DEVICE_BAD_RANK, ISTHMUS_DEVICE_SIGNAL, rank, signal, 0, 0);
@@ -803,18 +824,12 @@ class DevicePort {
     const Line* const at =
         see(reinterpret_cast<const Line*>(peer(view_.rank).packets)) + packet(round, from, i);
     Line line{};
-    const bool ok = poll_line(at, line, [&] { return line.value == round; });
+    const bool ok = await([&] {
+      line = detail::load_line(at);
+      return line.value == round;
+    });
     bits = line.word;
     return ok;
-  }
-  template <class Ready>
-  ISTHMUS_DEVICE_FUNCTION bool poll_line(const Line* at, Line& line, Ready ready) const {
-    for (u32 looks = 1;; ++looks) {
-      line = detail::load_line(at);
-      if (ready()) return true;
-      if (looks % detail::looks_per_question == 0 && is_ended()) return false;
-      detail::pause();
-    }
   }
   template <class By>
   ISTHMUS_DEVICE_FUNCTION bool end_round(By by, u64 round, bool ok) const {

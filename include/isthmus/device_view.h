@@ -48,6 +48,8 @@ typedef struct isthmus_device_state {
 #define ISTHMUS_DEVICE_NO_WAY 5u /* not mapped, and no proxy does that */
 #define ISTHMUS_DEVICE_NO_ATOMICS 6u
 #define ISTHMUS_DEVICE_BAD_ROLE 7u /* a role waits for one that may not have begun (<isthmus/fuse.cuh>) */
+#define ISTHMUS_DEVICE_BAD_TAG 8u  /* a message is sent with the tag that stands for any */
+#define ISTHMUS_DEVICE_TRUNCATED 9u /* a message is longer than the receive, whose room is `offset` */
 
 /* What a kernel wanted. */
 #define ISTHMUS_DEVICE_PUT 1u
@@ -56,6 +58,8 @@ typedef struct isthmus_device_state {
 #define ISTHMUS_DEVICE_WAIT 4u
 #define ISTHMUS_DEVICE_TEAM 5u
 #define ISTHMUS_DEVICE_ROLE 6u
+#define ISTHMUS_DEVICE_SEND 7u
+#define ISTHMUS_DEVICE_RECEIVE 8u
 
 /* In pinned memory of the host. A line each for what different sides write. */
 typedef struct isthmus_device_control {
@@ -67,7 +71,7 @@ typedef struct isthmus_device_control {
   unsigned long long why;
   unsigned long long what;
   unsigned long long rank;
-  unsigned long long number; /* of the share or signal */
+  unsigned long long number; /* of the share, signal, role, message or operation */
   unsigned long long offset;
   unsigned long long bytes;
   unsigned long long reserved_3[10];

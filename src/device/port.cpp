@@ -214,7 +214,7 @@ void Port::look_for_losses() noexcept {
   engine_.look_after_peers();
   if (why_broken) {
     // The program may wait for its stream, outside MPI: then nobody else hears that others have given up.
-    engine_.listen();
+    engine_.progress_in_passing();
     if (std::optional<Error> why = why_broken()) return fail_for_good(std::move(*why));
   }
   for (std::size_t i = 0; i < ids.size(); ++i)

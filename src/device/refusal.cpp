@@ -19,6 +19,10 @@ const char* call_of(unsigned long long what) {
       return "team operation";
     case ISTHMUS_DEVICE_ROLE:
       return "wait for a role";
+    case ISTHMUS_DEVICE_SEND:
+      return "send";
+    case ISTHMUS_DEVICE_RECEIVE:
+      return "receive";
     default:
       return "call";
   }
@@ -54,6 +58,11 @@ Error refusal(const isthmus_device_control& noted) {
         return Error(ErrorClass::unsupported_operation,
                      "a kernel's team operation needs all processes of the port mapped, and one is not: "
                      "isthmus_device_reach says why; use MPI's collectives");
+      if (noted.what == ISTHMUS_DEVICE_SEND || noted.what == ISTHMUS_DEVICE_RECEIVE)
+        return Error(ErrorClass::unsupported_operation,
+                     fmt::format("a kernel's {} needs the signals of rank {} mapped, and they are not: "
+                                 "isthmus_device_reach says why; use a put with a signal",
+                                 call, rank));
       return Error(
           ErrorClass::unsupported_operation,
           fmt::format("a kernel's {} names rank {}, whose memory is not mapped, and there is no proxy for "
@@ -70,6 +79,14 @@ Error refusal(const isthmus_device_control& noted) {
                    fmt::format("a role of a fused kernel waits for role {}, which comes no sooner "
                                "than itself, so that it may never begin",
                                noted.number));
+    case ISTHMUS_DEVICE_BAD_TAG:
+      return Error(ErrorClass::tag,
+                   fmt::format("a kernel's {} to rank {} has the tag that stands for any", call, rank));
+    case ISTHMUS_DEVICE_TRUNCATED:
+      return Error(ErrorClass::truncate,
+                   fmt::format("a kernel's {} has room for {} bytes, and message {} from rank {} has {}: what "
+                               "fits has been copied",
+                               call, noted.offset, noted.number, rank, noted.bytes));
     default:
       return Error(ErrorClass::intern,
                    fmt::format("a kernel's {} was refused, because of {}", call, noted.why));

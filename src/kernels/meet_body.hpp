@@ -1,6 +1,6 @@
 #pragma once
 
-#include <isthmus/device.cuh>
+#include <isthmus/device_mail.cuh>
 
 #include <cstdint>
 #include <cstring>
@@ -65,28 +65,10 @@ struct MeetArguments {
 
 /// 8 bytes of data, or fewer at the end of it, as a number.
 ISTHMUS_DEVICE_FUNCTION std::uint64_t load_word(const MeetSide& from, std::uint64_t at) {
-  const Byte* const place = from.at + at;
-  const std::uint64_t left = from.bytes - at;
-  const auto address = reinterpret_cast<std::uintptr_t>(place);
-  if (left >= 8 && address % 8 == 0) return *reinterpret_cast<const std::uint64_t*>(place);
-  if (left == 4 && address % 4 == 0) return *reinterpret_cast<const std::uint32_t*>(place);
-  std::uint64_t word = 0;
-  for (std::uint32_t i = 0; i < 8 && i < left; ++i)
-    word |= std::uint64_t{place[i]} << (8 * i);
-  return word;
+  return device::detail::load_some(from.at + at, from.bytes - at);
 }
 ISTHMUS_DEVICE_FUNCTION void store_word(const MeetSide& to, std::uint64_t at, std::uint64_t word) {
-  Byte* const place = to.at + at;
-  const std::uint64_t left = to.bytes - at;
-  const auto address = reinterpret_cast<std::uintptr_t>(place);
-  if (left >= 8 && address % 8 == 0) {
-    *reinterpret_cast<std::uint64_t*>(place) = word;
-  } else if (left == 4 && address % 4 == 0) {
-    *reinterpret_cast<std::uint32_t*>(place) = static_cast<std::uint32_t>(word);
-  } else {
-    for (std::uint32_t i = 0; i < 8 && i < left; ++i)
-      place[i] = static_cast<Byte>(word >> (8 * i));
-  }
+  device::detail::store_some(to.at + at, to.bytes - at, word);
 }
 
 /// Two words of data.

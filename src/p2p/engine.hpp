@@ -191,9 +191,11 @@ class Engine final : private CpuSends, private Losses::Rings {
   /// Moves what can be moved; returns how many things happened. Never blocks. What needs memory that there is
   /// not stays where it is, and goes on when there is: so no exception leaves it, and none leaves a wait.
   unsigned progress();
-  /// Reads what peers have written, and no more: for calls that start one of many operations, and for threads
-  /// that look now and then. What there is no memory for is read later, as with `progress`.
+  /// Reads what peers have written that have before, and no more: for calls that start one of many operations.
+  /// What there is no memory for is read later, as with `progress`.
   unsigned listen();
+  /// Progress by a thread that looks now and then, while the program may be outside of MPI.
+  unsigned progress_in_passing();
   /// Progress for a test call: as `progress`, and lets other processes run if nothing happened and they share
   /// the core.
   void progress_for_test();

@@ -26,6 +26,7 @@ kernel::MailArguments Board::mail(int peer, int tag) const noexcept {
   made.theirs = room(peer);
   made.rank = static_cast<std::uint32_t>(port_->rank);
   made.peer = static_cast<std::uint32_t>(peer);
+  made.members = members;
   made.tag = static_cast<std::uint32_t>(tag);
   return made;
 }
@@ -33,7 +34,7 @@ kernel::MailArguments Board::mail(int peer, int tag) const noexcept {
 Result<> Board::check() const {
   const isthmus_device_control noted = port_->control();
   const bool is_truncated =
-      std::atomic_ref(port_->control().why).load(std::memory_order_acquire) == kernel::mail_truncated;
+      std::atomic_ref(port_->control().why).load(std::memory_order_acquire) == ISTHMUS_DEVICE_TRUNCATED;
   Result<> refused = port_->take_refusal();
   if (!refused && is_truncated)
     return fail(ErrorClass::truncate, "a receive, operation " + std::to_string(noted.number) +

@@ -1,4 +1,4 @@
-// Kernels that communicate (<isthmus/device.cuh>, <isthmus/fuse.cuh>), on the emulated driver and on GPUs;
+// Kernels that communicate (<isthmus/device.cuh>, device_mail.cuh, fuse.cuh), on the emulated driver and on GPUs;
 // rank 0 prints a line for each case that is right. Two ranks, or any even number of them. The argument:
 //   names of cases; `all`, which none means too
 //   carried   what works where no kernel reaches another process: ranks of two hosts, GPUs with no link
@@ -66,12 +66,13 @@ class Kernels {
   void launch(const TeamWork& work) const { start(2, work, 1); }
   void launch(const CallWork& work, unsigned blocks = 1) const { start(3, work, blocks); }
   void launch(const JacobiWork& work, unsigned blocks) const { start(4, work, blocks); }
+  void launch(const MailWork& work) const { start(5, work, 1); }
 
   cuda::Stream stream = nullptr;
 
  private:
   static constexpr std::array names{"device_exchange", "device_relay", "device_team", "device_call",
-                                    "device_jacobi"};
+                                    "device_jacobi",   "device_mail"};
 
   template <class Work>
   void start(std::size_t which, const Work& work, unsigned blocks) const {
@@ -83,7 +84,7 @@ class Kernels {
 
   const cuda::Functions& cuda_;
   cuda::Module module_ = nullptr;
-  std::array<cuda::Function, 5> functions_{};
+  std::array<cuda::Function, names.size()> functions_{};
 };
 
 struct Setting {
@@ -237,6 +238,8 @@ void check_carried(const Setting& at) {
     refused("needs all processes of the port mapped", [&] { port.check(); });
     CHECK(!caller.run(port, Call::add, {share, peer(), 0}, nullptr, 0, 0));
     refused("set it instead", [&] { port.check(); });
+    CHECK(!caller.run(port, Call::send, {share, peer(), 0}, nullptr, 8, 0));
+    refused("put with a signal", [&] { port.check(); });
     CHECK(!caller.run(port, Call::put, {share, peer(), 60}, x.data(), 8, 0));
     refused("does not lie within", [&] { port.check(); });
   }
@@ -294,6 +297,84 @@ void check_team(const Setting& at) {
       CHECK_EQUAL(wrong->read<u64>(1)[0], 0U);
       port.check();
     }
+}
+
+/// Messages with tags, to a peer and to itself; memory in which no kernel reaches the peer's goes by proxy.
+void check_messages(const Setting& at) {
+  constexpr std::size_t bytes = std::size_t{MailWork::messages} * MailWork::place;
+  const Port port(MPI_COMM_WORLD, 1);
+  u32 first = 1;
+  for (const MemoryKind kind : {MemoryKind::device, MemoryKind::vmm, MemoryKind::pinned})
+    for (const Scope scope : {by_thread, by_warp, by_block})
+      for (const int to : {peer(), rank}) {
+        if (kind != MemoryKind::device && scope != by_block) continue;
+        const Memory out(at.gpu, kind, bytes), in(at.gpu, MemoryKind::device, MailWork::place);
+        const auto wrong = memory(at.gpu, Words{0});
+        const u32 share = port.share(out.data(), bytes);
+        MailWork work{.port = for_kernels(port),
+                      .out = of<unsigned char>(out),
+                      .in = of<unsigned char>(in),
+                      .wrong = of<u64>(*wrong),
+                      .share = share,
+                      .rounds = scope == by_thread ? 2U : 10U,
+                      .first = first,
+                      .scope = scope,
+                      .peer = to};
+        // The numbers go on where the last kernel has left them.
+        for (int launch = 0; launch < 2; ++launch)
+          at.kernels.launch(work);
+        at.kernels.sync();
+        CHECK_EQUAL(wrong->read<u64>(1)[0], 0U);
+        port.check();
+        port.unshare(share);
+        first += work.rounds;
+      }
+}
+
+/// What of messages is refused, and what is longer than its receive.
+void check_misfits(const Setting& at) {
+  const Caller caller(at);
+  const Port port(MPI_COMM_WORLD, 1);
+  const auto x = memory(at.gpu, Ints(1000, 7)), y = memory(at.gpu, Ints(1000, -1));
+  const u32 share = port.share(x->data(), 4000);
+  const auto send = [&](Place place, u64 bytes, u32 tag) {
+    return caller.run(port, Call::send, place, nullptr, bytes, tag);
+  };
+  const auto receive = [&](int from, u64 bytes, u32 tag) {
+    return caller.run(port, Call::receive, {0, from, 0}, y->data(), bytes, tag);
+  };
+  const auto told = [&](const char* text) { refused(text, [&] { port.check(); }); };
+  CHECK(!send({share, ranks, 0}, 8, 0));
+  told("send names rank");
+  CHECK(!receive(-1, 8, 0));
+  told("receive names rank -1");
+  CHECK(!send({share, peer(), 0}, 8, device::any_tag));
+  told("the tag that stands for any");
+  CHECK(!send({share, peer(), 3996}, 8, 0));
+  told("send of 8 bytes at 3996 does not lie within");
+  CHECK(!send({share + 1, peer(), 0}, 8, 0));
+  told("which there was not");
+  // Short ones and long ones; behind each, the next comes whole.
+  for (const u64 bytes : {u64{48}, u64{3000}}) {
+    CHECK(send({share, rank, 0}, bytes, 5));
+    CHECK(send({share, rank, 0}, bytes, 5));
+    y->write(Ints(1000, -1));
+    CHECK(!receive(rank, 40, 5));
+    told("has room for 40 bytes, and message");
+    Ints fits(11, 7);
+    fits[10] = -1;
+    CHECK(y->read<int>(11) == fits);
+    CHECK(receive(rank, bytes, 5));
+    CHECK(y->read<int>(bytes / 4) == Ints(bytes / 4, 7));
+  }
+  // Nobody sends any more: who waits is let go by the host.
+  caller.start(port, Call::receive, {0, peer(), 0}, y->data(), 8, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(!at.kernels.is_idle());
+  port.cancel();
+  CHECK(!caller.finish());
+  refused("cancelled", [&] { port.check(); });
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /// A communicator of some of the processes, in another order, and many ports at a time.
@@ -598,7 +679,7 @@ struct Case {
 constexpr Case cases[]{{"direct", check_direct}, {"order", check_order},   {"team", check_team},
                        {"ports", check_ports},   {"ranges", check_ranges}, {"graph", check_graph},
                        {"cancel", check_cancel}, {"freed", check_freed},   {"jacobi", check_jacobi},
-                       {"pinned", check_pinned}};
+                       {"pinned", check_pinned}, {"messages", check_messages}, {"misfits", check_misfits}};
 
 }  // namespace
 

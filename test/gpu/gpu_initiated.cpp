@@ -121,6 +121,7 @@ void measure_kernels(const Setting& at) {
                    .nanoseconds = 0,
                    .rounds = 0,
                    .share = port.share(came.data(), most_bytes),
+                   .sent_share = port.share(from.data(), most_bytes),
                    .what = Measure::words,
                    .peer = peer()};
   work.port = device::DevicePort(port.view());
@@ -145,6 +146,11 @@ void measure_kernels(const Setting& at) {
       time(Measure::puts_by_warp, 1024, 4000, 1, 32) / 2, "us", "-");
   row("kernel: put of 1 MiB and signal by a block, one way",
       time(Measure::puts_by_block, mebibyte, 400, 1, 1024) / 2, "us", "< 25.4");
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{1024}})
+    row(bytes == 8 ? "kernel: message of 8 B by a warp, one way" : "kernel: message of 1 KiB by a warp, one way",
+        time(Measure::messages_by_warp, bytes, 4000, 1, 32) / 2, "us", "-");
+  row("kernel: message of 1 MiB by a block, one way",
+      time(Measure::messages_by_block, mebibyte, 400, 1, 1024) / 2, "us", "-");
   for (const std::size_t bytes : {mebibyte, most_bytes}) {
     const unsigned blocks = is_quick ? 4 : 132;
     const u32 rounds = bytes == mebibyte ? 1000 : 40;

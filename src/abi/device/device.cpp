@@ -280,7 +280,10 @@ isthmus_device_make(MPI_ABI_Comm* comm, std::uint32_t signals, std::uint32_t mos
     int size = 0;
     PMPI_Comm_size(made->comm, &size);
     Result<> opened = open_port(
-        *made, {.ranks = static_cast<std::size_t>(size), .signals = signals, .shares = most_shares});
+        *made, {.ranks = static_cast<std::size_t>(size),
+                .signals = signals,
+                .shares = most_shares,
+                .room = device::Messages::room_bytes(static_cast<device::u32>(size))});
     if (!opened) {
       close_port(*made);
       return opened;

@@ -352,7 +352,7 @@ Result<std::shared_ptr<device::Port>> make_port(Communicator& comm, const stream
                   .signals = 0,
                   .shares = 0,
                   .room = kernel::meet_room_bytes(static_cast<std::uint32_t>(members)) +
-                          (has_mail ? kernel::mail_room_bytes(static_cast<std::uint32_t>(members)) : 0)}));
+                          (has_mail ? kernel::Mail::room_bytes(static_cast<std::uint32_t>(members)) : 0)}));
   return port;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <isthmus/device_mail.cuh>
 #include <isthmus/fuse.cuh>
 #if !defined(__CUDACC__)
 #include <time.h>
@@ -230,15 +231,86 @@ ISTHMUS_DEVICE_FUNCTION void team(const TeamWork& work) {
   if (!ok) count_wrong(see(work.wrong));
 }
 
+/// Rounds of messages with a peer: all of a round are sent, then received in another order. Each has a place
+/// of its own, which is written again when it has been received.
+struct MailWork {
+  static constexpr u32 messages = 6;  ///< of a round
+  static constexpr u32 place = 40'008;
+
+  DevicePort port;
+  unsigned char* out;  ///< as the share: a place for each
+  unsigned char* in;   ///< a place, and 8 bytes behind it
+  u64* wrong;          ///< counts bytes, and messages
+  u32 share;
+  u32 rounds;
+  u32 first;
+  Scope scope;
+  int peer;
+};
+
+ISTHMUS_DEVICE_FUNCTION u64 length_of(u32 message) {
+  constexpr u64 lengths[MailWork::messages]{0, 40'000, 13, Messages::most_short, 1025, 8};
+  return lengths[message];
+}
+
+template <class By>
+ISTHMUS_DEVICE_FUNCTION bool receive_one(const MailWork& work, By by, u32 round, u32 message, u32 tag) {
+  unsigned char* const in = see(work.in);
+  for (u64 i = by.index(); i < MailWork::place; i += by.size())
+    in[i] = 0xee;
+  by.sync();
+  u64 bytes = 0;
+  const u64 length = length_of(message);
+  if (!Messages(work.port).receive(by, {work.peer, tag, work.in, MailWork::place - 8}, bytes)) return false;
+  if (bytes != length) count_wrong(see(work.wrong));
+  for (u64 i = by.index(); i < MailWork::place; i += by.size())
+    if (in[i] != (i < length ? byte_of(work.peer, round + message, i) : 0xee)) count_wrong(see(work.wrong));
+  by.sync();
+  return true;
+}
+
+template <class By>
+ISTHMUS_DEVICE_FUNCTION bool mail_round(const MailWork& work, By by, u32 round) {
+  const Messages messages(work.port);
+  u64 numbers[MailWork::messages];
+  for (u32 message = 0; message < MailWork::messages; ++message) {
+    const u64 at = u64{message} * MailWork::place;
+    unsigned char* const out = see(work.out) + at;
+    for (u64 i = by.index(); i < length_of(message); i += by.size())
+      out[i] = byte_of(work.port.rank(), round + message, i);
+    by.sync();
+    numbers[message] = messages.send(by, {work.peer, message % 3, work.share, at, length_of(message)});
+    if (numbers[message] == 0) return false;
+  }
+  // Of each tag in order; the last may be any.
+  constexpr u32 order[]{2, 5, 1, 0, 4};
+  for (const u32 message : order)
+    if (!receive_one(work, by, round, message, message % 3)) return false;
+  if (!receive_one(work, by, round, 3, any_tag)) return false;
+  for (u32 message = 0; message < MailWork::messages; ++message)
+    if (!messages.wait_sent(by, work.peer, numbers[message])) return false;
+  return true;
+}
+
+ISTHMUS_DEVICE_FUNCTION void mail(const MailWork& work) {
+  bool ok = true;
+  for (u32 round = work.first; ok && round < work.first + work.rounds; ++round) {
+    if (work.scope == by_block) ok = mail_round(work, ByBlock{}, round);
+    if (work.scope == by_warp && ByBlock().index() < 32) ok = mail_round(work, ByWarp{}, round);
+    if (work.scope == by_thread && ByBlock().index() == 0) ok = mail_round(work, ByThread{}, round);
+  }
+  if (!ok) count_wrong(see(work.wrong));
+}
+
 /// One call, and what it says.
-enum class Call : u32 { put, get, signal, add, wait, test, barrier, take_for_ever };
+enum class Call : u32 { put, get, signal, add, wait, test, barrier, take_for_ever, send, receive };
 struct CallWork {
   DevicePort port;
   Call call;
   Place place;
   void* memory;
   u64 bytes;
-  u32 signal;
+  u32 signal;   ///< or tag
   u64* answer;  ///< 1: true, 2: false
 };
 
@@ -270,6 +342,15 @@ ISTHMUS_DEVICE_FUNCTION void call(const CallWork& work) {
     case Call::take_for_ever:
       ok = work.port.take(by, work.signal, ~0ULL);
       break;
+    case Call::send:
+      ok = Messages(work.port).send(
+               by, {work.place.rank, work.signal, work.place.share, work.place.offset, work.bytes}) != 0;
+      break;
+    case Call::receive: {
+      u64 bytes = 0;
+      ok = Messages(work.port).receive(by, {work.place.rank, work.signal, work.memory, work.bytes}, bytes);
+      break;
+    }
   }
   if (by.index() == 0 && block_number() == 0) *see(work.answer) = ok ? 1 : 2;
 }

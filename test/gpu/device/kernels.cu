@@ -18,6 +18,9 @@ __global__ void __launch_bounds__(256) device_team(const __grid_constant__ TeamW
 __global__ void __launch_bounds__(256) device_call(const __grid_constant__ CallWork work) {
   call(work);
 }
+__global__ void __launch_bounds__(256) device_mail(const __grid_constant__ MailWork work) {
+  mail(work);
+}
 __global__ void __launch_bounds__(256) device_jacobi(const __grid_constant__ JacobiWork work) {
   jacobi(work);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <isthmus/device.cuh>
+#include <isthmus/device_mail.cuh>
 #if !defined(__CUDACC__)
 #include <time.h>
 #endif
@@ -15,6 +15,8 @@ enum class Measure : u32 {
   puts_by_thread,
   puts_by_warp,
   puts_by_block,
+  messages_by_warp,
+  messages_by_block,
   stream_by_grid,
   barriers,
   allreduces,
@@ -31,6 +33,7 @@ struct MeasureWork {
   u64 nanoseconds;
   u32 rounds;
   u32 share;
+  u32 sent_share;  ///< of `from`
   Measure what;
   int peer;
 };
@@ -65,6 +68,28 @@ ISTHMUS_DEVICE_FUNCTION bool measure_puts(const MeasureWork& work, By by) {
         if (!port.wait(by, 0, round)) return false;
         if (by.index() == 0 &&
             (detail::load_word(got) != round || detail::load_word(got + work.bytes / 8 - 1) != round))
+          detail::take_number(see(work.wrong));
+      }
+    }
+  return true;
+}
+
+/// The same by messages with a tag. The peer's answer says that a message's memory is free.
+template <class By>
+ISTHMUS_DEVICE_FUNCTION bool measure_messages(const MeasureWork& work, By by) {
+  const Messages messages(work.port);
+  u64* const mark = reinterpret_cast<u64*>(see(work.from));
+  const u64* const got = reinterpret_cast<const u64*>(see(work.came));
+  for (u64 round = work.first; round < work.first + work.rounds; ++round)
+    for (int turn = 0; turn < 2; ++turn) {
+      if ((work.port.rank() == 0) == (turn == 0)) {
+        if (by.index() == 0) mark[0] = mark[work.bytes / 8 - 1] = round;
+        by.sync();
+        if (messages.send(by, {work.peer, 7, work.sent_share, 0, work.bytes}) == 0) return false;
+      } else {
+        u64 bytes = 0;
+        if (!messages.receive(by, {work.peer, 7, work.came, work.bytes}, bytes)) return false;
+        if (by.index() == 0 && (bytes != work.bytes || got[0] != round || got[work.bytes / 8 - 1] != round))
           detail::take_number(see(work.wrong));
       }
     }
@@ -124,6 +149,12 @@ ISTHMUS_DEVICE_FUNCTION void measure(const MeasureWork& work) {
       break;
     case Measure::puts_by_block:
       ok = measure_puts(work, ByBlock{});
+      break;
+    case Measure::messages_by_warp:
+      ok = ByBlock().index() >= 32 || measure_messages(work, ByWarp{});
+      break;
+    case Measure::messages_by_block:
+      ok = measure_messages(work, ByBlock{});
       break;
     case Measure::stream_by_grid:
       ok = measure_stream(work);

@@ -18,6 +18,7 @@ constexpr EmulatedTwin twins[] = {
     {"device_relay", run_twin<RelayWork, relay>, bytes_of<RelayWork>},
     {"device_team", run_twin<TeamWork, team>, bytes_of<TeamWork>},
     {"device_call", run_twin<CallWork, call>, bytes_of<CallWork>},
+    {"device_mail", run_twin<MailWork, mail>, bytes_of<MailWork>},
     {"device_jacobi", run_twin<JacobiWork, jacobi>, bytes_of<JacobiWork>},
     {"device_measure", run_twin<MeasureWork, measure>, bytes_of<MeasureWork>},
     {nullptr, nullptr, nullptr}};

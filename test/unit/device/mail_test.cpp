@@ -19,7 +19,7 @@ class Mailboxes {
  public:
   Mailboxes() {
     for (std::vector<Packet>& each : rooms_)
-      each.resize(mail_room_bytes(2) / sizeof(Packet));
+      each.resize(Mail::room_bytes(2) / sizeof(Packet));
     for (isthmus_device_control& each : controls)
       each = {};
   }
@@ -31,6 +31,7 @@ class Mailboxes {
     work.theirs = reinterpret_cast<Byte*>(rooms_[1 - rank].data());
     work.rank = rank;
     work.peer = 1 - rank;
+    work.members = 2;
     work.tag = tag;
     work.data = {reinterpret_cast<Byte*>(numbers.data()), numbers.size() * 4};
     return work;
@@ -106,7 +107,7 @@ TEST(Mail, WhatIsTooLongFillsTheReceiveAndIsNoted) {
   receive_mail(work);
   EXPECT_EQ(numbers, (Numbers{0, 1, 2, 3, -1}));
   EXPECT_EQ(told, 40U);
-  EXPECT_EQ(boxes.controls[1].why, mail_truncated);
+  EXPECT_EQ(boxes.controls[1].why, ISTHMUS_DEVICE_TRUNCATED);
   EXPECT_EQ(boxes.controls[1].number, 42U);
   EXPECT_EQ(boxes.controls[1].bytes, 40U);
   EXPECT_EQ(boxes.controls[1].offset, 16U);

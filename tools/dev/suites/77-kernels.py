@@ -41,16 +41,18 @@ for case, what in {
     "cancel": "kernels of more blocks than the GPU holds wait in vain until the host cancels the port",
     "freed": "shared memory that was freed is told",
     "pinned": "what kernels share in pinned memory goes by proxy, and signals come behind it",
+    "messages": "messages with tags, short and long, in another order than they were sent, by threads, warps and blocks",
+    "misfits": "messages that do not fit are refused or cut, and told; the next comes whole",
     "jacobi": "one kernel computes, sends, polls and unpacks for many steps, in grids of any size",
 }.items():
     with suite.case(what):
         right(run([case]), case)
 
 with suite.case("the same by two ranks of one GPU"):
-    right(run(["direct", "team", "jacobi"], EMULATED_CUDA_DEVICES="1"), "direct", "team", "jacobi")
+    right(run(["direct", "team", "jacobi", "messages"], EMULATED_CUDA_DEVICES="1"), "direct", "team", "jacobi", "messages")
 
 with suite.case("the same by four ranks of four GPUs"):
-    right(run(["team", "ports", "jacobi"], 4, EMULATED_CUDA_DEVICES="4"), "team", "ports", "jacobi")
+    right(run(["team", "ports", "jacobi", "messages"], 4, EMULATED_CUDA_DEVICES="4"), "team", "ports", "jacobi", "messages")
 
 # A launcher whose hosts are all this machine.
 launcher = suite.tmp / "launcher"
@@ -82,6 +84,6 @@ with suite.case("the table of what kernels and streams cost is right in what it 
     result = run(["quick"], program="gpu_initiated")
     suite.expect(result, out="^contents: right$")
     rows = [line for line in result.out.splitlines() if " target " in line]
-    assert len(rows) == 36, f"{len(rows)} lines\n{result}"
+    assert len(rows) == 39, f"{len(rows)} lines\n{result}"
 
 suite.finish()
