@@ -119,7 +119,7 @@ Request* NetworkChunks::send(Peer& peer, const Target& target, std::unique_ptr<G
   const auto header = network_header(wire::NetworkKind::chunked, target, bytes, send->cookie());
   const auto told = network_.send(peer.id, header, {}, chunk_mark);
   send->peer = &peer;
-  send->transfer = Request::Transfer::copy;
+  send->transfer = Request::Transfer::chunks;
   send->gpu = std::move(part);
   if (!told) out->failed = ErrorClass::proc_aborted;
   peer.traffic.add_sent(Protocol::network_chunks, bytes);
@@ -134,7 +134,7 @@ Request* NetworkChunks::send(Peer& peer, const Target& target, std::unique_ptr<G
 void NetworkChunks::cut(Peer& peer, wire::Cookie sender) {
   Request* send = completion_.find(sender);
   if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete ||
-      outgoing_.contains(sender) || send->limit != 1 || send->payload.bytes <= peer.eager_limit)
+      outgoing_.contains(sender) || send->parts_left != 1 || send->payload.bytes <= peer.eager_limit)
     return links_.malformed(peer, "asks for chunks of a send that is not pending");
   const std::uint64_t bytes = send->payload.bytes;
   outgoing_.insert_or_assign(sender, Outgoing{.peer = &peer,
@@ -146,7 +146,7 @@ void NetworkChunks::cut(Peer& peer, wire::Cookie sender) {
                                                       : send->payload.type ? send->staging.get()
                                                                            : send->payload.data,
                                               .copying = {}});
-  ++send->limit;
+  ++send->parts_left;
 }
 
 /// All equal, or one byte longer, so that the last is not a short one.
@@ -312,7 +312,7 @@ void NetworkChunks::match(Peer& peer, Request& receive, int source, int tag, std
     }
   }
   count_received(peer, receive, Protocol::network_chunks, receive.limit);
-  receive.transfer = Request::Transfer::copy;
+  receive.transfer = Request::Transfer::chunks;
   found->second.receive = receive.cookie();
 }
 
@@ -337,7 +337,7 @@ bool NetworkChunks::try_fetch(Peer& peer, Request& receive, const NetworkOffer& 
     return false;
   }
   count_received(peer, receive, way, receive.limit);
-  receive.transfer = Request::Transfer::copy;
+  receive.transfer = Request::Transfer::chunks;
   return true;
 }
 

@@ -85,12 +85,12 @@ Request* NetworkPeers::start(Peer& peer, const Target& target, const Payload& pa
     pack_into(payload, send->staging.get());
     data = send->staging.get();
   }
-  send->limit = 1;  // what has to happen before it is complete
+  send->parts_left = 1;
   if (!eager) header.sender = send->cookie();
   if (mode == SendMode::synchronous && eager) {
     header.flag = wire::CellFlag::synchronous;
     header.sender = send->cookie();
-    send->limit = 2;
+    send->parts_left = 2;
     sends_.unacknowledged.push_back(send);
   }
   auto progress = network_.send(peer.id, header, {data, payload.bytes}, send->cookie());
@@ -99,8 +99,8 @@ Request* NetworkPeers::start(Peer& peer, const Target& target, const Payload& pa
     return give_up(progress.error());
   }
   if (*progress == network::Port::Progress::pending) return send;
-  if (send->limit > 1) {
-    --send->limit;
+  if (send->parts_left > 1) {
+    --send->parts_left;
     return send;
   }
   completion_.finish(*send);
@@ -311,7 +311,7 @@ void NetworkPeers::forget(Peer& peer) {
     }
   };
   end_those_of(sends_.asked, [this](Request& send) {
-    if (send.limit == 0) completion_.end_in_error(send, ErrorClass::proc_aborted);
+    if (send.parts_left == 0) completion_.end_in_error(send, ErrorClass::proc_aborted);
   });
   end_those_of(sends_.unacknowledged, [this](Request& send) {
     send.status.error = static_cast<int>(ErrorClass::proc_aborted);
