@@ -30,8 +30,9 @@ struct GpuPart {
   UniqueFd descriptor;    ///< of an export that the peer fetches itself, for as long as it may
   GpuWindows::Slot slot;  ///< send: what its payload lies in, where it was short and could not be handed on
   DeviceBuffer packed;    ///< send: what its payload lies in, where the program's has gaps
-  GpuSource source;       ///< receive: what the sender has offered; send: the shape alone
-  bool landed = false;    ///< receive: the bytes are where they belong
+  wire::GpuShape shape{};  ///< send: where its bytes lie, if it is offered as they lie
+  GpuSource source;        ///< receive: what the sender has offered
+  bool landed = false;     ///< receive: nothing is to be copied from the stand-in any more
 
   /// Whether a GPU can copy all of it at once.
   [[nodiscard]] bool is_one_copy() const noexcept {

@@ -303,7 +303,7 @@ bool GpuMessages::offer_in_place(GpuPart& part) {
   if (whole.data < whole.base || !whole.is_whole() || !packed.is_whole()) return false;
   if (!layouts_.can_move(engine_on(buffer.device), part.payload)) return false;
   part.buffer = packed;
-  part.source.shape = shaped->shape;
+  part.shape = shaped->shape;
   if (shaped->shape.level_count == 0) part.payload = Payload::of(shaped->first, part.payload.bytes);
   return true;
 }

@@ -318,14 +318,21 @@ class GpuMessages final : public Polled, public Completion::Lander {
     Buffer near;  ///< a side of it, on the GPU that copies
     CopyPiece piece;
   };
-  /// What a peer has asked for that needs a descriptor which is not here yet: to read what it offers, or with
-  /// `target` to write to what it names.
+  /// What a peer has asked for that needs a descriptor which is not here yet: to read what it offers, or to
+  /// write to what it names.
+  struct ParkedRead {
+    wire::GpuOffer offer;
+    GpuSource from;
+  };
+  struct ParkedWrite {
+    wire::GpuTarget target;
+    wire::GpuExport to;
+  };
   struct Parked {
     Peer* peer;
     wire::Cookie request;
-    wire::GpuOffer offer;
-    GpuSource from;
-    std::optional<wire::GpuTarget> target;
+    std::uint64_t allocation;  ///< whose descriptor it is
+    std::variant<ParkedRead, ParkedWrite> asked;
   };
   /// An export on its way to a peer.
   struct Announcement {

@@ -100,16 +100,10 @@ void GpuOffers::offered(const ArrivedCell& cell) {
   constexpr auto content = UnexpectedMessage::Content::gpu_offer;
   const UnexpectedMessages::Envelope envelope{header.context, header.source, header.tag, offer.bytes};
   const bool is_awaited = !from.has_failed;
-  if (unexpected_.refuse(
-          peer, context, envelope,
-          {.content = content, .sender = offer.sender, .is_awaited = is_awaited, .is_claimable = is_awaited}))
-    return;
-  auto source = std::make_unique_for_overwrite<std::byte[]>(sizeof from);
-  std::memcpy(source.get(), &from, sizeof from);
-  UnexpectedMessage& message = unexpected_.keep_offer(peer, context, envelope, content);
-  message.offer.sender = offer.sender;
-  message.is_awaited = message.is_claimable = is_awaited;
-  message.large = std::move(source);
+  const UnexpectedMessages::Awaited awaited{
+      .content = content, .sender = offer.sender, .is_awaited = is_awaited, .is_claimable = is_awaited};
+  if (unexpected_.refuse(peer, context, envelope, awaited)) return;
+  unexpected_.keep_offer(peer, context, envelope, awaited, std::make_unique<GpuSource>(from));
 }
 
 void GpuOffers::begin(Peer& peer, Request& receive, int source, int tag, const wire::GpuOffer& offer,

@@ -72,9 +72,9 @@ GpuMessages::Announcement GpuMessages::announce(Peer& peer, GpuPart& part) {
 
 bool GpuMessages::publish(Peer& peer, wire::CellHeader header, const void* payload,
                           Announcement& announcement, GpuPart& part) {
-  const bool has_shape = header.kind == wire::CellKind::gpu_offer && part.source.shape.level_count != 0;
+  const bool has_shape = header.kind == wire::CellKind::gpu_offer && part.shape.level_count != 0;
   const std::size_t told = announcement.in_full ? sizeof announcement.what : 0;
-  header.size = static_cast<std::uint32_t>(told + (has_shape ? sizeof part.source.shape : 0));
+  header.size = static_cast<std::uint32_t>(told + (has_shape ? sizeof part.shape : 0));
   if (header.size == 0) {
     peer.out.publish(header, payload, wire::inline_capacity);
     return true;
@@ -88,7 +88,7 @@ bool GpuMessages::publish(Peer& peer, wire::CellHeader header, const void* paylo
     if (part.descriptor) hand_over({&peer.id, 1}, announcement.what, part.descriptor);
     std::memcpy(to, &announcement.what, sizeof announcement.what);
   }
-  if (has_shape) std::memcpy(to + told, &part.source.shape, sizeof part.source.shape);
+  if (has_shape) std::memcpy(to + told, &part.shape, sizeof part.shape);
   peer.out.publish_reserved(header, payload, wire::inline_capacity);
   if (is_export) known.told(part.buffer.allocation);
   return true;

@@ -35,7 +35,7 @@ UnexpectedMessage* NetworkPeers::take_out(const Peer& peer, wire::Cookie sender)
   matcher_.for_each([&](MatchContext& context) {
     UnexpectedMessage* message = found ? nullptr : context.first_unexpected();
     for (; message && !found; message = message->by_arrival.next) {
-      if (message->peer == &peer && message->is_awaited && message->offer.sender == sender) found = message;
+      if (message->peer == &peer && message->is_awaited && message->sender == sender) found = message;
     }
     if (found && found->context == &context) context.remove(found);
   });

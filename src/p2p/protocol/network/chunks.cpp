@@ -285,8 +285,9 @@ void NetworkChunks::announced(Peer& peer, const wire::NetworkHeader& header) {
   constexpr auto content = UnexpectedMessage::Content::remote_chunks;
   const UnexpectedMessages::Envelope envelope{header.context, header.source, header.tag, header.bytes};
   try {
-    if (unexpected_.refuse(peer, context, envelope, {.content = content, .sender = header.sender})) return;
-    unexpected_.keep_offer(peer, context, envelope, content).offer.sender = header.sender;
+    const UnexpectedMessages::Awaited awaited{.content = content, .sender = header.sender};
+    if (unexpected_.refuse(peer, context, envelope, awaited)) return;
+    unexpected_.keep_offer(peer, context, envelope, awaited, UnexpectedMessage::InChunks{});
   } catch (...) {
     incoming_.erase(made);
     throw;

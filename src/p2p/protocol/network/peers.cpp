@@ -227,7 +227,7 @@ void NetworkPeers::deliver(Peer& peer, const wire::NetworkHeader& header, std::s
     return;
   UnexpectedMessage* message = unexpected_.make(peer, header.source, header.tag, bytes.size());
   message->is_awaited = synchronous;
-  message->offer.sender = header.sender;
+  message->sender = header.sender;
   if (!bytes.empty()) std::ranges::copy(bytes, message->data);
   unexpected_.keep(context, header.context, message);
 }
@@ -252,10 +252,9 @@ void NetworkPeers::offered(PeerId from, std::span<const std::byte> header, std::
     return fetch(peer, *receive, read->source, read->tag, {bytes, offer, read->sender});
   constexpr auto content = UnexpectedMessage::Content::remote_offer;
   const UnexpectedMessages::Envelope envelope{read->context, read->source, read->tag, bytes};
-  if (unexpected_.refuse(peer, context, envelope, {.content = content, .offer = offer})) return;
-  UnexpectedMessage& message = unexpected_.keep_offer(peer, context, envelope, content);
-  message.offer.sender = read->sender;
-  message.offer.address = offer;
+  const UnexpectedMessages::Awaited awaited{.content = content, .sender = read->sender, .offer = offer};
+  if (unexpected_.refuse(peer, context, envelope, awaited)) return;
+  unexpected_.keep_offer(peer, context, envelope, awaited, offer);
 }
 
 void NetworkPeers::sent(network::Token token, const Error* error) {
