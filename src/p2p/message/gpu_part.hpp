@@ -13,12 +13,13 @@
 
 namespace isthmus {
 
-/// What a peer offers in its GPU memory.
+/// What a peer offers to a receive in GPU memory, or in its own.
 struct GpuSource {
   wire::GpuExport memory{};         ///< exporter 0: it has told nothing
   wire::GpuShape shape{};           ///< of no level where the message has no gaps
   std::uint32_t latency_bound = 0;  ///< as in `wire::GpuOffer`
   bool has_failed = false;          ///< the send: there is nothing to be had
+  bool is_on_host = false;          ///< it lies in pinned memory of the host, of which nothing is told
 };
 
 /// What a request has besides where its payload lies in GPU memory.

@@ -82,7 +82,7 @@ void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const 
     // from and to pages that it has looked up before: what CUDA moves meanwhile is lost, or is not what was
     // there (2 x H200: 6 of 52 runs with 100 messages under way).
     if (offer.memory == wire::SendMemory::managed)
-      return around_.gpu_offers.staging().request(peer, receive, offer.sender, false);
+      return around_.gpu_offers.staging().request(peer, receive, offer.sender, {Protocol::gpu_staged, false});
   } catch (const std::bad_alloc&) {
     // It has been matched, so it ends here, and its sender goes on.
     return around_.completion.end_without_memory(peer, receive, offer.sender);

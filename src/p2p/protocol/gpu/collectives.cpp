@@ -10,7 +10,7 @@ Result<GpuMessages::Opened> GpuMessages::open(PeerId peer, const wire::GpuExport
     return Opened{.mapping = {}, .base = reinterpret_cast<std::byte*>(from.memory.base)};
   if (!is_exporter(links_.peer(peer), from.memory.exporter))
     return isthmus::fail(ErrorClass::intern, "it names GPU memory of another process as its own");
-  exports(links_.peer(peer)).heard_from(from.memory.exporter);
+  exports(links_.peer(peer)).heard_from(from.memory);
   exports(links_.peer(peer)).keep(from.memory.allocation, std::move(descriptor));
   auto mapping = map(links_.peer(peer), from, local);
   if (!mapping) return std::unexpected(std::move(mapping).error());

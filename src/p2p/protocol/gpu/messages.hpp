@@ -69,6 +69,12 @@ class OfferFetcher {
   ~OfferFetcher() = default;
 };
 
+/// What is left of the plan of a message that no GPU copies from one side's memory to the other's.
+struct StagedWay {
+  Protocol way;              ///< `gpu_bounce` or `gpu_staged`
+  std::optional<Error> why;  ///< a GPU was to copy it straight, and could not
+};
+
 /// What the network does with GPU memory.
 class GpuNetwork {
  public:
@@ -140,9 +146,10 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// else null and a number.
   wire::GpuExport resolve(Peer& peer, std::uint32_t number, const std::byte* piece, std::uint64_t offset,
                           std::uint64_t bytes);
-  /// Begins to bring what a peer offers to where the matched `receive` wants it. False if it is to go through
-  /// memory of the host, by choice; fails with the reason if it has to.
-  Result<bool> begin(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from);
+  /// Begins to bring what a peer offers to where the matched `receive` wants it, by the first way of their
+  /// plan that can be; else the way that is left for `Staging`.
+  std::optional<StagedWay> begin(Peer& peer, Request& receive, const wire::GpuOffer& offer,
+                                 const GpuSource& from);
   /// Asks the sender to have its GPU write to where the matched `receive` wants it; false if that cannot be.
   bool ask_to_push(Peer& peer, Request& receive, wire::Cookie sender);
   /// The receiver of a send asks for that.
@@ -155,7 +162,10 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// The sender of a receive has answered what `ask_to_push` asked for.
   void answered(const Peer& peer) { exports(peer).answered(); }
   /// The sender of a receive has not done it, because of `why`; as `begin`.
-  Result<bool> begin_without_push(Peer& peer, Request& receive, wire::GpuOutcome why);
+  std::optional<StagedWay> begin_without_push(Peer& peer, Request& receive, wire::GpuOutcome why);
+  /// Brings a matched `receive` in another way of its plan than by the sender's GPU or the network, as `begin`.
+  /// `may_read`: this rank's GPU may look at the sender's memory.
+  std::optional<StagedWay> begin_rest(Peer& peer, Request& receive, bool may_read);
   /// Packs a send that was offered as it lies, because it goes by way of the host; waits.
   Result<> pack_late(Request& send);
   /// The peer has not what it has been told of.
@@ -418,8 +428,10 @@ class GpuMessages final : public Polled, public Completion::Lander {
   [[nodiscard]] GpuPlanKey key_of(const Peer& peer);
   /// Of the plan between what a peer offers and where the matched `receive` wants it.
   [[nodiscard]] GpuPlanKey key_of(Peer& peer, const Request& receive, const GpuSource& source);
-  void describe_target(const Peer& peer, const Request& receive, GpuPlanKey& key);
-  [[nodiscard]] static GpuPlanEnd network_end(const GpuPart& part) noexcept;
+  /// The same for what lies in memory of the sender's host.
+  [[nodiscard]] GpuPlanKey key_from_host(const Peer& peer, const Request& receive, bool is_pinned);
+  void describe_target(const Peer& peer, const cuda::Uuid& theirs, const Request& receive, GpuPlanKey& key);
+  [[nodiscard]] static GpuPlanEnd end_of(const GpuPart& part) noexcept;
   [[nodiscard]] GpuLocality locality(cuda::Device mine, const cuda::Uuid& theirs) const;
   /// Whether the network is handed GPU memory of messages with a peer.
   [[nodiscard]] Reach network_reach(const Peer& peer) const;
@@ -438,6 +450,8 @@ class GpuMessages final : public Polled, public Completion::Lander {
   Result<std::shared_ptr<const Mapping>> map(Peer& peer, const wire::GpuExport& what, cuda::Device local);
   Result<UniqueFd> descriptor_of(Peer& peer, const wire::GpuExport& what);
   Result<bool> pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from);
+  bool try_pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from,
+                std::optional<Error>& trouble);
   /// A copy of what a peer offers with gaps, by the GPU that `near` lies on, begun; no copy where no kernel
   /// can do it.
   struct Reading {

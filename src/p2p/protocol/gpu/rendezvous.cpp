@@ -224,31 +224,44 @@ bool GpuMessages::can_help(const Peer& peer, const wire::GpuExport& from, cuda::
   return may_open && known.missed(help_opens_after);
 }
 
-Result<bool> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOffer& offer,
-                                const GpuSource& from) {
-  if (park(peer, receive, offer, from)) return true;
+std::optional<StagedWay> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOffer& offer,
+                                            const GpuSource& from) {
+  if (park(peer, receive, offer, from)) return std::nullopt;
   const wire::Cookie sender = offer.sender;
+  if (receive.gpu) receive.gpu->source = from;
   const GpuPlanKey key = key_of(peer, receive, from);
   const Plan planned = plan(peer, key);
+  std::optional<Error> trouble;
   for (const Way& way : planned.serving(receive.limit))
     switch (way.protocol) {
-      case Protocol::eager:
-        break;  // it has been offered
       case Protocol::gpu_loopback:
-        return ask_to_loop(peer, receive, sender);
+        if (ask_to_loop(peer, receive, sender)) return std::nullopt;
+        break;
       case Protocol::gpu_courier:
-        if (begin_by_courier(peer, receive, sender, from)) return true;
+        if (begin_by_courier(peer, receive, sender, from)) return std::nullopt;
         break;
       case Protocol::gpu_push:
-        if (begin_by_push(peer, receive, sender, from)) return true;
+        if (begin_by_push(peer, receive, sender, from)) return std::nullopt;
         break;
       case Protocol::gpu_pull:
-        return pull(peer, receive, sender, from);
+        if (try_pull(peer, receive, sender, from, trouble)) return std::nullopt;
+        break;
+      case Protocol::gpu_bounce:
+      case Protocol::gpu_staged:
+        if (!trouble) note_plan(peer, key);
+        return StagedWay{way.protocol, std::move(trouble)};
       default:
-        note_plan(peer, key);
-        return false;
+        break;  // it has been offered
     }
-  return false;
+  return StagedWay{Protocol::gpu_staged, std::move(trouble)};
+}
+
+/// As `pull`; the reason, where it cannot be, goes to `trouble`.
+bool GpuMessages::try_pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from,
+                           std::optional<Error>& trouble) {
+  Result<bool> begun = pull(peer, receive, sender, from);
+  if (!begun) trouble = std::move(begun).error();
+  return begun && *begun;
 }
 
 bool GpuMessages::begin_by_push(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {
@@ -256,21 +269,33 @@ bool GpuMessages::begin_by_push(Peer& peer, Request& receive, wire::Cookie sende
     const Result<bool> helped = pull(peer, receive, sender, from);
     if (helped && *helped) return true;
   }
-  receive.gpu->source = from;
   return ask_to_push(peer, receive, sender);
 }
 
-Result<bool> GpuMessages::begin_without_push(Peer& peer, Request& receive, wire::GpuOutcome why) {
-  GpuPart& part = *receive.gpu;
+std::optional<StagedWay> GpuMessages::begin_rest(Peer& peer, Request& receive, bool may_read) {
+  const GpuSource& from = receive.gpu->source;
+  const Plan planned = plan(peer, key_of(peer, receive, from));
+  std::optional<Error> trouble;
+  for (const Way& way : planned.serving(receive.limit)) {
+    const bool is_read = may_read && way.protocol == Protocol::gpu_pull;
+    if (is_read && try_pull(peer, receive, receive.peer_cookie, from, trouble)) return std::nullopt;
+    if (way.protocol == Protocol::gpu_bounce || way.protocol == Protocol::gpu_staged)
+      return StagedWay{way.protocol, std::move(trouble)};
+  }
+  return StagedWay{Protocol::gpu_staged, std::move(trouble)};
+}
+
+std::optional<StagedWay> GpuMessages::begin_without_push(Peer& peer, Request& receive, wire::GpuOutcome why) {
+  const GpuPart& part = *receive.gpu;
   // What the sender's GPU cannot copy, and be it because its memory is freed, this one is not to look at.
-  if (why == wire::GpuOutcome::hindered) return false;
+  if (why == wire::GpuOutcome::hindered) return begin_rest(peer, receive, false);
   exports(peer).forget(part.buffer.allocation);
   if (why == wire::GpuOutcome::refused) {
     exports(peer).refuse(part.buffer.allocation);
     exports(peer).note(GpuExports::Whose::own, export_kind_of(part.buffer.kind),
                        "the peer cannot open it, and tells why");
   }
-  return pull(peer, receive, receive.peer_cookie, part.source);
+  return begin_rest(peer, receive, true);
 }
 
 Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {

@@ -93,13 +93,13 @@ Buffer Staging::side_of(const Request& request, cuda::Device device) {
 
 // --- asking
 
-void Staging::request(Peer& peer, Request& receive, wire::Cookie sender, bool lacks_memory) {
-  const cuda::Device device = device_for(receive);
+void Staging::request(Peer& peer, Request& receive, wire::Cookie sender, Wanted wanted) {
+  const cuda::Device device = wanted.way == Protocol::gpu_bounce ? device_for(receive) : cuda::no_device;
   links_.prepare_answer(peer);
   if (device != cuda::no_device) wanted_[receive.cookie()] = device;
   receive.transfer = Request::Transfer::staged;
   receive.peer_cookie = sender;
-  ask(peer, receive, lacks_memory,
+  ask(peer, receive, wanted.lacks_memory,
       device == cuda::no_device ? wire::StageWindow::none : wire::StageWindow::wanted);
 }
 
@@ -112,7 +112,7 @@ cuda::Device Staging::wanted_for(const Request& receive) const {
 /// The device that copies the bytes of a request through a window; none where it cannot go so: its bytes have
 /// gaps, are pageable, or may move, or the process uses no GPU.
 cuda::Device Staging::device_for(const Request& request) const {
-  if (!gpu_.made() || !gpu_.made()->may_bounce()) return cuda::no_device;
+  if (!gpu_.made()) return cuda::no_device;
   if (goes_by_gpu(request)) return request.gpu->buffer.device;
   const bool is_pinned = !request.gpu && !request.payload.type && request.memory == MemoryKind::pinned;
   return is_pinned ? gpu_.made()->last_device() : cuda::no_device;
