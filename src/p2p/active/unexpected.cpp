@@ -213,8 +213,7 @@ void UnexpectedMessages::prepare_answer(Peer& peer) {
 
 UnexpectedMessage* UnexpectedMessages::find(MatchContext& context, int source, int tag) {
   while (UnexpectedMessage* message = context.find(source, tag)) {
-    if (!message->is_claimable || claims_.is_offered(message->peer->slot, message->sender))
-      return message;
+    if (!message->is_claimable || claims_.is_offered(message->peer->slot, message->sender)) return message;
     context.remove(message);
     discard(message);
   }

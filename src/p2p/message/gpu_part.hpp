@@ -27,10 +27,10 @@ struct GpuPart {
   Buffer buffer;
   Payload payload;  ///< the program's; that of the request is in host memory, or not to be touched
   std::unique_ptr<std::byte[]>
-      stand_in;           ///< receive: of the payload in host memory, packed, once it is needed
-  UniqueFd descriptor;    ///< of an export that the peer fetches itself, for as long as it may
-  GpuWindows::Slot slot;  ///< send: what its payload lies in, where it was short and could not be handed on
-  DeviceBuffer packed;    ///< send: what its payload lies in, where the program's has gaps
+      stand_in;            ///< receive: of the payload in host memory, packed, once it is needed
+  UniqueFd descriptor;     ///< of an export that the peer fetches itself, for as long as it may
+  GpuWindows::Slot slot;   ///< send: what its payload lies in, where it was short and could not be handed on
+  DeviceBuffer packed;     ///< send: what its payload lies in, where the program's has gaps
   wire::GpuShape shape{};  ///< send: where its bytes lie, if it is offered as they lie
   GpuSource source;        ///< receive: what the sender has offered
   bool landed = false;     ///< receive: nothing is to be copied from the stand-in any more

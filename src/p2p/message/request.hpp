@@ -51,8 +51,8 @@ class Request {
   MemoryKind memory = MemoryKind::pageable;
   std::uint32_t index = 0;  ///< in the pool
   std::uint32_t generation = 0;
-  int source = 0;  ///< the sender, as its envelope names it; a receive may want any
-  int tag = 0;     ///< of the envelope; a receive may want any
+  int source = 0;   ///< the sender, as its envelope names it; a receive may want any
+  int tag = 0;      ///< of the envelope; a receive may want any
   Payload payload;  ///< of a receive into GPU memory a packed one of as many bytes: see `cpu_destination`
   Status status;
   MatchContext* context = nullptr;
@@ -77,9 +77,9 @@ class Request {
   std::optional<Cursor> cursor;      ///< position in a payload that is not contiguous
   /// Packed bytes of the library's own: what a send leaves from, or what is to be unpacked into a receive.
   std::unique_ptr<std::byte[]> staging;
-  std::unique_ptr<GpuPart> gpu;          ///< of a payload in GPU memory
-  std::optional<Protocol> way;           ///< of a receive, where the bytes did not come with the envelope
-  Ref<const Datatype> type;              ///< keeps the payload's datatype alive
+  std::unique_ptr<GpuPart> gpu;  ///< of a payload in GPU memory
+  std::optional<Protocol> way;   ///< of a receive, where the bytes did not come with the envelope
+  Ref<const Datatype> type;      ///< keeps the payload's datatype alive
   /// For the layer above: the communicator, which it keeps alive, or what a compound operation consists of.
   Ref<RefCounted> owner;
 

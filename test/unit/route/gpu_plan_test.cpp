@@ -127,8 +127,8 @@ TEST(GpuPlan, GapsAreFilledByKernelsOrProcessorsAndNotThroughWindows) {
   gaps.from.has_gaps = true;
   gaps.to.has_gaps = false;
   gaps.courier_limit = 65536;
-  EXPECT_THAT(tried(gaps, 8), ElementsAre(Protocol::gpu_push, Protocol::gpu_pull, Protocol::gpu_bounce,
-                                          Protocol::gpu_staged))
+  EXPECT_THAT(tried(gaps, 8),
+              ElementsAre(Protocol::gpu_push, Protocol::gpu_pull, Protocol::gpu_bounce, Protocol::gpu_staged))
       << "its sender packs it for a window";
   EXPECT_FALSE(why_not(gaps, Protocol::gpu_courier).empty());
   GpuPlanInputs host = inputs(device, pageable);

@@ -215,8 +215,7 @@ std::expected<Job, StartError> Job::plan(const Options& options, const std::opti
   job.bindings = for_ranks(job, bind ? bind_ranks(job.topology, processes, *bind, options.map)
                                      : bind_to_free_cores(job.topology, processes, options.map, job.claims));
   if (job.topology.this_machine && job.processors > processes)
-    job.spare =
-        deal_spare(job.topology, job.bindings, CopyCrew::most_helpers, job.processors - processes);
+    job.spare = deal_spare(job.topology, job.bindings, CopyCrew::most_helpers, job.processors - processes);
   if (auto planned = plan_gpus(options, job); !planned) return std::unexpected(planned.error());
   return job;
 }

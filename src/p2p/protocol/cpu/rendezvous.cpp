@@ -60,8 +60,7 @@ void Rendezvous::offered(const ArrivedCell& cell) {
   if (*matched) return start(peer, **matched, header.source, header.tag, offer);
   constexpr auto content = UnexpectedMessage::Content::offer;
   const UnexpectedMessages::Envelope envelope{header.context, header.source, header.tag, offer.bytes};
-  const UnexpectedMessages::Awaited awaited{
-      .content = content, .sender = offer.sender, .is_claimable = true};
+  const UnexpectedMessages::Awaited awaited{.content = content, .sender = offer.sender, .is_claimable = true};
   if (around_.unexpected.refuse(peer, context, envelope, awaited)) return;
   around_.unexpected.keep_offer(peer, context, envelope, awaited, offer);
 }

@@ -51,7 +51,7 @@ bool GpuMessages::announce_window(Peer& peer, GpuWindows::Window& window, std::u
                                   wire::Cookie receiver) {
   if (!peer.out.open() && !links_.connect(peer)) return false;
   if (!peer.control.empty() || !peer.out.has_cell()) return false;
-  auto buffer = find(Payload::of(window.memory->data(), window.memory->size()));
+  auto buffer = copies_.find(Payload::of(window.memory->data(), window.memory->size()));
   if (!buffer || !*buffer) return false;
   auto offer = exporter_.offer(**buffer);
   if (!offer) return false;

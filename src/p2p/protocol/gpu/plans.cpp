@@ -56,7 +56,7 @@ GpuLocality GpuMessages::locality(cuda::Device mine, const cuda::Uuid& theirs) c
 }
 
 GpuLocality GpuMessages::locality(const Peer& peer) {
-  return locality(last_device_, exports(peer).device());
+  return locality(copies_.last_device(), exports(peer).device());
 }
 
 /// Where the matched `receive` wants what lies on the GPU `theirs` of the peer, if it lies on one, and which
@@ -64,7 +64,7 @@ GpuLocality GpuMessages::locality(const Peer& peer) {
 void GpuMessages::describe_target(const Peer& peer, const cuda::Uuid& theirs, const Request& receive,
                                   GpuPlanKey& key) {
   const GpuExports& known = exports(peer);
-  const cuda::Device device = receive.gpu ? receive.gpu->buffer.device : last_device_;
+  const cuda::Device device = receive.gpu ? receive.gpu->buffer.device : copies_.last_device();
   key.locality = locality(device, theirs);
   key.is_bounce_refused = known.are_windows_refused(theirs, device);
   if (!receive.gpu) {
@@ -151,8 +151,8 @@ std::vector<GpuPairs> GpuMessages::plans(const Peer& peer) {
     key.to = to;
     key.is_pull_refused = is_refused(Whose::peers, from);
     key.is_push_refused = is_refused(Whose::own, to);
-    key.is_bounce_refused = known.are_windows_refused(known.device(), last_device_);
-    key.courier_limit = to.is_on_gpu() ? couriers_->limit(last_device_, !peer.gpu_many) : 0;
+    key.is_bounce_refused = known.are_windows_refused(known.device(), copies_.last_device());
+    key.courier_limit = to.is_on_gpu() ? couriers_->limit(copies_.last_device(), !peer.gpu_many) : 0;
     return std::pair(plan(peer, key), facts(peer, key));
   });
 }

@@ -46,6 +46,10 @@ const Payload& payload_of(const Request& send) {
 }  // namespace
 
 GpuExports& GpuMessages::exports(const Peer& peer) {
+  const unsigned renewals = copies_.contexts().renewals();
+  if (std::exchange(renewals_, renewals) != renewals) [[unlikely]]
+    for (auto& [id, known] : exports_)
+      known.try_again();
   return exports_[peer.id];
 }
 
@@ -333,9 +337,9 @@ Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender
 
 Result<GpuMessages::Reading> GpuMessages::start_read(Peer& peer, const GpuSource& from, const Buffer& near,
                                                      const Payload& to, std::uint64_t bytes) {
-  ISTHMUS_TRY(check_still_there(near));
-  CopyEngine& engine = engine_on(near.device);
-  if (!layouts_.can_move(engine, to)) return Reading{};
+  ISTHMUS_TRY(copies_.check_still_there(near));
+  CopyEngine& engine = copies_.engine_on(near.device);
+  if (!copies_.layouts().can_move(engine, to)) return Reading{};
   wire::GpuExport what = from.memory;
   const auto span = wire::span_of(from.shape, what.memory.bytes);
   if (!span || static_cast<std::int64_t>(what.memory.offset) < -span->begin)
@@ -344,7 +348,7 @@ Result<GpuMessages::Reading> GpuMessages::start_read(Peer& peer, const GpuSource
   what.memory.bytes = static_cast<std::uint64_t>(span->end - span->begin);
   auto source = reach(peer, what, near.device);
   if (!source) return std::unexpected(std::move(source).error());
-  auto copy = layouts_.read(engine, side_of(source->address - span->begin, from.shape), to, bytes);
+  auto copy = copies_.layouts().read(engine, side_of(source->address - span->begin, from.shape), to, bytes);
   if (!copy) return std::unexpected(std::move(copy).error());
   return Reading{.copy = std::move(*copy), .mapping = std::move(source->mapping)};
 }
@@ -396,7 +400,7 @@ Result<> GpuMessages::start_push(Peer& peer, Request& send, const wire::GpuTarge
     if (!device) return isthmus::fail(ErrorClass::other, "this process does not see the receiver's GPU");
     near.device = *device;
   }
-  ISTHMUS_TRY(check_still_there(near));
+  ISTHMUS_TRY(copies_.check_still_there(near));
   auto reached = reach(peer, to, near.device);
   if (!reached) {
     const ErrorClass why = reached.error().error_class();
@@ -440,7 +444,7 @@ Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::
     }
     descriptor = std::move(*fetched);
   }
-  ISTHMUS_TRY(check_alive(local));
+  ISTHMUS_TRY(copies_.check_alive(local));
   for (const std::uint64_t gone : mappings_.overlapping(what.memory))
     for (GpuDependent* dependent : dependents_)
       dependent->forget(what.memory.exporter, gone);

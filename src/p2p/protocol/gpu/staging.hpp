@@ -126,7 +126,7 @@ class Staging final : public Polled {
       return;
     }
   }
-  Result<> start_chunk(Stream& stream, Message& message, GpuMessages::Direction direction,
+  Result<> start_chunk(Stream& stream, Message& message, GpuCopies::Direction direction,
                        const CopyPiece& piece, Chunk chunk);
 
   unsigned fill(Peer& peer, Stream& out);
@@ -139,7 +139,7 @@ class Staging final : public Polled {
     started,  ///< some have begun
   };
   /// `is_ready`: whether the message at that index, which is short, may begin.
-  Together gather(Stream& stream, GpuMessages::Direction direction,
+  Together gather(Stream& stream, GpuCopies::Direction direction,
                   const std::function<bool(std::size_t, Message&)>& is_ready);
   Together fill_together(Peer& peer, Stream& out);
   Together empty_together(Stream& in);

@@ -60,7 +60,8 @@ NetworkChunks::Slot NetworkChunks::take_slot(cuda::Device device, std::uint64_t 
   if (!std::exchange(registered_, true)) gpu_.made()->add(*this);
   Slot slot;
   if (bytes <= pool_limits.most) {
-    PinnedPool& pool = pools_.try_emplace(device, gpu_.made()->contexts(), device, pool_limits).first->second;
+    PinnedPool& pool =
+        pools_.try_emplace(device, gpu_.made()->copies().contexts(), device, pool_limits).first->second;
     auto pinned = pool.take(bytes);
     if (pinned && pinned->size() >= bytes) {
       slot.pinned = std::move(*pinned);
@@ -162,10 +163,10 @@ void NetworkChunks::has_begun(Outgoing& out, std::uint64_t bytes) noexcept {
 
 /// Begins a copy from or to `slot`, and adds it to those of a message.
 Result<> NetworkChunks::copy(std::deque<Copying>& copying, Slot slot, const Buffer& near,
-                             GpuMessages::Direction direction, const CopyPiece& piece) {
+                             GpuCopies::Direction direction, const CopyPiece& piece) {
   copying.push_back({PendingCopy(), std::move(slot), piece.bytes});
   try {
-    auto begun = gpu_.made()->stage(near, direction, piece);
+    auto begun = gpu_.made()->copies().stage(near, direction, piece);
     if (begun) {
       copying.back().copy = std::move(*begun);
       ++copying_;
@@ -186,7 +187,7 @@ bool NetworkChunks::copy_out(Outgoing& out) {
   const Buffer& near = send.gpu->buffer;
   Slot slot = take_slot(near.device, bytes);
   std::byte* const to = slot.memory.data();
-  const Result<> copied = copy(out.copying, std::move(slot), near, GpuMessages::Direction::to_host,
+  const Result<> copied = copy(out.copying, std::move(slot), near, GpuCopies::Direction::to_host,
                                {to, send.gpu->payload.data + out.begun, bytes});
   if (!copied) {
     fail(out.failed, copied.error());
@@ -436,7 +437,7 @@ void NetworkChunks::land(Incoming& in, Operation& operation, Request& receive) {
   std::byte* const from = operation.slot.memory.data();
   try {
     const Result<> copied =
-        copy(in.copying, std::move(operation.slot), part.buffer, GpuMessages::Direction::from_host,
+        copy(in.copying, std::move(operation.slot), part.buffer, GpuCopies::Direction::from_host,
              {part.payload.data + operation.offset, from, operation.bytes});
     if (!copied) fail(in.failed, copied.error());
   } catch (const std::bad_alloc&) {
