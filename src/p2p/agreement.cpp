@@ -222,8 +222,9 @@ void Agreements::send(PeerId to, const Notice& notice) {
 void Agreements::came(MatchContext& context, UnexpectedMessage& message) {
   Notice notice{};
   // Who has been found dead is not heard any more: what others agree on may rest on its silence.
-  const bool fits = message.content == UnexpectedMessage::Content::bytes && message.bytes == sizeof notice &&
-                    message.arrived == message.bytes && message.peer && !message.peer->lost;
+  const bool fits = message.content() == UnexpectedMessage::Content::bytes &&
+                    message.bytes == sizeof notice && message.arrived == message.bytes && message.peer &&
+                    !message.peer->lost;
   if (fits) std::memcpy(&notice, message.data, sizeof notice);
   try {
     if (fits) hear(message.peer->id, notice);

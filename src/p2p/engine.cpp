@@ -351,8 +351,8 @@ void Engine::close_context(MatchContext& context) {
     if (message->peer->incoming_message == message) message->peer->incoming_message = nullptr;
     // Else its sender waits for a program that will not come.
     const bool is_heard_of = (message->peer->is_local() && !losses_.lost().empty()) ||
-                             message->content == UnexpectedMessage::Content::remote_offer ||
-                             message->content == UnexpectedMessage::Content::remote_chunks;
+                             message->content() == UnexpectedMessage::Content::remote_offer ||
+                             message->content() == UnexpectedMessage::Content::remote_chunks;
     if (is_heard_of) {
       matcher_.reject(context, message);
     } else {

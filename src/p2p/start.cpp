@@ -221,8 +221,8 @@ Request* Engine::start_matched_receive(UnexpectedMessage* message, const Payload
     unexpected_.prepare_answer(*message);
     if (uses_cuda() && gpu() && !gpu_.made()->try_prepare(*receive)) [[unlikely]] {
       // Nobody fetches it any more, and its sender is not to wait for that.
-      if (message->content == UnexpectedMessage::Content::self)
-        completion_.finish(*message->local_send);
+      if (message->content() == UnexpectedMessage::Content::self)
+        completion_.finish(*std::get<Request*>(message->where));
       else
         unexpected_.decline(*message);
       unexpected_.release(message);
@@ -252,26 +252,26 @@ void Engine::receive_inline(Peer& peer, const wire::CellHeader& header, const st
 
 /// Completes or begins a receive with a message that came before it, and consumes the message.
 void Engine::accept(UnexpectedMessage* message, Request& receive) {
-  switch (message->content) {
+  switch (message->content()) {
     case UnexpectedMessage::Content::bytes:
       eager_.accept(*message, receive);
       break;
     case UnexpectedMessage::Content::offer:
-      rendezvous_.start(*message->peer, receive, message->source, message->tag, message->offer);
+      rendezvous_.start(*message->peer, receive, message->source, message->tag,
+                        std::get<wire::SendOffer>(message->where));
       break;
     case UnexpectedMessage::Content::remote_offer:
       network_->fetch(*message->peer, receive, message->source, message->tag,
-                      {message->bytes, message->offer.address, message->offer.sender});
+                      {message->bytes, std::get<network::OfferId>(message->where), message->sender});
       break;
     case UnexpectedMessage::Content::remote_chunks:
       network_->fetch_chunks(*message->peer, receive, message->source, message->tag, message->bytes,
-                             message->offer.sender);
+                             message->sender);
       break;
     case UnexpectedMessage::Content::gpu_offer: {
-      GpuSource from;
-      std::memcpy(&from, message->large.get(), sizeof from);
+      const GpuSource& from = *std::get<std::unique_ptr<GpuSource>>(message->where);
       gpu_offers_.begin(*message->peer, receive, message->source, message->tag,
-                        {.sender = message->offer.sender,
+                        {.sender = message->sender,
                          .bytes = message->bytes,
                          .offset = from.memory.memory.offset,
                          .number = 0,

@@ -54,8 +54,18 @@ bool is_remote(const Inputs& inputs) noexcept {
 
 std::string_view why_not_exportable(const GpuPlanEnd& end) noexcept {
   if (end.is_exportable()) return {};
+  if (end.is_foreign) return "it is another process's memory";
   return end.kind == MemoryKind::managed ? "CUDA does not hand managed memory to another process"
                                          : "memory of the host is not handed to another process";
+}
+
+std::string_view first_of(std::string_view one, std::string_view other) noexcept {
+  return one.empty() ? other : one;
+}
+
+/// To whom a message is handed on as one run of bytes.
+std::string_view why_not_one_export(const GpuPlanEnd& end) noexcept {
+  return first_of(why_not_exportable(end), end.has_gaps ? "a message with gaps is no one run of memory" : "");
 }
 
 /// A copy between a GPU and memory of the host needs no way between two GPUs.
@@ -70,10 +80,6 @@ std::string_view why_not_seen(const Inputs& inputs) noexcept {
   if (inputs.locality == GpuLocality::not_visible)
     return "this process does not see the sender's GPU (CUDA_VISIBLE_DEVICES)";
   return why_apart(inputs);
-}
-
-std::string_view first_of(std::string_view one, std::string_view other) noexcept {
-  return one.empty() ? other : one;
 }
 
 std::string_view reason_of(const Reach& reach) noexcept {
@@ -96,9 +102,7 @@ Probed network_eager(const Inputs& inputs) noexcept {
 Probed network_gpu(const Inputs& inputs) noexcept {
   if (!is_remote(inputs)) return no("both are on one host");
   if (!inputs.network) return no(reason_of(inputs.network));
-  if (!inputs.from.is_exportable() && (inputs.from.is_on_gpu() || !inputs.to.is_exportable()))
-    return no(why_not_exportable(inputs.from.is_on_gpu() ? inputs.from : inputs.to));
-  return Serves{};
+  return all_or(why_not_one_export(inputs.from.is_on_gpu() ? inputs.from : inputs.to));
 }
 
 /// What a host sends is offered as a whole, and cut if the receiver is a GPU.
@@ -127,8 +131,8 @@ Probed eager(const Inputs& inputs) noexcept {
 Probed loopback(const Inputs& inputs) noexcept {
   if (is_remote(inputs)) return no(on_another_host);
   if (inputs.path != GpuPathSetting::network) return no(another_wanted);
-  return all_or(first_of(why_not_exportable(inputs.from),
-                         first_of(why_not_exportable(inputs.to), reason_of(inputs.network))));
+  return all_or(first_of(why_not_one_export(inputs.from),
+                         first_of(why_not_one_export(inputs.to), reason_of(inputs.network))));
 }
 
 /// As a read by the receiver's GPU, but that none is started for it.
@@ -137,8 +141,8 @@ Probed courier(const Inputs& inputs) noexcept {
   if (inputs.path != GpuPathSetting::automatic) return no(another_wanted);
   if (inputs.one_process) return no("both ranks are one process");
   if (inputs.courier_limit == 0) return no("several messages are under way, or ISTHMUS_GPU_COURIER is off");
-  const std::string_view why = first_of(why_not_exportable(inputs.from),
-                                        first_of(why_not_exportable(inputs.to), reason_of(inputs.pull)));
+  const std::string_view why = first_of(why_not_one_export(inputs.from),
+                                        first_of(why_not_one_export(inputs.to), reason_of(inputs.pull)));
   if (!why.empty()) return no(why);
   if (inputs.locality != GpuLocality::nvlink) return no("the two GPUs are not joined by NVLink");
   return Serves{.up_to = inputs.courier_limit};
@@ -152,7 +156,8 @@ Probed pull(const Inputs& inputs) noexcept {
   const std::string_view why =
       first_of(why_not_exportable(inputs.from), first_of(why_not_seen(inputs), reason_of(inputs.pull)));
   if (!why.empty()) return no(why);
-  if (inputs.to.kind != MemoryKind::pageable) return Serves{};
+  // Gaps are filled by a kernel, whatever the memory.
+  if (inputs.to.kind != MemoryKind::pageable || inputs.to.has_gaps) return Serves{};
   if (inputs.many_under_way) return no("several messages are under way, which go together another way");
   return Serves{.up_to = inputs.direct_limit != 0 ? inputs.direct_limit : default_gpu_direct_limit};
 }
@@ -165,7 +170,7 @@ Probed push(const Inputs& inputs) noexcept {
   if (!inputs.from.is_on_gpu() && !inputs.from.is_pinned())
     return no("a GPU copies pageable memory no faster than the processors");
   const std::string_view why =
-      first_of(why_not_exportable(inputs.to), first_of(why_apart(inputs), reason_of(inputs.push)));
+      first_of(why_not_one_export(inputs.to), first_of(why_apart(inputs), reason_of(inputs.push)));
   if (!why.empty()) return no(why);
   if (inputs.path != GpuPathSetting::automatic || !pull(inputs)) return Serves{};
   if (inputs.locality == GpuLocality::same_gpu)
@@ -180,11 +185,14 @@ Probed bounce(const Inputs& inputs) noexcept {
   if ((!inputs.from.is_on_gpu() && !inputs.from.is_pinned()) ||
       (!inputs.to.is_on_gpu() && !inputs.to.is_pinned()))
     return no("a side is in pageable memory, or in memory that moves");
+  if (inputs.to.has_gaps) return no("the receive has gaps");
   return all_or(first_of(why_not_seen(inputs), reason_of(inputs.bounce)));
 }
 
 Probed staged(const Inputs& inputs) noexcept {
   if (is_remote(inputs)) return no(on_another_host);
+  if (!inputs.from.is_on_gpu() && inputs.to.has_gaps)
+    return no("it is unpacked from memory of the host, to which it comes as any other");
   return Serves{};
 }
 

@@ -29,14 +29,18 @@ enum class GpuLocality : std::uint8_t {
 /// The memory at one end.
 struct GpuPlanEnd {
   MemoryKind kind = MemoryKind::device;
-  bool has_pages = false;  ///< managed memory: a GPU has them
+  bool has_pages = false;   ///< managed memory: a GPU has them
+  bool has_gaps = false;    ///< the message is no one run of bytes there
+  bool is_foreign = false;  ///< another process's, which this one has opened
 
   [[nodiscard]] bool is_on_gpu() const noexcept {
     return kind == MemoryKind::managed ? has_pages : kind != MemoryKind::pageable && !is_pinned();
   }
   [[nodiscard]] bool is_pinned() const noexcept { return kind == MemoryKind::pinned; }
   /// Whether its process can hand it to another.
-  [[nodiscard]] bool is_exportable() const noexcept { return is_on_gpu() && kind != MemoryKind::managed; }
+  [[nodiscard]] bool is_exportable() const noexcept {
+    return is_on_gpu() && kind != MemoryKind::managed && !is_foreign;
+  }
   friend bool operator==(const GpuPlanEnd&, const GpuPlanEnd&) = default;
 };
 
@@ -73,9 +77,9 @@ inline constexpr std::uint64_t default_gpu_direct_limit = 16 * 1024;
 /// Why a message cannot or shall not go in a way, as the end of a sentence; empty where it may.
 [[nodiscard]] std::string_view why_not(const GpuPlanInputs& inputs, Protocol way) noexcept;
 
-/// Which way a contiguous message takes between two memories, at least one of them a GPU's: made of what the
-/// probes of all ways say, a pure function of its inputs. `eager` stands for all that goes as if it came from
-/// memory of the host.
+/// Which way a message takes between two memories, at least one of them a GPU's: made of what the probes of
+/// all ways say, a pure function of its inputs. `eager` stands for all that goes as if it came from memory of
+/// the host, and so does no way at all for a long message.
 [[nodiscard]] Plan gpu_plan(const GpuPlanInputs& inputs) noexcept;
 
 }  // namespace isthmus

@@ -16,8 +16,9 @@ namespace isthmus {
 struct GpuPlanKey {
   GpuPlanEnd from, to;
   GpuLocality locality = GpuLocality::unknown;
-  bool is_push_refused = false;  ///< by the sender, of the memory to which it is to write
-  bool is_pull_refused = false;  ///< of the sender's memory
+  bool is_push_refused = false;    ///< by the sender, of the memory to which it is to write
+  bool is_pull_refused = false;    ///< of the sender's memory
+  bool is_bounce_refused = false;  ///< by the receiver, of the windows of the sender
   bool many_under_way = false;
   bool has_network = false;  ///< which is handed GPU memory
   std::uint32_t host_eager_limit = 0;

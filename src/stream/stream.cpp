@@ -191,8 +191,8 @@ Result<std::shared_ptr<const PinnedBuffer>> Stream::stage(std::size_t bytes) {
   if (!proxy_) return std::unexpected(went_with_mpi().error());
   if (!staging_)
     // NOLINTNEXTLINE(modernize-make-shared): an aggregate of what cannot be moved
-    staging_.reset(
-        new Staging{.mutex = {}, .pool = {engine_.gpu()->contexts(), device_, PinnedPool::Limits{}}});
+    staging_.reset(new Staging{.mutex = {},
+                               .pool = {engine_.gpu()->copies().contexts(), device_, PinnedPool::Limits{}}});
   const std::scoped_lock lock(staging_->mutex);
   auto taken = staging_->pool.take(bytes);
   if (!taken) return std::unexpected(std::move(taken).error());

@@ -47,10 +47,11 @@ class EngineHostile : public testing::Test {
   wire::PlaceRecord& place() { return region().block(1).place; }
 
   template <class T>
-  void write(wire::CellKind kind, const T& payload, std::uint32_t size = 0, int source = 1, int tag = 5) {
+  void write(wire::CellKind kind, const T& payload, std::uint32_t size = 0, int source = 1, int tag = 5,
+             ContextId context = Engine::world_context) {
     static_assert(sizeof(T) <= wire::inline_capacity);
     ASSERT_TRUE(out.has_cell());
-    const wire::CellHeader header{.context = 0,
+    const wire::CellHeader header{.context = context,
                                   .source = source,
                                   .tag = tag,
                                   .size = size,

@@ -65,7 +65,7 @@ Result<PortGpu> find_port_gpu(const char* for_what) {
   if (found.functions->context_current(&found.context) != cuda::Status::success || !found.context ||
       found.functions->context_device(&found.device) != cuda::Status::success)
     return fail(ErrorClass::arg, "no CUDA context is current: a port is on one GPU (cudaSetDevice)");
-  auto primary = gpu->contexts().of(found.device);
+  auto primary = gpu->copies().contexts().of(found.device);
   if (!primary) return std::unexpected(std::move(primary).error());
   if (*primary != found.context)
     return fail(ErrorClass::arg, "the current CUDA context is not the primary one of its GPU");
@@ -102,7 +102,7 @@ Result<Buffer> look_at_shared(void* address, std::size_t bytes) {
   GpuMessages& gpu = *Runtime::get().engine->gpu();
   if (bytes == 0) return Buffer{};
   if (!address) return fail(ErrorClass::buffer, "address is null, bytes is not 0");
-  auto own = gpu.look(Payload::of(address, bytes));
+  auto own = gpu.copies().look(Payload::of(address, bytes));
   if (!own) return own;
   if (own->kind == MemoryKind::managed)
     return fail(ErrorClass::buffer, "address is managed memory, whose pages move: share memory of one place");
@@ -160,7 +160,7 @@ void open_shared(const Members& members, std::size_t rank, const Told& told, Par
 
 Result<> check_still_there(const Buffer& own) {
   if (own.allocation == 0) return {};
-  auto now = Runtime::get().engine->gpu()->look(Payload::of(own.data, own.bytes));
+  auto now = Runtime::get().engine->gpu()->copies().look(Payload::of(own.data, own.bytes));
   if (now && now->allocation == own.allocation) return {};
   return fail(ErrorClass::buffer, "the memory that this process shares has been freed");
 }

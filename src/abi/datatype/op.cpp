@@ -70,7 +70,7 @@ int create(const char* name, Function* function, int commute, MPI_Op* op) noexce
 
 Result<> reduce_any_memory(GpuMessages& gpu, const Op& op, const Datatype& type, const void* in, void* inout,
                            std::int64_t count) {
-  Result<bool> reduced = gpu.try_reduce(op, type, in, inout, count);
+  Result<bool> reduced = gpu.copies().try_reduce(op, type, in, inout, count);
   if (!reduced) return std::unexpected(std::move(reduced).error());
   if (*reduced) return {};
   return with_stand_ins(gpu, {in, count, &type}, {inout, count, &type}, coll::Use::both,

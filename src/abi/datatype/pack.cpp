@@ -76,7 +76,7 @@ struct Native {
     GpuMessages* const gpu = gpu_in_use();
     if (!gpu || to.bytes == 0) [[likely]]
       return std::nullopt;
-    Result<bool> copied = gpu->try_copy(from, to);
+    Result<bool> copied = gpu->copies().try_copy(from, to);
     if (!copied) return std::unexpected(std::move(copied).error());
     if (!*copied) return std::nullopt;
     return to.bytes;

@@ -109,7 +109,7 @@ Result<> start_proxy(isthmus_device_port& of, bool is_needed_here) {
   int mine = is_needed_here ? 1 : 0, any = 0;
   ISTHMUS_TRY(check_mpi(PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, of.comm), "processes do not meet"));
   if (any == 0) return {};
-  auto started = DeviceProxy::start(*of.port, Runtime::get().engine->gpu()->contexts(), of.comm);
+  auto started = DeviceProxy::start(*of.port, Runtime::get().engine->gpu()->copies().contexts(), of.comm);
   ISTHMUS_TRY(agree(of.comm, outcome_of(started)));
   of.proxy = std::move(*started);
   of.port->set_proxy(true);
@@ -150,7 +150,7 @@ Result<> meet_peers(isthmus_device_port& made) {
 Result<> open_port(isthmus_device_port& made, const device::Port::Extent& extent) {
   PMPI_Comm_set_errhandler(made.comm, MPI_ERRORS_RETURN);
   ISTHMUS_TRY(agree(made.comm, find_gpu(made, made.comm)));
-  ISTHMUS_TRY(agree(made.comm, made.port->make(Runtime::get().engine->gpu()->contexts(), extent)));
+  ISTHMUS_TRY(agree(made.comm, made.port->make(Runtime::get().engine->gpu()->copies().contexts(), extent)));
   ISTHMUS_TRY(agree(made.comm, meet_peers(made)));
   return agree(made.comm, made.port->start());
 }

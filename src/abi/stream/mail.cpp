@@ -100,7 +100,7 @@ Result<> check_mail(Communicator& comm, const stream::Stream& stream, const Payl
 /// `length`: where a receive is to tell it; null: nowhere.
 Result<> launch_mail(Communicator& comm, stream::Stream& stream, bool sends, int peer, int tag,
                      const Payload& payload, const ToldLength& length) {
-  auto kernel = comm.engine().gpu()->kernels().mail(stream.device(), sends);
+  auto kernel = comm.engine().gpu()->copies().kernels().mail(stream.device(), sends);
   if (!kernel) return std::unexpected(std::move(kernel).error());
   kernel::MailArguments work = board_of(comm).mail(peer, tag);
   work.data = {reinterpret_cast<kernel::Byte*>(payload.data), payload.bytes};

@@ -40,7 +40,7 @@ class StagedCopy final : public stream::Operation {
         memory_(std::move(memory)) {}
 
   Result<> start() override {
-    Result<bool> copied = engine_.gpu()->try_copy(from_, to_);
+    Result<bool> copied = engine_.gpu()->copies().try_copy(from_, to_);
     if (!copied) return std::unexpected(std::move(copied).error());
     if (!*copied) coll::copy(from_, to_);
     return {};
@@ -80,7 +80,7 @@ class MeetingCall {
   }
 
   Result<> run(const Op* op = nullptr, const Datatype* type = nullptr) {
-    auto kernel = comm_.engine().gpu()->kernels().meeting(stream_.device(), op, type);
+    auto kernel = comm_.engine().gpu()->copies().kernels().meeting(stream_.device(), op, type);
     if (!kernel) return std::unexpected(std::move(kernel).error());
     ISTHMUS_TRY(
         stream_.launch(*kernel, kernel::meet_grid(work.longest), kernel::meet_threads, &work, comm_.board));
@@ -189,11 +189,11 @@ std::optional<Result<>> meet_to_scatter(const char* function, Communicator& comm
 Result<bool> kernels_reach(Communicator& comm, const stream::Stream& stream, const Payload& payload) {
   if (payload.type) return false;
   GpuMessages& gpu = *comm.engine().gpu();
-  auto buffer = gpu.look(payload);
+  auto buffer = gpu.copies().look(payload);
   if (!buffer) return std::unexpected(std::move(buffer).error());
   if (buffer->kind == MemoryKind::pageable || !buffer->is_whole()) return false;
   if (buffer->is_host_readable()) return true;
-  return buffer->device == stream.device() && reaches(gpu.contexts(), *buffer);
+  return buffer->device == stream.device() && reaches(gpu.copies().contexts(), *buffer);
 }
 
 std::optional<Result<>> meet(const char* function, Communicator& comm, const coll::call::Barrier&) {
@@ -334,8 +334,8 @@ bool can_meet(Communicator& comm) {
   GpuMessages* const gpu = comm.engine().gpu();
   if (!comm.stream || !gpu) return false;
   const auto& stream = static_cast<const stream::Stream&>(*comm.stream);
-  const auto primary = gpu->contexts().of(stream.device());
-  return primary && *primary == stream.context() && gpu->kernels().load_all(stream.device()).empty();
+  const auto primary = gpu->copies().contexts().of(stream.device());
+  return primary && *primary == stream.context() && gpu->copies().kernels().load_all(stream.device()).empty();
 }
 
 Result<std::shared_ptr<device::Port>> make_port(Communicator& comm, const stream::Stream& stream,
@@ -347,7 +347,7 @@ Result<std::shared_ptr<device::Port>> make_port(Communicator& comm, const stream
     port->ids.push_back(comm.peer(i));
   const auto members = static_cast<std::size_t>(comm.size());
   ISTHMUS_TRY(
-      port->make(comm.engine().gpu()->contexts(),
+      port->make(comm.engine().gpu()->copies().contexts(),
                  {.ranks = members,
                   .signals = 0,
                   .shares = 0,

@@ -311,7 +311,7 @@ void Runtime::copy(void* to, const void* from, std::size_t bytes) {
   Engine& engine = data_.engine();
   const std::lock_guard guard(engine.lock());
   if (GpuMessages* const gpu = engine.gpu()) {
-    const Result<bool> copied = gpu->try_copy(Payload::of(from, bytes), Payload::of(to, bytes));
+    const Result<bool> copied = gpu->copies().try_copy(Payload::of(from, bytes), Payload::of(to, bytes));
     if (!copied) fail(copied.error().text());
     if (*copied) return;
   }

@@ -31,7 +31,7 @@ void* StandIns::replace(const void* buffer, const std::vector<Payload>& blocks, 
   auto* const same = const_cast<void*>(buffer);
   const auto first = std::ranges::find_if(blocks, [](const Payload& block) { return block.bytes != 0; });
   if (first == blocks.end()) return same;
-  auto found = gpu_.look(*first);
+  auto found = gpu_.copies().look(*first);
   if (found && !found->is_on_gpu() && found->kind != MemoryKind::managed) return same;
   Address begin = std::numeric_limits<Address>::max();
   Address end = 0;
@@ -46,7 +46,7 @@ void* StandIns::replace(const void* buffer, const std::vector<Payload>& blocks, 
   StandIn made{.use = use, .near = found ? *found : Buffer{}, .pinned = {}, .plain = {}, .blocks = {}};
   const std::size_t room = end - begin + alignment;
   if (found && found->is_on_gpu() && room <= most_pinned)
-    if (auto pinned = gpu_.pinned_pool(found->device).take(room); pinned && pinned->size() >= room)
+    if (auto pinned = gpu_.copies().pinned_pool(found->device).take(room); pinned && pinned->size() >= room)
       made.pinned = std::move(*pinned);
   if (!made.pinned.data()) made.plain = std::make_unique<std::byte[]>(room);
   const auto memory = reinterpret_cast<Address>(made.pinned.data() ? made.pinned.data() : made.plain.get());
@@ -94,7 +94,7 @@ OutW StandIns::of(const OutW& out, int blocks, Use use) {
 }
 
 Result<> StandIns::copy(const StandIn& stand_in, const Payload& from, const Payload& to) {
-  if (stand_in.near.is_on_gpu()) return gpu_.copy(stand_in.near, from, to);
+  if (stand_in.near.is_on_gpu()) return gpu_.copies().copy(stand_in.near, from, to);
   coll::copy(from, to);
   return {};
 }

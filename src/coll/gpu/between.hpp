@@ -19,7 +19,7 @@ inline Tried failed(Error error) {
 
 inline bool is_here(GpuMessages* gpu, const GpuPart& part) {
   if (!gpu) return false;
-  const auto found = gpu->find(part.payload);
+  const auto found = gpu->copies().find(part.payload);
   return found && *found;
 }
 

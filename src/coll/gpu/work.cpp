@@ -33,13 +33,13 @@ Result<> GpuWork::reduce(const Reduction& what, std::span<const std::byte* const
                          std::span<std::byte* const> results) {
   auto where = first_stream();
   if (!where) return std::unexpected(std::move(where).error());
-  return team_.gpu().kernels().reduce(*where, *what.op, *what.type, sources, results, what.count);
+  return team_.gpu().copies().kernels().reduce(*where, *what.op, *what.type, sources, results, what.count);
 }
 
 Result<> GpuWork::deal(const std::byte* from, std::span<std::byte* const> to, std::uint64_t bytes) {
   auto where = first_stream();
   if (!where) return std::unexpected(std::move(where).error());
-  return team_.gpu().kernels().deal(*where, from, to, bytes);
+  return team_.gpu().copies().kernels().deal(*where, from, to, bytes);
 }
 
 Result<> GpuWork::copy(std::span<const CopyPiece> pieces) {
@@ -50,7 +50,7 @@ Result<> GpuWork::copy(std::span<const CopyPiece> pieces) {
   if (team_.has_kernels() && is_for_kernel(pieces.size(), bytes)) {
     auto where = first_stream();
     if (!where) return std::unexpected(std::move(where).error());
-    return team_.gpu().kernels().copy(*where, pieces);
+    return team_.gpu().copies().kernels().copy(*where, pieces);
   }
   // A kernel is on the first.
   std::size_t next = used_[0] ? 1 : 0;

@@ -45,7 +45,7 @@ class GpuWork {
 /// Runs `body(work)` on this member's GPU, and waits for what it has put there.
 template <class Body>
 Result<> on_gpu(GpuTeam& team, const GpuView& view, Body body) {
-  cuda::PrimaryContexts& contexts = team.gpu().contexts();
+  cuda::PrimaryContexts& contexts = team.gpu().copies().contexts();
   auto context = contexts.of(view.device);
   if (!context) return std::unexpected(std::move(context).error());
   const cuda::ContextScope scope(contexts.functions(), *context);

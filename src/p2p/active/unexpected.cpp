@@ -40,6 +40,12 @@ constexpr std::uint64_t flood_step = 64 * 1024;
 /// Of a context that has not been opened: its place in a table.
 constexpr std::uint64_t early_cost = 96;
 
+/// What another host offers, by the port's name; 0 where it offers nothing.
+network::OfferId offer_of(const UnexpectedMessage& message) noexcept {
+  const auto* const offer = std::get_if<network::OfferId>(&message.where);
+  return offer ? *offer : 0;
+}
+
 }  // namespace
 
 bool UnexpectedMessages::may_be_early(Peer& peer, const MatchContext& context, int source) const {
@@ -55,7 +61,6 @@ UnexpectedMessage* UnexpectedMessages::make(Peer& peer, int source, int tag, std
   message->source = source;
   message->tag = tag;
   message->bytes = message->arrived = bytes;
-  message->content = UnexpectedMessage::Content::bytes;
   message->peer = &peer;
   message->data = message->small;
   if (large) {
@@ -88,18 +93,20 @@ void UnexpectedMessages::keep(MatchContext& context, ContextId id, UnexpectedMes
   }
 }
 
-UnexpectedMessage& UnexpectedMessages::keep_offer(Peer& peer, MatchContext& context, const Envelope& envelope,
-                                                  UnexpectedMessage::Content content) {
+/// All is filled in before it is kept: who listens may give it back at once.
+void UnexpectedMessages::keep_offer(Peer& peer, MatchContext& context, const Envelope& envelope,
+                                    const Awaited& awaited, UnexpectedMessage::Where where) {
   UnexpectedMessage& message = *matcher_.take_message();
   message.source = envelope.source;
   message.tag = envelope.tag;
   message.bytes = envelope.bytes;
-  message.content = content;
+  message.where = std::move(where);
   message.peer = &peer;
-  message.is_awaited = true;
-  if (content == UnexpectedMessage::Content::gpu_offer) message.cost = sizeof(GpuSource);
+  message.sender = awaited.sender;
+  message.is_awaited = awaited.is_awaited;
+  message.is_claimable = awaited.is_claimable;
+  if (message.content() == UnexpectedMessage::Content::gpu_offer) message.cost = sizeof(GpuSource);
   keep(context, envelope.context, &message);
-  return message;
 }
 
 void UnexpectedMessages::release(UnexpectedMessage* message) {
@@ -112,10 +119,10 @@ void UnexpectedMessages::release(UnexpectedMessage* message) {
 }
 
 void UnexpectedMessages::discard(UnexpectedMessage* message) {
-  if (message->content == UnexpectedMessage::Content::remote_offer)
-    network_->decline(*message->peer, message->offer.address);
-  if (message->content == UnexpectedMessage::Content::remote_chunks)
-    network_->decline_chunks(*message->peer, message->offer.sender);
+  if (message->content() == UnexpectedMessage::Content::remote_offer)
+    network_->decline(*message->peer, offer_of(*message));
+  if (message->content() == UnexpectedMessage::Content::remote_chunks)
+    network_->decline_chunks(*message->peer, message->sender);
   release(message);
 }
 
@@ -134,18 +141,18 @@ void UnexpectedMessages::decline_rejected() {
 }
 
 void UnexpectedMessages::acknowledge(const UnexpectedMessage& message) {
-  answer(*message.peer, {.content = message.content, .sender = message.offer.sender});
+  answer(*message.peer, {.content = message.content(), .sender = message.sender});
 }
 
 void UnexpectedMessages::decline(UnexpectedMessage& message) {
-  if (message.content == UnexpectedMessage::Content::self)
-    return completion_.end_in_error(*message.local_send, ErrorClass::revoked);
+  if (message.content() == UnexpectedMessage::Content::self)
+    return completion_.end_in_error(*std::get<Request*>(message.where), ErrorClass::revoked);
   Peer& peer = *message.peer;
-  if (message.is_claimable && !claims_.claim(peer.slot, message.offer.sender)) return;
+  if (message.is_claimable && !claims_.claim(peer.slot, message.sender)) return;
   message.is_claimable = false;
-  answer(peer, {.content = message.content,
-                .sender = message.offer.sender,
-                .offer = message.offer.address,
+  answer(peer, {.content = message.content(),
+                .sender = message.sender,
+                .offer = offer_of(message),
                 .is_awaited = message.is_awaited});
 }
 
@@ -206,8 +213,7 @@ void UnexpectedMessages::prepare_answer(Peer& peer) {
 
 UnexpectedMessage* UnexpectedMessages::find(MatchContext& context, int source, int tag) {
   while (UnexpectedMessage* message = context.find(source, tag)) {
-    if (!message->is_claimable || claims_.is_offered(message->peer->slot, message->offer.sender))
-      return message;
+    if (!message->is_claimable || claims_.is_offered(message->peer->slot, message->sender)) return message;
     context.remove(message);
     discard(message);
   }
@@ -218,7 +224,7 @@ UnexpectedMessage* UnexpectedMessages::take(MatchContext& context, int source, i
   while (UnexpectedMessage* message = context.find(source, tag)) {
     prepare_answer(*message);
     context.remove(message);
-    if (!message->is_claimable || claims_.claim(message->peer->slot, message->offer.sender)) {
+    if (!message->is_claimable || claims_.claim(message->peer->slot, message->sender)) {
       message->is_claimable = false;
       return message;
     }
@@ -231,7 +237,7 @@ UnexpectedMessage* UnexpectedMessages::take(MatchContext& context, int source, i
 /// none.
 void UnexpectedMessages::discard_all() {
   const auto is_over = [](const UnexpectedMessage& message) {
-    return message.content == UnexpectedMessage::Content::bytes && !message.is_awaited &&
+    return message.content() == UnexpectedMessage::Content::bytes && !message.is_awaited &&
            message.arrived == message.bytes;
   };
   matcher_.for_each([&](MatchContext& context) {
@@ -254,8 +260,7 @@ void UnexpectedMessages::discard_all() {
 void UnexpectedMessages::look_at_flood(Peer& peer, const UnexpectedMessage& newest) {
   flood_looked_at_ = memory_ + flood_step;
   if (ending_) {
-    // An offer is yet to be filled in by who keeps it.
-    if (newest.content == UnexpectedMessage::Content::bytes) discard_all();
+    if (newest.content() == UnexpectedMessage::Content::bytes) discard_all();
     return;
   }
   if (peer.is_local()) {

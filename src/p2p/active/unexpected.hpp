@@ -92,9 +92,9 @@ class UnexpectedMessages {
   UnexpectedMessage* make(Peer& peer, int source, int tag, std::uint64_t bytes);
   /// Keeps a message that no receive waits for, on its peer's account. `context`: the matcher's for `id`.
   void keep(MatchContext& context, ContextId id, UnexpectedMessage* message);
-  /// The same for an offer; what it offers is the caller's to fill in.
-  UnexpectedMessage& keep_offer(Peer& peer, MatchContext& context, const Envelope& envelope,
-                                UnexpectedMessage::Content content);
+  /// The same for one whose bytes are elsewhere.
+  void keep_offer(Peer& peer, MatchContext& context, const Envelope& envelope, const Awaited& awaited,
+                  UnexpectedMessage::Where where);
 
   /// What a receive of that message says to its sender needs no memory then.
   void prepare_answer(const UnexpectedMessage& message);

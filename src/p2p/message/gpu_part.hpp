@@ -13,12 +13,13 @@
 
 namespace isthmus {
 
-/// What a peer offers in its GPU memory.
+/// What a peer offers to a receive in GPU memory, or in its own.
 struct GpuSource {
   wire::GpuExport memory{};         ///< exporter 0: it has told nothing
   wire::GpuShape shape{};           ///< of no level where the message has no gaps
   std::uint32_t latency_bound = 0;  ///< as in `wire::GpuOffer`
   bool has_failed = false;          ///< the send: there is nothing to be had
+  bool is_on_host = false;          ///< it lies in pinned memory of the host, of which nothing is told
 };
 
 /// What a request has besides where its payload lies in GPU memory.
@@ -26,12 +27,13 @@ struct GpuPart {
   Buffer buffer;
   Payload payload;  ///< the program's; that of the request is in host memory, or not to be touched
   std::unique_ptr<std::byte[]>
-      stand_in;           ///< receive: of the payload in host memory, packed, once it is needed
-  UniqueFd descriptor;    ///< of an export that the peer fetches itself, for as long as it may
-  GpuWindows::Slot slot;  ///< send: what its payload lies in, where it was short and could not be handed on
-  DeviceBuffer packed;    ///< send: what its payload lies in, where the program's has gaps
-  GpuSource source;       ///< receive: what the sender has offered; send: the shape alone
-  bool landed = false;    ///< receive: the bytes are where they belong
+      stand_in;            ///< receive: of the payload in host memory, packed, once it is needed
+  UniqueFd descriptor;     ///< of an export that the peer fetches itself, for as long as it may
+  GpuWindows::Slot slot;   ///< send: what its payload lies in, where it was short and could not be handed on
+  DeviceBuffer packed;     ///< send: what its payload lies in, where the program's has gaps
+  wire::GpuShape shape{};  ///< send: where its bytes lie, if it is offered as they lie
+  GpuSource source;        ///< receive: what the sender has offered
+  bool landed = false;     ///< receive: nothing is to be copied from the stand-in any more
 
   /// Whether a GPU can copy all of it at once.
   [[nodiscard]] bool is_one_copy() const noexcept {

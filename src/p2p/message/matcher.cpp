@@ -145,7 +145,8 @@ void Matcher::give_back(UnexpectedMessage* message) {
   if (free_.size() >= kept_messages) return;
   owned->large.reset();
   owned->data = nullptr;
-  owned->local_send = nullptr;
+  if (owned->content() != UnexpectedMessage::Content::bytes) [[unlikely]]
+    owned->where = UnexpectedMessage::Here{};
   owned->is_awaited = false;
   owned->context = nullptr;
   owned->cost = 0;

@@ -8,38 +8,46 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
+#include "p2p/message/gpu_part.hpp"
 #include "p2p/message/message.hpp"
 #include "p2p/message/queue.hpp"
 #include "p2p/message/request.hpp"
+#include "wire/ring.hpp"
 
 namespace isthmus {
 
 class Peer;
 
-/// A message that arrived before its receive was posted: its envelope, and its bytes or the offer of them.
+/// A message that arrived before its receive was posted: its envelope, and where its bytes are.
 struct UnexpectedMessage {
   enum class Content : std::uint8_t {
-    bytes,          ///< in `data`
-    offer,          ///< at the sender: `offer`
-    remote_offer,   ///< of `offer.sender` on another host: `offer.address` is the port's name for it
-    remote_chunks,  ///< in chunks, of the send `offer.sender` of another host
-    gpu_offer,      ///< in the sender's GPU memory: `offer.sender`, and a `GpuSource` in `large`
-    self,           ///< in the payload of `local_send`, a request of this process
+    bytes,          ///< here: in `data`
+    offer,          ///< in memory of the sender's host
+    remote_offer,   ///< at its sender on another host
+    remote_chunks,  ///< there too, and comes in chunks
+    gpu_offer,      ///< in the sender's GPU memory
+    self,           ///< in the payload of a send of this process
   };
+  /// What is known of it for each of these, in their order. The name by which the network's port knows what
+  /// another host offers is a number.
+  struct Here {};
+  struct InChunks {};
+  using Where =
+      std::variant<Here, wire::SendOffer, std::uint64_t, InChunks, std::unique_ptr<GpuSource>, Request*>;
 
   int source = 0;
   int tag = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t arrived = 0;  ///< of `bytes`, with `Content::bytes`
-  Content content = Content::bytes;
+  std::uint64_t arrived = 0;  ///< of `bytes`, while they are `Here`
   bool is_awaited = false;    ///< the sender waits to hear that it has been matched, or never will be
   bool is_claimable = false;  ///< the sender may take it back, and this rank has not claimed it (`Claims`)
   MatchContext* context = nullptr;
   Peer* peer = nullptr;
-  wire::SendOffer offer{};
-  Request* local_send = nullptr;
+  wire::Cookie sender = 0;  ///< its send there; of one that is awaited
+  Where where;              ///< `Here` in all that `take_message` gives
   std::byte* data = nullptr;
   Link<UnexpectedMessage> by_arrival;
   Link<UnexpectedMessage> by_source;
@@ -47,7 +55,11 @@ struct UnexpectedMessage {
   std::byte small[128];                ///< where `data` points for short messages
   std::unique_ptr<std::byte[]> large;  ///< where it points for others
   std::uint64_t cost = 0;              ///< bytes of memory that it takes, on its peer's account
+
+  [[nodiscard]] Content content() const noexcept { return static_cast<Content>(where.index()); }
 };
+static_assert(std::variant_size_v<UnexpectedMessage::Where> ==
+              static_cast<std::size_t>(UnexpectedMessage::Content::self) + 1);
 
 /// The matching space of one context (MPI 5.0, section 3.5): posted receives and unexpected messages of one
 /// communicator, in the order that the standard promises, each found without passing those of other sources.

@@ -32,6 +32,7 @@ class Request {
     split,    ///< by both sides, in the engine's list of such
     copy,     ///< by a GPU of this process
     network,  ///< from or to GPU memory that the network has been handed
+    chunks,   ///< a chunk at a time over the network
     push,     ///< receive: by a GPU of the sender's
     staged,   ///< a chunk at a time through memory that both share
   };
@@ -50,8 +51,8 @@ class Request {
   MemoryKind memory = MemoryKind::pageable;
   std::uint32_t index = 0;  ///< in the pool
   std::uint32_t generation = 0;
-  int source = 0;  ///< receive: wanted; send: mine
-  int tag = 0;
+  int source = 0;   ///< the sender, as its envelope names it; a receive may want any
+  int tag = 0;      ///< of the envelope; a receive may want any
   Payload payload;  ///< of a receive into GPU memory a packed one of as many bytes: see `cpu_destination`
   Status status;
   MatchContext* context = nullptr;
@@ -61,20 +62,24 @@ class Request {
   // The part that only rendezvous and waiting sends use.
   Peer* peer = nullptr;
   Transfer transfer = Transfer::none;
+  /// Send over the network: how much of it has not happened yet (`NetworkSends`). 0 of all others. Beside
+  /// `transfer`, so that one store resets both.
+  std::uint8_t parts_left = 0;
   ContextId context_id = 0;
-  std::uint64_t moved = 0;       ///< bytes carried so far
-  std::uint64_t limit = 0;       ///< bytes to carry: the smaller of both sides' sizes
-  wire::Share* share = nullptr;  ///< of a copy by both sides
-  std::uint32_t chunk = 0;       ///< its chunk size
-  bool exhausted = false;        ///< no chunk of it is left for this side
-  wire::Cookie peer_cookie = 0;  ///< of the peer's request
-  std::uint64_t remote_address = 0;
-  TransferMark mark;                     ///< of a receive, for the plans that measure themselves
-  std::optional<Cursor> cursor;          ///< position in a payload that is not contiguous
-  std::unique_ptr<std::byte[]> staging;  ///< packed bytes of a payload that is not contiguous, on their way
-  std::unique_ptr<GpuPart> gpu;          ///< of a payload in GPU memory
-  std::optional<Protocol> way;           ///< of a receive, where the bytes did not come with the envelope
-  Ref<const Datatype> type;              ///< keeps the payload's datatype alive
+  std::uint64_t moved = 0;           ///< bytes carried so far
+  std::uint64_t limit = 0;           ///< bytes to carry: the smaller of both sides' sizes
+  wire::Share* share = nullptr;      ///< of a copy by both sides
+  std::uint32_t chunk = 0;           ///< its chunk size
+  bool exhausted = false;            ///< no chunk of it is left for this side
+  wire::Cookie peer_cookie = 0;      ///< of the peer's request
+  std::uint64_t remote_address = 0;  ///< of a copy by both sides: the payload's at the peer
+  TransferMark mark;                 ///< of a receive, for the plans that measure themselves
+  std::optional<Cursor> cursor;      ///< position in a payload that is not contiguous
+  /// Packed bytes of the library's own: what a send leaves from, or what is to be unpacked into a receive.
+  std::unique_ptr<std::byte[]> staging;
+  std::unique_ptr<GpuPart> gpu;  ///< of a payload in GPU memory
+  std::optional<Protocol> way;   ///< of a receive, where the bytes did not come with the envelope
+  Ref<const Datatype> type;      ///< keeps the payload's datatype alive
   /// For the layer above: the communicator, which it keeps alive, or what a compound operation consists of.
   Ref<RefCounted> owner;
 

@@ -34,6 +34,7 @@ void RequestPool::reset(Request& request) noexcept {
   if (request.owner) request.owner = {};
   request.peer = nullptr;
   request.transfer = Request::Transfer::none;
+  request.parts_left = 0;
   request.mark = {};
   request.moved = request.limit = 0;
 }

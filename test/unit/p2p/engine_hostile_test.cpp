@@ -201,6 +201,40 @@ TEST_F(EngineHostile, APartOfAnUnexpectedMessageIsNeverTakenForAnother) {
   EXPECT_EQ(memory.back(), std::vector<std::byte>(6000, std::byte{0x5a}));
 }
 
+TEST_F(EngineHostile, PiecesOfAMessageToAListenerAreDropped) {
+  write(wire::CellKind::eager, wire::EagerHeader{5000, 0}, 1000, 1, 5, ContextIds::failure);
+  progress();
+  write(wire::CellKind::eager_more, 0, 4000);
+  say(Engine::world_context, 1, 5, std::uint64_t{42});
+  progress();
+  Request* receive = start_receive(8);
+  EXPECT_TRUE(receive->complete);
+  EXPECT_EQ(receive->status.bytes, 8U);
+}
+
+TEST_F(EngineHostile, WhatAnOfferToAListenerSaidIsNotSaidOfTheNextMessage) {
+  // Words of claims, all taken back.
+  constexpr std::uint64_t bytes = 4096;
+  wire::RegionHeap heap = region().heap();
+  const auto words = [&heap] {
+    const std::uint64_t offset = *heap.allocate(bytes);
+    std::memset(heap.at(offset, bytes).data(), 0, bytes);
+    return offset + 1;
+  };
+  const std::uint64_t directory = words();
+  const std::uint64_t block = words();
+  std::memcpy(heap.at(directory - 1, bytes).data(), &block, sizeof block);
+  region().block(1).claims.store(directory);
+
+  write(wire::CellKind::ready_to_send, wire::SendOffer{7, 100'000, 0}, 0, 1, 5, ContextIds::failure);
+  progress();
+  say(Engine::world_context, 1, 5, std::uint64_t{42});
+  progress();
+  Request* receive = start_receive(8);
+  EXPECT_TRUE(receive->complete);
+  EXPECT_EQ(receive->status.bytes, 8U);
+}
+
 TEST_F(EngineHostile, ARingCounterBeyondAllRingsFailsTheSend) {
   make({64, 64 * 1024});
   region().header().rings_used.store(0xffff'fff0);

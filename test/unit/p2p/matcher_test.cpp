@@ -191,14 +191,14 @@ TEST_F(MatcherTest, SourcesBeyondTheGroupAreNone) {
 TEST_F(MatcherTest, MessagesThatAreReusedCarryNothingOver) {
   UnexpectedMessage* message = matcher.take_message();
   message->is_awaited = true;
-  message->local_send = pool.take(Request::Kind::send);
+  message->where = pool.take(Request::Kind::send);
   message->large = std::make_unique<std::byte[]>(500);
   message->data = message->large.get();
   matcher.give_back(message);
   UnexpectedMessage* again = matcher.take_message();
   ASSERT_EQ(again, message);
   EXPECT_FALSE(again->is_awaited);
-  EXPECT_EQ(again->local_send, nullptr);
+  EXPECT_EQ(again->content(), UnexpectedMessage::Content::bytes);
   EXPECT_EQ(again->large, nullptr);
   EXPECT_EQ(again->data, nullptr);
   matcher.give_back(again);

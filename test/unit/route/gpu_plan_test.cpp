@@ -119,6 +119,34 @@ TEST(GpuPlan, WhatNobodyCanOpenBouncesWhereNothingElseIsChosen) {
   EXPECT_THAT(steps(host), ElementsAre(staged));
 }
 
+TEST(GpuPlan, GapsAreFilledByKernelsOrProcessorsAndNotThroughWindows) {
+  GpuPlanInputs gaps = inputs(device, device);
+  gaps.to.has_gaps = true;
+  EXPECT_THAT(tried(gaps, 8), ElementsAre(Protocol::gpu_pull, Protocol::gpu_staged));
+  EXPECT_EQ(why_not(gaps, Protocol::gpu_push), "a message with gaps is no one run of memory");
+  gaps.from.has_gaps = true;
+  gaps.to.has_gaps = false;
+  gaps.courier_limit = 65536;
+  EXPECT_THAT(tried(gaps, 8),
+              ElementsAre(Protocol::gpu_push, Protocol::gpu_pull, Protocol::gpu_bounce, Protocol::gpu_staged))
+      << "its sender packs it for a window";
+  EXPECT_FALSE(why_not(gaps, Protocol::gpu_courier).empty());
+  GpuPlanInputs host = inputs(device, pageable);
+  host.direct_limit = 4;
+  host.to.has_gaps = true;
+  EXPECT_THAT(tried(host, 8), ElementsAre(Protocol::gpu_pull, Protocol::gpu_staged));
+  host.from = {.kind = pinned};
+  host.to = {.kind = device, .has_pages = true, .has_gaps = true};
+  EXPECT_THAT(tried(host, 100'000), ElementsAre()) << "it comes as any message of the host's";
+}
+
+TEST(GpuPlan, MemoryOfAThirdProcessIsNotHandedOn) {
+  GpuPlanInputs third = inputs(device, device);
+  third.to.is_foreign = true;
+  EXPECT_THAT(tried(third, 8), ElementsAre(Protocol::gpu_pull, Protocol::gpu_bounce, Protocol::gpu_staged));
+  EXPECT_EQ(why_not(third, Protocol::gpu_push), "it is another process's memory");
+}
+
 TEST(GpuPlan, ManagedMemoryWhosePagesTheHostHasCountsAsTheHosts) {
   GpuPlanInputs host = inputs(managed, device);
   host.from.has_pages = false;

@@ -128,6 +128,7 @@ with suite.case("memory that nobody can open, where GPUs do not reach each other
     result = run(["gpu_check", "quick", "bounce"], 2, **CHECK, EMULATED_CUDA_LINKS="none", ISTHMUS_EXPLAIN="full")
     suite.expect(result, err="go by way of the host's memory: .*has no peer access")
     assert re.search(BY_HOST, result.text) and not re.search(BY_LIBRARY, result.text), result
+    assert not re.search(r"up to .* by way of the library's", result.text), f"it plans what has been refused\n{result}"
 
 NO_BOX = ("env", "-u", "ISTHMUS_BOX")
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "command/hosts.hpp"
+#include "gpu/copy/copy_crew.hpp"
 #include "launch/visit/region_socket.hpp"
 #include "route/tuning.hpp"
 
@@ -47,9 +48,6 @@ wire::IdlePolicy choose_idle(IdleSetting setting, std::uint32_t ranks, std::uint
   if (setting == IdleSetting::sleep) return wire::IdlePolicy::sleep;
   return ranks <= processors ? wire::IdlePolicy::spin : wire::IdlePolicy::sleep;
 }
-
-/// As many threads as help a rank at most (`CopyCrew`).
-constexpr std::size_t most_spare = 8;
 
 /// One rank for each core, or fewer where cgroups grant less time than that.
 std::uint32_t default_ranks(const Job& job) {
@@ -217,7 +215,7 @@ std::expected<Job, StartError> Job::plan(const Options& options, const std::opti
   job.bindings = for_ranks(job, bind ? bind_ranks(job.topology, processes, *bind, options.map)
                                      : bind_to_free_cores(job.topology, processes, options.map, job.claims));
   if (job.topology.this_machine && job.processors > processes)
-    job.spare = deal_spare(job.topology, job.bindings, most_spare, job.processors - processes);
+    job.spare = deal_spare(job.topology, job.bindings, CopyCrew::most_helpers, job.processors - processes);
   if (auto planned = plan_gpus(options, job); !planned) return std::unexpected(planned.error());
   return job;
 }

@@ -26,7 +26,7 @@ Result<> prepare_gpu(isthmus_stream_port& made, MPI_Comm comm) {
   const CallGuard guard(runtime);
   made.port = std::make_shared<stream::Port>(*runtime.engine, *gpu->functions, gpu->device, gpu->context);
   // Where there are no kernels, copy engines and memory operations do it.
-  GpuKernels& kernels = runtime.engine->gpu()->kernels();
+  GpuKernels& kernels = runtime.engine->gpu()->copies().kernels();
   if (kernels.trouble(gpu->device).empty()) {
     auto kernel = kernels.putting(gpu->device);
     if (!kernel) return outcome_of(kernel);
@@ -49,7 +49,7 @@ Result<> offer_lines(const stream::Port& port, std::size_t count, UniqueFd& file
   file = make_memory_file();
   if (!file || !set_size(file, (count * stream::Lines::line + 4095) / 4096 * 4096))
     return fail(ErrorClass::no_mem, "there is no memory for the words of a port");
-  auto own = stream::Lines::map(gpu.contexts(), port.device(), file.get(), count);
+  auto own = stream::Lines::map(gpu.copies().contexts(), port.device(), file.get(), count);
   if (!own) return std::unexpected(std::move(own).error());
   const_cast<stream::Port&>(port).peers[static_cast<std::size_t>(port.rank)].lines.emplace(std::move(*own));
   told.is_there = 1;
@@ -70,7 +70,7 @@ void open_lines(stream::Port& port, const std::vector<Told>& all, std::size_t co
       peer.why = "the file with its words cannot be handed over";
       continue;
     }
-    auto lines = stream::Lines::map(gpu.contexts(), port.device(), file.get(), count);
+    auto lines = stream::Lines::map(gpu.copies().contexts(), port.device(), file.get(), count);
     if (lines)
       peer.lines.emplace(std::move(*lines));
     else

@@ -32,8 +32,8 @@ Result<> make_share(isthmus_stream_share& share, void* address, std::size_t byte
     if (looked) {
       share.own = *looked;
       share.is_reached =
-          looked->is_host_readable() ||
-          (looked->device == port.device() && reaches(Runtime::get().engine->gpu()->contexts(), *looked));
+          looked->is_host_readable() || (looked->device == port.device() &&
+                                         reaches(Runtime::get().engine->gpu()->copies().contexts(), *looked));
       offer_shared(members, share.own, descriptor, told);
     } else {
       mine = std::unexpected(std::move(looked).error());

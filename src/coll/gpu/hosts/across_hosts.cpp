@@ -26,7 +26,7 @@ int smallest_host(const Hierarchy& hosts) {
 
 bool has_kernel(GpuMessages& gpu, cuda::Device device, const Reduction& what, int members) {
   return static_cast<std::size_t>(members) <= GpuKernels::most_sources && what.op->is_predefined() &&
-         GpuKernels::can_reduce(*what.op, *what.type) && gpu.kernels().trouble(device).empty();
+         GpuKernels::can_reduce(*what.op, *what.type) && gpu.copies().kernels().trouble(device).empty();
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ bool HostsAgreement::locate(GpuMessages& gpu, const HostsCall& call, Buffer& nea
   if (footing_.avoids_hosts() || call.barred || footing_.hosts()->local().size() > flat_ranks) return false;
   for (const Payload* payload : {&call.send, &call.receive}) {
     if (payload->bytes == 0) continue;
-    const auto found = gpu.find(*payload);
+    const auto found = gpu.copies().find(*payload);
     // What is wrong with it, the stand-ins will say.
     if (!found || !*found || payload->type || !(*found)->is_whole() || (*found)->is_host_readable())
       return false;
@@ -64,7 +64,7 @@ std::optional<AcrossHosts> HostsAgreement::prepare(const HostsCall& call) {
   while (mine.segment_ > segment_grain && call.slot_bytes(mine.segment_, hosts.count()) > largest_slot)
     mine.segment_ = (mine.segment_ / 2) & ~(segment_grain - 1);
   if (call.temporary != 0) {
-    auto taken = gpu->device_pool().take(mine.device(), call.temporary);
+    auto taken = gpu->copies().device_pool().take(mine.device(), call.temporary);
     if (!taken) {
       gpu->note(comm_.peer(comm_.rank()), taken.error());
       return std::nullopt;
@@ -76,7 +76,7 @@ std::optional<AcrossHosts> HostsAgreement::prepare(const HostsCall& call) {
     mine.slice_.push_back(hosts.ranks_of(host)[static_cast<std::size_t>(hosts.local().rank())]);
   const std::uint64_t room = call.slot_bytes(mine.segment_, hosts.count());
   while (mine.slots_.size() < AcrossHosts::depth) {
-    auto slot = gpu->pinned_pool(mine.device()).take(room);
+    auto slot = gpu->copies().pinned_pool(mine.device()).take(room);
     if (!slot || slot->size() < room) {
       const Error little(ErrorClass::no_mem, "too little memory of the host can be pinned for collectives");
       gpu->note(comm_.peer(comm_.rank()), slot ? little : slot.error());

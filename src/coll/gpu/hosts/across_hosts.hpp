@@ -68,14 +68,14 @@ class AcrossHosts {
 
   /// From or to the GPU's memory, or within it; waits.
   [[nodiscard]] Result<> copy(const Payload& from, const Payload& to) const {
-    return gpu_->copy(near_, from, to);
+    return gpu_->copies().copy(near_, from, to);
   }
   [[nodiscard]] Result<PendingCopy> to_host(std::byte* to, const std::byte* from, std::uint64_t bytes) const {
-    return gpu_->stage(near_, GpuMessages::Direction::to_host, {to, from, bytes});
+    return gpu_->copies().stage(near_, GpuCopies::Direction::to_host, {to, from, bytes});
   }
   [[nodiscard]] Result<PendingCopy> from_host(std::byte* to, const std::byte* from,
                                               std::uint64_t bytes) const {
-    return gpu_->stage(near_, GpuMessages::Direction::from_host, {to, from, bytes});
+    return gpu_->copies().stage(near_, GpuCopies::Direction::from_host, {to, from, bytes});
   }
 
  private:

@@ -17,8 +17,8 @@ Result<> combine(GpuMessages& gpu, GpuStream where, const Reduction& what,
   for (std::size_t i = 0; i < operands.size(); ++i) {
     sources[n++] = operands[i];
     if (n < sources.size() && i + 1 < operands.size()) continue;
-    ISTHMUS_TRY(
-        gpu.kernels().reduce(where, *what.op, *what.type, std::span(sources).first(n), result, what.count));
+    ISTHMUS_TRY(gpu.copies().kernels().reduce(where, *what.op, *what.type, std::span(sources).first(n),
+                                              result, what.count));
     sources[0] = result;
     n = 1;
   }
@@ -37,10 +37,10 @@ Result<PendingCopy> combine_by_kernel(const AcrossHosts& all, const Reduction& w
                                       std::span<const std::byte* const> operands, std::byte* result,
                                       std::byte* copy) {
   GpuMessages& gpu = all.gpu();
-  return gpu.start(all.device(), [&](cuda::Stream stream) -> Result<> {
+  return gpu.copies().start(all.device(), [&](cuda::Stream stream) -> Result<> {
     ISTHMUS_TRY(combine(gpu, {.device = all.device(), .stream = stream}, what, operands, result));
     if (!copy) return {};
-    const cuda::Functions& functions = gpu.contexts().functions();
+    const cuda::Functions& functions = gpu.copies().contexts().functions();
     const auto bytes = static_cast<std::size_t>(what.count * what.type->size());
     const cuda::Status copied = functions.copy_async(reinterpret_cast<cuda::Address>(copy),
                                                      reinterpret_cast<cuda::Address>(result), bytes, stream);

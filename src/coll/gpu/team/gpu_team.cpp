@@ -30,7 +30,7 @@ bool is_named(const GpuSide& side) {
 }  // namespace
 
 bool is_in_reach(GpuMessages& gpu, PeerId self, const Buffer& buffer) {
-  if (reaches(gpu.contexts(), buffer)) return true;
+  if (reaches(gpu.copies().contexts(), buffer)) return true;
   gpu.note(self, Error(ErrorClass::other,
                        "a buffer lies in a CUDA context of the program's own (cuCtxCreate), "
                        "and collectives run in the device's primary context"));
@@ -50,9 +50,9 @@ GpuTeam::~GpuTeam() {
 
 void GpuTeam::drop_queues() noexcept {
   if (queues_.empty()) return;
-  if (const auto context = gpu_->contexts().of(device_)) {
-    const cuda::ContextScope scope(gpu_->contexts().functions(), *context);
-    if (!gpu_->contexts().is_alive(device_, life_))
+  if (const auto context = gpu_->copies().contexts().of(device_)) {
+    const cuda::ContextScope scope(gpu_->copies().contexts().functions(), *context);
+    if (!gpu_->copies().contexts().is_alive(device_, life_))
       for (const auto& queue : queues_)
         queue->abandon();
     queues_.clear();
@@ -75,10 +75,10 @@ void GpuTeam::forget(std::uint64_t exporter, std::uint64_t allocation) noexcept 
 }
 
 Result<GpuQueue*> GpuTeam::queue(std::size_t index) {
-  if (!gpu_->contexts().is_alive(device_, life_))
+  if (!gpu_->copies().contexts().is_alive(device_, life_))
     return cuda::fail_after_reset(device_, "during a collective");
   while (queues_.size() <= index) {
-    auto made = GpuQueue::make(gpu_->contexts().functions());
+    auto made = GpuQueue::make(gpu_->copies().contexts().functions());
     if (!made) return std::unexpected(std::move(made).error());
     queues_.push_back(std::move(*made));
   }
@@ -94,7 +94,7 @@ bool GpuTeam::locate(const GpuCall& call, std::array<Buffer, 2>& buffers) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Payload& payload = parts[i]->payload;
     if (payload.bytes == 0) continue;
-    auto found = gpu_->find(payload);
+    auto found = gpu_->copies().find(payload);
     // What is wrong with it, the stand-ins will say.
     if (!found || !*found || payload.type || !(*found)->is_whole()) return false;
     // Managed memory, which no other process may copy.
@@ -121,11 +121,11 @@ bool GpuTeam::can_be_named(const Buffer& buffer) {
 
 Result<Buffer> GpuTeam::reserve(std::uint64_t bytes, cuda::Device device) {
   staged_ = {};
-  if (!pool_) pool_ = std::make_unique<DevicePool>(gpu_->contexts(), DevicePool::Limits{});
+  if (!pool_) pool_ = std::make_unique<DevicePool>(gpu_->copies().contexts(), DevicePool::Limits{});
   auto taken = pool_->take(device, bytes);
   if (!taken) return std::unexpected(std::move(taken).error());
   staged_ = std::move(*taken);
-  auto buffer = gpu_->find(Payload::of(staged_.data(), bytes));
+  auto buffer = gpu_->copies().find(Payload::of(staged_.data(), bytes));
   if (!buffer) return std::unexpected(std::move(buffer).error());
   if (!*buffer) return fail(ErrorClass::intern, "memory of a GPU that is none");
   return **buffer;
@@ -173,7 +173,8 @@ Result<bool> GpuTeam::offer_buffers(const GpuCall& call, std::array<Buffer, 2>& 
                          (receives && call.receive.offered && !can_be_named(buffers[1]));
   if (is_closed && gpu_->may_bounce()) return offer_window(call, said);
   if (named && sends && call.send.staged)
-    named = gpu_->copy(seen, call.send.payload, Payload::of(staged_.data(), call.send.payload.bytes));
+    named =
+        gpu_->copies().copy(seen, call.send.payload, Payload::of(staged_.data(), call.send.payload.bytes));
   if (named && sends && call.send.offered)
     named = name(buffers[0], said.offer.send, said.more.fresh.send, said.descriptors[0]);
   if (call.root_is_enough && call.root != team_.rank()) named = {};
@@ -208,15 +209,15 @@ GpuTeam::Said GpuTeam::prepare(const GpuCall& call, bool by_window) {
   const bool sends = call.send.payload.bytes != 0;
   const bool receives = call.receive.payload.bytes != 0;
   const cuda::Device device = sends ? buffers[0].device : receives ? buffers[1].device : device_;
-  if (!gpu_->contexts().check_alive(device)) return said;
+  if (!gpu_->copies().contexts().check_alive(device)) return said;
   // After a reset of the device all members name and open everything anew.
-  if (device_ != cuda::no_device && (device_ != device || life_ != gpu_->contexts().life(device_))) {
+  if (device_ != cuda::no_device && (device_ != device || life_ != gpu_->copies().contexts().life(device_))) {
     said.offer.forgets = 1;
     return said;
   }
   if (std::exchange(device_, device) != device) {
-    has_kernels_ = gpu_->kernels().trouble(device).empty();
-    life_ = gpu_->contexts().life(device);
+    has_kernels_ = gpu_->copies().kernels().trouble(device).empty();
+    life_ = gpu_->copies().contexts().life(device);
   }
   said.offer.has_kernels = has_kernels_ ? 1 : 0;
   const bool is_open = is_read(call) || (receives && call.receive.offered);

@@ -142,12 +142,12 @@ void EagerMessages::arrived(const ArrivedCell& cell) {
     return begin();
   UnexpectedMessage* message = unexpected_.make(peer, header.source, header.tag, eager.bytes);
   message->is_awaited = message->is_claimable = synchronous;
-  message->offer.sender = eager.sender;
+  message->sender = eager.sender;
   message->arrived = header.size;
   std::memcpy(message->data, bytes, header.size);
+  if (left != 0) peer.incoming_message = message;  // first: who listens may give it back at once
   unexpected_.keep(context, header.context, message);
   begin();
-  if (left != 0) peer.incoming_message = message;
 }
 
 /// Prepares `receive` to be filled piece by piece. Where there is no memory for that it has failed, and no

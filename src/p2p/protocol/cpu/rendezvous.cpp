@@ -60,12 +60,9 @@ void Rendezvous::offered(const ArrivedCell& cell) {
   if (*matched) return start(peer, **matched, header.source, header.tag, offer);
   constexpr auto content = UnexpectedMessage::Content::offer;
   const UnexpectedMessages::Envelope envelope{header.context, header.source, header.tag, offer.bytes};
-  if (around_.unexpected.refuse(peer, context, envelope,
-                                {.content = content, .sender = offer.sender, .is_claimable = true}))
-    return;
-  UnexpectedMessage& message = around_.unexpected.keep_offer(peer, context, envelope, content);
-  message.offer = offer;
-  message.is_claimable = true;
+  const UnexpectedMessages::Awaited awaited{.content = content, .sender = offer.sender, .is_claimable = true};
+  if (around_.unexpected.refuse(peer, context, envelope, awaited)) return;
+  around_.unexpected.keep_offer(peer, context, envelope, awaited, offer);
 }
 
 void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const wire::SendOffer& offer) {
@@ -84,7 +81,7 @@ void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const 
     // from and to pages that it has looked up before: what CUDA moves meanwhile is lost, or is not what was
     // there (2 x H200: 6 of 52 runs with 100 messages under way).
     if (offer.memory == wire::SendMemory::managed)
-      return around_.gpu_offers.staging().request(peer, receive, offer.sender, false);
+      return around_.gpu_offers.staging().request(peer, receive, offer.sender, {Protocol::gpu_staged, false});
   } catch (const std::bad_alloc&) {
     // It has been matched, so it ends here, and its sender goes on.
     return around_.completion.end_without_memory(peer, receive, offer.sender);

@@ -67,16 +67,15 @@ Request* SelfMessages::send(const Target& target, const Payload& payload, SendMo
       throw;
     }
     send->peer = message->peer;
-    message->bytes = message->arrived = payload.bytes;
-    message->content = UnexpectedMessage::Content::self;
-    message->local_send = send;
+    message->bytes = payload.bytes;
+    message->where = send;
   }
   matcher_.keep(context, target.context, message);
   return send;
 }
 
 void SelfMessages::deliver(Request& receive, UnexpectedMessage& message) {
-  Request& send = *message.local_send;
+  Request& send = *std::get<Request*>(message.where);
   take_from_self(receive, message.source, message.tag, send.payload);
   completion_.finish(send);
   completion_.finish(receive);
@@ -85,7 +84,8 @@ void SelfMessages::deliver(Request& receive, UnexpectedMessage& message) {
 bool SelfMessages::take_back(Request& send) {
   MatchContext& context = matcher_.context(send.context_id);
   for (UnexpectedMessage* message = context.first_unexpected(); message; message = message->by_arrival.next) {
-    if (message->content != UnexpectedMessage::Content::self || message->local_send != &send) continue;
+    Request* const* const local = std::get_if<Request*>(&message->where);
+    if (!local || *local != &send) continue;
     context.remove(message);
     unexpected_.discard(message);
     return true;

@@ -23,9 +23,9 @@ GpuMessages* GpuAccess::make() {
 Result<> GpuAccess::pack(const Payload& payload, std::byte* to) {
   if (payload.bytes == 0) return {};
   if (GpuMessages* const messages = get()) [[unlikely]] {
-    auto buffer = messages->find(payload);
+    auto buffer = messages->copies().find(payload);
     if (!buffer) return std::unexpected(std::move(buffer).error());
-    if (*buffer) return messages->copy(**buffer, payload, Payload::of(to, payload.bytes));
+    if (*buffer) return messages->copies().copy(**buffer, payload, Payload::of(to, payload.bytes));
   }
   pack_into(payload, to);
   return {};

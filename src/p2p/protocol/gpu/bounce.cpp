@@ -51,7 +51,7 @@ bool GpuMessages::announce_window(Peer& peer, GpuWindows::Window& window, std::u
                                   wire::Cookie receiver) {
   if (!peer.out.open() && !links_.connect(peer)) return false;
   if (!peer.control.empty() || !peer.out.has_cell()) return false;
-  auto buffer = find(Payload::of(window.memory->data(), window.memory->size()));
+  auto buffer = copies_.find(Payload::of(window.memory->data(), window.memory->size()));
   if (!buffer || !*buffer) return false;
   auto offer = exporter_.offer(**buffer);
   if (!offer) return false;
@@ -100,12 +100,13 @@ wire::StageWindow GpuMessages::open_window(Peer& peer, std::uint32_t number, con
   if (what.ticket != 0 && !known.keeps(allocation, what.left()) &&
       !known.look_for(allocation, what.left(), take))
     return wire::StageWindow::none;
-  known.heard_from(what.memory.exporter);
+  known.heard_from(what.memory);
   auto mapping = map(peer, what, local);
   if (!mapping) {
     links_.note_gpu_reason(peer, mapping.error(), true);
-    return mapping.error().error_class() == ErrorClass::no_mem ? wire::StageWindow::none
-                                                               : wire::StageWindow::refused;
+    if (mapping.error().error_class() == ErrorClass::no_mem) return wire::StageWindow::none;
+    known.refuse_windows(what.memory.device, local, mapping.error().text());
+    return wire::StageWindow::refused;
   }
   // A peer's word for its bytes is not believed: at() holds them against what is mapped.
   if (!(*mapping)->at(what.memory)) return wire::StageWindow::refused;

@@ -10,23 +10,17 @@ Result<GpuMessages::Opened> GpuMessages::open(PeerId peer, const wire::GpuExport
     return Opened{.mapping = {}, .base = reinterpret_cast<std::byte*>(from.memory.base)};
   if (!is_exporter(links_.peer(peer), from.memory.exporter))
     return isthmus::fail(ErrorClass::intern, "it names GPU memory of another process as its own");
-  exports(links_.peer(peer)).heard_from(from.memory.exporter);
+  exports(links_.peer(peer)).heard_from(from.memory);
   exports(links_.peer(peer)).keep(from.memory.allocation, std::move(descriptor));
   auto mapping = map(links_.peer(peer), from, local);
   if (!mapping) return std::unexpected(std::move(mapping).error());
   return Opened{.mapping = *mapping, .base = (*mapping)->base()};
 }
 
-PinnedPool& GpuMessages::pinned_pool(cuda::Device device) {
-  // For one collective across hosts, and for stand-ins of another one within it.
-  constexpr PinnedPool::Limits limits{.most = std::size_t{128} << 20U};
-  return pinned_.try_emplace(device, contexts_, device, limits).first->second;
-}
-
 Result<GpuMessages::LentWindow> GpuMessages::lend_window(cuda::Device device) {
   auto slot = windows_.lend(device);
   if (!slot) return std::unexpected(std::move(slot).error());
-  auto buffer = classifier_.classify(slot->data(), windows_.window_bytes());
+  auto buffer = copies_.look(Payload::of(slot->data(), windows_.window_bytes()));
   if (!buffer) return std::unexpected(std::move(buffer).error());
   return LentWindow{.slot = std::move(*slot), .buffer = *buffer};
 }

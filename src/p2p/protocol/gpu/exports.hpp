@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "base/unique_fd.hpp"
 #include "wire/gpu.hpp"
@@ -137,7 +138,10 @@ class GpuExports {
       give_up();
   }
   /// The peer has handed over an export otherwise than by a message.
-  void heard_from(std::uint64_t exporter) { exporter_ = exporter; }
+  void heard_from(const Export& what) {
+    exporter_ = what.exporter;
+    device_ = what.device;
+  }
   /// What the peer has told under a number; exporter 0: nothing.
   [[nodiscard]] const wire::GpuExport& heard(std::uint32_t number) const noexcept { return heard_[number]; }
   /// The peer, as its exports name it; 0 before the first.
@@ -160,6 +164,17 @@ class GpuExports {
   }
   /// The GPU of the last export that the peer has told; all zero before the first.
   [[nodiscard]] const cuda::Uuid& device() const noexcept { return device_; }
+
+  /// This rank's device cannot open windows of that GPU of the peer.
+  void refuse_windows(const cuda::Uuid& of, cuda::Device local, std::string why) {
+    if (!are_windows_refused(of, local)) refused_windows_.emplace_back(of, local);
+    why_no_window_ = std::move(why);
+  }
+  [[nodiscard]] bool are_windows_refused(const cuda::Uuid& of, cuda::Device local) const {
+    return std::ranges::find(refused_windows_, std::pair(of, local)) != refused_windows_.end();
+  }
+  /// The last time.
+  [[nodiscard]] const std::string& why_no_window() const noexcept { return why_no_window_; }
 
   /// The driver has refused to open an allocation of the peer.
   void cannot_reach(std::uint64_t allocation) { unreachable_.insert(allocation); }
@@ -214,6 +229,8 @@ class GpuExports {
   bool gave_up_ = false;
   std::array<std::array<std::string, 4>, 2> reasons_;  ///< by whose it is and kind
   cuda::Uuid device_{};
+  std::vector<std::pair<cuda::Uuid, cuda::Device>> refused_windows_;
+  std::string why_no_window_;
 };
 
 }  // namespace isthmus

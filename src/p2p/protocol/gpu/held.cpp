@@ -33,10 +33,10 @@ Result<> GpuMessages::start_or_hold(Request& request, const Buffer& near, const 
   const std::uint64_t bytes = std::min(from.bytes, to.bytes);
   const bool is_held = bytes <= longest && (request.gpu || request.memory == MemoryKind::pinned) &&
                        !from.type && !to.type && near.kind != MemoryKind::managed &&
-                       engine_on(near.device).under_way() >= enough_calls;
+                       copies_.engine_on(near.device).under_way() >= enough_calls;
   if (!is_held) {
     reserve_running(1);
-    auto copy = start_copy(near, from, to, bytes);
+    auto copy = copies_.start(near, from, to, bytes);
     if (!copy) return std::unexpected(std::move(copy).error());
     running.copy = std::move(*copy);
     add(request, std::move(running));
@@ -57,7 +57,7 @@ Result<> GpuMessages::start_or_hold(Request& request, const Buffer& near, const 
 }
 
 void GpuMessages::start_held_if_idle() {
-  if (!held_.empty() && engine_on(held_.front().near.device).under_way() < enough_calls) start_held();
+  if (!held_.empty() && copies_.engine_on(held_.front().near.device).under_way() < enough_calls) start_held();
 }
 
 /// Where memory runs out, all are still held.
@@ -73,7 +73,7 @@ void GpuMessages::start_held() {
     Held& each = held_[i];
     const bool is_wanted = completion_.find(each.running.request) != nullptr;
     Result<> there;
-    if (is_wanted) there = check_still_there(each.near);
+    if (is_wanted) there = copies_.check_still_there(each.near);
     if (is_wanted && there) {
       ++i;
       continue;
@@ -85,8 +85,7 @@ void GpuMessages::start_held() {
   if (held_.empty()) return;
   std::array<CopyPiece, most_held> pieces;
   std::ranges::transform(held_, pieces.begin(), &Held::piece);
-  auto copy = engine_on(held_.front().near.device).start_together({pieces.data(), held_.size()});
-  if (copy) started_together_ += held_.size();
+  auto copy = copies_.start_together(held_.front().near.device, {pieces.data(), held_.size()});
   for (Held& each : held_) {
     if (!copy) {
       complain(copy.error());

@@ -10,14 +10,14 @@
 namespace isthmus {
 
 bool GpuMessages::lands_with_others(const GpuPart& part, std::uint64_t bytes) const noexcept {
-  return bytes <= longest_by_kernel && part.is_one_copy() && part.buffer.kind != MemoryKind::managed &&
-         !links_.job().in_process;
+  return bytes <= GpuCopies::longest_by_kernel && part.is_one_copy() &&
+         part.buffer.kind != MemoryKind::managed && !links_.job().in_process;
 }
 
 Result<PendingCopy> GpuMessages::start_landing(Request& receive) {
   reserve_running(1);
   const Payload arrived = Payload::of(receive.payload.data, receive.status.bytes);
-  return start_copy(receive.gpu->buffer, arrived, receive.gpu->payload, arrived.bytes);
+  return copies_.start(receive.gpu->buffer, arrived, receive.gpu->payload, arrived.bytes);
 }
 
 /// Where memory runs out, those whose copies are not started still wait.
@@ -27,9 +27,12 @@ void GpuMessages::start_landings() {
     const auto device_of = [this](wire::Cookie each) { return completion_.find(each)->gpu->buffer.device; };
     const cuda::Device device = device_of(landings_.front());
     std::size_t count = 1;
-    while (count < landings_.size() && count < most_together && device_of(landings_[count]) == device)
+    while (count < landings_.size() && count < GpuCopies::most_together &&
+           device_of(landings_[count]) == device)
       ++count;
-    if (count < most_together && count == landings_.size() && is_busy(device, Direction::from_host)) return;
+    if (count < GpuCopies::most_together && count == landings_.size() &&
+        copies_.is_busy(device, GpuCopies::Direction::from_host))
+      return;
     if (count > 1 && start_landings_together(count)) continue;
     for (; count > 0; --count) {
       Request& receive = *completion_.find(landings_.front());
@@ -55,15 +58,15 @@ bool GpuMessages::start_landings_together(std::size_t count) {
   const auto room_for = [](std::uint64_t size) { return (size + 63) / 64 * 64; };
   for (std::size_t i = 0; i < count; ++i) {
     const Request& receive = request_of(i);
-    if (!can_stage_together(receive.gpu->buffer)) return false;
+    if (!copies_.can_stage_together(receive.gpu->buffer)) return false;
     bytes += room_for(receive.status.bytes);
   }
   const cuda::Device device = request_of(0).gpu->buffer.device;
-  auto taken = pinned_pool(device).take(bytes);
+  auto taken = copies_.pinned_pool(device).take(bytes);
   if (!taken || taken->size() < bytes) return false;
   const auto pinned = std::make_shared<const PinnedBuffer>(std::move(*taken));
   reserve_running(count);
-  std::array<CopyPiece, most_together> pieces;
+  std::array<CopyPiece, GpuCopies::most_together> pieces;
   std::byte* at = pinned->data();
   for (std::size_t i = 0; i < count; ++i) {
     const Request& receive = request_of(i);
@@ -71,7 +74,7 @@ bool GpuMessages::start_landings_together(std::size_t count) {
     pieces[i] = {receive.gpu->payload.data, at, receive.status.bytes};
     at += room_for(receive.status.bytes);
   }
-  auto copy = stage_together(device, Direction::from_host, {pieces.data(), count});
+  auto copy = copies_.stage_together(device, GpuCopies::Direction::from_host, {pieces.data(), count});
   if (!copy) return false;
   for (std::size_t i = 0; i < count; ++i) {
     Request& receive = request_of(i);

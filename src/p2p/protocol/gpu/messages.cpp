@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "gpu/memory/allocation_id.hpp"
 #include "launch/visit/descriptor_box.hpp"
 #include "p2p/gpu_copy/couriers.hpp"
 #include "p2p/gpu_copy/shapes.hpp"
@@ -17,13 +16,6 @@ namespace {
 
 /// How many looks for what is under way pass before one at the clock.
 constexpr std::uint32_t polls_per_clock = 256;
-
-/// Bytes of copies that may be known to be done at the same time: what a GPU copies in 10 us.
-constexpr std::size_t together = std::size_t{4} << 20U;
-
-/// Events of each engine of a GPU whose streams wait for messages: as many copies may be under way before one
-/// more has to be made.
-constexpr std::size_t copies_prepared = 64;
 
 std::unique_ptr<GpuPart> part_of(const Buffer& buffer, const Payload& payload) {
   auto part = std::make_unique<GpuPart>();
@@ -54,14 +46,12 @@ GpuMessages::GpuMessages(const Surroundings& around, CudaDriver& driver, const c
       network_(around.network),
       gpus_(std::move(gpus)),
       self_(self),
-      contexts_(functions),
-      classifier_(driver),
+      copies_(driver, functions, links_.settings().warn),
       exporter_(functions, self_),
-      mappings_(contexts_, gpus_, self_, {}),
-      layouts_(contexts_, classifier_, links_.settings().warn),
-      windows_(contexts_, gpus_, links_.settings().gpu_bounce, links_.job().members.size()),
-      couriers_(std::make_unique<GpuCouriers>(contexts_, layouts_.kernels(), links_.settings().gpu_courier)) {
-}
+      mappings_(copies_.contexts(), gpus_, self_, {}),
+      windows_(copies_.contexts(), gpus_, links_.settings().gpu_bounce, links_.job().members.size()),
+      couriers_(std::make_unique<GpuCouriers>(copies_.contexts(), copies_.kernels(),
+                                              links_.settings().gpu_courier)) {}
 
 GpuMessages::~GpuMessages() {
   parked_.clear();  // nobody asks for it any more, and what it waits for may never come
@@ -75,128 +65,8 @@ GpuMessages::~GpuMessages() {
     dependent->release();
 }
 
-Result<Buffer> GpuMessages::look(const Payload& payload) {
-  if (payload.bytes == 0) return Buffer{};
-  const std::int64_t begin = payload.type ? payload.type->true_lb() : 0;
-  const auto address = reinterpret_cast<std::uintptr_t>(payload.data) + static_cast<std::uintptr_t>(begin);
-  auto buffer =
-      classifier_.classify(reinterpret_cast<const void*>(address),  // NOLINT(performance-no-int-to-ptr)
-                           payload.bytes);
-  // A process with pinned buffers alone copies by the GPU that they were pinned for.
-  if (buffer && buffer->kind == MemoryKind::pinned && last_device_ == cuda::no_device)
-    last_device_ = buffer->device;
-  if (!buffer || !buffer->is_on_gpu()) return buffer;
-  ISTHMUS_TRY(check_alive(buffer->device));
-  last_device_ = buffer->device;
-  return buffer;
-}
-
-Result<std::optional<Buffer>> GpuMessages::find(const Payload& payload) {
-  auto buffer = look(payload);
-  if (!buffer) return std::unexpected(std::move(buffer).error());
-  if (!buffer->is_on_gpu()) return std::nullopt;
-  return *buffer;
-}
-
-Result<> GpuMessages::copy(const Buffer& near, const Payload& from, const Payload& to) {
-  auto copy = start_copy(near, from, to, std::min(from.bytes, to.bytes));
-  if (!copy) return std::unexpected(std::move(copy).error());
-  return copy->wait();
-}
-
-Result<bool> GpuMessages::try_copy(const Payload& from, const Payload& to) {
-  auto near = find(from);
-  if (near && !*near) near = find(to);
-  if (!near) return std::unexpected(std::move(near).error());
-  if (!*near) return false;
-  ISTHMUS_TRY(copy(**near, from, to));
-  return true;
-}
-
-Result<bool> GpuMessages::try_reduce(const Op& op, const Datatype& type, const void* in, void* inout,
-                                     std::int64_t count) {
-  if (count <= 0 || !GpuKernels::can_reduce(op, type)) return false;
-  auto left = find(Payload::of(in, count, type));
-  if (left && *left) {
-    auto right = find(Payload::of(inout, count, type));
-    if (!right) return std::unexpected(std::move(right).error());
-    if (!*right || (*right)->device != (*left)->device) return false;
-    if (!reaches(contexts_, **left) || !reaches(contexts_, **right)) return false;
-    return layouts_.reduce(engine_on((*left)->device), op, type, in, inout, count);
-  }
-  if (!left) return std::unexpected(std::move(left).error());
-  return false;
-}
-
-CopyEngine& GpuMessages::engine_on(cuda::Device device) {
-  return engines_.try_emplace(device, contexts_, device, 2, together).first->second;
-}
-
-Result<> GpuMessages::check_alive(cuda::Device device) {
-  ISTHMUS_TRY(contexts_.check_alive(device));
-  if (std::exchange(renewals_, contexts_.renewals()) != contexts_.renewals())
-    for (auto& [peer, known] : exports_)
-      known.try_again();
-  return {};
-}
-
-Result<> GpuMessages::check_still_there(const Buffer& near) {
-  ISTHMUS_TRY(check_alive(near.device));
-  if (near.allocation == 0) return {};
-  std::uint64_t buffer = 0;
-  std::uint64_t block = 0;
-  std::array attributes{cuda::PointerAttribute::buffer_id, cuda::PointerAttribute::block_id};
-  std::array<void*, 2> values{&buffer, &block};
-  const cuda::Status status = contexts_.functions().pointer_attributes(
-      attributes.size(), attributes.data(), values.data(), reinterpret_cast<cuda::Address>(near.data));
-  // What else is wrong, the copy will say.
-  if (status != cuda::Status::success || allocation_id(near.kind, buffer, block) == near.allocation)
-    return {};
-  return isthmus::fail(ErrorClass::buffer,
-                       "the program has freed GPU memory that a message is still to be copied from or to");
-}
-
-Result<PendingCopy> GpuMessages::start_copy(const Buffer& near, const Payload& from, const Payload& to,
-                                            std::uint64_t bytes) {
-  ISTHMUS_TRY(check_still_there(near));
-  CopyEngine& engine = engine_on(near.device);
-  if (!from.type && !to.type) return engine.start(to.data, from.data, bytes);
-  return layouts_.start(engine, from, to, bytes);
-}
-
-Result<PendingCopy> GpuMessages::stage(const Buffer& near, Direction direction, const CopyPiece& piece) {
-  ISTHMUS_TRY(check_still_there(near));
-  return staging_engine(near.device, direction).start({&piece, 1});
-}
-
-bool GpuMessages::can_stage_together(const Buffer& near) {
-  return near.kind != MemoryKind::managed && kernels().trouble(near.device).empty() &&
-         reaches(contexts_, near) && check_still_there(near);
-}
-
-Result<PendingCopy> GpuMessages::stage_together(cuda::Device device, Direction direction,
-                                                std::span<const CopyPiece> pieces) {
-  CopyEngine& engine = staging_engine(device, direction);
-  started_together_ += pieces.size();
-  if (std::ranges::any_of(pieces, [](const CopyPiece& piece) { return piece.bytes > longest_by_kernel; }))
-    return engine.start_together(pieces);
-  return engine.start([&](cuda::Stream stream) { return kernels().copy({device, stream}, pieces); });
-}
-
-CopyEngine& GpuMessages::staging_engine(cuda::Device device, Direction direction) {
-  auto& engines = staging_engines_[static_cast<std::size_t>(direction)];
-  // Between GPUs a second stream fills the time in which the engine turns to the next copy.
-  const bool is_between_gpus = direction == Direction::to_window || direction == Direction::from_window;
-  return engines.try_emplace(device, contexts_, device, is_between_gpus ? 2 : 1).first->second;
-}
-
 Result<> GpuMessages::prepare(cuda::Device device) {
-  // Where there are none, copies do their work.
-  static_cast<void>(kernels().load_all(device));
-  ISTHMUS_TRY(engine_on(device).prepare(copies_prepared));
-  for (const Direction direction :
-       {Direction::to_host, Direction::from_host, Direction::to_window, Direction::from_window})
-    ISTHMUS_TRY(staging_engine(device, direction).prepare(copies_prepared));
+  ISTHMUS_TRY(copies_.prepare(device));
   if (couriers_) couriers_->prepare(device);
   return {};
 }
@@ -205,7 +75,7 @@ Result<> GpuMessages::prepare(cuda::Device device) {
 
 std::variant<Request*, MemoryKind> GpuMessages::try_send(const Target& target, const Payload& payload,
                                                          SendMode mode, Start start) {
-  auto buffer = look(payload);
+  auto buffer = copies_.look(payload);
   if (buffer && !buffer->is_on_gpu()) [[likely]]
     return buffer->kind;
   if (buffer) return start_send(target, payload, mode, start, *buffer);
@@ -215,7 +85,7 @@ std::variant<Request*, MemoryKind> GpuMessages::try_send(const Target& target, c
 }
 
 bool GpuMessages::try_prepare(Request& receive) {
-  auto buffer = look(receive.payload);
+  auto buffer = copies_.look(receive.payload);
   if (!buffer) {
     fail(receive, buffer.error());
     return false;
@@ -274,10 +144,10 @@ GpuMessages::Offered GpuMessages::offer(Peer& peer, const Target& target, const 
 Result<> GpuMessages::pack(GpuPart& part) {
   if (!part.payload.type)
     return isthmus::fail(ErrorClass::other, "a message that goes on beyond its allocation is not offered");
-  auto packed = layouts_.pack(engine_on(part.buffer.device), part.payload);
+  auto packed = copies_.layouts().pack(copies_.engine_on(part.buffer.device), part.payload);
   if (!packed) return std::unexpected(std::move(packed).error());
   const Payload payload = Payload::of(packed->data(), part.payload.bytes);
-  auto buffer = find(payload);
+  auto buffer = copies_.find(payload);
   if (!buffer) return std::unexpected(std::move(buffer).error());
   if (!*buffer) return isthmus::fail(ErrorClass::intern, "memory of a GPU that is none");
   part.buffer = **buffer;
@@ -301,9 +171,9 @@ bool GpuMessages::offer_in_place(GpuPart& part) {
   packed.data = shaped->first;
   // An export names bytes without gaps: a send may take some twice, and have more than there are.
   if (whole.data < whole.base || !whole.is_whole() || !packed.is_whole()) return false;
-  if (!layouts_.can_move(engine_on(buffer.device), part.payload)) return false;
+  if (!copies_.layouts().can_move(copies_.engine_on(buffer.device), part.payload)) return false;
   part.buffer = packed;
-  part.source.shape = shaped->shape;
+  part.shape = shaped->shape;
   if (shaped->shape.level_count == 0) part.payload = Payload::of(shaped->first, part.payload.bytes);
   return true;
 }
@@ -314,7 +184,7 @@ Result<> GpuMessages::pack_late(Request& send) {
   // Where the GPU has no room for it, the host has.
   auto staging = std::make_unique_for_overwrite<std::byte[]>(part.payload.bytes);
   const Payload packed = Payload::of(staging.get(), part.payload.bytes);
-  ISTHMUS_TRY(copy(part.buffer, part.payload, packed));
+  ISTHMUS_TRY(copies_.copy(part.buffer, part.payload, packed));
   send.staging = std::move(staging);
   send.payload = packed;
   send.gpu.reset();
@@ -326,7 +196,7 @@ Request* GpuMessages::send_by_host(const Target& target, const Payload& payload,
                                    const Buffer& buffer) {
   auto staging = std::make_unique_for_overwrite<std::byte[]>(payload.bytes);
   const Payload packed = Payload::of(staging.get(), payload.bytes);
-  auto copy = start_copy(buffer, payload, packed, payload.bytes);
+  auto copy = copies_.start(buffer, payload, packed, payload.bytes);
   const Result<> copied = copy ? copy->wait() : std::unexpected(std::move(copy).error());
   if (!copied) {
     Peer& peer = links_.peer(target.peer);

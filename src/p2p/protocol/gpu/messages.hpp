@@ -24,8 +24,8 @@
 #include "gpu/memory/pinned_pool.hpp"
 #include "gpu/memory/pinned_range.hpp"
 #include "p2p/active/completion.hpp"
+#include "p2p/gpu_copy/copies.hpp"
 #include "p2p/gpu_copy/courier_copy.hpp"
-#include "p2p/gpu_copy/layouts.hpp"
 #include "p2p/message/gpu_part.hpp"
 #include "p2p/message/gpu_windows.hpp"
 #include "p2p/message/message.hpp"
@@ -67,6 +67,12 @@ class OfferFetcher {
 
  protected:
   ~OfferFetcher() = default;
+};
+
+/// What is left of the plan of a message that no GPU copies from one side's memory to the other's.
+struct StagedWay {
+  Protocol way;              ///< `gpu_bounce` or `gpu_staged`
+  std::optional<Error> why;  ///< a GPU was to copy it straight, and could not
 };
 
 /// What the network does with GPU memory.
@@ -120,12 +126,6 @@ class GpuMessages final : public Polled, public Completion::Lander {
   GpuMessages& operator=(const GpuMessages&) = delete;
   ~GpuMessages() override;
 
-  /// What a payload lies in, as it is now. Managed memory may be elsewhere when it is looked at again, so
-  /// that a transfer looks once, and all its parts go by what it has seen.
-  Result<Buffer> look(const Payload& payload);
-  /// The memory that a payload lies in if a GPU is to copy it, else nothing.
-  Result<std::optional<Buffer>> find(const Payload& payload);
-
   /// As `Engine::start_send` where the payload is in GPU memory; else what memory of the host it is in.
   std::variant<Request*, MemoryKind> try_send(const Target& target, const Payload& payload, SendMode mode,
                                               Start start);
@@ -140,9 +140,10 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// else null and a number.
   wire::GpuExport resolve(Peer& peer, std::uint32_t number, const std::byte* piece, std::uint64_t offset,
                           std::uint64_t bytes);
-  /// Begins to bring what a peer offers to where the matched `receive` wants it. False if it is to go through
-  /// memory of the host, by choice; fails with the reason if it has to.
-  Result<bool> begin(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from);
+  /// Begins to bring what a peer offers to where the matched `receive` wants it, by the first way of their
+  /// plan that can be; else the way that is left for `Staging`.
+  std::optional<StagedWay> begin(Peer& peer, Request& receive, const wire::GpuOffer& offer,
+                                 const GpuSource& from);
   /// Asks the sender to have its GPU write to where the matched `receive` wants it; false if that cannot be.
   bool ask_to_push(Peer& peer, Request& receive, wire::Cookie sender);
   /// The receiver of a send asks for that.
@@ -155,7 +156,10 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// The sender of a receive has answered what `ask_to_push` asked for.
   void answered(const Peer& peer) { exports(peer).answered(); }
   /// The sender of a receive has not done it, because of `why`; as `begin`.
-  Result<bool> begin_without_push(Peer& peer, Request& receive, wire::GpuOutcome why);
+  std::optional<StagedWay> begin_without_push(Peer& peer, Request& receive, wire::GpuOutcome why);
+  /// Brings a matched `receive` in another way of its plan than by the sender's GPU or the network, as
+  /// `begin`. `may_read`: this rank's GPU may look at the sender's memory.
+  std::optional<StagedWay> begin_rest(Peer& peer, Request& receive, bool may_read);
   /// Packs a send that was offered as it lies, because it goes by way of the host; waits.
   Result<> pack_late(Request& send);
   /// The peer has not what it has been told of.
@@ -171,55 +175,25 @@ class GpuMessages final : public Polled, public Completion::Lander {
 
   // --- copies
 
+  /// What this process's GPUs copy, whoever asks for it.
+  [[nodiscard]] GpuCopies& copies() noexcept { return copies_; }
   bool land_or_finish(Request& request) noexcept override;
   /// Makes progress on copies; how many have ended.
   unsigned poll() override;
   [[nodiscard]] bool wakes_nobody() const noexcept override;
   /// Memory of peers that is open.
   [[nodiscard]] MappingCache& mappings() noexcept { return mappings_; }
-  /// The kernels of this rank's GPUs.
-  [[nodiscard]] GpuKernels& kernels() noexcept { return layouts_.kernels(); }
   /// What short messages did besides, for `isthmus explain`: whole lines, or nothing.
   [[nodiscard]] std::string explain_short() const;
-  /// Copies between payloads of equal packed size, by the GPU of `near`, one of both as it was seen; waits.
-  Result<> copy(const Buffer& near, const Payload& from, const Payload& to);
-  /// The same where one of both is in GPU memory, whichever; else false, with nothing done.
-  Result<bool> try_copy(const Payload& from, const Payload& to);
-  /// `inout = in OP inout` by a kernel; waits. False, with nothing done, unless both are in the memory of one
-  /// GPU and there is such a kernel.
-  Result<bool> try_reduce(const Op& op, const Datatype& type, const void* in, void* inout,
-                          std::int64_t count);
-  /// Part of a buffer to or from memory of the host, or a window. Copies of one direction and GPU go in
-  /// order, those of several directions at the same time.
-  enum class Direction : std::uint8_t { to_host, from_host, to_window, from_window };
-  Result<PendingCopy> stage(const Buffer& near, Direction direction, const CopyPiece& piece);
-  /// Whether `stage_together` may have a buffer: kernels reach it, and it is still there.
-  [[nodiscard]] bool can_stage_together(const Buffer& near);
-  /// Pieces, each between such a buffer of one GPU and pinned memory or a window, as one copy: by a kernel up
-  /// to `longest_by_kernel`, else by the GPU's engines. At most `most_together`.
-  Result<PendingCopy> stage_together(cuda::Device device, Direction direction,
-                                     std::span<const CopyPiece> pieces);
-  static constexpr std::size_t most_together = std::min(GpuKernels::most_pieces, most_in_batch);
-  static constexpr std::uint64_t longest_by_kernel = std::uint64_t{64} << 10U;
-  /// Whether what is short had better wait for others: the engine has enough to do.
-  [[nodiscard]] bool is_busy(cuda::Device device, Direction direction) {
-    return staging_engine(device, direction).under_way() >= 2;
-  }
   /// Makes what messages of that GPU need of the driver and otherwise make when they first need it: streams,
   /// events, loaded kernels. For a program whose streams wait for messages: once one of its launches waits
   /// for room, nobody can make any (`CopyEngine::prepare`). Some milliseconds the first time.
   Result<> prepare(cuda::Device device);
-  /// Pins memory for that.
-  Result<PinnedRange> pin(const Buffer& near, std::span<std::byte> memory) {
-    return PinnedRange::pin(contexts_, near.device, memory);
-  }
 
   // --- bounce.cpp
 
   /// Whether messages between GPU memories that no other process can open may go through the library's.
   [[nodiscard]] bool may_bounce() const noexcept;
-  /// Of the program's buffers; `no_device` before the first.
-  [[nodiscard]] cuda::Device last_device() const noexcept { return last_device_; }
   /// What chunks of a message from a device of this rank go through: a window, or (number 0) memory of the
   /// host. Nothing where the peer has been told of the window first; it will ask again.
   struct Bounce {
@@ -257,7 +231,6 @@ class GpuMessages final : public Polled, public Completion::Lander {
 
   // --- for collectives between GPUs
 
-  [[nodiscard]] cuda::PrimaryContexts& contexts() noexcept { return contexts_; }
   [[nodiscard]] Exporter& exporter() noexcept { return exporter_; }
   /// Where an allocation that a peer of this host exports is, for copies by the device `local`. The mapping
   /// is null for memory of this very process.
@@ -278,14 +251,6 @@ class GpuMessages final : public Polled, public Completion::Lander {
   void handed(PeerId peer, std::uint64_t allocation);
   /// Says once for each peer, and on record for `isthmus explain`, why GPU memory goes by way of the host's.
   void note(PeerId peer, const Error& why);
-  /// Memory of GPUs for what is on its way.
-  [[nodiscard]] DevicePool& device_pool() noexcept { return layouts_.pool(); }
-  /// Pinned memory for collectives, by the device that copies from and to it.
-  [[nodiscard]] PinnedPool& pinned_pool(cuda::Device device);
-  /// Whatever `work` puts on a stream of a device.
-  Result<PendingCopy> start(cuda::Device device, const std::function<Result<>(cuda::Stream)>& work) {
-    return engine_on(device).start(work);
-  }
   /// Collectives of this process with data in GPU memory.
   struct Collectives {
     std::uint64_t between_gpus = 0;
@@ -318,14 +283,21 @@ class GpuMessages final : public Polled, public Completion::Lander {
     Buffer near;  ///< a side of it, on the GPU that copies
     CopyPiece piece;
   };
-  /// What a peer has asked for that needs a descriptor which is not here yet: to read what it offers, or with
-  /// `target` to write to what it names.
+  /// What a peer has asked for that needs a descriptor which is not here yet: to read what it offers, or to
+  /// write to what it names.
+  struct ParkedRead {
+    wire::GpuOffer offer;
+    GpuSource from;
+  };
+  struct ParkedWrite {
+    wire::GpuTarget target;
+    wire::GpuExport to;
+  };
   struct Parked {
     Peer* peer;
     wire::Cookie request;
-    wire::GpuOffer offer;
-    GpuSource from;
-    std::optional<wire::GpuTarget> target;
+    std::uint64_t allocation;  ///< whose descriptor it is
+    std::variant<ParkedRead, ParkedWrite> asked;
   };
   /// An export on its way to a peer.
   struct Announcement {
@@ -337,14 +309,6 @@ class GpuMessages final : public Polled, public Completion::Lander {
   GpuMessages(const Surroundings& around, CudaDriver& driver, const cuda::Functions& functions, GpuList gpus,
               const ProcessIdentity& self);
 
-  CopyEngine& engine_on(cuda::Device device);
-  CopyEngine& staging_engine(cuda::Device device, Direction direction);
-  /// What the program has freed meanwhile is no memory of a GPU any more: the driver would take it for the
-  /// host's and fault, and a kernel would lose the context. 0.1 us.
-  [[nodiscard]] Result<> check_still_there(const Buffer& near);
-  /// By the GPU that `near`, one side of the copy, lies on.
-  Result<PendingCopy> start_copy(const Buffer& near, const Payload& from, const Payload& to,
-                                 std::uint64_t bytes);
   // held.cpp
   /// A copy of all that the shorter side has, by the GPU that `near` lies on, from or to memory that a peer's
   /// GPU has. While that GPU has enough to do, short ones without gaps are held back until several can be
@@ -385,6 +349,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
 
   bool announce_window(Peer& peer, GpuWindows::Window& window, std::uint32_t number, wire::Cookie receiver);
   void note_missing_loopback(Peer& peer);
+  /// What has been refused before a context was made anew may be opened now, and is forgotten first.
   GpuExports& exports(const Peer& peer);
   /// Whether a peer's exports may say that they are of that process: one names one, and no two the same, so
   /// that nobody has this rank copy to or from what a third has told.
@@ -411,8 +376,10 @@ class GpuMessages final : public Polled, public Completion::Lander {
   [[nodiscard]] GpuPlanKey key_of(const Peer& peer);
   /// Of the plan between what a peer offers and where the matched `receive` wants it.
   [[nodiscard]] GpuPlanKey key_of(Peer& peer, const Request& receive, const GpuSource& source);
-  void describe_target(const Peer& peer, const Request& receive, GpuPlanKey& key);
-  [[nodiscard]] static GpuPlanEnd network_end(const GpuPart& part) noexcept;
+  /// The same for what lies in memory of the sender's host.
+  [[nodiscard]] GpuPlanKey key_from_host(const Peer& peer, const Request& receive, bool is_pinned);
+  void describe_target(const Peer& peer, const cuda::Uuid& theirs, const Request& receive, GpuPlanKey& key);
+  [[nodiscard]] static GpuPlanEnd end_of(const GpuPart& part) noexcept;
   [[nodiscard]] GpuLocality locality(cuda::Device mine, const cuda::Uuid& theirs) const;
   /// Whether the network is handed GPU memory of messages with a peer.
   [[nodiscard]] Reach network_reach(const Peer& peer) const;
@@ -431,6 +398,8 @@ class GpuMessages final : public Polled, public Completion::Lander {
   Result<std::shared_ptr<const Mapping>> map(Peer& peer, const wire::GpuExport& what, cuda::Device local);
   Result<UniqueFd> descriptor_of(Peer& peer, const wire::GpuExport& what);
   Result<bool> pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from);
+  bool try_pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from,
+                std::optional<Error>& trouble);
   /// A copy of what a peer offers with gaps, by the GPU that `near` lies on, begun; no copy where no kernel
   /// can do it.
   struct Reading {
@@ -453,8 +422,6 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// `outcome`: what the receiver is to be told if that fails.
   Result<> start_push(Peer& peer, Request& send, const wire::GpuTarget& target, const wire::GpuExport& to,
                       wire::GpuOutcome& outcome);
-  /// Before anything is done on a device: the program may have reset it.
-  [[nodiscard]] Result<> check_alive(cuda::Device device);
   void look_for_freed();
   void tell_freed();
 
@@ -475,15 +442,9 @@ class GpuMessages final : public Polled, public Completion::Lander {
   GpuNetwork* const network_;
   const GpuList gpus_;
   const ProcessIdentity self_;
-  cuda::PrimaryContexts contexts_;
-  std::unordered_map<cuda::Device, CopyEngine> engines_;
-  /// Of `stage`, by direction: a stream each.
-  std::array<std::unordered_map<cuda::Device, CopyEngine>, 4> staging_engines_;
-  std::unordered_map<cuda::Device, PinnedPool> pinned_;
-  Classifier classifier_;
+  GpuCopies copies_;
   Exporter exporter_;
   MappingCache mappings_;
-  GpuLayouts layouts_;
   GpuWindows windows_;
   GdrMappings gdr_;
   GpuPlanCache plans_;
@@ -495,13 +456,11 @@ class GpuMessages final : public Polled, public Completion::Lander {
   std::vector<wire::Cookie> landings_;  ///< receives in their stand-ins, whose copies are to be started
   bool awaits_ = false;                 ///< a descriptor
   std::size_t held_bytes_ = 0;
-  std::uint64_t started_together_ = 0;                  ///< of those that were held back
   std::vector<const void*> busy_streams_;               ///< of `poll`
   std::vector<std::pair<Running, Result<bool>>> over_;  ///< whose requests are yet to end
   std::unordered_map<PeerId, GpuExports> exports_;
   std::uint32_t last_ticket_ = 0;
-  cuda::Device last_device_ = cuda::no_device;  ///< of the program's buffers, in GPU memory if there are such
-  unsigned renewals_ = 0;                       ///< of `contexts_`, that have been seen
+  unsigned renewals_ = 0;  ///< of contexts, that have been seen
   std::uint32_t polls_ = 0;
   std::chrono::steady_clock::time_point looked_for_freed_{};
   std::vector<GpuDependent*> dependents_;

@@ -100,16 +100,10 @@ void GpuOffers::offered(const ArrivedCell& cell) {
   constexpr auto content = UnexpectedMessage::Content::gpu_offer;
   const UnexpectedMessages::Envelope envelope{header.context, header.source, header.tag, offer.bytes};
   const bool is_awaited = !from.has_failed;
-  if (unexpected_.refuse(
-          peer, context, envelope,
-          {.content = content, .sender = offer.sender, .is_awaited = is_awaited, .is_claimable = is_awaited}))
-    return;
-  auto source = std::make_unique_for_overwrite<std::byte[]>(sizeof from);
-  std::memcpy(source.get(), &from, sizeof from);
-  UnexpectedMessage& message = unexpected_.keep_offer(peer, context, envelope, content);
-  message.offer.sender = offer.sender;
-  message.is_awaited = message.is_claimable = is_awaited;
-  message.large = std::move(source);
+  const UnexpectedMessages::Awaited awaited{
+      .content = content, .sender = offer.sender, .is_awaited = is_awaited, .is_claimable = is_awaited};
+  if (unexpected_.refuse(peer, context, envelope, awaited)) return;
+  unexpected_.keep_offer(peer, context, envelope, awaited, std::make_unique<GpuSource>(from));
 }
 
 void GpuOffers::begin(Peer& peer, Request& receive, int source, int tag, const wire::GpuOffer& offer,
@@ -147,28 +141,34 @@ void GpuOffers::fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer,
 
 void GpuOffers::try_fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from) {
   GpuMessages* const gpu = gpu_.get();
-  bool lacks_memory = true;
-  if (gpu) {
-    const Result<bool> begun = gpu->begin(peer, receive, offer, from);
-    if (begun && *begun) return;
-    if (!begun) note_before_staging(peer, receive, begun.error());
-    lacks_memory = !begun && !gpu->cannot_reach(peer, from.memory);
-  } else {
+  if (!gpu) {
     links_.note_gpu_reason(peer, Error(ErrorClass::other, "this process does not use CUDA"), false);
+    return staging().request(peer, receive, offer.sender, {Protocol::gpu_staged, true});
   }
-  staging().request(peer, receive, offer.sender, lacks_memory);
+  const std::optional<StagedWay> left = gpu->begin(peer, receive, offer, from);
+  if (left) stage(peer, receive, offer.sender, *left, left->why && !gpu->cannot_reach(peer, from.memory));
+}
+
+void GpuOffers::stage(Peer& peer, Request& receive, wire::Cookie sender, const StagedWay& left,
+                      bool lacks_memory) {
+  // Where a window may serve, it is no reason for a way through the host yet.
+  if (left.why && left.way == Protocol::gpu_staged) links_.note_gpu_reason(peer, *left.why, true);
+  staging().request(peer, receive, sender, {left.way, lacks_memory});
 }
 
 bool GpuOffers::begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer) {
   const bool is_pinned = offer.memory == wire::SendMemory::pinned;
   const Plan plan = gpu_.made()->plan_from_host(peer, receive, is_pinned);
-  for (const Way& way : plan.serving(receive.limit))
+  receive.gpu->source.is_on_host = is_pinned;
+  for (const Way& way : plan.serving(receive.limit)) {
     if (way.protocol == Protocol::gpu_push && gpu_.made()->ask_to_push(peer, receive, offer.sender))
       return true;
-  // A layout with gaps is unpacked from its stand-in.
-  if (!receive.gpu->is_one_copy()) return false;
-  staging().request(peer, receive, offer.sender, false);
-  return true;
+    if (way.protocol == Protocol::gpu_bounce || way.protocol == Protocol::gpu_staged) {
+      staging().request(peer, receive, offer.sender, {way.protocol, false});
+      return true;
+    }
+  }
+  return false;
 }
 
 void GpuOffers::ended(const ArrivedCell& cell) {
@@ -212,20 +212,10 @@ void GpuOffers::ended(const ArrivedCell& cell) {
 void GpuOffers::fetch_without_push(Peer& peer, Request& receive, wire::GpuOutcome why) {
   const bool is_looped =
       std::exchange(receive.transfer, Request::Transfer::none) == Request::Transfer::network;
-  if (!is_looped) {
-    const Result<bool> begun = gpu_.made()->begin_without_push(peer, receive, why);
-    if (begun && *begun) return;
-    if (!begun) note_before_staging(peer, receive, begun.error());
-  }
-  staging().request(peer, receive, receive.peer_cookie, false);
-}
-
-/// Where the receiver's GPU may read from a window, it is no reason for a way through the host yet.
-void GpuOffers::note_before_staging(Peer& peer, const Request& receive, const Error& why) const {
-  const bool by_gpu = receive.gpu ? receive.gpu->is_one_copy()
-                                  : !receive.payload.type && receive.memory == MemoryKind::pinned;
-  if (by_gpu && gpu_.made()->may_bounce()) return;
-  links_.note_gpu_reason(peer, why, true);
+  GpuMessages& gpu = *gpu_.made();
+  const std::optional<StagedWay> left =
+      is_looped ? gpu.begin_rest(peer, receive, false) : gpu.begin_without_push(peer, receive, why);
+  if (left) stage(peer, receive, receive.peer_cookie, *left, false);
 }
 
 Staging& GpuOffers::staging() {

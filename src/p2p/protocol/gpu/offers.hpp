@@ -58,8 +58,8 @@ class GpuOffers final : public OfferFetcher {
   void fetch_without_push(Peer& peer, Request& receive, wire::GpuOutcome why);
   /// Says once for each peer what it has not been able to do.
   void warn_of(Peer& peer, const char* what) const noexcept;
-  /// Why a message to a receive goes by staging.
-  void note_before_staging(Peer& peer, const Request& receive, const Error& why) const;
+  /// Has `Staging` bring it in the way that is left. `lacks_memory`: as in `Staging::Wanted`.
+  void stage(Peer& peer, Request& receive, wire::Cookie sender, const StagedWay& left, bool lacks_memory);
 
   Links& links_;
   Completion& completion_;

@@ -26,8 +26,9 @@ void GpuMessages::expect_descriptor(const Peer& peer, const wire::GpuExport& wha
 
 bool GpuMessages::park(Peer& peer, const Request& request, const wire::GpuOffer& offer,
                        const GpuSource& from) {
-  if (!exports(peer).awaits(from.memory.memory.allocation)) return false;
-  parked_.push_back({&peer, request.cookie(), offer, from, std::nullopt});
+  const std::uint64_t allocation = from.memory.memory.allocation;
+  if (!exports(peer).awaits(allocation)) return false;
+  parked_.push_back({&peer, request.cookie(), allocation, ParkedRead{offer, from}});
   return true;
 }
 
@@ -36,7 +37,7 @@ bool GpuMessages::park(Peer& peer, const Request& request, const wire::GpuTarget
   if (!exports(peer).awaits(to.memory.allocation)) return false;
   // Who asks for the same a second time has the second refused when the first has begun.
   if (std::ranges::find(parked_, request.cookie(), &Parked::request) == parked_.end())
-    parked_.push_back({&peer, request.cookie(), {}, {.memory = to, .shape = {}}, target});
+    parked_.push_back({&peer, request.cookie(), to.memory.allocation, ParkedWrite{target, to}});
   return true;
 }
 
@@ -58,7 +59,7 @@ unsigned GpuMessages::poll_parked() {
   awaits_ = awaits;
   unsigned happened = 0;
   for (std::size_t i = 0; i < parked_.size();) {
-    if (exports(*parked_[i].peer).awaits(parked_[i].from.memory.memory.allocation)) {
+    if (exports(*parked_[i].peer).awaits(parked_[i].allocation)) {
       ++i;
       continue;
     }
@@ -67,11 +68,12 @@ unsigned GpuMessages::poll_parked() {
     const Parked each = std::move(parked_[i]);
     parked_.erase(parked_.begin() + static_cast<std::ptrdiff_t>(i));
     ++happened;
-    if (each.target) {
-      if (Request* send = find_pushed(*each.peer, *each.target))
-        push_to(*each.peer, *send, *each.target, each.from.memory);
+    if (const auto* const write = std::get_if<ParkedWrite>(&each.asked)) {
+      if (Request* send = find_pushed(*each.peer, write->target))
+        push_to(*each.peer, *send, write->target, write->to);
     } else if (Request* receive = completion_.find(each.request); receive && !receive->complete) {
-      offers_.fetch(*each.peer, *receive, each.offer, each.from);
+      const auto& read = std::get<ParkedRead>(each.asked);
+      offers_.fetch(*each.peer, *receive, read.offer, read.from);
     }
   }
   return happened;

@@ -16,15 +16,19 @@ GpuPlanInputs GpuMessages::facts(const Peer& peer, const GpuPlanKey& key) {
   const auto reach = [&](bool is_refused, GpuExports::Whose whose, const GpuPlanEnd& end) -> Reach {
     if (!is_refused) return {};
     const std::string& why = exports(peer).why_refused(whose, export_kind_of(end.kind));
-    return std::unexpected(
-        Reason{why.empty() ? "it is not one run of memory that the other side can open" : why});
+    return std::unexpected(Reason{why.empty() ? "this memory has been refused before" : why});
+  };
+  const auto bounce = [&]() -> Reach {
+    if (!may_bounce()) return std::unexpected(Reason{"ISTHMUS_GPU_BOUNCE is 0"});
+    if (key.is_bounce_refused) return std::unexpected(Reason{exports(peer).why_no_window()});
+    return {};
   };
   return {.from = key.from,
           .to = key.to,
           .locality = key.locality,
           .push = reach(key.is_push_refused, GpuExports::Whose::own, key.to),
           .pull = reach(key.is_pull_refused, GpuExports::Whose::peers, key.from),
-          .bounce = may_bounce() ? Reach{} : std::unexpected(Reason{"ISTHMUS_GPU_BOUNCE is 0"}),
+          .bounce = bounce(),
           .network = network_reach(peer),
           .path = settings.gpu_path,
           .host_eager_limit = key.host_eager_limit,
@@ -52,20 +56,23 @@ GpuLocality GpuMessages::locality(cuda::Device mine, const cuda::Uuid& theirs) c
 }
 
 GpuLocality GpuMessages::locality(const Peer& peer) {
-  return locality(last_device_, exports(peer).device());
+  return locality(copies_.last_device(), exports(peer).device());
 }
 
-/// Where the matched `receive` wants it, and whether the sender may write there.
-void GpuMessages::describe_target(const Peer& peer, const Request& receive, GpuPlanKey& key) {
+/// Where the matched `receive` wants what lies on the GPU `theirs` of the peer, if it lies on one, and which
+/// memory the two sides have refused to open.
+void GpuMessages::describe_target(const Peer& peer, const cuda::Uuid& theirs, const Request& receive,
+                                  GpuPlanKey& key) {
+  const GpuExports& known = exports(peer);
+  const cuda::Device device = receive.gpu ? receive.gpu->buffer.device : copies_.last_device();
+  key.locality = locality(device, theirs);
+  key.is_bounce_refused = known.are_windows_refused(theirs, device);
   if (!receive.gpu) {
-    // Gaps are filled by a kernel, whatever the memory.
-    key.to = {.kind = receive.payload.type ? MemoryKind::pinned : receive.memory, .has_pages = false};
+    key.to = {.kind = receive.memory, .has_gaps = receive.payload.type != nullptr};
     return;
   }
-  const GpuPart& part = *receive.gpu;
-  key.to = {.kind = part.buffer.kind, .has_pages = true};
-  key.is_push_refused =
-      !part.is_one_copy() || !part.buffer.is_own || exports(peer).is_refused(part.buffer.allocation);
+  key.to = end_of(*receive.gpu);
+  key.is_push_refused = known.is_refused(receive.gpu->buffer.allocation);
 }
 
 /// What is the same whatever the memories.
@@ -80,42 +87,49 @@ GpuPlanKey GpuMessages::key_of(const Peer& peer) {
 }
 
 GpuPlanKey GpuMessages::key_of(Peer& peer, const Request& receive, const GpuSource& source) {
+  if (source.is_on_host) return key_from_host(peer, receive, true);
   const Export& from = source.memory.memory;
   peer.gpu_many = source.latency_bound == 0;
   GpuPlanKey key = key_of(peer);
   const bool is_told = from.exporter != 0;
-  key.from = {.kind = is_told ? memory_kind_of(from.kind) : MemoryKind::managed, .has_pages = true};
+  key.from = {.kind = is_told ? memory_kind_of(from.kind) : MemoryKind::managed,
+              .has_pages = true,
+              .has_gaps = source.shape.level_count != 0};
   key.is_pull_refused = exports(peer).is_unreachable(from.allocation);
-  describe_target(peer, receive, key);
-  const cuda::Device device = receive.gpu ? receive.gpu->buffer.device : last_device_;
-  if (is_told) key.locality = locality(device, from.device);
-  if (receive.gpu) key.courier_limit = couriers_->limit(device, !peer.gpu_many);
+  describe_target(peer, is_told ? from.device : exports(peer).device(), receive, key);
+  if (receive.gpu) key.courier_limit = couriers_->limit(receive.gpu->buffer.device, !peer.gpu_many);
+  return key;
+}
+
+GpuPlanKey GpuMessages::key_from_host(const Peer& peer, const Request& receive, bool is_pinned) {
+  GpuPlanKey key = key_of(peer);
+  key.from = {.kind = is_pinned ? MemoryKind::pinned : MemoryKind::pageable, .has_pages = true};
+  describe_target(peer, exports(peer).device(), receive, key);
   return key;
 }
 
 const Plan& GpuMessages::plan_from_host(const Peer& peer, const Request& receive, bool is_pinned) {
-  GpuPlanKey key = key_of(peer);
-  key.from = {.kind = is_pinned ? MemoryKind::pinned : MemoryKind::pageable, .has_pages = true};
-  describe_target(peer, receive, key);
-  return plan(peer, key);
+  return plan(peer, key_from_host(peer, receive, is_pinned));
 }
 
 const Plan& GpuMessages::plan_to_host_of(const Peer& peer, const GpuPart& part) {
   GpuPlanKey key = key_of(peer);
-  key.from = key.to = network_end(part);
+  key.from = key.to = end_of(part);
   return plan(peer, key);
 }
 
 const Plan& GpuMessages::plan_from_host_of(const Peer& peer, const GpuPart& part) {
   GpuPlanKey key = key_of(peer);
   key.from = {.kind = MemoryKind::pageable, .has_pages = true};
-  key.to = network_end(part);
+  key.to = end_of(part);
   return plan(peer, key);
 }
 
-/// What the network cannot be handed counts as memory that no other process can have.
-GpuPlanEnd GpuMessages::network_end(const GpuPart& part) noexcept {
-  return {.kind = part.suits_network() ? part.buffer.kind : MemoryKind::managed, .has_pages = true};
+GpuPlanEnd GpuMessages::end_of(const GpuPart& part) noexcept {
+  return {.kind = part.buffer.kind,
+          .has_pages = true,
+          .has_gaps = !part.is_one_copy(),
+          .is_foreign = !part.buffer.is_own};
 }
 
 void GpuMessages::note_plan(Peer& peer, const GpuPlanKey& key) {
@@ -137,7 +151,8 @@ std::vector<GpuPairs> GpuMessages::plans(const Peer& peer) {
     key.to = to;
     key.is_pull_refused = is_refused(Whose::peers, from);
     key.is_push_refused = is_refused(Whose::own, to);
-    key.courier_limit = to.is_on_gpu() ? couriers_->limit(last_device_, !peer.gpu_many) : 0;
+    key.is_bounce_refused = known.are_windows_refused(known.device(), copies_.last_device());
+    key.courier_limit = to.is_on_gpu() ? couriers_->limit(copies_.last_device(), !peer.gpu_many) : 0;
     return std::pair(plan(peer, key), facts(peer, key));
   });
 }

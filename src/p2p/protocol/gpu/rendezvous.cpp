@@ -46,6 +46,10 @@ const Payload& payload_of(const Request& send) {
 }  // namespace
 
 GpuExports& GpuMessages::exports(const Peer& peer) {
+  const unsigned renewals = copies_.contexts().renewals();
+  if (std::exchange(renewals_, renewals) != renewals) [[unlikely]]
+    for (auto& [id, known] : exports_)
+      known.try_again();
   return exports_[peer.id];
 }
 
@@ -72,9 +76,9 @@ GpuMessages::Announcement GpuMessages::announce(Peer& peer, GpuPart& part) {
 
 bool GpuMessages::publish(Peer& peer, wire::CellHeader header, const void* payload,
                           Announcement& announcement, GpuPart& part) {
-  const bool has_shape = header.kind == wire::CellKind::gpu_offer && part.source.shape.level_count != 0;
+  const bool has_shape = header.kind == wire::CellKind::gpu_offer && part.shape.level_count != 0;
   const std::size_t told = announcement.in_full ? sizeof announcement.what : 0;
-  header.size = static_cast<std::uint32_t>(told + (has_shape ? sizeof part.source.shape : 0));
+  header.size = static_cast<std::uint32_t>(told + (has_shape ? sizeof part.shape : 0));
   if (header.size == 0) {
     peer.out.publish(header, payload, wire::inline_capacity);
     return true;
@@ -88,7 +92,7 @@ bool GpuMessages::publish(Peer& peer, wire::CellHeader header, const void* paylo
     if (part.descriptor) hand_over({&peer.id, 1}, announcement.what, part.descriptor);
     std::memcpy(to, &announcement.what, sizeof announcement.what);
   }
-  if (has_shape) std::memcpy(to + told, &part.source.shape, sizeof part.source.shape);
+  if (has_shape) std::memcpy(to + told, &part.shape, sizeof part.shape);
   peer.out.publish_reserved(header, payload, wire::inline_capacity);
   if (is_export) known.told(part.buffer.allocation);
   return true;
@@ -224,31 +228,44 @@ bool GpuMessages::can_help(const Peer& peer, const wire::GpuExport& from, cuda::
   return may_open && known.missed(help_opens_after);
 }
 
-Result<bool> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOffer& offer,
-                                const GpuSource& from) {
-  if (park(peer, receive, offer, from)) return true;
+std::optional<StagedWay> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOffer& offer,
+                                            const GpuSource& from) {
+  if (park(peer, receive, offer, from)) return std::nullopt;
   const wire::Cookie sender = offer.sender;
+  if (receive.gpu) receive.gpu->source = from;
   const GpuPlanKey key = key_of(peer, receive, from);
   const Plan planned = plan(peer, key);
+  std::optional<Error> trouble;
   for (const Way& way : planned.serving(receive.limit))
     switch (way.protocol) {
-      case Protocol::eager:
-        break;  // it has been offered
       case Protocol::gpu_loopback:
-        return ask_to_loop(peer, receive, sender);
+        if (ask_to_loop(peer, receive, sender)) return std::nullopt;
+        break;
       case Protocol::gpu_courier:
-        if (begin_by_courier(peer, receive, sender, from)) return true;
+        if (begin_by_courier(peer, receive, sender, from)) return std::nullopt;
         break;
       case Protocol::gpu_push:
-        if (begin_by_push(peer, receive, sender, from)) return true;
+        if (begin_by_push(peer, receive, sender, from)) return std::nullopt;
         break;
       case Protocol::gpu_pull:
-        return pull(peer, receive, sender, from);
+        if (try_pull(peer, receive, sender, from, trouble)) return std::nullopt;
+        break;
+      case Protocol::gpu_bounce:
+      case Protocol::gpu_staged:
+        if (!trouble) note_plan(peer, key);
+        return StagedWay{way.protocol, std::move(trouble)};
       default:
-        note_plan(peer, key);
-        return false;
+        break;  // it has been offered
     }
-  return false;
+  return StagedWay{Protocol::gpu_staged, std::move(trouble)};
+}
+
+/// As `pull`; the reason, where it cannot be, goes to `trouble`.
+bool GpuMessages::try_pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from,
+                           std::optional<Error>& trouble) {
+  Result<bool> begun = pull(peer, receive, sender, from);
+  if (!begun) trouble = std::move(begun).error();
+  return begun && *begun;
 }
 
 bool GpuMessages::begin_by_push(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {
@@ -256,21 +273,33 @@ bool GpuMessages::begin_by_push(Peer& peer, Request& receive, wire::Cookie sende
     const Result<bool> helped = pull(peer, receive, sender, from);
     if (helped && *helped) return true;
   }
-  receive.gpu->source = from;
   return ask_to_push(peer, receive, sender);
 }
 
-Result<bool> GpuMessages::begin_without_push(Peer& peer, Request& receive, wire::GpuOutcome why) {
-  GpuPart& part = *receive.gpu;
+std::optional<StagedWay> GpuMessages::begin_rest(Peer& peer, Request& receive, bool may_read) {
+  const GpuSource& from = receive.gpu->source;
+  const Plan planned = plan(peer, key_of(peer, receive, from));
+  std::optional<Error> trouble;
+  for (const Way& way : planned.serving(receive.limit)) {
+    const bool is_read = may_read && way.protocol == Protocol::gpu_pull;
+    if (is_read && try_pull(peer, receive, receive.peer_cookie, from, trouble)) return std::nullopt;
+    if (way.protocol == Protocol::gpu_bounce || way.protocol == Protocol::gpu_staged)
+      return StagedWay{way.protocol, std::move(trouble)};
+  }
+  return StagedWay{Protocol::gpu_staged, std::move(trouble)};
+}
+
+std::optional<StagedWay> GpuMessages::begin_without_push(Peer& peer, Request& receive, wire::GpuOutcome why) {
+  const GpuPart& part = *receive.gpu;
   // What the sender's GPU cannot copy, and be it because its memory is freed, this one is not to look at.
-  if (why == wire::GpuOutcome::hindered) return false;
+  if (why == wire::GpuOutcome::hindered) return begin_rest(peer, receive, false);
   exports(peer).forget(part.buffer.allocation);
   if (why == wire::GpuOutcome::refused) {
     exports(peer).refuse(part.buffer.allocation);
     exports(peer).note(GpuExports::Whose::own, export_kind_of(part.buffer.kind),
                        "the peer cannot open it, and tells why");
   }
-  return pull(peer, receive, receive.peer_cookie, part.source);
+  return begin_rest(peer, receive, true);
 }
 
 Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {
@@ -308,9 +337,9 @@ Result<bool> GpuMessages::pull(Peer& peer, Request& receive, wire::Cookie sender
 
 Result<GpuMessages::Reading> GpuMessages::start_read(Peer& peer, const GpuSource& from, const Buffer& near,
                                                      const Payload& to, std::uint64_t bytes) {
-  ISTHMUS_TRY(check_still_there(near));
-  CopyEngine& engine = engine_on(near.device);
-  if (!layouts_.can_move(engine, to)) return Reading{};
+  ISTHMUS_TRY(copies_.check_still_there(near));
+  CopyEngine& engine = copies_.engine_on(near.device);
+  if (!copies_.layouts().can_move(engine, to)) return Reading{};
   wire::GpuExport what = from.memory;
   const auto span = wire::span_of(from.shape, what.memory.bytes);
   if (!span || static_cast<std::int64_t>(what.memory.offset) < -span->begin)
@@ -319,7 +348,7 @@ Result<GpuMessages::Reading> GpuMessages::start_read(Peer& peer, const GpuSource
   what.memory.bytes = static_cast<std::uint64_t>(span->end - span->begin);
   auto source = reach(peer, what, near.device);
   if (!source) return std::unexpected(std::move(source).error());
-  auto copy = layouts_.read(engine, side_of(source->address - span->begin, from.shape), to, bytes);
+  auto copy = copies_.layouts().read(engine, side_of(source->address - span->begin, from.shape), to, bytes);
   if (!copy) return std::unexpected(std::move(copy).error());
   return Reading{.copy = std::move(*copy), .mapping = std::move(source->mapping)};
 }
@@ -371,7 +400,7 @@ Result<> GpuMessages::start_push(Peer& peer, Request& send, const wire::GpuTarge
     if (!device) return isthmus::fail(ErrorClass::other, "this process does not see the receiver's GPU");
     near.device = *device;
   }
-  ISTHMUS_TRY(check_still_there(near));
+  ISTHMUS_TRY(copies_.check_still_there(near));
   auto reached = reach(peer, to, near.device);
   if (!reached) {
     const ErrorClass why = reached.error().error_class();
@@ -415,7 +444,7 @@ Result<std::shared_ptr<const Mapping>> GpuMessages::map(Peer& peer, const wire::
     }
     descriptor = std::move(*fetched);
   }
-  ISTHMUS_TRY(check_alive(local));
+  ISTHMUS_TRY(copies_.check_alive(local));
   for (const std::uint64_t gone : mappings_.overlapping(what.memory))
     for (GpuDependent* dependent : dependents_)
       dependent->forget(what.memory.exporter, gone);

@@ -64,12 +64,12 @@ void GpuMessages::lend_slot(Peer& peer, GpuPart& part) {
   const bool fits = part.is_one_copy() && bytes <= GpuWindows::slot_bytes && may_bounce() &&
                     couriers_->wants(bytes, peer.workload.workload() == Workload::latency);
   // It has been looked at in this very call.
-  if (!fits || !reaches(contexts_, part.buffer) || !may_send_courier(device)) return;
+  if (!fits || !reaches(copies_.contexts(), part.buffer) || !may_send_courier(device)) return;
   auto slot = windows_.take_slot(device);
   if (!slot) return;
   auto& known = windows_.buffer_of_slots(device);
   if (!known) {
-    auto seen = look(Payload::of(slot->data(), bytes));
+    auto seen = copies_.look(Payload::of(slot->data(), bytes));
     if (!seen) return;
     known = *seen;
   }
@@ -94,7 +94,8 @@ bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie se
   const GpuPart& part = *receive.gpu;
   const bool fits = part.is_one_copy() && from.shape.level_count == 0;
   // Whoever tries the next way says why this one fails.
-  if (!fits || !reaches(contexts_, part.buffer) || !check_still_there(part.buffer)) return false;
+  if (!fits || !reaches(copies_.contexts(), part.buffer) || !copies_.check_still_there(part.buffer))
+    return false;
   if (!may_send_courier(part.buffer.device)) return false;
   auto reached = reach(peer, memory, part.buffer.device);
   if (!reached) return false;
@@ -109,12 +110,12 @@ bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie se
 Result<bool> GpuMessages::is_over(Running& running) {
   if (!running.errand) return running.copy.is_done();
   CourierCopy& errand = *running.errand;
-  if (!contexts_.is_alive(errand.device, errand.life))
+  if (!copies_.contexts().is_alive(errand.device, errand.life))
     return cuda::fail_after_reset(errand.device, CopyEngine::during_copy);
   auto fate = errand.courier->look(errand.number);
   if (!fate) return std::unexpected(std::move(fate).error());
   if (*fate != Courier::Fate::returned) return *fate == Courier::Fate::delivered;
-  auto copy = engine_on(errand.device).start(errand.to, errand.from, errand.bytes);
+  auto copy = copies_.engine_on(errand.device).start(errand.to, errand.from, errand.bytes);
   if (!copy) return std::unexpected(std::move(copy).error());
   running.copy = std::move(*copy);
   running.errand.reset();
@@ -136,7 +137,7 @@ std::optional<Request*> GpuMessages::send_by_processor(const Target& target, con
 
 bool GpuMessages::land_by_processor(const GpuPart& part, const Payload& arrived) {
   if (gdr_.is_missing() || part.payload.type || arrived.bytes > most_stored ||
-      !check_still_there(part.buffer))
+      !copies_.check_still_there(part.buffer))
     return false;
   Buffer landing = part.buffer;
   landing.bytes = arrived.bytes;
@@ -145,8 +146,8 @@ bool GpuMessages::land_by_processor(const GpuPart& part, const Payload& arrived)
 
 std::string GpuMessages::explain_short() const {
   std::string text = couriers_->explain();
-  if (started_together_ > 0)
-    text += "    " + std::to_string(started_together_) + " copies started together with others\n";
+  if (copies_.started_together() > 0)
+    text += "    " + std::to_string(copies_.started_together()) + " copies started together with others\n";
   const GdrMappings::Counts& counts = gdr_.counts();
   if (counts.loads + counts.stores > 0)
     text += "    by GDRCopy: " + std::to_string(counts.loads) + " messages loaded from GPU memory, " +

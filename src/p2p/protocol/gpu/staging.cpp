@@ -15,7 +15,7 @@
 
 namespace isthmus {
 
-using Direction = GpuMessages::Direction;
+using Direction = GpuCopies::Direction;
 
 namespace {
 
@@ -93,13 +93,13 @@ Buffer Staging::side_of(const Request& request, cuda::Device device) {
 
 // --- asking
 
-void Staging::request(Peer& peer, Request& receive, wire::Cookie sender, bool lacks_memory) {
-  const cuda::Device device = device_for(receive);
+void Staging::request(Peer& peer, Request& receive, wire::Cookie sender, Wanted wanted) {
+  const cuda::Device device = wanted.way == Protocol::gpu_bounce ? device_for(receive) : cuda::no_device;
   links_.prepare_answer(peer);
   if (device != cuda::no_device) wanted_[receive.cookie()] = device;
   receive.transfer = Request::Transfer::staged;
   receive.peer_cookie = sender;
-  ask(peer, receive, lacks_memory,
+  ask(peer, receive, wanted.lacks_memory,
       device == cuda::no_device ? wire::StageWindow::none : wire::StageWindow::wanted);
 }
 
@@ -112,10 +112,10 @@ cuda::Device Staging::wanted_for(const Request& receive) const {
 /// The device that copies the bytes of a request through a window; none where it cannot go so: its bytes have
 /// gaps, are pageable, or may move, or the process uses no GPU.
 cuda::Device Staging::device_for(const Request& request) const {
-  if (!gpu_.made() || !gpu_.made()->may_bounce()) return cuda::no_device;
+  if (!gpu_.made()) return cuda::no_device;
   if (goes_by_gpu(request)) return request.gpu->buffer.device;
   const bool is_pinned = !request.gpu && !request.payload.type && request.memory == MemoryKind::pinned;
-  return is_pinned ? gpu_.made()->last_device() : cuda::no_device;
+  return is_pinned ? gpu_.made()->copies().last_device() : cuda::no_device;
 }
 
 void Staging::ask(Peer& peer, const Request& receive, bool lacks_memory, wire::StageWindow window) {
@@ -202,7 +202,7 @@ unsigned Staging::fill(Peer& peer, Stream& out) {
 /// Whether a message may go together with others: a GPU copies it at this side, and it is short.
 bool Staging::is_short(const Stream& stream, const Message& message) const {
   const bool by_gpu = stream.number != 0 || goes_by_gpu(*completion_.find(message.request));
-  return by_gpu && message.bytes <= (stream.number != 0 ? longest_in_window : GpuMessages::longest_by_kernel);
+  return by_gpu && message.bytes <= (stream.number != 0 ? longest_in_window : GpuCopies::longest_by_kernel);
 }
 
 Staging::Together Staging::gather(Stream& stream, Direction direction,
@@ -212,14 +212,14 @@ Staging::Together Staging::gather(Stream& stream, Direction direction,
   if (first.begun != 0 || !is_short(stream, first)) return Together::none;
   const cuda::Device device = first.near.device;
   const std::uint64_t most = stream.number != 0 ? first.window / 2 : most_together_bytes;
-  std::array<CopyPiece, GpuMessages::most_together> pieces;
+  std::array<CopyPiece, GpuCopies::most_together> pieces;
   std::size_t count = 0;
   for (std::uint64_t bytes = 0; count < std::min(waiting, pieces.size()); ++count) {
     if (stream.chunks.size() + count >= most_short) break;
     Message& message = stream.messages[stream.begun + count];
     bytes += message.bytes;
     if (!is_short(stream, message) || message.near.device != device || bytes > most ||
-        !gpu_.made()->can_stage_together(message.near) || !is_ready(stream.begun + count, message) ||
+        !gpu_.made()->copies().can_stage_together(message.near) || !is_ready(stream.begun + count, message) ||
         next_chunk(stream, message) < message.bytes)
       break;
     std::byte* const there = message.data + message.position % message.window;
@@ -228,7 +228,8 @@ Staging::Together Staging::gather(Stream& stream, Direction direction,
                            : CopyPiece{message.near.data, there, message.bytes};
   }
   // More may come while the engine has enough to do.
-  if (count > 0 && count < pieces.size() && gpu_.made()->is_busy(device, direction)) return Together::held;
+  if (count > 0 && count < pieces.size() && gpu_.made()->copies().is_busy(device, direction))
+    return Together::held;
   if (count < 2) return Together::none;
   const std::size_t before = stream.chunks.size();
   const auto take_back = [&] { stream.chunks.resize(before); };
@@ -237,7 +238,7 @@ Staging::Together Staging::gather(Stream& stream, Direction direction,
       const Message& message = stream.messages[stream.begun + i];
       stream.chunks.push_back({{}, message.position + message.bytes, true});
     }
-    auto copy = gpu_.made()->stage_together(device, direction, {pieces.data(), count});
+    auto copy = gpu_.made()->copies().stage_together(device, direction, {pieces.data(), count});
     if (!copy) {
       take_back();
       return Together::none;  // one by one it is told why
@@ -389,7 +390,7 @@ Result<> Staging::start_chunk(Stream& stream, Message& message, Direction direct
                               Chunk chunk) {
   stream.chunks.push_back(std::move(chunk));  // before the copy is started, which must not be lost
   try {
-    auto copy = gpu_.made()->stage(message.near, direction, piece);
+    auto copy = gpu_.made()->copies().stage(message.near, direction, piece);
     if (copy) {
       stream.chunks.back().copy = std::move(*copy);
       message.begun += piece.bytes;
@@ -451,7 +452,7 @@ bool Staging::pin(Stream& stream, const Request& request, std::uint32_t window) 
   const std::span<std::byte> part = stream.area.part(window);
   if (stream.area.pinned() >= part.size()) return true;
   stream.area.unpin();
-  auto pinned = gpu_.made()->pin(request.gpu->buffer, part);
+  auto pinned = gpu_.made()->copies().pin(request.gpu->buffer, part);
   if (!pinned) {
     complain(pinned.error());
     return false;

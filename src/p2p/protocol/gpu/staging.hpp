@@ -32,12 +32,10 @@ class Request;
 /// Messages between ranks of one host through memory that both reach, a chunk at a time: the sender's GPU
 /// copies a chunk there while the receiver's copies the one before.
 ///
-/// That is a window in the memory of the sender's GPU (`GpuWindows`) where both sides lie in GPU memory that
-/// no other process can open, and the receiver's GPU reaches the sender's. Else it is memory of the host that
-/// both share and have pinned, and a side without its bytes in a GPU's memory copies by its processor: so go
-/// messages where no GPU reaches both sides, those between GPU memory and pageable memory (which GPUs reach
-/// by way of the driver's own copies alone), those with gaps on a side that no kernel reaches, and all of
-/// them where a setting says so.
+/// That is a window in the memory of the sender's GPU (`GpuWindows`), or memory of the host that both share
+/// and have pinned, where a side without its bytes in a GPU's memory copies by its processor. Which of both,
+/// the plan says (`route/gpu_plan`): `gpu_bounce` or `gpu_staged`. Where the sender has no window after all,
+/// it is the host's.
 ///
 /// The receiver asks (`request`); the sender answers (`start`) that the message is at a position of the
 /// stream of bytes through the pair's area, and fills chunk by chunk; the receiver (`begin`) empties it.
@@ -49,9 +47,13 @@ class Staging final : public Polled {
   Staging& operator=(const Staging&) = delete;
   ~Staging() override = default;
 
-  /// Asks the sender of the matched `receive` for it. `lacks_memory`: what the sender has told of its GPU
-  /// memory is not open here.
-  void request(Peer& peer, Request& receive, wire::Cookie sender, bool lacks_memory);
+  /// What the receiver of a message asks for.
+  struct Wanted {
+    Protocol way;       ///< `gpu_bounce` or `gpu_staged`
+    bool lacks_memory;  ///< what the sender has told of its GPU memory is not open here
+  };
+  /// Asks the sender of the matched `receive` for it.
+  void request(Peer& peer, Request& receive, wire::Cookie sender, Wanted wanted);
   /// The sender of a receive has a window for it.
   void resolve_window(Peer& peer, std::uint32_t number, const wire::GpuWindow& told,
                       const wire::GpuExport& what);
@@ -124,7 +126,7 @@ class Staging final : public Polled {
       return;
     }
   }
-  Result<> start_chunk(Stream& stream, Message& message, GpuMessages::Direction direction,
+  Result<> start_chunk(Stream& stream, Message& message, GpuCopies::Direction direction,
                        const CopyPiece& piece, Chunk chunk);
 
   unsigned fill(Peer& peer, Stream& out);
@@ -137,7 +139,7 @@ class Staging final : public Polled {
     started,  ///< some have begun
   };
   /// `is_ready`: whether the message at that index, which is short, may begin.
-  Together gather(Stream& stream, GpuMessages::Direction direction,
+  Together gather(Stream& stream, GpuCopies::Direction direction,
                   const std::function<bool(std::size_t, Message&)>& is_ready);
   Together fill_together(Peer& peer, Stream& out);
   Together empty_together(Stream& in);

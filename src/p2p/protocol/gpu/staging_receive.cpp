@@ -11,7 +11,7 @@
 
 namespace isthmus {
 
-using Direction = GpuMessages::Direction;
+using Direction = GpuCopies::Direction;
 
 /// False: there is no memory for that, and the receive has failed.
 bool Staging::copy_in(Request& receive, std::uint64_t offset, std::span<const std::byte> from) {

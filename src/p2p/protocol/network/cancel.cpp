@@ -12,7 +12,7 @@ void NetworkPeers::cancel(Request& send) {
   Peer& peer = *send.peer;
   const bool is_known_there =
       std::ranges::find(sends_.unacknowledged, &send) != sends_.unacknowledged.end() ||
-      (send.payload.bytes > peer.eager_limit && send.limit == 1);
+      (send.payload.bytes > peer.eager_limit && send.parts_left == 1);
   if (!is_known_there || peer.lost || sends_.is_asked(send)) return;
   // First, because the answer may come from inside of `send`.
   sends_.asked.push_back(&send);
@@ -35,7 +35,7 @@ UnexpectedMessage* NetworkPeers::take_out(const Peer& peer, wire::Cookie sender)
   matcher_.for_each([&](MatchContext& context) {
     UnexpectedMessage* message = found ? nullptr : context.first_unexpected();
     for (; message && !found; message = message->by_arrival.next) {
-      if (message->peer == &peer && message->is_awaited && message->offer.sender == sender) found = message;
+      if (message->peer == &peer && message->is_awaited && message->sender == sender) found = message;
     }
     if (found && found->context == &context) context.remove(found);
   });
@@ -59,9 +59,9 @@ void NetworkPeers::answered_cancel(Peer& peer, wire::Cookie sender, bool is_canc
   if (is_cancelled) {
     send->status.cancelled = send->cancelled = true;
     // No acknowledgement comes any more.
-    if (std::erase(sends_.unacknowledged, send) != 0) --send->limit;
+    if (std::erase(sends_.unacknowledged, send) != 0) --send->parts_left;
   }
-  if (send->limit == 0) completion_.finish(*send);
+  if (send->parts_left == 0) completion_.finish(*send);
 }
 
 }  // namespace isthmus

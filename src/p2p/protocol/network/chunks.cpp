@@ -60,7 +60,8 @@ NetworkChunks::Slot NetworkChunks::take_slot(cuda::Device device, std::uint64_t 
   if (!std::exchange(registered_, true)) gpu_.made()->add(*this);
   Slot slot;
   if (bytes <= pool_limits.most) {
-    PinnedPool& pool = pools_.try_emplace(device, gpu_.made()->contexts(), device, pool_limits).first->second;
+    PinnedPool& pool =
+        pools_.try_emplace(device, gpu_.made()->copies().contexts(), device, pool_limits).first->second;
     auto pinned = pool.take(bytes);
     if (pinned && pinned->size() >= bytes) {
       slot.pinned = std::move(*pinned);
@@ -119,7 +120,7 @@ Request* NetworkChunks::send(Peer& peer, const Target& target, std::unique_ptr<G
   const auto header = network_header(wire::NetworkKind::chunked, target, bytes, send->cookie());
   const auto told = network_.send(peer.id, header, {}, chunk_mark);
   send->peer = &peer;
-  send->transfer = Request::Transfer::copy;
+  send->transfer = Request::Transfer::chunks;
   send->gpu = std::move(part);
   if (!told) out->failed = ErrorClass::proc_aborted;
   peer.traffic.add_sent(Protocol::network_chunks, bytes);
@@ -134,7 +135,7 @@ Request* NetworkChunks::send(Peer& peer, const Target& target, std::unique_ptr<G
 void NetworkChunks::cut(Peer& peer, wire::Cookie sender) {
   Request* send = completion_.find(sender);
   if (!send || send->kind != Request::Kind::send || send->peer != &peer || send->complete ||
-      outgoing_.contains(sender) || send->limit != 1 || send->payload.bytes <= peer.eager_limit)
+      outgoing_.contains(sender) || send->parts_left != 1 || send->payload.bytes <= peer.eager_limit)
     return links_.malformed(peer, "asks for chunks of a send that is not pending");
   const std::uint64_t bytes = send->payload.bytes;
   outgoing_.insert_or_assign(sender, Outgoing{.peer = &peer,
@@ -146,7 +147,7 @@ void NetworkChunks::cut(Peer& peer, wire::Cookie sender) {
                                                       : send->payload.type ? send->staging.get()
                                                                            : send->payload.data,
                                               .copying = {}});
-  ++send->limit;
+  ++send->parts_left;
 }
 
 /// All equal, or one byte longer, so that the last is not a short one.
@@ -162,10 +163,10 @@ void NetworkChunks::has_begun(Outgoing& out, std::uint64_t bytes) noexcept {
 
 /// Begins a copy from or to `slot`, and adds it to those of a message.
 Result<> NetworkChunks::copy(std::deque<Copying>& copying, Slot slot, const Buffer& near,
-                             GpuMessages::Direction direction, const CopyPiece& piece) {
+                             GpuCopies::Direction direction, const CopyPiece& piece) {
   copying.push_back({PendingCopy(), std::move(slot), piece.bytes});
   try {
-    auto begun = gpu_.made()->stage(near, direction, piece);
+    auto begun = gpu_.made()->copies().stage(near, direction, piece);
     if (begun) {
       copying.back().copy = std::move(*begun);
       ++copying_;
@@ -186,7 +187,7 @@ bool NetworkChunks::copy_out(Outgoing& out) {
   const Buffer& near = send.gpu->buffer;
   Slot slot = take_slot(near.device, bytes);
   std::byte* const to = slot.memory.data();
-  const Result<> copied = copy(out.copying, std::move(slot), near, GpuMessages::Direction::to_host,
+  const Result<> copied = copy(out.copying, std::move(slot), near, GpuCopies::Direction::to_host,
                                {to, send.gpu->payload.data + out.begun, bytes});
   if (!copied) {
     fail(out.failed, copied.error());
@@ -285,8 +286,9 @@ void NetworkChunks::announced(Peer& peer, const wire::NetworkHeader& header) {
   constexpr auto content = UnexpectedMessage::Content::remote_chunks;
   const UnexpectedMessages::Envelope envelope{header.context, header.source, header.tag, header.bytes};
   try {
-    if (unexpected_.refuse(peer, context, envelope, {.content = content, .sender = header.sender})) return;
-    unexpected_.keep_offer(peer, context, envelope, content).offer.sender = header.sender;
+    const UnexpectedMessages::Awaited awaited{.content = content, .sender = header.sender};
+    if (unexpected_.refuse(peer, context, envelope, awaited)) return;
+    unexpected_.keep_offer(peer, context, envelope, awaited, UnexpectedMessage::InChunks{});
   } catch (...) {
     incoming_.erase(made);
     throw;
@@ -312,7 +314,7 @@ void NetworkChunks::match(Peer& peer, Request& receive, int source, int tag, std
     }
   }
   count_received(peer, receive, Protocol::network_chunks, receive.limit);
-  receive.transfer = Request::Transfer::copy;
+  receive.transfer = Request::Transfer::chunks;
   found->second.receive = receive.cookie();
 }
 
@@ -337,7 +339,7 @@ bool NetworkChunks::try_fetch(Peer& peer, Request& receive, const NetworkOffer& 
     return false;
   }
   count_received(peer, receive, way, receive.limit);
-  receive.transfer = Request::Transfer::copy;
+  receive.transfer = Request::Transfer::chunks;
   return true;
 }
 
@@ -435,7 +437,7 @@ void NetworkChunks::land(Incoming& in, Operation& operation, Request& receive) {
   std::byte* const from = operation.slot.memory.data();
   try {
     const Result<> copied =
-        copy(in.copying, std::move(operation.slot), part.buffer, GpuMessages::Direction::from_host,
+        copy(in.copying, std::move(operation.slot), part.buffer, GpuCopies::Direction::from_host,
              {part.payload.data + operation.offset, from, operation.bytes});
     if (!copied) fail(in.failed, copied.error());
   } catch (const std::bad_alloc&) {

@@ -162,7 +162,7 @@ class NetworkChunks final : public GpuDependent {
   std::optional<Operation> end_operation(network::Token token);
 
   void fail(Failure& failed, const Error& why);
-  Result<> copy(std::deque<Copying>& copying, Slot slot, const Buffer& near, GpuMessages::Direction direction,
+  Result<> copy(std::deque<Copying>& copying, Slot slot, const Buffer& near, GpuCopies::Direction direction,
                 const CopyPiece& piece);
   [[nodiscard]] static std::uint64_t next_chunk(const Outgoing& out) noexcept;
   static void has_begun(Outgoing& out, std::uint64_t bytes) noexcept;

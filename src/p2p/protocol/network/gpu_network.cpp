@@ -35,7 +35,7 @@ Request* NetworkPeers::send_direct(Peer& peer, const Target& target, std::unique
   Request* send = completion_.make_send(target, part->payload, mode);
   send->peer = &peer;
   send->transfer = Request::Transfer::network;
-  send->limit = 1;
+  send->parts_left = 1;
   send->gpu = std::move(part);
   const auto header = network_header(wire::NetworkKind::message, target, bytes.size(), send->cookie());
   peer.traffic.add_sent(Protocol::network_gpu, bytes.size());
@@ -85,7 +85,7 @@ Result<> NetworkPeers::send_loop(Peer& peer, Request& send, wire::Cookie receive
                                                  {send.gpu->payload.data, bytes}, send.cookie());
   if (!progress) return std::unexpected(std::move(progress).error());
   send.transfer = Request::Transfer::network;
-  send.limit = 1;
+  send.parts_left = 1;
   peer.traffic.add_sent(Protocol::gpu_loopback, bytes);
   if (*progress == network::Port::Progress::complete) sends_.end_part(send);
   return {};

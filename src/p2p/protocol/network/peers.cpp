@@ -85,12 +85,12 @@ Request* NetworkPeers::start(Peer& peer, const Target& target, const Payload& pa
     pack_into(payload, send->staging.get());
     data = send->staging.get();
   }
-  send->limit = 1;  // what has to happen before it is complete
+  send->parts_left = 1;
   if (!eager) header.sender = send->cookie();
   if (mode == SendMode::synchronous && eager) {
     header.flag = wire::CellFlag::synchronous;
     header.sender = send->cookie();
-    send->limit = 2;
+    send->parts_left = 2;
     sends_.unacknowledged.push_back(send);
   }
   auto progress = network_.send(peer.id, header, {data, payload.bytes}, send->cookie());
@@ -99,8 +99,8 @@ Request* NetworkPeers::start(Peer& peer, const Target& target, const Payload& pa
     return give_up(progress.error());
   }
   if (*progress == network::Port::Progress::pending) return send;
-  if (send->limit > 1) {
-    --send->limit;
+  if (send->parts_left > 1) {
+    --send->parts_left;
     return send;
   }
   completion_.finish(*send);
@@ -227,7 +227,7 @@ void NetworkPeers::deliver(Peer& peer, const wire::NetworkHeader& header, std::s
     return;
   UnexpectedMessage* message = unexpected_.make(peer, header.source, header.tag, bytes.size());
   message->is_awaited = synchronous;
-  message->offer.sender = header.sender;
+  message->sender = header.sender;
   if (!bytes.empty()) std::ranges::copy(bytes, message->data);
   unexpected_.keep(context, header.context, message);
 }
@@ -252,10 +252,9 @@ void NetworkPeers::offered(PeerId from, std::span<const std::byte> header, std::
     return fetch(peer, *receive, read->source, read->tag, {bytes, offer, read->sender});
   constexpr auto content = UnexpectedMessage::Content::remote_offer;
   const UnexpectedMessages::Envelope envelope{read->context, read->source, read->tag, bytes};
-  if (unexpected_.refuse(peer, context, envelope, {.content = content, .offer = offer})) return;
-  UnexpectedMessage& message = unexpected_.keep_offer(peer, context, envelope, content);
-  message.offer.sender = read->sender;
-  message.offer.address = offer;
+  const UnexpectedMessages::Awaited awaited{.content = content, .sender = read->sender, .offer = offer};
+  if (unexpected_.refuse(peer, context, envelope, awaited)) return;
+  unexpected_.keep_offer(peer, context, envelope, awaited, offer);
 }
 
 void NetworkPeers::sent(network::Token token, const Error* error) {
@@ -311,7 +310,7 @@ void NetworkPeers::forget(Peer& peer) {
     }
   };
   end_those_of(sends_.asked, [this](Request& send) {
-    if (send.limit == 0) completion_.end_in_error(send, ErrorClass::proc_aborted);
+    if (send.parts_left == 0) completion_.end_in_error(send, ErrorClass::proc_aborted);
   });
   end_those_of(sends_.unacknowledged, [this](Request& send) {
     send.status.error = static_cast<int>(ErrorClass::proc_aborted);

@@ -8,8 +8,9 @@
 
 namespace isthmus {
 
-/// Sends to other hosts of which more has to be heard than that their bytes have left. `Request::limit` of
-/// such a send counts what has to happen before it is complete.
+/// Sends to other hosts of which more has to be heard than that their bytes have left.
+/// `Request::parts_left` counts what is still to happen: the bytes leave, a synchronous send is matched, the
+/// chunks of one that has been cut leave. It is 0 of a send that goes in chunks from the start.
 class NetworkSends {
  public:
   explicit NetworkSends(Completion& completion) noexcept : completion_(completion) {}
@@ -23,7 +24,7 @@ class NetworkSends {
   /// One of the things that `send` waits for has happened.
   void end_part(Request& send) {
     // The answer to a question of this process still comes, and finishes it.
-    if (--send.limit == 0 && !is_asked(send)) completion_.finish(send);
+    if (--send.parts_left == 0 && !is_asked(send)) completion_.finish(send);
   }
 
  private:
