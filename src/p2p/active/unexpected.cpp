@@ -224,7 +224,8 @@ UnexpectedMessage* UnexpectedMessages::take(MatchContext& context, int source, i
   while (UnexpectedMessage* message = context.find(source, tag)) {
     prepare_answer(*message);
     context.remove(message);
-    if (!message->is_claimable || claims_.claim(message->peer->slot, message->sender)) {
+    if (!message->is_claimable) return message;
+    if (claims_.claim(message->peer->slot, message->sender)) {
       message->is_claimable = false;
       return message;
     }

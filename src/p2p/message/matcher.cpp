@@ -143,14 +143,13 @@ UnexpectedMessage* Matcher::make_message() {
 void Matcher::give_back(UnexpectedMessage* message) {
   std::unique_ptr<UnexpectedMessage> owned(message);
   if (free_.size() >= kept_messages) return;
-  owned->large.reset();
-  owned->data = nullptr;
+  if (owned->large) [[unlikely]]
+    owned->large.reset();
   if (owned->content() != UnexpectedMessage::Content::bytes) [[unlikely]]
     owned->where = UnexpectedMessage::Here{};
-  owned->is_awaited = false;
+  owned->is_awaited = owned->is_claimable = false;
   owned->context = nullptr;
   owned->cost = 0;
-  owned->is_claimable = false;
   free_.push_back(std::move(owned));
 }
 
