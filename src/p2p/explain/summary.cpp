@@ -21,12 +21,6 @@ std::uint64_t received(const Peer& peer, std::initializer_list<Protocol> ways) n
   return bytes;
 }
 
-/// With its channel, where two ways have one name.
-std::string way_name(Protocol way) {
-  const bool is_across = way == Protocol::network_eager || way == Protocol::network_rendezvous;
-  return fmt::format("{}{}", is_across ? "network, " : "", name_of(way));
-}
-
 /// "device -> device: by a courier to 4 KiB, copied by the receiver's GPU to any size".
 std::string gpu_line(const GpuPairs& pairs) {
   std::string text;
@@ -60,12 +54,16 @@ std::string pair_plan(const ExplainParts& parts, Peer& peer) {
 }
 
 /// What came, since a receiver knows which way it took; but who sends to itself counts only that.
-void add_ways(RankTally& tally, const Traffic& traffic) {
+void add_ways(RankTally& tally, const Traffic& traffic, double nanoseconds) {
   for (std::size_t i = 0; i < protocol_count; ++i) {
     const auto way = static_cast<Protocol>(i);
     const Traffic::Count& count = way == Protocol::local ? traffic.sent[i] : traffic.received[i];
     if (count.messages > 0)
-      tally.add(TallyKind::way, way_name(way), {.messages = count.messages, .bytes = count.bytes});
+      tally.add(
+          TallyKind::way, full_name_of(way),
+          {.messages = count.messages,
+           .bytes = count.bytes,
+           .nanoseconds = static_cast<std::uint64_t>(nanoseconds * static_cast<double>(traffic.ticks[i]))});
   }
 }
 
@@ -122,10 +120,11 @@ void add_collectives(RankTally& tally, const GpuMessages::Collectives& counts) {
 
 RankTally tally(const ExplainParts& parts) {
   RankTally tally;
+  const double nanoseconds = parts.plans.nanoseconds();
   for (PeerId id = 0; id < parts.links.size(); ++id) {
     Peer& peer = parts.links.peer(id);
     parts.access.probe(peer);
-    add_ways(tally, peer.traffic);
+    add_ways(tally, peer.traffic, nanoseconds);
     if (id == parts.links.rank()) continue;
     tally.add_plan(pair_plan(parts, peer), id);
     add_cpu_refusals(tally, parts, peer);

@@ -343,6 +343,22 @@ TEST_F(LivePlansTest, OfARankThatIsLiedToAtEveryTurnGoOnlyPossibleWaysAndComeToT
   }
 }
 
+TEST_F(LivePlansTest, KeepTheTimeInMpiForWhoAsks) {
+  LivePlans plans(false, {}, read_clock);
+  plans.keep_time();
+  const std::uint64_t began = plans.present();
+  now += 100;
+  plans.leave();
+  now += 1'000'000;
+  plans.come();
+  now += 10;
+  EXPECT_EQ(plans.present() - began, 110U);
+  plans.leave();
+  now += 1'000'000;
+  // Asking is coming back.
+  EXPECT_EQ(plans.present() - began, 110U);
+}
+
 TEST_F(LivePlansTest, ForgetMessagesThatNeverEnd) {
   LivePlans plans(true, {}, read_clock);
   std::vector<TransferMark> marks(100);
