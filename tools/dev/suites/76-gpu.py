@@ -833,7 +833,7 @@ with suite.case("a trace has lines for what GPUs carry, and what overlaps is on 
     once()
     file = suite.tmp / "trace.json"
     environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_TWINS": str(EMULATED / "libemulated_kernels.so")}
-    suite.expect(suite.run([PREFIX / "bin/isthmus", "trace", "-o", file, PREFIX / "bin/mpiexec", "-n", 2, PROGRAMS / "gpu_p2p", "short"], env=environment, timeout=60))
+    suite.expect(suite.run([PREFIX / "bin/isthmus", "trace", "-o", file, PREFIX / "bin/mpiexec", "-n", 2, PROGRAMS / "gpu_p2p", "short"], env=environment, timeout=120))
     events = json.loads(file.read_text())["traceEvents"]
     names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
     copies = [event for event in events if event.get("cat") == "gpu"]
