@@ -107,6 +107,11 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
                    gpu_offers_, plans_},
                   handlers_) {
   plans_.take(settings.taught_ways);
+  if (settings.explain != ExplainSetting::off) {
+    times_.emplace(links_, plans_);
+    completion_.set_times(&*times_);
+    lock_.attend();
+  }
   gpu_.set_fetcher(&gpu_offers_);
   inbound_.reserve(job.members.size());
 }

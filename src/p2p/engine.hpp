@@ -15,6 +15,7 @@
 #include "p2p/active/completion.hpp"
 #include "p2p/active/message_trace.hpp"
 #include "p2p/active/unexpected.hpp"
+#include "p2p/active/way_times.hpp"
 #include "p2p/agreement.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/link/loss_watch.hpp"
@@ -361,6 +362,7 @@ class Engine final : private CpuSends, private Losses::Rings {
   std::uint32_t connections_seen_ = 0;
   std::uint32_t fruitless_tests_ = 0;
   LivePlans plans_;
+  std::optional<WayTimes> times_;  ///< while somebody explains
   // Last, because they end what is under way.
   GpuAccess gpu_;
   GpuOffers gpu_offers_;

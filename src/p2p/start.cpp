@@ -14,6 +14,18 @@
 namespace isthmus {
 namespace {
 
+/// For who measures: from here to its end the rank is in MPI, and then it goes back to its program.
+class Visit {
+ public:
+  explicit Visit(LivePlans& plans) noexcept : plans_(plans) { plans.come(); }
+  ~Visit() { plans_.leave(); }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+ private:
+  LivePlans& plans_;
+};
+
 Target target_of(const Request& send) {
   return {send.peer->id, send.context_id, send.source, send.tag};
 }
@@ -33,7 +45,10 @@ Request* Engine::start_any_send(const Target& target, const Payload& payload, Se
   const auto tried = gpu->try_send(target, payload, mode, start);
   if (Request* const* const sent = std::get_if<Request*>(&tried)) {
     // As with receives, a program that starts one after another is to hear of the answers to the first.
-    if (start == Start::nonblocking) listen();
+    if (start == Start::nonblocking) {
+      const Visit visit(plans_);
+      listen();
+    }
     return *sent;
   }
   const MemoryKind memory = std::get<MemoryKind>(tried);
@@ -174,8 +189,10 @@ Request* Engine::start_receive(MatchContext& context, int source, int tag, const
   context.post(receive);
   // What peers offer is answered while a program posts one receive after another, so that the first copies
   // begin meanwhile. GPUs are not asked: that takes as long as all the rest of the call.
-  if (receive->gpu) [[unlikely]]
+  if (receive->gpu) [[unlikely]] {
+    const Visit visit(plans_);
     listen();
+  }
   return receive;
 }
 
@@ -256,19 +273,26 @@ void Engine::accept(UnexpectedMessage* message, Request& receive) {
     case UnexpectedMessage::Content::bytes:
       eager_.accept(*message, receive);
       break;
-    case UnexpectedMessage::Content::offer:
+    case UnexpectedMessage::Content::offer: {
+      const Visit visit(plans_);
       rendezvous_.start(*message->peer, receive, message->source, message->tag,
                         std::get<wire::SendOffer>(message->where));
       break;
-    case UnexpectedMessage::Content::remote_offer:
+    }
+    case UnexpectedMessage::Content::remote_offer: {
+      const Visit visit(plans_);
       network_->fetch(*message->peer, receive, message->source, message->tag,
                       {message->bytes, std::get<network::OfferId>(message->where), message->sender});
       break;
-    case UnexpectedMessage::Content::remote_chunks:
+    }
+    case UnexpectedMessage::Content::remote_chunks: {
+      const Visit visit(plans_);
       network_->fetch_chunks(*message->peer, receive, message->source, message->tag, message->bytes,
                              message->sender);
       break;
+    }
     case UnexpectedMessage::Content::gpu_offer: {
+      const Visit visit(plans_);
       const GpuSource& from = *std::get<std::unique_ptr<GpuSource>>(message->where);
       gpu_offers_.begin(*message->peer, receive, message->source, message->tag,
                         {.sender = message->sender,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "gpu/driver/refusal.hpp"
+
 namespace isthmus {
 std::string_view name_of(GpuLocality locality) noexcept {
   switch (locality) {
@@ -41,7 +43,7 @@ namespace {
 
 using Inputs = GpuPlanInputs;
 
-constexpr std::string_view another_wanted = "ISTHMUS_GPU_PATH wants another way";
+constexpr std::string_view another_wanted = gpu_refusal::path_is_set.text;
 constexpr std::string_view on_another_host = "it is on another host";
 
 std::unexpected<std::string_view> no(std::string_view why) noexcept {
@@ -55,7 +57,7 @@ bool is_remote(const Inputs& inputs) noexcept {
 std::string_view why_not_exportable(const GpuPlanEnd& end) noexcept {
   if (end.is_exportable()) return {};
   if (end.is_foreign) return "it is another process's memory";
-  return end.kind == MemoryKind::managed ? "CUDA does not hand managed memory to another process"
+  return end.kind == MemoryKind::managed ? gpu_refusal::managed.text
                                          : "memory of the host is not handed to another process";
 }
 
@@ -71,7 +73,7 @@ std::string_view why_not_one_export(const GpuPlanEnd& end) noexcept {
 /// A copy between a GPU and memory of the host needs no way between two GPUs.
 std::string_view why_apart(const Inputs& inputs) noexcept {
   if (inputs.locality == GpuLocality::no_peer_access && inputs.from.is_on_gpu() && inputs.to.is_on_gpu())
-    return "the two GPUs do not reach each other's memory";
+    return gpu_refusal::out_of_reach.text;
   return {};
 }
 

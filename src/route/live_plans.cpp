@@ -28,7 +28,7 @@ LivePlans::LivePlans(bool on, SharedLessons shared, Ticks clock) noexcept
       clock_(clock),
       began_(clock()),
       began_at_(Clock::now()),
-      sizes_(on ? new(std::nothrow) Sizes : nullptr) {}
+      sizes_(on ? new (std::nothrow) Sizes : nullptr) {}
 
 void LivePlans::take(std::span<const TaughtWay> ways) const noexcept {
   if (!on()) return;
@@ -55,6 +55,7 @@ LongWay LivePlans::begin(TransferMark& mark, Nearness nearness, std::uint64_t by
   } else if (is_full && !draining_.choice && batch_.choice) {
     notice_habits(batch_);
     draining_ = std::exchange(batch_, {});
+    note_measured();
   }
   if (!batch_.choice) {
     if (!open(kind, assumed, possible)) return assumed;
@@ -96,6 +97,7 @@ bool LivePlans::open(const Kind& kind, LongWay assumed, std::span<const LongWay>
   batch.is_measured = batch.turn.weight != WayChoice::Weight::none;
   batch.number = ++last_number_;
   batch_ = batch;
+  note_measured();
   if (!draining_.choice) begin_measuring();
   return true;
 }
@@ -135,7 +137,9 @@ void LivePlans::end(TransferMark& mark, std::uint64_t bytes) noexcept {
     batch.absent_at_end = absent_;
   }
   if (&batch != &draining_) return;
-  learn(std::exchange(draining_, {}));
+  const Batch done = std::exchange(draining_, {});
+  note_measured();
+  learn(done);
   if (batch_.choice) begin_measuring();
 }
 
@@ -143,6 +147,7 @@ void LivePlans::end(TransferMark& mark, std::uint64_t bytes) noexcept {
 void LivePlans::close() noexcept {
   if (!batch_.choice) return;
   const Batch batch = std::exchange(batch_, {});
+  note_measured();
   notice_habits(batch);
   learn(batch);
 }
@@ -191,6 +196,7 @@ void LivePlans::forget() noexcept {
   ++epoch_;
   under_way_ = 0;
   batch_ = draining_ = {};
+  note_measured();
 }
 
 void LivePlans::come_back() noexcept {

@@ -84,7 +84,7 @@ class LivePlans {
 
   /// The rank goes back to its program.
   void leave() noexcept {
-    if (batch_.is_measured || draining_.is_measured) [[unlikely]]
+    if (looks_at_clock_) [[unlikely]]
       left_ = clock_();
   }
   /// It makes progress.
@@ -97,6 +97,16 @@ class LivePlans {
     if (batch_.choice && under_way_ == 0) [[unlikely]]
       close();
   }
+
+  /// From now on `present` is asked for.
+  void keep_time() noexcept { looks_at_clock_ = keeps_time_ = true; }
+  /// Ticks that the rank has spent in MPI since some time. It is in MPI now, and `keep_time` has been called.
+  [[nodiscard]] std::uint64_t present() noexcept {
+    come();
+    return clock_() - absent_;
+  }
+  /// Of a tick, as found so far.
+  [[nodiscard]] double nanoseconds() const noexcept;
 
   /// What has been learned of a size class, for reports.
   struct Report {
@@ -194,8 +204,9 @@ class LivePlans {
   void come_back() noexcept;
   WayChoice* find(const Kind& kind, bool mixed, bool many, LongWay assumed,
                   std::span<const LongWay> possible) noexcept;
-  /// Of a tick.
-  [[nodiscard]] double nanoseconds() const noexcept;
+  void note_measured() noexcept {
+    looks_at_clock_ = keeps_time_ || batch_.is_measured || draining_.is_measured;
+  }
 
   SharedLessons shared_;
   Ticks clock_;
@@ -208,10 +219,12 @@ class LivePlans {
   Batch draining_;  ///< the one before it, where some of its messages are still under way
   std::uint32_t last_number_ = 0;
   std::uint32_t absent_senders_ = 0;
-  bool mixed_ = false;        ///< the last batch had messages of several size classes
-  std::uint64_t mean_ = 0;    ///< their bytes
-  std::uint64_t left_ = 0;    ///< ticks; 0: the rank is in MPI, or nothing is being measured
-  std::uint64_t absent_ = 0;  ///< ticks that it has been away
+  bool keeps_time_ = false;
+  bool looks_at_clock_ = false;  ///< when the rank leaves MPI
+  bool mixed_ = false;           ///< the last batch had messages of several size classes
+  std::uint64_t mean_ = 0;       ///< their bytes
+  std::uint64_t left_ = 0;       ///< ticks; 0: the rank is in MPI, or nothing is being measured
+  std::uint64_t absent_ = 0;     ///< ticks that it has been away
 };
 
 }  // namespace isthmus

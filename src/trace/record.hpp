@@ -41,8 +41,9 @@ enum class Kind : std::uint32_t {
   take,           ///< a matched probe has taken the message `number`
   receive_taken,  ///< as `receive`, of the message `bytes` that `take` has named
   complete,       ///< of request `number`
+  carry,  ///< the receive `number` has matched, and takes its bytes, which did not come with the envelope
 };
-inline constexpr auto last_kind = Kind::complete;
+inline constexpr auto last_kind = Kind::carry;
 
 /// The flags of `Record::flags`.
 enum Flag : std::uint32_t {

@@ -9,6 +9,7 @@
 #include "base/system/process_stat.hpp"
 #include "gpu/driver/cuda_context.hpp"
 #include "gpu/driver/cuda_error.hpp"
+#include "gpu/driver/refusal.hpp"
 #include "gpu/memory/allocation_id.hpp"
 
 namespace isthmus {
@@ -48,16 +49,24 @@ Result<ProcessIdentity> ProcessIdentity::here() {
 }
 
 Result<Export> Exporter::offer(const Buffer& buffer) {
+  auto offered = try_offer(buffer);
+  if (!offered) last_refusals_[buffer.kind] = offered.error().text();
+  return offered;
+}
+
+Result<Export> Exporter::try_offer(const Buffer& buffer) {
+  if (buffer.kind == MemoryKind::managed)
+    return fail(ErrorClass::intern, std::string(gpu_refusal::managed.text));
   if (buffer.is_host_readable())
     return fail(ErrorClass::intern,
                 std::string(name_of(buffer.kind)) + " is not handed over as GPU memory is");
   if (!buffer.is_own)
-    return fail(
-        ErrorClass::unsupported_operation,
-        "this memory belongs to another process, and CUDA hands over only what a process has allocated");
+    return fail(ErrorClass::unsupported_operation, "this memory belongs to another process, and " +
+                                                       std::string(gpu_refusal::of_another_process.text));
   if (!buffer.is_whole())
-    return fail(ErrorClass::unsupported_operation,
-                "the buffer of " + std::to_string(buffer.bytes) + " bytes spans several allocations");
+    return fail(ErrorClass::unsupported_operation, "the buffer of " + std::to_string(buffer.bytes) +
+                                                       " bytes " +
+                                                       std::string(gpu_refusal::several_allocations.text));
   const auto known = by_allocation_.find(buffer.allocation);
   if (known != by_allocation_.end()) {
     entries_.splice(entries_.begin(), entries_, known->second);
@@ -120,8 +129,7 @@ Result<> Exporter::make_legacy(Entry& entry) const {
   cuda::IpcMemory handle;
   static_assert(sizeof handle == sizeof entry.value.handle);
   const Status status = functions_.ipc_get_memory(&handle, entry.value.base);
-  if (status != Status::success)
-    return cuda::fail(functions_, status, "make an IPC handle of cudaMalloc memory");
+  if (status != Status::success) return cuda::fail(functions_, status, gpu_refusal::no_ipc_handle.text);
   entry.value.kind = ExportKind::legacy;
   std::memcpy(entry.value.handle.data(), handle.bytes.data(), handle.bytes.size());
   return {};
@@ -150,8 +158,8 @@ Result<UniqueFd> Exporter::make_vmm_descriptor(const Entry& entry) const {
   if (status == Status::success) return UniqueFd(descriptor);
   if (status != Status::invalid_value) return cuda::fail(functions_, status, "export cuMemCreate memory");
   return fail(ErrorClass::unsupported_operation,
-              "this cuMemCreate memory cannot be handed to another process, because it was created without "
-              "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR among its requestedHandleTypes");
+              "this cuMemCreate memory cannot be handed to another process, because " +
+                  std::string(gpu_refusal::vmm_without_handle.text));
 }
 
 Result<UniqueFd> Exporter::make_pool_descriptor(const Entry& entry) const {
@@ -161,8 +169,8 @@ Result<UniqueFd> Exporter::make_pool_descriptor(const Entry& entry) const {
   if (status == Status::success) return UniqueFd(descriptor);
   if (cuda::is_sticky(status)) return cuda::fail(functions_, status, "export a memory pool");
   return fail(ErrorClass::unsupported_operation,
-              "this cudaMallocAsync memory cannot be handed to another process, because its pool was created "
-              "without cudaMemHandleTypePosixFileDescriptor, as a device's default pool is");
+              "this cudaMallocAsync memory cannot be handed to another process, because " +
+                  std::string(gpu_refusal::pool_without_handle.text) + ", as a device's default pool is");
 }
 
 Result<UniqueFd> Exporter::descriptor(std::uint64_t allocation) {

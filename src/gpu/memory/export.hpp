@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -76,12 +77,16 @@ class Exporter {
   Exporter(const cuda::Functions& functions, const ProcessIdentity& self)
       : functions_(functions), self_(self) {}
 
-  /// Fails with the reason, and the remedy where there is one, for memory that cannot be exported.
+  /// Fails with the reason for memory that cannot be exported.
   Result<Export> offer(const Buffer& buffer);
   /// Why `offer` has refused an allocation for good; empty where it has not, as far as is remembered.
   [[nodiscard]] std::string_view why_refused(std::uint64_t allocation) const {
     const auto found = refused_.find(allocation);
     return found == refused_.end() ? std::string_view() : std::string_view(found->second);
+  }
+  /// Why `offer` has refused memory of a kind the last time that it did, for reports.
+  [[nodiscard]] const std::map<MemoryKind, std::string>& last_refusals() const noexcept {
+    return last_refusals_;
   }
   /// The descriptor that goes with the exports of an allocation, for a peer that opens it. Made each time:
   /// one that is kept open would keep memory that the program frees. Fails if it has been freed since.
@@ -98,6 +103,7 @@ class Exporter {
     cuda::Pool pool = nullptr;
     Export value;
   };
+  Result<Export> try_offer(const Buffer& buffer);
   Result<Entry> make(const Buffer& buffer);
   Result<> make_legacy(Entry& entry) const;
   Result<> make_pool(Entry& entry);
@@ -110,7 +116,8 @@ class Exporter {
   std::list<Entry> entries_;  ///< the last used first
   std::unordered_map<std::uint64_t, std::list<Entry>::iterator> by_allocation_;
   std::unordered_map<std::uint64_t, std::string> refused_;  ///< by allocation: why
-  std::unordered_map<cuda::Pool, std::uint64_t> pools_;     ///< their numbers
+  std::map<MemoryKind, std::string> last_refusals_;
+  std::unordered_map<cuda::Pool, std::uint64_t> pools_;  ///< their numbers
 };
 
 }  // namespace isthmus

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gpu/driver/cuda_error.hpp"
+#include "gpu/driver/refusal.hpp"
 
 namespace isthmus {
 namespace {
@@ -50,11 +51,11 @@ std::unexpected<Error> no_descriptor() {
 std::string why_not_reachable(const Export& what, const Opening& with) {
   const auto home = with.gpus.find(what.device);
   if (!home)
-    return " (it lies on " + to_string(what.device) +
-           ", which this process does not see: CUDA_VISIBLE_DEVICES)";
+    return " (it lies on " + to_string(what.device) + ", which " +
+           std::string(gpu_refusal::not_visible.text) + ": CUDA_VISIBLE_DEVICES)";
   if (with.gpus.link(with.local, *home) == PeerLink::none)
-    return " (GPU " + std::to_string(with.local) + " has no peer access to GPU " + std::to_string(*home) +
-           ")";
+    return " (GPU " + std::to_string(with.local) + " " + std::string(gpu_refusal::no_peer_access.text) + " " +
+           std::to_string(*home) + ")";
   return {};
 }
 
@@ -112,7 +113,7 @@ Result<> Mapping::open_legacy(const Export& what, const Opening& with) {
             "process's own then; start the containers with different ids (--pid=host, or an init "
             "process), or allocate the buffer with MPI_Alloc_mem");
   if (status != Status::success) {
-    auto error = cuda::fail(functions_, status, "open a peer's cudaMalloc memory");
+    auto error = cuda::fail(functions_, status, gpu_refusal::ipc_handle_not_opened.text);
     return isthmus::fail(error.error().error_class(), error.error().text() + why_not_reachable(what, with));
   }
   address_ = address;

@@ -6,6 +6,8 @@
 #include <bit>
 #include <string>
 
+#include "gpu/driver/refusal.hpp"
+
 namespace isthmus {
 
 Result<std::unique_ptr<PinnedPages>> PinnedPages::make(cuda::PrimaryContexts& contexts, cuda::Device device,
@@ -21,9 +23,7 @@ Result<std::unique_ptr<PinnedPages>> PinnedPages::make(cuda::PrimaryContexts& co
   try {
     return std::unique_ptr<PinnedPages>(new PinnedPages(std::move(*pinned)));
   } catch (...) {
-    {
-      const PinnedRange unpinned = std::move(*pinned);
-    }
+    { const PinnedRange unpinned = std::move(*pinned); }
     ::munmap(memory, bytes);
     throw;
   }
@@ -31,9 +31,7 @@ Result<std::unique_ptr<PinnedPages>> PinnedPages::make(cuda::PrimaryContexts& co
 
 PinnedPages::~PinnedPages() {
   const std::span<std::byte> memory = span();
-  {
-    const PinnedRange unpinned = std::move(pinned_);
-  }
+  { const PinnedRange unpinned = std::move(pinned_); }
   ::munmap(memory.data(), memory.size());
 }
 
@@ -61,7 +59,7 @@ Result<PinnedBuffer> PinnedPool::take(std::size_t bytes) {
     if (pages.error().error_class() != ErrorClass::no_mem) return std::unexpected(std::move(pages).error());
     reason = pages.error().text();
   }
-  return fail(ErrorClass::no_mem, "no pinned host memory for copies from and to GPUs, not even " +
+  return fail(ErrorClass::no_mem, std::string(gpu_refusal::not_pinned.text) + ", not even " +
                                       std::to_string(limits_.least >> 10U) + " KiB: " + reason);
 }
 

@@ -1,6 +1,7 @@
 #include "p2p/active/completion.hpp"
 
 #include "p2p/active/message_trace.hpp"
+#include "p2p/active/way_times.hpp"
 
 namespace isthmus {
 
@@ -37,9 +38,15 @@ void Completion::finish(Request& request) {
 
 /// What else there is to do where threads wait, or somebody wants to hear of it.
 void Completion::finish_attended(Request& request) {
+  if (times_) times_->ends(request);
   if (trace_) trace_->completed(request);
   if (request.orphan) pool_.give_back(&request);
   wake_threads();
+}
+
+void Completion::carry_attended(Request& receive) noexcept {
+  if (times_) times_->begins(receive);
+  if (trace_) trace_->carries(receive);
 }
 
 void Completion::end_in_error(Request& request, ErrorClass why) {

@@ -12,6 +12,7 @@
 namespace isthmus {
 
 class MessageTrace;
+class WayTimes;
 
 /// The requests of an engine, from where they begin to where they end. Guarded by the engine's lock.
 class Completion {
@@ -39,6 +40,9 @@ class Completion {
   /// Hears of requests that end, while the lock is attended. Null: nobody does.
   void set_trace(MessageTrace* trace) noexcept { trace_ = trace; }
 
+  /// Hears of what is under way, while the lock is attended. Null: nobody does.
+  void set_times(WayTimes* times) noexcept { times_ = times; }
+
   /// A send that is counted as pending until `finish` or `drop`.
   Request* make_send(const Target& target, const Payload& payload, SendMode mode);
   /// Gives back a send of which nothing has left, and nothing waits to.
@@ -60,6 +64,11 @@ class Completion {
   /// Sends that are not complete.
   [[nodiscard]] std::uint64_t pending_sends() const noexcept { return pending_sends_; }
 
+  /// A receive that has matched begins to take its bytes, which did not come with the envelope.
+  void carry(Request& receive) noexcept {
+    if (lock_.attended()) [[unlikely]]
+      carry_attended(receive);
+  }
   /// Completes a request: whoever waits for it goes on, and one that its owner has freed is gone afterwards.
   void finish(Request& request);
   void end_in_error(Request& request, ErrorClass why);
@@ -75,11 +84,13 @@ class Completion {
 
  private:
   void finish_attended(Request& request);
+  void carry_attended(Request& receive) noexcept;
 
   Links& links_;
   EngineLock& lock_;
   Lander* lander_ = nullptr;
   MessageTrace* trace_ = nullptr;
+  WayTimes* times_ = nullptr;
   RequestPool pool_;
   std::uint64_t pending_sends_ = 0;
 };

@@ -120,6 +120,13 @@ void MessageTrace::receives_taken(Request& receive, const UnexpectedMessage& mes
   writer_->add(record);
 }
 
+void MessageTrace::carries(const Request& receive) noexcept {
+  if (!receive.context || ContextIds::is_internal(receive.context->id())) return;
+  Record record = record_of(Kind::carry, trace::now());
+  record.of.number = receive.cookie() + 1;
+  writer_->add(record);
+}
+
 void MessageTrace::completed(const Request& request) noexcept {
   const bool is_send = request.kind == Request::Kind::send;
   if (!is_send && request.kind != Request::Kind::receive) return;

@@ -37,6 +37,7 @@ class MessageTrace {
   void receives(Request& receive) noexcept;
   void takes(const UnexpectedMessage& message) noexcept;
   void receives_taken(Request& receive, const UnexpectedMessage& message) noexcept;
+  void carries(const Request& receive) noexcept;
   void completed(const Request& request) noexcept;
 
  private:

@@ -44,7 +44,8 @@ std::string memories_text(const PeerMemories& memories, const Peer& peer) {
   return text;
 }
 
-std::string traffic_text(const Peer& peer) {
+/// `nanoseconds`: of a tick.
+std::string traffic_text(const Peer& peer, double nanoseconds) {
   std::string text;
   if (!peer.gpu_reason.empty())
     text += fmt::format("      GPU memory goes by way of the host's: {}\n", peer.gpu_reason);
@@ -55,9 +56,13 @@ std::string traffic_text(const Peer& peer) {
     const auto& sent = peer.traffic.sent[i];
     const auto& received = peer.traffic.received[i];
     if (sent.messages + received.messages == 0) continue;
-    text += fmt::format("      {:<40} sent {} messages, {} bytes; received {} messages, {} bytes\n",
+    text += fmt::format("      {:<40} sent {} messages, {} bytes; received {} messages, {} bytes{}\n",
                         name_of(static_cast<Protocol>(i)), sent.messages, sent.bytes, received.messages,
-                        received.bytes);
+                        received.bytes,
+                        peer.traffic.ticks[i] == 0
+                            ? std::string()
+                            : fmt::format(", under way for {:.1f} us",
+                                          nanoseconds * static_cast<double>(peer.traffic.ticks[i]) / 1000));
   }
   return text;
 }
@@ -131,7 +136,7 @@ std::string full_report(const ExplainParts& parts) {
     plan += memories_text(parts.memories, found);
     if (parts.gpu && id != links.rank()) plan += gpu_text(*parts.gpu, found);
     plans[std::move(plan)].push_back(id);
-    if (const std::string text = traffic_text(found); !text.empty())
+    if (const std::string text = traffic_text(found, parts.plans.nanoseconds()); !text.empty())
       traffic += fmt::format("    traffic with rank {}\n{}", id, text);
   }
   const wire::PlaceRecord& place = links.region().block(links.slot()).place;

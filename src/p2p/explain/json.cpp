@@ -50,16 +50,19 @@ std::string step_json(const Step& step) {
                      quoted(name_of(step.protocol)));
 }
 
-std::string traffic_json(const Traffic& traffic) {
+/// `nanoseconds`: of a tick. What was under way for how long is not known of all ways.
+std::string traffic_json(const Traffic& traffic, double nanoseconds) {
   std::string result = "[";
   for (std::size_t i = 0; i < protocol_count; ++i) {
     const auto& sent = traffic.sent[i];
     const auto& received = traffic.received[i];
     if (sent.messages + received.messages == 0) continue;
+    const double microseconds = nanoseconds * static_cast<double>(traffic.ticks[i]) / 1000;
     result += fmt::format(
-        R"({}{{"protocol":{},"sent":{{"messages":{},"bytes":{}}},"received":{{"messages":{},"bytes":{}}}}})",
+        R"({}{{"protocol":{},"sent":{{"messages":{},"bytes":{}}},"received":{{"messages":{},"bytes":{},"under_way_us":{}}}}})",
         result.size() > 1 ? "," : "", quoted(name_of(static_cast<Protocol>(i))), sent.messages, sent.bytes,
-        received.messages, received.bytes);
+        received.messages, received.bytes,
+        traffic.ticks[i] > 0 ? fmt::format("{:.4g}", microseconds) : "null");
   }
   return result + "]";
 }
@@ -148,7 +151,7 @@ std::string json_report(const ExplainParts& parts) {
                            refusal(found.push), workload_json(found));
     peers += memories_json(parts.memories, found);
     if (parts.gpu && id != links.rank()) peers += gpu_json(*parts.gpu, found);
-    peers += fmt::format(R"(,"traffic":{}}})", traffic_json(found.traffic));
+    peers += fmt::format(R"(,"traffic":{}}})", traffic_json(found.traffic, parts.plans.nanoseconds()));
   }
   const wire::PlaceRecord& place = links.region().block(links.slot()).place;
   const std::string gpu = links.job().singleton ? "" : chosen_gpu();
@@ -158,6 +161,13 @@ std::string json_report(const ExplainParts& parts) {
       links.rank(), place.pid, place.core, gpu.empty() ? "null" : quoted(gpu),
       place_json(links.job().host, place), counts.between_gpus, counts.by_window, counts.across_hosts,
       counts.by_host, array(parts.plans.report(), lesson_json), peers);
+}
+
+std::string report_tail_json(const std::vector<WayEstimate>& estimates) {
+  return fmt::format(R"(],"estimates":{}}})", array(estimates, [](const WayEstimate& each) {
+                       return fmt::format(R"({{"way":{},"us":{:.4g},"us_per_byte":{:.4g}}})",
+                                          quoted(each.way), each.microseconds, each.per_byte);
+                     }));
 }
 
 std::string report_head_json(const Links& links) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "p2p/explain/parts.hpp"
 #include "p2p/explain/tally.hpp"
@@ -19,5 +20,7 @@ namespace isthmus {
 [[nodiscard]] std::string report_head(const Links& links);
 /// The same, to the array of ranks that the JSON reports go into.
 [[nodiscard]] std::string report_head_json(const Links& links);
+/// What stands below that array: what messages take whose time nobody has taken.
+[[nodiscard]] std::string report_tail_json(const std::vector<WayEstimate>& estimates);
 
 }  // namespace isthmus

@@ -3,28 +3,29 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "gpu/driver/refusal.hpp"
 #include "p2p/explain/reports.hpp"
 #include "p2p/explain/words.hpp"
 
 namespace isthmus {
 namespace {
 
-std::uint64_t received(const Peer& peer, std::initializer_list<Protocol> ways) noexcept {
+std::uint64_t bytes_of(std::span<const Traffic::Count> counts,
+                       std::initializer_list<Protocol> ways) noexcept {
   std::uint64_t bytes = 0;
   for (const Protocol way : ways)
-    bytes += peer.traffic.received[static_cast<std::size_t>(way)].bytes;
+    bytes += counts[static_cast<std::size_t>(way)].bytes;
   return bytes;
 }
 
-/// With its channel, where two ways have one name.
-std::string way_name(Protocol way) {
-  const bool is_across = way == Protocol::network_eager || way == Protocol::network_rendezvous;
-  return fmt::format("{}{}", is_across ? "network, " : "", name_of(way));
+std::uint64_t received(const Peer& peer, std::initializer_list<Protocol> ways) noexcept {
+  return bytes_of(peer.traffic.received, ways);
 }
 
 /// "device -> device: by a courier to 4 KiB, copied by the receiver's GPU to any size".
@@ -34,12 +35,6 @@ std::string gpu_line(const GpuPairs& pairs) {
     text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", short_name_of(step.protocol),
                         size_text(step.up_to));
   return fmt::format("GPU memory, {} -> {}: {}\n", kinds_text(pairs.from), kinds_text(pairs.to), text);
-}
-
-std::string_view remedy_of(GpuLocality locality) noexcept {
-  return locality == GpuLocality::not_visible
-             ? "let each rank see all GPUs of its host (CUDA_VISIBLE_DEVICES, or the container's --gpus all)"
-             : "";
 }
 
 /// Which ways messages from a peer take, as far as that is the same for many pairs.
@@ -60,12 +55,16 @@ std::string pair_plan(const ExplainParts& parts, Peer& peer) {
 }
 
 /// What came, since a receiver knows which way it took; but who sends to itself counts only that.
-void add_ways(RankTally& tally, const Traffic& traffic) {
+void add_ways(RankTally& tally, const Traffic& traffic, double nanoseconds) {
   for (std::size_t i = 0; i < protocol_count; ++i) {
     const auto way = static_cast<Protocol>(i);
     const Traffic::Count& count = way == Protocol::local ? traffic.sent[i] : traffic.received[i];
     if (count.messages > 0)
-      tally.add(TallyKind::way, way_name(way), {.messages = count.messages, .bytes = count.bytes});
+      tally.add(
+          TallyKind::way, full_name_of(way),
+          {.messages = count.messages,
+           .bytes = count.bytes,
+           .nanoseconds = static_cast<std::uint64_t>(nanoseconds * static_cast<double>(traffic.ticks[i]))});
   }
 }
 
@@ -90,21 +89,23 @@ void add_cpu_refusals(RankTally& tally, const ExplainParts& parts, const Peer& p
       tally.add_refusal("mapping memory of MPI_Alloc_mem: " + report->why_not, "", peer.id, slower);
 }
 
-/// Why what came in GPU memory went by way of other memory.
-void add_gpu_refusals(RankTally& tally, GpuMessages& gpu, Peer& peer) {
-  const std::uint64_t slower = received(
-      peer, {Protocol::gpu_staged, Protocol::gpu_bounce, Protocol::gpu_loopback, Protocol::network_chunks});
-  if (!peer.gpu_reason.empty())
-    tally.add_refusal("GPU memory by the copy engines: " + peer.gpu_reason, "", peer.id, slower);
-  if (slower == 0 || !peer.is_local()) return;
-  const GpuLocality locality = gpu.locality(peer);
-  std::set<std::string> reasons;
-  for (const GpuPairs& pairs : gpu.plans(peer))
-    for (const auto& [way, why] : pairs.refusals)
-      if (way == Protocol::gpu_push || way == Protocol::gpu_pull)
-        reasons.insert(fmt::format("{}: {}", name_of(way), why));
-  for (const std::string& reason : reasons)
-    tally.add_refusal(reason, remedy_of(locality), peer.id, slower);
+/// Why messages in GPU memory went by way of other memory: what came, as its receiver knows it, and what was
+/// sent, where the sender could not hand it on.
+void add_gpu_refusals(RankTally& tally, GpuMessages& gpu, const Peer& peer) {
+  const std::initializer_list<Protocol> slower_ways{Protocol::gpu_staged, Protocol::gpu_bounce,
+                                                    Protocol::gpu_loopback, Protocol::network_chunks};
+  const auto add = [&](const char* what, const std::string& why, std::uint64_t bytes) {
+    tally.add_refusal(what + why, gpu_refusal::remedy_of(why), peer.id, bytes);
+  };
+  const std::uint64_t slower = bytes_of(peer.traffic.received, slower_ways);
+  if (!peer.gpu_reason.empty()) add("GPU memory by the copy engines: ", peer.gpu_reason, slower);
+  if (!peer.is_local()) return;
+  if (slower > 0)
+    for (const std::string& why : gpu.refusals(peer))
+      if (why != peer.gpu_reason) add("copies by GPUs: ", why, slower);
+  if (const std::uint64_t sent = bytes_of(peer.traffic.sent, slower_ways); sent > 0)
+    for (const auto& [kind, why] : gpu.exporter().last_refusals())
+      if (why != peer.gpu_reason) add("handing on GPU memory: ", why, sent);
 }
 
 void add_collectives(RankTally& tally, const GpuMessages::Collectives& counts) {
@@ -122,10 +123,11 @@ void add_collectives(RankTally& tally, const GpuMessages::Collectives& counts) {
 
 RankTally tally(const ExplainParts& parts) {
   RankTally tally;
+  const double nanoseconds = parts.plans.nanoseconds();
   for (PeerId id = 0; id < parts.links.size(); ++id) {
     Peer& peer = parts.links.peer(id);
     parts.access.probe(peer);
-    add_ways(tally, peer.traffic);
+    add_ways(tally, peer.traffic, nanoseconds);
     if (id == parts.links.rank()) continue;
     tally.add_plan(pair_plan(parts, peer), id);
     add_cpu_refusals(tally, parts, peer);

@@ -14,7 +14,7 @@ namespace {
 /// What parts lines of a text from each other in a packed line, and its fields.
 constexpr char inner_newline = '\v';
 constexpr char separator = '\t';
-constexpr std::size_t field_count = 6;
+constexpr std::size_t field_count = 7;
 
 /// What is said of each kind at most; the rest is counted.
 constexpr std::size_t most_ways = 8;
@@ -45,7 +45,18 @@ std::string bytes_text(std::uint64_t bytes) {
   return fmt::format("{:.1f} {}", value, units[unit]);
 }
 
-double per_cent(std::uint64_t part, std::uint64_t whole) {
+std::string time_text(double nanoseconds) {
+  constexpr std::array units{"ns", "us", "ms", "s"};
+  std::size_t unit = 0;
+  while (nanoseconds >= 1000 && unit + 1 < units.size()) {
+    nanoseconds /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.3g} {}", nanoseconds, units[unit]);
+}
+
+template <class Number>
+double per_cent(Number part, Number whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
@@ -117,6 +128,7 @@ void RankTally::add(TallyKind kind, std::string text, const Count& count) {
   Line& line = lines_[{kind, std::move(text)}];
   line.messages += count.messages;
   line.bytes += count.bytes;
+  line.nanoseconds += count.nanoseconds;
 }
 
 void RankTally::add_plan(std::string text, std::uint32_t peer) {
@@ -134,8 +146,9 @@ void RankTally::add_refusal(std::string text, std::string_view remedy, std::uint
 std::string RankTally::packed() const {
   std::string text;
   for (const auto& [key, line] : lines_)
-    text += fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", static_cast<char>(key.first), line.messages, line.bytes,
-                        line.peers.text(), on_one_line(key.second), on_one_line(line.remedy));
+    text +=
+        fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\n", static_cast<char>(key.first), line.messages, line.bytes,
+                    line.nanoseconds, line.peers.text(), on_one_line(key.second), on_one_line(line.remedy));
   return text;
 }
 
@@ -155,12 +168,14 @@ void JobTally::add_line(std::uint32_t rank, std::string_view line) {
     fields[i] = line.substr(0, end);
     line.remove_prefix(i + 1 == field_count ? 0 : end + 1);
   }
-  const auto& [kind, messages, bytes, peers, text, remedy] = fields;
+  const auto& [kind, messages, bytes, time, peers, text, remedy] = fields;
   std::uint64_t message_count = 0;
   std::uint64_t byte_count = 0;
+  std::uint64_t nanoseconds = 0;
   std::optional<RankSet> senders = RankSet::parse(peers, size_);
   if (kind.size() != 1 || !std::string_view("wprcn").contains(kind[0]) || !senders ||
-      !parse_number(messages, message_count) || !parse_number(bytes, byte_count))
+      !parse_number(messages, message_count) || !parse_number(bytes, byte_count) ||
+      !parse_number(time, nanoseconds))
     return;
   std::string whole(text);
   std::ranges::replace(whole, inner_newline, '\n');
@@ -168,6 +183,7 @@ void JobTally::add_line(std::uint32_t rank, std::string_view line) {
   sum.remedy = remedy;
   sum.messages += message_count;
   sum.bytes += byte_count;
+  sum.nanoseconds += nanoseconds;
   sum.ranks.add(rank);
   if (senders->size() == 0) return;
   senders->add(rank);
@@ -211,22 +227,39 @@ std::string JobTally::pairs_text(const Pairs& pairs) const {
                      all.first_but(receiver), receiver);
 }
 
+JobTally::Time JobTally::time_of(const std::string& name, const Sum& way) const {
+  if (way.nanoseconds > 0) return {.nanoseconds = static_cast<double>(way.nanoseconds)};
+  const auto found = std::ranges::find(estimates_, name, &WayEstimate::way);
+  if (found == estimates_.end()) return {};
+  return {.nanoseconds = found->nanoseconds(way.messages, way.bytes), .is_estimated = true};
+}
+
 std::string JobTally::ways_text() const {
   const Sums& ways = of(TallyKind::way);
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
+  double time = 0;
   for (const auto& [name, way] : ways) {
     messages += way.messages;
     bytes += way.bytes;
+    time += time_of(name, way).nanoseconds;
   }
   if (messages == 0) return "    no messages were sent\n";
   std::string text =
-      fmt::format("    all ranks together: {}, {}\n", plural(messages, "message"), bytes_text(bytes));
+      fmt::format("    all ranks together: {}, {}{}\n", plural(messages, "message"), bytes_text(bytes),
+                  time > 0 ? fmt::format(", under way for {}", time_text(time)) : "");
   const auto entries = sorted(ways, [](const Sum& way) { return std::pair(way.bytes, way.messages); });
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < std::min(entries.size(), most_ways); ++i)
+    width = std::max(width, entries[i]->first.size());
   for (std::size_t i = 0; i < std::min(entries.size(), most_ways); ++i) {
     const auto& [name, way] = *entries[i];
-    text += fmt::format("      {:<50} {:>5.1f} % of messages, {:>5.1f} % of bytes ({})\n", name,
+    text += fmt::format("      {:<{}} {:>5.1f} % of messages, {:>5.1f} % of bytes ({})", name, width,
                         per_cent(way.messages, messages), per_cent(way.bytes, bytes), bytes_text(way.bytes));
+    const auto [taken, is_estimated] = time_of(name, way);
+    text += taken > 0 ? fmt::format(", {:>5.1f} % of time ({}{})\n", per_cent(taken, time), time_text(taken),
+                                    is_estimated ? ", estimated" : "")
+                      : ", time not known\n";
   }
   return text + rest_text(entries.size(), most_ways, "ways");
 }

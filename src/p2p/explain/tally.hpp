@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "p2p/explain/rank_set.hpp"
 
@@ -30,10 +31,12 @@ class RankTally {
     RankSet peers;       ///< it is about messages from these to the rank
     std::uint64_t messages = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t nanoseconds = 0;
   };
   struct Count {
     std::uint64_t messages = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t nanoseconds = 0;  ///< that they were under way; 0: nobody has looked
   };
 
   void add(TallyKind kind, std::string text, const Count& count);
@@ -47,6 +50,17 @@ class RankTally {
   std::map<std::pair<TallyKind, std::string>, Line> lines_;
 };
 
+/// What a message takes that goes one way, as far as that is a line.
+struct WayEstimate {
+  std::string way;
+  double microseconds = 0;  ///< of any message
+  double per_byte = 0;      ///< and of each of its bytes
+
+  [[nodiscard]] double nanoseconds(std::uint64_t messages, std::uint64_t bytes) const noexcept {
+    return 1000 * (microseconds * static_cast<double>(messages) + per_byte * static_cast<double>(bytes));
+  }
+};
+
 /// What all ranks have counted, as a text that fits on a screen for any number of ranks.
 class JobTally {
  public:
@@ -54,6 +68,8 @@ class JobTally {
   explicit JobTally(std::uint32_t size) : size_(size) {}
   /// `packed`: of a rank; what is not that is left out.
   void add(std::uint32_t rank, std::string_view packed);
+  /// For ways of which nobody has taken the time.
+  void estimate(std::vector<WayEstimate> estimates) { estimates_ = std::move(estimates); }
   [[nodiscard]] std::string text() const;
 
  private:
@@ -65,11 +81,18 @@ class JobTally {
     RankSet ranks;  ///< that have counted it
     std::uint64_t messages = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t nanoseconds = 0;
   };
   using Sums = std::map<std::string, Sum>;
 
   void add_line(std::uint32_t rank, std::string_view line);
   [[nodiscard]] const Sums& of(TallyKind kind) const;
+  /// How long messages of a way were under way, measured or estimated.
+  struct Time {
+    double nanoseconds = 0;  ///< 0: not known
+    bool is_estimated = false;
+  };
+  [[nodiscard]] Time time_of(const std::string& name, const Sum& way) const;
   [[nodiscard]] std::string ways_text() const;
   [[nodiscard]] std::string plans_text() const;
   [[nodiscard]] std::string refusals_text() const;
@@ -79,6 +102,7 @@ class JobTally {
 
   std::uint32_t size_;
   std::map<TallyKind, Sums> sums_;
+  std::vector<WayEstimate> estimates_;
 };
 
 }  // namespace isthmus

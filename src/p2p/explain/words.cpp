@@ -26,6 +26,11 @@ std::string kinds_text(const std::vector<MemoryKind>& kinds) {
   return text;
 }
 
+std::string full_name_of(Protocol way) {
+  const bool is_across = way == Protocol::network_eager || way == Protocol::network_rendezvous;
+  return fmt::format("{}{}", is_across ? "network, " : "", name_of(way));
+}
+
 std::string_view short_name_of(Protocol way) {
   constexpr std::string_view subject = "GPU memory, ";
   const std::string_view name = name_of(way);

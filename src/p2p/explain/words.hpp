@@ -16,6 +16,8 @@ namespace isthmus {
 /// A line for each range of sizes, `indent` spaces deep.
 [[nodiscard]] std::string steps_text(const Plan& plan, std::size_t indent);
 [[nodiscard]] std::string kinds_text(const std::vector<MemoryKind>& kinds);
+/// A way with its channel, where two ways have one name.
+[[nodiscard]] std::string full_name_of(Protocol way);
 /// A way of GPU memory where that is the subject.
 [[nodiscard]] std::string_view short_name_of(Protocol way);
 

@@ -25,6 +25,9 @@ struct Traffic {
   };
   std::array<Count, protocol_count> sent{};
   std::array<Count, protocol_count> received{};
+  /// For how long what was received was under way (`WayTimes`), in ticks; nobody looks at the time unless
+  /// `isthmus explain` does.
+  std::array<std::uint64_t, protocol_count> ticks{};
 
   void add_sent(Protocol protocol, std::uint64_t bytes) noexcept { add(sent, protocol, bytes); }
   void add_received(Protocol protocol, std::uint64_t bytes) noexcept { add(received, protocol, bytes); }

@@ -71,6 +71,7 @@ class Request {
   wire::Share* share = nullptr;      ///< of a copy by both sides
   std::uint32_t chunk = 0;           ///< its chunk size
   bool exhausted = false;            ///< no chunk of it is left for this side
+  bool is_timed = false;             ///< receive: `WayTimes` knows it to be under way
   wire::Cookie peer_cookie = 0;      ///< of the peer's request
   std::uint64_t remote_address = 0;  ///< of a copy by both sides: the payload's at the peer
   TransferMark mark;                 ///< of a receive, for the plans that measure themselves

@@ -17,6 +17,24 @@ static void late_sender(void) {
   if (rank == 0) MPI_Recv(bytes, large, MPI_BYTE, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
+static void pingpong(void) {
+  for (int i = 0; i < 100; ++i) {
+    if (rank == i % 2) MPI_Send(bytes, 8, MPI_BYTE, 1 - rank, 7, MPI_COMM_WORLD);
+    if (rank == 1 - i % 2) MPI_Recv(bytes, 8, MPI_BYTE, 1 - rank, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+}
+
+static void probed(void) {
+  MPI_Status status;
+  int count = 0;
+  if (rank == 1) usleep(late);
+  if (rank == 1) MPI_Send(bytes, 8, MPI_BYTE, 0, 7, MPI_COMM_WORLD);
+  if (rank != 0) return;
+  MPI_Probe(1, 7, MPI_COMM_WORLD, &status);
+  MPI_Get_count(&status, MPI_BYTE, &count);
+  MPI_Recv(bytes, count, MPI_BYTE, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 static void late_receiver(void) {
   if (rank == 1) usleep(late);
   if (rank == 0) MPI_Ssend(bytes, 8, MPI_BYTE, 1, 7, MPI_COMM_WORLD);
@@ -91,6 +109,10 @@ int main(int count, char** arguments) {
   MPI_Barrier(MPI_COMM_WORLD);
   if (!strcmp(way, "sender"))
     late_sender();
+  else if (!strcmp(way, "pingpong"))
+    pingpong();
+  else if (!strcmp(way, "probed"))
+    probed();
   else if (!strcmp(way, "receiver"))
     late_receiver();
   else if (!strcmp(way, "member"))

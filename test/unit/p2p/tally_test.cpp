@@ -128,8 +128,10 @@ TEST(Tally, SumsWhatWasSentAndRefused) {
   }
   const std::string text = job.text();
   EXPECT_THAT(text, HasSubstr("    all ranks together: 12 messages, 3.0 KiB\n"));
-  EXPECT_THAT(text, testing::ContainsRegex("      ring +25.0 % of messages, +97.7 % of bytes \\(2.9 KiB\\)\n"
-                                           "      eager +75.0 % of messages, +2.3 % of bytes \\(72 B\\)\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("      ring +25.0 % of messages, +97.7 % of bytes \\(2.9 KiB\\), "
+                                           "time not known\n"
+                                           "      eager +75.0 % of messages, +2.3 % of bytes \\(72 B\\), "
+                                           "time not known\n"));
   EXPECT_THAT(text, HasSubstr("    refused: reading: no\n"
                               "      between any two of all 3 ranks; 3.0 KiB went a slower way\n"
                               "      what helps: a remedy\n"));
@@ -138,14 +140,33 @@ TEST(Tally, SumsWhatWasSentAndRefused) {
   EXPECT_THAT(JobTally(3).text(), HasSubstr("no messages were sent"));
 }
 
+TEST(Tally, SharesOutTheTimeThatWasMeasuredAndWhatIsEstimatedForTheRest) {
+  JobTally job(2);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    RankTally tally;
+    tally.add(TallyKind::way, "ring", {.messages = 1, .bytes = 1 << 20, .nanoseconds = 300'000});
+    tally.add(TallyKind::way, "eager", {.messages = 100, .bytes = 50'000});
+    tally.add(TallyKind::way, "other", {.messages = 1, .bytes = 8});
+    job.add(rank, tally.packed());
+  }
+  job.estimate({{.way = "eager", .microseconds = 0.5, .per_byte = 0.001},
+                {.way = "ring", .microseconds = 1e6, .per_byte = 1e6}});
+  const std::string text = job.text();
+  EXPECT_THAT(text, HasSubstr("2.1 MiB, under way for 800 us\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("      ring .*, +75.0 % of time \\(600 us\\)\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("      eager .*, +25.0 % of time \\(200 us, estimated\\)\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("      other .*, time not known\n"));
+}
+
 TEST(Tally, LeavesOutWhatIsNoTally) {
   JobTally job(4);
   RankTally tally;
   tally.add(TallyKind::way, "tab\tand\x1b[31m", {.messages = 1, .bytes = 1});
   job.add(0, tally.packed());
   for (const char* wrong :
-       {"w\t1\t1\t\tway", "w\t-1\t1\t\tway\t", "w\tx\t1\t\tway\t", "q\t1\t1\t\tway\t", "\n\n\t\t\t\t\t\n",
-        "p\t0\t0\t0-9\tplan\t", "p\t0\t0\t2-1\tplan\t", "w\t1\t1\t\tway\t\t"})
+       {"w\t1\t1\t0\t\tway", "w\t-1\t1\t0\t\tway\t", "w\tx\t1\t0\t\tway\t", "w\t1\t1\tx\t\tway\t",
+        "w\t1\t1\t\tway\t", "q\t1\t1\t0\t\tway\t", "\n\n\t\t\t\t\t\t\n", "p\t0\t0\t0\t0-9\tplan\t",
+        "p\t0\t0\t0\t2-1\tplan\t", "w\t1\t1\t0\t\tway\t\t"})
     job.add(1, wrong);
   const std::string text = job.text();
   EXPECT_THAT(text, HasSubstr("all ranks together: 1 message, 1 B\n"));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace isthmus {
@@ -310,6 +312,51 @@ TEST_F(LivePlansTest, LearnNothingFromAMessageThatGoesAnotherWayAfterAll) {
   }
   ASSERT_TRUE(receiver.lesson(64 * kib, false));
   EXPECT_EQ(receiver.lesson(64 * kib, false)->way, LongWay::split);
+}
+
+TEST_F(LivePlansTest, OfARankThatIsLiedToAtEveryTurnGoOnlyPossibleWaysAndComeToTheFastest) {
+  constexpr std::array some_ways{LongWay::stream, LongWay::pull};
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
+    std::mt19937_64 random(seed);
+    Words words{};
+    LivePlans plans(true, SharedLessons(words), read_clock);
+    const std::span possible = seed % 2 == 0 ? std::span<const LongWay>(all_ways) : some_ways;
+    const LongWay fastest = possible[seed / 2 % possible.size()];
+    const auto is_possible = [&](LongWay way) { return std::ranges::find(possible, way) != possible.end(); };
+    int others = 0;
+    for (int i = 0; i < 4000; ++i) {
+      // Lessons with any cost and any way, one that there is not too; what this rank writes there is
+      // overwritten.
+      if (i % 64 == 0)
+        for (auto& word : words)
+          word.store((random() & 0xffff'ffff'0000'0007) | 0x4c65'7300, std::memory_order_relaxed);
+      TransferMark mark;
+      const std::uint64_t bytes = i % 3 == 0 && i < 1000 ? 1024 * kib : 64 * kib;
+      const LongWay way = plans.begin(mark, Nearness::near, bytes, LongWay::pull, possible);
+      ASSERT_TRUE(is_possible(way)) << seed;
+      if (i >= 2000 && way != fastest) ++others;
+      now += bytes / (way == fastest ? 4 : 2);
+      plans.ended(mark, bytes);
+      plans.quiet();
+    }
+    EXPECT_LE(others, 100) << seed;
+  }
+}
+
+TEST_F(LivePlansTest, KeepTheTimeInMpiForWhoAsks) {
+  LivePlans plans(false, {}, read_clock);
+  plans.keep_time();
+  const std::uint64_t began = plans.present();
+  now += 100;
+  plans.leave();
+  now += 1'000'000;
+  plans.come();
+  now += 10;
+  EXPECT_EQ(plans.present() - began, 110U);
+  plans.leave();
+  now += 1'000'000;
+  // Asking is coming back.
+  EXPECT_EQ(plans.present() - began, 110U);
 }
 
 TEST_F(LivePlansTest, ForgetMessagesThatNeverEnd) {

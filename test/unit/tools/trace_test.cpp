@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "route/plan.hpp"
 #include "trace/model.hpp"
 #include "trace/record.hpp"
 
@@ -20,13 +21,15 @@ using testing::HasSubstr;
 /// A rank's file, record by record.
 class File {
  public:
-  File(std::uint32_t rank, std::uint32_t size) {
+  /// `kernel`: whose clock it has.
+  File(std::uint32_t rank, std::uint32_t size, char kernel = 'a') {
     file::Header header{};
     header.magic = file::magic;
     header.header_bytes = file::header_bytes;
     header.record_bytes = sizeof(Record);
     header.rank = rank;
     header.size = size;
+    header.boot = {kernel, 0};
     bytes_.resize(file::header_bytes);
     std::memcpy(bytes_.data(), &header, sizeof header);
     Record name = make(Kind::name, 1);
@@ -104,6 +107,102 @@ TEST(Trace, MessagesArePairedByWhenReceivesBeganAndNotByWhenTheyEnded) {
   ASSERT_EQ(job.messages.size(), 2U);
   for (const Message& message : job.messages)
     EXPECT_EQ(job.ranks[1].sends.at(message.send).bytes, job.ranks[0].receives.at(message.receive).bytes);
+}
+
+TEST(Trace, ClocksOfKernelsAreAlignedByMessagesThatWentBothWays) {
+  // Rank 1's clock is 10,000 ahead; a message takes 100 there, and 300 back.
+  const File first = File(0, 2).send(1000, 1, 3, 8).receive(1010, 1).got(1900, 1, 1, 3, 8);
+  const File second = File(1, 2, 'b').receive(10'900, 1).got(11'100, 1, 0, 3, 8).send(11'600, 0, 3, 8);
+  const Job job = analyse({first.read(), second.read()}).value();
+  EXPECT_EQ(job.kernels, 2U);
+  EXPECT_FALSE(job.is_aligned_roughly);
+  EXPECT_EQ(job.clock_error, 200);
+  EXPECT_EQ(job.ranks[1].sends.at(0).begin, 11'600 - 9'900);
+  EXPECT_THAT(summary(job),
+              HasSubstr("on 2 kernels: their clocks are aligned by the messages between them, to 0.2 us."));
+  EXPECT_THAT(to_json(job, 0, 1), HasSubstr("clock to 0.200 us"));
+}
+
+TEST(Trace, ClocksAreAlignedFromKernelToKernelAndByTheTimeOfDayWhereNoneWentBothWays) {
+  // The third kernel is 500 ahead of the second, which is 1000 ahead of the first; nobody has heard of the
+  // fourth.
+  const File first = File(0, 4).send(100, 1, 0, 8).receive(110, 1).got(200, 1, 1, 0, 8);
+  const File second = File(1, 4, 'b')
+                          .receive(1000, 1)
+                          .got(1150, 1, 0, 0, 8)
+                          .send(1150, 0, 0, 8)
+                          .send(1300, 2, 0, 8)
+                          .receive(1310, 2)
+                          .got(1400, 2, 2, 0, 8);
+  const File third = File(2, 4, 'c').receive(1700, 1).got(1850, 1, 1, 0, 8).send(1850, 1, 0, 8);
+  const File fourth = File(3, 4, 'd').send(77, 0, 9, 8);
+  const Job job = analyse({first.read(), second.read(), third.read(), fourth.read()}).value();
+  EXPECT_EQ(job.ranks[1].sends.at(0).begin, 150);
+  EXPECT_EQ(job.ranks[2].sends.at(0).begin, 350);
+  EXPECT_EQ(job.ranks[2].clock_error, 100);
+  EXPECT_EQ(job.ranks[3].sends.at(0).begin, 77);
+  EXPECT_TRUE(job.is_aligned_roughly);
+  EXPECT_THAT(summary(job), HasSubstr("by the time of day"));
+}
+
+TEST(Trace, AProbeWaitsForTheSenderOfWhatIsReceivedNext) {
+  File receiver(0, 2);
+  Record name = File::make(Kind::name, 1);
+  name.is = {.context = 0, .bytes = 0, .name = 2, .text = {"MPI_Probe"}};
+  Record probe = File::make(Kind::call_begin, 100);
+  probe.of.name = 2;
+  receiver.add(name).add(probe).end(700).call(720).receive(730, 7).got(740, 7, 1, 3, 8).end(750);
+  const File sender = File(1, 2).call(600).send(610, 0, 3, 8).end(620);
+  const Job job = analyse({receiver.read(), sender.read()}).value();
+  EXPECT_EQ(job.ranks[0].calls.at(0).waits_for, 1);
+  EXPECT_EQ(job.ranks[0].calls.at(0).waits_until, 610);
+  EXPECT_EQ(job.ranks[0].calls.at(1).waits_for, -1);
+}
+
+TEST(Trace, WhatGpusCarryIsOnLinesOfItsOwnWithoutOverlap) {
+  File receiver(0, 2);
+  const auto carried = [&](std::uint64_t request, std::int64_t begin) {
+    receiver.receive(begin - 5, request);
+    Record record = File::make(Kind::carry, begin);
+    record.of.number = request;
+    receiver.add(record);
+  };
+  const auto got = [&](std::uint64_t request, std::int64_t end, Protocol way) {
+    Record record = File::make(Kind::complete, end);
+    record.of = {.number = request,
+                 .bytes = 8,
+                 .context = 0,
+                 .peer = 1,
+                 .tag = static_cast<int>(request),
+                 .flags = file::is_matched,
+                 .name = 0,
+                 .way = static_cast<std::uint16_t>(way)};
+    receiver.add(record);
+  };
+  carried(1, 1000);
+  carried(2, 2000);
+  got(1, 3000, Protocol::gpu_pull);
+  got(2, 4000, Protocol::gpu_push);
+  carried(3, 5000);
+  got(3, 6000, Protocol::gpu_staged);
+  carried(4, 7000);
+  got(4, 8000, Protocol::gpu_courier);
+  carried(5, 9000);
+  got(5, 9500, Protocol::pull);
+  const std::string text = to_json(analyse({receiver.read()}).value(), 0, 1);
+  EXPECT_THAT(
+      text,
+      testing::ContainsRegex(
+          R"-("tid":1048576,"ph":"X","cat":"gpu","name":"from rank 1, 8 bytes","ts":0.999,"dur":2.000)-"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex(R"-("tid":1048577,"ph":"X","cat":"gpu",.*"ts":1.999,"dur":2.000)-"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex(R"-("tid":1048576,"ph":"X","cat":"gpu",.*"ts":4.999,"dur":1.000)-"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex(R"-("tid":2097152,"ph":"X","cat":"gpu",.*"ts":6.999,"dur":1.000)-"));
+  EXPECT_THAT(text, HasSubstr(R"-("copies by GPUs, 2")-"));
+  EXPECT_THAT(text, HasSubstr(R"-("couriers")-"));
+  EXPECT_THAT(text, testing::Not(HasSubstr(R"-("ts":8.999)-")));
 }
 
 TEST(Trace, EndsWithoutAnotherAreKeptAsSuch) {

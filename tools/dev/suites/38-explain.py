@@ -16,21 +16,34 @@ suite = Suite("explain")
 MPIEXEC, ISTHMUS = PREFIX / "bin/mpiexec", PREFIX / "bin/isthmus"
 SCREEN = 24  # lines
 LONG = 1 << 20
+AWAY = 2000  # ms that the program is not in MPI while a message is under way
 PROGRAM = suite.tmp / "ring"
 SOURCE = suite.tmp / "ring.c"
 SOURCE.write_text(f"""
 #include <mpi.h>
 #include <stdlib.h>
+#include <unistd.h>
 static char out[{LONG}], in[{LONG}];
 int main(int argc, char** argv) {{
   int rank, size;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const int sizes[4] = {{8, 8, 8, {LONG}}};
+  const int sizes[4] = {{8, 8, 8, argc > 2 ? 8 : {LONG}}};
   for (int i = 0; i < 4; ++i)
     MPI_Sendrecv(out, sizes[i], MPI_BYTE, (rank + 1) % size, 0, in, sizes[i], MPI_BYTE, (rank + size - 1) % size, 0,
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (argc > 2) {{
+    MPI_Request request;
+    if (rank == 1) MPI_Isend(out, {LONG}, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request);
+    if (rank == 1) MPI_Send(out, 0, MPI_BYTE, 0, 2, MPI_COMM_WORLD);
+    if (rank == 0) {{
+      MPI_Recv(in, 0, MPI_BYTE, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Irecv(in, {LONG}, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request);
+      usleep({AWAY} * 1000);
+    }}
+    if (rank < 2) MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }}
   MPI_Finalize();
   return argc > 1 ? atoi(argv[1]) : 0;
 }}
@@ -56,7 +69,7 @@ def on_screen(result):
 with suite.case("the summary counts what was sent, says how pairs go, and fits on a screen"):
     for ranks in (2, 16):
         text = on_screen(explain(ranks=ranks))
-        assert f"all ranks together: {ranks * 4} messages, {ranks}.0 MiB\n" in text, text
+        assert re.search(rf"all ranks together: {ranks * 4} messages, {ranks}.0 MiB, under way for \S+ [mu]?s$", text, re.M), text
         assert re.search(r"^ +eager, in one cache line +75.0 % of messages, +0.0 % of bytes", text, re.M), text
         pairs = "between both ranks" if ranks == 2 else "between any two of all 16 ranks"
         assert f"    {pairs}\n      up to 32 B" in text and text.count("up to any size") == 1, text
@@ -67,6 +80,25 @@ with suite.case("it names refusals, what they cost, and what helps"):
     assert "refused: reading the peer's memory: switched off by ISTHMUS_CMA=off\n      between both ranks; 2.0 MiB went a slower way\n" in text, text
     assert "      what helps: leave ISTHMUS_CMA at its default\n" in text, text
     assert "refused" not in explain().err
+
+with suite.case("the time on each way: measured of long messages, estimated of those that come with their envelope"):
+    for options in ((), ("--picture", suite.tmp / "times.svg")):
+        text = on_screen(explain(*options, ISTHMUS_CMA="off", ISTHMUS_MAPPING="off", **DRAWING))
+        (ring,) = re.findall(r"pipelined through the ring .* (\d+\.\d) % of time \(\S+ [mu]?s\)$", text, re.M)
+        (short,) = re.findall(r"in one cache line .* (\d+\.\d) % of time \(\S+ [mun]?s, estimated\)$", text, re.M)
+        assert 99.5 < float(ring) + float(short) < 100.5, text
+    job = json.loads(explain("--json").err)
+    assert {each["way"] for each in job["estimates"]} == {"eager, in one cache line", "eager"}, job["estimates"]
+    assert all(each["us"] > 0 for each in job["estimates"]), job["estimates"]
+    long = [each for peer in job["ranks"][0]["peers"] for each in peer["traffic"] if each["received"]["bytes"] == LONG]
+    assert [0 < each["received"]["under_way_us"] < 1e6 for each in long] == [True], long
+    assert "under way for" in explain("--full").err
+
+with suite.case("what a rank does between the calls is no time of a way"):
+    text = on_screen(explain(words=[0, "away"], ISTHMUS_CMA="off", ISTHMUS_MAPPING="off"))
+    (us,) = re.findall(r"pipelined through the ring .* % of time \((\S+ [mu]?s)\)$", text, re.M)
+    number, unit = us.split()
+    assert float(number) * {"us": 1e-3, "ms": 1, "s": 1e3}[unit] < AWAY / 2, text
 
 with suite.case("ranks in pid namespaces of their own"):
     if suite.run(["unshare", "-p", "-f", "--mount-proc", "true"]).status != 0:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 
@@ -16,6 +17,7 @@ MPIEXEC, ISTHMUS = PREFIX / "bin/mpiexec", PREFIX / "bin/isthmus"
 PROGRAM = BUILT / "test-mpi/program_trace"
 FILE = suite.tmp / "trace.json"
 LATE = 60000  # us that somebody is late, in the program
+BOOT = 56  # where the header of a rank's file names its kernel
 
 
 def trace(way, ranks=2, *options, status=0, **environment):
@@ -86,6 +88,12 @@ with suite.case("the way of a message is the one that it took"):
     (short,) = messages(events, tag=7)
     assert short["way"].startswith("eager"), short
 
+with suite.case("a late sender, in MPI_Probe"):
+    text, events = trace("probed")
+    assert re.search(r"rank 0 for rank 1 \(late sender\), in MPI_Probe", text), text
+    (wait,) = named(events, r"waits for rank 1 \(late sender\)", 0)
+    assert wait["dur"] > LATE / 2, wait
+
 with suite.case("a late receiver"):
     text, events = trace("receiver")
     assert re.search(r"rank 0 for rank 1 \(late receiver\), in MPI_Ssend", text), text
@@ -135,6 +143,29 @@ with suite.case("--summary-only, --from and --to"):
     result = suite.run([ISTHMUS, "trace", "--summary-only", MPIEXEC, "-n", 2, PROGRAM, "sender"], timeout=60, cwd=suite.tmp)
     suite.expect(result, err="in MPI")
     assert not list(suite.tmp.glob("*.json"))
+
+with suite.case("clocks of several kernels are aligned by the messages, whatever the time of day says"):
+    apart = suite.tmp / "apart"
+    apart.mkdir()
+    suite.expect(suite.run([MPIEXEC, "-n", 2, PROGRAM, "pingpong"], timeout=60, env={"ISTHMUS_TRACE": apart}))
+    file = apart / "rank-1.trace"
+    for ahead in (5 * 10**9, -3 * 10**5):
+        whole = bytearray(file.read_bytes())
+        whole[BOOT] = ord("x")
+        for at in range(4096, len(whole), 64):  # kind, thread, time
+            kind, thread, time = struct.unpack_from("<IIq", whole, at)
+            if kind == 0:
+                break
+            struct.pack_into("<q", whole, at + 8, time + ahead)
+        (apart / "rank-1.trace").write_bytes(whole)
+        result = suite.run([ISTHMUS, "trace", "-o", FILE, "--read", apart])
+        suite.expect(result, err=r"on 2 kernels: their clocks are aligned by the messages between them, to \d+\.\d us\.$")
+        events = json.loads(FILE.read_text())["traceEvents"]
+        check(events)
+        (label,) = [event["args"]["labels"] for event in events if event["name"] == "process_labels"]
+        error = float(re.fullmatch(r"clock to ([\d.]+) us", label)[1])
+        spans = [[event["ts"] for event in named(events, "MPI_Send|MPI_Recv", rank)] for rank in (0, 1)]
+        assert error < LATE / 10 and abs(min(spans[0]) - min(spans[1])) < LATE, (error, spans[0][:2], spans[1][:2])
 
 with suite.case("files that a job has left, whole, cut, damaged and of something else"):
     left = suite.tmp / "left"

@@ -509,6 +509,31 @@ with suite.case("messages and collectives go by the GPUs where each rank has the
         assert "by way of the host's memory: " not in suite.expect(result).err, result
         suite.expect(result, err=r"copied by the sender's GPU +sent [1-9]" if program == "gpu_p2p" else None)
 
+with suite.case("explain's summary says what helps against what was refused"):
+
+    def helps(program, before=(), **settings):
+        """Each refusal, and what helps."""
+        text = suite.expect(run(program, 2, before, ISTHMUS_EXPLAIN="on", **settings)).err
+        return dict(re.findall(r"refused: (.*)\n.*\n(?: +what helps: (.*)\n)?", text))
+
+    def of(found, words):
+        remedies = [remedy for what, remedy in found.items() if words in what]
+        assert len(remedies) == 1, (words, found)
+        return remedies[0]
+
+    closed = helps(["gpu_check", "quick", "bounce"], **CHECK)
+    assert of(closed, "as a device's default pool is").startswith("allocate from a pool that cudaMemPoolCreate has made"), closed
+    assert of(closed, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR").startswith("ask cuMemCreate for that handle type"), closed
+    assert of(closed, "managed memory").startswith("send from and receive into memory of cudaMalloc"), closed
+    apart = helps(["gpu_p2p", "short"], EMULATED_CUDA_LINKS="none")
+    assert any("nvidia-smi topo -p2p r" in remedy for remedy in apart.values()), apart
+    unseen = helps(["gpu_p2p", "short"], seeing(["0", "1"]))
+    assert any("--gpu-bind closest:order" in remedy for remedy in unseen.values()), unseen
+    no_handles = helps(["gpu_p2p", "short"], EMULATED_CUDA_REFUSE="ipc")
+    assert of(no_handles, "make an IPC handle of cudaMalloc memory").startswith("allocate the buffer with MPI_Alloc_mem"), no_handles
+    chosen = helps(["gpu_p2p", "short"], ISTHMUS_GPU_PATH="staged")
+    assert of(chosen, "ISTHMUS_GPU_PATH wants another way") == "leave ISTHMUS_GPU_PATH at its default", chosen
+
 with suite.case("packing and local reductions in all kinds of memory"):
     quiet(run("gpu_local", 1))
 
@@ -803,6 +828,24 @@ with suite.case("explain tells how GPU memory went"):
     result = run(["gpu_p2p", "short"], 2, ISTHMUS_EXPLAIN="full")
     for path in ("copied by the sender's GPU", "copied by the receiver's GPU", "by way of the host's"):
         suite.expect(result, err=rf"GPU memory, {path} +sent [1-9]")
+
+
+with suite.case("a trace has lines for what GPUs carry, and what overlaps is on different ones"):
+    once()
+    file = suite.tmp / "trace.json"
+    environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_TWINS": str(EMULATED / "libemulated_kernels.so")}
+    suite.expect(suite.run([PREFIX / "bin/isthmus", "trace", "-o", file, PREFIX / "bin/mpiexec", "-n", 2, PROGRAMS / "gpu_p2p", "short"], env=environment, timeout=120))
+    events = json.loads(file.read_text())["traceEvents"]
+    names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    copies = [event for event in events if event.get("cat") == "gpu"]
+    assert {event["args"]["way"] for event in copies} >= {"GPU memory, copied by the sender's GPU", "GPU memory, copied by the receiver's GPU"}, copies[:3]
+    lines = {}
+    for event in copies:
+        assert names[event["pid"], event["tid"]].startswith(("copies by GPUs", "couriers")), event
+        lines.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+    for spans in lines.values():
+        spans.sort()
+        assert all(before[1] <= after[0] + 0.0015 for before, after in zip(spans, spans[1:])), spans
 
 
 def solve(halo, **settings):

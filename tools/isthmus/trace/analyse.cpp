@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
+#include <limits>
 #include <map>
+#include <optional>
 #include <ranges>
 #include <set>
 #include <tuple>
@@ -30,6 +33,20 @@ class CallFinder {
     Call* const call = *std::prev(after);
     return call->end >= time ? call : nullptr;
   }
+  /// The last call but a few that had ended at that time in which a thread looked for a message and waited
+  /// for it; null: none.
+  [[nodiscard]] Call* probe_before(std::uint32_t thread, std::int64_t time) const {
+    constexpr int most = 4;  // what a program asks of a status comes between
+    const auto found = by_thread_.find(thread);
+    if (found == by_thread_.end()) return nullptr;
+    auto call = std::ranges::upper_bound(found->second, time, {}, &Call::begin);
+    for (int looked_at = 0; looked_at < most && call != found->second.begin(); ++looked_at) {
+      --call;
+      if ((*call)->end <= time && ((*call)->name == "MPI_Probe" || (*call)->name == "MPI_Mprobe"))
+        return *call;
+    }
+    return nullptr;
+  }
 
  private:
   std::map<std::uint32_t, std::vector<Call*>> by_thread_;
@@ -56,25 +73,109 @@ void note_wait(Call& call, std::int64_t until, std::uint32_t whom, const char* w
   call.why = why;
 }
 
+void move_times(Rank& rank, std::int64_t by) {
+  const auto move = [by](std::int64_t& time) {
+    if (time != unknown_time) time += by;
+  };
+  for (Call& call : rank.calls)
+    for (std::int64_t* time : {&call.begin, &call.end, &call.waits_until})
+      *time += by;
+  for (Send& send : rank.sends)
+    move(send.begin), move(send.end);
+  for (Receive& receive : rank.receives)
+    move(receive.begin), move(receive.carried), move(receive.end);
+  rank.first += by;
+  rank.last += by;
+}
+
+/// By how much one kernel's clock is behind another's, at least and at most, by the messages between them:
+/// none has come before it was sent.
+struct Bounds {
+  std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+
+  [[nodiscard]] bool has_both() const noexcept {
+    return least != std::numeric_limits<std::int64_t>::min() &&
+           most != std::numeric_limits<std::int64_t>::max();
+  }
+  [[nodiscard]] std::int64_t middle() const noexcept { return least + (most - least) / 2; }
+  /// Clocks that drift apart make `least` the larger one.
+  [[nodiscard]] std::int64_t error() const noexcept { return std::abs(most - least) / 2; }
+};
+
+/// The kernels of a job, by number.
+class Kernels {
+ public:
+  explicit Kernels(const Job& job) {
+    for (const Rank& rank : job.ranks) {
+      const auto known = std::ranges::find(boots_, rank.boot);
+      of_.push_back(static_cast<std::size_t>(known - boots_.begin()));
+      if (known == boots_.end()) boots_.push_back(rank.boot);
+    }
+  }
+  [[nodiscard]] std::size_t count() const noexcept { return boots_.size(); }
+  [[nodiscard]] std::size_t of(std::size_t rank) const noexcept { return of_[rank]; }
+
+ private:
+  std::vector<std::string> boots_;
+  std::vector<std::size_t> of_;  ///< by rank
+};
+
+/// For each two kernels, the lower number first.
+std::map<std::pair<std::size_t, std::size_t>, Bounds> bounds_of(const Job& job, const Kernels& kernels) {
+  std::map<std::pair<std::size_t, std::size_t>, Bounds> all;
+  for (const Message& message : job.messages) {
+    if (message.send == nowhere || message.receive == nowhere) continue;
+    const std::size_t from = kernels.of(message.from_rank);
+    const std::size_t to = kernels.of(message.to_rank);
+    const std::int64_t sent = job.ranks[message.from_rank].sends[message.send].begin;
+    const std::int64_t come = job.ranks[message.to_rank].receives[message.receive].end;
+    if (from == to || come == unknown_time) continue;
+    Bounds& bounds = all[std::minmax(from, to)];
+    if (from < to)
+      bounds.least = std::max(bounds.least, sent - come);
+    else
+      bounds.most = std::min(bounds.most, come - sent);
+  }
+  return all;
+}
+
+/// Puts all ranks on the clock of the first one's kernel: from kernel to kernel, where messages went both
+/// ways, the surest first; else by the time of day. To be called with the messages paired.
 void align(Job& job) {
-  const bool is_one_clock =
-      std::ranges::all_of(job.ranks, [&](const Rank& each) { return each.boot == job.ranks[0].boot; });
-  if (is_one_clock) return;
-  job.is_aligned_roughly = true;
-  for (Rank& rank : job.ranks) {
-    const std::int64_t by = rank.realtime_ahead - job.ranks[0].realtime_ahead;
-    const auto move = [by](std::int64_t& time) {
-      if (time != unknown_time) time += by;
-    };
-    for (Call& call : rank.calls)
-      for (std::int64_t* time : {&call.begin, &call.end, &call.waits_until})
-        *time += by;
-    for (Send& send : rank.sends)
-      move(send.begin), move(send.end);
-    for (Receive& receive : rank.receives)
-      move(receive.begin), move(receive.end);
-    rank.first += by;
-    rank.last += by;
+  const Kernels kernels(job);
+  job.kernels = static_cast<std::uint32_t>(kernels.count());
+  if (kernels.count() == 1) return;
+  struct Place {
+    std::int64_t behind = 0, error = 0;
+  };
+  const auto all = bounds_of(job, kernels);
+  std::map<std::size_t, Place> placed{{0, {}}};
+  for (;;) {
+    std::optional<std::pair<std::size_t, Place>> next;
+    for (const auto& [pair, bounds] : all) {
+      const bool is_first_placed = placed.contains(pair.first);
+      if (!bounds.has_both() || is_first_placed == placed.contains(pair.second)) continue;
+      const Place& known = placed.at(is_first_placed ? pair.first : pair.second);
+      const Place found{known.behind + (is_first_placed ? bounds.middle() : -bounds.middle()),
+                        known.error + bounds.error()};
+      if (!next || found.error < next->second.error)
+        next = {is_first_placed ? pair.second : pair.first, found};
+    }
+    if (!next) break;
+    placed.insert(*next);
+  }
+  const std::int64_t ahead = job.ranks[0].realtime_ahead;
+  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+    Rank& rank = job.ranks[r];
+    if (const auto found = placed.find(kernels.of(r)); found != placed.end()) {
+      move_times(rank, found->second.behind);
+      rank.clock_error = found->second.error;
+      job.clock_error = std::max(job.clock_error, rank.clock_error);
+    } else {
+      move_times(rank, rank.realtime_ahead - ahead);
+      job.is_aligned_roughly = true;
+    }
   }
 }
 
@@ -136,6 +237,10 @@ void blame_for_messages(Job& job) {
                     "late receiver");
       }
     }
+    if (send && receive)
+      if (Call* const probe = calls[message.to_rank].probe_before(receive->thread, receive->begin))
+        if (send->begin > probe->begin && send->begin <= probe->end)
+          note_wait(*probe, send->begin, job.ranks[message.from_rank].rank, "late sender");
     if (!receive || receive->end == unknown_time) continue;
     Call* const call = calls[message.to_rank].at(receive->thread, receive->end);
     if (!call || !is_receiving(*call)) continue;
@@ -202,8 +307,8 @@ std::expected<Job, std::string> analyse(std::vector<Rank> ranks) {
       return std::unexpected("two files are of rank " + std::to_string(ranks[i].rank));
   }
   job.ranks = std::move(ranks);
-  align(job);
   pair(job);
+  align(job);
   blame_for_messages(job);
   blame_for_collectives(job);
   return job;
@@ -227,6 +332,23 @@ bool is_inner(const Job& job, std::uint64_t context) {
 
 std::string name_of_way(std::uint16_t way) {
   return way < protocol_count ? std::string(name_of(static_cast<Protocol>(way))) : "not known";
+}
+
+Carrier carrier_of(std::uint16_t way) {
+  switch (static_cast<Protocol>(way)) {
+    case Protocol::gpu_courier:
+      return Carrier::courier;
+    case Protocol::network_chunks:
+    case Protocol::network_gpu:
+    case Protocol::gpu_push:
+    case Protocol::gpu_pull:
+    case Protocol::gpu_staged:
+    case Protocol::gpu_bounce:
+    case Protocol::gpu_loopback:
+      return Carrier::gpu;
+    default:
+      return Carrier::processor;
+  }
 }
 
 }  // namespace isthmus::tool::trace

@@ -67,6 +67,57 @@ std::map<std::uint32_t, std::uint32_t> threads_of(const Rank& rank) {
   return result;
 }
 
+/// Lines for what goes on beside the calls, so that what overlaps is on different ones.
+class Lines {
+ public:
+  Lines(Events& events, const Rank& rank, std::uint32_t first, std::string name)
+      : events_(events), rank_(rank), first_(first), name_(std::move(name)) {}
+
+  /// Where something is shown that lasts so long; to be called in the order of `begin`.
+  std::uint32_t take(std::int64_t begin, std::int64_t end) {
+    const auto free = std::ranges::find_if(ends_, [&](std::int64_t each) { return each <= begin; });
+    const auto index = static_cast<std::uint32_t>(free - ends_.begin());
+    if (free == ends_.end()) {
+      ends_.push_back(end);
+      events_.add(rank_.rank, first_ + index, R"-("ph":"M","name":"thread_name","args":{{"name":"{}{}"}})-",
+                  name_, index == 0 ? std::string() : fmt::format(", {}", index + 1));
+    } else {
+      *free = end;
+    }
+    return first_ + index;
+  }
+
+ private:
+  Events& events_;
+  const Rank& rank_;
+  std::uint32_t first_;
+  std::string name_;
+  std::vector<std::int64_t> ends_;
+};
+
+/// What GPUs have brought to a rank.
+void add_carried(Events& events, const Job& job, const Rank& rank) {
+  constexpr std::uint32_t first_line = 1U << 20U;  // threads come before
+  std::vector<const Receive*> carried;
+  for (const Receive& each : rank.receives)
+    if (each.carried != unknown_time && each.end != unknown_time && each.is_matched &&
+        carrier_of(each.way) != Carrier::processor && events.shows(each.carried, each.end))
+      carried.push_back(&each);
+  std::ranges::stable_sort(carried, {}, &Receive::carried);
+  Lines copies(events, rank, first_line, "copies by GPUs");
+  Lines couriers(events, rank, 2 * first_line, "couriers");
+  for (const Receive* const each : carried) {
+    const std::int64_t end = std::max(each->end, each->carried);
+    Lines& lines = carrier_of(each->way) == Carrier::courier ? couriers : copies;
+    const std::uint32_t line = lines.take(each->carried, end);
+    events.add(
+        rank.rank, line,
+        R"-("ph":"X","cat":"gpu","name":"from rank {}, {} bytes","ts":{},"dur":{},"args":{{"from":{},"way":"{}","bytes":{},"tag":{},"communicator":"{}"}})-",
+        each->from, each->bytes, events.at(each->carried), Events::microseconds(end - each->carried),
+        each->from, name_of_way(each->way), each->bytes, each->tag, name_of_comm(job, each->context));
+  }
+}
+
 void add_call(Events& events, const Job& job, const Rank& rank, const Call& call, std::uint32_t thread) {
   std::string more = call.has_ended ? "" : R"-(,"ended":"no, when the trace stopped")-";
   if (call.number)
@@ -102,12 +153,16 @@ std::string to_json(const Job& job, double from, double to) {
                rank.rank, rank.host, rank.pid);
     events.add(rank.rank, 0, R"-("ph":"M","name":"process_sort_index","args":{{"sort_index":{}}})-",
                rank.rank);
+    if (rank.clock_error > 0)
+      events.add(rank.rank, 0, R"-("ph":"M","name":"process_labels","args":{{"labels":"clock to {} us"}})-",
+                 Events::microseconds(rank.clock_error));
     for (const auto& [id, number] : threads.back())
       events.add(rank.rank, number, R"-("ph":"M","name":"thread_name","args":{{"name":"thread {} ({})"}})-",
                  number, id);
     for (const Call& call : rank.calls)
       if (events.shows(call.begin, call.end))
         add_call(events, job, rank, call, threads.back().at(call.thread));
+    add_carried(events, job, rank);
   }
   std::uint64_t arrow = 0;
   for (const Message& message : job.messages) {

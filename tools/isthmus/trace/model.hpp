@@ -49,6 +49,7 @@ struct Receive {
   std::uint32_t thread = 0;      ///< that began it
   std::uint32_t end_thread = 0;  ///< that completed it
   std::int64_t begin = 0;
+  std::int64_t carried = unknown_time;  ///< from when on its bytes came; unknown: with the envelope
   std::int64_t end = unknown_time;
   bool is_matched = false;
   std::uint64_t context = 0, bytes = 0;
@@ -68,6 +69,7 @@ struct Rank {
   std::int32_t pid = 0;
   std::string host, boot;
   std::int64_t realtime_ahead = 0;  ///< of the clock of `begin` and `end`
+  std::int64_t clock_error = 0;     ///< of the times beside those of the first rank, at most; from `analyse`
   std::uint64_t dropped = 0;
   bool is_cut = false;  ///< it holds something that is no record
   std::vector<Call> calls;
@@ -86,7 +88,9 @@ struct Job {
   std::uint32_t size = 0;
   std::vector<Rank> ranks;  ///< those that have written, ascending
   std::vector<Message> messages;
-  bool is_aligned_roughly = false;  ///< the clocks are those of several kernels
+  std::uint32_t kernels = 1;        ///< whose clocks the ranks have
+  std::int64_t clock_error = 0;     ///< of those that messages have aligned, at most
+  bool is_aligned_roughly = false;  ///< some clocks are aligned by the time of day
 };
 
 /// Reads one file, as far as it is whole. Why it is none, in words.
@@ -102,6 +106,9 @@ std::string summary(const Job& job);
 /// The name that people know a communicator by.
 std::string name_of_comm(const Job& job, std::uint64_t context);
 std::string name_of_way(std::uint16_t way);
+/// Whose work the bytes of a way are: that of copies by GPUs, of couriers on them, or of no GPU.
+enum class Carrier : std::uint8_t { processor, gpu, courier };
+Carrier carrier_of(std::uint16_t way);
 /// Whether a message belongs to a collective, and is the library's own.
 bool is_inner(const Job& job, std::uint64_t context);
 

@@ -65,6 +65,10 @@ class Reader {
       case Kind::complete:
         complete(record);
         return true;
+      case Kind::carry:
+        if (const auto found = receiving_.find(record.of.number); found != receiving_.end())
+          rank_.receives[found->second].carried = record.time;
+        return true;
     }
     return false;
   }

@@ -94,9 +94,12 @@ void add_gaps(std::string& text, const Job& job) {
     if (rank.is_cut)
       say(fmt::format("rank {}: its file is damaged; what is before that is shown.", rank.rank));
   }
-  if (job.is_aligned_roughly)
-    say("The ranks are on several kernels: their clocks are aligned by the time of day, no better than that "
-        "is.");
+  if (job.kernels > 1)
+    say(fmt::format(
+        "The ranks are on {} kernels: their clocks are aligned by the messages between them, to {}{}",
+        job.kernels, duration(job.clock_error),
+        job.is_aligned_roughly ? "; where none went both ways, by the time of day, no better than that is."
+                               : "."));
 }
 
 }  // namespace

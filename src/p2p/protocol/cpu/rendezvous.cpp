@@ -68,6 +68,7 @@ void Rendezvous::offered(const ArrivedCell& cell) {
 void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const wire::SendOffer& offer) {
   if (peer.lost) return around_.completion.end_lost(receive, source, tag);
   receive.assign(&peer, source, tag, offer.bytes);
+  around_.completion.carry(receive);
   if (receive.limit == 0) {
     tell_done(peer, offer.sender);
     return around_.completion.finish(receive);

@@ -30,7 +30,9 @@ std::uint64_t copy_payload(const Payload& from, const Payload& to) {
 }
 
 /// A message from this process to itself has been matched.
-void take_from_self(Request& receive, int source, int tag, const Payload& payload) {
+void take_from_self(Completion& completion, Request& receive, int source, int tag, const Payload& payload) {
+  completion.carry(receive);
+  receive.way = Protocol::local;
   receive.matched = true;
   receive.status = {.source = source, .tag = tag, .bytes = 0};
   const Payload* const landing = cpu_destination_of(receive);
@@ -48,7 +50,7 @@ Request* SelfMessages::send(const Target& target, const Payload& payload, SendMo
   Peer& self = links_.peer(links_.rank());
   self.traffic.add_sent(Protocol::local, payload.bytes);
   if (Request* receive = matcher_.match(context, target.source, target.tag)) {
-    take_from_self(*receive, target.source, target.tag, payload);
+    take_from_self(completion_, *receive, target.source, target.tag, payload);
     completion_.finish(*receive);
     return nullptr;
   }
@@ -76,7 +78,7 @@ Request* SelfMessages::send(const Target& target, const Payload& payload, SendMo
 
 void SelfMessages::deliver(Request& receive, UnexpectedMessage& message) {
   Request& send = *std::get<Request*>(message.where);
-  take_from_self(receive, message.source, message.tag, send.payload);
+  take_from_self(completion_, receive, message.source, message.tag, send.payload);
   completion_.finish(send);
   completion_.finish(receive);
 }

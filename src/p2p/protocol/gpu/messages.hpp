@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -226,6 +227,8 @@ class GpuMessages final : public Polled, public Completion::Lander {
   [[nodiscard]] const Plan& plan_from_host_of(const Peer& peer, const GpuPart& part);
   /// The plans of messages from a peer, as far as they are known, for `isthmus explain`.
   [[nodiscard]] std::vector<GpuPairs> plans(const Peer& peer);
+  /// Why GPUs do not copy some of what comes from a peer of this host, as far as it has been met.
+  [[nodiscard]] std::set<std::string> refusals(const Peer& peer);
   /// Where a peer's GPU is to the one that this rank has used last.
   [[nodiscard]] GpuLocality locality(const Peer& peer);
 

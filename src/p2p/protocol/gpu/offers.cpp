@@ -110,6 +110,7 @@ void GpuOffers::begin(Peer& peer, Request& receive, int source, int tag, const w
                       const GpuSource& from) {
   if (peer.lost) return completion_.end_lost(receive, source, tag);
   receive.assign(&peer, source, tag, offer.bytes);
+  completion_.carry(receive);
   if (from.has_failed) {
     warn_of(peer, "could not read a message that it was to send");
     if (receive.gpu) receive.gpu->landed = true;

@@ -139,6 +139,17 @@ void GpuMessages::note_plan(Peer& peer, const GpuPlanKey& key) {
     links_.note_gpu_reason(peer, Error(ErrorClass::other, std::string(why)), true);
 }
 
+std::set<std::string> GpuMessages::refusals(const Peer& peer) {
+  std::set<std::string> all;
+  for (const ExportKind kind : {ExportKind::legacy, ExportKind::vmm, ExportKind::pool})
+    if (const std::string& why = exports(peer).why_refused(GpuExports::Whose::peers, kind); !why.empty())
+      all.insert(why);
+  // Of what could be opened: where the GPUs are, and what is set.
+  if (const std::string_view why = why_not(facts(peer, key_of(peer)), Protocol::gpu_pull); !why.empty())
+    all.emplace(why);
+  return all;
+}
+
 std::vector<GpuPairs> GpuMessages::plans(const Peer& peer) {
   const GpuExports& known = exports(peer);
   using Whose = GpuExports::Whose;

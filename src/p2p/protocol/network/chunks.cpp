@@ -298,6 +298,7 @@ void NetworkChunks::announced(Peer& peer, const wire::NetworkHeader& header) {
 void NetworkChunks::match(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes,
                           wire::Cookie sender) {
   receive.assign(&peer, source, tag, bytes);
+  completion_.carry(receive);
   const auto found = incoming_.find({peer.id, sender});
   if (found == incoming_.end()) {
     receive.status.error = static_cast<int>(ErrorClass::proc_aborted);

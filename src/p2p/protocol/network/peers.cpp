@@ -126,6 +126,7 @@ void NetworkPeers::acknowledge(Peer& peer, wire::Cookie sender) {
 
 void NetworkPeers::fetch(Peer& peer, Request& receive, int source, int tag, const NetworkOffer& offer) {
   receive.assign(&peer, source, tag, offer.bytes);
+  completion_.carry(receive);
   try {
     begin_fetch(peer, receive, offer);
   } catch (const std::bad_alloc&) {
