@@ -264,8 +264,9 @@ std::optional<StagedWay> GpuMessages::begin(Peer& peer, Request& receive, const 
 bool GpuMessages::try_pull(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from,
                            std::optional<Error>& trouble) {
   Result<bool> begun = pull(peer, receive, sender, from);
-  if (!begun) trouble = std::move(begun).error();
-  return begun && *begun;
+  if (begun) return *begun;
+  trouble = std::move(begun).error();
+  return false;
 }
 
 bool GpuMessages::begin_by_push(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {
