@@ -70,7 +70,7 @@ Result<> Port::make(cuda::PrimaryContexts& contexts, const Extent& extent) {
     return cuda::fail(functions_, status, "make a stream");
   const std::size_t own_bytes = state_room + extent.ranks * sizeof(isthmus_device_peer) +
                                 extent.shares * extent.ranks * sizeof(isthmus_device_span);
-  for (const auto [address, bytes] : {std::pair{&shared_, shared_bytes()}, std::pair{&own_, own_bytes}}) {
+  for (const auto& [address, bytes] : {std::pair{&shared_, shared_bytes()}, std::pair{&own_, own_bytes}}) {
     Status status = functions_.allocate(address, bytes);
     if (status == Status::success) status = functions_.fill_async(*address, 0, bytes, stream_);
     if (status == Status::success) status = functions_.stream_synchronize(stream_);
