@@ -47,8 +47,8 @@ typedef struct isthmus_device_state {
 #define ISTHMUS_DEVICE_BAD_SIGNAL 4u
 #define ISTHMUS_DEVICE_NO_WAY 5u /* not mapped, and no proxy does that */
 #define ISTHMUS_DEVICE_NO_ATOMICS 6u
-#define ISTHMUS_DEVICE_BAD_ROLE 7u /* a role waits for one that may not have begun (<isthmus/fuse.cuh>) */
-#define ISTHMUS_DEVICE_BAD_TAG 8u  /* a message is sent with the tag that stands for any */
+#define ISTHMUS_DEVICE_BAD_ROLE 7u  /* a role waits for one that may not have begun (<isthmus/fuse.cuh>) */
+#define ISTHMUS_DEVICE_BAD_TAG 8u   /* a message is sent with the tag that stands for any */
 #define ISTHMUS_DEVICE_TRUNCATED 9u /* a message is longer than the receive, whose room is `offset` */
 
 /* What a kernel wanted. */

@@ -83,10 +83,11 @@ Error refusal(const isthmus_device_control& noted) {
       return Error(ErrorClass::tag,
                    fmt::format("a kernel's {} to rank {} has the tag that stands for any", call, rank));
     case ISTHMUS_DEVICE_TRUNCATED:
-      return Error(ErrorClass::truncate,
-                   fmt::format("a kernel's {} has room for {} bytes, and message {} from rank {} has {}: what "
-                               "fits has been copied",
-                               call, noted.offset, noted.number, rank, noted.bytes));
+      return Error(
+          ErrorClass::truncate,
+          fmt::format("a kernel's {} has room for {} bytes, and message {} from rank {} has {}: what "
+                      "fits has been copied",
+                      call, noted.offset, noted.number, rank, noted.bytes));
     default:
       return Error(ErrorClass::intern,
                    fmt::format("a kernel's {} was refused, because of {}", call, noted.why));

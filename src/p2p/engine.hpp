@@ -192,7 +192,7 @@ class Engine final : private CpuSends, private Losses::Rings {
   /// Moves what can be moved; returns how many things happened. Never blocks. What needs memory that there is
   /// not stays where it is, and goes on when there is: so no exception leaves it, and none leaves a wait.
   unsigned progress();
-  /// Reads what peers have written that have before, and no more: for calls that start one of many operations.
+  /// Reads the rings that are known, and no more: for calls that start one of many operations.
   /// What there is no memory for is read later, as with `progress`.
   unsigned listen();
   /// Progress by a thread that looks now and then, while the program may be outside of MPI.

@@ -28,7 +28,7 @@ LivePlans::LivePlans(bool on, SharedLessons shared, Ticks clock) noexcept
       clock_(clock),
       began_(clock()),
       began_at_(Clock::now()),
-      sizes_(on ? new (std::nothrow) Sizes : nullptr) {}
+      sizes_(on ? new(std::nothrow) Sizes : nullptr) {}
 
 void LivePlans::take(std::span<const TaughtWay> ways) const noexcept {
   if (!on()) return;

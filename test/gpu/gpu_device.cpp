@@ -1,5 +1,6 @@
-// Kernels that communicate (<isthmus/device.cuh>, device_mail.cuh, fuse.cuh), on the emulated driver and on GPUs;
-// rank 0 prints a line for each case that is right. Two ranks, or any even number of them. The argument:
+// Kernels that communicate (<isthmus/device.cuh>, device_mail.cuh, fuse.cuh), on the emulated driver and on
+// GPUs; rank 0 prints a line for each case that is right. Two ranks, or any even number of them. The
+// argument:
 //   names of cases; `all`, which none means too
 //   carried   what works where no kernel reaches another process: ranks of two hosts, GPUs with no link
 //   lost      --on-failure continue, two ranks: rank 1 dies while kernels of rank 0 wait for it
@@ -71,8 +72,8 @@ class Kernels {
   cuda::Stream stream = nullptr;
 
  private:
-  static constexpr std::array names{"device_exchange", "device_relay", "device_team", "device_call",
-                                    "device_jacobi",   "device_mail"};
+  static constexpr std::array names{"device_exchange", "device_relay",  "device_team",
+                                    "device_call",     "device_jacobi", "device_mail"};
 
   template <class Work>
   void start(std::size_t which, const Work& work, unsigned blocks) const {
@@ -676,9 +677,9 @@ struct Case {
   const char* name;
   void (*run)(const Setting&);
 };
-constexpr Case cases[]{{"direct", check_direct}, {"order", check_order},   {"team", check_team},
-                       {"ports", check_ports},   {"ranges", check_ranges}, {"graph", check_graph},
-                       {"cancel", check_cancel}, {"freed", check_freed},   {"jacobi", check_jacobi},
+constexpr Case cases[]{{"direct", check_direct}, {"order", check_order},       {"team", check_team},
+                       {"ports", check_ports},   {"ranges", check_ranges},     {"graph", check_graph},
+                       {"cancel", check_cancel}, {"freed", check_freed},       {"jacobi", check_jacobi},
                        {"pinned", check_pinned}, {"messages", check_messages}, {"misfits", check_misfits}};
 
 }  // namespace

@@ -147,7 +147,8 @@ void measure_kernels(const Setting& at) {
   row("kernel: put of 1 MiB and signal by a block, one way",
       time(Measure::puts_by_block, mebibyte, 400, 1, 1024) / 2, "us", "< 25.4");
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{1024}})
-    row(bytes == 8 ? "kernel: message of 8 B by a warp, one way" : "kernel: message of 1 KiB by a warp, one way",
+    row(bytes == 8 ? "kernel: message of 8 B by a warp, one way"
+                   : "kernel: message of 1 KiB by a warp, one way",
         time(Measure::messages_by_warp, bytes, 4000, 1, 32) / 2, "us", "-");
   row("kernel: message of 1 MiB by a block, one way",
       time(Measure::messages_by_block, mebibyte, 400, 1, 1024) / 2, "us", "-");

@@ -279,11 +279,11 @@ isthmus_device_make(MPI_ABI_Comm* comm, std::uint32_t signals, std::uint32_t mos
     ISTHMUS_TRY(check_mpi(PMPI_Comm_dup(comm, &made->comm), "the communicator of a port"));
     int size = 0;
     PMPI_Comm_size(made->comm, &size);
-    Result<> opened = open_port(
-        *made, {.ranks = static_cast<std::size_t>(size),
-                .signals = signals,
-                .shares = most_shares,
-                .room = device::Messages::room_bytes(static_cast<device::u32>(size))});
+    Result<> opened =
+        open_port(*made, {.ranks = static_cast<std::size_t>(size),
+                          .signals = signals,
+                          .shares = most_shares,
+                          .room = device::Messages::room_bytes(static_cast<device::u32>(size))});
     if (!opened) {
       close_port(*made);
       return opened;

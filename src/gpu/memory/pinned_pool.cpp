@@ -23,7 +23,9 @@ Result<std::unique_ptr<PinnedPages>> PinnedPages::make(cuda::PrimaryContexts& co
   try {
     return std::unique_ptr<PinnedPages>(new PinnedPages(std::move(*pinned)));
   } catch (...) {
-    { const PinnedRange unpinned = std::move(*pinned); }
+    {
+      const PinnedRange unpinned = std::move(*pinned);
+    }
     ::munmap(memory, bytes);
     throw;
   }
@@ -31,7 +33,9 @@ Result<std::unique_ptr<PinnedPages>> PinnedPages::make(cuda::PrimaryContexts& co
 
 PinnedPages::~PinnedPages() {
   const std::span<std::byte> memory = span();
-  { const PinnedRange unpinned = std::move(pinned_); }
+  {
+    const PinnedRange unpinned = std::move(pinned_);
+  }
   ::munmap(memory.data(), memory.size());
 }
 

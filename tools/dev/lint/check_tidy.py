@@ -1,9 +1,10 @@
 """clang-tidy over all sources, with the flags of the release build. An answer is kept until what it depends on changes.
 
 Five sixths of the time of a file go into reading its headers: 7 files of src/p2p/explain take 41 s one by one, and 10 s as one. So
-where many have changed, those that the build compiles as one are read as one first; only where that finds anything is each read alone.
-What shows in a file alone (an include that it lacks) is found when few have changed, which is when it is written."""
+where many have changed, several of a folder are read as one first; only where that finds anything is each read alone. What shows in a
+file alone (an include that it lacks) is found when few have changed, which is when it is written."""
 
+import collections
 import json
 import re
 import shlex
@@ -27,8 +28,13 @@ from sources import (
 )
 
 FEW = 40  # files; so many are read alone at once
+MOST = 12  # files that are read as one
 
 CLANG_TIDY = BUILD / "venv/bin/clang-tidy"
+_DECLARED = re.compile(
+    r"^(?!#|//|\}|\s|namespace|using namespace|TEST)(?:template.*>\s*)?(?:(?:class|struct|enum(?: class)?|union|using)\s+(\w+)|[^;=({\n]*?\b(\w+)\s*[({;=\[])",
+    re.MULTILINE,
+)
 _INCLUDED = re.compile(r'^#include "(.*)"', re.MULTILINE)
 _DIAGNOSTIC = re.compile(r"^(/\S+?:\d+:\d+): (warning|error): .*", re.MULTILINE)
 
@@ -68,17 +74,48 @@ def without_repeats(results):
         yield path, "\n".join(kept) if kept or not text else "only findings in headers that are shown above"
 
 
+def names_in(path):
+    """What a file declares at the left margin, roughly: two files with one name in common can't be read as one."""
+    return {found[1] or found[2] for found in _DECLARED.finditer((ROOT / path).read_text())}
+
+
+def fitting(paths):
+    """Lists of up to so many files as the build compiles at a time, none of whose names clash."""
+    made = []
+    for path in sorted(paths):
+        names = names_in(path)
+        for files, taken in made:
+            if len(files) < MOST and not names & taken:
+                files.append(path)
+                taken |= names
+                break
+        else:
+            made.append(([path], names))
+    return [files for files, _ in made]
+
+
 def groups(paths):
-    """(command without the file, its folder, the files) of those that the release build compiles as one, where there are several."""
+    """(command without the file, its folder, the files) of those that the release build compiles as one, and of others of a folder that
+    could be, where there are several."""
     entries = {Path(entry["directory"], entry["file"]): entry for entry in json.loads(COMPILE_DATABASE.read_text())}
+    lists, loose = [], collections.defaultdict(list)
     for together in sorted((BUILD / "release").glob("**/Unity/unity_*.cxx")):
         files = [Path(name) for name in _INCLUDED.findall(together.read_text())]
-        files = [path for path in files if path in entries and path.relative_to(ROOT) in paths and path.parent == files[0].parent]
-        if len(files) > 1:
-            entry = entries[files[0]]
-            words = entry.get("arguments") or shlex.split(entry["command"])
-            command = [word for word in words if word not in ("-c", str(files[0]))]
-            yield command, entry["directory"], [path.relative_to(ROOT) for path in files]
+        lists.append([path.relative_to(ROOT) for path in files if path in entries and path.parent == files[0].parent])
+    lists = [files for files in lists if len(files) > 1]
+    known = {path for files in lists for path in files}
+    for path in paths - known:
+        if entry := entries.get(ROOT / path):
+            loose[path.parent, *command_of(entry)].append(path)
+    for files in lists + [part for alike in loose.values() for part in fitting(alike)]:
+        if len(files := [path for path in files if path in paths]) > 1:
+            entry = entries[ROOT / files[0]]
+            yield command_of(entry), entry["directory"], files
+
+
+def command_of(entry):
+    words = entry.get("arguments") or shlex.split(entry["command"])
+    return tuple(word for word, before in zip(words, ("", *words)) if word not in ("-o", "-c", entry["file"]) and before != "-o")
 
 
 def is_tidy(group):
