@@ -1,5 +1,5 @@
 # title: MPI programs with their data in GPU memory, on the emulated CUDA driver
-# timeout: 600
+# timeout: 900
 # under: asan
 # runs: mpi_abi gpu_allocation gpu_p2p gpu_coll gpu_hosts gpu_streams gpu_prepared gpu_chares jacobi3d jacobi3d_chares bench_gpu bench_chare_data emulated_cuda emulated_kernels
 # about: *gpu* *stream* src/kernels/* test/emulated/*
