@@ -28,7 +28,7 @@ class Port {
     std::size_t ranks = 0;
     std::uint32_t signals = 0;
     std::uint32_t shares = 0;  ///< at a time
-    std::size_t room = 0;      ///< bytes behind the packets, all 0: for messages of kernels
+    std::size_t room = 0;      ///< bytes behind the packets, all 0: for kernels that meet or match messages
   };
   /// Requests that kernels can have given to the proxy before it has done the first.
   static constexpr std::uint32_t slots = 256;
