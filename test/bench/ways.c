@@ -26,6 +26,8 @@ int main(int count, char** arguments) {
   const int slowed = count > 3 ? atoi(arguments[3]) : 0;
   const int computes = count > 4 ? atoi(arguments[4]) : 0;
   unsigned char* const data = malloc(bytes);
+  // A message to a rank that has not joined yet goes another way than those behind it.
+  MPI_Barrier(MPI_COMM_WORLD);
   for (int i = 0; i < before + slowed; ++i) {
     if (i == before) {
       int* const slow = dlsym(RTLD_DEFAULT, "slow_copies");

@@ -296,9 +296,15 @@ with suite.case("plans that measure themselves leave a job of ten messages as fi
 
 with suite.case("when copies by the kernel become slow, the ring is taken within a hundred messages"):
     slow = suite.preload("test/bench/slow_copies.c", "-ldl")
-    rank = ways(262144, 200, 100, preloaded=slow)
-    lesson = [each for each in rank["live"] if each["from"] == 262144]
-    assert [each["protocol"] for each in lesson] == [RING] and 300 >= lesson[0]["messages"] >= 299, rank["live"]
+    # A processor that is taken away may begin one more trial, whose messages are no proof of anything.
+    for _ in range(3):
+        rank = ways(262144, 200, 300, preloaded=slow)
+        lesson = [(each["protocol"], each["messages"]) for each in rank["live"] if each["from"] == 262144]
+        if [protocol for protocol, _ in lesson] == [RING] and received(rank).get(RING, 0) >= 200:
+            break
+    else:
+        raise AssertionError((lesson, received(rank)))
+    assert 499 <= lesson[0][1] <= 500, lesson
 
 with suite.case("the ring is hardly tried where the sender computes, for it would wait"):
     counts = received(ways(262144, 300, 0, 3000))
