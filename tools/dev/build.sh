@@ -5,13 +5,13 @@ set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: ./dev build [--preset release|debug|asan|tsan|fuzz] [--target NAME]... [--demo] [--verbose]
+usage: ./dev build [--preset release|debug|asan|tsan] [--target NAME]... [--demo] [--verbose]
 
 Builds Isthmus in build/PRESET (release, unless told) and installs it into build/prefix (release) or build/prefix-PRESET:
 bin/{mpiexec,mpirun,mpicc,mpicxx,isthmus}, lib/libmpi_abi.so.1, include/mpi.h, pkg-config and CMake files.
 
-  --preset NAME   release: optimised; debug: with assertions; asan: AddressSanitizer and UBSan; tsan: ThreadSanitizer;
-                  fuzz: the fuzzers, with clang
+  --preset NAME   release: optimised; debug: with assertions; asan: AddressSanitizer and UBSan, and the fuzzers;
+                  tsan: ThreadSanitizer
   --demo          builds and installs what ./dev demo shows: everything but tests, benchmarks, other programs and kernels for GPUs. The next
                   ./dev build adds these
   --target NAME   builds only this target, and installs nothing
@@ -34,7 +34,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-case "$preset" in release | debug | asan | tsan | fuzz) ;; *) die "build: there is no preset '$preset'" ;; esac
+case "$preset" in release | debug | asan | tsan) ;; *) die "build: there is no preset '$preset'" ;; esac
 if [ -n "$demo" ] && [ "$preset${targets[*]}" != release ]; then die "build: --demo goes with no --preset and no --target"; fi
 
 # The sanitizers and fuzzers are for tests; the unit tests are built wherever GoogleTest is installed.
@@ -93,7 +93,7 @@ arguments=()
 for target in "${targets[@]}"; do arguments+=(--target "$target"); done
 logged cmake --build "build/$preset" --parallel "$(dev_jobs)" "${arguments[@]}" "${verbose[@]}"
 
-if [ -n "$demo" ] || { [ "$preset" != fuzz ] && [ ${#targets[@]} = 0 ]; }; then
+if [ -n "$demo" ] || [ ${#targets[@]} = 0 ]; then
   prefix=build/prefix
   if [ "$preset" != release ]; then prefix=build/prefix-$preset; fi
   cmake --install "build/$preset" --prefix "$DEV_ROOT/$prefix" >>"$log" 2>&1 || {
