@@ -102,18 +102,24 @@ class Mail {
     store_word(&own()->sent, number);
   }
 
-  /// The first message with that tag that nobody has received: its number, and its tag and length. By one
-  /// thread.
-  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION bool find(const DevicePort& port, u32 tag, Line& found) const {
-    u64 number = load_word(&own()->taken) + 1;
-    return port.await([&] {
-      for (;; ++number) {
-        found = load_line(slot(own_, peer_, number));
-        if (found.value != number) return false;
-        const bool is_received = load_word(&own()->received[number % slots]) == number;
-        if (!is_received && (tag == any_tag || found.word >> 32U == tag)) return true;
-      }
-    });
+  /// The first message with that tag that nobody has received: its number, and its tag and length. Number 0:
+  /// nobody waits any more. By all of a scope.
+  template <class By>
+  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION Line find(By by, const DevicePort& port, u32 tag) const {
+    Line found{};
+    if (by.index() == 0) {
+      u64 number = load_word(&own()->taken) + 1;
+      const bool ok = port.await([&] {
+        for (;; ++number) {
+          found = load_line(slot(own_, peer_, number));
+          if (found.value != number) return false;
+          const bool is_received = load_word(&own()->received[number % slots]) == number;
+          if (!is_received && (tag == any_tag || found.word >> 32U == tag)) return true;
+        }
+      });
+      if (!ok) found.value = 0;
+    }
+    return {by.first_has(found.value), by.first_has(found.word)};
   }
   /// A word of its data, once that is there.
   [[nodiscard]] ISTHMUS_DEVICE_FUNCTION bool read_word(const DevicePort& port, u64 number, u64 i,
@@ -184,14 +190,12 @@ struct ReceiveDescriptor {
 /// The messages of a port. All processes that exchange some must be mapped; what they share need not be: then
 /// proxies carry what is longer than `most_short`.
 class Messages {
-  using Mail = detail::Mail<8, 1024>;
-
  public:
-  static constexpr u64 most_short = 1024;  ///< bytes
+  static constexpr u32 most_short = 1024;  ///< bytes
   static constexpr u32 ahead = 8;
   /// Bytes of a port's room behind its packets.
   [[nodiscard]] ISTHMUS_DEVICE_ANYWHERE static constexpr u64 room_bytes(u32 ranks) {
-    return Mail::room_bytes(ranks);
+    return detail::Mail<ahead, most_short>::room_bytes(ranks);
   }
 
   explicit ISTHMUS_DEVICE_FUNCTION Messages(const DevicePort& port) : port_(port) {}
@@ -239,10 +243,9 @@ class Messages {
     bytes = 0;
     if (!check(by, ISTHMUS_DEVICE_RECEIVE, what.rank, 0)) return false;
     const Mail mail = mail_with(what.rank);
-    Line found{};
-    if (by.index() == 0 && !mail.find(port_, what.tag, found)) found.value = 0;
-    const u64 number = by.first_has(found.value);
-    const u32 length = static_cast<u32>(by.first_has(found.word));
+    const Line found = mail.find(by, port_, what.tag);
+    const u64 number = found.value;
+    const u32 length = static_cast<u32>(found.word);
     if (number == 0) return false;
     bool ok = true;
     if (length != lies_still) {
@@ -269,6 +272,7 @@ class Messages {
  private:
   /// In place of a length: three words say where the bytes are.
   static constexpr u32 lies_still = ~u32{0};
+  using Mail = detail::Mail<ahead, most_short>;
 
   ISTHMUS_DEVICE_FUNCTION static u64 least(u64 a, u64 b) { return a < b ? a : b; }
   ISTHMUS_DEVICE_FUNCTION Mail mail_with(int rank) const {

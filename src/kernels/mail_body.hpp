@@ -49,10 +49,9 @@ ISTHMUS_DEVICE_FUNCTION void receive_mail(const MailArguments& work) {
   const device::ByBlock by;
   const device::DevicePort port(work.port);
   const Mail mail = mail_of(work);
-  Packet found{};
-  if (by.index() == 0 && !mail.find(port, work.tag, found)) found.value = 0;
-  const device::u64 number = by.first_has(found.value);
-  const device::u64 bytes = by.first_has(found.word) & 0xffff'ffff;
+  const Packet found = mail.find(by, port, work.tag);
+  const device::u64 number = found.value;
+  const device::u64 bytes = found.word & 0xffff'ffff;
   if (number == 0) return;
   const bool ok =
       mail.read(by, port, number, work.data.at, bytes < work.data.bytes ? bytes : work.data.bytes);
