@@ -147,8 +147,9 @@ class Plan {
 enum class SendersMemory : std::uint8_t {
   any,
   allocated,  ///< of MPI_Alloc_mem, which the receiver may map
+  managed,    ///< CUDA's, which no other process may read
 };
-inline constexpr std::size_t senders_memories = 2;
+inline constexpr std::size_t senders_memories = 3;
 
 /// What is known of a peer, and of the memory that it sends from: all that probes of messages in memory of
 /// hosts look at.
@@ -165,9 +166,14 @@ struct PairFacts {
   /// Whether it is another rank on this host; the next, whether it is one of another process.
   [[nodiscard]] bool is_neighbour() const noexcept { return !same_process && !remote; }
   [[nodiscard]] bool is_other_process() const noexcept { return is_neighbour() && !beside; }
+  /// Managed memory is for its own process to load from and to store to. The kernel copies between processes
+  /// from and to pages that it has looked up before: what CUDA moves meanwhile is lost, or is not what was
+  /// there (2 x H200: 6 of 52 runs with 100 messages under way).
+  [[nodiscard]] bool is_managed() const noexcept { return memory == SendersMemory::managed; }
 };
 /// Of who is not.
 inline constexpr std::string_view no_neighbour = "it is no peer of this host";
+inline constexpr std::string_view of_another_process = "managed memory is for its own process alone";
 
 /// What a message costs by a protocol, the least first: of those that serve a message the cheapest is taken.
 enum class Cost : std::uint8_t {

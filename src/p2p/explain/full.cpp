@@ -69,8 +69,14 @@ std::string traffic_text(const Peer& peer, double nanoseconds) {
 
 /// How messages in GPU memory come from a peer.
 std::string gpu_text(GpuMessages& gpu, Peer& peer) {
-  std::string text = fmt::format("      GPU memory ({}):\n",
-                                 name_of(peer.is_local() ? gpu.locality(peer) : GpuLocality::other_host));
+  std::string text;
+  if (peer.is_local()) {
+    const Step& last = peer.plan(SendersMemory::managed).steps().back();
+    text += fmt::format("      managed memory on the host: {:<9} {}\n", name_of(last.channel),
+                        name_of(last.protocol));
+  }
+  text += fmt::format("      GPU memory ({}):\n",
+                      name_of(peer.is_local() ? gpu.locality(peer) : GpuLocality::other_host));
   for (const GpuPairs& pairs : gpu.plans(peer)) {
     text += fmt::format("        {} -> {}\n", kinds_text(pairs.from), kinds_text(pairs.to));
     for (const Step& step : pairs.steps)

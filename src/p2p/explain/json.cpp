@@ -118,7 +118,8 @@ std::string gpu_json(GpuMessages& gpu, Peer& peer) {
         }));
   };
   const GpuLocality locality = peer.is_local() ? gpu.locality(peer) : GpuLocality::other_host;
-  return fmt::format(R"(,"gpu_locality":{},"gpu_plans":{})", quoted(name_of(locality)),
+  return fmt::format(R"(,"gpu_locality":{},"managed_on_host":{},"gpu_plans":{})", quoted(name_of(locality)),
+                     peer.is_local() ? array(peer.plan(SendersMemory::managed).steps(), step_json) : "[]",
                      array(gpu.plans(peer), pairs_json));
 }
 

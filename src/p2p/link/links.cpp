@@ -77,7 +77,8 @@ PairFacts Links::facts_of(const Peer& peer, SendersMemory memory) const noexcept
 }
 
 void Links::plan_again(Peer& peer) const noexcept {
-  for (const SendersMemory memory : {SendersMemory::any, SendersMemory::allocated}) {
+  using enum SendersMemory;
+  for (const SendersMemory memory : {any, allocated, managed}) {
     const PairFacts facts = facts_of(peer, memory);
     peer.plans[static_cast<std::size_t>(memory)] = probes_.plan(facts);
     peer.eager_limit = static_cast<std::uint32_t>(facts.eager_limit);

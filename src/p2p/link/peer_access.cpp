@@ -21,12 +21,14 @@ namespace {
 /// As the kernel allows it: what it has answered is told by the reports in its own words.
 Probed ask_of_pull(const PairFacts& facts) noexcept {
   if (!facts.is_other_process()) return std::unexpected(no_neighbour);
+  if (facts.is_managed()) return std::unexpected(of_another_process);
   if (!facts.pull) return std::unexpected("the peer's memory cannot be read");
   return Serves{};
 }
 
 Probed ask_of_beside(const PairFacts& facts) noexcept {
   if (!facts.beside) return std::unexpected("the peer is no rank of this process");
+  if (facts.is_managed()) return std::unexpected(of_another_process);
   return Serves{};
 }
 

@@ -12,6 +12,7 @@
 #include "p2p/protocol/cpu/fragment_stream.hpp"
 #include "p2p/protocol/cpu/self.hpp"
 #include "p2p/protocol/cpu/split_copy.hpp"
+#include "p2p/protocol/gpu/offers.hpp"
 #include "p2p/protocol/mapping/mapped_memory.hpp"
 #include "p2p/protocol/network/peers.hpp"
 
@@ -28,7 +29,8 @@ Probes all_probes() {
   for (const Probe& probe :
        {FragmentStreams::probe, PeerAccess::probe_of_pull, NetworkPeers::probe_of_rendezvous,
         EagerMessages::probe_of_eager, SplitCopies::probe, MappedMemory::probe, PeerAccess::probe_of_beside,
-        SelfMessages::probe, NetworkPeers::probe_of_eager, EagerMessages::probe_of_inline})
+        SelfMessages::probe, NetworkPeers::probe_of_eager, EagerMessages::probe_of_inline,
+        GpuOffers::probe_of_managed})
     probes.add(probe);
   return probes;
 }
@@ -98,6 +100,18 @@ TEST(Plan, LongMessagesOutOfMappedMemoryAreCopiedWhateverTheKernelAllows) {
       expect_step(plan, 16384, Protocol::eager, ChannelId::shm);
       for (const std::uint64_t bytes : {std::uint64_t{16385}, std::uint64_t{65536}, most})
         expect_step(plan, bytes, Protocol::mapped, ChannelId::mapping);
+    }
+}
+
+TEST(Plan, NobodyElseTouchesManagedMemoryWhateverTheKernelAllows) {
+  for (const bool beside : {false, true})
+    for (const bool allowed : {false, true}) {
+      PairFacts managed = facts(allowed, allowed);
+      managed.memory = SendersMemory::managed;
+      managed.beside = beside;
+      expect_step(plan_of(managed), 32, Protocol::eager_inline, ChannelId::shm);
+      EXPECT_THAT(tried(managed, 1 << 20), ElementsAre(Protocol::gpu_staged));
+      EXPECT_THAT(tried(managed, 20'000), ElementsAre(Protocol::gpu_staged));
     }
 }
 

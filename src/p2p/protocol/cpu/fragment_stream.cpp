@@ -17,6 +17,7 @@ constexpr std::uint32_t default_fragment = 16 * 1024;
 
 Probed ask_of_stream(const PairFacts& facts) noexcept {
   if (!facts.is_neighbour()) return std::unexpected(no_neighbour);
+  if (facts.is_managed()) return std::unexpected(of_another_process);
   return Serves{};
 }
 

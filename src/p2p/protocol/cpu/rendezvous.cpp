@@ -20,6 +20,11 @@ wire::SendMemory told_of(const Request& send) noexcept {
   return send.memory == MemoryKind::pinned ? wire::SendMemory::pinned : wire::SendMemory::plain;
 }
 
+SendersMemory memory_of(const wire::SendOffer& offer) noexcept {
+  if (offer.memory == wire::SendMemory::managed) return SendersMemory::managed;
+  return offer.allocation != 0 ? SendersMemory::allocated : SendersMemory::any;
+}
+
 }  // namespace
 
 bool Rendezvous::try_offer(Peer& peer, Request& send, const Target& target) {
@@ -78,18 +83,12 @@ void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const 
       if (around_.gpu_offers.begin_to_gpu(peer, receive, offer)) return;
       static_cast<void>(receive.cpu_destination());
     }
-    // Managed memory is for its own process to load from and to store to. The kernel copies between processes
-    // from and to pages that it has looked up before: what CUDA moves meanwhile is lost, or is not what was
-    // there (2 x H200: 6 of 52 runs with 100 messages under way).
-    if (offer.memory == wire::SendMemory::managed)
-      return around_.gpu_offers.staging().request(peer, receive, offer.sender, {Protocol::gpu_staged, false});
   } catch (const std::bad_alloc&) {
     // It has been matched, so it ends here, and its sender goes on.
     return around_.completion.end_without_memory(peer, receive, offer.sender);
   }
   around_.memories.try_reach(peer);
-  const auto memory = offer.allocation != 0 ? SendersMemory::allocated : SendersMemory::any;
-  for (const Way& way : peer.plan(memory).serving(receive.limit)) {
+  for (const Way& way : peer.plan(memory_of(offer)).serving(receive.limit)) {
     const Protocol protocol = measured(way.protocol, peer, receive, offer);
     if (try_start(protocol, peer, receive, offer)) return;
     // What cannot come so after all comes another way, from the start.
@@ -115,6 +114,10 @@ Protocol Rendezvous::measured(Protocol planned, const Peer& peer, Request& recei
 bool Rendezvous::try_start(Protocol way, Peer& peer, Request& receive, const wire::SendOffer& offer) {
   if (way == Protocol::stream) {
     around_.streams.start(peer, receive, offer.sender);
+    return true;
+  }
+  if (way == Protocol::gpu_staged) {
+    around_.gpu_offers.stage_managed(peer, receive, offer.sender);
     return true;
   }
   if (way == Protocol::split)

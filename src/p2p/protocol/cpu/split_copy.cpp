@@ -22,6 +22,7 @@ std::uint64_t chunk_count(std::uint64_t bytes, std::uint32_t chunk) {
 
 Probed ask_of_split(const PairFacts& facts) noexcept {
   if (!facts.is_other_process()) return std::unexpected(no_neighbour);
+  if (facts.is_managed()) return std::unexpected(of_another_process);
   if (!facts.pull) return std::unexpected("the peer's memory cannot be read");
   if (!facts.push) return std::unexpected("the peer cannot write to this process's memory");
   return Serves{.from = facts.split_from};

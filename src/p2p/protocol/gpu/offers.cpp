@@ -12,6 +12,19 @@
 #include "base/log.hpp"
 
 namespace isthmus {
+namespace {
+
+Probed ask_of_managed(const PairFacts& facts) noexcept {
+  if (!facts.is_neighbour()) return std::unexpected(no_neighbour);
+  if (!facts.is_managed()) return std::unexpected("the sender's memory is not managed");
+  return Serves{};
+}
+
+}  // namespace
+
+constinit const Probe GpuOffers::probe_of_managed{Protocol::gpu_staged, ChannelId::shm, Cost::two_copies,
+                                                  &ask_of_managed};
+
 GpuOffers::GpuOffers(Links& links, Completion& completion, Matcher& matcher, UnexpectedMessages& unexpected,
                      GpuAccess& gpu, PollList& polled, CellHandlers& handlers)
     : links_(links),
@@ -20,6 +33,7 @@ GpuOffers::GpuOffers(Links& links, Completion& completion, Matcher& matcher, Une
       unexpected_(unexpected),
       gpu_(gpu),
       polled_(polled) {
+  links.probes().add(probe_of_managed);
   using Kind = wire::CellKind;
   handlers.add<&GpuOffers::offered>(Kind::gpu_offer, *this);
   handlers.add<&GpuOffers::asked_to_push>(Kind::gpu_target, *this);
@@ -155,6 +169,14 @@ void GpuOffers::stage(Peer& peer, Request& receive, wire::Cookie sender, const S
   // Where a window may serve, it is no reason for a way through the host yet.
   if (left.why && left.way == Protocol::gpu_staged) links_.note_gpu_reason(peer, *left.why, true);
   staging().request(peer, receive, sender, {left.way, lacks_memory});
+}
+
+void GpuOffers::stage_managed(Peer& peer, Request& receive, wire::Cookie sender) {
+  try {
+    staging().request(peer, receive, sender, {.way = Protocol::gpu_staged, .lacks_memory = false});
+  } catch (const std::bad_alloc&) {
+    completion_.end_without_memory(peer, receive, sender);
+  }
 }
 
 bool GpuOffers::begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer) {

@@ -27,6 +27,8 @@ class GpuOffers final : public OfferFetcher {
   GpuOffers(const GpuOffers&) = delete;
   GpuOffers& operator=(const GpuOffers&) = delete;
 
+  /// Of what a peer has in managed memory: chunk by chunk through memory that both share.
+  static const Probe probe_of_managed;
   /// Begins to bring an offer to the `receive` that it matches. `Links::prepare_answer` has been called: then
   /// the receive goes on or ends, whatever memory there is.
   void begin(Peer& peer, Request& receive, int source, int tag, const wire::GpuOffer& offer,
@@ -35,7 +37,8 @@ class GpuOffers final : public OfferFetcher {
   void fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from) override;
   /// A message in the sender's host memory, for a receive in GPU memory; false if it comes as any other.
   bool begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer);
-  Staging& staging();
+  /// A message in the sender's managed memory, which its processors copy; without memory the receive ends.
+  void stage_managed(Peer& peer, Request& receive, wire::Cookie sender);
 
   void lost(Peer& peer) {
     if (staging_) staging_->lost(peer);
@@ -52,6 +55,7 @@ class GpuOffers final : public OfferFetcher {
   void staged(const ArrivedCell& cell);
   void asked_to_loop(const ArrivedCell& cell);
   void has_window(const ArrivedCell& cell);
+  Staging& staging();
   GpuMessages* used_gpu(Peer& peer);
   void try_fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer, const GpuSource& from);
   /// Goes on with a receive of which the sender's GPU has not copied.
