@@ -103,7 +103,8 @@ std::vector<int> closest_factors(int product, std::size_t count) {
     const auto most = static_cast<int>(std::min<std::int64_t>(product, *least + difference));
     if (!Search(divisors, *least).fill(product, most, factors)) continue;
     const int found = factors.front() - factors.back();
-    if (found < difference || factors < best) best = factors;
+    if (found == difference) continue;
+    best = factors;
     difference = found;
   }
   return best;

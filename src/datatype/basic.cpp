@@ -81,7 +81,7 @@ constexpr std::array table{
     resized_outside(plain(Basic::unsigned_long, "MPI_UNSIGNED_LONG", 8, c_integer, Repr::uint64), 4),
     plain(Basic::unsigned_long_long, "MPI_UNSIGNED_LONG_LONG", 8, c_integer, Repr::uint64),
     plain(Basic::float_, "MPI_FLOAT", 4, floating, Repr::float32),
-    complex_of(Basic::c_float_complex, "MPI_C_FLOAT_COMPLEX", 4, Repr::complex32),
+    complex_of(Basic::c_float_complex, "MPI_C_COMPLEX", 4, Repr::complex32),
     complex_of(Basic::cxx_float_complex, "MPI_CXX_FLOAT_COMPLEX", 4, Repr::complex32),
     plain(Basic::double_, "MPI_DOUBLE", 8, floating, Repr::float64),
     complex_of(Basic::c_double_complex, "MPI_C_DOUBLE_COMPLEX", 8, Repr::complex64),

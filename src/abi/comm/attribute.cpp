@@ -36,13 +36,9 @@ Ref<Keyval> KeyvalTable::find(AttributeOwner owner, int number) const {
   return Ref<Keyval>::share(found->second.keyval);
 }
 
-bool KeyvalTable::free(AttributeOwner owner, int number) {
-  const auto found = keyvals_.find(number);
-  if (found == keyvals_.end() || found->second.keyval->owner() != owner || !found->second.unfreed)
-    return false;
+void KeyvalTable::free(int number) {
   // Its last reference erases the place, which therefore must not hold it at that moment.
-  const Ref<Keyval> last = std::exchange(found->second.unfreed, {});
-  return true;
+  const Ref<Keyval> last = std::exchange(keyvals_.at(number).unfreed, {});
 }
 
 void set_world_attributes(Runtime& runtime) {
@@ -145,9 +141,9 @@ template <AttributeOwner owner>
 int free_keyval(const char* function, const char* argument, int* keyval) noexcept {
   return call(function, [&](Runtime& runtime) -> Result<> {
     ISTHMUS_TRY(check_pointer(keyval, argument));
+    // One that is in use may be freed more than once, as by delete callbacks that each free it.
     ISTHMUS_TRY(find_keyval(runtime, owner, *keyval, argument));
-    if (!runtime.keyvals.free(owner, *keyval))
-      return fail(ErrorClass::keyval, fmt::format("{} is {}, which has been freed", argument, *keyval));
+    runtime.keyvals.free(*keyval);
     *keyval = MPI_KEYVAL_INVALID;
     return {};
   });

@@ -57,6 +57,12 @@ Result<> give(Result<Ref<Communicator>> made, const Communicator& parent, const 
   return {};
 }
 
+Result<> clear_output(MPI_Comm* output, const char* argument) {
+  ISTHMUS_TRY(check_pointer(output, argument));
+  *output = MPI_COMM_NULL;
+  return {};
+}
+
 Result<> free_communicator(Communicator& comm, MPI_Comm* handle) {
   if (HandleValue::predefined(comm.handle))
     return fail(ErrorClass::comm, fmt::format("comm is {}, which cannot be freed", comm.name));

@@ -14,6 +14,9 @@ namespace isthmus::abi {
 Result<> give(Result<Ref<Communicator>> made, const Communicator& parent, const Info* info,
               MPI_Comm* newcomm);
 
+/// Where a new communicator is to go: MPI_COMM_NULL until it is there, and after a call that fails.
+Result<> clear_output(MPI_Comm* output, const char* argument);
+
 /// Takes over the hints that this library knows with a value that it understands (MPI 5.0, section 7.4.4);
 /// it ignores all others.
 void set_hints(Communicator& comm, const Info& info);

@@ -12,7 +12,7 @@ namespace {
 
 /// All of MPI_Comm_dup and MPI_Comm_dup_with_info; `info` null: the hints of `comm`.
 Result<> duplicate(Communicator& comm, const Info* info, MPI_Comm* newcomm) {
-  ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+  ISTHMUS_TRY(clear_output(newcomm, "newcomm"));
   Result<Ref<Communicator>> copy = coll::duplicate(comm);
   // On the error of a copy callback the others have a communicator that this process lacks; the program has
   // to end what it began (section 7.7.2).
@@ -46,7 +46,7 @@ ISTHMUS_ENTRY(int, Comm_dup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* n
 
 ISTHMUS_ENTRY(int, Comm_create)(MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm) {
   return call("MPI_Comm_create", comm, [&](Communicator& c) -> Result<> {
-    ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+    ISTHMUS_TRY(clear_output(newcomm, "newcomm"));
     Result<Group*> members = find_group(group);
     if (!members) return std::unexpected(std::move(members).error());
     ISTHMUS_TRY(check_subset(**members, c));
@@ -56,7 +56,7 @@ ISTHMUS_ENTRY(int, Comm_create)(MPI_Comm comm, MPI_Group group, MPI_Comm* newcom
 
 ISTHMUS_ENTRY(int, Comm_create_group)(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm) {
   return call("MPI_Comm_create_group", comm, [&](Communicator& c) -> Result<> {
-    ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+    ISTHMUS_TRY(clear_output(newcomm, "newcomm"));
     ISTHMUS_TRY(check_intra(c));
     Result<Group*> members = find_group(group);
     if (!members) return std::unexpected(std::move(members).error());
@@ -68,7 +68,7 @@ ISTHMUS_ENTRY(int, Comm_create_group)(MPI_Comm comm, MPI_Group group, int tag, M
 
 ISTHMUS_ENTRY(int, Comm_split)(MPI_Comm comm, int color, int key, MPI_Comm* newcomm) {
   return call("MPI_Comm_split", comm, [&](Communicator& c) -> Result<> {
-    ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+    ISTHMUS_TRY(clear_output(newcomm, "newcomm"));
     if (color < 0 && color != MPI_UNDEFINED)
       return fail(ErrorClass::arg,
                   fmt::format("color is {}, which is negative and not MPI_UNDEFINED", color));

@@ -170,7 +170,7 @@ ISTHMUS_EXTENSION(int, Comm_is_revoked)(MPI_Comm comm, int* flag) {
 
 ISTHMUS_EXTENSION(int, Comm_shrink)(MPI_Comm comm, MPI_Comm* newcomm) {
   return call("MPIX_Comm_shrink", comm, [&](Communicator& c) -> Result<> {
-    ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+    ISTHMUS_TRY(clear_output(newcomm, "newcomm"));
     std::optional<Value> outcome;
     join_shrink(c, [&](const Value& value) { outcome = value; });
     return give(make_shrunk(c, wait_for(c, outcome)), c, c.info.get(), newcomm);
@@ -179,7 +179,7 @@ ISTHMUS_EXTENSION(int, Comm_shrink)(MPI_Comm comm, MPI_Comm* newcomm) {
 
 ISTHMUS_EXTENSION(int, Comm_ishrink)(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
   return call("MPIX_Comm_ishrink", comm, [&](Communicator& c) -> Result<> {
-    ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+    ISTHMUS_TRY(clear_output(newcomm, "newcomm"));
     ISTHMUS_TRY(check_pointer(request, "request"));
     auto operation = make_ref<AgreementOperation>(c, [newcomm](Communicator& parent, const Value& outcome) {
       return give(make_shrunk(parent, outcome), parent, parent.info.get(), newcomm);

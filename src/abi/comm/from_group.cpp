@@ -61,7 +61,7 @@ ISTHMUS_ENTRY(int, Comm_create_from_group)
       "MPI_Comm_create_from_group", errhandler,
       [&](Runtime& runtime, const Ref<Errhandler>& handler) -> Result<> {
         ISTHMUS_TRY(check_name(stringtag));
-        ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+        ISTHMUS_TRY(clear_output(newcomm, "newcomm"));
         Result<Group*> members = find_group(group);
         if (!members) return std::unexpected(std::move(members).error());
         Result<Info*> hints = find_info(info);
@@ -80,7 +80,7 @@ ISTHMUS_ENTRY(int, Intercomm_create_from_groups)
       "MPI_Intercomm_create_from_groups", errhandler,
       [&](Runtime& runtime, const Ref<Errhandler>& handler) -> Result<> {
         ISTHMUS_TRY(check_name(stringtag));
-        ISTHMUS_TRY(check_pointer(newintercomm, "newintercomm"));
+        ISTHMUS_TRY(clear_output(newintercomm, "newintercomm"));
         Result<Group*> local = find_group(local_group, "local_group");
         if (!local) return std::unexpected(std::move(local).error());
         const auto me = (*local)->rank_of(runtime.engine->rank());

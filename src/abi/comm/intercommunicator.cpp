@@ -38,7 +38,7 @@ ISTHMUS_ENTRY(int, Intercomm_create)
  MPI_Comm* newintercomm) {
   return call("MPI_Intercomm_create", local_comm, [&](Communicator& local) -> Result<> {
     ISTHMUS_TRY(check_intra(local, "local_comm"));
-    ISTHMUS_TRY(check_pointer(newintercomm, "newintercomm"));
+    ISTHMUS_TRY(clear_output(newintercomm, "newintercomm"));
     ISTHMUS_TRY(check_rank(local, local_leader, false, "local_leader"));
     ISTHMUS_TRY(check_creation_tag(tag));
     Communicator* peer = nullptr;
@@ -55,7 +55,7 @@ ISTHMUS_ENTRY(int, Intercomm_create)
 ISTHMUS_ENTRY(int, Intercomm_merge)(MPI_Comm intercomm, int high, MPI_Comm* newintracomm) {
   return call("MPI_Intercomm_merge", intercomm, [&](Communicator& inter) -> Result<> {
     ISTHMUS_TRY(check_inter(inter, "intercomm"));
-    ISTHMUS_TRY(check_pointer(newintracomm, "newintracomm"));
+    ISTHMUS_TRY(clear_output(newintracomm, "newintracomm"));
     return give(coll::merge(inter, high != 0), inter, nullptr, newintracomm);
   });
 }

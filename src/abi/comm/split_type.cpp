@@ -142,7 +142,7 @@ Result<> split_by_type(Communicator& comm, int split_type, int key, Info* info, 
 ISTHMUS_ENTRY(int, Comm_split_type)
 (MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm* newcomm) {
   return call("MPI_Comm_split_type", comm, [&](Communicator& c) -> Result<> {
-    ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+    ISTHMUS_TRY(clear_output(newcomm, "newcomm"));
     Result<Info*> hints = find_info(info);
     if (!hints) return std::unexpected(std::move(hints).error());
     return split_by_type(c, split_type, key, *hints, newcomm);

@@ -136,7 +136,7 @@ ISTHMUS_ENTRY(int, Graph_create)
 (MPI_Comm comm_old, int nnodes, const int index[], const int edges[], int /*reorder*/, MPI_Comm* comm_graph) {
   return call("MPI_Graph_create", comm_old, [&](Communicator& c) -> Result<> {
     ISTHMUS_TRY(check_intra(c, "comm_old"));
-    ISTHMUS_TRY(check_pointer(comm_graph, "comm_graph"));
+    ISTHMUS_TRY(clear_output(comm_graph, "comm_graph"));
     Result<Graph> graph = make_graph(c, nnodes, index, edges);
     if (!graph) return std::unexpected(std::move(graph).error());
     Ref<Group> group = first_members(c, nnodes);
@@ -198,7 +198,7 @@ ISTHMUS_ENTRY(int, Dist_graph_create_adjacent)
  MPI_Comm* comm_dist_graph) {
   return call("MPI_Dist_graph_create_adjacent", comm_old, [&](Communicator& c) -> Result<> {
     ISTHMUS_TRY(check_intra(c, "comm_old"));
-    ISTHMUS_TRY(check_pointer(comm_dist_graph, "comm_dist_graph"));
+    ISTHMUS_TRY(clear_output(comm_dist_graph, "comm_dist_graph"));
     Result<Info*> hints = find_info(info);
     if (!hints) return std::unexpected(std::move(hints).error());
     ISTHMUS_TRY(check_edges(c, indegree, sources, sourceweights, "sources"));
@@ -220,7 +220,7 @@ ISTHMUS_ENTRY(int, Dist_graph_create)
  const int* weights, MPI_Info info, int /*reorder*/, MPI_Comm* comm_dist_graph) {
   return call("MPI_Dist_graph_create", comm_old, [&](Communicator& c) -> Result<> {
     ISTHMUS_TRY(check_intra(c, "comm_old"));
-    ISTHMUS_TRY(check_pointer(comm_dist_graph, "comm_dist_graph"));
+    ISTHMUS_TRY(clear_output(comm_dist_graph, "comm_dist_graph"));
     Result<Info*> hints = find_info(info);
     if (!hints) return std::unexpected(std::move(hints).error());
     ISTHMUS_TRY(check_edges(c, n, sources, MPI_UNWEIGHTED, "sources"));

@@ -75,7 +75,7 @@ ISTHMUS_ENTRY(int, Cart_create)
 (MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int /*reorder*/, MPI_Comm* comm_cart) {
   return call("MPI_Cart_create", comm_old, [&](Communicator& c) -> Result<> {
     ISTHMUS_TRY(check_intra(c, "comm_old"));
-    ISTHMUS_TRY(check_pointer(comm_cart, "comm_cart"));
+    ISTHMUS_TRY(clear_output(comm_cart, "comm_cart"));
     Result<Grid> grid = make_grid(c, ndims, dims, periods);
     if (!grid) return std::unexpected(std::move(grid).error());
     const int size = grid->size();
@@ -155,7 +155,7 @@ ISTHMUS_ENTRY(int, Cart_sub)(MPI_Comm comm, const int remain_dims[], MPI_Comm* n
   return call_with_grid("MPI_Cart_sub", comm, [&](Communicator& c, const Grid& grid) -> Result<> {
     const auto dimensions = grid.dimensions();
     if (!dimensions.empty()) ISTHMUS_TRY(check_pointer(remain_dims, "remain_dims"));
-    ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+    ISTHMUS_TRY(clear_output(newcomm, "newcomm"));
     // The part is named by the coordinates that are dropped, the rank in it by those that remain.
     const std::vector<int> coordinates = grid.coordinates_of(c.rank());
     int color = 0;

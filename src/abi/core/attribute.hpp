@@ -22,8 +22,8 @@ class KeyvalTable {
   int add(AttributeOwner owner, Keyval::Copy copy, Keyval::Delete destroy);
   /// Null if there is none of that number for such an owner.
   [[nodiscard]] Ref<Keyval> find(AttributeOwner owner, int number) const;
-  /// From now on attributes alone keep the keyval. False if there is none, or if it was freed before.
-  bool free(AttributeOwner owner, int number);
+  /// From now on attributes alone keep the keyval that `find` has found. Nothing happens where that is so.
+  void free(int number);
 
  private:
   class Entry;

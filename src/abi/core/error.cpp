@@ -33,10 +33,13 @@ std::string describe(const char* function, const Error& error) {
   return fmt::format("{}: {}", function, info ? info->sentence : "a function of the program failed");
 }
 
-const Errhandler* handler_of(Runtime& runtime, Communicator* comm) {
+/// Whose error handler an error is for; null: nobody's. What concerns no communicator concerns MPI_COMM_SELF
+/// (MPI 5.0, section 9.3). Before MPI 4.0 that was MPI_COMM_WORLD, and programs of that time set its handler
+/// alone: it holds as long as MPI_COMM_SELF has been given none.
+Communicator* concerned(Runtime& runtime, Communicator* comm) {
   if (!runtime.running()) return nullptr;
-  if (comm && comm->errhandler) return comm->errhandler.get();
-  return runtime.self ? runtime.self->errhandler.get() : nullptr;
+  if (comm && comm->errhandler) return comm;
+  return runtime.self_has_errhandler ? runtime.self : runtime.world;
 }
 
 [[noreturn]] void abort_with(int code, const std::string& message, std::string_view handler) noexcept {
@@ -92,7 +95,8 @@ int raise(const char* function, Communicator* comm, const Error& error) noexcept
   Runtime& runtime = Runtime::get();
   if (runtime.world_phase() == Phase::forked) raise_not_running(function);
   const int code = note(function, error);
-  const Errhandler* handler = handler_of(runtime, comm);
+  Communicator* const object = concerned(runtime, comm);
+  const Errhandler* const handler = object ? object->errhandler.get() : nullptr;
   if (handler && handler->action() == Errhandler::Action::report) return code;
   const std::string message = [&]() -> std::string {
     try {
@@ -103,10 +107,7 @@ int raise(const char* function, Communicator* comm, const Error& error) noexcept
       return "out of memory";  // so short that it needs none
     }
   }();
-  if (handler) {
-    Communicator* object = comm ? comm : runtime.self;
-    return invoke(*handler, object->handle, code, message);
-  }
+  if (handler) return invoke(*handler, object->handle, code, message);
   abort_with(code, message, "MPI_ERRORS_ARE_FATAL");
 }
 

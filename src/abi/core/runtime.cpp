@@ -68,7 +68,6 @@ Result<> Runtime::open_world(int required) {
   ISTHMUS_TRY(open(required));
   main_thread = std::this_thread::get_id();
   world_phase_.store(Phase::running, std::memory_order_release);
-  environment_info(*this).set("thread_level", enough_for(required).name);
   return {};
 }
 

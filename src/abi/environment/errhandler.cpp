@@ -70,6 +70,7 @@ ISTHMUS_ENTRY(int, Comm_set_errhandler)(MPI_Comm comm, MPI_Errhandler errhandler
     Result<Errhandler*> found = find_for(Errhandler::Subject::communicator, errhandler);
     if (!found) return std::unexpected(std::move(found).error());
     c.errhandler = Ref<Errhandler>::share(*found);
+    if (Runtime& runtime = Runtime::get(); &c == runtime.self) runtime.self_has_errhandler = true;
     return {};
   });
 }

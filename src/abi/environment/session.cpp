@@ -35,13 +35,21 @@ int wanted_level(const Info* info) {
   return wanted ? thread_level_named(*wanted).value_or(MPI_THREAD_SINGLE) : MPI_THREAD_SINGLE;
 }
 
+char to_lower(char letter) noexcept {
+  return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+}
+
 /// The processes of a set, as a group of the session.
 Result<Ref<Group>> find_set(Runtime& runtime, const Session& session, const char* pset_name) {
   ISTHMUS_TRY(check_pointer(pset_name, "pset_name"));
   const std::string_view name(pset_name);
-  const Communicator* const same = name == process_sets[0]   ? runtime.world
-                                   : name == process_sets[1] ? runtime.self
-                                                             : nullptr;
+  // A URI's scheme and authority are the same in small and large letters (RFC 3986, section 6.2.2.1).
+  const auto is_named = [&](std::string_view set) {
+    return std::ranges::equal(name, set, {}, to_lower, to_lower);
+  };
+  const Communicator* const same = is_named(process_sets[0])   ? runtime.world
+                                   : is_named(process_sets[1]) ? runtime.self
+                                                               : nullptr;
   if (!same) return fail(ErrorClass::arg, fmt::format("pset_name \"{}\" is no process set", name));
   const auto members = same->group()->members();
   return make_ref<Group>(std::vector<PeerId>(members.begin(), members.end()), session.send_buffer);

@@ -166,7 +166,7 @@ ISTHMUS_EXTENSION(int, Stream_progress)(MPIX_Stream stream) {
 ISTHMUS_EXTENSION(int, Stream_comm_create)(MPI_Comm comm, MPIX_Stream stream, MPI_Comm* newcomm) {
   constexpr const char* function = "MPIX_Stream_comm_create";
   const int code = call(function, comm, [&](Communicator& c) -> Result<> {
-    ISTHMUS_TRY(check_pointer(newcomm, "newcomm"));
+    ISTHMUS_TRY(clear_output(newcomm, "newcomm"));
     ISTHMUS_TRY(check_intra(c));
     Ref<stream::Stream> used;
     if (stream != MPIX_STREAM_NULL) {

@@ -63,6 +63,8 @@ static void test_sets(MPI_Session session) {
     self += !strcmp(name, "mpi://SELF");
   }
   CHECK(world == 1 && self == 1);
+  /* They are URIs. */
+  use(session, "MPI://self", "small and large letters");
   char name[8];
   int length = sizeof name;
   MPI_Group group;

@@ -163,9 +163,14 @@ int main(int argc, char** argv) {
   MPI_Comm_get_errhandler(MPI_COMM_WORLD, &first);
   CHECK(first == MPI_ERRORS_ARE_FATAL);
   MPI_Errhandler_free(&first);
-  CHECK_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, early));
   calls = 0;
   int data = 0;
+  /* As programs from before MPI 4.0 have it, which know no handler but this one. */
+  CHECK_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, early));
+  CHECK_EQUAL(MPI_Send(&data, 1, MPI_INT, 0, 0, MPI_COMM_NULL), MPI_ERR_COMM);
+  CHECK(calls == 1 && seen_comm == MPI_COMM_WORLD);
+  CHECK_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, early));
+  calls = 0;
   CHECK_EQUAL(MPI_Send(&data, 1, MPI_INT, 0, 0, MPI_COMM_NULL), MPI_ERR_COMM); /* raised on MPI_COMM_SELF */
   CHECK_EQUAL(calls, 1);
   CHECK(seen_comm == MPI_COMM_SELF);

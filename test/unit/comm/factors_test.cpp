@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 namespace isthmus {
@@ -20,8 +20,10 @@ std::vector<int> closest_of_all(int product, std::size_t count) {
   std::vector<int> factors;
   const std::function<void(int)> extend = [&](int rest) {
     if (factors.size() == count) {
-      const auto range = [](const std::vector<int>& f) { return f.front() - f.back(); };
-      if (rest == 1 && (best.empty() || std::pair(range(factors), factors) < std::pair(range(best), best)))
+      const auto rank = [](const std::vector<int>& f) {
+        return std::tuple(f.front() - f.back(), -f.back(), f);
+      };
+      if (rest == 1 && (best.empty() || rank(factors) < rank(best)))
         best = factors;
       return;
     }
@@ -38,6 +40,7 @@ std::vector<int> closest_of_all(int product, std::size_t count) {
 
 TEST(Factors, AreAsCloseToEachOtherAsTheyCanBe) {
   EXPECT_THAT(closest_factors(7488, 3), ElementsAre(26, 18, 16)) << "not 24 x 24 x 13";
+  EXPECT_THAT(closest_factors(10800, 3), ElementsAre(27, 20, 20)) << "not 25 x 24 x 18";
   for (int product = 1; product <= 720; ++product)
     for (std::size_t count = 1; count <= 5; ++count)
       ASSERT_EQ(closest_factors(product, count), closest_of_all(product, count))

@@ -86,10 +86,10 @@ def own_lines(result):
     return [line for line in result.err.splitlines() if line.startswith("mpiexec: ")]
 
 
-def fails_within(seconds, *arguments, attempts=3, **expected):
+def fails_within(seconds, *arguments, attempts=3, env=None, **expected):
     """The job ends as expected within that time; a busy machine gets several tries."""
     for attempt in range(attempts):
-        result = mpiexec(*arguments)
+        result = mpiexec(*arguments, env=env)
         expect(result, **expected)
         lines = own_lines(result)
         assert len(lines) == 1, f"one line was expected:\n{result}"
@@ -645,6 +645,8 @@ def test_failures():
     with case("--timeout ends the job with 124"):
         fails_within(4, "-n", "2", "--timeout", "0.5", "sleep", "60", status=124, err=r"^mpiexec: .*--timeout")
         expect(mpiexec("-n", "2", "--timeout", "30", "true"), status=0)
+        fails_within(4, "-n", "2", "sleep", "60", env={"MPIEXEC_TIMEOUT": "0.5"}, status=124, err=r"^mpiexec: .*--timeout")
+        expect(mpiexec("-n", "2", "--timeout", "30", "sleep", "1", env={"MPIEXEC_TIMEOUT": "0.5"}), status=0)
 
     with case("a job whose processes fill the limit is not left half"):
         if os.getuid() != 0 or not shutil.which("setpriv"):
@@ -890,6 +892,7 @@ def test_bad_input():
         refuses(2, r"'--timeout' holds for the whole job", "-n", "1", "true", ":", "--timeout", "3", "-n", "1", "true")
         refuses(2, r"--bind-to cpu: allowed: core, socket, numa or none", "--bind-to", "cpu", "true")
         refuses(2, r"--timeout soon: allowed: a number of seconds", "--timeout", "soon", "true")
+        refuses(2, r"MPIEXEC_TIMEOUT='soon': allowed: a number of seconds", "true", env={"MPIEXEC_TIMEOUT": "soon"})
         refuses(2, r"--timeout nan: allowed: a number of seconds", "--timeout", "nan", "true")
         refuses(2, r"-x =1: allowed: NAME or NAME=VALUE", "-x", "=1", "true")
         expect(mpiexec(), status=2, err="no program is given")

@@ -221,7 +221,7 @@ const std::vector<Option> table{
      Scope::job,
      Group::job,
      "End the job after that time, with exit status 124, and say what each rank was doing then, and why it "
-     "hangs.",
+     "hangs. Without it the variable MPIEXEC_TIMEOUT says how long.",
      set_timeout},
     {{"on-failure"},
      "WHAT",
@@ -629,6 +629,12 @@ Request parse(const std::vector<std::string>& arguments) {
   if (const char* folder = std::getenv("ISTHMUS_RENDEZVOUS_DIR");
       folder && *folder == '/' && state.options.rendezvous.empty())
     state.options.rendezvous = folder;
+  if (const char* seconds = std::getenv("MPIEXEC_TIMEOUT");
+      seconds && *seconds != '\0' && !state.options.timeout) {
+    const std::array words{std::string(seconds)};
+    if (auto complaint = set_timeout(state, words))
+      return UsageError{fmt::format("MPIEXEC_TIMEOUT='{}': {}", seconds, *complaint)};
+  }
   settle_hosts(state.options);
   if (auto complaint = check_total(state.options.parts)) return UsageError{std::move(*complaint)};
   if (state.options.ranks_per_process > 1 && !state.options.hosts.empty())
