@@ -82,6 +82,40 @@ class Search {
       failed_;  ///< by product and count, the highest `most` without factors
 };
 
+/// Looks for factors, none above `most`, of a number that `divisors` are those of.
+class Lift {
+ public:
+  Lift(std::span<const int> divisors, int most) : divisors_(divisors), most_(most) {}
+
+  /// Fills `factors`, in descending order, none below `least`: the last as large as it can be, with it the one
+  /// before, and so on. False if there are none.
+  bool fill(int product, int least, std::span<int> factors) {
+    if (!power_is_at_most(least, factors.size(), product) || !reaches(most_, factors.size(), product))
+      return false;
+    if (factors.size() == 1) {
+      factors[0] = product;  // the bounds hold: they were just asked for
+      return true;
+    }
+    const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(product)} << 32 | factors.size();
+    if (const auto failed = failed_.find(key); failed != failed_.end() && least >= failed->second)
+      return false;
+    auto factor = std::ranges::partition_point(
+        divisors_, [&](int each) { return power_is_at_most(each, factors.size(), product); });
+    while (factor != divisors_.begin() && *--factor >= least) {
+      if (product % *factor != 0) continue;
+      factors.back() = *factor;
+      if (fill(product / *factor, *factor, factors.first(factors.size() - 1))) return true;
+    }
+    failed_[key] = least;
+    return false;
+  }
+
+ private:
+  std::span<const int> divisors_;
+  int most_;
+  std::unordered_map<std::uint64_t, int> failed_;  ///< by product and count, the lowest `least` without factors
+};
+
 }  // namespace
 
 std::vector<int> closest_factors(int product, std::size_t count) {
@@ -107,6 +141,7 @@ std::vector<int> closest_factors(int product, std::size_t count) {
     best = factors;
     difference = found;
   }
+  Lift(divisors, best.front()).fill(product, best.back(), best);
   return best;
 }
 

@@ -129,7 +129,8 @@ int scan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, 
   });
 }
 
-/// The receive buffer of rank 0 is not significant in an exclusive scan.
+/// The receive buffer of rank 0 is not significant in an exclusive scan. That it is the send buffer is an error
+/// there as elsewhere, since one rank alone that goes on would wait for the others.
 template <class Form>
 int exscan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
            MPI_Op op, MPI_Comm comm) noexcept {
@@ -141,6 +142,7 @@ int exscan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count
     } else {
       ISTHMUS_TRY(find_operation(op, what));
       ISTHMUS_TRY(find_operand(sendbuf, count, datatype, operand_names, what));
+      ISTHMUS_TRY(check_apart(sendbuf, recvbuf, count));
       ISTHMUS_TRY(what.op->check(*what.type));
     }
     return form.run(c, coll::call::Exscan{sendbuf, recvbuf, what});

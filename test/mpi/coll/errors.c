@@ -25,6 +25,7 @@ static void buffers(MPI_Comm comm) {
   CHECK_ERROR(MPI_Allreduce(&word, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER, "recvbuf");
   CHECK_ERROR(MPI_Allreduce(&word, &word, 1, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER, "MPI_IN_PLACE");
   CHECK_ERROR(MPI_Scan(&word, &word, 1, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER, "same memory");
+  CHECK_ERROR(MPI_Exscan(&word, &word, 1, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER, "same memory");
   CHECK_ERROR(MPI_Allgather(&all[rank], 1, MPI_INT, all, 1, MPI_INT, comm), MPI_ERR_BUFFER, "same memory");
   CHECK_ERROR(MPI_Alltoall(all, 1, MPI_INT, all, 1, MPI_INT, comm), MPI_ERR_BUFFER, "same memory");
   CHECK_ERROR(MPI_Gather(MPI_IN_PLACE, 1, MPI_INT, all, 1, MPI_INT, (rank + 1) % size, comm),

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace isthmus {
@@ -21,9 +21,9 @@ std::vector<int> closest_of_all(int product, std::size_t count) {
   const std::function<void(int)> extend = [&](int rest) {
     if (factors.size() == count) {
       const auto rank = [](const std::vector<int>& f) {
-        return std::tuple(f.front() - f.back(), -f.back(), f);
+        return std::pair(f.back() - f.front(), std::vector<int>(f.rbegin(), f.rend()));
       };
-      if (rest == 1 && (best.empty() || rank(factors) < rank(best)))
+      if (rest == 1 && (best.empty() || rank(factors) > rank(best)))
         best = factors;
       return;
     }
@@ -41,6 +41,7 @@ std::vector<int> closest_of_all(int product, std::size_t count) {
 TEST(Factors, AreAsCloseToEachOtherAsTheyCanBe) {
   EXPECT_THAT(closest_factors(7488, 3), ElementsAre(26, 18, 16)) << "not 24 x 24 x 13";
   EXPECT_THAT(closest_factors(10800, 3), ElementsAre(27, 20, 20)) << "not 25 x 24 x 18";
+  EXPECT_THAT(closest_factors(98784, 5), ElementsAre(14, 14, 9, 8, 7)) << "not 14 x 12 x 12 x 7 x 7";
   for (int product = 1; product <= 720; ++product)
     for (std::size_t count = 1; count <= 5; ++count)
       ASSERT_EQ(closest_factors(product, count), closest_of_all(product, count))
