@@ -1,5 +1,5 @@
 # title: the fuzzers, from the corpus in test/fuzz; DEV_FUZZ_SECONDS=3600 looks further
-# timeout: 900
+# timeout: 2400
 # runs: isthmus_core
 # about: none
 import os
