@@ -87,8 +87,8 @@ class Lift {
  public:
   Lift(std::span<const int> divisors, int most) : divisors_(divisors), most_(most) {}
 
-  /// Fills `factors`, in descending order, none below `least`: the last as large as it can be, with it the one
-  /// before, and so on. False if there are none.
+  /// Fills `factors`, in descending order, none below `least`: the last as large as it can be, with it the
+  /// one before, and so on. False if there are none.
   bool fill(int product, int least, std::span<int> factors) {
     if (!power_is_at_most(least, factors.size(), product) || !reaches(most_, factors.size(), product))
       return false;
@@ -113,7 +113,8 @@ class Lift {
  private:
   std::span<const int> divisors_;
   int most_;
-  std::unordered_map<std::uint64_t, int> failed_;  ///< by product and count, the lowest `least` without factors
+  std::unordered_map<std::uint64_t, int>
+      failed_;  ///< by product and count, the lowest `least` without factors
 };
 
 }  // namespace

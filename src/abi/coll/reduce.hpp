@@ -129,8 +129,8 @@ int scan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, 
   });
 }
 
-/// The receive buffer of rank 0 is not significant in an exclusive scan. That it is the send buffer is an error
-/// there as elsewhere, since one rank alone that goes on would wait for the others.
+/// The receive buffer of rank 0 is not significant in an exclusive scan. That it is the send buffer is an
+/// error there as elsewhere, since one rank alone that goes on would wait for the others.
 template <class Form>
 int exscan(const Form& form, const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
            MPI_Op op, MPI_Comm comm) noexcept {

@@ -11,7 +11,8 @@
 /// Blocking, Nonblocking or Persistent.
 namespace isthmus::abi {
 
-/// The own block among those of all ranks must not be what this rank sends to itself, or receives from itself.
+/// The own block among those of all ranks must not be what this rank sends to itself, or receives from
+/// itself.
 template <class AllV>
 Result<> check_own_apart(const AllV& all, const void* own, const Communicator& comm) {
   const int rank = comm.rank();

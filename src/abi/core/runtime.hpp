@@ -127,7 +127,7 @@ class Runtime {
   std::unique_ptr<ProgressThread> progress_thread;  ///< null: there is none
   Communicator* world = nullptr;                    ///< MPI_COMM_WORLD, owned by its handle
   Communicator* self = nullptr;
-  bool self_has_errhandler = false;  ///< from the program
+  bool self_has_errhandler = false;      ///< from the program
   int thread_level = MPI_THREAD_SINGLE;  ///< the highest that was asked for
   std::thread::id main_thread;
 

@@ -43,8 +43,8 @@ static void buffers(MPI_Comm comm) {
               "same memory");
   CHECK_ERROR(MPI_Allgatherv(&all[rank], 1, MPI_INT, all, counts, places, MPI_INT, comm), MPI_ERR_BUFFER,
               "same memory");
-  CHECK_ERROR(MPI_Alltoallv(all, counts, places, MPI_INT, all, counts, places, MPI_INT, comm),
-              MPI_ERR_BUFFER, "same memory");
+  CHECK_ERROR(MPI_Alltoallv(all, counts, places, MPI_INT, all, counts, places, MPI_INT, comm), MPI_ERR_BUFFER,
+              "same memory");
   CHECK_ERROR(MPI_Alltoallw(all, counts, places, types, all, counts, places, types, comm), MPI_ERR_BUFFER,
               "same memory");
   CHECK_ERROR(MPI_Alltoallv(all, NULL, all, MPI_INT, &all[32], all, all, MPI_INT, comm), MPI_ERR_ARG,

@@ -23,8 +23,7 @@ std::vector<int> closest_of_all(int product, std::size_t count) {
       const auto rank = [](const std::vector<int>& f) {
         return std::pair(f.back() - f.front(), std::vector<int>(f.rbegin(), f.rend()));
       };
-      if (rest == 1 && (best.empty() || rank(factors) > rank(best)))
-        best = factors;
+      if (rest == 1 && (best.empty() || rank(factors) > rank(best))) best = factors;
       return;
     }
     for (int factor = 1; factor <= rest && (factors.empty() || factor <= factors.back()); ++factor) {
