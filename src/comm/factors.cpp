@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ranges>
 #include <span>
 #include <unordered_map>
 
@@ -99,12 +100,13 @@ class Lift {
     const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(product)} << 32 | factors.size();
     if (const auto failed = failed_.find(key); failed != failed_.end() && least >= failed->second)
       return false;
-    auto factor = std::ranges::partition_point(
+    const auto too_large = std::ranges::partition_point(
         divisors_, [&](int each) { return power_is_at_most(each, factors.size(), product); });
-    while (factor != divisors_.begin() && *--factor >= least) {
-      if (product % *factor != 0) continue;
-      factors.back() = *factor;
-      if (fill(product / *factor, *factor, factors.first(factors.size() - 1))) return true;
+    for (const int factor : std::ranges::subrange(divisors_.begin(), too_large) | std::views::reverse) {
+      if (factor < least) break;
+      if (product % factor != 0) continue;
+      factors.back() = factor;
+      if (fill(product / factor, factor, factors.first(factors.size() - 1))) return true;
     }
     failed_[key] = least;
     return false;
