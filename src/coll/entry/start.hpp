@@ -32,7 +32,7 @@ template <GoesInLanes Call>
 Flow start_again(const Ranks& ranks, const Call& c, LaneWay& way) {
   if (!ranks.comm().engine().uses_cuda()) [[likely]]
     if (const Algorithm* const algorithm = way.find(ranks, c)) [[likely]]
-      return in_lane(*algorithm, ranks, way.team().take(ranks.lane()), c);
+      return in_lane(*algorithm, way.team().take(ranks.lane()), c);
   return start(ranks, c);
 }
 

@@ -13,7 +13,8 @@
 
 namespace isthmus::coll {
 
-/// An algorithm of several rounds, as a coroutine whose first parameter are the `Ranks` that it runs among.
+/// An algorithm of several rounds, as a coroutine whose first parameter are the `Ranks` that it runs among, or
+/// the `Place` that it has in shared memory.
 /// It begins when it is called. On the blocking lane it is done when the call returns, because messages are
 /// waited for where they are awaited; on any other it is suspended there, and the lane's `Driver` resumes it.
 ///
@@ -55,9 +56,9 @@ class [[nodiscard]] Flow {
 
 class Flow::promise_type {
  public:
-  template <class... Arguments>
-  static void* operator new(std::size_t bytes, const Ranks& ranks, const Arguments&...) {
-    return ranks.comm().frames.take(bytes);
+  template <class First, class... Arguments>
+  static void* operator new(std::size_t bytes, const First& first, const Arguments&...) {
+    return first.comm().frames.take(bytes);
   }
   // NOLINTNEXTLINE(misc-new-delete-overloads): the template above is its counterpart
   static void operator delete(void* frame) noexcept { FramePool::give_back(frame); }
@@ -99,7 +100,7 @@ class Flow::promise_type {
       void await_suspend(std::coroutine_handle<> handle) noexcept {
         messages.driver()->suspend(messages, handle);
       }
-      void await_resume() { flow.keep(messages.end()); }
+      [[gnu::always_inline]] void await_resume() { flow.keep(messages.end()); }
     };
     return Await{messages, *this};
   }

@@ -22,10 +22,10 @@ std::optional<LaneQuestion> lane_question(const call::Reduce& c, const Communica
 std::optional<LaneQuestion> lane_question(const call::Allreduce& c, const Communicator& comm);
 
 // The flows. Frames hold what they are given; until there is one, nothing is copied: 8 B count instructions.
-Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Barrier& c);
-Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Bcast& c);
-Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Reduce& c);
-Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Allreduce& c);
+Flow in_lane(Algorithm algorithm, Place&& place, const call::Barrier& c);
+Flow in_lane(Algorithm algorithm, Place&& place, const call::Bcast& c);
+Flow in_lane(Algorithm algorithm, Place&& place, const call::Reduce& c);
+Flow in_lane(Algorithm algorithm, Place&& place, const call::Allreduce& c);
 
 /// The same once it is known whether there is memory, and what the choice depends on.
 template <class Call>
@@ -39,13 +39,13 @@ Flow when_known(Ranks ranks, Place place, Call c, LaneChoice choice) {
     if (!choice.is_one()) algorithm = team.direct() ? choice.of(*team.direct()) : std::nullopt;
     // A stripe keeps account of `nonblocking_depth` steps.
     bool given_up = false;
-    if (!algorithm) co_await Vacant(place, place.stripe().memory().depth, ranks.driver(), given_up);
+    if (!algorithm) co_await Vacant(place, place.stripe().memory().depth, given_up);
     if (algorithm) {
-      co_await in_lane(*algorithm, ranks, std::move(place), c);
+      co_await in_lane(*algorithm, std::move(place), c);
       co_return;
     }
   }
-  place = Place();
+  place.finish();
   co_await over_messages(ranks, c);
 }
 
@@ -84,13 +84,13 @@ Flow start_on_host(const Ranks& ranks, const Call& c) {
     if (LaneTeam* const team = ranks.driver() ? LaneTeam::of(ranks.comm()) : nullptr) {
       if (const auto asked = lane_question(c, ranks.comm())) {
         const LaneChoice choice = team->choose(*asked, ranks.lane().kind);
-        Place place = choice.is_none() ? Place() : team->take(ranks.lane());
-        if (place) {
+        if (!choice.is_none() && team->has_stripe(ranks.lane())) {
+          Place place = team->take(ranks.lane());
           if (team->is_ready()) [[likely]] {
-            if (choice.is_one()) return in_lane(*choice.direct, ranks, std::move(place), c);
+            if (choice.is_one()) return in_lane(*choice.direct, std::move(place), c);
             if (const bool* const is_direct = team->direct())
               if (const auto& algorithm = choice.of(*is_direct))
-                return in_lane(*algorithm, ranks, std::move(place), c);
+                return in_lane(*algorithm, std::move(place), c);
           }
           return when_known(ranks, std::move(place), c, choice);
         }
