@@ -71,12 +71,18 @@ class KeptTypeLists {
 /// lives as long as it does.
 class CollectiveOperation : public Operation {
  public:
-  [[nodiscard]] bool active() const noexcept final { return begun_; }
-  bool ready() final { return !begun_ || (flow_ && flow_->is_done()); }
+  [[nodiscard]] bool active() const noexcept final { return state_ != State::inactive; }
+  bool ready() final { return state_ != State::under_way || (flow_ && flow_->is_done()); }
   void look() final { driver_.look(looks_with_own_core); }
   void say(WaitItems& items) const noexcept final;
   Result<> report(MPI_Status& status) final;
   bool retire(Engine& engine) final;
+  bool end_well(Engine&, MPI_Status* status) final {
+    if (!has_ended_well()) return false;
+    store_empty_status(status);
+    state_ = State::inactive;
+    return true;
+  }
   Result<> start(Runtime& runtime) final;
   [[nodiscard]] Result<> may_free() const final;
   bool abandon(Runtime&, Request&) final { return true; }
@@ -84,13 +90,21 @@ class CollectiveOperation : public Operation {
   /// Starts it for the first time, or again.
   void begin() {
     was_broken_ = communicator()->is_broken();
-    begun_ = true;  // the program's own operations may run meanwhile, and must not free it
+    state_ = State::under_way;  // the program's own operations may run meanwhile, and must not free it
     try {
-      flow_.emplace(make_flow({*communicator(), lane_}));
+      coll::Flow flow = make_flow({*communicator(), lane_});
+      if (flow.is_done()) [[likely]]
+        end(flow);
+      else
+        flow_.emplace(std::move(flow));
     } catch (...) {
-      begun_ = false;
+      state_ = State::inactive;
       throw;
     }
+  }
+  /// Whether it ended when it began, without an error.
+  [[nodiscard]] bool has_ended_well() const noexcept {
+    return state_ == State::ended && outcome_.has_value();
   }
 
  protected:
@@ -98,19 +112,29 @@ class CollectiveOperation : public Operation {
   CollectiveOperation(Communicator& comm, Form form);
 
   /// Begins the flow.
-  virtual coll::Flow make_flow(coll::Ranks ranks) = 0;
+  virtual coll::Flow make_flow(const coll::Ranks& ranks) = 0;
 
  private:
+  enum class State : std::uint8_t { inactive, under_way, ended };
+
+  void end(coll::Flow& flow) {
+    outcome_ = flow.result();
+    // A member that only sends to who live would not notice.
+    if (was_broken_ && outcome_) [[unlikely]]
+      outcome_ = std::unexpected(communicator()->why_broken());
+    state_ = State::ended;
+  }
+
   /// As blocking collectives do before the first progress (`Team::wait`).
   static constexpr unsigned looks_with_own_core = 1000;
 
   coll::Driver driver_;
   const coll::Lane lane_;
   const Form form_;
-  std::optional<coll::Flow> flow_;
-  std::optional<Result<>> outcome_;  ///< of the flow, once it was asked for
-  bool begun_ = false;
-  bool was_broken_ = false;  ///< the communicator, when the flow began
+  State state_ = State::inactive;
+  bool was_broken_ = false;         ///< the communicator, when the flow began
+  std::optional<coll::Flow> flow_;  ///< one that was suspended when it began
+  Result<> outcome_;                ///< with `State::ended`
 };
 
 /// `Call`: one of `coll::call`. What most calls have nothing to keep in takes no place and no time.
@@ -129,7 +153,7 @@ class CollectiveCall final : public CollectiveOperation {
         lists_(call_, comm) {}
 
  private:
-  coll::Flow make_flow(coll::Ranks ranks) override {
+  coll::Flow make_flow(const coll::Ranks& ranks) override {
     if (ranks.lane().kind == coll::Lane::Kind::nonblocking) {
       if (coll::compares(ranks.comm())) [[unlikely]]
         return coll::checked_start(ranks, call_, &coll::start<Call>);
@@ -189,9 +213,22 @@ struct Nonblocking {
   template <class Call, class... Lists>
   Result<> run(Communicator& comm, const Call& call, Lists&&... lists) const {
     using Made = CollectiveCall<Call>;
-    auto made = make_ref<Made>(comm, Made::nonblocking, call, std::forward<Lists>(lists)...);
-    Made& operation = *made;
-    publish_and_begin(Runtime::get(), std::move(made), request, [&] { operation.begin(); });
+    RequestPool& requests = Runtime::get().engine->requests();
+    auto operation = make_ref<Made>(comm, Made::nonblocking, call, std::forward<Lists>(lists)...);
+    Request* const carrier = requests.take(Request::Kind::generalized);
+    try {
+      operation->begin();
+    } catch (...) {
+      requests.give_back(carrier);
+      throw;
+    }
+    if (operation->has_ended_well()) [[likely]] {
+      carrier->kind = Request::Kind::collective;
+      carrier->complete = true;
+    } else {
+      carrier->owner = std::move(operation);
+    }
+    *request = handle_of(*carrier);
     return {};
   }
   template <class Call>

@@ -44,6 +44,12 @@ class PersistentMessage : public Operation {
     active_ = false;
     return true;
   }
+  bool end_well(Engine& engine, MPI_Status* status) final {
+    const Status& reported = part_ ? part_->status : status_;
+    if (!active_ || !ready() || reported.error != MPI_SUCCESS) return false;
+    store_status(status, reported);
+    return retire(engine);
+  }
   Result<> cancel(Engine& engine) final {
     if (part_) engine.cancel(*part_);
     return {};
