@@ -4,18 +4,18 @@
 
 namespace isthmus::abi {
 
-CollectiveOperation::CollectiveOperation(Communicator& comm, Form form)
-    : Operation(Ref<Communicator>::share(&comm)),
-      driver_(comm.engine()),
-      lane_(form == Form::persistent ? coll::Lane::persistent(comm, driver_)
-                                     : coll::Lane::nonblocking(comm, driver_)),
-      form_(form) {}
-
 Result<> CollectiveOperation::report(MPI_Status& status) {
   store_empty_status(&status);
   if (state_ == State::under_way) end(*flow_);
   if (outcome_) return {};
   return fail(outcome_.error().error_class(), outcome_.error().text());
+}
+
+void CollectiveOperation::end(coll::Flow& flow) {
+  outcome_ = flow.result();
+  // A member that only sends to who live would not notice.
+  if (outcome_ && was_broken_) outcome_ = std::unexpected(communicator()->why_broken());
+  state_ = State::ended;
 }
 
 void CollectiveOperation::say(WaitItems& items) const noexcept {

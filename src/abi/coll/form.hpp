@@ -88,20 +88,7 @@ class CollectiveOperation : public Operation {
   bool abandon(Runtime&, Request&) final { return true; }
 
   /// Starts it for the first time, or again.
-  void begin() {
-    was_broken_ = communicator()->is_broken();
-    state_ = State::under_way;  // the program's own operations may run meanwhile, and must not free it
-    try {
-      coll::Flow flow = make_flow({*communicator(), lane_});
-      if (flow.is_done()) [[likely]]
-        end(flow);
-      else
-        flow_.emplace(std::move(flow));
-    } catch (...) {
-      state_ = State::inactive;
-      throw;
-    }
-  }
+  virtual void begin() = 0;
   /// Whether it ended when it began, without an error.
   [[nodiscard]] bool has_ended_well() const noexcept {
     return state_ == State::ended && outcome_.has_value();
@@ -109,21 +96,37 @@ class CollectiveOperation : public Operation {
 
  protected:
   enum class Form : std::uint8_t { nonblocking, persistent };
-  CollectiveOperation(Communicator& comm, Form form);
+  CollectiveOperation(Communicator& comm, Form form)
+      : Operation(Ref<Communicator>::share(&comm)),
+        driver_(comm.engine()),
+        lane_(form == Form::persistent ? coll::Lane::persistent(comm, driver_)
+                                       : coll::Lane::nonblocking(comm, driver_)),
+        form_(form) {}
 
-  /// Begins the flow.
-  virtual coll::Flow make_flow(const coll::Ranks& ranks) = 0;
+  /// `make_flow` begins the flow among the ranks that it is given.
+  template <class MakeFlow>
+  [[gnu::always_inline]] void begin_flow(MakeFlow make_flow) {
+    was_broken_ = communicator()->is_broken();
+    state_ = State::under_way;  // the program's own operations may run meanwhile, and must not free it
+    try {
+      coll::Flow flow = make_flow(coll::Ranks{*communicator(), lane_});
+      if (!flow.is_done())
+        flow_.emplace(std::move(flow));
+      else if (flow.has_succeeded() && !was_broken_) [[likely]]
+        state_ = State::ended;  // `outcome_` is success while nothing else is known
+      else
+        end(flow);
+    } catch (...) {
+      state_ = State::inactive;
+      throw;
+    }
+  }
 
  private:
   enum class State : std::uint8_t { inactive, under_way, ended };
 
-  void end(coll::Flow& flow) {
-    outcome_ = flow.result();
-    // A member that only sends to who live would not notice.
-    if (was_broken_ && outcome_) [[unlikely]]
-      outcome_ = std::unexpected(communicator()->why_broken());
-    state_ = State::ended;
-  }
+  /// `flow` is done.
+  void end(coll::Flow& flow);
 
   /// As blocking collectives do before the first progress (`Team::wait`).
   static constexpr unsigned looks_with_own_core = 1000;
@@ -134,7 +137,7 @@ class CollectiveOperation : public Operation {
   State state_ = State::inactive;
   bool was_broken_ = false;         ///< the communicator, when the flow began
   std::optional<coll::Flow> flow_;  ///< one that was suspended when it began
-  Result<> outcome_;                ///< with `State::ended`
+  Result<> outcome_;                ///< with `State::ended`; success before
 };
 
 /// `Call`: one of `coll::call`. What most calls have nothing to keep in takes no place and no time.
@@ -152,8 +155,12 @@ class CollectiveCall final : public CollectiveOperation {
         types_(call_, std::move(send_types), std::move(receive_types)),
         lists_(call_, comm) {}
 
+  void begin() override {
+    begin_flow([this](const coll::Ranks& ranks) { return make_flow(ranks); });
+  }
+
  private:
-  coll::Flow make_flow(const coll::Ranks& ranks) override {
+  [[gnu::always_inline]] coll::Flow make_flow(const coll::Ranks& ranks) {
     if (ranks.lane().kind == coll::Lane::Kind::nonblocking) {
       if (coll::compares(ranks.comm())) [[unlikely]]
         return coll::checked_start(ranks, call_, &coll::start<Call>);
@@ -214,7 +221,7 @@ struct Nonblocking {
   Result<> run(Communicator& comm, const Call& call, Lists&&... lists) const {
     using Made = CollectiveCall<Call>;
     RequestPool& requests = Runtime::get().engine->requests();
-    auto operation = make_ref<Made>(comm, Made::nonblocking, call, std::forward<Lists>(lists)...);
+    auto operation = std::make_unique<Made>(comm, Made::nonblocking, call, std::forward<Lists>(lists)...);
     Request* const carrier = requests.take(Request::Kind::generalized);
     try {
       operation->begin();
@@ -226,7 +233,7 @@ struct Nonblocking {
       carrier->kind = Request::Kind::collective;
       carrier->complete = true;
     } else {
-      carrier->owner = std::move(operation);
+      carrier->owner = Ref<Made>::adopt(operation.release());
     }
     *request = handle_of(*carrier);
     return {};

@@ -46,6 +46,8 @@ class [[nodiscard]] Flow {
   }
 
   [[nodiscard]] bool is_done() const noexcept { return handle_.done(); }
+  /// Of a flow that is done, before it is asked for its result.
+  [[nodiscard]] bool has_succeeded() const noexcept;
   /// Of a flow that is done, once.
   [[nodiscard]] Result<> result();
 
@@ -86,6 +88,7 @@ class Flow::promise_type {
     if (!result && result_) [[unlikely]]
       result_ = std::move(result);
   }
+  [[nodiscard]] bool has_succeeded() const noexcept { return result_.has_value(); }
   Result<> take_result() noexcept { return std::move(result_); }
   void continue_with(std::coroutine_handle<> next) noexcept { continuation_ = next; }
 
@@ -135,6 +138,9 @@ class Flow::promise_type {
   bool ended_early_ = false;
 };
 
+inline bool Flow::has_succeeded() const noexcept {
+  return handle_.promise().has_succeeded();
+}
 inline Result<> Flow::result() {
   return handle_.promise().take_result();
 }

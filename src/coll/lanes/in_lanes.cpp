@@ -9,14 +9,6 @@
 namespace isthmus::coll {
 namespace {
 
-std::optional<LaneQuestion> question_of(Collective collective, const Reduction& what) {
-  if (!what.type->is_contiguous()) return std::nullopt;
-  const std::uint64_t bytes = bytes_of(what.count, *what.type);
-  return LaneQuestion{
-      .question = {.collective = collective, .bytes = bytes, .commutative = what.op->commutative()},
-      .room = bytes};
-}
-
 Flow barrier_in_lane(Place place) {
   Round round(std::move(place), Collective::barrier, 0, 0, 0);
   co_await round.vacant();
@@ -286,20 +278,6 @@ Flow reduce_direct_in_lane(Place place, const void* send, void* receive, Reducti
 }
 
 }  // namespace
-
-std::optional<LaneQuestion> lane_question(const call::Barrier&, const Communicator&) {
-  return LaneQuestion{.question = {.collective = Collective::barrier}};
-}
-std::optional<LaneQuestion> lane_question(const call::Bcast& c, const Communicator&) {
-  const std::uint64_t bytes = bytes_of(c.count, *c.type);
-  return LaneQuestion{.question = {.collective = Collective::bcast, .bytes = bytes}, .room = bytes};
-}
-std::optional<LaneQuestion> lane_question(const call::Reduce& c, const Communicator&) {
-  return question_of(Collective::reduce, c.what);
-}
-std::optional<LaneQuestion> lane_question(const call::Allreduce& c, const Communicator&) {
-  return question_of(Collective::allreduce, c.what);
-}
 
 LaneWay::State LaneWay::learn(const Lane& lane, const std::optional<LaneQuestion>& asked) {
   if (!asked || !team_->has_stripe(lane)) return State::none;

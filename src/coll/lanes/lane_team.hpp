@@ -213,7 +213,7 @@ inline LaneTeam::Direct LaneTeam::know_direct(Driver* driver) noexcept {
 [[gnu::always_inline]] Place::~Place() {
   if (team_) finish();
 }
-void Place::finish() noexcept {
+[[gnu::always_inline]] void Place::finish() noexcept {
   std::exchange(team_, nullptr)->finish(*stripe_, step_);
 }
 Communicator& Place::comm() const noexcept {
