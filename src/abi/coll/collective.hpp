@@ -39,8 +39,8 @@ inline constexpr ArgumentNames many_send_names{"sendbuf", "sendcounts", "sendtyp
 inline constexpr ArgumentNames many_receive_names{"recvbuf", "recvcounts", "recvtype"};
 
 /// Sets `type` if buffer, count and datatype go together. It lives until the call has ended.
-[[gnu::always_inline]] inline bool good_data(Runtime& runtime, const void* buffer, MPI_Count count, MPI_Datatype datatype,
-                      const Datatype*& type) {
+[[gnu::always_inline]] inline bool good_data(Runtime& runtime, const void* buffer, MPI_Count count,
+                                             MPI_Datatype datatype, const Datatype*& type) {
   Datatype* const found = runtime.datatypes.find(datatype);
   type = found;
   if (!found || !found->committed() || count < 0) [[unlikely]]

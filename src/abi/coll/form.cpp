@@ -4,11 +4,23 @@
 
 namespace isthmus::abi {
 
-Result<> CollectiveOperation::report(MPI_Status& status) {
-  store_empty_status(&status);
-  if (state_ == State::under_way) end(*flow_);
-  if (outcome_) return {};
-  return fail(outcome_.error().error_class(), outcome_.error().text());
+CollectiveOperation::CollectiveOperation(Communicator& comm, Begun&& begun)
+    : Operation(Ref<Communicator>::share(&comm)),
+      driver_(std::move(begun.driver)),
+      lane_(begun.lane),
+      form_(Form::nonblocking),
+      was_broken_(begun.was_broken) {
+  if (begun.flow.is_done()) {
+    end(begun.flow);
+  } else {
+    state_ = State::under_way;
+    flow_.emplace(std::move(begun.flow));
+  }
+}
+
+CollectiveOperation::~CollectiveOperation() {
+  std::unique_ptr<coll::Driver>& next = Runtime::get().next_driver;
+  if (!next && state_ != State::under_way) next = std::move(driver_);  // no flow knows it any more
 }
 
 void CollectiveOperation::end(coll::Flow& flow) {
@@ -16,6 +28,16 @@ void CollectiveOperation::end(coll::Flow& flow) {
   // A member that only sends to who live would not notice.
   if (outcome_ && was_broken_) outcome_ = std::unexpected(communicator()->why_broken());
   state_ = State::ended;
+}
+
+Result<> CollectiveOperation::report(MPI_Status& status) {
+  store_empty_status(&status);
+  if (state_ == State::under_way) {
+    end(*flow_);
+    flow_.reset();
+  }
+  if (outcome_) return {};
+  return fail(outcome_.error().error_class(), outcome_.error().text());
 }
 
 void CollectiveOperation::say(WaitItems& items) const noexcept {

@@ -150,7 +150,8 @@ int recv_init(const char* function, void* buf, MPI_Count count, MPI_Datatype dat
 }
 
 /// Starts one request; `argument` is its name in sentences.
-[[gnu::always_inline]] inline int start(Runtime& runtime, const char* function, MPI_Request handle, const char* argument) {
+[[gnu::always_inline]] inline int start(Runtime& runtime, const char* function, MPI_Request handle,
+                                        const char* argument) {
   Request* request = find_request(runtime, handle);
   if (!request || request->orphan) return raise(function, bad_request(handle, argument));
   if (is_plain(*request))

@@ -13,10 +13,10 @@
 
 namespace isthmus::coll {
 
-/// An algorithm of several rounds, as a coroutine whose first parameter are the `Ranks` that it runs among, or
-/// the `Place` that it has in shared memory.
-/// It begins when it is called. On the blocking lane it is done when the call returns, because messages are
-/// waited for where they are awaited; on any other it is suspended there, and the lane's `Driver` resumes it.
+/// An algorithm of several rounds, as a coroutine whose first parameter are the `Ranks` that it runs among,
+/// or the `Place` that it has in shared memory. It begins when it is called. On the blocking lane it is done
+/// when the call returns, because messages are waited for where they are awaited; on any other it is
+/// suspended there, and the lane's `Driver` resumes it.
 ///
 ///     Flow barrier_dissemination(Ranks ranks) {
 ///       for (...) co_await ranks.exchange(to, nothing, from, nothing);

@@ -197,8 +197,7 @@ Flow barrier_by_neighbors(Place place) {
 
 /// `root`: who wants the result, or `everybody_in_lane`.
 constexpr int everybody_in_lane = -1;
-Flow reduce_by_neighbors(Place place, const void* send, void* receive, Reduction what,
-                         int root) {
+Flow reduce_by_neighbors(Place place, const void* send, void* receive, Reduction what, int root) {
   const bool to_all = root == everybody_in_lane;
   const bool is_mine = to_all || place.team().rank() == root;
   const Neighbors neighbors(place.team().rank(), place.team().size());
@@ -247,8 +246,7 @@ Flow allreduce_direct_all_in_lane(Place place, const void* send, void* receive, 
 
 /// An owner is the only one who reads its share of the operands, so that it may overwrite that in the others'
 /// memory as soon as it has it. `root`: who wants the result, or `everybody_in_lane`.
-Flow reduce_direct_in_lane(Place place, const void* send, void* receive, Reduction what,
-                           int root) {
+Flow reduce_direct_in_lane(Place place, const void* send, void* receive, Reduction what, int root) {
   const bool to_all = root == everybody_in_lane;
   const Shares shares(what.count, place.team().size());
   const int rank = place.team().rank();

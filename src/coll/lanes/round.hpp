@@ -30,7 +30,7 @@ class Vacant final : public Awaited {
   }
   [[nodiscard]] Driver* driver() const noexcept { return place_.driver(); }
   [[nodiscard]] bool is_complete() const noexcept override { return is_free() || place_.team().is_broken(); }
-  Result<> end() {
+  [[gnu::always_inline]] Result<> end() {
     if (waits_) [[unlikely]]
       place_.team().count_waiting(-1);
     if (is_free()) [[likely]]
@@ -93,7 +93,7 @@ class Round {
         depth_(room > short_slot_bytes ? long_depth : memory().depth),
         lines_(memory().lines_of(place_.step())),
         line_(lines_[place_.team().rank()]) {}
-  ~Round() {
+  [[gnu::always_inline]] ~Round() {
     if (is_finished_) [[unlikely]]
       place_.forget();
   }

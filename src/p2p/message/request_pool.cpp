@@ -41,7 +41,9 @@ void RequestPool::reset(Request& request) noexcept {
   request.parts_left = 0;
   request.mark = {};
   request.moved = request.limit = 0;
-  if (request.cursor || request.staging || request.gpu || request.type || request.owner) let_go(request);
+  if (request.cursor || request.staging || request.gpu || request.type) [[unlikely]]
+    return let_go(request);
+  if (const RefCounted* const owner = request.owner.leak()) owner->release();
 }
 
 }  // namespace isthmus
