@@ -170,7 +170,7 @@ class CollectiveCall final : public CollectiveOperation {
         lists_(call_, comm) {}
 
   /// Begins the nonblocking form of `call`.
-  static coll::Flow start_once(const coll::Ranks& ranks, const Call& call) {
+  [[gnu::always_inline]] static coll::Flow start_once(const coll::Ranks& ranks, const Call& call) {
     if (coll::compares(ranks.comm())) [[unlikely]]
       return coll::checked_start(ranks, call, &coll::start<Call>);
     return coll::start(ranks, call);

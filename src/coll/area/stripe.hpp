@@ -25,7 +25,7 @@ class Stripe {
     return step <= all_finished_ + depth || look_for_readers(step - depth);
   }
   /// This member reads nothing of `step` any more, in any memory. True if others may have waited for that.
-  bool finish(std::uint64_t step) noexcept {
+  [[gnu::always_inline]] bool finish(std::uint64_t step) noexcept {
     if (step != finished_ + 1) [[unlikely]] {
       finished_steps_[step % nonblocking_depth] = true;
       return false;

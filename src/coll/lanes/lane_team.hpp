@@ -93,7 +93,7 @@ class LaneTeam final : public CollectiveState {
     return {*this, lane.kind == Lane::Kind::nonblocking ? nonblocking_ : persistent_[lane.number],
             *lane.driver};
   }
-  void finish(Stripe& stripe, std::uint64_t step) noexcept {
+  [[gnu::always_inline]] void finish(Stripe& stripe, std::uint64_t step) noexcept {
     if (stripe.finish(step) && sleeps_) wake_writers();
   }
 
@@ -113,7 +113,7 @@ class LaneTeam final : public CollectiveState {
   [[nodiscard]] Direct know_direct(Driver* driver) noexcept;
 
   /// What `asked` is answered with on a lane of this kind.
-  const LaneChoice& choose(const LaneQuestion& asked, Lane::Kind kind) {
+  [[gnu::always_inline]] const LaneChoice& choose(const LaneQuestion& asked, Lane::Kind kind) {
     return choices_.find(asked, size(), kind);
   }
 
