@@ -37,6 +37,11 @@ Result<> find_data(const void* buffer, MPI_Count count, MPI_Datatype datatype, i
   return std::unexpected(explain_payload(buffer, count < 0 ? count : all, datatype, names));
 }
 
+std::unexpected<Error> same_memory() {
+  return fail(ErrorClass::buffer,
+              "sendbuf and recvbuf are the same memory; MPI_IN_PLACE is how to ask for that");
+}
+
 Result<> check_lists(const void* buffer, const coll::Integers& counts, bool have_counts,
                      bool have_displacements, int blocks, const Datatype& type, const ArgumentNames& names) {
   if (!have_counts) return fail(ErrorClass::arg, fmt::format("{} is a null pointer", names.count));

@@ -39,8 +39,8 @@ inline constexpr ArgumentNames many_send_names{"sendbuf", "sendcounts", "sendtyp
 inline constexpr ArgumentNames many_receive_names{"recvbuf", "recvcounts", "recvtype"};
 
 /// Sets `type` if buffer, count and datatype go together. It lives until the call has ended.
-inline bool good_data(Runtime& runtime, const void* buffer, MPI_Count count, MPI_Datatype datatype,
-                      const Datatype*& type) {
+[[gnu::always_inline]] inline bool good_data(Runtime& runtime, const void* buffer, MPI_Count count,
+                                             MPI_Datatype datatype, const Datatype*& type) {
   Datatype* const found = runtime.datatypes.find(datatype);
   type = found;
   if (!found || !found->committed() || count < 0) [[unlikely]]
@@ -137,13 +137,13 @@ Result<> check_arrays(const Lists<Count, Displacement>& lists, const MPI_Datatyp
   return check_pointer(lists.displacements, "displs");
 }
 
+[[gnu::cold]] std::unexpected<Error> same_memory();
 /// Send and receive buffer must not be the same memory (MPI 5.0, section 6.2.2): an error if both begin at
 /// the same place and hold anything.
-inline Result<> check_apart(const void* send, const void* receive, MPI_Count count) {
+[[gnu::always_inline]] inline Result<> check_apart(const void* send, const void* receive, MPI_Count count) {
   if (send != receive || count == 0 || !send) [[likely]]
     return {};
-  return fail(ErrorClass::buffer,
-              "sendbuf and recvbuf are the same memory; MPI_IN_PLACE is how to ask for that");
+  return same_memory();
 }
 
 }  // namespace isthmus::abi

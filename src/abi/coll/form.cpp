@@ -4,24 +4,44 @@
 
 namespace isthmus::abi {
 
-CollectiveOperation::CollectiveOperation(Communicator& comm, Form form)
+CollectiveOperation::CollectiveOperation(Communicator& comm, Begun&& begun)
     : Operation(Ref<Communicator>::share(&comm)),
-      driver_(comm.engine()),
-      lane_(form == Form::persistent ? coll::Lane::persistent(comm, driver_)
-                                     : coll::Lane::nonblocking(comm, driver_)),
-      form_(form) {}
+      driver_(std::move(begun.driver)),
+      lane_(begun.lane),
+      form_(Form::nonblocking),
+      was_broken_(begun.was_broken) {
+  if (begun.flow.is_done()) {
+    end(begun.flow);
+  } else {
+    state_ = State::under_way;
+    flow_.emplace(std::move(begun.flow));
+  }
+}
+
+CollectiveOperation::~CollectiveOperation() {
+  std::unique_ptr<coll::Driver>& next = Runtime::get().next_driver;
+  if (!next && state_ != State::under_way) next = std::move(driver_);  // no flow knows it any more
+}
+
+void CollectiveOperation::end(coll::Flow& flow) {
+  outcome_ = flow.result();
+  // A member that only sends to who live would not notice.
+  if (outcome_ && was_broken_) outcome_ = std::unexpected(communicator()->why_broken());
+  state_ = State::ended;
+}
 
 Result<> CollectiveOperation::report(MPI_Status& status) {
   store_empty_status(&status);
-  if (!outcome_) outcome_ = flow_->result();
-  // A member that only sends to who live would not notice.
-  if (*outcome_ && was_broken_) outcome_ = std::unexpected(communicator()->why_broken());
-  if (*outcome_) return {};
-  return fail(outcome_->error().error_class(), outcome_->error().text());
+  if (state_ == State::under_way) {
+    end(*flow_);
+    flow_.reset();
+  }
+  if (outcome_) return {};
+  return fail(outcome_.error().error_class(), outcome_.error().text());
 }
 
 void CollectiveOperation::say(WaitItems& items) const noexcept {
-  if (!flow_ || flow_->is_done()) return;
+  if (state_ != State::under_way || !flow_ || flow_->is_done()) return;
   items.add({.kind = wire::WaitItem::Kind::collective,
              .peer = wire::wait_any_peer,
              .tag = static_cast<std::int32_t>(lane_.number),
@@ -32,22 +52,21 @@ void CollectiveOperation::say(WaitItems& items) const noexcept {
 
 bool CollectiveOperation::retire(Engine&) {
   flow_.reset();
-  outcome_.reset();
-  begun_ = false;
+  outcome_ = {};
+  state_ = State::inactive;
   return form_ == Form::persistent;
 }
 
 Result<> CollectiveOperation::start(Runtime& runtime) {
   if (form_ != Form::persistent) return Operation::start(runtime);
-  if (begun_) return fail(ErrorClass::request, "request is active already");
+  if (active()) return fail(ErrorClass::request, "request is active already");
   begin();
   return {};
 }
 
 Result<> CollectiveOperation::may_free() const {
-  if (!begun_) return {};
-  return fail(ErrorClass::request,
-              "request is a collective operation that is not complete: it must be waited for");
+  if (!active()) return {};
+  return may_not_free_collective();
 }
 
 }  // namespace isthmus::abi

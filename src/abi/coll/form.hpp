@@ -67,50 +67,87 @@ class KeptTypeLists {
   std::vector<Ref<const Datatype>> kept_;
 };
 
+/// A nonblocking collective that has begun.
+struct Begun {
+  std::unique_ptr<coll::Driver> driver;
+  coll::Lane lane;
+  coll::Flow flow;
+  bool was_broken;  ///< the communicator, before that
+};
+
 /// A nonblocking or persistent collective: a flow on a lane of its own. What the program has freed meanwhile
 /// lives as long as it does.
 class CollectiveOperation : public Operation {
  public:
-  [[nodiscard]] bool active() const noexcept final { return begun_; }
-  bool ready() final { return !begun_ || (flow_ && flow_->is_done()); }
-  void look() final { driver_.look(looks_with_own_core); }
+  [[nodiscard]] bool active() const noexcept final { return state_ != State::inactive; }
+  bool ready() final { return state_ != State::under_way || (flow_ && flow_->is_done()); }
+  void look() final { driver_->look(looks_with_own_core); }
   void say(WaitItems& items) const noexcept final;
   Result<> report(MPI_Status& status) final;
   bool retire(Engine& engine) final;
+  bool end_well(Engine&, MPI_Status* status) final {
+    if (!has_ended_well()) return false;
+    store_empty_status(status);
+    state_ = State::inactive;
+    return true;
+  }
   Result<> start(Runtime& runtime) final;
   [[nodiscard]] Result<> may_free() const final;
   bool abandon(Runtime&, Request&) final { return true; }
 
   /// Starts it for the first time, or again.
-  void begin() {
-    was_broken_ = communicator()->is_broken();
-    begun_ = true;  // the program's own operations may run meanwhile, and must not free it
-    try {
-      flow_.emplace(make_flow({*communicator(), lane_}));
-    } catch (...) {
-      begun_ = false;
-      throw;
-    }
+  virtual void begin() = 0;
+  /// Whether it has ended, as far as has been looked, and without an error.
+  [[nodiscard]] bool has_ended_well() const noexcept {
+    return state_ == State::ended && outcome_.has_value();
   }
 
  protected:
   enum class Form : std::uint8_t { nonblocking, persistent };
-  CollectiveOperation(Communicator& comm, Form form);
+  CollectiveOperation(Communicator& comm, Form form)
+      : Operation(Ref<Communicator>::share(&comm)),
+        driver_(std::make_unique<coll::Driver>(comm.engine())),
+        lane_(form == Form::persistent ? coll::Lane::persistent(comm, *driver_)
+                                       : coll::Lane::nonblocking(comm, *driver_)),
+        form_(form) {}
+  CollectiveOperation(Communicator& comm, Begun&& begun);
+  ~CollectiveOperation() override;
 
-  /// Begins the flow.
-  virtual coll::Flow make_flow(coll::Ranks ranks) = 0;
+  /// `make_flow` begins the flow among the ranks that it is given.
+  template <class MakeFlow>
+  [[gnu::always_inline]] void begin_flow(MakeFlow make_flow) {
+    was_broken_ = communicator()->is_broken();
+    state_ = State::under_way;  // the program's own operations may run meanwhile, and must not free it
+    try {
+      coll::Flow flow = make_flow(coll::Ranks{*communicator(), lane_});
+      if (!flow.is_done())
+        flow_.emplace(std::move(flow));
+      else if (flow.has_succeeded() && !was_broken_) [[likely]]
+        state_ = State::ended;  // `outcome_` is success while nothing else is known
+      else
+        end(flow);
+    } catch (...) {
+      state_ = State::inactive;
+      throw;
+    }
+  }
 
  private:
+  enum class State : std::uint8_t { inactive, under_way, ended };
+
+  /// `flow` is done.
+  void end(coll::Flow& flow);
+
   /// As blocking collectives do before the first progress (`Team::wait`).
   static constexpr unsigned looks_with_own_core = 1000;
 
-  coll::Driver driver_;
+  std::unique_ptr<coll::Driver> driver_;
   const coll::Lane lane_;
   const Form form_;
-  std::optional<coll::Flow> flow_;
-  std::optional<Result<>> outcome_;  ///< of the flow, once it was asked for
-  bool begun_ = false;
-  bool was_broken_ = false;  ///< the communicator, when the flow began
+  State state_ = State::inactive;
+  bool was_broken_ = false;         ///< the communicator, when the flow began
+  std::optional<coll::Flow> flow_;  ///< one that was suspended when it began; with `State::under_way`
+  Result<> outcome_;                ///< with `State::ended`; success before
 };
 
 /// `Call`: one of `coll::call`. What most calls have nothing to keep in takes no place and no time.
@@ -121,6 +158,10 @@ class CollectiveCall final : public CollectiveOperation {
 
   CollectiveCall(Communicator& comm, Form form, const Call& call)
       : CollectiveOperation(comm, form), call_(call), kept_(call), lists_(call_, comm) {}
+  /// What has begun knows nothing of `lists_`.
+  CollectiveCall(Communicator& comm, Begun&& begun, const Call& call)
+    requires coll::GoesInLanes<Call>
+      : CollectiveOperation(comm, std::move(begun)), call_(call), kept_(call) {}
   CollectiveCall(Communicator& comm, Form form, const Call& call, TypeList send_types, TypeList receive_types)
       : CollectiveOperation(comm, form),
         call_(call),
@@ -128,17 +169,22 @@ class CollectiveCall final : public CollectiveOperation {
         types_(call_, std::move(send_types), std::move(receive_types)),
         lists_(call_, comm) {}
 
- private:
-  coll::Flow make_flow(coll::Ranks ranks) override {
-    if (ranks.lane().kind == coll::Lane::Kind::nonblocking) {
-      if (coll::compares(ranks.comm())) [[unlikely]]
-        return coll::checked_start(ranks, call_, &coll::start<Call>);
-    } else if constexpr (coll::GoesInLanes<Call>) {
-      return coll::start_again(ranks, call_, way_);
-    }
-    return coll::start(ranks, call_);
+  /// Begins the nonblocking form of `call`.
+  [[gnu::always_inline]] static coll::Flow start_once(const coll::Ranks& ranks, const Call& call) {
+    if (coll::compares(ranks.comm())) [[unlikely]]
+      return coll::checked_start(ranks, call, &coll::start<Call>);
+    return coll::start(ranks, call);
   }
 
+  void begin() override {
+    begin_flow([this](const coll::Ranks& ranks) {
+      if (ranks.lane().kind == coll::Lane::Kind::nonblocking) return start_once(ranks, call_);
+      if constexpr (coll::GoesInLanes<Call>) return coll::start_again(ranks, call_, way_);
+      return coll::start(ranks, call_);
+    });
+  }
+
+ private:
   struct Nothing {
     Nothing() = default;
     Nothing(Call&, Communicator&) {}
@@ -188,15 +234,65 @@ struct Nonblocking {
   /// `lists`: two of datatypes, for alltoallw and the like.
   template <class Call, class... Lists>
   Result<> run(Communicator& comm, const Call& call, Lists&&... lists) const {
-    using Made = CollectiveCall<Call>;
-    auto made = make_ref<Made>(comm, Made::nonblocking, call, std::forward<Lists>(lists)...);
-    Made& operation = *made;
-    publish_and_begin(Runtime::get(), std::move(made), request, [&] { operation.begin(); });
+    Runtime& runtime = Runtime::get();
+    RequestPool& requests = runtime.engine->requests();
+    Request* const carrier = requests.take(Request::Kind::generalized);
+    try {
+      if (auto operation = begin(runtime, comm, call, std::forward<Lists>(lists)...)) {
+        carrier->owner = std::move(operation);
+      } else {
+        carrier->kind = Request::Kind::collective;
+        carrier->complete = true;
+      }
+    } catch (...) {
+      requests.give_back(carrier);
+      throw;
+    }
+    *request = handle_of(*carrier);
     return {};
   }
   template <class Call>
   Result<> stay_out(Communicator& comm, const Call& call) const {
     return run(comm, call);
+  }
+
+ private:
+  // Null: it has ended, and well.
+
+  /// The flow refers to lists that the operation keeps.
+  template <class Call, class... Lists>
+  static Ref<Operation> begin(Runtime&, Communicator& comm, const Call& call, Lists&&... lists) {
+    using Made = CollectiveCall<Call>;
+    auto operation = make_ref<Made>(comm, Made::nonblocking, call, std::forward<Lists>(lists)...);
+    operation->begin();
+    if (operation->has_ended_well()) return {};
+    return operation;
+  }
+  /// The flow has all that it needs: what ends at once has no operation.
+  template <coll::GoesInLanes Call>
+  [[gnu::always_inline]] static Ref<Operation> begin(Runtime& runtime, Communicator& comm, const Call& call) {
+    // Taken away: the program's own operations may run meanwhile.
+    std::unique_ptr<coll::Driver> driver = std::move(runtime.next_driver);
+    if (!driver) [[unlikely]]
+      driver = std::make_unique<coll::Driver>(*runtime.engine);
+    const bool was_broken = comm.is_broken();
+    const coll::Lane lane = coll::Lane::nonblocking(comm, *driver);
+    coll::Flow flow = CollectiveCall<Call>::start_once({comm, lane}, call);
+    if (flow.is_done() && flow.has_succeeded() && !was_broken) [[likely]] {
+      runtime.next_driver = std::move(driver);
+      return {};
+    }
+    return keep(comm, {std::move(driver), lane, std::move(flow), was_broken}, call);
+  }
+  template <class Call>
+  [[gnu::noinline]] static Ref<Operation> keep(Communicator& comm, Begun&& begun, const Call& call) {
+    try {
+      return make_ref<CollectiveCall<Call>>(comm, std::move(begun), call);
+    } catch (...) {
+      // The others have begun, and so has this process: it takes its part.
+      comm.engine().wait_for([&] { return begun.flow.is_done(); });
+      throw;
+    }
   }
 };
 

@@ -24,8 +24,9 @@ inline Result<> find_operation(MPI_Op op, coll::Reduction& what) {
 }
 
 /// Checks one buffer, and with it count and datatype.
-inline Result<> find_operand(const void* buffer, MPI_Count count, MPI_Datatype datatype,
-                             const ArgumentNames& names, coll::Reduction& what) {
+[[gnu::always_inline]] inline Result<> find_operand(const void* buffer, MPI_Count count,
+                                                    MPI_Datatype datatype, const ArgumentNames& names,
+                                                    coll::Reduction& what) {
   what.count = count;
   if (!good_data(Runtime::get(), buffer, count, datatype, what.type)) [[unlikely]]
     return std::unexpected(explain_payload(buffer, count, datatype, names));

@@ -23,6 +23,7 @@
 #include "base/frame_pool.hpp"
 #include "base/rank_turns.hpp"
 #include "base/settings.hpp"
+#include "coll/flow/driver.hpp"
 #include "comm/communicator.hpp"
 #include "comm/errhandler.hpp"
 #include "comm/group.hpp"
@@ -132,6 +133,8 @@ class Runtime {
   std::thread::id main_thread;
 
   FramePool operations;  ///< memory of `Operation`s; guarded by the engine's lock
+  /// Of the next collective that does not block; null where there is none, or that begins just now.
+  std::unique_ptr<coll::Driver> next_driver;
 
   KeyvalTable keyvals;
   WorldAttributes world_attributes;

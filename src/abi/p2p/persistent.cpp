@@ -44,6 +44,12 @@ class PersistentMessage : public Operation {
     active_ = false;
     return true;
   }
+  bool end_well(Engine& engine, MPI_Status* status) final {
+    const Status& reported = part_ ? part_->status : status_;
+    if (!active_ || !ready() || reported.error != MPI_SUCCESS) return false;
+    store_status(status, reported);
+    return retire(engine);
+  }
   Result<> cancel(Engine& engine) final {
     if (part_) engine.cancel(*part_);
     return {};
@@ -144,7 +150,8 @@ int recv_init(const char* function, void* buf, MPI_Count count, MPI_Datatype dat
 }
 
 /// Starts one request; `argument` is its name in sentences.
-int start(Runtime& runtime, const char* function, MPI_Request handle, const char* argument) {
+[[gnu::always_inline]] inline int start(Runtime& runtime, const char* function, MPI_Request handle,
+                                        const char* argument) {
   Request* request = find_request(runtime, handle);
   if (!request || request->orphan) return raise(function, bad_request(handle, argument));
   if (is_plain(*request))

@@ -14,6 +14,7 @@ ISTHMUS_ENTRY(int, Request_free)(MPI_Request* request) {
     if (!is_complete_handle(*request)) {
       Request* found = find_request(runtime, *request);
       if (!found || found->orphan) return std::unexpected(bad_request(*request));
+      if (found->kind == Request::Kind::collective) return may_not_free_collective();
       if (is_plain(*found)) {
         resume(*found);
         if (!found->complete) {
@@ -42,6 +43,7 @@ ISTHMUS_ENTRY(int, Cancel)(MPI_Request* request) {
     if (is_complete_handle(*request)) return {};
     Request* found = find_request(runtime, *request);
     if (!found || found->orphan) return std::unexpected(bad_request(*request));
+    if (found->kind == Request::Kind::collective) return may_not_cancel();
     if (is_plain(*found)) {
       runtime.engine->cancel(*found);
       return {};

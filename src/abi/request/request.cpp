@@ -3,7 +3,7 @@
 namespace isthmus::abi {
 
 Result<> Operation::cancel(Engine&) {
-  return fail(ErrorClass::request, "request cannot be cancelled");
+  return may_not_cancel();
 }
 
 Result<> Operation::start(Runtime&) {
@@ -23,6 +23,15 @@ void abandon_part(Runtime& runtime, Request*& part, Operation& owner) {
     runtime.orphans.push_back({part->cookie(), Ref<RefCounted>(Ref<Operation>::share(&owner))});
   }
   runtime.engine->free(std::exchange(part, nullptr));
+}
+
+std::unexpected<Error> may_not_free_collective() {
+  return fail(ErrorClass::request,
+              "request is a collective operation that is not complete: it must be waited for");
+}
+
+std::unexpected<Error> may_not_cancel() {
+  return fail(ErrorClass::request, "request cannot be cancelled");
 }
 
 Error bad_request(MPI_Request handle, const char* argument) {

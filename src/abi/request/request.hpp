@@ -18,8 +18,9 @@
 #include "p2p/message/request.hpp"
 
 /// What the handles of requests stand for. Most are a `Request` of the engine, whose owner is then its
-/// communicator. An operation that was complete when it was started has no request, only a handle value that
-/// says so. Everything else is an `Operation`, owned by a `Request` that only carries its handle.
+/// communicator. A message that was complete when it was started has no request, only a handle value that
+/// says so; a collective has one without an owner. Everything else is an `Operation`, owned by a `Request`
+/// that only carries its handle.
 namespace isthmus::abi {
 
 /// Handles of operations that were complete at once; no index of the pool comes near theirs.
@@ -59,9 +60,11 @@ inline MPI_Request publish(Request& request, Communicator& comm) {
   return handle_of(request);
 }
 
-/// Whether the request is a message of the engine rather than an `Operation`.
+/// Whether the request stands for itself: a message of the engine, or a collective that is complete. All
+/// others carry an `Operation`.
 inline bool is_plain(const Request& request) noexcept {
-  return request.kind == Request::Kind::send || request.kind == Request::Kind::receive;
+  using enum Request::Kind;
+  return request.kind == send || request.kind == receive || request.kind == collective;
 }
 
 /// A request that is more, or less, than one message of the engine. Guarded by the engine's lock.
@@ -92,6 +95,9 @@ class Operation : public RefCounted {
   virtual Result<> conclude() { return {}; }
   /// Ends the operation after its report. True if the handle lives on, as that of a persistent request does.
   virtual bool retire(Engine& engine) = 0;
+  /// Of a persistent request: where it is ready and has succeeded, does what `report` and `retire` do, and
+  /// more quickly. False: it has done nothing. `status` may be MPI_STATUS_IGNORE.
+  virtual bool end_well(Engine&, MPI_Status* /*status*/) { return false; }
   virtual Result<> cancel(Engine& engine);
   /// MPI_Start; only persistent requests can be started.
   virtual Result<> start(Runtime& runtime);
@@ -127,6 +133,9 @@ void publish_and_begin(Runtime& runtime, Ref<Operation> operation, MPI_Request* 
 /// Part of an operation: sees to it that the message goes on, and its memory lives as long.
 void abandon_part(Runtime& runtime, Request*& part, Operation& owner);
 
+/// Why the program may neither free nor cancel a collective before it has waited for it.
+[[gnu::cold]] std::unexpected<Error> may_not_free_collective();
+[[gnu::cold]] std::unexpected<Error> may_not_cancel();
 /// Why a handle is no request.
 [[gnu::cold]] Error bad_request(MPI_Request handle, const char* argument = "request");
 

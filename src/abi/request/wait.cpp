@@ -34,7 +34,7 @@ namespace {
   return finish(runtime, *request, status, failure) ? MPI_SUCCESS : raise(function, failure);
 }
 
-/// Message of the engine that has succeeded, or null; what most requests are.
+/// What most requests are; null for all others.
 inline Request* plain_request(Runtime& runtime, MPI_Request handle) noexcept {
   Request* request = find_request(runtime, handle);
   return request && is_plain(*request) && !request->orphan ? request : nullptr;
@@ -51,12 +51,20 @@ inline void finish_plain(Runtime& runtime, Request* request, MPI_Request& handle
 ISTHMUS_ENTRY(int, Wait)(MPI_Request* request, MPI_Status* status) {
   return enter("MPI_Wait", [&](Runtime& runtime) {
     if (request) [[likely]] {
-      if (Request* plain = plain_request(runtime, *request)) [[likely]] {
-        if (!plain->complete) runtime.engine->wait(*plain);
-        if (plain->error() == MPI_SUCCESS) [[likely]] {
-          finish_plain(runtime, plain, *request, status);
+      if (Request* const found = find_request(runtime, *request); found && !found->orphan) [[likely]] {
+        if (is_plain(*found)) [[likely]] {
+          if (!found->complete) runtime.engine->wait(*found);
+          if (found->error() == MPI_SUCCESS) [[likely]] {
+            finish_plain(runtime, found, *request, status);
+            return MPI_SUCCESS;
+          }
+        } else if (operation_of(*found)->end_well(*runtime.engine, status)) {
           return MPI_SUCCESS;
         }
+      } else if (*request == complete_send()) {
+        store_status(status, Status{});
+        *request = MPI_REQUEST_NULL;
+        return MPI_SUCCESS;
       }
     }
     return wait_slow(runtime, request, status);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -22,6 +23,8 @@ inline constexpr std::uint64_t nonblocking_depth = 128;
 inline constexpr std::uint64_t long_depth = 16;
 /// Starts that a rank may be ahead with one persistent operation, less one.
 inline constexpr std::uint64_t persistent_depth = 4;
+static_assert(std::has_single_bit(nonblocking_depth) && std::has_single_bit(long_depth) &&
+              std::has_single_bit(persistent_depth));
 /// Persistent operations of a communicator that have a stripe; those that are made later take messages.
 inline constexpr std::uint32_t persistent_stripes = 32;
 /// What a rank's part may have in any step.
@@ -44,21 +47,26 @@ struct alignas(wire::cache_line) LaneMember {
 
 /// Where one sequence of steps has its lines. Indices are the caller's care.
 struct StripeMemory {
-  std::uint64_t depth;
+  std::uint64_t depth;  ///< a power of two
   std::uint64_t ranks;
   Finished* finished;
   Line* lines;
   std::byte* short_slots;
   std::byte* long_slots;  ///< null: there are none
 
-  [[nodiscard]] Line& line(std::uint64_t step, int rank) const noexcept {
-    return lines[step % depth * ranks + static_cast<unsigned>(rank)];
+  /// The lines of all ranks in that step, by rank.
+  [[nodiscard]] Line* lines_of(std::uint64_t step) const noexcept {
+    return lines + (step & (depth - 1)) * ranks;
   }
+  [[nodiscard]] Line& line(std::uint64_t step, int rank) const noexcept { return lines_of(step)[rank]; }
   /// Room for `bytes` of what `rank` says.
   [[nodiscard]] std::byte* room(std::uint64_t step, int rank, std::uint64_t bytes) const noexcept {
-    if (bytes <= Line::capacity) return line(step, rank).data.data();
+    return bytes <= Line::capacity ? line(step, rank).data.data() : slot(step, rank, bytes);
+  }
+  /// The same for more than a line has room for.
+  [[nodiscard]] std::byte* slot(std::uint64_t step, int rank, std::uint64_t bytes) const noexcept {
     if (bytes <= short_slot_bytes)
-      return short_slots + (step % depth * ranks + static_cast<unsigned>(rank)) * short_slot_bytes;
+      return short_slots + ((step & (depth - 1)) * ranks + static_cast<unsigned>(rank)) * short_slot_bytes;
     return long_slots + (step % long_depth * ranks + static_cast<unsigned>(rank)) * slot_bytes;
   }
 };

@@ -25,11 +25,14 @@ class Stripe {
     return step <= all_finished_ + depth || look_for_readers(step - depth);
   }
   /// This member reads nothing of `step` any more, in any memory. True if others may have waited for that.
-  bool finish(std::uint64_t step) noexcept {
-    finished_steps_.set(step % nonblocking_depth);
-    if (step != finished_ + 1) return false;
-    while (finished_steps_.test((finished_ + 1) % nonblocking_depth))
-      finished_steps_.reset(++finished_ % nonblocking_depth);
+  [[gnu::always_inline]] bool finish(std::uint64_t step) noexcept {
+    if (step != finished_ + 1) [[unlikely]] {
+      finished_steps_[step % nonblocking_depth] = true;
+      return false;
+    }
+    finished_ = step;
+    while (finished_steps_[(finished_ + 1) % nonblocking_depth]) [[unlikely]]
+      finished_steps_[++finished_ % nonblocking_depth] = false;
     if (!memory_.finished) return false;
     memory_.finished[rank_].sequence.store(finished_, std::memory_order_release);
     return true;
@@ -55,7 +58,7 @@ class Stripe {
   std::uint64_t taken_ = 0;
   std::uint64_t finished_ = 0;  ///< this one and all before it, by this member
   std::uint64_t all_finished_ = 0;
-  /// Of the steps behind `finished_`, by their place in the ring.
+  /// Of the steps behind the one after `finished_`, by their place in the ring.
   std::bitset<nonblocking_depth> finished_steps_;
 };
 

@@ -20,7 +20,7 @@ Flow with_stand_ins(Ranks ranks, Call c, GpuMessages& gpu) {
 /// The nonblocking form of every collective, for buffers in any memory: begins it on the lane of `ranks`,
 /// without waiting for anybody. What the arguments point to must live until the flow is done.
 template <class Call>
-Flow start(const Ranks& ranks, const Call& c) {
+[[gnu::always_inline]] inline Flow start(const Ranks& ranks, const Call& c) {
   Engine& engine = ranks.comm().engine();
   if (engine.uses_cuda()) [[unlikely]]
     if (GpuMessages* const gpu = engine.gpu()) return with_stand_ins(ranks, c, *gpu);
@@ -32,7 +32,7 @@ template <GoesInLanes Call>
 Flow start_again(const Ranks& ranks, const Call& c, LaneWay& way) {
   if (!ranks.comm().engine().uses_cuda()) [[likely]]
     if (const Algorithm* const algorithm = way.find(ranks, c)) [[likely]]
-      return in_lane(*algorithm, ranks, way.team().take(ranks.lane()), c);
+      return in_lane(*algorithm, way.team().take(ranks.lane()), c);
   return start(ranks, c);
 }
 

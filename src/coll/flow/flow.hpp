@@ -13,9 +13,10 @@
 
 namespace isthmus::coll {
 
-/// An algorithm of several rounds, as a coroutine whose first parameter are the `Ranks` that it runs among.
-/// It begins when it is called. On the blocking lane it is done when the call returns, because messages are
-/// waited for where they are awaited; on any other it is suspended there, and the lane's `Driver` resumes it.
+/// An algorithm of several rounds, as a coroutine whose first parameter are the `Ranks` that it runs among,
+/// or the `Place` that it has in shared memory. It begins when it is called. On the blocking lane it is done
+/// when the call returns, because messages are waited for where they are awaited; on any other it is
+/// suspended there, and the lane's `Driver` resumes it.
 ///
 ///     Flow barrier_dissemination(Ranks ranks) {
 ///       for (...) co_await ranks.exchange(to, nothing, from, nothing);
@@ -45,6 +46,8 @@ class [[nodiscard]] Flow {
   }
 
   [[nodiscard]] bool is_done() const noexcept { return handle_.done(); }
+  /// Of a flow that is done, before it is asked for its result.
+  [[nodiscard]] bool has_succeeded() const noexcept;
   /// Of a flow that is done, once.
   [[nodiscard]] Result<> result();
 
@@ -55,9 +58,9 @@ class [[nodiscard]] Flow {
 
 class Flow::promise_type {
  public:
-  template <class... Arguments>
-  static void* operator new(std::size_t bytes, const Ranks& ranks, const Arguments&...) {
-    return ranks.comm().frames.take(bytes);
+  template <class First, class... Arguments>
+  static void* operator new(std::size_t bytes, const First& first, const Arguments&...) {
+    return first.comm().frames.take(bytes);
   }
   // NOLINTNEXTLINE(misc-new-delete-overloads): the template above is its counterpart
   static void operator delete(void* frame) noexcept { FramePool::give_back(frame); }
@@ -85,6 +88,7 @@ class Flow::promise_type {
     if (!result && result_) [[unlikely]]
       result_ = std::move(result);
   }
+  [[nodiscard]] bool has_succeeded() const noexcept { return result_.has_value(); }
   Result<> take_result() noexcept { return std::move(result_); }
   void continue_with(std::coroutine_handle<> next) noexcept { continuation_ = next; }
 
@@ -99,7 +103,7 @@ class Flow::promise_type {
       void await_suspend(std::coroutine_handle<> handle) noexcept {
         messages.driver()->suspend(messages, handle);
       }
-      void await_resume() { flow.keep(messages.end()); }
+      [[gnu::always_inline]] void await_resume() { flow.keep(messages.end()); }
     };
     return Await{messages, *this};
   }
@@ -134,6 +138,9 @@ class Flow::promise_type {
   bool ended_early_ = false;
 };
 
+inline bool Flow::has_succeeded() const noexcept {
+  return handle_.promise().has_succeeded();
+}
 inline Result<> Flow::result() {
   return handle_.promise().take_result();
 }

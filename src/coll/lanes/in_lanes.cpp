@@ -9,27 +9,19 @@
 namespace isthmus::coll {
 namespace {
 
-std::optional<LaneQuestion> question_of(Collective collective, const Reduction& what) {
-  if (!what.type->is_contiguous()) return std::nullopt;
-  const std::uint64_t bytes = bytes_of(what.count, *what.type);
-  return LaneQuestion{
-      .question = {.collective = collective, .bytes = bytes, .commutative = what.op->commutative()},
-      .room = bytes};
-}
-
-Flow barrier_in_lane(Ranks ranks, Place place) {
-  Round round(ranks, std::move(place), Collective::barrier, 0, 0, 0);
+Flow barrier_in_lane(Place place) {
+  Round round(std::move(place), Collective::barrier, 0, 0, 0);
   co_await round.vacant();
   if (round.is_over()) co_return;
   round.publish();
   co_await round.hear_all();
 }
 
-Flow bcast_in_lane(Ranks ranks, Place place, Payload data, int root) {
-  Round round(ranks, std::move(place), Collective::bcast, root, data.bytes, data.bytes);
+Flow bcast_in_lane(Place place, Payload data, int root) {
+  Round round(std::move(place), Collective::bcast, root, data.bytes, data.bytes);
   co_await round.vacant();
   if (round.is_over()) co_return;
-  if (ranks.rank() == root) {
+  if (round.team().rank() == root) {
     round.put(data);
     round.publish();
     co_return;
@@ -39,10 +31,10 @@ Flow bcast_in_lane(Ranks ranks, Place place, Payload data, int root) {
   if (!round.is_over()) unpack(round.heard(root, data.bytes), data);
 }
 
-Flow bcast_direct_in_lane(Ranks ranks, Place place, Payload data, int root) {
-  const bool at_root = ranks.rank() == root;
+Flow bcast_direct_in_lane(Place place, Payload data, int root) {
+  const bool at_root = place.team().rank() == root;
   const PackedOut packed(data, at_root);
-  Round round(ranks, std::move(place), Collective::bcast, root, data.bytes, 0);
+  Round round(std::move(place), Collective::bcast, root, data.bytes, 0);
   co_await round.vacant();
   if (round.is_over()) co_return;
   round.put_address(packed.data());
@@ -110,13 +102,13 @@ class AllCopied final : public Awaited {
 };
 
 /// Between two: who is in MPI copies, both where both are.
-Flow bcast_both_in_lane(Ranks ranks, Place place, Payload data, int root) {
-  const bool at_root = ranks.rank() == root;
-  const int other = 1 - ranks.rank();
+Flow bcast_both_in_lane(Place place, Payload data, int root) {
+  const bool at_root = place.team().rank() == root;
+  const int other = 1 - place.team().rank();
   const PackedOut packed(data, at_root);
   const std::uint64_t at_once = chunk_of(data.bytes);
   const std::uint64_t chunks = at_once == 0 ? 0 : (data.bytes + at_once - 1) / at_once;
-  Round round(ranks, std::move(place), Collective::bcast, root, data.bytes, 0);
+  Round round(std::move(place), Collective::bcast, root, data.bytes, 0);
   co_await round.vacant();
   if (round.is_over()) co_return;
   round.put_address(packed.data());
@@ -145,30 +137,30 @@ Flow bcast_both_in_lane(Ranks ranks, Place place, Payload data, int root) {
   if (!at_root) packed.finish();
 }
 
-Flow reduce_in_lane(Ranks ranks, Place place, const void* send, void* receive, Reduction what, int root) {
+Flow reduce_in_lane(Place place, const void* send, void* receive, Reduction what, int root) {
   const Payload mine = elements(send, what);
-  Round round(ranks, std::move(place), Collective::reduce, root, mine.bytes, mine.bytes);
+  Round round(std::move(place), Collective::reduce, root, mine.bytes, mine.bytes);
   co_await round.vacant();
   if (round.is_over()) co_return;
   round.put(mine);
-  if (ranks.rank() != root) {
+  if (round.team().rank() != root) {
     round.publish_to(root);
     co_return;
   }
   round.publish_quietly();
   co_await round.hear_all();
-  if (!round.is_over()) co_await combine(round, 0, ranks.size() - 1, mine.bytes, receive, what);
+  if (!round.is_over()) co_await combine(round, 0, round.team().size() - 1, mine.bytes, receive, what);
 }
 
-Flow allreduce_in_lane(Ranks ranks, Place place, const void* send, void* receive, Reduction what) {
+Flow allreduce_in_lane(Place place, const void* send, void* receive, Reduction what) {
   const Payload mine = elements(send, what);
-  Round round(ranks, std::move(place), Collective::allreduce, 0, mine.bytes, mine.bytes);
+  Round round(std::move(place), Collective::allreduce, 0, mine.bytes, mine.bytes);
   co_await round.vacant();
   if (round.is_over()) co_return;
   round.put(mine);
   round.publish();
   co_await round.hear_all();
-  if (!round.is_over()) co_await combine(round, 0, ranks.size() - 1, mine.bytes, receive, what);
+  if (!round.is_over()) co_await combine(round, 0, round.team().size() - 1, mine.bytes, receive, what);
 }
 
 // The same for more members than `flat_ranks`: neighbours say it to one of them, who says it for all of them.
@@ -185,12 +177,12 @@ Result<> combine_neighbors(const Round& round, const Neighbors& neighbors, const
   return what.op->reduce(mine.data, sum, what.count, *what.type);
 }
 
-Flow barrier_by_neighbors(Ranks ranks, Place place) {
-  const Neighbors neighbors(ranks.rank(), ranks.size());
-  Round round(ranks, std::move(place), Collective::barrier, 0, 0, 0);
+Flow barrier_by_neighbors(Place place) {
+  const Neighbors neighbors(place.team().rank(), place.team().size());
+  Round round(std::move(place), Collective::barrier, 0, 0, 0);
   co_await round.vacant();
   if (round.is_over()) co_return;
-  if (ranks.rank() == neighbors.first) {
+  if (round.team().rank() == neighbors.first) {
     co_await round.hear_neighbors(neighbors);
     if (round.is_over()) {
       round.pass_on_difference();
@@ -205,17 +197,16 @@ Flow barrier_by_neighbors(Ranks ranks, Place place) {
 
 /// `root`: who wants the result, or `everybody_in_lane`.
 constexpr int everybody_in_lane = -1;
-Flow reduce_by_neighbors(Ranks ranks, Place place, const void* send, void* receive, Reduction what,
-                         int root) {
+Flow reduce_by_neighbors(Place place, const void* send, void* receive, Reduction what, int root) {
   const bool to_all = root == everybody_in_lane;
-  const bool is_mine = to_all || ranks.rank() == root;
-  const Neighbors neighbors(ranks.rank(), ranks.size());
+  const bool is_mine = to_all || place.team().rank() == root;
+  const Neighbors neighbors(place.team().rank(), place.team().size());
   const Payload mine = elements(send, what);
-  Round round(ranks, std::move(place), to_all ? Collective::allreduce : Collective::reduce, to_all ? 0 : root,
+  Round round(std::move(place), to_all ? Collective::allreduce : Collective::reduce, to_all ? 0 : root,
               mine.bytes, mine.bytes);
   co_await round.vacant();
   if (round.is_over()) co_return;
-  if (ranks.rank() == neighbors.first) {
+  if (round.team().rank() == neighbors.first) {
     co_await round.hear_neighbors(neighbors);
     if (round.is_over()) {
       round.pass_on_difference();
@@ -236,11 +227,11 @@ Flow reduce_by_neighbors(Ranks ranks, Place place, const void* send, void* recei
     co_await combine(round, 0, neighbors.last_speaker, mine.bytes, receive, what, 0, flat_ranks);
 }
 
-Flow allreduce_direct_all_in_lane(Ranks ranks, Place place, const void* send, void* receive, Reduction what) {
+Flow allreduce_direct_all_in_lane(Place place, const void* send, void* receive, Reduction what) {
   const Payload mine = elements(send, what);
   const FetchedOperand operand(mine, send == receive);
   ReductionSpace space(what.count, what);
-  Round round(ranks, std::move(place), Collective::allreduce, 0, mine.bytes, 0);
+  Round round(std::move(place), Collective::allreduce, 0, mine.bytes, 0);
   co_await round.vacant();
   if (round.is_over()) co_return;
   round.put_address(operand.data());
@@ -255,16 +246,15 @@ Flow allreduce_direct_all_in_lane(Ranks ranks, Place place, const void* send, vo
 
 /// An owner is the only one who reads its share of the operands, so that it may overwrite that in the others'
 /// memory as soon as it has it. `root`: who wants the result, or `everybody_in_lane`.
-Flow reduce_direct_in_lane(Ranks ranks, Place place, const void* send, void* receive, Reduction what,
-                           int root) {
+Flow reduce_direct_in_lane(Place place, const void* send, void* receive, Reduction what, int root) {
   const bool to_all = root == everybody_in_lane;
-  const Shares shares(what.count, ranks.size());
-  const int rank = ranks.rank();
+  const Shares shares(what.count, place.team().size());
+  const int rank = place.team().rank();
   const bool is_mine = to_all || rank == root;
   Elements apart(is_mine ? 0 : shares.size(rank), *what.type);
   void* const share = is_mine ? element(receive, shares.begin(rank), *what.type) : apart.buffer();
   ReductionSpace space(shares.size(rank), what);
-  Round round(ranks, std::move(place), to_all ? Collective::allreduce : Collective::reduce, to_all ? 0 : root,
+  Round round(std::move(place), to_all ? Collective::allreduce : Collective::reduce, to_all ? 0 : root,
               elements(send, what).bytes, 0);
   co_await round.vacant();
   if (round.is_over()) co_return;
@@ -287,20 +277,6 @@ Flow reduce_direct_in_lane(Ranks ranks, Place place, const void* send, void* rec
 
 }  // namespace
 
-std::optional<LaneQuestion> lane_question(const call::Barrier&, const Communicator&) {
-  return LaneQuestion{.question = {.collective = Collective::barrier}};
-}
-std::optional<LaneQuestion> lane_question(const call::Bcast& c, const Communicator&) {
-  const std::uint64_t bytes = bytes_of(c.count, *c.type);
-  return LaneQuestion{.question = {.collective = Collective::bcast, .bytes = bytes}, .room = bytes};
-}
-std::optional<LaneQuestion> lane_question(const call::Reduce& c, const Communicator&) {
-  return question_of(Collective::reduce, c.what);
-}
-std::optional<LaneQuestion> lane_question(const call::Allreduce& c, const Communicator&) {
-  return question_of(Collective::allreduce, c.what);
-}
-
 LaneWay::State LaneWay::learn(const Lane& lane, const std::optional<LaneQuestion>& asked) {
   if (!asked || !team_->has_stripe(lane)) return State::none;
   const LaneChoice& choice = team_->choose(*asked, lane.kind);
@@ -312,36 +288,36 @@ LaneWay::State LaneWay::learn(const Lane& lane, const std::optional<LaneQuestion
   return State::known;
 }
 
-Flow in_lane(Algorithm, const Ranks& ranks, Place&& place, const call::Barrier&) {
-  if (ranks.size() > flat_ranks) return barrier_by_neighbors(ranks, std::move(place));
-  return barrier_in_lane(ranks, std::move(place));
+Flow in_lane(Algorithm, Place&& place, const call::Barrier&) {
+  if (place.team().size() > flat_ranks) return barrier_by_neighbors(std::move(place));
+  return barrier_in_lane(std::move(place));
 }
 
-Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Bcast& c) {
+Flow in_lane(Algorithm algorithm, Place&& place, const call::Bcast& c) {
   const Payload data = Payload::of(c.buffer, c.count, *c.type);
-  if (algorithm == Algorithm::direct) return bcast_direct_in_lane(ranks, std::move(place), data, c.root);
-  if (algorithm == Algorithm::direct_both) return bcast_both_in_lane(ranks, std::move(place), data, c.root);
-  return bcast_in_lane(ranks, std::move(place), data, c.root);
+  if (algorithm == Algorithm::direct) return bcast_direct_in_lane(std::move(place), data, c.root);
+  if (algorithm == Algorithm::direct_both) return bcast_both_in_lane(std::move(place), data, c.root);
+  return bcast_in_lane(std::move(place), data, c.root);
 }
 
-Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Reduce& c) {
+Flow in_lane(Algorithm algorithm, Place&& place, const call::Reduce& c) {
   const void* const mine = operand(c.send, c.receive);
   if (algorithm == Algorithm::direct)
-    return reduce_direct_in_lane(ranks, std::move(place), mine, c.receive, c.what, c.root);
-  if (ranks.size() > flat_ranks)
-    return reduce_by_neighbors(ranks, std::move(place), mine, c.receive, c.what, c.root);
-  return reduce_in_lane(ranks, std::move(place), mine, c.receive, c.what, c.root);
+    return reduce_direct_in_lane(std::move(place), mine, c.receive, c.what, c.root);
+  if (place.team().size() > flat_ranks)
+    return reduce_by_neighbors(std::move(place), mine, c.receive, c.what, c.root);
+  return reduce_in_lane(std::move(place), mine, c.receive, c.what, c.root);
 }
 
-Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Allreduce& c) {
+Flow in_lane(Algorithm algorithm, Place&& place, const call::Allreduce& c) {
   const void* const mine = operand(c.send, c.receive);
   if (algorithm == Algorithm::direct)
-    return reduce_direct_in_lane(ranks, std::move(place), mine, c.receive, c.what, everybody_in_lane);
+    return reduce_direct_in_lane(std::move(place), mine, c.receive, c.what, everybody_in_lane);
   if (algorithm == Algorithm::direct_all)
-    return allreduce_direct_all_in_lane(ranks, std::move(place), mine, c.receive, c.what);
-  if (ranks.size() > flat_ranks)
-    return reduce_by_neighbors(ranks, std::move(place), mine, c.receive, c.what, everybody_in_lane);
-  return allreduce_in_lane(ranks, std::move(place), mine, c.receive, c.what);
+    return allreduce_direct_all_in_lane(std::move(place), mine, c.receive, c.what);
+  if (place.team().size() > flat_ranks)
+    return reduce_by_neighbors(std::move(place), mine, c.receive, c.what, everybody_in_lane);
+  return allreduce_in_lane(std::move(place), mine, c.receive, c.what);
 }
 
 }  // namespace isthmus::coll

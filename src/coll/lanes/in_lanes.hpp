@@ -16,16 +16,32 @@
 namespace isthmus::coll {
 
 /// What a call is asked for its algorithm with. Empty where the data may not go through shared memory.
-std::optional<LaneQuestion> lane_question(const call::Barrier& c, const Communicator& comm);
-std::optional<LaneQuestion> lane_question(const call::Bcast& c, const Communicator& comm);
-std::optional<LaneQuestion> lane_question(const call::Reduce& c, const Communicator& comm);
-std::optional<LaneQuestion> lane_question(const call::Allreduce& c, const Communicator& comm);
+inline std::optional<LaneQuestion> lane_question(const call::Barrier&) {
+  return LaneQuestion{.question = {.collective = Collective::barrier}};
+}
+inline std::optional<LaneQuestion> lane_question(const call::Bcast& c) {
+  const std::uint64_t bytes = bytes_of(c.count, *c.type);
+  return LaneQuestion{.question = {.collective = Collective::bcast, .bytes = bytes}, .room = bytes};
+}
+inline std::optional<LaneQuestion> lane_question(Collective collective, const Reduction& what) {
+  if (!what.type->is_contiguous()) return std::nullopt;
+  const std::uint64_t bytes = bytes_of(what.count, *what.type);
+  return LaneQuestion{
+      .question = {.collective = collective, .bytes = bytes, .commutative = what.op->commutative()},
+      .room = bytes};
+}
+inline std::optional<LaneQuestion> lane_question(const call::Reduce& c) {
+  return lane_question(Collective::reduce, c.what);
+}
+inline std::optional<LaneQuestion> lane_question(const call::Allreduce& c) {
+  return lane_question(Collective::allreduce, c.what);
+}
 
 // The flows. Frames hold what they are given; until there is one, nothing is copied: 8 B count instructions.
-Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Barrier& c);
-Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Bcast& c);
-Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Reduce& c);
-Flow in_lane(Algorithm algorithm, const Ranks& ranks, Place&& place, const call::Allreduce& c);
+Flow in_lane(Algorithm algorithm, Place&& place, const call::Barrier& c);
+Flow in_lane(Algorithm algorithm, Place&& place, const call::Bcast& c);
+Flow in_lane(Algorithm algorithm, Place&& place, const call::Reduce& c);
+Flow in_lane(Algorithm algorithm, Place&& place, const call::Allreduce& c);
 
 /// The same once it is known whether there is memory, and what the choice depends on.
 template <class Call>
@@ -39,19 +55,19 @@ Flow when_known(Ranks ranks, Place place, Call c, LaneChoice choice) {
     if (!choice.is_one()) algorithm = team.direct() ? choice.of(*team.direct()) : std::nullopt;
     // A stripe keeps account of `nonblocking_depth` steps.
     bool given_up = false;
-    if (!algorithm) co_await Vacant(place, place.stripe().memory().depth, ranks.driver(), given_up);
+    if (!algorithm) co_await Vacant(place, place.stripe().memory().depth, given_up);
     if (algorithm) {
-      co_await in_lane(*algorithm, ranks, std::move(place), c);
+      co_await in_lane(*algorithm, std::move(place), c);
       co_return;
     }
   }
-  place = Place();
+  place.finish();
   co_await over_messages(ranks, c);
 }
 
 /// Whether members that share memory can carry this call out there, in lanes.
 template <class Call>
-concept GoesInLanes = requires(const Call& c, const Communicator& comm) { lane_question(c, comm); };
+concept GoesInLanes = requires(const Call& c) { lane_question(c); };
 
 /// How a persistent call goes, once that is known for all its starts.
 class LaneWay {
@@ -62,7 +78,7 @@ class LaneWay {
     if (state_ == State::unknown) [[unlikely]] {
       // Only members that share memory may be asked: of an intercommunicator some have no data.
       team_ = ranks.driver() ? LaneTeam::of(ranks.comm()) : nullptr;
-      state_ = team_ ? learn(ranks.lane(), lane_question(c, ranks.comm())) : State::none;
+      state_ = team_ ? learn(ranks.lane(), lane_question(c)) : State::none;
     }
     return state_ == State::known ? &algorithm_ : nullptr;
   }
@@ -79,18 +95,18 @@ class LaneWay {
 
 /// Begins a collective on the lane of `ranks`, for buffers that the processor can load from and store to.
 template <class Call>
-Flow start_on_host(const Ranks& ranks, const Call& c) {
+[[gnu::always_inline]] inline Flow start_on_host(const Ranks& ranks, const Call& c) {
   if constexpr (GoesInLanes<Call>) {
     if (LaneTeam* const team = ranks.driver() ? LaneTeam::of(ranks.comm()) : nullptr) {
-      if (const auto asked = lane_question(c, ranks.comm())) {
+      if (const auto asked = lane_question(c)) {
         const LaneChoice choice = team->choose(*asked, ranks.lane().kind);
-        Place place = choice.is_none() ? Place() : team->take(ranks.lane());
-        if (place) {
+        if (!choice.is_none() && team->has_stripe(ranks.lane())) {
+          Place place = team->take(ranks.lane());
           if (team->is_ready()) [[likely]] {
-            if (choice.is_one()) return in_lane(*choice.direct, ranks, std::move(place), c);
+            if (choice.is_one()) return in_lane(*choice.direct, std::move(place), c);
             if (const bool* const is_direct = team->direct())
               if (const auto& algorithm = choice.of(*is_direct))
-                return in_lane(*algorithm, ranks, std::move(place), c);
+                return in_lane(*algorithm, std::move(place), c);
           }
           return when_known(ranks, std::move(place), c, choice);
         }

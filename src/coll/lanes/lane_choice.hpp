@@ -42,7 +42,7 @@ struct LaneChoice {
 /// for each answer.
 class LaneChoices {
  public:
-  const LaneChoice& find(const LaneQuestion& asked, int ranks, Lane::Kind kind) {
+  [[gnu::always_inline]] const LaneChoice& find(const LaneQuestion& asked, int ranks, Lane::Kind kind) {
     Answer& last = answers_[static_cast<std::size_t>(asked.question.collective)];
     if (!last.known || last.kind != kind || !last.asked.is_as(asked)) [[unlikely]]
       last = {asked, LaneChoice(asked, ranks, kind), kind, true};

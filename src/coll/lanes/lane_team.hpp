@@ -16,37 +16,38 @@ namespace isthmus::coll {
 
 class LaneTeam;
 
-/// One step of a stripe, which this member has taken; finished when it goes out of scope.
+/// One step of a stripe, which this member has taken, and what resumes the flow that is in it. Whoever holds
+/// it finishes the step, in the end.
 class Place {
  public:
   Place() = default;
-  Place(LaneTeam& team, Stripe& stripe) noexcept : team_(&team), stripe_(&stripe), step_(stripe.take()) {}
+  Place(LaneTeam& team, Stripe& stripe, Driver& driver) noexcept
+      : team_(&team), stripe_(&stripe), step_(stripe.take()), driver_(&driver) {}
   Place(Place&& other) noexcept
       : team_(std::exchange(other.team_, nullptr)),
         stripe_(other.stripe_),
         step_(other.step_),
-        is_finished_(other.is_finished_) {}
-  Place& operator=(Place&& other) noexcept {
-    std::swap(team_, other.team_);
-    std::swap(stripe_, other.stripe_);
-    std::swap(step_, other.step_);
-    std::swap(is_finished_, other.is_finished_);
-    return *this;
-  }
+        driver_(other.driver_) {}
+  Place& operator=(Place&&) = delete;
   inline ~Place();
-  /// The same now, for a step that others may still be in.
+  /// Finishes the step now; empty from then on.
   inline void finish() noexcept;
+  /// The step has been finished otherwise; empty from then on.
+  void forget() noexcept { team_ = nullptr; }
 
   explicit operator bool() const noexcept { return team_ != nullptr; }
   [[nodiscard]] LaneTeam& team() const noexcept { return *team_; }
   [[nodiscard]] Stripe& stripe() const noexcept { return *stripe_; }
   [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
+  [[nodiscard]] Driver* driver() const noexcept { return driver_; }
+  /// For the frames of flows.
+  [[nodiscard]] inline Communicator& comm() const noexcept;
 
  private:
   LaneTeam* team_ = nullptr;
   Stripe* stripe_ = nullptr;
   std::uint64_t step_ = 0;
-  bool is_finished_ = false;
+  Driver* driver_ = nullptr;
 };
 
 /// What the members of a communicator, all on one host, need to carry out nonblocking and persistent
@@ -70,6 +71,7 @@ class LaneTeam final : public CollectiveState {
   LaneTeam& operator=(const LaneTeam&) = delete;
   ~LaneTeam() override;
 
+  [[nodiscard]] Communicator& comm() const noexcept { return comm_; }
   [[nodiscard]] int rank() const noexcept { return comm_.rank(); }
   [[nodiscard]] int size() const noexcept { return comm_.size(); }
   [[nodiscard]] Engine& engine() const noexcept { return engine_; }
@@ -86,12 +88,12 @@ class LaneTeam final : public CollectiveState {
     if (lane.kind == Lane::Kind::nonblocking) return !comm_.checks;
     return lane.kind == Lane::Kind::persistent && lane.number < persistent_stripes;
   }
-  /// The next step on `lane`; empty where it has no stripe.
+  /// The next step on `lane`, which has a stripe.
   Place take(const Lane& lane) noexcept {
-    if (!has_stripe(lane)) return {};
-    return {*this, lane.kind == Lane::Kind::nonblocking ? nonblocking_ : persistent_[lane.number]};
+    return {*this, lane.kind == Lane::Kind::nonblocking ? nonblocking_ : persistent_[lane.number],
+            *lane.driver};
   }
-  void finish(Stripe& stripe, std::uint64_t step) noexcept {
+  [[gnu::always_inline]] void finish(Stripe& stripe, std::uint64_t step) noexcept {
     if (stripe.finish(step) && sleeps_) wake_writers();
   }
 
@@ -111,7 +113,7 @@ class LaneTeam final : public CollectiveState {
   [[nodiscard]] Direct know_direct(Driver* driver) noexcept;
 
   /// What `asked` is answered with on a lane of this kind.
-  const LaneChoice& choose(const LaneQuestion& asked, Lane::Kind kind) {
+  [[gnu::always_inline]] const LaneChoice& choose(const LaneQuestion& asked, Lane::Kind kind) {
     return choices_.find(asked, size(), kind);
   }
 
@@ -208,11 +210,14 @@ inline LaneTeam::Direct LaneTeam::know_direct(Driver* driver) noexcept {
   return {*this, driver};
 }
 
-Place::~Place() {
+[[gnu::always_inline]] Place::~Place() {
   if (team_) finish();
 }
-void Place::finish() noexcept {
-  if (!std::exchange(is_finished_, true)) team_->finish(*stripe_, step_);
+[[gnu::always_inline]] void Place::finish() noexcept {
+  std::exchange(team_, nullptr)->finish(*stripe_, step_);
+}
+Communicator& Place::comm() const noexcept {
+  return team_->comm();
 }
 
 }  // namespace isthmus::coll

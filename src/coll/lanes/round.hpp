@@ -18,8 +18,8 @@ namespace isthmus::coll {
 /// `given_up` becomes true where that will never be so, because the communicator is broken.
 class Vacant final : public Awaited {
  public:
-  Vacant(const Place& place, std::uint64_t depth, Driver* driver, bool& given_up) noexcept
-      : Awaited(true), place_(place), depth_(depth), driver_(driver), given_up_(given_up) {}
+  Vacant(const Place& place, std::uint64_t depth, bool& given_up) noexcept
+      : Awaited(true), place_(place), depth_(depth), given_up_(given_up) {}
   bool begin() noexcept {
     if (is_complete()) [[likely]]
       return true;
@@ -28,11 +28,13 @@ class Vacant final : public Awaited {
     place_.team().count_waiting(1);
     return is_complete();
   }
-  [[nodiscard]] Driver* driver() const noexcept { return driver_; }
+  [[nodiscard]] Driver* driver() const noexcept { return place_.driver(); }
   [[nodiscard]] bool is_complete() const noexcept override { return is_free() || place_.team().is_broken(); }
-  Result<> end() {
-    if (waits_) place_.team().count_waiting(-1);
-    if (is_free()) return {};
+  [[gnu::always_inline]] Result<> end() {
+    if (waits_) [[unlikely]]
+      place_.team().count_waiting(-1);
+    if (is_free()) [[likely]]
+      return {};
     given_up_ = true;
     return place_.team().loss();
   }
@@ -42,7 +44,6 @@ class Vacant final : public Awaited {
 
   const Place& place_;
   const std::uint64_t depth_;
-  Driver* driver_;
   bool& given_up_;
   bool waits_ = false;
 };
@@ -71,9 +72,9 @@ struct Differing {
 static_assert(sizeof(Differing) <= Line::capacity);
 
 /// One step of a stripe as a flow sees it: what `Step` is to a blocking collective, with things to await
-/// where that waits.
+/// where that waits. Finished at the latest when it goes out of scope.
 ///
-///     Round round(ranks, std::move(place), Collective::allreduce, 0, bytes, bytes);
+///     Round round(std::move(place), Collective::allreduce, 0, bytes, bytes);
 ///     co_await round.vacant();
 ///     if (round.is_over()) co_return;
 ///     round.put(mine);
@@ -86,13 +87,16 @@ class Round {
  public:
   /// `root` and `agreed` are compared with what the others say, 0 where members need not agree. `room`: the
   /// most bytes that any member puts.
-  Round(const Ranks& ranks, Place place, Collective collective, int root, std::uint64_t agreed,
-        std::uint64_t room) noexcept
+  Round(Place&& place, Collective collective, int root, std::uint64_t agreed, std::uint64_t room) noexcept
       : place_(std::move(place)),
-        driver_(ranks.driver()),
         call_(Call::of(static_cast<unsigned>(collective), root, agreed)),
-        depth_(room > short_slot_bytes ? long_depth : place_.stripe().memory().depth),
-        line_(place_.stripe().memory().line(place_.step(), place_.team().rank())) {}
+        depth_(room > short_slot_bytes ? long_depth : memory().depth),
+        lines_(memory().lines_of(place_.step())),
+        line_(lines_[place_.team().rank()]) {}
+  [[gnu::always_inline]] ~Round() {
+    if (is_finished_) [[unlikely]]
+      place_.forget();
+  }
   Round(const Round&) = delete;
   Round& operator=(const Round&) = delete;
 
@@ -100,7 +104,7 @@ class Round {
 
   class Hear;
   /// That the line and slot of this member are free for it.
-  [[nodiscard]] Vacant vacant() noexcept { return {place_, depth_, driver_, is_over_}; }
+  [[nodiscard]] Vacant vacant() noexcept { return {place_, depth_, is_over_}; }
   /// That all others, or one, have said something; an error if that belongs to another call than this
   /// member's.
   [[nodiscard]] Hear hear_all() noexcept;
@@ -120,7 +124,7 @@ class Round {
 
   /// Where up to `slot_bytes` of this member's part go, before `publish`.
   [[nodiscard]] std::byte* room(std::uint64_t bytes) const noexcept {
-    return place_.stripe().memory().room(place_.step(), team().rank(), bytes);
+    return bytes <= Line::capacity ? line_.data.data() : memory().slot(place_.step(), team().rank(), bytes);
   }
   void put(const Payload& payload) const {
     if (!payload.type) [[likely]]
@@ -166,7 +170,7 @@ class Round {
 
   /// What `rank` put; after it has been heard.
   [[nodiscard]] const std::byte* heard(int rank, std::uint64_t bytes) const noexcept {
-    return place_.stripe().memory().room(place_.step(), rank, bytes);
+    return bytes <= Line::capacity ? line(rank).data.data() : memory().slot(place_.step(), rank, bytes);
   }
   [[nodiscard]] std::uint64_t heard_address(int rank, std::size_t index = 0) const noexcept {
     std::uint64_t value;
@@ -180,12 +184,11 @@ class Round {
   [[nodiscard]] std::atomic_ref<std::uint64_t> word(int rank, std::size_t index) const noexcept {
     return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(line(rank).data.data() + index * 8));
   }
-  [[nodiscard]] Driver* driver() const noexcept { return driver_; }
+  [[nodiscard]] Driver* driver() const noexcept { return place_.driver(); }
 
  private:
-  [[nodiscard]] Line& line(int rank) const noexcept {
-    return place_.stripe().memory().line(place_.step(), rank);
-  }
+  [[nodiscard]] const StripeMemory& memory() const noexcept { return place_.stripe().memory(); }
+  [[nodiscard]] Line& line(int rank) const noexcept { return lines_[rank]; }
 
   /// Whether a member that lives has said something in this step and not finished it.
   [[nodiscard]] bool is_in(int rank) const noexcept {
@@ -196,11 +199,12 @@ class Round {
   void take_back() noexcept;
 
   Place place_;
-  Driver* driver_;
   const std::uint64_t call_;
   const std::uint64_t depth_;
+  Line* const lines_;  ///< of this step, by rank
   Line& line_;
   bool is_over_ = false;
+  bool is_finished_ = false;
   int differing_rank_ = -1;  ///< who has said another call
   std::uint64_t differing_call_ = 0;
 };
@@ -217,11 +221,11 @@ class Round::Hear final : public Awaited {
         apart_(apart),
         next_(first) {}
   [[nodiscard]] bool begin() const noexcept { return is_complete(); }
-  [[nodiscard]] Driver* driver() const noexcept { return round_.driver_; }
+  [[nodiscard]] Driver* driver() const noexcept { return round_.driver(); }
   [[nodiscard]] bool is_complete() const noexcept override {
     return have_come() || round_.team().is_broken();
   }
-  Result<> end() {
+  [[gnu::always_inline]] Result<> end() {
     if (!have_come()) [[unlikely]] {
       round_.is_over_ = true;
       return round_.team().loss();
@@ -245,20 +249,7 @@ class Round::Hear final : public Awaited {
     if (round_.line(rank).sequence.load(std::memory_order_acquire) >= said(place.step(), phase_)) return true;
     return phase_ > 1 && place.stripe().has_finished(rank, place.step());
   }
-  std::unexpected<Error> differs(int rank) const {
-    round_.is_over_ = true;
-    std::uint64_t theirs = round_.line(rank).call;
-    if (theirs == Call::differing) {
-      Differing told;
-      std::memcpy(&told, round_.line(rank).data.data(), sizeof told);
-      const Differing::Member& named = told.one.call != round_.call_ ? told.one : told.other;
-      rank = static_cast<int>(named.rank);
-      theirs = named.call;
-    }
-    round_.differing_rank_ = rank;
-    round_.differing_call_ = theirs;
-    return mismatch(round_.call_, rank, theirs);
-  }
+  [[gnu::cold]] std::unexpected<Error> differs(int rank) const;
 
   Round& round_;
   const std::uint64_t phase_;
@@ -278,14 +269,15 @@ class Round::Leave final : public Awaited {
     round_.team().count_waiting(1);
     return is_complete();
   }
-  [[nodiscard]] Driver* driver() const noexcept { return round_.driver_; }
+  [[nodiscard]] Driver* driver() const noexcept { return round_.driver(); }
   [[nodiscard]] bool is_complete() const noexcept override {
     for (; next_ < round_.team().size(); ++next_)
       if (next_ != round_.team().rank() && round_.is_in(next_)) return false;
     return true;
   }
   Result<> end() noexcept {
-    if (waits_) round_.team().count_waiting(-1);
+    if (waits_) [[unlikely]]
+      round_.team().count_waiting(-1);
     return {};
   }
 

@@ -24,7 +24,14 @@ class Peer;
 /// by the engine's lock. `complete` is final: once set, `status` and `error` no longer change.
 class Request {
  public:
-  enum class Kind : std::uint8_t { none, send, receive, generalized, persistent };
+  enum class Kind : std::uint8_t {
+    none,
+    send,
+    receive,
+    collective,  ///< one that had ended well when its call returned
+    generalized,
+    persistent,
+  };
   /// How the bytes of a rendezvous go.
   enum class Transfer : std::uint8_t {
     none,     ///< not settled, or in one go

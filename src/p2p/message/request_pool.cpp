@@ -16,6 +16,19 @@ void RequestPool::grow() {
   chunks_.push_back(std::move(chunk));
 }
 
+namespace {
+
+/// What few requests have.
+[[gnu::noinline]] void let_go(Request& request) noexcept {
+  request.cursor.reset();
+  request.staging.reset();
+  request.gpu.reset();
+  request.type = {};
+  request.owner = {};
+}
+
+}  // namespace
+
 void RequestPool::reset(Request& request) noexcept {
   request.kind = Request::Kind::none;
   request.generation = (request.generation + 1) & generation_mask;
@@ -23,20 +36,14 @@ void RequestPool::reset(Request& request) noexcept {
       request.unsent = request.released = request.exhausted = false;
   request.memory = MemoryKind::pageable;
   request.status = {};
-  if (request.cursor) [[unlikely]]
-    request.cursor.reset();
-  if (request.staging) [[unlikely]]
-    request.staging.reset();
-  if (request.gpu) [[unlikely]]
-    request.gpu.reset();
-  if (request.type) [[unlikely]]
-    request.type = {};
-  if (request.owner) request.owner = {};
   request.peer = nullptr;
   request.transfer = Request::Transfer::none;
   request.parts_left = 0;
   request.mark = {};
   request.moved = request.limit = 0;
+  if (request.cursor || request.staging || request.gpu || request.type) [[unlikely]]
+    return let_go(request);
+  if (const RefCounted* const owner = request.owner.leak()) owner->release();
 }
 
 }  // namespace isthmus

@@ -21,6 +21,40 @@ static void freed_or_cancelled(MPI_Comm comm) {
   CHECK_ERROR(MPI_Test(&copy, &flag, MPI_STATUS_IGNORE), MPI_ERR_REQUEST, "request");
 }
 
+/* Alone, a collective is over when its call returns: its request is one like others until it is waited for.
+ */
+static void over_at_once(void) {
+  int in = 7, out[3] = {-1, -1, -1}, flag = 0, index = -1, count = -1;
+  MPI_Request requests[3], copy;
+  MPI_Status status, statuses[3];
+  int i;
+  for (i = 0; i < 3; ++i)
+    CHECK_MPI(MPI_Iallreduce(&in, &out[i], 1, MPI_INT, MPI_SUM, MPI_COMM_SELF, &requests[i]));
+  CHECK(requests[0] != requests[1] && requests[0] != MPI_REQUEST_NULL);
+  CHECK_MPI(MPI_Request_get_status(requests[0], &flag, &status));
+  CHECK(flag);
+  CHECK_ERROR(MPI_Cancel(&requests[0]), MPI_ERR_REQUEST, "cancel");
+  CHECK_ERROR(MPI_Request_free(&requests[0]), MPI_ERR_REQUEST, "collective");
+  CHECK_ERROR(MPI_Start(&requests[0]), MPI_ERR_REQUEST, "persistent");
+  CHECK_ERROR(MPI_Grequest_complete(requests[0]), MPI_ERR_REQUEST, "generalized");
+  copy = requests[0];
+  CHECK_MPI(MPI_Wait(&requests[0], &status));
+  CHECK(requests[0] == MPI_REQUEST_NULL);
+  CHECK_MPI(MPI_Get_count(&status, MPI_INT, &count));
+  CHECK_EQUAL(count, 0);
+  CHECK_MPI(MPI_Test_cancelled(&status, &flag));
+  CHECK(!flag);
+  CHECK_ERROR(MPI_Wait(&copy, MPI_STATUS_IGNORE), MPI_ERR_REQUEST, "request");
+  CHECK_MPI(MPI_Waitany(3, requests, &index, &status));
+  CHECK_EQUAL(index, 1);
+  CHECK_MPI(MPI_Ibarrier(MPI_COMM_SELF, &requests[0]));
+  CHECK_MPI(MPI_Ibcast(&in, 1, MPI_INT, 0, MPI_COMM_SELF, &requests[1]));
+  CHECK_MPI(MPI_Testall(3, requests, &flag, statuses));
+  CHECK(flag);
+  for (i = 0; i < 3; ++i)
+    CHECK(requests[i] == MPI_REQUEST_NULL && out[i] == 7);
+}
+
 static void persistent_started_twice(MPI_Comm comm) {
   int in = rank, out = -1, flag = 0;
   MPI_Request request;
@@ -81,6 +115,7 @@ int main(int argc, char** argv) {
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   freed_or_cancelled(MPI_COMM_WORLD);
+  over_at_once();
   persistent_started_twice(MPI_COMM_WORLD);
   wrong_arguments(MPI_COMM_WORLD);
   sizes_that_differ(MPI_COMM_WORLD);
