@@ -1,6 +1,7 @@
 # title: why a job is slow: isthmus trace
-# timeout: 90
-# about: src/trace/* src/p2p/* !src/p2p/protocol/* src/abi/core/call* src/coll/call/describe* tools/isthmus/* test/mpi/program/trace.c
+# timeout: 180
+# about: src/trace/* src/p2p/* !src/p2p/protocol/* src/abi/core/call* src/coll/call/describe* tools/isthmus/* tools/mpiexec/* test/mpi/program/trace.c
+import contextlib
 import json
 import os
 import re
@@ -10,7 +11,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, "tools/dev")
-from suite import BUILT, PREFIX, ROOT, Suite
+import namespaces
+from suite import BUILT, PREFIX, ROOT, Skip, Suite
 
 suite = Suite("trace")
 MPIEXEC, ISTHMUS = PREFIX / "bin/mpiexec", PREFIX / "bin/isthmus"
@@ -20,11 +22,12 @@ LATE = 60000  # us that somebody is late, in the program
 BOOT = 56  # where the header of a rank's file names its kernel
 
 
-def trace(way, ranks=2, *options, status=0, **environment):
-    """What the terminal shows, and the events."""
+def trace(way, ranks=2, *options, status=0, before=(), to_mpiexec=(), **environment):
+    """What the terminal shows, and the events. `status`: None is any but 0."""
     FILE.unlink(missing_ok=True)
-    result = suite.run([ISTHMUS, "trace", "-o", FILE, *options, MPIEXEC, "-n", ranks, PROGRAM, way], timeout=60, env=environment)
-    suite.expect(result, status=status)
+    command = [*before, ISTHMUS, "trace", "-o", FILE, *options, MPIEXEC, "-n", ranks, *to_mpiexec, PROGRAM, way]
+    result = suite.run(command, timeout=60, env=environment)
+    suite.expect(result, status=status if status is not None else result.status or 1)
     events = json.loads(FILE.read_text())["traceEvents"]
     check(events)
     return result.err, events
@@ -188,6 +191,82 @@ with suite.case("files that a job has left, whole, cut, damaged and of something
         check(json.loads(FILE.read_text())["traceEvents"])
     # Not overwritten: a second job is not traced there, says so, and runs.
     suite.expect(suite.run([MPIEXEC, "-n", 2, PROGRAM, "sender"], timeout=60, env={"ISTHMUS_TRACE": left}), err="is not traced: cannot make")
+
+# --- ranks that do not see the folder ----------------------------------------------------------------------------------------------
+
+# Where `isthmus trace` makes its folder. Hosts and containers have another one there.
+PRIVATE = suite.tmp / "private"
+PRIVATE.mkdir()
+ALONE = f"unshare -Urmpuinf --mount-proc sh -c 'mount -t tmpfs mine {PRIVATE}; exec \"$@\"' sh"
+NOWHERE = {"ISTHMUS_TRACE": "/nowhere"}
+can_unshare = suite.run(["sh", "-c", ALONE + " true"]).status == 0
+has_network = (PREFIX / "lib/isthmus/libisthmus_network.so").exists()
+no_hosts = namespaces.why_not() if has_network else "the network library was not built"
+
+
+def expect_both_ranks(text, events):
+    assert not re.search(r"Only \d|not traced|damaged", text), text
+    for rank in (0, 1):
+        assert named(events, "MPI_.*", rank), (rank, text)
+    assert not list(PRIVATE.iterdir())
+
+
+for name, options in (("inherits a descriptor", []), ("gets a file in the folder of --rendezvous", ["--rendezvous", suite.tmp])):
+    with suite.case(f"ranks in containers with folders of their own: each {name}"):
+        if not can_unshare:
+            raise Skip("namespaces cannot be made here")
+        into = [*options, "--container", ALONE]
+        text, events = trace("sender", to_mpiexec=into, TMPDIR=str(PRIVATE))
+        assert re.search(r"rank 0 for rank 1 \(late sender\), in MPI_Recv", text), text
+        expect_both_ranks(text, events)
+        text, events = trace("killed", status=3, to_mpiexec=into, TMPDIR=str(PRIVATE))
+        expect_both_ranks(text, events)
+        result = suite.run([MPIEXEC, "-n", 2, *into, PROGRAM, "sender"], timeout=60, env=NOWHERE)
+        suite.expect(result, err=r"rank 0 is not traced: cannot make /nowhere/rank-0\.trace: No such file or directory \(ISTHMUS_TRACE\)")
+        assert result.err.count("not traced") == 2, result
+        assert not list(suite.tmp.glob("isthmus.*"))
+
+with contextlib.ExitStack() as stack:
+    hosts = None if no_hosts else stack.enter_context(namespaces.Hosts(2))
+
+    @contextlib.contextmanager
+    def hosts_case(name):
+        with suite.case(name):
+            if no_hosts:
+                raise Skip(no_hosts)
+            yield
+
+    def over(way, **more):
+        to = ["--hosts", "h1,h2", "--launcher", hosts.launcher]
+        return trace(way, before=hosts.head, to_mpiexec=to, TMPDIR=str(PRIVATE), **more)
+
+    def left_on_hosts():
+        return [suite.run([*hosts.on(name), "find", PRIVATE, "-mindepth", "1"]).out for name in hosts.names]
+
+    with hosts_case("ranks on other hosts, whose folders are their own: all that they have written comes back"):
+        for name in hosts.names:
+            suite.expect(suite.run([*hosts.on(name), "mount", "-t", "tmpfs", "mine", PRIVATE]))
+        text, events = over("sender")
+        assert re.search(r"rank 0 for rank 1 \(late sender\), in MPI_Recv", text), text
+        expect_both_ranks(text, events)
+        (message,) = messages(events, tag=7)
+        assert (message["from"], message["to"], message["bytes"]) == (1, 0, 4 << 20), message
+        text, events = over("many")
+        expect_both_ranks(text, events)
+        assert len(messages(events, tag=1, bytes=8)) == 3000, text
+        assert left_on_hosts() == ["", ""], left_on_hosts()
+
+    with hosts_case("a rank that ends without MPI_Finalize on another host has written up to there"):
+        text, events = over("killed", status=None)  # whoever hears of it first ends the job
+        expect_both_ranks(text, events)
+        assert named(events, "MPI_Barrier", 1), text
+        assert left_on_hosts() == ["", ""], left_on_hosts()
+
+    with hosts_case("a folder in which mpiexec cannot write is named, and the job goes on"):
+        command = [*hosts.head, MPIEXEC, "-n", 2, "--hosts", "h1,h2", "--launcher", hosts.launcher, PROGRAM, "sender"]
+        result = suite.run(command, timeout=60, env=NOWHERE)
+        suite.expect(result, err=r"rank 1 is not traced: cannot make /nowhere/rank-1\.trace: No such file or directory \(ISTHMUS_TRACE\)")
+        assert result.err.count("not traced") == 2, result
 
 with suite.case("what cannot be done is said"):
     suite.expect(suite.run([ISTHMUS, "trace"]), status=2, err="needs a command")
