@@ -114,7 +114,9 @@ void Writer::add(const Record& record) noexcept {
   next_ += sizeof record;
   place->thread = this_thread();
   place->time = record.time;
-  std::memcpy(&place->of, &record.of, sizeof record.of);
+  constexpr std::size_t rest = offsetof(Record, of);
+  std::memcpy(reinterpret_cast<std::byte*>(place) + rest, reinterpret_cast<const std::byte*>(&record) + rest,
+              sizeof record - rest);
   std::atomic_ref(place->kind).store(record.kind, std::memory_order_release);
 }
 

@@ -30,7 +30,9 @@ void CollectiveOperation::say(WaitItems& items) const noexcept {
              .bytes = wire::wait_unknown_bytes});
 }
 
-bool CollectiveOperation::retire(Engine&) {
+bool CollectiveOperation::retire(Engine& engine) {
+  if (MessageTrace* const trace = engine.trace()) [[unlikely]]
+    trace->collective_ends(traced());
   flow_.reset();
   outcome_.reset();
   begun_ = false;

@@ -99,6 +99,11 @@ class CollectiveOperation : public Operation {
 
   /// Begins the flow.
   virtual coll::Flow make_flow(coll::Ranks ranks) = 0;
+  virtual trace::Collective traced() const noexcept = 0;
+  [[nodiscard]] const coll::Lane& lane() const noexcept { return lane_; }
+  [[nodiscard]] trace::Form trace_form() const noexcept {
+    return form_ == Form::persistent ? trace::Form::persistent : trace::Form::nonblocking;
+  }
 
  private:
   /// As blocking collectives do before the first progress (`Team::wait`).
@@ -130,6 +135,8 @@ class CollectiveCall final : public CollectiveOperation {
 
  private:
   coll::Flow make_flow(coll::Ranks ranks) override {
+    if (MessageTrace* const trace = ranks.comm().engine().trace()) [[unlikely]]
+      trace->collective_begins(traced());
     if (ranks.lane().kind == coll::Lane::Kind::nonblocking) {
       if (coll::compares(ranks.comm())) [[unlikely]]
         return coll::checked_start(ranks, call_, &coll::start<Call>);
@@ -137,6 +144,10 @@ class CollectiveCall final : public CollectiveOperation {
       return coll::start_again(ranks, call_, way_);
     }
     return coll::start(ranks, call_);
+  }
+
+  [[nodiscard]] trace::Collective traced() const noexcept override {
+    return coll::traced(call_, *communicator(), trace_form(), lane().number, lane().tag);
   }
 
   struct Nothing {

@@ -70,13 +70,15 @@ void MessageTrace::names_comm(ContextId context, std::string_view name, std::uin
   writer_->add(record);
 }
 
-void MessageTrace::collective(ContextId context, std::uint64_t number, std::int32_t root,
-                              std::uint64_t bytes) noexcept {
+void MessageTrace::collective_begins(const trace::Collective& collective) noexcept {
   Record record = record_of(Kind::collective, trace::now());
-  record.of.context = context;
-  record.of.number = number;
-  record.of.peer = root;
-  record.of.bytes = bytes;
+  record.collective = collective;
+  writer_->add(record);
+}
+
+void MessageTrace::collective_ends(const trace::Collective& collective) noexcept {
+  Record record = record_of(Kind::collective_end, trace::now());
+  record.collective = collective;
   writer_->add(record);
 }
 

@@ -111,6 +111,51 @@ with suite.case("a late member of a collective, whose number and communicator ar
     assert [call["args"]["number"] for call in calls] == [1, 1, 1], calls
     assert not [event for event in named(events, r"waits for .*", 2) if event["dur"] > LATE / 2]
 
+
+
+def long_waits(events):
+    """(who, what) of waits that are as long as the program's lateness."""
+    waits = [event for event in named(events, "waits for .*") if event["dur"] > LATE / 2]
+    return sorted((event["pid"], event["name"]) for event in waits)
+
+
+with suite.case("a late member of a scan makes those above it wait, and no others"):
+    text, events = trace("scan", 3)
+    assert re.search(r"rank 2 for rank 1 \(came last\), in MPI_Scan 2 on ", text), text
+    assert long_waits(events) == [(2, "waits for rank 1 (came last)")], long_waits(events)
+
+for way, call in (("neighbour", "MPI_Neighbor_allgather"), ("neighbour of wait", "MPI_Wait")):
+    with suite.case(f"a late neighbour makes those wait that have data of it: {call}"):
+        text, events = trace(way, 4)
+        assert re.search(rf"rank 2 for rank 1 \(late neighbour\), in {call}", text), text
+        waits = [wait for wait in long_waits(events) if "neighbour" in wait[1]]
+        assert waits == [(2, "waits for rank 1 (late neighbour)")], waits
+
+NETWORK = {"ISTHMUS_LOCALITY": "static"}
+for name, into, environment in (("in shared memory", [], {}), ("over the network", ["--hosts", "a,b,c", "--launcher", suite.tmp / "here"], NETWORK)):
+    with suite.case(f"waits for collectives that do not block have their causes, {name}"):
+        if into and not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+            raise Skip("the network library was not built")
+        here = suite.tmp / "here"
+        here.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+        here.chmod(0o755)
+        text, events = trace("nonblocking", 3, to_mpiexec=into, **environment)
+        assert re.search(r"rank [01] for rank 2 \(came last\), in MPI_Wait,", text), text
+        assert re.search(r"rank [12] for rank 0 \(late root\), in MPI_Waitall,", text), text
+        last, root = "waits for rank 2 (came last)", "waits for rank 0 (late root)"
+        assert long_waits(events) == [(0, last), (1, root), (1, last), (2, root)], long_waits(events)
+
+with suite.case("each start of a persistent collective is one of its own, whatever the length of the function's name"):
+    text, events = trace("persistent", 3)
+    assert long_waits(events) == [(rank, "waits for rank 1 (came last)") for rank in (0, 2)], long_waits(events)
+    second = [named(events, "MPI_Start", rank)[1]["ts"] for rank in (0, 2)]
+    third = [named(events, "MPI_Start", rank)[2]["ts"] for rank in (0, 2)]
+    for event in named(events, r"waits for rank 1 .*"):
+        if event["dur"] > LATE / 2:
+            index = (0, 2).index(event["pid"])
+            assert second[index] < event["ts"] < third[index], event
+    assert len(named(events, "MPI_Reduce_scatter_block_init")) == 3
+
 with suite.case("messages of one envelope are paired in their order, whatever completes first"):
     _, events = trace("crossed")
     sent = {event["args"]["bytes"] for event in named(events, "to rank 1", 0) if event["args"]["tag"] in (3, 4)}
