@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/chosen_gpu.hpp"
-#include "base/trace_file.hpp"
 #include "base/spelling.hpp"
+#include "base/trace_file.hpp"
 
 namespace isthmus {
 namespace {

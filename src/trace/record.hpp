@@ -30,18 +30,18 @@ inline constexpr std::size_t header_bytes = 4096;
 static_assert(sizeof(Header) <= header_bytes && std::is_trivially_copyable_v<Header>);
 
 enum class Kind : std::uint32_t {
-  none,           ///< not written (yet): the end of the file
-  name,           ///< `name` stands for a function: `text`
-  comm,           ///< `context` is that of a communicator of `bytes` members: `text`
-  call_begin,     ///< of the function `name`
-  call_end,       ///< of the innermost call of this thread
-  collective,     ///< begins: where it blocks it is the call, else the call has started it
+  none,            ///< not written (yet): the end of the file
+  name,            ///< `name` stands for a function: `text`
+  comm,            ///< `context` is that of a communicator of `bytes` members: `text`
+  call_begin,      ///< of the function `name`
+  call_end,        ///< of the innermost call of this thread
+  collective,      ///< begins: where it blocks it is the call, else the call has started it
   collective_end,  ///< in this call, of a collective that does not block
-  send,           ///< begins: to process `peer`; `number`: its request, 0 where it is complete already
-  receive,        ///< begins: its request is `number`; `peer`: the wanted process, or -1
-  take,           ///< a matched probe has taken the message `number`
-  receive_taken,  ///< as `receive`, of the message `bytes` that `take` has named
-  complete,       ///< of request `number`
+  send,            ///< begins: to process `peer`; `number`: its request, 0 where it is complete already
+  receive,         ///< begins: its request is `number`; `peer`: the wanted process, or -1
+  take,            ///< a matched probe has taken the message `number`
+  receive_taken,   ///< as `receive`, of the message `bytes` that `take` has named
+  complete,        ///< of request `number`
   carry,  ///< the receive `number` has matched, and takes its bytes, which did not come with the envelope
 };
 inline constexpr auto last_kind = Kind::carry;

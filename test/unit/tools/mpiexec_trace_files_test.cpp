@@ -53,7 +53,8 @@ TEST_F(TraceFilesTest, WhatRanksHaveWrittenComesBackAndNotTheRoomBehindIt) {
   ASSERT_TRUE(first && second && silent);
   EXPECT_THAT(first->path, IsEmpty());
   // A record may end in zeros.
-  const std::string header(trace::header_bytes, 'h'), record = "r" + std::string(sizeof(trace::Record) - 1, '\0');
+  const std::string header(trace::header_bytes, 'h'),
+      record = "r" + std::string(sizeof(trace::Record) - 1, '\0');
   ASSERT_EQ(::write(first->file, (header + record).data(), header.size() + record.size()),
             static_cast<ssize_t>(header.size() + record.size()));
   ASSERT_EQ(::ftruncate(first->file, 1 << 20), 0);

@@ -177,7 +177,14 @@ TEST(Trace, AProbeWaitsForTheSenderOfWhatIsReceivedNext) {
 }
 
 file::Collective collective(int member, file::Needs needs, file::Form form) {
-  return {.number = 1, .bytes = 8, .context = 4, .root = -1, .member = member, .tag = 9, .needs = needs, .form = form};
+  return {.number = 1,
+          .bytes = 8,
+          .context = 4,
+          .root = -1,
+          .member = member,
+          .tag = 9,
+          .needs = needs,
+          .form = form};
 }
 
 TEST(Trace, AScanWaitsForWhoeverOfLowerRankCameLast) {
@@ -203,10 +210,18 @@ TEST(Trace, AWaitForACollectiveIsForWhoeverHasStartedItLastAndATestIsNot) {
                          .names(2, "MPI_Start")
                          .names(3, "MPI_Wait")
                          .names(4, "MPI_Test")
-                         .call(100, 2).begins(110, here).end(120)
-                         .call(130, 3).ends(290, here).end(300)
-                         .call(400, 2).begins(410, here).end(420)
-                         .call(430, 4).ends(690, here).end(700);
+                         .call(100, 2)
+                         .begins(110, here)
+                         .end(120)
+                         .call(130, 3)
+                         .ends(290, here)
+                         .end(300)
+                         .call(400, 2)
+                         .begins(410, here)
+                         .end(420)
+                         .call(430, 4)
+                         .ends(690, here)
+                         .end(700);
   const File second = File(1, 2).begins(90, there).ends(200, there).begins(600, there).ends(700, there);
   const File late = File(1, 2).begins(250, there).ends(280, there).begins(600, there).ends(700, there);
   EXPECT_EQ(analyse({first.read(), second.read()}).value().ranks[0].calls.at(1).waits_for, -1);

@@ -224,7 +224,8 @@ class NeighbourMessages {
  public:
   explicit NeighbourMessages(const Rank& rank) : rank_(rank) {
     for (const Collective& each : rank.collectives)
-      if (each.what.needs == isthmus::trace::Needs::neighbours) known_.emplace(each.what.context + 1, each.what.tag);
+      if (each.what.needs == isthmus::trace::Needs::neighbours)
+        known_.emplace(each.what.context + 1, each.what.tag);
   }
   [[nodiscard]] bool belong_to(const Call& call, std::uint64_t context, std::int32_t tag) const {
     if (call.collective == nowhere) return waits_for_requests(call) && known_.contains({context, tag});
@@ -263,7 +264,8 @@ class MessageBlame {
       if (receive.end != unknown_time || receive.from < 0) continue;
       Call* const call = calls_[rank].at(receive.thread, job_.ranks[rank].last);
       if (!call || call->has_ended) continue;
-      if (const char* const why = reason(rank, *call, receive.context, receive.tag, is_receiving, "late sender"))
+      if (const char* const why =
+              reason(rank, *call, receive.context, receive.tag, is_receiving, "late sender"))
         note_wait(*call, call->end, static_cast<std::uint32_t>(receive.from), why);
     }
   }

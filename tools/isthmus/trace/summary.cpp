@@ -42,10 +42,10 @@ void add_longest(std::string& text, const Job& job) {
   for (const Rank& rank : job.ranks)
     start = std::min(start, rank.first);
   for (const auto& [rank, call] : waits)
-    fmt::format_to(
-        std::back_inserter(text), "  {:>10}  rank {} for rank {} ({}), in {}{}, {} after the start\n",
-        duration(call->waits_until - call->begin), rank->rank, call->waits_for, call->why, call->name,
-        collective_of(job, *rank, *call), duration(call->begin - start));
+    fmt::format_to(std::back_inserter(text),
+                   "  {:>10}  rank {} for rank {} ({}), in {}{}, {} after the start\n",
+                   duration(call->waits_until - call->begin), rank->rank, call->waits_for, call->why,
+                   call->name, collective_of(job, *rank, *call), duration(call->begin - start));
 }
 
 void add_ranks(std::string& text, const Job& job) {

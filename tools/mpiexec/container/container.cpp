@@ -101,7 +101,8 @@ Container::Command Container::wrap(const Part& part, const Environment& environm
     }
   }
   if (engine_ == Engine::podman && rendezvous_ == Rendezvous::inherited)
-    added.push_back(fmt::format("--preserve-fds={}", takes_traces_back_ && environment.get(trace_variable) ? 4 : 3));
+    added.push_back(
+        fmt::format("--preserve-fds={}", takes_traces_back_ && environment.get(trace_variable) ? 4 : 3));
   add_mounts(added);
   Part wrapped = part;
   if (wrapped.directory && engine_ != Engine::other) {

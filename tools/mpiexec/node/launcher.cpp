@@ -115,14 +115,13 @@ std::expected<UniqueFd, StartError> Launcher::offer_trace_file(Environment& envi
   const auto made = parts_.traces->make(rank());
   UniqueFd fd(made ? ::fcntl(made->file, F_DUPFD_CLOEXEC, lowest_fd_handed_on) : -1);
   if (!fd)
-    return std::unexpected(StartError{1, fmt::format("cannot make a file for the trace of rank {}: {}", rank(),
-                                                     made ? std::strerror(errno) : made.error())});
+    return std::unexpected(StartError{1, fmt::format("cannot make a file for the trace of rank {}: {}",
+                                                     rank(), made ? std::strerror(errno) : made.error())});
   if (!made->path.empty()) {
     environment.set(trace_file_variable, made->path);
     return UniqueFd();
   }
-  environment.set(trace_file_variable,
-                  std::to_string(parts_.job.container ? container_trace_fd : fd.get()));
+  environment.set(trace_file_variable, std::to_string(parts_.job.container ? container_trace_fd : fd.get()));
   return fd;
 }
 
