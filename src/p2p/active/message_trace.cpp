@@ -50,10 +50,8 @@ void MessageTrace::call_begins(const char* function, std::int64_t time) noexcept
   writer_->add(record);
 }
 
-void MessageTrace::call_ends(const char* function) noexcept {
-  Record record = record_of(Kind::call_end, trace::now());
-  record.of.name = name_of_function(function);
-  writer_->add(record);
+void MessageTrace::call_ends() noexcept {
+  writer_->add(record_of(Kind::call_end, trace::now()));
 }
 
 void MessageTrace::names_comm(ContextId context, std::string_view name, std::uint32_t size) noexcept {

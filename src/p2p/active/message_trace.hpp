@@ -25,7 +25,7 @@ class MessageTrace {
 
   // Names must live as long as the process: they are known by their addresses.
   void call_begins(const char* function, std::int64_t time) noexcept;
-  void call_ends(const char* function) noexcept;
+  void call_ends() noexcept;
   /// Once for each communicator that calls name.
   void names_comm(ContextId context, std::string_view name, std::uint32_t size) noexcept;
   void collective_begins(const trace::Collective& collective) noexcept;
