@@ -9,6 +9,7 @@
 
 #include "base/chosen_gpu.hpp"
 #include "base/spelling.hpp"
+#include "base/trace_file.hpp"
 
 namespace isthmus {
 namespace {
@@ -503,7 +504,8 @@ std::vector<std::string> Settings::unknown_variables(const char* const* environm
     const auto is_one_of = [name](const auto& names) {
       return std::find(names.begin(), names.end(), name) != names.end();
     };
-    if (is_one_of(launcher_variable::all) || is_one_of(wrapper_variables) || name == chosen_gpu_variable)
+    if (is_one_of(launcher_variable::all) || is_one_of(wrapper_variables) || name == chosen_gpu_variable ||
+        name == trace_file_variable)
       continue;
     warnings.push_back("the variable " + std::string(name) +
                        " means nothing to Isthmus and is ignored; the nearest setting is " +

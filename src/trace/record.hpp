@@ -9,7 +9,7 @@
 /// order in which they were written. Files are read on the machine that wrote them, or on one of its make.
 namespace isthmus::trace {
 
-inline constexpr std::array<char, 8> magic{'I', 'S', 'T', 'H', 'T', 'R', 'C', '1'};
+inline constexpr std::array<char, 8> magic{'I', 'S', 'T', 'H', 'T', 'R', 'C', '2'};
 
 /// At the beginning of a file. All but `dropped` is written once, before the first record.
 struct Header {
@@ -30,20 +30,44 @@ inline constexpr std::size_t header_bytes = 4096;
 static_assert(sizeof(Header) <= header_bytes && std::is_trivially_copyable_v<Header>);
 
 enum class Kind : std::uint32_t {
-  none,           ///< not written (yet): the end of the file
-  name,           ///< `name` stands for a function: `text`
-  comm,           ///< `context` is that of a communicator of `bytes` members: `text`
-  call_begin,     ///< of the function `name`
-  call_end,       ///< of the innermost call of this thread
-  collective,     ///< the call is collective `number` of `context`; `peer`: the root's process, or -1
-  send,           ///< begins: to process `peer`; `number`: its request, 0 where it is complete already
-  receive,        ///< begins: its request is `number`; `peer`: the wanted process, or -1
-  take,           ///< a matched probe has taken the message `number`
-  receive_taken,  ///< as `receive`, of the message `bytes` that `take` has named
-  complete,       ///< of request `number`
+  none,            ///< not written (yet): the end of the file
+  name,            ///< `name` stands for a function: `text`
+  comm,            ///< `context` is that of a communicator of `bytes` members: `text`
+  call_begin,      ///< of the function `name`
+  call_end,        ///< of the innermost call of this thread
+  collective,      ///< begins: where it blocks it is the call, else the call has started it
+  collective_end,  ///< in this call, of a collective that does not block
+  send,            ///< begins: to process `peer`; `number`: its request, 0 where it is complete already
+  receive,         ///< begins: its request is `number`; `peer`: the wanted process, or -1
+  take,            ///< a matched probe has taken the message `number`
+  receive_taken,   ///< as `receive`, of the message `bytes` that `take` has named
+  complete,        ///< of request `number`
   carry,  ///< the receive `number` has matched, and takes its bytes, which did not come with the envelope
 };
 inline constexpr auto last_kind = Kind::carry;
+
+/// Of which members of a collective another needs something before it can go on.
+enum class Needs : std::uint8_t {
+  all,         ///< each needs all
+  root,        ///< all need the root, as in a broadcast
+  for_root,    ///< the root needs all, as in a reduction to one
+  before,      ///< each needs those of lower rank, as in a scan
+  neighbours,  ///< each needs those that it has messages of in the collective
+};
+enum class Form : std::uint8_t { blocking, nonblocking, persistent };
+
+/// A collective, as its members agree on it. Those of one form are numbered in the order of calls on a
+/// communicator; a persistent one has its number again in each start.
+struct Collective {
+  std::uint64_t number;
+  std::uint64_t bytes;
+  std::uint64_t context;
+  std::int32_t root;    ///< its process; -1: none
+  std::int32_t member;  ///< this process's rank in the communicator
+  std::int32_t tag;     ///< of its messages; 0 where it blocks
+  Needs needs;
+  Form form;
+};
 
 /// The flags of `Record::flags`.
 enum Flag : std::uint32_t {
@@ -73,6 +97,7 @@ struct Record {
       std::uint16_t name;
       std::uint16_t way;  ///< a `Protocol`
     } of;
+    Collective collective;  ///< with `Kind::collective` and `Kind::collective_end`
     /// With `Kind::name` and `Kind::comm`.
     struct {
       std::uint64_t context;

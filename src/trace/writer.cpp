@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
+#include "trace/file.hpp"
 
 namespace isthmus::trace {
 namespace {
@@ -60,12 +61,12 @@ std::int64_t now() noexcept {
 }
 
 Result<std::unique_ptr<Writer>> Writer::make(const std::string& folder, std::uint64_t limit, Rank rank) {
-  const std::string path = folder + "/rank-" + std::to_string(rank.rank) + ".trace";
+  UniqueFd file = take_file_of_launcher();
+  const std::string path = file ? "the launcher's file" : folder + '/' + name_of_file(rank.rank);
   const auto refuse = [&](const char* what) {
     return fail(ErrorClass::other, std::string("cannot ") + what + " " + path + ": " + std::strerror(errno));
   };
-  // Never one that is there: it may be another job's, or lead elsewhere.
-  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) file = make_file(path);
   if (!file) return refuse("make");
   void* const memory = ::mmap(nullptr, limit, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return refuse("map");
@@ -113,7 +114,9 @@ void Writer::add(const Record& record) noexcept {
   next_ += sizeof record;
   place->thread = this_thread();
   place->time = record.time;
-  std::memcpy(&place->of, &record.of, sizeof record.of);
+  constexpr std::size_t rest = offsetof(Record, of);
+  std::memcpy(reinterpret_cast<std::byte*>(place) + rest, reinterpret_cast<const std::byte*>(&record) + rest,
+              sizeof record - rest);
   std::atomic_ref(place->kind).store(record.kind, std::memory_order_release);
 }
 

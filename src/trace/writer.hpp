@@ -22,8 +22,9 @@ class Writer {
     std::uint32_t rank;
     std::uint32_t size;
   };
-  /// A new file `rank-N.trace` in `folder`, which grows to at most `limit` bytes. An error says what could
-  /// not be done with which file.
+  /// On a file that grows to at most `limit` bytes: the launcher's, where it takes it back
+  /// (`trace/file.hpp`), or a new one, `rank-N.trace` in `folder`. An error says what could not be done with
+  /// which file.
   static Result<std::unique_ptr<Writer>> make(const std::string& folder, std::uint64_t limit, Rank rank);
   ~Writer();
   Writer(const Writer&) = delete;

@@ -50,7 +50,9 @@ void CollectiveOperation::say(WaitItems& items) const noexcept {
              .bytes = wire::wait_unknown_bytes});
 }
 
-bool CollectiveOperation::retire(Engine&) {
+bool CollectiveOperation::retire(Engine& engine) {
+  if (MessageTrace* const trace = engine.trace()) [[unlikely]]
+    trace->collective_ends(traced());
   flow_.reset();
   outcome_ = {};
   state_ = State::inactive;

@@ -85,8 +85,8 @@ class CollectiveOperation : public Operation {
   void say(WaitItems& items) const noexcept final;
   Result<> report(MPI_Status& status) final;
   bool retire(Engine& engine) final;
-  bool end_well(Engine&, MPI_Status* status) final {
-    if (!has_ended_well()) return false;
+  bool end_well(Engine& engine, MPI_Status* status) final {
+    if (!has_ended_well() || engine.trace()) return false;  // a trace is told of the end by `retire`
     store_empty_status(status);
     state_ = State::inactive;
     return true;
@@ -113,9 +113,17 @@ class CollectiveOperation : public Operation {
   CollectiveOperation(Communicator& comm, Begun&& begun);
   ~CollectiveOperation() override;
 
+  /// What traces are told of it.
+  [[nodiscard]] virtual trace::Collective traced() const noexcept = 0;
+  [[nodiscard]] const coll::Lane& lane() const noexcept { return lane_; }
+  [[nodiscard]] trace::Form trace_form() const noexcept {
+    return form_ == Form::persistent ? trace::Form::persistent : trace::Form::nonblocking;
+  }
   /// `make_flow` begins the flow among the ranks that it is given.
   template <class MakeFlow>
   [[gnu::always_inline]] void begin_flow(MakeFlow make_flow) {
+    if (MessageTrace* const trace = communicator()->engine().trace()) [[unlikely]]
+      trace->collective_begins(traced());
     was_broken_ = communicator()->is_broken();
     state_ = State::under_way;  // the program's own operations may run meanwhile, and must not free it
     try {
@@ -185,6 +193,10 @@ class CollectiveCall final : public CollectiveOperation {
   }
 
  private:
+  [[nodiscard]] trace::Collective traced() const noexcept override {
+    return coll::traced(call_, *communicator(), trace_form(), lane().number, lane().tag);
+  }
+
   struct Nothing {
     Nothing() = default;
     Nothing(Call&, Communicator&) {}
@@ -257,7 +269,8 @@ struct Nonblocking {
   }
 
  private:
-  // Null: it has ended, and well.
+  // Null: it has ended, and well. A trace is told of the end where the program hears of it, so that there is an
+  // operation then.
 
   /// The flow refers to lists that the operation keeps.
   template <class Call, class... Lists>
@@ -265,7 +278,7 @@ struct Nonblocking {
     using Made = CollectiveCall<Call>;
     auto operation = make_ref<Made>(comm, Made::nonblocking, call, std::forward<Lists>(lists)...);
     operation->begin();
-    if (operation->has_ended_well()) return {};
+    if (operation->has_ended_well() && !comm.engine().trace()) return {};
     return operation;
   }
   /// The flow has all that it needs: what ends at once has no operation.
@@ -277,8 +290,11 @@ struct Nonblocking {
       driver = std::make_unique<coll::Driver>(*runtime.engine);
     const bool was_broken = comm.is_broken();
     const coll::Lane lane = coll::Lane::nonblocking(comm, *driver);
+    MessageTrace* const trace = runtime.engine->trace();
+    if (trace) [[unlikely]]
+      trace->collective_begins(coll::traced(call, comm, trace::Form::nonblocking, lane.number, lane.tag));
     coll::Flow flow = CollectiveCall<Call>::start_once({comm, lane}, call);
-    if (flow.is_done() && flow.has_succeeded() && !was_broken) [[likely]] {
+    if (flow.is_done() && flow.has_succeeded() && !was_broken && !trace) [[likely]] {
       runtime.next_driver = std::move(driver);
       return {};
     }

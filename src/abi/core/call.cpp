@@ -92,12 +92,12 @@ Kept* begin_call(EngineLock& lock, const char* function) {
 }
 
 // Letting go may call MPI again.
-void end_call(EngineLock& lock, Kept* around, const char* function) noexcept {
+void end_call(EngineLock& lock, Kept* around, bool is_traced) noexcept {
   for (Kept* kept = std::exchange(kept_list(), nullptr); kept;)
     delete std::exchange(kept, kept->next);
   kept_list() = around;
-  if (const Runtime& runtime = Runtime::get(); function && runtime.engine)
-    if (MessageTrace* const trace = runtime.engine->trace()) trace->call_ends(function);
+  if (const Runtime& runtime = Runtime::get(); is_traced && runtime.engine)
+    if (MessageTrace* const trace = runtime.engine->trace()) trace->call_ends();
   lock.unlock();
 }
 
@@ -110,10 +110,9 @@ Communicator* CommunicatorGuard::hold(Runtime& runtime, MPI_Comm comm) noexcept 
   return found;
 }
 
-void CommunicatorGuard::end(EngineLock& lock, Communicator* communicator, Kept* around,
-                            const char* function) noexcept {
+void CommunicatorGuard::end(EngineLock& lock, Communicator* communicator, Kept* around) noexcept {
   if (communicator) communicator->release();
-  end_call(lock, around, function);
+  end_call(lock, around, true);
 }
 
 Error bad_handle(ErrorClass error_class, const char* argument, std::uintptr_t handle, HandleKind wanted) {

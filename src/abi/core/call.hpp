@@ -43,8 +43,8 @@ inline void keep(Runtime& runtime, RefCounted& object) {
 /// back.
 /// `function`: its name, for who traces calls; null: not traced.
 [[nodiscard]] Kept* begin_call(EngineLock& lock, const char* function);
-/// Lets go of what the call has kept, and of the lock.
-void end_call(EngineLock& lock, Kept* around, const char* function) noexcept;
+/// Lets go of what the call has kept, and of the lock. `is_traced`: `begin_call` was given a name.
+void end_call(EngineLock& lock, Kept* around, bool is_traced) noexcept;
 
 /// Holds the engine's lock for one MPI call, and keeps alive what the call has looked up. With one thread
 /// that nobody traces that is one branch at its begin and one at its end.
@@ -57,7 +57,7 @@ class CallGuard {
   }
   ~CallGuard() {
     if (attended_) [[unlikely]]
-      end_call(lock_, around_, function_);
+      end_call(lock_, around_, function_ != nullptr);
   }
   CallGuard(const CallGuard&) = delete;
   CallGuard& operator=(const CallGuard&) = delete;
@@ -74,9 +74,9 @@ class CallGuard {
 class CommunicatorGuard {
  public:
   CommunicatorGuard(Runtime& runtime, MPI_Comm comm, const char* function)
-      : lock_(runtime.lock()), function_(function), attended_(lock_.attended()) {
+      : lock_(runtime.lock()), attended_(lock_.attended()) {
     if (attended_) [[unlikely]] {
-      around_ = begin_call(lock_, function_);
+      around_ = begin_call(lock_, function);
       communicator_ = hold(runtime, comm);
     } else {
       communicator_ = runtime.communicators.find(comm);
@@ -84,7 +84,7 @@ class CommunicatorGuard {
   }
   ~CommunicatorGuard() {
     if (attended_) [[unlikely]]
-      end(lock_, communicator_, around_, function_);
+      end(lock_, communicator_, around_);
   }
   CommunicatorGuard(const CommunicatorGuard&) = delete;
   CommunicatorGuard& operator=(const CommunicatorGuard&) = delete;
@@ -94,10 +94,9 @@ class CommunicatorGuard {
 
  private:
   static Communicator* hold(Runtime& runtime, MPI_Comm comm) noexcept;
-  static void end(EngineLock& lock, Communicator* communicator, Kept* around, const char* function) noexcept;
+  static void end(EngineLock& lock, Communicator* communicator, Kept* around) noexcept;
 
   EngineLock& lock_;
-  const char* const function_;
   const bool attended_;
   Communicator* communicator_;
   Kept* around_ = nullptr;  ///< with `attended_`

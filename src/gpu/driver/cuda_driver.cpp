@@ -29,6 +29,7 @@ std::string resolve(void* object, cuda::Functions& functions) {
 bool CudaDriver::take(void* object) {
   if (missing_.empty()) missing_ = resolve(object, functions_);
   is_loaded_ = missing_.empty();
+  if (is_loaded_) is_absent_.store(false, std::memory_order_relaxed);
   return is_loaded_;
 }
 
@@ -41,7 +42,6 @@ const cuda::Functions* CudaDriver::look() noexcept {
       is_absent_.store(true, std::memory_order_relaxed);
       return nullptr;
     }
-    is_absent_.store(false, std::memory_order_relaxed);
   }
   cuda::Context context = nullptr;
   if (functions_.context_current(&context) == cuda::Status::not_initialized) return nullptr;
@@ -65,7 +65,6 @@ Result<const cuda::Functions*> CudaDriver::open(const char* file) {
   }
   if (const cuda::Status status = functions_.init(0); status != cuda::Status::success)
     return cuda::fail(functions_, status, "start");
-  is_absent_.store(false, std::memory_order_relaxed);
   ready_.store(&functions_, std::memory_order_release);
   return &functions_;
 }

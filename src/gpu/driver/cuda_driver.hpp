@@ -19,13 +19,13 @@ class CudaDriver {
   CudaDriver() = default;
 
   /// The driver's functions once the program has loaded and initialised it, null before. Finding them is for
-  /// good: one load from then on.
+  /// good: two loads from then on.
   [[nodiscard]] const cuda::Functions* find() noexcept {
+    // First, because it is what programs without GPUs pay with each message: `ready_` is null then.
+    if (is_absent_.load(std::memory_order_relaxed) && !watch_.changed()) [[likely]]
+      return nullptr;
     const cuda::Functions* functions = ready_.load(std::memory_order_acquire);
-    if (functions) [[likely]]
-      return functions;
-    if (is_absent_.load(std::memory_order_relaxed) && !watch_.changed()) return nullptr;
-    return look();
+    return functions ? functions : look();
   }
 
   /// Loads and initialises the driver by ourselves, for tools. Errors say what is missing and what that
@@ -42,7 +42,7 @@ class CudaDriver {
   static constexpr const char* default_file = "libcuda.so.1";
 
  private:
-  const cuda::Functions* look() noexcept;
+  [[gnu::cold]] const cuda::Functions* look() noexcept;
   bool take(void* object);
 
   std::atomic<const cuda::Functions*> ready_{nullptr};

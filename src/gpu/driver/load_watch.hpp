@@ -19,7 +19,7 @@ class LoadWatch {
   }
 
  private:
-  bool count_changed() noexcept;
+  [[gnu::cold]] bool count_changed() noexcept;
 
   const link_map* last_;
   std::atomic<unsigned long long> count_;

@@ -50,10 +50,8 @@ void MessageTrace::call_begins(const char* function, std::int64_t time) noexcept
   writer_->add(record);
 }
 
-void MessageTrace::call_ends(const char* function) noexcept {
-  Record record = record_of(Kind::call_end, trace::now());
-  record.of.name = name_of_function(function);
-  writer_->add(record);
+void MessageTrace::call_ends() noexcept {
+  writer_->add(record_of(Kind::call_end, trace::now()));
 }
 
 void MessageTrace::names_comm(ContextId context, std::string_view name, std::uint32_t size) noexcept {
@@ -70,13 +68,15 @@ void MessageTrace::names_comm(ContextId context, std::string_view name, std::uin
   writer_->add(record);
 }
 
-void MessageTrace::collective(ContextId context, std::uint64_t number, std::int32_t root,
-                              std::uint64_t bytes) noexcept {
+void MessageTrace::collective_begins(const trace::Collective& collective) noexcept {
   Record record = record_of(Kind::collective, trace::now());
-  record.of.context = context;
-  record.of.number = number;
-  record.of.peer = root;
-  record.of.bytes = bytes;
+  record.collective = collective;
+  writer_->add(record);
+}
+
+void MessageTrace::collective_ends(const trace::Collective& collective) noexcept {
+  Record record = record_of(Kind::collective_end, trace::now());
+  record.collective = collective;
   writer_->add(record);
 }
 

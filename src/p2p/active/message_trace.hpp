@@ -25,11 +25,12 @@ class MessageTrace {
 
   // Names must live as long as the process: they are known by their addresses.
   void call_begins(const char* function, std::int64_t time) noexcept;
-  void call_ends(const char* function) noexcept;
+  void call_ends() noexcept;
   /// Once for each communicator that calls name.
   void names_comm(ContextId context, std::string_view name, std::uint32_t size) noexcept;
-  /// This call is a blocking collective. `root`: a process, -1 where there is none.
-  void collective(ContextId context, std::uint64_t number, std::int32_t root, std::uint64_t bytes) noexcept;
+  void collective_begins(const trace::Collective& collective) noexcept;
+  /// Of one that does not block, in the call that completes it.
+  void collective_ends(const trace::Collective& collective) noexcept;
 
   /// A send that began at `time`. `send`: null where it is complete.
   void sent(const Target& target, std::uint64_t bytes, const Request* send, std::int64_t time) noexcept;

@@ -51,6 +51,66 @@ static void late_member(void) {
   MPI_Comm_free(&named);
 }
 
+static void late_in_scan(void) {
+  int sum = 0;
+  if (rank == 1) usleep(late);
+  MPI_Scan(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+// Each has data of the rank below it, and of no other.
+static MPI_Comm make_chain(void) {
+  MPI_Comm chain;
+  const int below = rank - 1, above = rank + 1, is_last = rank == size - 1;
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, rank != 0, &below, MPI_UNWEIGHTED, !is_last, &above,
+                                 MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &chain);
+  MPI_Barrier(MPI_COMM_WORLD);
+  return chain;
+}
+
+static void late_neighbour(void) {
+  MPI_Comm chain = make_chain();
+  int from_below = 0;
+  if (rank == 1) usleep(late);
+  MPI_Neighbor_allgather(&rank, 1, MPI_INT, &from_below, 1, MPI_INT, chain);
+  MPI_Comm_free(&chain);
+}
+
+static void late_neighbour_of_wait(void) {
+  MPI_Comm chain = make_chain();
+  MPI_Request request;
+  int from_below = 0;
+  if (rank == 1) usleep(late);
+  MPI_Ineighbor_allgather(&rank, 1, MPI_INT, &from_below, 1, MPI_INT, chain, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Comm_free(&chain);
+}
+
+static void late_in_nonblocking(void) {
+  MPI_Request request;
+  int sum = 0, value = 0;
+  if (rank == size - 1) usleep(late);
+  MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (rank == 0) usleep(late);
+  MPI_Ibcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD, &request);
+  MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
+}
+
+// Late in the second of three starts.
+static void late_in_persistent(void) {
+  MPI_Request request;
+  int* const all = calloc((size_t)size, sizeof *all);
+  int part = 0;
+  MPI_Reduce_scatter_block_init(all, &part, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+  for (int i = 0; i < 3; ++i) {
+    if (rank == 1 && i == 1) usleep(late);
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  MPI_Request_free(&request);
+  free(all);
+}
+
 // Messages that complete in another order than they were sent, and a matched probe before others.
 static void crossed(void) {
   MPI_Request request[2];
@@ -117,6 +177,16 @@ int main(int count, char** arguments) {
     late_receiver();
   else if (!strcmp(way, "member"))
     late_member();
+  else if (!strcmp(way, "scan"))
+    late_in_scan();
+  else if (!strcmp(way, "neighbour"))
+    late_neighbour();
+  else if (!strcmp(way, "neighbour of wait"))
+    late_neighbour_of_wait();
+  else if (!strcmp(way, "nonblocking"))
+    late_in_nonblocking();
+  else if (!strcmp(way, "persistent"))
+    late_in_persistent();
   else if (!strcmp(way, "crossed"))
     crossed();
   else if (!strcmp(way, "threads"))

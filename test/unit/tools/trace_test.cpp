@@ -48,9 +48,26 @@ class File {
     bytes_.insert(bytes_.end(), begin, begin + sizeof record);
     return *this;
   }
-  File& call(std::int64_t begin) {
+  /// `name`: one that `names` has told; 1: MPI_Recv.
+  File& call(std::int64_t begin, std::uint16_t name = 1) {
     Record record = make(Kind::call_begin, begin);
-    record.of.name = 1;
+    record.of.name = name;
+    return add(record);
+  }
+  File& names(std::uint16_t name, const char* text) {
+    Record record = make(Kind::name, 1);
+    record.is = {.context = 0, .bytes = 0, .name = name, .text = {}};
+    std::strncpy(record.is.text.data(), text, record.is.text.size() - 1);
+    return add(record);
+  }
+  File& begins(std::int64_t time, const file::Collective& what) {
+    Record record = make(Kind::collective, time);
+    record.collective = what;
+    return add(record);
+  }
+  File& ends(std::int64_t time, const file::Collective& what) {
+    Record record = make(Kind::collective_end, time);
+    record.collective = what;
     return add(record);
   }
   File& end(std::int64_t time) { return add(make(Kind::call_end, time)); }
@@ -159,6 +176,61 @@ TEST(Trace, AProbeWaitsForTheSenderOfWhatIsReceivedNext) {
   EXPECT_EQ(job.ranks[0].calls.at(1).waits_for, -1);
 }
 
+file::Collective collective(int member, file::Needs needs, file::Form form) {
+  return {.number = 1,
+          .bytes = 8,
+          .context = 4,
+          .root = -1,
+          .member = member,
+          .tag = 9,
+          .needs = needs,
+          .form = form};
+}
+
+TEST(Trace, AScanWaitsForWhoeverOfLowerRankCameLast) {
+  // Their ranks in the communicator are 2, 0 and 1.
+  std::vector<Rank> ranks;
+  const int members[] = {2, 0, 1};
+  const std::int64_t begins[] = {100, 500, 900};
+  for (std::uint32_t r = 0; r < 3; ++r) {
+    const auto what = collective(members[r], file::Needs::before, file::Form::blocking);
+    ranks.push_back(File(r, 3).call(begins[r]).begins(begins[r] + 1, what).end(2000).read());
+  }
+  const Job job = analyse(ranks).value();
+  EXPECT_EQ(job.ranks[0].calls.at(0).waits_for, 2);
+  EXPECT_EQ(job.ranks[0].calls.at(0).waits_until, 900);
+  EXPECT_EQ(job.ranks[1].calls.at(0).waits_for, -1);
+  EXPECT_EQ(job.ranks[2].calls.at(0).waits_for, -1) << "rank 0 of the communicator came first";
+}
+
+TEST(Trace, AWaitForACollectiveIsForWhoeverHasStartedItLastAndATestIsNot) {
+  const auto form = file::Form::persistent;
+  const auto here = collective(0, file::Needs::all, form), there = collective(1, file::Needs::all, form);
+  const File first = File(0, 2)
+                         .names(2, "MPI_Start")
+                         .names(3, "MPI_Wait")
+                         .names(4, "MPI_Test")
+                         .call(100, 2)
+                         .begins(110, here)
+                         .end(120)
+                         .call(130, 3)
+                         .ends(290, here)
+                         .end(300)
+                         .call(400, 2)
+                         .begins(410, here)
+                         .end(420)
+                         .call(430, 4)
+                         .ends(690, here)
+                         .end(700);
+  const File second = File(1, 2).begins(90, there).ends(200, there).begins(600, there).ends(700, there);
+  const File late = File(1, 2).begins(250, there).ends(280, there).begins(600, there).ends(700, there);
+  EXPECT_EQ(analyse({first.read(), second.read()}).value().ranks[0].calls.at(1).waits_for, -1);
+  const Job job = analyse({first.read(), late.read()}).value();
+  EXPECT_EQ(job.ranks[0].calls.at(1).waits_for, 1);
+  EXPECT_EQ(job.ranks[0].calls.at(1).waits_until, 250);
+  EXPECT_EQ(job.ranks[0].calls.at(3).waits_for, -1);
+}
+
 TEST(Trace, WhatGpusCarryIsOnLinesOfItsOwnWithoutOverlap) {
   File receiver(0, 2);
   const auto carried = [&](std::uint64_t request, std::int64_t begin) {
@@ -233,6 +305,8 @@ TEST(Trace, AnyBytesAreReadOrRefused) {
   std::mt19937 random(1);
   for (int round = 0; round < 400; ++round) {
     File whole = File(0, 2).call(100).receive(110, 7).got(900, 7, 1, 3, 8).send(910, 1, 2, 8).end(1000);
+    const auto some = collective(0, file::Needs::neighbours, static_cast<file::Form>(round % 3));
+    whole.call(1100).begins(1100, some).ends(1200, some).end(1200);
     auto& bytes = whole.bytes();
     for (int i = 0; i < 1 + round % 8; ++i) {
       const bool in_header = round % 3 == 0;

@@ -68,6 +68,22 @@ TEST(CudaDriver, IsFoundIfItWasThereBefore) {
   EXPECT_EQ(Player("found when loaded before").end(), 0);
 }
 
+int found_after_a_question(const Line&) {
+  CudaDriver driver;
+  if (driver.find()) return 1;
+  if (!driver.is_there(emulated_path().c_str())) return 2;
+  if (driver.find()) return 3;
+  load_emulated();
+  const auto init = reinterpret_cast<decltype(cuda::Functions::init)>(symbol("cuInit"));
+  if (init(0) != Status::success) return 4;
+  return driver.find() ? 0 : 5;
+}
+const Role found_after_a_question_role("found after a question", found_after_a_question);
+
+TEST(CudaDriver, IsFoundWhereSomebodyHasAskedWhetherItIsThereBeforeItWasInitialised) {
+  EXPECT_EQ(Player("found after a question").end(), 0);
+}
+
 TEST(CudaDriver, SaysWhatIsMissingAndWhatThatMeans) {
   CudaDriver driver;
   const auto opened = driver.open("/no/such/libcuda.so.1");

@@ -1,6 +1,7 @@
 # title: why a job is slow: isthmus trace
-# timeout: 90
-# about: src/trace/* src/p2p/* !src/p2p/protocol/* src/abi/core/call* src/coll/call/describe* tools/isthmus/* test/mpi/program/trace.c
+# timeout: 180
+# about: src/trace/* src/p2p/* !src/p2p/protocol/* src/abi/core/call* src/coll/call/describe* tools/isthmus/* tools/mpiexec/* test/mpi/program/trace.c
+import contextlib
 import json
 import os
 import re
@@ -10,7 +11,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, "tools/dev")
-from suite import BUILT, PREFIX, ROOT, Suite
+import namespaces
+from suite import BUILT, PREFIX, ROOT, Skip, Suite
 
 suite = Suite("trace")
 MPIEXEC, ISTHMUS = PREFIX / "bin/mpiexec", PREFIX / "bin/isthmus"
@@ -20,11 +22,12 @@ LATE = 60000  # us that somebody is late, in the program
 BOOT = 56  # where the header of a rank's file names its kernel
 
 
-def trace(way, ranks=2, *options, status=0, **environment):
-    """What the terminal shows, and the events."""
+def trace(way, ranks=2, *options, status=0, before=(), to_mpiexec=(), **environment):
+    """What the terminal shows, and the events. `status`: None is any but 0."""
     FILE.unlink(missing_ok=True)
-    result = suite.run([ISTHMUS, "trace", "-o", FILE, *options, MPIEXEC, "-n", ranks, PROGRAM, way], timeout=60, env=environment)
-    suite.expect(result, status=status)
+    command = [*before, ISTHMUS, "trace", "-o", FILE, *options, MPIEXEC, "-n", ranks, *to_mpiexec, PROGRAM, way]
+    result = suite.run(command, timeout=60, env=environment)
+    suite.expect(result, status=status if status is not None else result.status or 1)
     events = json.loads(FILE.read_text())["traceEvents"]
     check(events)
     return result.err, events
@@ -108,6 +111,51 @@ with suite.case("a late member of a collective, whose number and communicator ar
     assert [call["args"]["number"] for call in calls] == [1, 1, 1], calls
     assert not [event for event in named(events, r"waits for .*", 2) if event["dur"] > LATE / 2]
 
+
+
+def long_waits(events):
+    """(who, what) of waits that are as long as the program's lateness."""
+    waits = [event for event in named(events, "waits for .*") if event["dur"] > LATE / 2]
+    return sorted((event["pid"], event["name"]) for event in waits)
+
+
+with suite.case("a late member of a scan makes those above it wait, and no others"):
+    text, events = trace("scan", 3)
+    assert re.search(r"rank 2 for rank 1 \(came last\), in MPI_Scan 2 on ", text), text
+    assert long_waits(events) == [(2, "waits for rank 1 (came last)")], long_waits(events)
+
+for way, call in (("neighbour", "MPI_Neighbor_allgather"), ("neighbour of wait", "MPI_Wait")):
+    with suite.case(f"a late neighbour makes those wait that have data of it: {call}"):
+        text, events = trace(way, 4)
+        assert re.search(rf"rank 2 for rank 1 \(late neighbour\), in {call}", text), text
+        waits = [wait for wait in long_waits(events) if "neighbour" in wait[1]]
+        assert waits == [(2, "waits for rank 1 (late neighbour)")], waits
+
+NETWORK = {"ISTHMUS_LOCALITY": "static"}
+for name, into, environment in (("in shared memory", [], {}), ("over the network", ["--hosts", "a,b,c", "--launcher", suite.tmp / "here"], NETWORK)):
+    with suite.case(f"waits for collectives that do not block have their causes, {name}"):
+        if into and not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+            raise Skip("the network library was not built")
+        here = suite.tmp / "here"
+        here.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+        here.chmod(0o755)
+        text, events = trace("nonblocking", 3, to_mpiexec=into, **environment)
+        assert re.search(r"rank [01] for rank 2 \(came last\), in MPI_Wait,", text), text
+        assert re.search(r"rank [12] for rank 0 \(late root\), in MPI_Waitall,", text), text
+        last, root = "waits for rank 2 (came last)", "waits for rank 0 (late root)"
+        assert long_waits(events) == [(0, last), (1, root), (1, last), (2, root)], long_waits(events)
+
+with suite.case("each start of a persistent collective is one of its own, whatever the length of the function's name"):
+    text, events = trace("persistent", 3)
+    assert long_waits(events) == [(rank, "waits for rank 1 (came last)") for rank in (0, 2)], long_waits(events)
+    second = [named(events, "MPI_Start", rank)[1]["ts"] for rank in (0, 2)]
+    third = [named(events, "MPI_Start", rank)[2]["ts"] for rank in (0, 2)]
+    for event in named(events, r"waits for rank 1 .*"):
+        if event["dur"] > LATE / 2:
+            index = (0, 2).index(event["pid"])
+            assert second[index] < event["ts"] < third[index], event
+    assert len(named(events, "MPI_Reduce_scatter_block_init")) == 3
+
 with suite.case("messages of one envelope are paired in their order, whatever completes first"):
     _, events = trace("crossed")
     sent = {event["args"]["bytes"] for event in named(events, "to rank 1", 0) if event["args"]["tag"] in (3, 4)}
@@ -188,6 +236,82 @@ with suite.case("files that a job has left, whole, cut, damaged and of something
         check(json.loads(FILE.read_text())["traceEvents"])
     # Not overwritten: a second job is not traced there, says so, and runs.
     suite.expect(suite.run([MPIEXEC, "-n", 2, PROGRAM, "sender"], timeout=60, env={"ISTHMUS_TRACE": left}), err="is not traced: cannot make")
+
+# --- ranks that do not see the folder ----------------------------------------------------------------------------------------------
+
+# Where `isthmus trace` makes its folder. Hosts and containers have another one there.
+PRIVATE = suite.tmp / "private"
+PRIVATE.mkdir()
+ALONE = f"unshare -Urmpuinf --mount-proc sh -c 'mount -t tmpfs mine {PRIVATE}; exec \"$@\"' sh"
+NOWHERE = {"ISTHMUS_TRACE": "/nowhere"}
+can_unshare = suite.run(["sh", "-c", ALONE + " true"]).status == 0
+has_network = (PREFIX / "lib/isthmus/libisthmus_network.so").exists()
+no_hosts = namespaces.why_not() if has_network else "the network library was not built"
+
+
+def expect_both_ranks(text, events):
+    assert not re.search(r"Only \d|not traced|damaged", text), text
+    for rank in (0, 1):
+        assert named(events, "MPI_.*", rank), (rank, text)
+    assert not list(PRIVATE.iterdir())
+
+
+for name, options in (("inherits a descriptor", []), ("gets a file in the folder of --rendezvous", ["--rendezvous", suite.tmp])):
+    with suite.case(f"ranks in containers with folders of their own: each {name}"):
+        if not can_unshare:
+            raise Skip("namespaces cannot be made here")
+        into = [*options, "--container", ALONE]
+        text, events = trace("sender", to_mpiexec=into, TMPDIR=str(PRIVATE))
+        assert re.search(r"rank 0 for rank 1 \(late sender\), in MPI_Recv", text), text
+        expect_both_ranks(text, events)
+        text, events = trace("killed", status=3, to_mpiexec=into, TMPDIR=str(PRIVATE))
+        expect_both_ranks(text, events)
+        result = suite.run([MPIEXEC, "-n", 2, *into, PROGRAM, "sender"], timeout=60, env=NOWHERE)
+        suite.expect(result, err=r"rank 0 is not traced: cannot make /nowhere/rank-0\.trace: No such file or directory \(ISTHMUS_TRACE\)")
+        assert result.err.count("not traced") == 2, result
+        assert not list(suite.tmp.glob("isthmus.*"))
+
+with contextlib.ExitStack() as stack:
+    hosts = None if no_hosts else stack.enter_context(namespaces.Hosts(2))
+
+    @contextlib.contextmanager
+    def hosts_case(name):
+        with suite.case(name):
+            if no_hosts:
+                raise Skip(no_hosts)
+            yield
+
+    def over(way, **more):
+        to = ["--hosts", "h1,h2", "--launcher", hosts.launcher]
+        return trace(way, before=hosts.head, to_mpiexec=to, TMPDIR=str(PRIVATE), **more)
+
+    def left_on_hosts():
+        return [suite.run([*hosts.on(name), "find", PRIVATE, "-mindepth", "1"]).out for name in hosts.names]
+
+    with hosts_case("ranks on other hosts, whose folders are their own: all that they have written comes back"):
+        for name in hosts.names:
+            suite.expect(suite.run([*hosts.on(name), "mount", "-t", "tmpfs", "mine", PRIVATE]))
+        text, events = over("sender")
+        assert re.search(r"rank 0 for rank 1 \(late sender\), in MPI_Recv", text), text
+        expect_both_ranks(text, events)
+        (message,) = messages(events, tag=7)
+        assert (message["from"], message["to"], message["bytes"]) == (1, 0, 4 << 20), message
+        text, events = over("many")
+        expect_both_ranks(text, events)
+        assert len(messages(events, tag=1, bytes=8)) == 3000, text
+        assert left_on_hosts() == ["", ""], left_on_hosts()
+
+    with hosts_case("a rank that ends without MPI_Finalize on another host has written up to there"):
+        text, events = over("killed", status=None)  # whoever hears of it first ends the job
+        expect_both_ranks(text, events)
+        assert named(events, "MPI_Barrier", 1), text
+        assert left_on_hosts() == ["", ""], left_on_hosts()
+
+    with hosts_case("a folder in which mpiexec cannot write is named, and the job goes on"):
+        command = [*hosts.head, MPIEXEC, "-n", 2, "--hosts", "h1,h2", "--launcher", hosts.launcher, PROGRAM, "sender"]
+        result = suite.run(command, timeout=60, env=NOWHERE)
+        suite.expect(result, err=r"rank 1 is not traced: cannot make /nowhere/rank-1\.trace: No such file or directory \(ISTHMUS_TRACE\)")
+        assert result.err.count("not traced") == 2, result
 
 with suite.case("what cannot be done is said"):
     suite.expect(suite.run([ISTHMUS, "trace"]), status=2, err="needs a command")

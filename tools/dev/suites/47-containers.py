@@ -235,6 +235,14 @@ with podman_case("podman: the region over a socket in a mounted folder, as docke
     suite.expect(job(RUN, options=["--rendezvous", suite.tmp]), out=r"2 ranks, 0 failures")
     assert not folders(), folders()
 
+for name, into in (("podman: what traced ranks write comes back", []), ("podman: the same where they inherit no descriptor", ["--rendezvous", suite.tmp])):
+    with podman_case(name):
+        timeline = suite.tmp / "trace.json"
+        command = [PREFIX / "bin/isthmus", "trace", "-o", timeline, MPIEXEC, "-n", 2, *into, "--container", RUN, program]
+        suite.expect(suite.run(command, timeout=60), out=r"2 ranks, 0 failures", err=r"(?ms)rank +in MPI.*^0 .*^1 ")
+        assert {event["pid"] for event in json.loads(timeline.read_text())["traceEvents"]} == {0, 1}
+        assert not folders(), folders()
+
 with podman_case("podman: a cpuset of one core for both makes them take turns"):
     suite.expect(job(RUN.replace(" run ", " run --cpuset-cpus 0 "), env=EXPLAIN), out="0 failures", err=r"idle policy: yield, then sleep")
 

@@ -80,6 +80,8 @@ void move_times(Rank& rank, std::int64_t by) {
   for (Call& call : rank.calls)
     for (std::int64_t* time : {&call.begin, &call.end, &call.waits_until})
       *time += by;
+  for (Collective& collective : rank.collectives)
+    collective.begin += by;
   for (Send& send : rank.sends)
     move(send.begin), move(send.end);
   for (Receive& receive : rank.receives)
@@ -216,83 +218,166 @@ void pair(Job& job) {
     job.messages.insert(job.messages.end(), left.begin(), left.end());
 }
 
-void blame_for_messages(Job& job) {
-  std::vector<CallFinder> calls;
-  calls.reserve(job.ranks.size());
-  for (Rank& rank : job.ranks)
-    calls.emplace_back(rank);
-  for (const Message& message : job.messages) {
-    const Send* const send =
-        message.send != nowhere ? &job.ranks[message.from_rank].sends[message.send] : nullptr;
-    const Receive* const receive =
-        message.receive != nowhere ? &job.ranks[message.to_rank].receives[message.receive] : nullptr;
-    if (send) {
-      if (Call* const call = calls[message.from_rank].at(send->thread, send->begin)) call->moves_data = true;
-      Call* const call =
-          send->end != unknown_time ? calls[message.from_rank].at(send->thread, send->end) : nullptr;
-      if (call && is_sending(*call)) {
-        call->moves_data = true;
-        if (receive && receive->begin > call->begin)
-          note_wait(*call, std::min(receive->begin, send->end), job.ranks[message.to_rank].rank,
-                    "late receiver");
-      }
+/// Which messages of collectives tell whom a member waited for: those of neighbours. In other collectives a
+/// message may be late because its sender waited itself.
+class NeighbourMessages {
+ public:
+  explicit NeighbourMessages(const Rank& rank) : rank_(rank) {
+    for (const Collective& each : rank.collectives)
+      if (each.what.needs == isthmus::trace::Needs::neighbours)
+        known_.emplace(each.what.context + 1, each.what.tag);
+  }
+  [[nodiscard]] bool belong_to(const Call& call, std::uint64_t context, std::int32_t tag) const {
+    if (call.collective == nowhere) return waits_for_requests(call) && known_.contains({context, tag});
+    // A blocking one, which has the thread for itself.
+    const isthmus::trace::Collective& what = rank_.collectives[call.collective].what;
+    return what.needs == isthmus::trace::Needs::neighbours && context == what.context + 1;
+  }
+
+ private:
+  const Rank& rank_;
+  std::set<std::pair<std::uint64_t, std::int32_t>> known_;  ///< context and tag of those that do not block
+};
+
+/// What a message between two ranks says about why their calls took long.
+class MessageBlame {
+ public:
+  explicit MessageBlame(Job& job) : job_(job) {
+    for (Rank& rank : job.ranks) {
+      calls_.emplace_back(rank);
+      neighbours_.emplace_back(rank);
     }
-    if (send && receive)
-      if (Call* const probe = calls[message.to_rank].probe_before(receive->thread, receive->begin))
+  }
+
+  void look_at(const Message& message) {
+    const Send* const send =
+        message.send != nowhere ? &job_.ranks[message.from_rank].sends[message.send] : nullptr;
+    const Receive* const receive =
+        message.receive != nowhere ? &job_.ranks[message.to_rank].receives[message.receive] : nullptr;
+    if (send) look_at_sender(message, *send, receive);
+    if (receive) look_at_receiver(message, send, *receive);
+  }
+
+  /// What a rank was still waiting for when its file ended.
+  void look_at_open(std::size_t rank) {
+    for (const Receive& receive : job_.ranks[rank].receives) {
+      if (receive.end != unknown_time || receive.from < 0) continue;
+      Call* const call = calls_[rank].at(receive.thread, job_.ranks[rank].last);
+      if (!call || call->has_ended) continue;
+      if (const char* const why =
+              reason(rank, *call, receive.context, receive.tag, is_receiving, "late sender"))
+        note_wait(*call, call->end, static_cast<std::uint32_t>(receive.from), why);
+    }
+  }
+
+ private:
+  void look_at_sender(const Message& message, const Send& send, const Receive* receive) {
+    if (Call* const call = calls_[message.from_rank].at(send.thread, send.begin)) call->moves_data = true;
+    Call* const call =
+        send.end != unknown_time ? calls_[message.from_rank].at(send.thread, send.end) : nullptr;
+    if (!call) return;
+    const char* const why =
+        reason(message.from_rank, *call, send.context, send.tag, is_sending, "late receiver");
+    if (!why) return;
+    call->moves_data = true;
+    if (receive && receive->begin > call->begin)
+      note_wait(*call, std::min(receive->begin, send.end), job_.ranks[message.to_rank].rank, why);
+  }
+
+  void look_at_receiver(const Message& message, const Send* send, const Receive& receive) {
+    if (send)
+      if (Call* const probe = calls_[message.to_rank].probe_before(receive.thread, receive.begin))
         if (send->begin > probe->begin && send->begin <= probe->end)
-          note_wait(*probe, send->begin, job.ranks[message.from_rank].rank, "late sender");
-    if (!receive || receive->end == unknown_time) continue;
-    Call* const call = calls[message.to_rank].at(receive->thread, receive->end);
-    if (!call || !is_receiving(*call)) continue;
+          note_wait(*probe, send->begin, job_.ranks[message.from_rank].rank, "late sender");
+    if (receive.end == unknown_time) return;
+    Call* const call = calls_[message.to_rank].at(receive.thread, receive.end);
+    if (!call) return;
+    const char* const why =
+        reason(message.to_rank, *call, receive.context, receive.tag, is_receiving, "late sender");
+    if (!why) return;
     call->moves_data = true;
     if (send && send->begin > call->begin)
-      note_wait(*call, std::min(send->begin, receive->end), job.ranks[message.from_rank].rank, "late sender");
+      note_wait(*call, std::min(send->begin, receive.end), job_.ranks[message.from_rank].rank, why);
   }
-  // What a rank was still waiting for when its file ended.
+
+  /// Why the call has waited where the other end of the message came late; null: it does not wait for it.
+  const char* reason(std::size_t rank, const Call& call, std::uint64_t context, std::int32_t tag,
+                     bool (*waits)(const Call&), const char* why) {
+    const auto [known, is_new] = inner_.try_emplace(context);
+    if (is_new) known->second = is_inner(job_, context);
+    if (known->second) return neighbours_[rank].belong_to(call, context, tag) ? "late neighbour" : nullptr;
+    return waits(call) ? why : nullptr;
+  }
+
+  Job& job_;
+  std::vector<CallFinder> calls_;
+  std::vector<NeighbourMessages> neighbours_;
+  std::map<std::uint64_t, bool> inner_;  ///< contexts: whether messages there are collectives'
+};
+
+void blame_for_messages(Job& job) {
+  MessageBlame blame(job);
+  for (const Message& message : job.messages)
+    blame.look_at(message);
   for (std::size_t r = 0; r < job.ranks.size(); ++r)
-    for (const Receive& receive : job.ranks[r].receives) {
-      if (receive.end != unknown_time || receive.from < 0) continue;
-      Call* const call = calls[r].at(receive.thread, job.ranks[r].last);
-      if (call && !call->has_ended && is_receiving(*call))
-        note_wait(*call, call->end, static_cast<std::uint32_t>(receive.from), "late sender");
-    }
+    blame.look_at_open(r);
 }
 
-bool starts_with_any(const std::string& name, std::initializer_list<const char*> prefixes) {
-  return std::ranges::any_of(prefixes, [&](const char* prefix) { return name.starts_with(prefix); });
+/// A member of a collective: in `Job::ranks`, and in `Rank::collectives`.
+struct Member {
+  std::uint32_t rank;
+  std::int64_t begin;
+  std::int32_t member;
+};
+
+/// Whom `own` has needed and that came last; null: nobody.
+const Member* last_needed(const std::vector<Member>& members, const Member& own,
+                          const isthmus::trace::Collective& what) {
+  using isthmus::trace::Needs;
+  const bool is_root = what.root == static_cast<std::int32_t>(own.rank);
+  const auto is_needed = [&](const Member& other) {
+    if (other.rank == own.rank) return false;
+    switch (what.needs) {
+      case Needs::all:
+        return true;
+      case Needs::root:
+        return !is_root && what.root == static_cast<std::int32_t>(other.rank);
+      case Needs::for_root:
+        return is_root;
+      case Needs::before:
+        return other.member < own.member;
+      case Needs::neighbours:
+        return false;  // by its messages
+    }
+    return false;
+  };
+  const Member* last = nullptr;
+  for (const Member& other : members)
+    if (is_needed(other) && (!last || other.begin > last->begin)) last = &other;
+  return last;
 }
 
 void blame_for_collectives(Job& job) {
-  struct Member {
-    std::uint32_t rank;
-    Call* call;
+  using Key = std::tuple<std::uint64_t, isthmus::trace::Form, std::uint64_t, std::uint64_t>;
+  const auto key_of = [](const Collective& each) {
+    return Key{each.what.context, each.what.form, each.what.number, each.start};
   };
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<Member>> instances;
+  std::map<Key, std::vector<Member>> instances;
+  for (const Rank& rank : job.ranks)
+    for (const Collective& each : rank.collectives)
+      instances[key_of(each)].push_back({rank.rank, each.begin, each.what.member});
   for (Rank& rank : job.ranks)
-    for (Call& call : rank.calls)
-      if (call.number) {
-        call.moves_data = true;
-        if (call.is_outermost) instances[{call.context, *call.number}].push_back({rank.rank, &call});
-      }
-  for (auto& members : instances | std::views::values) {
-    const auto begin_of = [](const Member& each) { return each.call->begin; };
-    const Member last = *std::ranges::max_element(members, {}, begin_of);
-    for (const Member& member : members) {
-      Call& call = *member.call;
-      const bool is_root = call.root == static_cast<std::int32_t>(member.rank);
-      if (starts_with_any(call.name, {"MPI_Scan", "MPI_Exscan", "MPI_Neighbor"})) continue;
-      if (starts_with_any(call.name, {"MPI_Bcast", "MPI_Scatter"})) {
-        const auto root = std::ranges::find(members, static_cast<std::int64_t>(call.root),
-                                            [](const Member& each) { return std::int64_t{each.rank}; });
-        if (!is_root && root != members.end()) note_wait(call, begin_of(*root), root->rank, "late root");
-        continue;
-      }
-      if (starts_with_any(call.name, {"MPI_Reduce", "MPI_Gather"}) &&
-          !call.name.starts_with("MPI_Reduce_scatter") && !is_root)
-        continue;
-      if (last.rank != member.rank) note_wait(call, begin_of(last), last.rank, "came last");
+    for (const Collective& each : rank.collectives) {
+      if (each.call == nowhere) continue;
+      Call& call = rank.calls[each.call];
+      call.moves_data = true;
+      const bool is_wait = each.what.form == isthmus::trace::Form::blocking || waits_for_requests(call);
+      if (!call.is_outermost || !is_wait) continue;
+      const Member own{rank.rank, each.begin, each.what.member};
+      if (const Member* const last = last_needed(instances[key_of(each)], own, each.what))
+        note_wait(call, last->begin, last->rank,
+                  each.what.needs == isthmus::trace::Needs::root ? "late root" : "came last");
     }
-  }
 }
 
 }  // namespace

@@ -120,11 +120,13 @@ void add_carried(Events& events, const Job& job, const Rank& rank) {
 
 void add_call(Events& events, const Job& job, const Rank& rank, const Call& call, std::uint32_t thread) {
   std::string more = call.has_ended ? "" : R"-(,"ended":"no, when the trace stopped")-";
-  if (call.number)
+  if (call.collective != nowhere) {
+    const isthmus::trace::Collective& what = rank.collectives[call.collective].what;
     more +=
-        fmt::format(R"-(,"communicator":"{}","number":{})-", name_of_comm(job, call.context), *call.number);
-  if (call.number && call.bytes != ~std::uint64_t{0}) more += fmt::format(R"-(,"bytes":{})-", call.bytes);
-  if (call.root >= 0) more += fmt::format(R"-(,"root":{})-", call.root);
+        fmt::format(R"-(,"communicator":"{}","number":{})-", name_of_comm(job, what.context), what.number);
+    if (what.bytes != ~std::uint64_t{0}) more += fmt::format(R"-(,"bytes":{})-", what.bytes);
+    if (what.root >= 0) more += fmt::format(R"-(,"root":{})-", what.root);
+  }
   if (call.waits_for >= 0)
     more += fmt::format(R"-(,"waited for":"rank {} ({})","waited us":{})-", call.waits_for, call.why,
                         Events::microseconds(call.waits_until - call.begin));

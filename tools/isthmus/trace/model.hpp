@@ -9,12 +9,22 @@
 #include <string>
 #include <vector>
 
+#include "trace/record.hpp"
+
 /// What the ranks of a job have written of themselves (`src/trace`), and what follows from it. Pure
 /// functions: nothing here looks at files. Times are nanoseconds of one clock.
 namespace isthmus::tool::trace {
 
 inline constexpr std::int64_t unknown_time = -1;
 inline constexpr std::size_t nowhere = ~std::size_t{0};
+
+/// A member's part in a collective.
+struct Collective {
+  isthmus::trace::Collective what{};
+  std::uint64_t start = 0;  ///< how often a persistent one had been started before
+  std::int64_t begin = 0;
+  std::size_t call = nowhere;  ///< in `Rank::calls`: that it is, or that completed it
+};
 
 /// A call of an MPI function by one thread.
 struct Call {
@@ -23,10 +33,7 @@ struct Call {
   std::int64_t begin = 0, end = 0;
   bool has_ended = false;  ///< else `end` is that of the file
   bool is_outermost = true;
-  std::optional<std::uint64_t> number;  ///< of a blocking collective, on `context`
-  std::uint64_t context = 0;
-  std::uint64_t bytes = 0;  ///< of a collective
-  std::int32_t root = -1;   ///< process; -1: none
+  std::size_t collective = nowhere;  ///< in `Rank::collectives`: the blocking one that it is
 
   // From `analyse`.
   std::int64_t waits_until = 0;  ///< from `begin` on; at most `begin` where it did not wait
@@ -73,6 +80,7 @@ struct Rank {
   std::uint64_t dropped = 0;
   bool is_cut = false;  ///< it holds something that is no record
   std::vector<Call> calls;
+  std::vector<Collective> collectives;
   std::vector<Send> sends;
   std::vector<Receive> receives;
   std::map<std::uint64_t, Comm> comms;

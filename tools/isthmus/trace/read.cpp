@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 
 #include "trace/model.hpp"
@@ -50,7 +51,9 @@ class Reader {
         end_call(record);
         return true;
       case Kind::collective:
-        add_collective(record);
+        return add_collective(record);
+      case Kind::collective_end:
+        end_collective(record.collective, record.thread);
         return true;
       case Kind::send:
         add_send(record);
@@ -101,14 +104,32 @@ class Reader {
     call.has_ended = true;
   }
 
-  void add_collective(const Record& record) {
-    const auto& stack = open_[record.thread];
-    if (stack.empty()) return;
-    Call& call = rank_.calls[stack.back()];
-    call.number = record.of.number;
-    call.context = record.of.context;
-    call.bytes = record.of.bytes;
-    call.root = record.of.peer;
+  using CollectiveKey = std::tuple<std::uint64_t, file::Form, std::uint64_t>;
+  static CollectiveKey key_of(const file::Collective& what) { return {what.context, what.form, what.number}; }
+
+  bool add_collective(const Record& record) {
+    const file::Collective& what = record.collective;
+    if (what.form > file::Form::persistent || what.needs > file::Needs::neighbours) return false;
+    Collective collective{.what = what, .begin = record.time};
+    const std::size_t index = rank_.collectives.size();
+    if (what.form == file::Form::blocking) {
+      const auto& stack = open_[record.thread];
+      if (stack.empty()) return true;
+      collective.call = stack.back();
+      collective.begin = rank_.calls[stack.back()].begin;
+      rank_.calls[stack.back()].collective = index;
+    } else {
+      collective.start = starts_[key_of(what)]++;
+      running_[key_of(what)] = index;
+    }
+    rank_.collectives.push_back(collective);
+    return true;
+  }
+
+  void end_collective(const file::Collective& what, std::uint32_t thread) {
+    const auto found = running_.extract(key_of(what));
+    const auto& stack = open_[thread];
+    if (found && !stack.empty()) rank_.collectives[found.mapped()].call = stack.back();
   }
 
   void add_send(const Record& record) {
@@ -165,6 +186,8 @@ class Reader {
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> open_;    ///< by thread: calls, innermost last
   std::unordered_map<std::uint64_t, std::size_t> sending_, receiving_;  ///< by request
   std::unordered_map<std::uint64_t, std::uint64_t> taken_;              ///< by message
+  std::map<CollectiveKey, std::uint64_t> starts_;                       ///< so far
+  std::map<CollectiveKey, std::size_t> running_;                        ///< that do not block
 };
 
 }  // namespace

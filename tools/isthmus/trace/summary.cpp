@@ -20,6 +20,13 @@ std::string duration(std::int64_t nanoseconds) {
   return fmt::format("{:.3f} s", time / 1e9);
 }
 
+/// Which collective the call is; empty for other calls.
+std::string collective_of(const Job& job, const Rank& rank, const Call& call) {
+  if (call.collective == nowhere) return {};
+  const isthmus::trace::Collective& what = rank.collectives[call.collective].what;
+  return fmt::format(" {} on {}", what.number, name_of_comm(job, what.context));
+}
+
 void add_longest(std::string& text, const Job& job) {
   std::vector<std::pair<const Rank*, const Call*>> waits;
   for (const Rank& rank : job.ranks)
@@ -35,11 +42,10 @@ void add_longest(std::string& text, const Job& job) {
   for (const Rank& rank : job.ranks)
     start = std::min(start, rank.first);
   for (const auto& [rank, call] : waits)
-    fmt::format_to(
-        std::back_inserter(text), "  {:>10}  rank {} for rank {} ({}), in {}{}, {} after the start\n",
-        duration(call->waits_until - call->begin), rank->rank, call->waits_for, call->why, call->name,
-        call->number ? fmt::format(" {} on {}", *call->number, name_of_comm(job, call->context)) : "",
-        duration(call->begin - start));
+    fmt::format_to(std::back_inserter(text),
+                   "  {:>10}  rank {} for rank {} ({}), in {}{}, {} after the start\n",
+                   duration(call->waits_until - call->begin), rank->rank, call->waits_for, call->why,
+                   call->name, collective_of(job, *rank, *call), duration(call->begin - start));
 }
 
 void add_ranks(std::string& text, const Job& job) {

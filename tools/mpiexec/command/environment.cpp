@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/trace_file.hpp"
 #include "launch/launcher/key_values.hpp"
 
 namespace isthmus::mpiexec {
@@ -18,7 +19,8 @@ Environment Environment::inherited() {
 Environment Environment::inherited_by_ranks() {
   Environment environment = inherited();
   std::erase_if(environment.entries_, [](std::string_view entry) {
-    return launch::is_key_values_variable(entry.substr(0, entry.find('=')));
+    const std::string_view name = entry.substr(0, entry.find('='));
+    return launch::is_key_values_variable(name) || name == trace_file_variable;
   });
   return environment;
 }

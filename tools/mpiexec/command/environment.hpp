@@ -7,6 +7,9 @@
 
 namespace isthmus::mpiexec {
 
+/// As in `Settings::trace`.
+inline constexpr const char* trace_variable = "ISTHMUS_TRACE";
+
 /// The environment of a program to start: `NAME=VALUE` strings, each name once.
 class Environment {
  public:

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/settings.hpp"
+#include "base/trace_file.hpp"
 #include "binding/gpu_binding.hpp"
 #include "command/words.hpp"
 #include "container/compatible.hpp"
@@ -30,7 +31,7 @@ std::string installation() {
 std::set<std::string> exported(const Environment& environment, const Part& part,
                                const std::vector<Export>& exports) {
   std::set<std::string> names(launcher_variable::all.begin(), launcher_variable::all.end());
-  names.insert({"PMI_FD", "PMI_RANK", "PMI_SIZE"});
+  names.insert({"PMI_FD", "PMI_RANK", "PMI_SIZE", trace_file_variable});
   for (const std::string& name : environment.names())
     if (name.starts_with("ISTHMUS_")) names.insert(name);
   for (const auto* list : {&exports, &part.exports})
@@ -51,6 +52,7 @@ Container::Container(const Options& options, std::string label)
     : words_(options.container),
       label_(std::move(label)),
       compatible_environment_(options.compatible_environment),
+      takes_traces_back_(options.ranks_per_process == 1),
       gpu_bound_(options.gpu_bind.how != GpuBind::How::none) {
   const std::string engine = words_.front().substr(words_.front().rfind('/') + 1);
   engine_ = engine == "podman"                                 ? Engine::podman
@@ -99,7 +101,8 @@ Container::Command Container::wrap(const Part& part, const Environment& environm
     }
   }
   if (engine_ == Engine::podman && rendezvous_ == Rendezvous::inherited)
-    added.emplace_back("--preserve-fds=3");
+    added.push_back(
+        fmt::format("--preserve-fds={}", takes_traces_back_ && environment.get(trace_variable) ? 4 : 3));
   add_mounts(added);
   Part wrapped = part;
   if (wrapped.directory && engine_ != Engine::other) {

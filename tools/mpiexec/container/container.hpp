@@ -15,10 +15,11 @@ namespace isthmus::mpiexec {
 inline constexpr int container_region_fd = 3;
 inline constexpr int container_pmi_fd = 4;
 inline constexpr int container_box_fd = 5;
+inline constexpr int container_trace_fd = 6;
 
 /// How a rank in its container gets at the job's region.
 enum class Rendezvous : std::uint8_t {
-  inherited,  ///< as descriptor 3, with PMI's and the box's beside it
+  inherited,  ///< as descriptor 3, with PMI's, the box's and that of the rank's trace beside it
   socket,     ///< from a socket in a folder that the container sees: docker passes no descriptors
 };
 
@@ -50,6 +51,10 @@ class Container {
   /// For a rank whose variables are all in `environment`: what makes the engine hand them on.
   void hand_on(Environment& environment) const;
 
+  /// Whether mpiexec hands ranks files for their traces. Where several are a process, they have to see the
+  /// folder.
+  [[nodiscard]] bool takes_traces_back() const noexcept { return takes_traces_back_; }
+
   /// A shell command that removes what the job's containers may have left; empty if they leave nothing.
   [[nodiscard]] std::string removal() const;
   /// Hardware threads that the command confines each container to, if it says so.
@@ -64,6 +69,7 @@ class Container {
   std::vector<std::string> words_;
   std::string label_;
   bool compatible_environment_;
+  bool takes_traces_back_;
   bool gpu_bound_;
   Engine engine_ = Engine::other;
   std::size_t verb_ = 0;  ///< index of `run` or `exec`

@@ -69,6 +69,13 @@ class Agent final : public WiderJob {
     react();  // what has come together with the order
   }
   void barrier(const Pairs& put) override { link_.send(FrameKind::barrier, pack(put)); }
+  bool traced(std::uint32_t rank, std::string_view bytes) override {
+    // No more than a piece waits here, whatever the line.
+    if (!lost_) wait_until(link_, [&] { return link_.is_idle(); });
+    if (lost_ || !link_.is_idle() || link_.closed()) return false;
+    link_.send(FrameKind::traced, Packer().number(rank).text(bytes).take());
+    return true;
+  }
   void failed(const Failure& failure) override { link_.send(FrameKind::failure, pack(failure)); }
   void ended() override {
     link_.send(FrameKind::finished);

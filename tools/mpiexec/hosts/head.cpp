@@ -47,6 +47,16 @@ std::string describe_end(int wait_status) {
   return fmt::format("ended with status {}", WEXITSTATUS(wait_status));
 }
 
+/// The folder that the ranks of `part` are traced in; empty: they are not.
+std::string trace_folder(const Options& options, const Part& part) {
+  const Environment own = Environment::inherited();
+  std::string folder(own.get(trace_variable).value_or(""));
+  for (const auto* exports : {&options.exports, &part.exports})
+    for (const Export& entry : *exports)
+      if (entry.name == trace_variable && entry.value) folder = *entry.value;
+  return folder;
+}
+
 }  // namespace
 
 void Head::set(Alarm alarm, Clock::duration from_now) {
@@ -199,6 +209,9 @@ void Head::take(Host& host, const Frame& frame) {
     case FrameKind::seen:
       take_seen(host, frame);
       return;
+    case FrameKind::traced:
+      take_traced(host, frame);
+      return;
     case FrameKind::finished:
       finish(host);
       return;
@@ -286,6 +299,26 @@ void Head::end_look() {
   if (std::exchange(look_.ends_job, false))
     fail("the job has not ended in the time that --timeout gives it; ending it", status_timeout);
   if (std::exchange(look_.for_stderr, false)) output_.print_error(report);
+}
+
+void Head::take_traced(const Host& host, const Frame& frame) {
+  Unpacker unpacker(frame.body);
+  const std::uint32_t rank = unpacker.number();
+  const std::string bytes = unpacker.text();
+  if (!unpacker.complete() || rank < host.first_rank || rank - host.first_rank >= host.ranks) return;
+  // A job that has failed waits for what its ranks have left, as long as it comes.
+  if (alarms_[static_cast<std::size_t>(Alarm::give_up)]) set(Alarm::give_up, kill_patience);
+  std::uint32_t position = rank;
+  for (const Part& part : options_.parts) {
+    const std::uint32_t ranks = part.ranks.value_or(1);
+    if (position < ranks) {
+      const std::string folder = trace_folder(options_, part);
+      const std::string complaint = folder.empty() ? "" : traces_.add(folder, rank, bytes);
+      if (!complaint.empty()) output_.message("warning: " + complaint);
+      return;
+    }
+    position -= ranks;
+  }
 }
 
 void Head::tell_all(FrameKind kind, const std::string& body) {

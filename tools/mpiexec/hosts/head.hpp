@@ -11,6 +11,7 @@
 
 #include "hosts/addresses.hpp"
 #include "node/order.hpp"
+#include "node/trace_files.hpp"
 #include "ranks/guard.hpp"
 #include "ranks/program.hpp"
 #include "ranks/signals.hpp"
@@ -79,6 +80,7 @@ class Head final : private stuck::Door::Asked {
   void take_seen(Host& host, const Frame& frame);
   void end_look_if_all_answered();
   void end_look();
+  void take_traced(const Host& host, const Frame& frame);
   void asked(stuck::Door& door) override;
   void tell_all(FrameKind kind, const std::string& body = {});
 
@@ -127,6 +129,7 @@ class Head final : private stuck::Door::Asked {
   };
   Look look_;
   stuck::Door door_{*this};
+  TraceFolders traces_;
   bool given_up_ = false;
   std::array<bool, NSIG> forwarded_{};
   std::array<std::optional<Clock::time_point>, alarm_count> alarms_{};

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/chosen_gpu.hpp"
+#include "base/trace_file.hpp"
 #include "command/words.hpp"
 #include "container/compatible.hpp"
 #include "launch/visit/region_socket.hpp"
@@ -65,6 +66,7 @@ StartError explain(const ProcessError& error, const Program& program, std::uint3
 
 std::expected<Process, ProcessError> Launcher::start_process(const Job::PartPlan& part,
                                                              const std::vector<UniqueFd>& pmi,
+                                                             const UniqueFd& trace_file,
                                                              const Output::RankEnds& ends) {
   const Job& job = parts_.job;
   const Binding& binding = job.bindings[slot_];
@@ -78,6 +80,8 @@ std::expected<Process, ProcessError> Launcher::start_process(const Job::PartPlan
   }
   for (const UniqueFd& each : pmi)
     if (each) handed_on.push_back({each.get(), job.container ? container_pmi_fd : each.get()});
+  if (trace_file)
+    handed_on.push_back({trace_file.get(), job.container ? container_trace_fd : trace_file.get()});
   const ProcessPlan plan{
       .path = part.program.path.c_str(),
       .arguments = arguments.data(),
@@ -103,6 +107,21 @@ std::expected<UniqueFd, StartError> Launcher::offer_pmi(const Job::PartPlan& par
   environment.set("PMI_FD", std::to_string(parts_.job.container ? container_pmi_fd : fd.get()));
   environment.set("PMI_RANK", std::to_string(rank()));
   environment.set("PMI_SIZE", std::to_string(parts_.job.share.world));
+  return fd;
+}
+
+std::expected<UniqueFd, StartError> Launcher::offer_trace_file(Environment& environment) {
+  if (!parts_.traces || environment.get(trace_variable).value_or("").empty()) return UniqueFd();
+  const auto made = parts_.traces->make(rank());
+  UniqueFd fd(made ? ::fcntl(made->file, F_DUPFD_CLOEXEC, lowest_fd_handed_on) : -1);
+  if (!fd)
+    return std::unexpected(StartError{1, fmt::format("cannot make a file for the trace of rank {}: {}",
+                                                     rank(), made ? std::strerror(errno) : made.error())});
+  if (!made->path.empty()) {
+    environment.set(trace_file_variable, made->path);
+    return UniqueFd();
+  }
+  environment.set(trace_file_variable, std::to_string(parts_.job.container ? container_trace_fd : fd.get()));
   return fd;
 }
 
@@ -165,16 +184,18 @@ std::expected<void, StartError> Launcher::start_ranks(Job::PartPlan& part, std::
     name_rank(environment);
     environment.set(launcher_variable::virtual_ranks, all);
   }
+  const auto trace_file = offer_trace_file(environment);
+  if (!trace_file) return std::unexpected(trace_file.error());
   if (job.container) job.container->hand_on(environment);
   const auto ends = parts_.output.open(rank(), count);
   if (!ends)
     return std::unexpected(
         StartError{1, fmt::format("cannot make a pipe for rank {}: {} (--output direct needs none)", rank(),
                                   std::strerror(ends.error()))});
-  auto process = start_process(part, pmi, *ends);
+  auto process = start_process(part, pmi, *trace_file, *ends);
   if (!process && process.error().error == ENOEXEC && is_plain_script(part.program)) {
     part.program = through_shell(std::move(part.program));
-    process = start_process(part, pmi, *ends);
+    process = start_process(part, pmi, *trace_file, *ends);
   }
   if (!process) return std::unexpected(explain(process.error(), part.program, rank()));
   started(*process, count);

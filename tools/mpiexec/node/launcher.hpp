@@ -3,6 +3,7 @@
 #include "launch/region/shared_region.hpp"
 #include "node/job.hpp"
 #include "node/pmi_server.hpp"
+#include "node/trace_files.hpp"
 #include "ranks/signals.hpp"
 #include "ranks/supervisor.hpp"
 #include "streams/input.hpp"
@@ -21,7 +22,8 @@ class Launcher {
     Input& input;
     Output& output;
     Supervisor& supervisor;
-    PmiServer* pmi;  ///< null: not offered
+    PmiServer* pmi;      ///< null: not offered
+    TraceFiles* traces;  ///< null: ranks that are traced see the folder for it
   };
   explicit Launcher(const Parts& parts) : parts_(parts) {}
 
@@ -33,10 +35,13 @@ class Launcher {
   std::expected<void, StartError> start_ranks(Job::PartPlan& part, std::uint32_t count);
   std::expected<Process, ProcessError> start_process(const Job::PartPlan& part,
                                                      const std::vector<UniqueFd>& pmi,
+                                                     const UniqueFd& trace_file,
                                                      const Output::RankEnds& ends);
   void name_rank(Environment& environment) const;
   [[nodiscard]] std::uint32_t rank() const { return parts_.job.share.first_rank + slot_; }
   std::expected<UniqueFd, StartError> offer_pmi(const Job::PartPlan& part, Environment& environment);
+  /// Empty where the rank is not traced, or inherits no descriptor.
+  std::expected<UniqueFd, StartError> offer_trace_file(Environment& environment);
 
   void started(const Process& process, std::uint32_t count);
 

@@ -15,7 +15,7 @@ namespace isthmus::mpiexec {
 
 using Pairs = std::map<std::string, std::string>;
 
-inline constexpr std::uint32_t agent_protocol = 5;
+inline constexpr std::uint32_t agent_protocol = 6;
 
 /// An agent's first words.
 struct Hello {

@@ -10,6 +10,7 @@
 #include "base/system/open_files.hpp"
 #include "command/words.hpp"
 #include "node/launcher.hpp"
+#include "node/trace_files.hpp"
 #include "ranks/guard.hpp"
 #include "streams/input.hpp"
 #include "streams/output.hpp"
@@ -19,9 +20,9 @@
 namespace isthmus::mpiexec {
 namespace {
 
-/// stdin, stdout, stderr, the region and some of our own, and two pipes and a socket for each rank.
+/// stdin, stdout, stderr, the region and some of our own, and two pipes, a socket and a file for each rank.
 rlim_t needed_open_files(std::uint32_t ranks) {
-  return 64 + 3 * rlim_t{ranks};
+  return 64 + 4 * rlim_t{ranks};
 }
 
 void report(const Options& options, const Job& job, Output& output) {
@@ -66,6 +67,30 @@ int fail_with(Output& output, const StartError& error, WiderJob* wider) {
 bool can_offer_pmi(const Job& job, bool is_wider) {
   if (job.ranks_per_process > 1 && !is_wider) return false;
   return !job.container || job.container->rendezvous() == Rendezvous::inherited;
+}
+
+/// Whether ranks may not see the folder that they are traced in.
+bool takes_traces_back(const Job& job, bool is_wider) {
+  return is_wider || (job.container && job.container->takes_traces_back());
+}
+
+std::string trace_folder(const Job& job, std::uint32_t rank) {
+  std::uint32_t slot = rank - job.share.first_rank;
+  for (const Job::PartPlan& part : job.parts) {
+    if (slot < part.ranks) return std::string(part.environment.get(trace_variable).value_or(""));
+    slot -= part.ranks;
+  }
+  return {};
+}
+
+void take_traces_back(const TraceFiles& files, const Job& job, Output& output, WiderJob* wider) {
+  TraceFolders folders;
+  files.collect([&](std::uint32_t rank, std::string_view bytes) {
+    if (wider) return wider->traced(rank, bytes);
+    const std::string complaint = folders.add(trace_folder(job, rank), rank, bytes);
+    if (!complaint.empty()) output.message("warning: " + complaint);
+    return true;
+  });
 }
 
 }  // namespace
@@ -136,8 +161,10 @@ int run_job(const Options& options, const Signals& signals, const std::vector<pi
   running = &supervisor;
   keeper.watch(supervisor);
   allow_open_files(needed_open_files(job->ranks));
+  TraceFiles traces(job->region_server ? job->region_server->folder() : "");
   Launcher launcher({*job, *region, signals, *guard, input, output, supervisor,
-                     can_offer_pmi(*job, wider != nullptr) ? &pmi : nullptr});
+                     can_offer_pmi(*job, wider != nullptr) ? &pmi : nullptr,
+                     takes_traces_back(*job, wider != nullptr) ? &traces : nullptr});
   if (options.timeout) supervisor.end_after(*options.timeout);
   if (auto started = launcher.start_all(); !started) {
     supervisor.abandon();
@@ -145,6 +172,7 @@ int run_job(const Options& options, const Signals& signals, const std::vector<pi
   }
   if (wider) wider->started(supervisor, pmi);
   const int status = supervisor.run();
+  take_traces_back(traces, *job, output, wider);
   if (wider) wider->ended();
   return status;
 }

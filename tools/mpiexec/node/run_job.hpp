@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "node/job.hpp"
@@ -19,6 +21,8 @@ class WiderJob : public Attendant, public Overseer {
   /// All ranks here run. Both stay the caller's until `ended`.
   virtual void started(Supervisor& supervisor, PmiServer& pmi) = 0;
   virtual void barrier(const Pairs& put) = 0;
+  /// A piece of what a rank here, which has ended, has written of itself. False: no more of it, of any rank.
+  virtual bool traced(std::uint32_t rank, std::string_view bytes) = 0;
   virtual void ended() = 0;
 };
 

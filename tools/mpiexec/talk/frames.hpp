@@ -31,7 +31,8 @@ enum class FrameKind : std::uint8_t {
   finished = 12,  ///< agent: no rank is left; it waits for the head to part
   died = 13,      ///< head: number of a rank of another host, which the others outlive
   look = 14,      ///< head: number of the question: what do the ranks there do
-  seen = 15       ///< agent: the same number, `stuck::pack`
+  seen = 15,      ///< agent: the same number, `stuck::pack`
+  traced = 16     ///< agent: a rank that has ended, and a piece of what it has written of itself
 };
 
 struct Frame {
@@ -69,6 +70,8 @@ class Link {
   /// The other side has ended the connection, or has broken its rules.
   [[nodiscard]] bool closed() const noexcept { return closed_; }
   [[nodiscard]] bool silent() const { return Clock::now() - heard_ > longest_silence; }
+  /// What has been sent is on its way.
+  [[nodiscard]] bool is_idle() const noexcept { return unsent_.empty(); }
 
   void prepare(std::vector<pollfd>& waited_for) const;
   [[nodiscard]] Clock::time_point deadline() const { return next_beat_; }
