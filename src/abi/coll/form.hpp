@@ -269,8 +269,8 @@ struct Nonblocking {
   }
 
  private:
-  // Null: it has ended, and well. A trace is told of the end where the program hears of it, so that there is an
-  // operation then.
+  // Null: it has ended, and well. A trace is told of the end where the program hears of it, so that there is
+  // an operation then.
 
   /// The flow refers to lists that the operation keeps.
   template <class Call, class... Lists>
