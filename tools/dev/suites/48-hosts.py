@@ -163,6 +163,10 @@ with suite.case("exit statuses are those of one host, with the host that has fai
     fails(134, r"^mpiexec: rank 2 \(pid \d+\) on host b killed by signal 6 \(Aborted", "signal=6")
     fails(1, r"^mpiexec: rank 2 \(pid \d+\) on host b exited without MPI_Finalize; ending the job$", "exit=0")
     fails(7, r"^mpiexec: rank 2 \(pid \d+\) on host b aborted the job with code 7$", "abort=7")
+    # A rank that has lost another aborts with this code, and may be heard of before the other one's end.
+    lost = ("--hosts", "a,b", PROBE, "join", "1:abort=58", "0:sleep=0.4")
+    suite.expect(local("-n", 2, *lost, "0:exit=7"), status=7, err=r"^mpiexec: rank 0 \(pid \d+\) on host a exited with code 7; ending the job$")
+    suite.expect(local("-n", 2, *lost, "sleep=30", timeout=10), status=58, err=r"^mpiexec: rank 1 \(pid \d+\) on host b aborted the job with code 58$")
     suite.expect(local("-n", 2, "--hosts", "a,b", "no-such-program"), status=127, err=r"^mpiexec: host [ab]: no-such-program: command not found$")
     suite.expect(local("-n", 2, "--hosts", "a,b", "--wdir", "/nowhere", "true"), status=1, err=r"host [ab]: --wdir /nowhere: No such file")
 

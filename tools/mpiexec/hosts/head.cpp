@@ -12,6 +12,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/error.hpp"
 #include "node/run_job.hpp"
 #include "stuck/text.hpp"
 #include "talk/pack.hpp"
@@ -39,6 +40,9 @@ constexpr auto grace = milliseconds(2000);
 constexpr auto kill_patience = milliseconds(1500);
 /// What an agent's last words may take longer than its launcher's end, which came another way.
 constexpr auto last_words = milliseconds(1000);
+/// For what a rank has died of that others have lost: longer than a host that has gone is given for its last
+/// words.
+constexpr auto cause_patience = milliseconds(1500);
 /// What a launcher may outlive its agent.
 constexpr auto launcher_patience = seconds(5);
 
@@ -70,6 +74,7 @@ int Head::run() {
   if (const auto error = start_agents()) fail(error->text, error->status);
   while (!given_up_ && !std::ranges::all_of(hosts_, &Host::over))
     step();
+  if (!status_ && follower_) end_for(follower_->failure, follower_->host, false);
   clean_up();
   if (!status_) report_dead();
   return exit_status();
@@ -378,6 +383,9 @@ void Head::ring(Alarm alarm) {
     case Alarm::look:
       end_look();
       return;
+    case Alarm::cause:
+      if (!status_) end_for(follower_->failure, follower_->host, false);
+      return;
     case Alarm::connect:
       for (Host& host : hosts_)
         if (!host.link)
@@ -437,9 +445,20 @@ void Head::rank_failed(Host& host, const Failure& failure) {
     if (!failure.finalized) tell_of_death(host, failure.rank);
     return;
   }
+  const bool follows =
+      failure.kind == Failure::Kind::abort && failure.value == static_cast<int>(ErrorClass::proc_aborted);
+  if (follows) {
+    if (!follower_) set(Alarm::cause, cause_patience);
+    if (!follower_) follower_ = {failure, host.name};
+    return;
+  }
+  end_for(failure, host.name, asked_for);
+}
+
+void Head::end_for(const Failure& failure, const std::string& host, bool asked_for) {
   failure_ = failure;
   const bool more = world_ > 1 && failure.kind != Failure::Kind::abort;
-  fail(asked_for ? "" : failure.describe(host.name) + (more ? "; ending the job" : ""), failure.exit_status(),
+  fail(asked_for ? "" : failure.describe(host) + (more ? "; ending the job" : ""), failure.exit_status(),
        failure.finalized);
 }
 

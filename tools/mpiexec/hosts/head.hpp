@@ -52,8 +52,8 @@ class Head final : private stuck::Door::Asked {
     /// Its last words may still be on their way when its launcher has ended.
     [[nodiscard]] bool over() const { return !launcher_runs() && (launcher < 0 || finished || lost); }
   };
-  enum class Alarm : std::uint8_t { timeout, connect, hint, look, kill, give_up };
-  static constexpr std::size_t alarm_count = 6;
+  enum class Alarm : std::uint8_t { timeout, connect, hint, look, cause, kill, give_up };
+  static constexpr std::size_t alarm_count = 7;
 
   std::optional<StartError> start_agents();
   std::expected<Program, StartError> command_for(std::size_t index) const;
@@ -88,6 +88,8 @@ class Head final : private stuck::Door::Asked {
   void fail(const std::string& line, int status, bool at_leisure = false);
   void fail(Host& host, const std::string& line);
   void rank_failed(Host& host, const Failure& failure);
+  /// A rank of that host is why the job ends.
+  void end_for(const Failure& failure, const std::string& host, bool asked_for);
   void explain_launcher(Host& host);
   void kill_all();
   void clean_up();
@@ -116,7 +118,10 @@ class Head final : private stuck::Door::Asked {
     Failure failure;
     std::string host;
   };
-  std::vector<Dead> dead_;               ///< whom the others have outlived
+  std::vector<Dead> dead_;  ///< whom the others have outlived
+  /// Has aborted because it has lost another rank, whose own end is the reason of the job's, but may be told
+  /// of later.
+  std::optional<Dead> follower_;
   std::vector<std::string> lost_hosts_;  ///< the same of whole hosts, a line each
   /// A look at all ranks that is under way.
   struct Look {
