@@ -108,6 +108,12 @@ class Skip(Exception):
     """Raised in a case to skip it; its text says why."""
 
 
+def need(why_not):
+    """In a case: leaves it out where there is a reason why it cannot be run."""
+    if why_not:
+        raise Skip(why_not)
+
+
 class Suite:
     """Counts cases and prints them as the contract wants."""
 

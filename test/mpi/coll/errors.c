@@ -32,11 +32,9 @@ static void buffers(MPI_Comm comm) {
               size > 1 ? MPI_ERR_BUFFER : MPI_SUCCESS, "");
   CHECK_ERROR(MPI_Gather(&all[rank], 1, MPI_INT, all, 1, MPI_INT, rank, comm), MPI_ERR_BUFFER, "same memory");
   int counts[16], places[16];
-  for (int i = 0; i < 16; ++i)
-    counts[i] = 1, places[i] = i;
   MPI_Datatype types[16];
   for (int i = 0; i < 16; ++i)
-    types[i] = MPI_INT;
+    counts[i] = 1, places[i] = i, types[i] = MPI_INT;
   CHECK_ERROR(MPI_Gatherv(&all[rank], 1, MPI_INT, all, counts, places, MPI_INT, rank, comm), MPI_ERR_BUFFER,
               "same memory");
   CHECK_ERROR(MPI_Scatterv(all, counts, places, MPI_INT, &all[rank], 1, MPI_INT, rank, comm), MPI_ERR_BUFFER,

@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, "tools/dev")
 import namespaces
-from suite import BUILT, PREFIX, ROOT, Skip, Suite
+from suite import BUILT, PREFIX, ROOT, Skip, Suite, need
 
 suite = Suite("trace")
 MPIEXEC, ISTHMUS = PREFIX / "bin/mpiexec", PREFIX / "bin/isthmus"
@@ -274,13 +274,6 @@ for name, options in (("inherits a descriptor", []), ("gets a file in the folder
 with contextlib.ExitStack() as stack:
     hosts = None if no_hosts else stack.enter_context(namespaces.Hosts(2))
 
-    @contextlib.contextmanager
-    def hosts_case(name):
-        with suite.case(name):
-            if no_hosts:
-                raise Skip(no_hosts)
-            yield
-
     def over(way, **more):
         to = ["--hosts", "h1,h2", "--launcher", hosts.launcher]
         return trace(way, before=hosts.head, to_mpiexec=to, TMPDIR=str(PRIVATE), **more)
@@ -288,7 +281,8 @@ with contextlib.ExitStack() as stack:
     def left_on_hosts():
         return [suite.run([*hosts.on(name), "find", PRIVATE, "-mindepth", "1"]).out for name in hosts.names]
 
-    with hosts_case("ranks on other hosts, whose folders are their own: all that they have written comes back"):
+    with suite.case("ranks on other hosts, whose folders are their own: all that they have written comes back"):
+        need(no_hosts)
         for name in hosts.names:
             suite.expect(suite.run([*hosts.on(name), "mount", "-t", "tmpfs", "mine", PRIVATE]))
         text, events = over("sender")
@@ -301,13 +295,15 @@ with contextlib.ExitStack() as stack:
         assert len(messages(events, tag=1, bytes=8)) == 3000, text
         assert left_on_hosts() == ["", ""], left_on_hosts()
 
-    with hosts_case("a rank that ends without MPI_Finalize on another host has written up to there"):
+    with suite.case("a rank that ends without MPI_Finalize on another host has written up to there"):
+        need(no_hosts)
         text, events = over("killed", status=None)  # whoever hears of it first ends the job
         expect_both_ranks(text, events)
         assert named(events, "MPI_Barrier", 1), text
         assert left_on_hosts() == ["", ""], left_on_hosts()
 
-    with hosts_case("a folder in which mpiexec cannot write is named, and the job goes on"):
+    with suite.case("a folder in which mpiexec cannot write is named, and the job goes on"):
+        need(no_hosts)
         command = [*hosts.head, MPIEXEC, "-n", 2, "--hosts", "h1,h2", "--launcher", hosts.launcher, PROGRAM, "sender"]
         result = suite.run(command, timeout=60, env=NOWHERE)
         suite.expect(result, err=r"rank 1 is not traced: cannot make /nowhere/rank-1\.trace: No such file or directory \(ISTHMUS_TRACE\)")

@@ -20,7 +20,7 @@ import jobs
 from cable import CableRefused
 from cgroup import Cgroup, CgroupRefused
 from namespaces import Hosts, why_not
-from suite import BUILT, PREFIX, Skip, Suite
+from suite import BUILT, PREFIX, Skip, Suite, need
 
 suite = Suite("hosts")
 # Hosts that are called a and b are asked for before a launcher is: a nameserver that drops that takes 5 s, or one with this.
@@ -449,38 +449,34 @@ with suite.case("programs of MPICH run on this host, by PMI-1"):
     suite.expect(suite.run([MPIEXEC, "-n", 2, MPICH, "abort"], timeout=60), status=9, err=r"rank 1 .*aborted the job with code 9")
 
 
-@contextlib.contextmanager
-def hosts_case(name):
-    with suite.case(name):
-        if no_hosts:
-            raise Skip(no_hosts)
-        yield
-
-
 with contextlib.ExitStack() as stack:
     hosts = None if no_hosts else stack.enter_context(Hosts(4))
 
     def over(names, *words):
         return [*hosts.head, MPIEXEC, "--hosts", names, "--launcher", hosts.launcher, *words]
 
-    with hosts_case("four hosts: each rank is where it should be, and found the head by itself"):
+    with suite.case("four hosts: each rank is where it should be, and found the head by itself"):
+        need(no_hosts)
         result = suite.run(over("h1,h2,h3,h4", "-n", 8, "sh", "-c", "echo $(hostname) $ISTHMUS_WORLD_RANK"), timeout=20)
         expect_lines(result, [f"h{rank // 2 + 1} {rank}" for rank in range(8)])
 
-    with hosts_case("programs of MPICH run on two hosts, two ranks each"):
+    with suite.case("programs of MPICH run on two hosts, two ranks each"):
+        need(no_hosts)
         need_mpich()
         # UCX, below MPICH, takes processes of equal number for one where the hosts' boot ids are equal, as those of namespaces are.
         # Ended by MPI_Abort: in MPI_Finalize, one in ten runs of MPICH 4.0.2 waits for ever for answers of peers that have stopped to look.
         suite.run([*hosts.on("h2"), "sh", "-c", "for i in $(seq 100); do /bin/true; done"])
         suite.expect(suite.run(over("h1,h2", "-n", 4, MPICH, "abort"), env={"UCX_TLS": "tcp,self"}, timeout=60), status=9, out="4 ranks, 0 failures")
 
-    with hosts_case("an MPI program on two hosts: shared memory within each, the network between them, verified data"):
+    with suite.case("an MPI program on two hosts: shared memory within each, the network between them, verified data"):
+        need(no_hosts)
         need_network()
         result = suite.run(over("h1,h2", "-n", 4, "-x", "ISTHMUS_EXPLAIN=full", EXCHANGE), timeout=40)
         suite.expect(result, out="4 ranks, 0 failures", err="network rendezvous")
         suite.expect(suite.run(over("h1,h2", "-n", 4, EXCHANGE, "exit"), timeout=20), status=7, err=r"rank 1 \(pid \d+\) on host h1 exited with code 7; ending")
 
-    with hosts_case("containers on hosts"):
+    with suite.case("containers on hosts"):
+        need(no_hosts)
         inside = "unshare -Urmpuinf --mount-proc sh -c 'echo $$ \"$@\"' sh"
         expect_lines(suite.run(over("h1,h2", "-n", 2, "--container", inside, "x"), timeout=20), ["1 x"] * 2)
 
@@ -499,7 +495,8 @@ with contextlib.ExitStack() as stack:
         ("brings every fifth frame out of order", {"reorder": 0.2}, 16 << 20),
         ("does all that", {"loss": 0.05, "delay": 0.05, "reorder": 0.2}, 1 << 17),
     ):
-        with hosts_case(f"a network that {cable}: verified data from an MPI program, and all output"):
+        with suite.case(f"a network that {cable}: verified data from an MPI program, and all output"):
+            need(no_hosts)
             need_network()
             with bad_cable(**faults, seed=1):
                 result = suite.run(over("h1,h2", "-n", 2, PLACES, most), timeout=40)
@@ -509,10 +506,12 @@ with contextlib.ExitStack() as stack:
                 suite.expect(result)
                 assert len(result.out.splitlines()) >= 2000, len(result.out.splitlines())
 
-    with hosts_case("a host that is not there is named"):
+    with suite.case("a host that is not there is named"):
+        need(no_hosts)
         suite.expect(suite.run(over("h1,h9", "-n", 2, "sleep", "1706"), timeout=20), status=1, err=r"host h9: the launcher .* ended with status 255", within=8)
 
-    with hosts_case("a cut network ends jobs within 10 s, on both sides: one of sleepers, and one of MPI in mid-transfer"):
+    with suite.case("a cut network ends jobs within 10 s, on both sides: one of sleepers, and one of MPI in mid-transfer"):
+        need(no_hosts)
         program, find = marked(1707)
         transfer = ["pgrep", "-f", f"^{EXCHANGE} transfer"]
         mpi = over("h1,h2", "-n", 2, EXCHANGE, "transfer")
@@ -537,7 +536,8 @@ with contextlib.ExitStack() as stack:
         hosts.mend("h2")
 
     for other, call in (("h3", "exchange"), ("h4", "allreduce")):
-        with hosts_case(f"a cut network is MPI_ERR_PROC_ABORTED within 10 s in a job that goes on: {call}"):
+        with suite.case(f"a cut network is MPI_ERR_PROC_ABORTED within 10 s in a job that goes on: {call}"):
+            need(no_hosts)
             need_network()
             command = over(f"h1:2,{other}:2", "--on-failure", "continue", "-n", 4, SILENT, call)
             # As between machines: the ranks stay in the region that their mpiexec has made and writes into.

@@ -448,8 +448,10 @@ void Head::rank_failed(Host& host, const Failure& failure) {
   const bool follows =
       failure.kind == Failure::Kind::abort && failure.value == static_cast<int>(ErrorClass::proc_aborted);
   if (follows) {
-    if (!follower_) set(Alarm::cause, cause_patience);
-    if (!follower_) follower_ = {failure, host.name};
+    if (!follower_) {
+      follower_ = {failure, host.name};
+      set(Alarm::cause, cause_patience);
+    }
     return;
   }
   end_for(failure, host.name, asked_for);
