@@ -59,7 +59,7 @@ Result<> Stream::prepare() {
   // Too late once a stream waits for a message: the driver lets such things wait for it.
   if (GpuMessages* const gpu = engine_.gpu()) {
     ISTHMUS_TRY(gpu->prepare(device_));
-    gpu->mappings().hold();
+    gpu->exports().mappings().hold();
     holds_mappings_ = true;
   }
   return {};
@@ -229,7 +229,7 @@ bool Stream::is_idle() {
 
 void Stream::close() {
   proxy_.reset();
-  if (std::exchange(holds_mappings_, false)) engine_.gpu()->mappings().release();
+  if (std::exchange(holds_mappings_, false)) engine_.gpu()->exports().mappings().release();
   kept_.clear();
   const EngineLock::Released released(engine_.lock());
   staging_.reset();

@@ -57,6 +57,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15, metavar="N", help="how often the ways take turns (15)")
     parser.add_argument("--peers", nargs="?", const="openmpi5,intelmpi", default="", metavar="KEY[,KEY]",
                         help="MPI libraries beside Isthmus (openmpi5, over a UCX with CUDA, and intelmpi, from PyPI); in a bundle those of ./dev gpu-bundle --peers")
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="also Isthmus as it is installed there, such as of an earlier commit")
     parser.add_argument("--nccl", type=Path, metavar="FILE", help="libnccl.so.2 (that of PyTorch, or the loader's)")
     parser.add_argument("--no-nccl", action="store_true", help="leave NCCL out")
     parser.add_argument("--gpus", type=int, metavar="N", help="how many there are (asks nvidia-smi)")
@@ -103,12 +104,19 @@ def count_gpus() -> int:
 
 
 def find_peers(arguments: argparse.Namespace) -> list[GpuLibrary]:
+    before = [an_isthmus(arguments.before.resolve(), arguments.program.resolve())] if arguments.before else []
     if not arguments.peers:
-        return []
+        return before
     try:
-        return packed(HERE.parent) if is_bundle() else make(HERE.parents[1] / "build", arguments.peers.split(","))
+        return before + packed(HERE.parent) if is_bundle() else before + make(HERE.parents[1] / "build", arguments.peers.split(","))
     except Unavailable as reason:
         raise SystemExit(f"bench gpu: --peers: {reason}") from None
+
+
+def an_isthmus(prefix: Path, program: Path) -> GpuLibrary:
+    """Another version, under the same program: what they share is the standard's ABI."""
+    paths = ":".join(filter(None, (str(prefix / "lib"), os.environ.get("LD_LIBRARY_PATH"))))
+    return GpuLibrary("before", prefix / "bin/mpiexec", program, environment=(("LD_LIBRARY_PATH", paths),))
 
 
 def launches(points: list[Point]) -> Iterator[tuple[int, str, list[Point]]]:

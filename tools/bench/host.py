@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from launches import make_launches, matches, select_points  # noqa: E402
-from peers import Library, isthmus_settings, libraries  # noqa: E402
+from peers import Library, an_isthmus, isthmus_settings, libraries  # noqa: E402
 from processes import begin_clean  # noqa: E402
 from report import Report, as_json, as_markdown, as_text  # noqa: E402
 from results import judge  # noqa: E402
@@ -45,6 +45,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
                         help="where Isthmus is installed (build/prefix)")
     parser.add_argument("--build", type=Path, default=ROOT / "build", metavar="FOLDER",
                         help="where peers are installed and programs are compiled (build)")
+    parser.add_argument("--before", type=Path, metavar="FOLDER",
+                        help="beside Isthmus as it is installed there, such as of an earlier commit, and not beside the peers")
     parser.add_argument("--no-install", action="store_true", help="do not install missing peers from PyPI")
     arguments = parser.parse_args(words)
     if arguments.repetitions is None:
@@ -100,6 +102,8 @@ def main(words: list[str]) -> int:
     arguments = parse_arguments(words)
     build = arguments.build.resolve()
     known = libraries(build, arguments.prefix.resolve())
+    if arguments.before:
+        known = [known[0], an_isthmus("before", "before", arguments.before.resolve())]
     if arguments.list:
         print_list(known)
         return 0

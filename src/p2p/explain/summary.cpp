@@ -49,7 +49,7 @@ std::string pair_plan(const ExplainParts& parts, Peer& peer) {
       text += fmt::format("memory of MPI_Alloc_mem: {}\n",
                           name_of(peer.plan(SendersMemory::allocated).steps().back().protocol));
   if (parts.gpu)
-    for (const GpuPairs& pairs : parts.gpu->plans(peer))
+    for (const GpuPairs& pairs : parts.gpu->plans().pairs(peer))
       text += gpu_line(pairs);
   return text;
 }
@@ -101,10 +101,10 @@ void add_gpu_refusals(RankTally& tally, GpuMessages& gpu, const Peer& peer) {
   if (!peer.gpu_reason.empty()) add("GPU memory by the copy engines: ", peer.gpu_reason, slower);
   if (!peer.is_local()) return;
   if (slower > 0)
-    for (const std::string& why : gpu.refusals(peer))
+    for (const std::string& why : gpu.plans().refusals(peer))
       if (why != peer.gpu_reason) add("copies by GPUs: ", why, slower);
   if (const std::uint64_t sent = bytes_of(peer.traffic.sent, slower_ways); sent > 0)
-    for (const auto& [kind, why] : gpu.exporter().last_refusals())
+    for (const auto& [kind, why] : gpu.exports().exporter().last_refusals())
       if (why != peer.gpu_reason) add("handing on GPU memory: ", why, sent);
 }
 

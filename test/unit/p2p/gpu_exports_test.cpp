@@ -1,5 +1,5 @@
 // What is awaited of descriptors that a peer says it has left in the region's box, and may never have.
-#include "p2p/protocol/gpu/exports.hpp"
+#include "p2p/gpu_memory/exports.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "p2p/protocol/gpu/exports.hpp"
+#include "p2p/gpu_memory/exports.hpp"
 
 namespace isthmus {
 namespace {

@@ -43,7 +43,8 @@ Result<> prepare_gpu(isthmus_stream_port& made, MPI_Comm comm) {
 Result<> offer_lines(const stream::Port& port, std::size_t count, UniqueFd& file, Told& told) {
   const CallGuard guard(Runtime::get());
   GpuMessages& gpu = *Runtime::get().engine->gpu();
-  told.memory = {.memory = {.exporter = gpu.exporter().self().nonce}, .descriptor = -1, .ticket = 0};
+  told.memory = {
+      .memory = {.exporter = gpu.exports().exporter().self().nonce}, .descriptor = -1, .ticket = 0};
   const std::vector<PeerId> ids = ids_of(port);
   const std::vector<PeerId> others = Members{ids, port.rank, port.device()}.local_others();
   file = make_memory_file();
@@ -53,7 +54,7 @@ Result<> offer_lines(const stream::Port& port, std::size_t count, UniqueFd& file
   if (!own) return std::unexpected(std::move(own).error());
   const_cast<stream::Port&>(port).peers[static_cast<std::size_t>(port.rank)].lines.emplace(std::move(*own));
   told.is_there = 1;
-  if (!others.empty()) gpu.hand_over(others, told.memory, file);
+  if (!others.empty()) gpu.exports().hand_over(others, told.memory, file);
   return {};
 }
 
@@ -65,7 +66,7 @@ void open_lines(stream::Port& port, const std::vector<Told>& all, std::size_t co
     if (static_cast<int>(i) == port.rank) continue;
     peer.why = why_apart(peer.id);
     if (!peer.why.empty()) continue;
-    const UniqueFd file = gpu.take(peer.id, all[i].memory);
+    const UniqueFd file = gpu.exports().take(peer.id, all[i].memory);
     if (!file) {
       peer.why = "the file with its words cannot be handed over";
       continue;
@@ -100,7 +101,7 @@ void close_port(isthmus_stream_port& port) {
     std::erase(runtime.ports, port.port);
     port.kept.clear();
     port.port.reset();
-    if (std::exchange(port.holds_mappings, false)) runtime.engine->gpu()->mappings().release();
+    if (std::exchange(port.holds_mappings, false)) runtime.engine->gpu()->exports().mappings().release();
   }
   if (port.comm != MPI_COMM_NULL) PMPI_Comm_free(&port.comm);
 }

@@ -39,12 +39,12 @@ bool is_in_reach(GpuMessages& gpu, PeerId self, const Buffer& buffer) {
 
 GpuTeam::GpuTeam(Team& team, GpuMessages& gpu)
     : team_(team), gpu_(&gpu), tables_(static_cast<std::size_t>(team.size())) {
-  gpu.add(*this);
+  gpu.exports().add(*this);
 }
 
 GpuTeam::~GpuTeam() {
   if (!gpu_) return;
-  gpu_->remove(*this);
+  gpu_->exports().remove(*this);
   release();
 }
 
@@ -98,7 +98,7 @@ bool GpuTeam::locate(const GpuCall& call, std::array<Buffer, 2>& buffers) {
     // What is wrong with it, the stand-ins will say.
     if (!found || !*found || payload.type || !(*found)->is_whole()) return false;
     // Managed memory, which no other process may copy.
-    if ((*found)->is_host_readable() && !gpu_->may_bounce()) return false;
+    if ((*found)->is_host_readable() && !gpu_->windows().may_serve()) return false;
     buffers[i] = **found;
     if (!is_in_reach(*gpu_, team_.peer(team_.rank()), buffers[i])) return false;
     if (device != cuda::no_device && device != buffers[i].device) return false;
@@ -116,7 +116,7 @@ bool GpuTeam::is_read(const GpuCall& call) const {
 bool GpuTeam::can_be_named(const Buffer& buffer) {
   GpuTable& table = tables_[static_cast<std::size_t>(team_.rank())];
   if (const auto known = table.find(buffer)) return !table[*known].refused;
-  return gpu_->exporter().offer(buffer).has_value();
+  return gpu_->exports().exporter().offer(buffer).has_value();
 }
 
 Result<Buffer> GpuTeam::reserve(std::uint64_t bytes, cuda::Device device) {
@@ -138,17 +138,17 @@ Result<> GpuTeam::name(const Buffer& buffer, GpuSide& side, wire::GpuExport& fre
     side.entry = *known;
     return {};
   }
-  auto offer = gpu_->exporter().offer(buffer);
+  auto offer = gpu_->exports().exporter().offer(buffer);
   if (!offer) return std::unexpected(std::move(offer).error());
   fresh = {.memory = *offer, .descriptor = -1, .ticket = 0};
   if (offer->has_descriptor()) {
-    auto made = gpu_->exporter().descriptor(offer->allocation);
+    auto made = gpu_->exports().exporter().descriptor(offer->allocation);
     if (!made) return std::unexpected(std::move(made).error());
     descriptor = std::move(*made);
     std::vector<PeerId> others;
     for (int i = 0; i < team_.size(); ++i)
       if (i != team_.rank()) others.push_back(team_.peer(i));
-    gpu_->hand_over(others, fresh, descriptor);
+    gpu_->exports().hand_over(others, fresh, descriptor);
   }
   side.entry = table.pick(buffer);
   side.fresh = 1;
@@ -171,7 +171,7 @@ Result<bool> GpuTeam::offer_buffers(const GpuCall& call, std::array<Buffer, 2>& 
   // What others can do without is no reason.
   const bool is_closed = (is_read(call) && (!named || !can_be_named(buffers[0]))) ||
                          (receives && call.receive.offered && !can_be_named(buffers[1]));
-  if (is_closed && gpu_->may_bounce()) return offer_window(call, said);
+  if (is_closed && gpu_->windows().may_serve()) return offer_window(call, said);
   if (named && sends && call.send.staged)
     named =
         gpu_->copies().copy(seen, call.send.payload, Payload::of(staged_.data(), call.send.payload.bytes));
@@ -191,7 +191,7 @@ Result<bool> GpuTeam::offer_buffers(const GpuCall& call, std::array<Buffer, 2>& 
 Result<bool> GpuTeam::offer_window(const GpuCall& call, Said& said) {
   said.offer.windows = GpuWindowUse::used;
   if (!is_read(call)) return true;
-  auto window = gpu_->lend_window(device_);
+  auto window = gpu_->windows().lend_window(device_);
   if (!window) return std::unexpected(std::move(window).error());
   window_ = std::move(*window);
   said.offer.window = static_cast<std::uint16_t>(
@@ -221,9 +221,9 @@ GpuTeam::Said GpuTeam::prepare(const GpuCall& call, bool by_window) {
   }
   said.offer.has_kernels = has_kernels_ ? 1 : 0;
   const bool is_open = is_read(call) || (receives && call.receive.offered);
-  said.offer.windows = !gpu_->may_bounce() ? GpuWindowUse::never
-                       : is_open           ? GpuWindowUse::possible
-                                           : GpuWindowUse::either;
+  said.offer.windows = !gpu_->windows().may_serve() ? GpuWindowUse::never
+                       : is_open                    ? GpuWindowUse::possible
+                                                    : GpuWindowUse::either;
   const Result<bool> offered = by_window ? offer_window(call, said) : offer_buffers(call, buffers, said);
   if (!offered) gpu_->note(team_.peer(team_.rank()), offered.error());
   said.offer.takes_part = offered && *offered ? 1 : 0;
@@ -250,9 +250,10 @@ Result<GpuTeam::Heard> GpuTeam::exchange(const GpuCall& call, const Said& said) 
           is_own ? said.more.fresh : get<GpuFresh>(step.heard(i, slot_bytes) + offsetof(GpuSaid, fresh));
       heard.any_fresh = true;
       const PeerId peer = team_.peer(i);
-      if (!is_own && offer.send.fresh != 0) heard.descriptors[at][0] = gpu_->take(peer, heard.fresh[at].send);
+      if (!is_own && offer.send.fresh != 0)
+        heard.descriptors[at][0] = gpu_->exports().take(peer, heard.fresh[at].send);
       if (!is_own && offer.receive.fresh != 0)
-        heard.descriptors[at][1] = gpu_->take(peer, heard.fresh[at].receive);
+        heard.descriptors[at][1] = gpu_->exports().take(peer, heard.fresh[at].receive);
     }
     if (offer.has_begins != 0 && is_own)
       heard.begins[at] = said.more.begins[at];
@@ -271,7 +272,7 @@ Result<GpuTeam::Heard> GpuTeam::exchange(const GpuCall& call, const Said& said) 
 
 bool GpuTeam::open(int rank, const GpuSide& side, const wire::GpuExport& from, UniqueFd descriptor) {
   GpuTable::Entry& entry = tables_[static_cast<std::size_t>(rank)].name(side.entry, from.memory);
-  auto opened = gpu_->open(team_.peer(rank), from, device_, std::move(descriptor));
+  auto opened = gpu_->exports().open(team_.peer(rank), from, device_, std::move(descriptor));
   if (!opened) {
     reasons_.emplace_back(team_.peer(rank), std::move(opened).error());
     return false;
@@ -316,7 +317,8 @@ Result<> GpuTeam::exchange(const GpuCall& call, const Heard& heard, GpuVerdict v
   for (int i = 0; i < team_.size(); ++i) {
     for (const GpuSide* side : {&own.send, &own.receive})
       if (i != team_.rank() && side->fresh != 0)
-        gpu_->handed(team_.peer(i), tables_[static_cast<std::size_t>(team_.rank())][side->entry].allocation);
+        gpu_->exports().handed(team_.peer(i),
+                               tables_[static_cast<std::size_t>(team_.rank())][side->entry].allocation);
   }
   for (int i = 0; i < team_.size(); ++i) {
     const auto at = static_cast<std::size_t>(i);

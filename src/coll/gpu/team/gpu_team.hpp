@@ -175,7 +175,7 @@ class GpuTeam final : public GpuDependent {
   std::vector<std::unique_ptr<GpuQueue>> queues_;
   std::unique_ptr<DevicePool> pool_;  ///< null before anything was staged
   DeviceBuffer staged_;
-  GpuMessages::LentWindow window_;                 ///< from `begin` to `end`
+  WindowTable::Lent window_;                       ///< from `begin` to `end`
   std::vector<std::pair<PeerId, Error>> reasons_;  ///< of the call under way
 };
 

@@ -4,8 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "p2p/link/links.hpp"
-#include "p2p/protocol/gpu/messages.hpp"
+#include "p2p/protocol/gpu/transfers.hpp"
 
 namespace isthmus {
 namespace {
@@ -23,19 +22,14 @@ static_assert(most_held <= most_in_batch);
 
 }  // namespace
 
-void GpuMessages::add(Request& request, Running running) noexcept {
-  request.transfer = Request::Transfer::copy;
-  running_.push_back(std::move(running));
-}
-
-Result<> GpuMessages::start_or_hold(Request& request, const Buffer& near, const Payload& from,
-                                    const Payload& to, Running running) {
+Result<> GpuTransfers::start_or_hold(Request& request, const Buffer& near, const Payload& from,
+                                     const Payload& to, Running running) {
   const std::uint64_t bytes = std::min(from.bytes, to.bytes);
   const bool is_held = bytes <= longest && (request.gpu || request.memory == MemoryKind::pinned) &&
                        !from.type && !to.type && near.kind != MemoryKind::managed &&
                        copies_.engine_on(near.device).under_way() >= enough_calls;
   if (!is_held) {
-    reserve_running(1);
+    reserve(1);
     auto copy = copies_.start(near, from, to, bytes);
     if (!copy) return std::unexpected(std::move(copy).error());
     running.copy = std::move(*copy);
@@ -56,14 +50,14 @@ Result<> GpuMessages::start_or_hold(Request& request, const Buffer& near, const 
   return {};
 }
 
-void GpuMessages::start_held_if_idle() {
+void GpuTransfers::start_held_if_idle() {
   if (!held_.empty() && copies_.engine_on(held_.front().near.device).under_way() < enough_calls) start_held();
 }
 
 /// Where memory runs out, all are still held.
-void GpuMessages::start_held() {
+void GpuTransfers::start_held() {
   over_.reserve(over_.size() + held_.size());
-  reserve_running(held_.size());
+  reserve(held_.size());
   const auto give_up = [this](Held& each, Error why) {
     complain(why);
     over_.emplace_back(std::move(each.running), std::unexpected(std::move(why)));

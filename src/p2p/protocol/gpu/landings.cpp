@@ -5,23 +5,38 @@
 #include <memory>
 #include <utility>
 
-#include "p2p/protocol/gpu/messages.hpp"
+#include "p2p/link/links.hpp"
+#include "p2p/protocol/gpu/transfers.hpp"
 
 namespace isthmus {
 
-bool GpuMessages::lands_with_others(const GpuPart& part, std::uint64_t bytes) const noexcept {
+bool GpuTransfers::lands_with_others(const GpuPart& part, std::uint64_t bytes) const noexcept {
   return bytes <= GpuCopies::longest_by_kernel && part.is_one_copy() &&
          part.buffer.kind != MemoryKind::managed && !links_.job().in_process;
 }
 
-Result<PendingCopy> GpuMessages::start_landing(Request& receive) {
-  reserve_running(1);
+Result<> GpuTransfers::land(Request& receive) {
+  if (!lands_with_others(*receive.gpu, receive.status.bytes)) return land_alone(receive);
+  landings_.push_back(receive.cookie());
+  receive.transfer = Request::Transfer::copy;
+  return {};
+}
+
+Result<> GpuTransfers::land_alone(Request& receive) {
+  reserve(1);
   const Payload arrived = Payload::of(receive.payload.data, receive.status.bytes);
-  return copies_.start(receive.gpu->buffer, arrived, receive.gpu->payload, arrived.bytes);
+  auto copy = copies_.start(receive.gpu->buffer, arrived, receive.gpu->payload, arrived.bytes);
+  if (!copy) return std::unexpected(std::move(copy).error());
+  add(receive, {.copy = std::move(*copy),
+                .purpose = Purpose::land,
+                .request = receive.cookie(),
+                .peers = 0,
+                .mapping = {}});
+  return {};
 }
 
 /// Where memory runs out, those whose copies are not started still wait.
-void GpuMessages::start_landings() {
+void GpuTransfers::start_landings() {
   std::erase_if(landings_, [this](wire::Cookie each) { return !completion_.find(each); });
   while (!landings_.empty()) {
     const auto device_of = [this](wire::Cookie each) { return completion_.find(each)->gpu->buffer.device; };
@@ -36,23 +51,16 @@ void GpuMessages::start_landings() {
     if (count > 1 && start_landings_together(count)) continue;
     for (; count > 0; --count) {
       Request& receive = *completion_.find(landings_.front());
-      auto copy = start_landing(receive);
+      const Result<> started = land_alone(receive);
       landings_.erase(landings_.begin());
-      if (copy) {
-        add(receive, {.copy = std::move(*copy),
-                      .purpose = Purpose::land,
-                      .request = receive.cookie(),
-                      .peers = 0,
-                      .mapping = {}});
-        continue;
-      }
+      if (started) continue;
       receive.gpu->landed = true;
-      fail(receive, copy.error());
+      fail(receive, started.error());
     }
   }
 }
 
-bool GpuMessages::start_landings_together(std::size_t count) {
+bool GpuTransfers::start_landings_together(std::size_t count) {
   const auto request_of = [this](std::size_t i) -> Request& { return *completion_.find(landings_[i]); };
   std::size_t bytes = 0;
   const auto room_for = [](std::uint64_t size) { return (size + 63) / 64 * 64; };
@@ -65,7 +73,7 @@ bool GpuMessages::start_landings_together(std::size_t count) {
   auto taken = copies_.pinned_pool(device).take(bytes);
   if (!taken || taken->size() < bytes) return false;
   const auto pinned = std::make_shared<const PinnedBuffer>(std::move(*taken));
-  reserve_running(count);
+  reserve(count);
   std::array<CopyPiece, GpuCopies::most_together> pieces;
   std::byte* at = pinned->data();
   for (std::size_t i = 0; i < count; ++i) {

@@ -7,12 +7,6 @@
 
 namespace isthmus {
 
-void GpuMessages::note_missing_loopback(Peer& peer) {
-  if (links_.settings().gpu_path != GpuPathSetting::network) return;
-  if (const Reach network = network_reach(peer); !network)
-    links_.note_gpu_reason(peer, Error(ErrorClass::other, network.error().text), true);
-}
-
 bool GpuMessages::ask_to_loop(Peer& peer, Request& receive, wire::Cookie sender) {
   if (!receive.gpu->suits_network()) return false;
   receive.peer_cookie = sender;
@@ -29,7 +23,7 @@ void GpuMessages::loop(Peer& peer, const wire::LoopRequest& wanted) {
     return links_.malformed(peer, "asks for a send through the adapter that is not pending");
   links_.prepare_answer(peer);
   Result<> begun = isthmus::fail(ErrorClass::other, "the sender's memory is not one run of its GPU's");
-  if (const Reach direct = network_reach(peer); !direct)
+  if (const Reach direct = plans_.network_reach(peer); !direct)
     begun = isthmus::fail(ErrorClass::other, direct.error().text);
   else if (send->gpu && send->gpu->suits_network())
     begun = network_->send_loop(peer, *send, wanted.receiver, wanted.bytes);

@@ -1,11 +1,8 @@
 #include "p2p/protocol/gpu/messages.hpp"
 
-#include <algorithm>
-#include <array>
 #include <new>
 #include <utility>
 
-#include "base/log.hpp"
 #include "launch/visit/descriptor_box.hpp"
 #include "p2p/gpu_copy/couriers.hpp"
 #include "p2p/gpu_copy/shapes.hpp"
@@ -16,6 +13,8 @@ namespace {
 
 /// How many looks for what is under way pass before one at the clock.
 constexpr std::uint32_t polls_per_clock = 256;
+/// How often the clock is looked at, and the program's allocations: 0.1 us each.
+constexpr std::chrono::milliseconds freed_interval{5};
 
 std::unique_ptr<GpuPart> part_of(const Buffer& buffer, const Payload& payload) {
   auto part = std::make_unique<GpuPart>();
@@ -40,29 +39,33 @@ GpuMessages::GpuMessages(const Surroundings& around, CudaDriver& driver, const c
                          GpuList gpus, const ProcessIdentity& self)
     : links_(around.links),
       completion_(around.completion),
-      access_(around.access),
       sends_(around.sends),
       offers_(*around.offers),
       network_(around.network),
       gpus_(std::move(gpus)),
-      self_(self),
       copies_(driver, functions, links_.settings().warn),
-      exporter_(functions, self_),
-      mappings_(copies_.contexts(), gpus_, self_, {}),
-      windows_(copies_.contexts(), gpus_, links_.settings().gpu_bounce, links_.job().members.size()),
+      exports_(links_, around.access, copies_, gpus_, functions, self),
+      windows_(links_, copies_, exports_, gpus_),
       couriers_(std::make_unique<GpuCouriers>(copies_.contexts(), copies_.kernels(),
-                                              links_.settings().gpu_courier)) {}
+                                              links_.settings().gpu_courier)),
+      plans_({.links = links_,
+              .copies = copies_,
+              .exports = exports_,
+              .windows = windows_,
+              .couriers = *couriers_,
+              .gpus = gpus_,
+              .network = network_}),
+      transfers_(links_, completion_, copies_) {}
 
 GpuMessages::~GpuMessages() {
   parked_.clear();  // nobody asks for it any more, and what it waits for may never come
   try {
     while (wakes_nobody())
       poll();
-  } catch (const std::bad_alloc&) {
-    running_.clear();  // each waits for its copy; whose requests these are, nobody asks any more
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
+    // `GpuTransfers` waits for its copies; whose requests these are, nobody asks any more.
   }
-  for (GpuDependent* dependent : dependents_)
-    dependent->release();
+  exports_.release_dependents();
 }
 
 Result<> GpuMessages::prepare(cuda::Device device) {
@@ -80,14 +83,14 @@ std::variant<Request*, MemoryKind> GpuMessages::try_send(const Target& target, c
     return buffer->kind;
   if (buffer) return start_send(target, payload, mode, start, *buffer);
   Request* send = completion_.make_send(target, payload, mode);
-  fail(*send, buffer.error());
+  transfers_.fail(*send, buffer.error());
   return send;
 }
 
 bool GpuMessages::try_prepare(Request& receive) {
   auto buffer = copies_.look(receive.payload);
   if (!buffer) {
-    fail(receive, buffer.error());
+    transfers_.fail(receive, buffer.error());
     return false;
   }
   if (buffer->is_on_gpu())
@@ -116,7 +119,7 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
       return send_by_host(target, payload, mode, buffer);
     }
   }
-  if (exports(peer).has_bounced(part->buffer.allocation)) lend_slot(peer, *part);
+  if (exports_.of(peer).has_bounced(part->buffer.allocation)) lend_slot(peer, *part);
   // One message at a time is latency-bound, also where the program starts it and its receive together.
   const Offered offered = offer(peer, target, payload, mode, std::move(part), ErrorClass::success);
   links_.trace_send(peer, offered.is_alone ? Start::blocking : start);
@@ -125,7 +128,7 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
 
 GpuMessages::Offered GpuMessages::offer(Peer& peer, const Target& target, const Payload& payload,
                                         SendMode mode, std::unique_ptr<GpuPart> part, ErrorClass error) {
-  GpuExports& known = exports(peer);
+  GpuExports& known = exports_.of(peer);
   Request* send = completion_.make_send(target, payload, mode);
   send->status.error = static_cast<int>(error);
   send->peer = &peer;
@@ -188,7 +191,7 @@ Result<> GpuMessages::pack_late(Request& send) {
   send.staging = std::move(staging);
   send.payload = packed;
   send.gpu.reset();
-  exports(*send.peer).end_send();
+  exports_.of(*send.peer).end_send();
   return {};
 }
 
@@ -202,11 +205,11 @@ Request* GpuMessages::send_by_host(const Target& target, const Payload& payload,
     Peer& peer = links_.peer(target.peer);
     if (target.peer == links_.rank() || !peer.is_local()) {
       Request* send = completion_.make_send(target, payload, mode);
-      fail(*send, copied.error());
+      transfers_.fail(*send, copied.error());
       return send;
     }
     // Its receiver hears of that in the place of the message.
-    complain(copied.error());
+    transfers_.complain(copied.error());
     return offer(peer, target, payload, mode, part_of(buffer, payload), copied.error().error_class()).send;
   }
   Request* send = sends_.start_cpu_send(target, packed, mode, Start::nonblocking);
@@ -227,7 +230,7 @@ void GpuMessages::prepare(Request& receive, const Buffer& buffer) {
 bool GpuMessages::land_or_finish(Request& request) noexcept {
   GpuPart& part = *request.gpu;
   if (request.kind == Request::Kind::send && request.peer && request.peer->is_local())
-    exports(*request.peer).end_send();
+    exports_.of(*request.peer).end_send();
   if (request.kind == Request::Kind::send && request.peer && request.transfer == Request::Transfer::none &&
       request.status.error == 0 && !request.cancelled)
     request.peer->traffic.add_sent(Protocol::gpu_pull, part.payload.bytes);
@@ -238,135 +241,51 @@ bool GpuMessages::land_or_finish(Request& request) noexcept {
   try {
     const Payload arrived = Payload::of(request.payload.data, request.status.bytes);
     if (land_by_processor(part, arrived)) return true;
-    if (lands_with_others(part, arrived.bytes)) {
-      landings_.push_back(request.cookie());
+    const Result<> landing = transfers_.land(request);
+    if (landing) {
       part.landed = false;
-      request.transfer = Request::Transfer::copy;
       return false;
     }
-    auto copy = start_landing(request);
-    if (copy) {
-      part.landed = false;
-      add(request, {.copy = std::move(*copy),
-                    .purpose = Purpose::land,
-                    .request = request.cookie(),
-                    .peers = 0,
-                    .mapping = {}});
-      return false;
-    }
-    complain(copy.error());
-    request.status.error = static_cast<int>(copy.error().error_class());
+    transfers_.complain(landing.error());
+    request.status.error = static_cast<int>(landing.error().error_class());
   } catch (const std::bad_alloc&) {
     request.status.error = static_cast<int>(ErrorClass::no_mem);
   }
   return true;
 }
 
-/// Room for so many more.
-void GpuMessages::reserve_running(std::size_t more) {
-  const std::size_t wanted = running_.size() + more;
-  if (wanted > running_.capacity()) running_.reserve(std::max(wanted, 2 * running_.size()));
-}
-
-/// Finds copies that have ended. Where memory runs out, none is lost: it is asked again.
-void GpuMessages::collect_over() {
-  const std::size_t most = over_.size() + running_.size();
-  if (most > over_.capacity()) over_.reserve(2 * most);
-  busy_streams_.clear();
-  if (running_.size() > busy_streams_.capacity()) busy_streams_.reserve(running_.capacity());
-  std::size_t kept = 0;
-  std::size_t i = 0;
-  const auto close_ranks = [&] {
-    for (; kept != i && i < running_.size(); ++kept, ++i)
-      running_[kept] = std::move(running_[i]);
-    if (kept != i) running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(kept), running_.end());
-  };
-  try {
-    for (; i < running_.size(); ++i) {
-      Running& each = running_[i];
-      // Where the first copy of a stream is not done, none behind it is: one question for all of them.
-      const void* const stream = each.errand ? nullptr : each.copy.stream();
-      const bool is_behind = stream && std::ranges::find(busy_streams_, stream) != busy_streams_.end();
-      Result<bool> done = is_behind ? Result<bool>(false) : is_over(each);
-      if (!done || *done) {
-        over_.emplace_back(std::move(each), std::move(done));
-        continue;
-      }
-      if (stream && !is_behind) busy_streams_.push_back(stream);
-      if (kept != i) running_[kept] = std::move(each);
-      ++kept;
-    }
-  } catch (...) {
-    close_ranks();
-    throw;
-  }
-  close_ranks();
-}
-
-/// Ends requests whose copies have, the oldest first. Where memory runs out, the rest stays.
-unsigned GpuMessages::end_over() {
-  const auto begin = over_.begin();
-  auto next = begin;
-  const auto forget = [&] {
-    const auto happened = static_cast<unsigned>(next - begin);
-    over_.erase(begin, next);
-    return happened;
-  };
-  try {
-    for (; next != over_.end(); ++next)
-      ended(next->first, next->second);
-  } catch (...) {
-    forget();
-    throw;
-  }
-  return forget();
-}
-
 bool GpuMessages::wakes_nobody() const noexcept {
   const launch::DescriptorBox* const box = links_.job().box.get();
-  return !running_.empty() || !over_.empty() || !held_.empty() || !parked_.empty() || !landings_.empty() ||
-         (box && box->owes());
+  return !transfers_.is_idle() || !parked_.empty() || (box && box->owes());
 }
 
 unsigned GpuMessages::poll() {
-  if (!running_.empty()) collect_over();
-  unsigned happened = over_.empty() ? 0 : end_over();
-  if (awaits_ || !parked_.empty()) [[unlikely]]
+  unsigned happened = transfers_.poll();
+  if (exports_.awaits() || !parked_.empty()) [[unlikely]]
     happened += poll_parked();
   if (launch::DescriptorBox* const box = links_.job().box.get(); box && box->owes()) [[unlikely]]
     box->give_back();
-  if (!landings_.empty()) start_landings();
-  start_held_if_idle();
   if (++polls_ % polls_per_clock == 0) [[unlikely]]
     look_for_freed();
   return happened;
 }
 
-/// Throws before anything has happened, or not at all.
-void GpuMessages::ended(const Running& running, const Result<bool>& result) {
-  Request* request = completion_.find(running.request);
-  if (!request) return;
-  if (running.purpose == Purpose::pull)
-    links_.send_control(*request->peer, wire::CellKind::share_done, &running.peers, sizeof running.peers);
-  if (running.purpose == Purpose::push) {
-    const wire::GpuEnd end{.receiver = running.peers,
-                           .outcome = result ? wire::GpuOutcome::landed : wire::GpuOutcome::failed,
-                           .reserved = 0};
-    links_.send_control(*request->peer, wire::CellKind::gpu_end, &end, sizeof end);
-  }
-  if (request->gpu) request->gpu->landed = true;
-  if (!result) return fail(*request, result.error());
-  completion_.finish(*request);
+void GpuMessages::look_for_freed() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_for_freed_ < freed_interval) return;
+  looked_for_freed_ = now;
+  gdr_.close_freed();
+  exports_.tell_freed();
 }
 
-void GpuMessages::complain(const Error& error) noexcept {
-  if (!std::exchange(complained_, true) && links_.settings().warn) warn(error.text());
+void GpuMessages::note_way(Peer& peer, const Buffer& from, bool bounces) {
+  if (bounces) return exports_.of(peer).bounced(from.allocation);
+  if (const std::string_view why = exports_.exporter().why_refused(from.allocation); !why.empty())
+    links_.note_gpu_reason(peer, Error(ErrorClass::other, std::string(why)), true);
 }
 
-void GpuMessages::fail(Request& request, const Error& error) noexcept {
-  complain(error);
-  request.status.error = static_cast<int>(error.error_class());
-  completion_.finish(request);
+void GpuMessages::note(PeerId peer, const Error& why) {
+  links_.note_gpu_reason(links_.peer(peer), why, true);
 }
 
 }  // namespace isthmus

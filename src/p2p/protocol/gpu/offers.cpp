@@ -59,7 +59,7 @@ void GpuOffers::asked_to_push(const ArrivedCell& cell) {
 }
 
 void GpuOffers::freed(const ArrivedCell& cell) {
-  if (GpuMessages* const gpu = gpu_.made()) gpu->forget(cell.peer, cell.payload<wire::GpuFreed>());
+  if (GpuMessages* const gpu = gpu_.made()) gpu->exports().forget(cell.peer, cell.payload<wire::GpuFreed>());
 }
 
 void GpuOffers::asked_to_stage(const ArrivedCell& cell) {
@@ -98,7 +98,8 @@ void GpuOffers::offered(const ArrivedCell& cell) {
     if (!wire::span_of(from.shape, offer.bytes)) return links_.malformed(peer, "a shape that no message has");
   }
   if (GpuMessages* gpu = gpu_.get()) {
-    from.memory = gpu->resolve(peer, offer.number, is_told ? bytes : nullptr, offer.offset, offer.bytes);
+    from.memory =
+        gpu->exports().resolve(peer, offer.number, is_told ? bytes : nullptr, offer.offset, offer.bytes);
   } else if (is_told) {
     const auto told = wire::copy_out<wire::GpuExport>(bytes);
     // It is not waited for: what comes later makes room when the next is looked for.
@@ -161,7 +162,9 @@ void GpuOffers::try_fetch(Peer& peer, Request& receive, const wire::GpuOffer& of
     return staging().request(peer, receive, offer.sender, {Protocol::gpu_staged, true});
   }
   const std::optional<StagedWay> left = gpu->begin(peer, receive, offer, from);
-  if (left) stage(peer, receive, offer.sender, *left, left->why && !gpu->cannot_reach(peer, from.memory));
+  if (left)
+    stage(peer, receive, offer.sender, *left,
+          left->why && !gpu->exports().of(peer).is_unreachable(from.memory.memory.allocation));
 }
 
 void GpuOffers::stage(Peer& peer, Request& receive, wire::Cookie sender, const StagedWay& left,
@@ -181,7 +184,7 @@ void GpuOffers::stage_managed(Peer& peer, Request& receive, wire::Cookie sender)
 
 bool GpuOffers::begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer) {
   const bool is_pinned = offer.memory == wire::SendMemory::pinned;
-  const Plan plan = gpu_.made()->plan_from_host(peer, receive, is_pinned);
+  const Plan plan = gpu_.made()->plans().from_host(peer, receive, is_pinned);
   receive.gpu->source.is_on_host = is_pinned;
   for (const Way& way : plan.serving(receive.limit)) {
     if (way.protocol == Protocol::gpu_push && gpu_.made()->ask_to_push(peer, receive, offer.sender))
@@ -205,7 +208,7 @@ void GpuOffers::ended(const ArrivedCell& cell) {
       (is_looped && end.outcome != wire::GpuOutcome::refused))
     return links_.malformed(peer, "end of a copy that no receive waits for");
   links_.prepare_answer(peer);
-  if (!is_staged && !is_looped) gpu_.made()->answered(peer);
+  if (!is_staged && !is_looped) gpu_.made()->exports().of(peer).answered();
   switch (end.outcome) {
     case wire::GpuOutcome::landed:
       if (is_staged) return links_.malformed(peer, "end of a copy that has another way");

@@ -1,26 +1,32 @@
-// Which plan holds between two memories, and what is known of it beforehand. What acts and what `isthmus
-// explain` prints are plans of one cache, each by its key.
+#include "p2p/protocol/gpu/plans.hpp"
+
+#include <string_view>
+#include <utility>
+
+#include "p2p/gpu_copy/copies.hpp"
 #include "p2p/gpu_copy/couriers.hpp"
+#include "p2p/gpu_memory/export_table.hpp"
+#include "p2p/gpu_memory/window_table.hpp"
 #include "p2p/link/links.hpp"
-#include "p2p/protocol/gpu/messages.hpp"
+#include "p2p/protocol/gpu/gpu_network.hpp"
 #include "p2p/protocol/gpu/network_cut.hpp"
 
 namespace isthmus {
 
-const Plan& GpuMessages::plan(const Peer& peer, const GpuPlanKey& key) {
+const Plan& GpuPlans::of(const Peer& peer, const GpuPlanKey& key) {
   return plans_.find(key, [&] { return gpu_plan(facts(peer, key)); });
 }
 
-GpuPlanInputs GpuMessages::facts(const Peer& peer, const GpuPlanKey& key) {
-  const Settings& settings = links_.settings();
+GpuPlanInputs GpuPlans::facts(const Peer& peer, const GpuPlanKey& key) {
+  const Settings& settings = around_.links.settings();
   const auto reach = [&](bool is_refused, GpuExports::Whose whose, const GpuPlanEnd& end) -> Reach {
     if (!is_refused) return {};
-    const std::string& why = exports(peer).why_refused(whose, export_kind_of(end.kind));
+    const std::string& why = around_.exports.of(peer).why_refused(whose, export_kind_of(end.kind));
     return std::unexpected(Reason{why.empty() ? "this memory has been refused before" : why});
   };
   const auto bounce = [&]() -> Reach {
-    if (!may_bounce()) return std::unexpected(Reason{"ISTHMUS_GPU_BOUNCE is 0"});
-    if (key.is_bounce_refused) return std::unexpected(Reason{exports(peer).why_no_window()});
+    if (!around_.windows.may_serve()) return std::unexpected(Reason{"ISTHMUS_GPU_BOUNCE is 0"});
+    if (key.is_bounce_refused) return std::unexpected(Reason{around_.exports.of(peer).why_no_window()});
     return {};
   };
   return {.from = key.from,
@@ -37,34 +43,34 @@ GpuPlanInputs GpuMessages::facts(const Peer& peer, const GpuPlanKey& key) {
           .push_from = settings.gpu_push_from,
           .direct_limit = settings.gpu_direct_limit,
           .courier_limit = key.courier_limit,
-          .one_process = links_.job().in_process,
+          .one_process = around_.links.job().in_process,
           .many_under_way = key.many_under_way};
 }
 
-Reach GpuMessages::network_reach(const Peer& peer) const {
-  if (peer.is_local() && links_.settings().gpu_path != GpuPathSetting::network)
+Reach GpuPlans::network_reach(const Peer& peer) const {
+  if (peer.is_local() && around_.links.settings().gpu_path != GpuPathSetting::network)
     return std::unexpected(Reason{"nobody has asked for it"});
-  if (!network_) return std::unexpected(Reason{"all ranks share memory"});
-  return network_->gpu_reach();
+  if (!around_.network) return std::unexpected(Reason{"all ranks share memory"});
+  return around_.network->gpu_reach();
 }
 
-GpuLocality GpuMessages::locality(cuda::Device mine, const cuda::Uuid& theirs) const {
+GpuLocality GpuPlans::locality(cuda::Device mine, const cuda::Uuid& theirs) const {
   if (theirs == cuda::Uuid{} || mine == cuda::no_device) return GpuLocality::unknown;
-  const auto known = gpus_.find(theirs);
+  const auto known = around_.gpus.find(theirs);
   if (!known) return GpuLocality::not_visible;
-  return locality_of(mine, *known, gpus_.link(mine, *known));
+  return locality_of(mine, *known, around_.gpus.link(mine, *known));
 }
 
-GpuLocality GpuMessages::locality(const Peer& peer) {
-  return locality(copies_.last_device(), exports(peer).device());
+GpuLocality GpuPlans::locality(const Peer& peer) {
+  return locality(around_.copies.last_device(), around_.exports.of(peer).device());
 }
 
 /// Where the matched `receive` wants what lies on the GPU `theirs` of the peer, if it lies on one, and which
 /// memory the two sides have refused to open.
-void GpuMessages::describe_target(const Peer& peer, const cuda::Uuid& theirs, const Request& receive,
-                                  GpuPlanKey& key) {
-  const GpuExports& known = exports(peer);
-  const cuda::Device device = receive.gpu ? receive.gpu->buffer.device : copies_.last_device();
+void GpuPlans::describe_target(const Peer& peer, const cuda::Uuid& theirs, const Request& receive,
+                               GpuPlanKey& key) {
+  const GpuExports& known = around_.exports.of(peer);
+  const cuda::Device device = receive.gpu ? receive.gpu->buffer.device : around_.copies.last_device();
   key.locality = locality(device, theirs);
   key.is_bounce_refused = known.are_windows_refused(theirs, device);
   if (!receive.gpu) {
@@ -76,17 +82,17 @@ void GpuMessages::describe_target(const Peer& peer, const cuda::Uuid& theirs, co
 }
 
 /// What is the same whatever the memories.
-GpuPlanKey GpuMessages::key_of(const Peer& peer) {
+GpuPlanKey GpuPlans::key_of(const Peer& peer) {
   return {.from = {},
           .to = {},
           .locality = peer.is_local() ? locality(peer) : GpuLocality::other_host,
           .many_under_way = peer.gpu_many,
           .has_network = network_reach(peer).has_value(),
           .host_eager_limit = peer.eager_limit,
-          .gpu_eager_limit = static_cast<std::uint32_t>(links_.settings().gpu_eager_limit)};
+          .gpu_eager_limit = static_cast<std::uint32_t>(around_.links.settings().gpu_eager_limit)};
 }
 
-GpuPlanKey GpuMessages::key_of(Peer& peer, const Request& receive, const GpuSource& source) {
+GpuPlanKey GpuPlans::key_of(Peer& peer, const Request& receive, const GpuSource& source) {
   if (source.is_on_host) return key_from_host(peer, receive, true);
   const Export& from = source.memory.memory;
   peer.gpu_many = source.latency_bound == 0;
@@ -95,54 +101,61 @@ GpuPlanKey GpuMessages::key_of(Peer& peer, const Request& receive, const GpuSour
   key.from = {.kind = is_told ? memory_kind_of(from.kind) : MemoryKind::managed,
               .has_pages = true,
               .has_gaps = source.shape.level_count != 0};
-  key.is_pull_refused = exports(peer).is_unreachable(from.allocation);
-  describe_target(peer, is_told ? from.device : exports(peer).device(), receive, key);
-  if (receive.gpu) key.courier_limit = couriers_->limit(receive.gpu->buffer.device, !peer.gpu_many);
+  key.is_pull_refused = around_.exports.of(peer).is_unreachable(from.allocation);
+  describe_target(peer, is_told ? from.device : around_.exports.of(peer).device(), receive, key);
+  if (receive.gpu) key.courier_limit = around_.couriers.limit(receive.gpu->buffer.device, !peer.gpu_many);
   return key;
 }
 
-GpuPlanKey GpuMessages::key_from_host(const Peer& peer, const Request& receive, bool is_pinned) {
+GpuPlanKey GpuPlans::key_from_host(const Peer& peer, const Request& receive, bool is_pinned) {
   GpuPlanKey key = key_of(peer);
   key.from = {.kind = is_pinned ? MemoryKind::pinned : MemoryKind::pageable, .has_pages = true};
-  describe_target(peer, exports(peer).device(), receive, key);
+  describe_target(peer, around_.exports.of(peer).device(), receive, key);
   return key;
 }
 
-const Plan& GpuMessages::plan_from_host(const Peer& peer, const Request& receive, bool is_pinned) {
-  return plan(peer, key_from_host(peer, receive, is_pinned));
+const Plan& GpuPlans::from_host(const Peer& peer, const Request& receive, bool is_pinned) {
+  return of(peer, key_from_host(peer, receive, is_pinned));
 }
 
-const Plan& GpuMessages::plan_to_host_of(const Peer& peer, const GpuPart& part) {
+const Plan& GpuPlans::to_host_of(const Peer& peer, const GpuPart& part) {
   GpuPlanKey key = key_of(peer);
   key.from = key.to = end_of(part);
-  return plan(peer, key);
+  return of(peer, key);
 }
 
-const Plan& GpuMessages::plan_from_host_of(const Peer& peer, const GpuPart& part) {
+const Plan& GpuPlans::from_host_of(const Peer& peer, const GpuPart& part) {
   GpuPlanKey key = key_of(peer);
   key.from = {.kind = MemoryKind::pageable, .has_pages = true};
   key.to = end_of(part);
-  return plan(peer, key);
+  return of(peer, key);
 }
 
-GpuPlanEnd GpuMessages::end_of(const GpuPart& part) noexcept {
+GpuPlanEnd GpuPlans::end_of(const GpuPart& part) noexcept {
   return {.kind = part.buffer.kind,
           .has_pages = true,
           .has_gaps = !part.is_one_copy(),
           .is_foreign = !part.buffer.is_own};
 }
 
-void GpuMessages::note_plan(Peer& peer, const GpuPlanKey& key) {
+void GpuPlans::note_missing_loopback(Peer& peer) {
+  if (around_.links.settings().gpu_path != GpuPathSetting::network) return;
+  if (const Reach network = network_reach(peer); !network)
+    around_.links.note_gpu_reason(peer, Error(ErrorClass::other, network.error().text), true);
+}
+
+void GpuPlans::note(Peer& peer, const GpuPlanKey& key) {
   note_missing_loopback(peer);
   if (key.locality != GpuLocality::not_visible && key.locality != GpuLocality::no_peer_access) return;
   if (const std::string_view why = why_not(facts(peer, key), Protocol::gpu_pull); !why.empty())
-    links_.note_gpu_reason(peer, Error(ErrorClass::other, std::string(why)), true);
+    around_.links.note_gpu_reason(peer, Error(ErrorClass::other, std::string(why)), true);
 }
 
-std::set<std::string> GpuMessages::refusals(const Peer& peer) {
+std::set<std::string> GpuPlans::refusals(const Peer& peer) {
   std::set<std::string> all;
   for (const ExportKind kind : {ExportKind::legacy, ExportKind::vmm, ExportKind::pool})
-    if (const std::string& why = exports(peer).why_refused(GpuExports::Whose::peers, kind); !why.empty())
+    if (const std::string& why = around_.exports.of(peer).why_refused(GpuExports::Whose::peers, kind);
+        !why.empty())
       all.insert(why);
   // Of what could be opened: where the GPUs are, and what is set.
   if (const std::string_view why = why_not(facts(peer, key_of(peer)), Protocol::gpu_pull); !why.empty())
@@ -150,8 +163,8 @@ std::set<std::string> GpuMessages::refusals(const Peer& peer) {
   return all;
 }
 
-std::vector<GpuPairs> GpuMessages::plans(const Peer& peer) {
-  const GpuExports& known = exports(peer);
+std::vector<GpuPairs> GpuPlans::pairs(const Peer& peer) {
+  const GpuExports& known = around_.exports.of(peer);
   using Whose = GpuExports::Whose;
   const auto is_refused = [&](Whose whose, const GpuPlanEnd& end) {
     return !known.why_refused(whose, export_kind_of(end.kind)).empty();
@@ -162,9 +175,10 @@ std::vector<GpuPairs> GpuMessages::plans(const Peer& peer) {
     key.to = to;
     key.is_pull_refused = is_refused(Whose::peers, from);
     key.is_push_refused = is_refused(Whose::own, to);
-    key.is_bounce_refused = known.are_windows_refused(known.device(), copies_.last_device());
-    key.courier_limit = to.is_on_gpu() ? couriers_->limit(copies_.last_device(), !peer.gpu_many) : 0;
-    return std::pair(plan(peer, key), facts(peer, key));
+    key.is_bounce_refused = known.are_windows_refused(known.device(), around_.copies.last_device());
+    key.courier_limit =
+        to.is_on_gpu() ? around_.couriers.limit(around_.copies.last_device(), !peer.gpu_many) : 0;
+    return std::pair(of(peer, key), facts(peer, key));
   });
 }
 

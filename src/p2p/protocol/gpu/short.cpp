@@ -61,19 +61,13 @@ bool GpuMessages::may_send_courier(cuda::Device device) {
 void GpuMessages::lend_slot(Peer& peer, GpuPart& part) {
   const cuda::Device device = part.buffer.device;
   const std::uint64_t bytes = part.payload.bytes;
-  const bool fits = part.is_one_copy() && bytes <= GpuWindows::slot_bytes && may_bounce() &&
+  const bool fits = part.is_one_copy() && bytes <= GpuWindows::slot_bytes && windows_.may_serve() &&
                     couriers_->wants(bytes, peer.workload.workload() == Workload::latency);
   // It has been looked at in this very call.
   if (!fits || !reaches(copies_.contexts(), part.buffer) || !may_send_courier(device)) return;
-  auto slot = windows_.take_slot(device);
-  if (!slot) return;
-  auto& known = windows_.buffer_of_slots(device);
-  if (!known) {
-    auto seen = copies_.look(Payload::of(slot->data(), bytes));
-    if (!seen) return;
-    known = *seen;
-  }
-  const auto errand = couriers_->take(device, slot->data(), part.payload.data, bytes);
+  auto lent = windows_.lend_slot(device);
+  if (!lent) return;
+  const auto errand = couriers_->take(device, lent->slot.data(), part.payload.data, bytes);
   if (!errand) return;
   auto fate = Courier::Fate::waiting;
   while (fate == Courier::Fate::waiting) {
@@ -82,11 +76,10 @@ void GpuMessages::lend_slot(Peer& peer, GpuPart& part) {
     fate = *seen;
   }
   if (fate != Courier::Fate::delivered) return;
-  part.buffer = *known;
-  part.buffer.data = slot->data();
+  part.buffer = lent->buffer;
   part.buffer.bytes = bytes;
-  part.payload = Payload::of(slot->data(), bytes);
-  part.slot = std::move(*slot);
+  part.payload = Payload::of(lent->slot.data(), bytes);
+  part.slot = std::move(lent->slot);
 }
 
 bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from) {
@@ -97,29 +90,15 @@ bool GpuMessages::begin_by_courier(Peer& peer, Request& receive, wire::Cookie se
   if (!fits || !reaches(copies_.contexts(), part.buffer) || !copies_.check_still_there(part.buffer))
     return false;
   if (!may_send_courier(part.buffer.device)) return false;
-  auto reached = reach(peer, memory, part.buffer.device);
+  auto reached = exports_.reach(peer, memory, part.buffer.device);
   if (!reached) return false;
-  reserve_running(1);
+  transfers_.reserve(1);
   const auto errand = couriers_->take(part.buffer.device, part.payload.data, reached->address, receive.limit);
   if (!errand) return false;
   count_received(peer, receive, Protocol::gpu_courier, receive.limit);
-  add(receive, {PendingCopy(), Purpose::pull, receive.cookie(), sender, std::move(reached->mapping), errand});
+  transfers_.add(receive, {PendingCopy(), GpuTransfers::Purpose::pull, receive.cookie(), sender,
+                           std::move(reached->mapping), errand});
   return true;
-}
-
-Result<bool> GpuMessages::is_over(Running& running) {
-  if (!running.errand) return running.copy.is_done();
-  CourierCopy& errand = *running.errand;
-  if (!copies_.contexts().is_alive(errand.device, errand.life))
-    return cuda::fail_after_reset(errand.device, CopyEngine::during_copy);
-  auto fate = errand.courier->look(errand.number);
-  if (!fate) return std::unexpected(std::move(fate).error());
-  if (*fate != Courier::Fate::returned) return *fate == Courier::Fate::delivered;
-  auto copy = copies_.engine_on(errand.device).start(errand.to, errand.from, errand.bytes);
-  if (!copy) return std::unexpected(std::move(copy).error());
-  running.copy = std::move(*copy);
-  running.errand.reset();
-  return false;
 }
 
 // --- by the processor

@@ -136,7 +136,7 @@ void Staging::resolve_window(Peer& peer, std::uint32_t number, const wire::GpuWi
       receive->transfer != Request::Transfer::staged || wanted_for(*receive) == cuda::no_device ||
       number == 0 || number > wire::most_windows)
     return links_.malformed(peer, "a window that no receive waits for");
-  ask(peer, *receive, false, gpu_.made()->open_window(peer, number, what, wanted_for(*receive)));
+  ask(peer, *receive, false, gpu_.made()->windows().open(peer, number, what, wanted_for(*receive)));
 }
 
 void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
@@ -145,22 +145,23 @@ void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
       send->transfer != Request::Transfer::none || wanted.bytes == 0 || wanted.bytes > send->payload.bytes)
     return links_.malformed(peer, "asks for chunks of a send that is not pending");
   links_.prepare_answer(peer);
-  if (wanted.lacks_memory != 0 && send->gpu && gpu_.made()) gpu_.made()->untell(peer, *send);
+  if (wanted.lacks_memory != 0 && send->gpu && gpu_.made())
+    gpu_.made()->exports().of(peer).forget(send->gpu->buffer.allocation);
   if (send->gpu)
     if (const Result<> packed = gpu_.made()->pack_late(*send); !packed) {
       send->transfer = Request::Transfer::staged;
       return fail_send(peer, *send, wanted.receiver, packed.error());
     }
-  std::optional<GpuMessages::Bounce> bounce(std::in_place);
+  std::optional<WindowTable::Passage> passage(std::in_place);
   const cuda::Device device = device_for(*send);
-  if (device != cuda::no_device) bounce = gpu_.made()->bounce_of(peer, device, wanted);
-  if (!bounce) return;
+  if (device != cuda::no_device) passage = gpu_.made()->windows().passage_to(peer, device, wanted);
+  if (!passage) return;
   // Pageable memory takes this way whatever the other side lies in.
   const bool is_setback = wanted.by_processor == 0 || wanted.window != wire::StageWindow::none;
-  if (goes_by_gpu(*send) && is_setback) gpu_.made()->note_way(peer, send->gpu->buffer, bounce->number != 0);
-  Stream& out = out_[{&peer, bounce->number}];
-  out.number = bounce->number;
-  out.memory = bounce->memory;
+  if (goes_by_gpu(*send) && is_setback) gpu_.made()->note_way(peer, send->gpu->buffer, passage->number != 0);
+  Stream& out = out_[{&peer, passage->number}];
+  out.number = passage->number;
+  out.memory = passage->memory;
   out.messages.push_back({.request = wanted.sender,
                           .receiver = wanted.receiver,
                           .bytes = wanted.bytes,

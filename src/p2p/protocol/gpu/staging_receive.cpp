@@ -34,7 +34,7 @@ void Staging::begin(Peer& peer, std::uint32_t number, const wire::StageStart& st
   std::shared_ptr<const Mapping> mapping;
   const cuda::Device device = wanted_for(*receive);
   if (number != 0) {
-    if (device != cuda::no_device) mapping = gpu_.made()->opened_window(peer, number, device);
+    if (device != cuda::no_device) mapping = gpu_.made()->windows().opened(peer, number, device);
     if (!mapping || start.window > mapping->bytes())
       return links_.malformed(peer, "chunks through a window that is not open");
   }

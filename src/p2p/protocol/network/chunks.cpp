@@ -30,7 +30,7 @@ bool is_landed_by_gpu(const Request& receive) {
 }  // namespace
 
 NetworkChunks::~NetworkChunks() {
-  if (registered_ && gpu_.made()) gpu_.made()->remove(*this);
+  if (registered_ && gpu_.made()) gpu_.made()->exports().remove(*this);
 }
 
 void NetworkChunks::release() noexcept {
@@ -57,7 +57,7 @@ std::uint64_t NetworkChunks::count_for(const Peer& peer, std::uint64_t bytes) co
 }
 
 NetworkChunks::Slot NetworkChunks::take_slot(cuda::Device device, std::uint64_t bytes) {
-  if (!std::exchange(registered_, true)) gpu_.made()->add(*this);
+  if (!std::exchange(registered_, true)) gpu_.made()->exports().add(*this);
   Slot slot;
   if (bytes <= pool_limits.most) {
     PinnedPool& pool =

@@ -20,7 +20,7 @@ Reach NetworkPeers::gpu_reach() const {
 Request* NetworkPeers::try_send_gpu(Peer& peer, const Target& target, std::unique_ptr<GpuPart>& part,
                                     SendMode mode) {
   if (!network_.connect(peer)) return nullptr;
-  const Protocol way = gpu_.made()->plan_to_host_of(peer, *part).step(part->payload.bytes).protocol;
+  const Protocol way = gpu_.made()->plans().to_host_of(peer, *part).step(part->payload.bytes).protocol;
   if (way == Protocol::network_gpu) return send_direct(peer, target, std::move(part), mode);
   if (links_.settings().gpu_path == GpuPathSetting::network)
     if (const Reach direct = gpu_reach(); !direct)
@@ -51,7 +51,7 @@ Request* NetworkPeers::send_direct(Peer& peer, const Target& target, std::unique
 }
 
 bool NetworkPeers::fetch_to_gpu(Peer& peer, Request& receive, const NetworkOffer& offer) {
-  const Plan plan = gpu_.made()->plan_from_host_of(peer, *receive.gpu);
+  const Plan plan = gpu_.made()->plans().from_host_of(peer, *receive.gpu);
   for (const Way& way : plan.serving(offer.bytes)) {
     if (way.protocol == Protocol::network_gpu && try_fetch_direct(receive, offer.id)) {
       count_received(peer, receive, way.protocol, receive.limit);
