@@ -36,16 +36,6 @@ int ask(pid_t group, pid_t pid) {
   return ::syscall(SYS_tgkill, group, pid, 0) == 0 ? 0 : errno;
 }
 
-/// process_vm_* takes the id of any thread, those of this process too. A process is the thread whose group
-/// has its name; EPERM comes after that has been found. An id that was given anew since it was checked may be
-/// such a thread's: nothing is written to it. 0.1 us.
-Result<> check_process(pid_t pid) {
-  ISTHMUS_TRY(check(pid));
-  if (const int error = ask(pid, pid); error == 0 || error == EPERM) return {};
-  return fail(ErrorClass::proc_aborted,
-              std::to_string(pid) + " names no process here: it is gone, or the id of a thread");
-}
-
 /// One direction, contiguous on both sides, going on after the partial transfers that signals and faults
 /// cause.
 template <class Transfer>
@@ -71,7 +61,6 @@ Result<> read(pid_t pid, std::uint64_t address, void* local, std::size_t bytes) 
 }
 
 Result<> write(pid_t pid, std::uint64_t address, const void* local, std::size_t bytes) {
-  ISTHMUS_TRY(check_process(pid));
   return contiguous("process_vm_writev", ::process_vm_writev, pid, address, const_cast<void*>(local), bytes);
 }
 
@@ -104,6 +93,14 @@ Result<> read(pid_t pid, std::uint64_t address, std::span<const iovec> local) {
     local = local.subspan(pieces);
   }
   return {};
+}
+
+Result<> check_process(pid_t pid) {
+  ISTHMUS_TRY(check(pid));
+  // EPERM comes after the process has been found.
+  if (const int error = ask(pid, pid); error == 0 || error == EPERM) return {};
+  return fail(ErrorClass::proc_aborted,
+              std::to_string(pid) + " names no process here: it is gone, or the id of a thread");
 }
 
 Result<> check_apart(pid_t pid) {

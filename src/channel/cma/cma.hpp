@@ -18,7 +18,7 @@ namespace isthmus::cma {
 /// memory.
 Result<> read(pid_t pid, std::uint64_t address, std::span<const iovec> local);
 Result<> read(pid_t pid, std::uint64_t address, void* local, std::size_t bytes);
-/// Writes `bytes` from `local` to `address` in process `pid`; nothing where that is but a thread's id.
+/// Writes `bytes` from `local` to `address` in process `pid`, which `check_process` has found not long ago.
 Result<> write(pid_t pid, std::uint64_t address, const void* local, std::size_t bytes);
 
 /// What a process offers to those who want to try.
@@ -28,6 +28,10 @@ struct Probe {
   std::uint64_t scratch;  ///< anybody may write `nonce` here
 };
 
+/// Whether `pid` names a process, and not just a thread: process_vm_* takes the ids of both, those of this
+/// process too. The id of one that is gone may be given to such a thread, whose memory is not to be written
+/// to. 0.1 us, and 1 us where two processes ask for each other at the same time. `ErrorClass::proc_aborted`.
+Result<> check_process(pid_t pid);
 /// Whether `pid` names a process with memory of its own here: no thread of this or another process, and none
 /// that shares this one's memory (vfork, CLONE_VM), which is told by a number that no other memory has. What
 /// a peer publishes must not lead back here, because it knows this process's probe as well as its own; for

@@ -90,6 +90,7 @@ class Peer {
 
   /// The process that the probe reached; 0 until then. Kept, because what the region says may change.
   std::int32_t pid = 0;
+  std::uint64_t pid_checked = 0;  ///< `ticks` when it was seen last that `pid` names a process
   bool probed = false;
   bool beside = false;  ///< a rank of this process: its memory is in reach as it is
   bool gone = false;    ///< it has been found that there is no such process any more

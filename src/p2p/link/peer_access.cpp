@@ -141,6 +141,13 @@ Result<> PeerAccess::after_copy(Peer& peer, Result<> copied) {
   return copied;
 }
 
+Result<> PeerAccess::check_process(Peer& peer) {
+  const std::uint64_t now = ticks();
+  ISTHMUS_TRY(after_copy(peer, cma::check_process(peer.pid)));
+  peer.pid_checked = now;
+  return {};
+}
+
 void PeerAccess::note_gone(Peer& peer) {
   if (!std::exchange(peer.gone, true)) losses_.wait_for_launcher();
 }

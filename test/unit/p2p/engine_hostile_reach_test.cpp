@@ -149,15 +149,12 @@ TEST_F(EngineHostile, AProcessThatSharesThisOnesMemoryIsNoPeer) {
 }
 
 /// As when the id of a peer that has gone is given to a new thread of this process.
-TEST(Cma, WritesToNoThreadOfThisProcess) {
-  std::uint64_t victim = 5;
-  const std::uint64_t value = 6;
+TEST(Cma, AThreadOfThisProcessIsNoProcess) {
   const OtherThread thread;
-  const auto written =
-      cma::write(thread.id(), reinterpret_cast<std::uint64_t>(&victim), &value, sizeof value);
-  ASSERT_FALSE(written);
-  EXPECT_EQ(written.error().error_class(), ErrorClass::proc_aborted);
-  EXPECT_EQ(victim, 5U);
+  const auto found = cma::check_process(thread.id());
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().error_class(), ErrorClass::proc_aborted);
+  EXPECT_TRUE(cma::check_process(::getpid()));
 }
 
 TEST(Cma, APeerThatIsAProcessOfItsOwnIsApart) {
