@@ -80,6 +80,7 @@ WayChoice::WayChoice(LongWay assumed, std::span<const LongWay> possible, std::op
 
 WayChoice::Turn WayChoice::next() noexcept {
   ++messages_;
+  last_batch_ = std::exchange(batch_, 1);
   switch (phase_) {
     case Phase::first:
       if (messages_ <= patience) return {.way = way_, .weight = Weight::none};
@@ -136,7 +137,7 @@ WayChoice::Turn WayChoice::next_of_trial() noexcept {
     const LongWay way = ways_[round_ % 2 == 0 ? turn_ : way_count_ - 1 - turn_];
     if (in_turn_ < block && !known(way).abandoned) {
       Turn turn{.way = way};
-      if (way != way_ && !known(way).proven) turn.most = glimpse;
+      if (way != way_ && !known(way).proven) turn.most = glimpse();
       count_of_trial();
       turn.weight = in_turn_ <= warm_up ? Weight::warning : Weight::full;
       return turn;
@@ -188,6 +189,7 @@ void WayChoice::settle() noexcept {
 
 void WayChoice::join() noexcept {
   ++messages_;
+  ++batch_;
   if (phase_ == Phase::trial)
     count_of_trial();
   else if (is_looking_)

@@ -32,10 +32,14 @@ struct Sender {
       const WayChoice::Turn turn = choice.next();
       for (std::uint32_t i = 1; i < batch; ++i)
         choice.join();
-      gone[turn.way] += batch;
+      const std::uint32_t tried = std::min(turn.most, batch);
+      gone[turn.way] += tried;
+      if (tried < batch) gone[choice.way()] += batch - tried;
       if (turn.weight == WayChoice::Weight::none) continue;
-      choice.took(turn,
-                  {.ticks = machine(turn.way) * batch, .bytes = message_bytes * batch, .messages = batch});
+      choice.took(turn, {.ticks = machine(turn.way) * tried + machine(choice.way()) * (batch - tried),
+                         .bytes = message_bytes * batch,
+                         .messages = batch,
+                         .other_bytes = message_bytes * (batch - tried)});
     }
   }
   std::uint32_t other_than(LongWay way) {
@@ -70,6 +74,17 @@ TEST(WayChoice, FindsItWhereSixtyFourAreUnderWayAtOnce) {
   WayChoice choice(LongWay::split, all_ways);
   Sender(choice).send(64 * 20, fast_at(LongWay::stream), 64);
   EXPECT_EQ(choice.way(), LongWay::stream);
+}
+
+/// A job of a hundred messages of 16 MiB would end before it had any good of what it learns.
+TEST(WayChoice, FindsTwoSlowWaysOutByAQuarterOfTwoBatchesEach) {
+  for (const std::uint32_t batch : {4U, 8U, 16U, 64U}) {
+    WayChoice choice(LongWay::split, all_ways);
+    Sender sender(choice);
+    sender.send(40 * batch, fast_at(LongWay::split), batch);
+    EXPECT_TRUE(choice.is_settled());
+    EXPECT_LE(sender.other_than(LongWay::split), 2U * 2U * (batch / 4)) << "batches of " << batch;
+  }
 }
 
 TEST(WayChoice, NeverTakesAWayThatIsNotPossible) {
