@@ -8,7 +8,7 @@
 namespace isthmus::abi {
 
 template <class Form>
-int barrier(const Form& form, MPI_Comm comm) noexcept {
+[[gnu::always_inline]] inline int barrier(const Form& form, MPI_Comm comm) noexcept {
   return call(form, comm, [&](Communicator& c) { return form.run(c, coll::call::Barrier{}); });
 }
 

@@ -189,17 +189,25 @@ constexpr auto first_rows = [] {
   return first;
 }();
 
+/// Whether some row of a collective needs direct copies: a barrier has none, and is short.
+constexpr auto has_direct = [] {
+  std::array<bool, collective_count> has{};
+  for (const TableRow& row : table)
+    has[static_cast<std::size_t>(row.collective)] |= row.needs == Needs::direct;
+  return has;
+}();
+
 std::span<const TableRow> rows_of(Collective collective) noexcept {
   const auto c = static_cast<std::size_t>(collective);
   return std::span(table).subspan(first_rows[c], first_rows[c + 1] - first_rows[c]);
 }
 
-bool fits(const TableRow& row, const Question& question) noexcept {
+[[gnu::always_inline]] inline bool fits(const TableRow& row, const Question& question) noexcept {
   if (question.ranks > row.up_to_ranks || question.bytes > row.up_to_bytes) return false;
   return row.up_to_total == any || question.bytes <= row.up_to_total / static_cast<unsigned>(question.ranks);
 }
 
-bool satisfied(Needs needs, const Question& question) noexcept {
+[[gnu::always_inline]] inline bool satisfied(Needs needs, const Question& question) noexcept {
   switch (needs) {
     case Needs::nothing:
       return true;
@@ -256,6 +264,7 @@ Algorithm select(const Question& question) noexcept {
 }
 
 bool asks_for_direct(const Question& question) noexcept {
+  if (!has_direct[static_cast<std::size_t>(question.collective)]) return false;
   for (const TableRow& row : rows_of(question.collective)) {
     if (!fits(row, question)) continue;
     if (row.needs == Needs::direct) return true;
