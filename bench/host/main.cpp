@@ -15,6 +15,7 @@
 #include "common/sizes.hpp"
 #include "host/collectives.hpp"
 #include "host/job.hpp"
+#include "host/nonblocking.hpp"
 #include "host/point_to_point.hpp"
 
 namespace {
@@ -34,6 +35,10 @@ constexpr Family families[] = {
     {"bcast-fixed-root", true, 0, bcast_fixed_root},
     {"allgather", true, 0, allgather},
     {"alltoall", true, 0, alltoall},
+    {"iallreduce", true, 0, iallreduce},
+    {"iallreduce-many", true, 0, iallreduce_many},
+    {"ibcast", true, 0, ibcast},
+    {"neighbor-alltoall", true, 0, neighbor_alltoall},
 };
 
 struct Point {

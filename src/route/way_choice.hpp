@@ -45,7 +45,8 @@ class WayChoice {
   /// Of a batch as the last one was, the part that goes a way of which nothing is known yet, and its most
   /// messages. By what the rest takes, which goes the usual way, it is seen whether that way is out of the
   /// question. A smaller part would be lost in the noise of the rest. Whole batches cost too much where it is
-  /// twice as slow: the first 60 messages of 16 MiB, four under way, took 1.5 times as long (Intel, 16 cores).
+  /// twice as slow: the first 60 messages of 16 MiB, four under way, took 1.5 times as long (Intel, 16
+  /// cores).
   static constexpr std::uint32_t glimpse_of = 4;
   static constexpr std::uint32_t most_glimpsed = 16;
   static constexpr double worth_it = 0.05;

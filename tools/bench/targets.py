@@ -1,4 +1,4 @@
-"""The points that `./dev bench host` measures, and what Isthmus is to reach at each of them (the table of issue 2)."""
+"""The points that `./dev bench host` measures, and what Isthmus is to reach at each of them (the tables of issues 2 and 13)."""
 
 from __future__ import annotations
 
@@ -115,6 +115,9 @@ def _collective_points() -> list[Point]:
         Point("bcast-fixed-root.64KiB@2", "64 KiB bcast, root 0", "us", section, None, target),
         Point("allreduce.1MiB@2", "1 MiB allreduce", "us", section, None, target),
         Point("alltoall.64KiB@2", "64 KiB alltoall", "us", section, None, target),
+        Point("iallreduce.8B@2", "8 B iallreduce, wait", "us", section, "cache-line-pair", target),
+        Point("ibcast.64KiB@2", "64 KiB ibcast, wait, root moves", "us", section, None, target),
+        Point("iallreduce-many.8B@2", "100 iallreduces of 8 B under way, each", "us", section, None, Target(to_best=0.6)),
     ]
 
 
@@ -124,6 +127,8 @@ def _crowded_points() -> list[Point]:
     return [
         Point("allreduce.8B@8", "8 ranks, 8 B allreduce", "us", section, "barrier-8-yielding", target),
         Point("barrier@8", "8 ranks, barrier", "us", section, "barrier-8-yielding"),
+        Point("neighbor-alltoall.1KiB@8", "8 ranks in a 3-D grid, 1 KiB to each neighbour", "us", section, None, Target(to_best=0.75)),
+        Point("neighbor-alltoall.64KiB@8", "8 ranks in a 3-D grid, 64 KiB to each neighbour", "us", section, None, Target(to_best=0.75)),
     ]
 
 

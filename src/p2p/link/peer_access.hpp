@@ -65,9 +65,9 @@ class PeerAccess final : public PeerMemory {
   void note_gone(Peer& peer);
 
  private:
-  /// In ticks: 0.3 to 0.7 ms on x86, up to 40 ms elsewhere. The kernel gives an id to somebody else when it has
-  /// gone through all others, 32768 and more, and a thread takes it 5 us at least. To ask before each copy
-  /// made 32 KiB, of which both sides copy a half, 20 % slower (0.6 us of 3.0; Intel, 32 cores).
+  /// In ticks: 0.3 to 0.7 ms on x86, up to 40 ms elsewhere. The kernel gives an id to somebody else when it
+  /// has gone through all others, 32768 and more, and a thread takes it 5 us at least. To ask before each
+  /// copy made 32 KiB, of which both sides copy a half, 20 % slower (0.6 us of 3.0; Intel, 32 cores).
   static constexpr std::uint64_t ticks_between_checks = std::uint64_t{1} << 20U;
 
   void try_it(Peer& peer);
