@@ -62,7 +62,7 @@ Outcome run(const Options& options, const apps::Member& member) {
   apps::Progress progress(style, "fft3d", member.speaks(), options.iterations);
   const Communicators communicators(options.grid, member.comm);
   const Pencils pencils = pencils_here(options, communicators);
-  Transform transform(pencils, communicators, options.exchange, options.planning);
+  Transform transform(pencils, communicators, options.exchange, options.pieces, options.planning);
   Outcome outcome;
   outcome.wave_bound = rounding(options.points);
   outcome.trip_bound = 2 * options.iterations * rounding(options.points);

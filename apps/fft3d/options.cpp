@@ -100,6 +100,12 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
   apps::add_choice<Exchange>(app, "--exchange", options.exchange,
                              {{"alltoallv", Exchange::alltoallv}, {"alltoall", Exchange::alltoall}},
                              "alltoallv (default), or alltoall with parts padded to the size of the largest");
+  app.add_option(
+         "--overlap", options.pieces,
+         "Pieces of each transpose, of which some are on their way, by nonblocking exchanges, while others "
+         "are transformed (1: none)")
+      ->check(CLI::Range(1, 1024))
+      ->option_text("PIECES");
   apps::add_choice<Planning>(
       app, "--plan", options.planning, {{"measure", Planning::measure}, {"estimate", Planning::estimate}},
       "How FFTW chooses its algorithm: measure (default) tries some, estimate does not");

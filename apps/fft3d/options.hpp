@@ -14,6 +14,7 @@ struct Options {
   Grid grid{1, 1};
   int iterations = 10;
   Exchange exchange = Exchange::alltoallv;
+  int pieces = 1;  // of each transpose
   Planning planning = Planning::measure;
   apps::Output output;
 };

@@ -24,6 +24,7 @@ void print_json(const Options& options, const Outcome& outcome, int processes) {
       {"processes", processes},
       {"grid", {options.grid.row, options.grid.column}},
       {"exchange", name_of(options.exchange)},
+      {"pieces", options.pieces},
       {"iterations", options.iterations},
       {"seconds_an_iteration", outcome.seconds},
       {"megaflops", megaflops(options, outcome)},
@@ -64,6 +65,9 @@ void print_setting(const Options& options, const apps::Member& member) {
   std::printf("  library      %s\n", apps::library().c_str());
   std::printf("  processes    %d, %d in a row and %d in a column, %s\n", member.size, options.grid.row,
               options.grid.column, name_of(options.exchange));
+  if (options.pieces > 1)
+    std::printf("  overlap      transposes by %d pieces, each on its way while others are transformed\n",
+                options.pieces);
   std::fflush(stdout);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <complex>
+#include <vector>
 
 #include "communicators.hpp"
 #include "pencils.hpp"
@@ -18,8 +19,10 @@ enum class Planning {
 
 class Transform {
  public:
-  // The communicators are borrowed. Collective.
-  Transform(const Pencils& pencils, const Communicators& communicators, Exchange exchange, Planning planning);
+  // `pieces`: into so many each transpose is cut at most, of which some are on their way while others are
+  // transformed; 1: it is waited for. The communicators are borrowed. Collective.
+  Transform(const Pencils& pencils, const Communicators& communicators, Exchange exchange, int pieces,
+            Planning planning);
 
   // Pencils along x: [z][y][x].
   [[nodiscard]] Array<double>& points() { return points_; }
@@ -37,15 +40,34 @@ class Transform {
   void forget_times() { times_ = {}; }
 
  private:
-  void transform(const Plan& plan);
+  // A transpose by pieces, each with a place in the buffers for messages.
+  struct Leg {
+    Leg(const Planes& planes, int count, Exchange exchange, MPI_Comm comm);
+    // Numbers that a buffer for the messages of all pieces must have room for.
+    [[nodiscard]] std::size_t buffer_size() const;
+
+    std::vector<Piece> pieces;
+    std::vector<Transpose> transposes;  // of each piece
+    std::vector<std::size_t> places;    // where the messages of each begin
+  };
+  using Plans = std::vector<Plan>;  // of each piece
+
+  void execute(const Plan& plan);
+  // Transforms `from` by `before`, transposes it to `to`, and transforms that by `after`; either may be none.
+  void move(const Leg& leg, Transpose::Direction direction, const Plans* before, Complex* from, Complex* to,
+            const Plans* after);
+  void move_at_once(const Transpose& transpose, Transpose::Direction direction, Complex* from, Complex* to);
+  void receive(const Leg& leg, std::size_t piece, Transpose::Direction direction, Complex* to);
 
   Pencils pencils_;
   Times times_;
-  Transpose x_to_y_, y_to_z_;
+  Leg x_to_y_, y_to_z_;
   Array<double> points_;
-  Array<Complex> first_;   // pencils of modes along x, and along z
-  Array<Complex> second_;  // pencils along y
-  Plan x_forward_, y_forward_, z_forward_, z_backward_, y_backward_, x_backward_;
+  Array<Complex> first_;            // pencils of modes along x, and along z
+  Array<Complex> second_;           // pencils along y
+  Array<Complex> sent_, received_;  // messages, where there are several pieces
+  std::vector<MPI_Request> under_way_;
+  Plans x_forward_, y_forward_, z_forward_, z_backward_, y_backward_, x_backward_;
 };
 
 }  // namespace fft

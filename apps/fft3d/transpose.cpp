@@ -30,6 +30,20 @@ std::ptrdiff_t wide(int value) {
 
 }  // namespace
 
+std::vector<Piece> pieces_of(const Planes& planes, int count) {
+  const int pieces = std::max(1, std::min(count, planes.c));
+  std::vector<Piece> all;
+  for (int i = 0; i < pieces; ++i) {
+    const Share c = apps::share_of(planes.c, pieces, i);
+    Piece piece{.planes = planes,
+                .begin_of_a = c.begin * planes.c_stride_of_a,
+                .begin_of_b = c.begin * planes.c_stride_of_b};
+    piece.planes.c = c.size;
+    all.push_back(piece);
+  }
+  return all;
+}
+
 Transpose::Transpose(const Planes& planes, Exchange exchange, MPI_Comm comm)
     : planes_(planes),
       exchange_(exchange),
@@ -62,13 +76,28 @@ Transpose::Parts Transpose::parts_of(bool of_a) const {
   return parts;
 }
 
-void Transpose::exchange(const Complex* from, const Parts& sent, Complex* to, const Parts& received) const {
+void Transpose::exchange(Direction direction, const Complex* from, Complex* to) const {
+  const Parts& out = sent(direction);
+  const Parts& in = received(direction);
   if (exchange_ == Exchange::alltoall) {
-    MPI_Alltoall(from, sent.counts[0], MPI_C_DOUBLE_COMPLEX, to, received.counts[0], MPI_C_DOUBLE_COMPLEX,
+    MPI_Alltoall(from, out.counts[0], MPI_C_DOUBLE_COMPLEX, to, in.counts[0], MPI_C_DOUBLE_COMPLEX,
                  member_.comm);
   } else {
-    MPI_Alltoallv(from, sent.counts.data(), sent.offsets.data(), MPI_C_DOUBLE_COMPLEX, to,
-                  received.counts.data(), received.offsets.data(), MPI_C_DOUBLE_COMPLEX, member_.comm);
+    MPI_Alltoallv(from, out.counts.data(), out.offsets.data(), MPI_C_DOUBLE_COMPLEX, to, in.counts.data(),
+                  in.offsets.data(), MPI_C_DOUBLE_COMPLEX, member_.comm);
+  }
+}
+
+void Transpose::start_exchange(Direction direction, const Complex* from, Complex* to,
+                               MPI_Request* request) const {
+  const Parts& out = sent(direction);
+  const Parts& in = received(direction);
+  if (exchange_ == Exchange::alltoall) {
+    MPI_Ialltoall(from, out.counts[0], MPI_C_DOUBLE_COMPLEX, to, in.counts[0], MPI_C_DOUBLE_COMPLEX,
+                  member_.comm, request);
+  } else {
+    MPI_Ialltoallv(from, out.counts.data(), out.offsets.data(), MPI_C_DOUBLE_COMPLEX, to, in.counts.data(),
+                   in.offsets.data(), MPI_C_DOUBLE_COMPLEX, member_.comm, request);
   }
 }
 
@@ -105,38 +134,22 @@ void Transpose::visit_b_runs(Copy copy) const {
   }
 }
 
-// Among one process the message [c][a][b] is the pencils along b.
-void Transpose::forward(Complex* data, Complex* other, Times& times) const {
-  const double begin = MPI_Wtime();
-  visit_a_parts([&](std::ptrdiff_t pencil, std::ptrdiff_t message) { other[message] = data[pencil]; });
-  const double packed = MPI_Wtime();
-  times.copies += packed - begin;
-  if (member_.size == 1) return;
-  exchange(other, a_parts_, data, b_parts_);
-  const double exchanged = MPI_Wtime();
-  times.exchange += exchanged - packed;
-  visit_b_runs([&](std::ptrdiff_t pencil, std::ptrdiff_t message, std::size_t count) {
-    std::copy_n(data + message, count, other + pencil);
-  });
-  times.copies += MPI_Wtime() - exchanged;
+void Transpose::pack(Direction direction, const Complex* pencils, Complex* message) const {
+  if (direction == Direction::forward)
+    visit_a_parts([&](std::ptrdiff_t pencil, std::ptrdiff_t place) { message[place] = pencils[pencil]; });
+  else
+    visit_b_runs([&](std::ptrdiff_t pencil, std::ptrdiff_t place, std::size_t count) {
+      std::copy_n(pencils + pencil, count, message + place);
+    });
 }
 
-void Transpose::backward(Complex* data, Complex* other, Times& times) const {
-  const double begin = MPI_Wtime();
-  if (member_.size == 1) {
-    visit_a_parts([&](std::ptrdiff_t pencil, std::ptrdiff_t message) { other[pencil] = data[message]; });
-    times.copies += MPI_Wtime() - begin;
-    return;
-  }
-  visit_b_runs([&](std::ptrdiff_t pencil, std::ptrdiff_t message, std::size_t count) {
-    std::copy_n(data + pencil, count, other + message);
-  });
-  const double packed = MPI_Wtime();
-  exchange(other, b_parts_, data, a_parts_);
-  const double exchanged = MPI_Wtime();
-  visit_a_parts([&](std::ptrdiff_t pencil, std::ptrdiff_t message) { other[pencil] = data[message]; });
-  times.copies += packed - begin + MPI_Wtime() - exchanged;
-  times.exchange += exchanged - packed;
+void Transpose::unpack(Direction direction, const Complex* message, Complex* pencils) const {
+  if (direction == Direction::forward)
+    visit_b_runs([&](std::ptrdiff_t pencil, std::ptrdiff_t place, std::size_t count) {
+      std::copy_n(message + place, count, pencils + pencil);
+    });
+  else
+    visit_a_parts([&](std::ptrdiff_t pencil, std::ptrdiff_t place) { pencils[pencil] = message[place]; });
 }
 
 }  // namespace fft

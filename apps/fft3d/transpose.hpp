@@ -1,4 +1,5 @@
-// Makes pencils along one axis of pencils along another, among the processes that share both.
+// Makes pencils along one axis of pencils along another, among the processes that share both: all at once, or
+// piece by piece, so that one piece is on its way while others are worked on.
 #pragma once
 
 #include <mpi.h>
@@ -9,7 +10,6 @@
 
 #include "common/member.hpp"
 #include "pencils.hpp"
-#include "times.hpp"
 
 namespace fft {
 
@@ -29,19 +29,36 @@ struct Planes {
   std::ptrdiff_t a_stride, c_stride_of_b;  // in the pencils along b
 };
 
+// Planes, and where the first of them lies in either pencils.
+struct Piece {
+  Planes planes;
+  std::ptrdiff_t begin_of_a = 0, begin_of_b = 0;
+};
+// Cuts planes along c into at most `count` pieces, that differ by one plane at most.
+[[nodiscard]] std::vector<Piece> pieces_of(const Planes& planes, int count);
+
+// The messages of one piece. What they carry is packed, so that pencils may be written to while it is under
+// way.
 class Transpose {
  public:
+  enum class Direction { forward, backward };
+
   // The communicator is borrowed; among its processes both axes are shared out by share_of(). `c` is the same
   // on all of them.
   Transpose(const Planes& planes, Exchange exchange, MPI_Comm comm);
 
-  // Numbers that each of the two buffers must have room for.
+  // Numbers that each of two buffers for its messages must have room for.
   [[nodiscard]] std::size_t buffer_size() const { return buffer_size_; }
+  [[nodiscard]] bool is_alone() const { return member_.size == 1; }
 
-  // From pencils along a in `data` to pencils along b in `other`; what was in `data` is lost. Collective.
-  void forward(Complex* data, Complex* other, Times& times) const;
-  // From pencils along b in `data` to pencils along a in `other`.
-  void backward(Complex* data, Complex* other, Times& times) const;
+  // From pencils along a (forward) or b (backward) to what is sent.
+  void pack(Direction direction, const Complex* pencils, Complex* message) const;
+  // Sends it, and waits for what comes. Collective.
+  void exchange(Direction direction, const Complex* from, Complex* to) const;
+  // The same without waiting: both belong to the request until it has ended.
+  void start_exchange(Direction direction, const Complex* from, Complex* to, MPI_Request* request) const;
+  // From what has come to pencils along b (forward) or a (backward).
+  void unpack(Direction direction, const Complex* message, Complex* pencils) const;
 
  private:
   // Of one side of the messages: where each process's part begins, and its size.
@@ -52,7 +69,12 @@ class Transpose {
   [[nodiscard]] Share a_of(int process) const { return apps::share_of(planes_.a, member_.size, process); }
   [[nodiscard]] Share b_of(int process) const { return apps::share_of(planes_.b, member_.size, process); }
   [[nodiscard]] Parts parts_of(bool of_a) const;
-  void exchange(const Complex* from, const Parts& sent, Complex* to, const Parts& received) const;
+  [[nodiscard]] const Parts& sent(Direction direction) const {
+    return direction == Direction::forward ? a_parts_ : b_parts_;
+  }
+  [[nodiscard]] const Parts& received(Direction direction) const {
+    return direction == Direction::forward ? b_parts_ : a_parts_;
+  }
   template <class Copy>
   void visit_a_parts(Copy copy) const;
   template <class Copy>

@@ -68,3 +68,8 @@ def cases(suite):
     refused("one of another folder", folder(1, said.replace("src/base", "src/wire")), "# `src/base`")
     nested = check_folders([Path("src/coll/gpu/a.hpp"), Path("test/unit/a.cpp"), Path("src/a.cpp")], lambda path: None)
     suite.check("folders: those of src/ with files in them, and no others", [case for case, _ in nested] == ["folder src/coll/gpu"], nested)
+
+    units = dict(check_folders([Path(f"test/unit/{folder}/a_test.cpp") for folder in ("p2p/link", "tools/mpiexec", "p2p/no_such_room")], lambda path: None))
+    mirrored = not units["folder test/unit/p2p/link"] and not units["folder test/unit/tools/mpiexec"]
+    suite.check("folders: unit tests lie in the folder of what they test", mirrored, units)
+    refused("unit tests in a folder that src/ has not", units["folder test/unit/p2p/no_such_room"], "there is no src/p2p/no_such_room")

@@ -117,12 +117,25 @@ def unexplained(folder, text):
     return ""
 
 
+UNIT = Path("test/unit")
+
+
+def unmirrored(folder, is_folder):
+    """Why unit tests may not lie in a folder, or nothing: they lie as what they test does, in src/ or in tools/."""
+    mirrored = folder.relative_to(UNIT)
+    if mirrored.parts[:1] == ("tools",) and is_folder(mirrored) or is_folder(Path("src") / mirrored):
+        return ""
+    return f"there is no src/{mirrored}: unit tests lie in the folder of what they test"
+
+
 def check_folders(files, read):
     """[(case, problem or '')] for the folders of src/ that hold any of these files; `read` gives a file's text, or None."""
     results = []
     for folder, count in sorted(folders_of(path for path in files if path.parts[0] == "src" and len(path.parts) > 2).items()):
         problems = [too_many(folder, count), unexplained(folder, read(folder / "README.md"))]
         results.append((f"folder {folder}", "\n".join(filter(None, problems))))
+    for folder in sorted({path.parent for path in files if path.is_relative_to(UNIT) and path.parent != UNIT}):
+        results.append((f"folder {folder}", unmirrored(folder, lambda path: (ROOT / path).is_dir())))
     return results
 
 

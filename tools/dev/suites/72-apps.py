@@ -49,7 +49,15 @@ for ranks, size, grid in ((1, "30x21x16", ""), (2, "30x21x16", "2x1"), (4, "30x2
             result = transform(ranks, "-q", "-n", size, "--exchange", exchange, *(["--grid", grid] if grid else []))
             suite.expect(result, out=r"of the exact transform.*: correct\n.*came back.*: correct$")
             errors.add(re.search(r"came back with an error of (\S+),", result.out)[1])
-suite.check("the answer does not depend on ranks, grid or exchange", len(errors) == 1, errors)
+for ranks, pieces, *progress in ((1, 4), (2, 3), (4, 5), (6, 1000), (4, 3, "thread")):
+    for exchange in ("alltoallv", "alltoall"):
+        with suite.case(f"{pieces} pieces of each transpose under way on {ranks} ranks, {exchange}{', with a thread' if progress else ''}: the same"):
+            thread = ["env", "ISTHMUS_PROGRESS=thread"] if progress else []
+            command = [*thread, MPIEXEC, "-n", ranks, TRANSFORM, "--plan", "estimate", "--iterations", "3", "-q", "-n", "30x21x16"]
+            result = suite.run([*command, "--exchange", exchange, "--overlap", pieces])
+            suite.expect(result, out=r"of the exact transform.*: correct\n.*came back.*: correct$")
+            errors.add(re.search(r"came back with an error of (\S+),", result.out)[1])
+suite.check("the answer does not depend on ranks, grid, exchange or pieces", len(errors) == 1, errors)
 with suite.case("edges that are prime, and shares that differ"):
     suite.expect(transform(4, "-q", "-n", "13x17x19"), out="2 in a row and 2 in a column(.|\n)*: correct\n(.|\n)*: correct$")
 with suite.case("a box of one point"):
@@ -99,6 +107,7 @@ for program, arguments, why in (
     (TRANSFORM, ("--grid", "3x1"), "is for 3 processes, but there are 2"),
     (TRANSFORM, ("--grid", "two"), "--grid two: expected two numbers of processes"),
     (TRANSFORM, ("--exchange", "magic"), "magic not in"),
+    (TRANSFORM, ("--overlap", "0"), "--overlap: Value 0 not in range"),
 ):
     with suite.case(f"{program.name} {' '.join(arguments)}: said once, with status 2"):
         result = suite.expect(job(2, program, *arguments), status=2)
