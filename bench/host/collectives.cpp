@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/pages.hpp"
+#include "host/broadcasts.hpp"
 
 namespace isthmus::bench {
 namespace {
@@ -29,16 +30,6 @@ std::string barrier_fault(const Job& job) {
 
 void broadcast(Pages& buffer, int root) {
   MPI_Bcast(buffer.data(), static_cast<int>(buffer.size()), MPI_BYTE, root, MPI_COMM_WORLD);
-}
-
-void check_broadcast(const Job& job, std::string_view point, Pages& buffer, int root, unsigned round) {
-  if (job.rank() == root) {
-    buffer.fill(static_cast<unsigned>(root), round);
-  } else {
-    buffer.clear();
-  }
-  broadcast(buffer, root);
-  job.demand(point, fault_text(buffer.mismatch(static_cast<unsigned>(root), round)));
 }
 
 // Rank r gives r + i at index i: the sums are small integers, exact in any order of addition.
@@ -150,20 +141,11 @@ void allreduce(const Job& job, std::string_view point, std::size_t bytes) {
 }
 
 void bcast(const Job& job, std::string_view point, std::size_t bytes) {
-  Pages buffer(bytes);
-  check_broadcast(job, point, buffer, job.ranks() - 1, 1);
-  job.measure(point, time_of_one, [&buffer, root = 0, ranks = job.ranks()]() mutable {
-    broadcast(buffer, root);
-    root = (root + 1) % ranks;
-  });
-  check_broadcast(job, point, buffer, 0, 2);
+  measure_broadcasts(job, point, bytes, Roots::moving, broadcast);
 }
 
 void bcast_fixed_root(const Job& job, std::string_view point, std::size_t bytes) {
-  Pages buffer(bytes);
-  check_broadcast(job, point, buffer, 0, 1);
-  job.measure(point, time_of_one, [&buffer] { broadcast(buffer, 0); });
-  check_broadcast(job, point, buffer, 0, 2);
+  measure_broadcasts(job, point, bytes, Roots::fixed, broadcast);
 }
 
 void allgather(const Job& job, std::string_view point, std::size_t bytes) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/pages.hpp"
+#include "host/broadcasts.hpp"
 
 namespace isthmus::bench {
 namespace {
@@ -69,15 +70,6 @@ void broadcast(Pages& buffer, int root) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-void check_broadcast(const Job& job, std::string_view point, Pages& buffer, int root, unsigned round) {
-  if (job.rank() == root)
-    buffer.fill(static_cast<unsigned>(root), round);
-  else
-    buffer.clear();
-  broadcast(buffer, root);
-  job.demand(point, fault_text(buffer.mismatch(static_cast<unsigned>(root), round)));
-}
-
 // Blocks for the neighbours in a grid, those before and after along each dimension.
 class Grid {
  public:
@@ -137,13 +129,7 @@ void iallreduce_many(const Job& job, std::string_view point, std::size_t bytes) 
 }
 
 void ibcast(const Job& job, std::string_view point, std::size_t bytes) {
-  Pages buffer(bytes);
-  check_broadcast(job, point, buffer, job.ranks() - 1, 1);
-  job.measure(point, time_of_one, [&buffer, root = 0, ranks = job.ranks()]() mutable {
-    broadcast(buffer, root);
-    root = (root + 1) % ranks;
-  });
-  check_broadcast(job, point, buffer, 0, 2);
+  measure_broadcasts(job, point, bytes, Roots::moving, broadcast);
 }
 
 void neighbor_alltoall(const Job& job, std::string_view point, std::size_t bytes) {
