@@ -138,7 +138,7 @@ GpuPlanEnd GpuPlans::end_of(const GpuPart& part) noexcept {
           .is_foreign = !part.buffer.is_own};
 }
 
-void GpuPlans::note_missing_loopback(Peer& peer) {
+void GpuPlans::note_missing_loopback(Peer& peer) const {
   if (around_.links.settings().gpu_path != GpuPathSetting::network) return;
   if (const Reach network = network_reach(peer); !network)
     around_.links.note_gpu_reason(peer, Error(ErrorClass::other, network.error().text), true);

@@ -75,7 +75,7 @@ class GpuPlans {
   void describe_target(const Peer& peer, const cuda::Uuid& theirs, const Request& receive, GpuPlanKey& key);
   [[nodiscard]] static GpuPlanEnd end_of(const GpuPart& part) noexcept;
   [[nodiscard]] GpuLocality locality(cuda::Device mine, const cuda::Uuid& theirs) const;
-  void note_missing_loopback(Peer& peer);
+  void note_missing_loopback(Peer& peer) const;
 
   const Surroundings around_;
   GpuPlanCache plans_;
