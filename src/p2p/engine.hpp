@@ -254,6 +254,9 @@ class Engine final : private CpuSends, private Losses::Rings {
   // --- direct access to a peer's memory
   // -------------------------------------------------------------------------------------------
 
+  /// Whether `peer` has come far enough in MPI_Init for its memory to be tried. Until then `pull_reach` and
+  /// `push_reach` say no.
+  [[nodiscard]] bool can_try_reach(PeerId id) { return access_.can_probe(links_.peer(id)); }
   /// Whether this process can read the memory of `peer` (tries it the first time), else why not.
   const Reach& pull_reach(PeerId id) {
     Peer& found = links_.peer(id);

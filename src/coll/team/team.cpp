@@ -136,6 +136,9 @@ Result<std::byte*> Team::stage(std::uint64_t bytes) {
 
 Result<bool> Team::direct() {
   if (direct_ == Direct::unknown) {
+    // Who has come here has published what the others try. Asked before, a member that has not joined yet
+    // would be out of reach, and the team would never copy directly.
+    ISTHMUS_TRY(barrier_flat(*this));
     bool reach = true;
     for (int i = 0; i < size_ && reach; ++i)
       if (i != rank_)
