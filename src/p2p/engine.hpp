@@ -44,6 +44,7 @@
 #include "p2p/protocol/mapping/mapped_memory.hpp"
 #include "p2p/protocol/network/peers.hpp"
 #include "p2p/waits.hpp"
+#include "route/call_report.hpp"
 #include "route/live_plans.hpp"
 
 namespace isthmus {
@@ -277,6 +278,16 @@ class Engine final : private CpuSends, private Losses::Rings {
     return access_.write(links_.peer(id), address, from, bytes);
   }
 
+  // --- what is learned of collectives
+
+  /// Where someone wants to know, `reporter` is asked at the job's end, or when it leaves.
+  void join_call_reports(const CallReporter& reporter) {
+    if (settings().explain != ExplainSetting::off) call_reports_.join(reporter);
+  }
+  void leave_call_reports(const CallReporter& reporter) {
+    call_reports_.leave(reporter, plans_.nanoseconds());
+  }
+
   // --- end
   // ------------------------------------------------------------------------------------------------------------------------
 
@@ -365,6 +376,7 @@ class Engine final : private CpuSends, private Losses::Rings {
   std::uint32_t connections_seen_ = 0;
   std::uint32_t fruitless_tests_ = 0;
   LivePlans plans_;
+  CallReports call_reports_;
   std::optional<WayTimes> times_;  ///< while somebody explains
   // Last, because they end what is under way.
   GpuAccess gpu_;

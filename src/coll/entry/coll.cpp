@@ -24,7 +24,14 @@ struct Plan {
   Algorithm algorithm;
   Team* team;
   const Hierarchy* hierarchy;
+  /// What the table gives; another algorithm only where that has the same result.
+  Algorithm by_table = algorithm;
+  bool is_live = false;  ///< `team` is to be told of its end
 
+  /// Where there is no room to stage.
+  [[nodiscard]] Algorithm without_stage() const {
+    return algorithm == Algorithm::staged ? by_table : algorithm;
+  }
   [[nodiscard]] Spread spread(Communicator& comm) const { return {comm, *hierarchy}; }
 };
 
@@ -32,8 +39,67 @@ bool reduces(Collective collective) {
   return collective >= Collective::reduce;
 }
 
+/// As long as a call is under way; for those whose team is to be told of its end.
+class UnderWay {
+ public:
+  explicit UnderWay(const Plan& plan) noexcept : team_(plan.is_live ? plan.team : nullptr) {}
+  ~UnderWay() {
+    if (team_) [[unlikely]]
+      team_->end_call();
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+ private:
+  Team* team_;
+};
+
+/// A compiler may round the products of complex numbers otherwise in a loop than alone.
+bool is_elementwise(const Reduction& what) {
+  if (!what.op->code() || !what.type->as_basic()) return false;
+  return *what.op->code() != OpCode::prod || info(*what.type->as_basic()).type_class != TypeClass::complex;
+}
+
+/// Of a call that its team may carry out in several ways with the same result: by what earlier ones took.
+[[gnu::noinline]] Result<Plan> live_plan(Team& team, const Hierarchy* hierarchy, Question question,
+                                         const Reduction* what) {
+  auto direct = team.direct();
+  if (!direct) [[unlikely]]
+    return std::unexpected(std::move(direct).error());
+  question.direct = *direct;
+  const Algorithm by_table = select(question);
+  Plan plan{.algorithm = by_table, .team = &team, .hierarchy = hierarchy};
+  const auto assumed = way_of(by_table, question.collective);
+  const TeamWays possible =
+      ways_of(question, {.elementwise = what && is_elementwise(*what), .in_order = team.in_order()});
+  if (!assumed || !possible.has(*assumed) || possible.count() < 2) return plan;
+  const TeamWay way = team.begin_call(question, *assumed, possible);
+  if (way != *assumed) plan.algorithm = algorithm_of(way, question);
+  plan.is_live = true;
+  return plan;
+}
+
+/// What goes over messages in the midst of what goes through the team's memory: it takes a step there too, by
+/// which `Team` knows how far each member is.
+class StepOverMessages {
+ public:
+  explicit StepOverMessages(const Plan& plan)
+      : team_(plan.is_live ? plan.team : nullptr), step_(team_ ? team_->begin_step() : 0) {}
+  ~StepOverMessages() {
+    if (team_) team_->finish_step(step_);
+  }
+  StepOverMessages(const StepOverMessages&) = delete;
+  StepOverMessages& operator=(const StepOverMessages&) = delete;
+
+ private:
+  Team* team_;
+  std::uint64_t step_;
+};
+
 /// `stageable`: all members know that the data may go through the shared area, or from buffer to buffer.
-Result<Plan> plan(Communicator& comm, Question question, bool stageable = true) {
+/// `what`: of a reduction.
+Result<Plan> plan(Communicator& comm, Question question, bool stageable = true,
+                  const Reduction* what = nullptr) {
   auto footing = Footing::of(comm);
   if (!footing) [[unlikely]]
     return std::unexpected(std::move(footing).error());
@@ -47,13 +113,15 @@ Result<Plan> plan(Communicator& comm, Question question, bool stageable = true) 
   if (hierarchy && (any_order || hierarchy->in_order()))
     question.domains = team ? Domains::sockets : Domains::hosts;
   question.even = hierarchy && hierarchy->is_even();
+  if (question.shared && team->has_live(question.bytes)) [[unlikely]]
+    return live_plan(*team, hierarchy, question, what);
   if (question.shared && asks_for_direct(question)) {
     auto direct = team->direct();
     if (!direct) [[unlikely]]
       return std::unexpected(std::move(direct).error());
     question.direct = *direct;
   }
-  return Plan{select(question), team, hierarchy};
+  return Plan{.algorithm = select(question), .team = team, .hierarchy = hierarchy};
 }
 
 /// A derived type's elements cannot be packed for the program's own operation, nor cut at any byte.
@@ -62,7 +130,7 @@ Result<Plan> plan_reduction(Communicator& comm, Collective collective, std::int6
   return plan(
       comm,
       {.collective = collective, .bytes = bytes_of(count, *what.type), .commutative = what.op->commutative()},
-      what.type->is_contiguous());
+      what.type->is_contiguous(), &what);
 }
 
 /// By `reduce_staged`; false where the region has no room, which all members know.
@@ -88,8 +156,10 @@ template <class Receive>
 Result<> run_allgather(const In& send, const Receive& receive, std::uint64_t bytes, Communicator& comm) {
   auto chosen = plan(comm, {.collective = Collective::allgather, .bytes = bytes});
   if (!chosen) return std::unexpected(std::move(chosen).error());
+  const UnderWay under_way(*chosen);
   if (chosen->algorithm == Algorithm::flat) return allgather_flat(*chosen->team, send, receive);
   if (chosen->algorithm == Algorithm::direct) return allgather_direct(*chosen->team, send, receive);
+  const StepOverMessages step(*chosen);
   const Ranks ranks(comm, Tag::allgather);
   if (send.buffer != in_place) copy(whole(send), block(receive, comm.rank()));
   if (chosen->algorithm == Algorithm::leaders) return allgather_leaders(chosen->spread(comm), receive);
@@ -105,7 +175,7 @@ Result<> run_allreduce(const Plan& plan, Communicator& comm, const void* send, v
     if (!done) return std::unexpected(std::move(done).error());
     if (*done) return {};
   }
-  switch (plan.algorithm) {
+  switch (plan.without_stage()) {
     case Algorithm::flat:
       return allreduce_flat(*plan.team, send, receive, what);
     case Algorithm::counted:
@@ -119,7 +189,7 @@ Result<> run_allreduce(const Plan& plan, Communicator& comm, const void* send, v
     case Algorithm::slices:
       return allreduce_slices(plan.spread(comm), send, receive, what);
     default:
-      return allreduce_by(plan.algorithm, Ranks(comm, Tag::allreduce), send, receive, what).result();
+      return allreduce_by(plan.without_stage(), Ranks(comm, Tag::allreduce), send, receive, what).result();
   }
 }
 
@@ -130,6 +200,7 @@ Result<> run_reduce_scatter(Communicator& comm, const void* send, void* receive,
     total += counts[i];
   auto chosen = plan_reduction(comm, Collective::reduce_scatter, total, what);
   if (!chosen) return std::unexpected(std::move(chosen).error());
+  const UnderWay under_way(*chosen);
   const Ranks ranks(comm, Tag::reduce_scatter);
   switch (chosen->algorithm) {
     case Algorithm::flat:
@@ -164,6 +235,7 @@ Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root,
   const Payload data = Payload::of(buffer, count, type);
   auto chosen = plan(comm, {.collective = Collective::bcast, .bytes = data.bytes});
   if (!chosen) return std::unexpected(std::move(chosen).error());
+  const UnderWay under_way(*chosen);
   switch (chosen->algorithm) {
     case Algorithm::flat:
       return bcast_flat(*chosen->team, data, root);
@@ -178,6 +250,7 @@ Result<> bcast(void* buffer, std::int64_t count, const Datatype& type, int root,
     case Algorithm::segments:
       return bcast_segments(chosen->spread(comm), {buffer, count, &type}, root);
     default:
+      const StepOverMessages step(*chosen);
       return bcast_by(chosen->algorithm, Ranks(comm, Tag::bcast), data, root).result();
   }
 }
@@ -191,7 +264,9 @@ Result<> gather(const In& send, const Out& receive, int root, Communicator& comm
       at_root ? bytes_of(receive.count, *receive.type) : bytes_of(send.count, *send.type);
   auto chosen = plan(comm, {.collective = Collective::gather, .bytes = bytes});
   if (!chosen) return std::unexpected(std::move(chosen).error());
+  const UnderWay under_way(*chosen);
   if (chosen->algorithm == Algorithm::flat) return gather_flat(*chosen->team, send, receive, root);
+  const StepOverMessages step(*chosen);
   if (chosen->algorithm == Algorithm::binomial) return gather_binomial(ranks, send, receive, root).result();
   return gather_linear(ranks, send, receive, root).result();
 }
@@ -213,7 +288,9 @@ Result<> scatter(const In& send, const Out& receive, int root, Communicator& com
       at_root ? bytes_of(send.count, *send.type) : bytes_of(receive.count, *receive.type);
   auto chosen = plan(comm, {.collective = Collective::scatter, .bytes = bytes});
   if (!chosen) return std::unexpected(std::move(chosen).error());
+  const UnderWay under_way(*chosen);
   if (chosen->algorithm == Algorithm::flat) return scatter_flat(*chosen->team, send, receive, root);
+  const StepOverMessages step(*chosen);
   if (chosen->algorithm == Algorithm::binomial) return scatter_binomial(ranks, send, receive, root).result();
   return scatter_linear(ranks, send, receive, root).result();
 }
@@ -245,6 +322,7 @@ Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
   auto chosen =
       plan(comm, {.collective = Collective::alltoall, .bytes = bytes_of(receive.count, *receive.type)});
   if (!chosen) return std::unexpected(std::move(chosen).error());
+  const UnderWay under_way(*chosen);
   if (chosen->algorithm == Algorithm::flat) return alltoall_flat(*chosen->team, send, receive);
   if (chosen->algorithm == Algorithm::direct) return alltoall_direct(*chosen->team, send, receive);
   if (chosen->algorithm == Algorithm::staged) {
@@ -252,6 +330,7 @@ Result<> alltoall(const In& send, const Out& receive, Communicator& comm) {
     if (!stage) return std::unexpected(std::move(stage).error());
     if (*stage) return alltoall_staged(*chosen->team, send, receive, *stage);
   }
+  const StepOverMessages step(*chosen);
   // These copy all blocks before any arrives, so that the receive buffer can be read as the send buffer.
   const In source = send.buffer == in_place ? In{receive.buffer, receive.count, receive.type} : send;
   if (chosen->algorithm == Algorithm::leaders) return alltoall_leaders(chosen->spread(comm), source, receive);
@@ -273,13 +352,14 @@ Result<> reduce(const void* send, void* receive, const Reduction& what, int root
     return over_messages({comm, Tag::reduce}, call::Reduce{send, receive, what, root}).result();
   auto chosen = plan_reduction(comm, Collective::reduce, what.count, what);
   if (!chosen) return std::unexpected(std::move(chosen).error());
+  const UnderWay under_way(*chosen);
   const void* mine = operand(send, receive);
   if (chosen->algorithm == Algorithm::staged) {
     auto done = reduced_staged(*chosen->team, mine, receive, what, root);
     if (!done) return std::unexpected(std::move(done).error());
     if (*done) return {};
   }
-  switch (chosen->algorithm) {
+  switch (chosen->without_stage()) {
     case Algorithm::flat:
       return reduce_flat(*chosen->team, mine, receive, what, root);
     case Algorithm::counted:
@@ -291,7 +371,7 @@ Result<> reduce(const void* send, void* receive, const Reduction& what, int root
     case Algorithm::along:
       return reduce_along(chosen->spread(comm), mine, receive, what, root);
     default:
-      return reduce_by(chosen->algorithm, Ranks(comm, Tag::reduce), mine, receive, what, root).result();
+      return reduce_by(chosen->without_stage(), Ranks(comm, Tag::reduce), mine, receive, what, root).result();
   }
 }
 
@@ -300,6 +380,7 @@ Result<> allreduce(const void* send, void* receive, const Reduction& what, Commu
     return over_messages({comm, Tag::allreduce}, call::Allreduce{send, receive, what}).result();
   auto chosen = plan_reduction(comm, Collective::allreduce, what.count, what);
   if (!chosen) return std::unexpected(std::move(chosen).error());
+  const UnderWay under_way(*chosen);
   return run_allreduce(*chosen, comm, operand(send, receive), receive, what);
 }
 
