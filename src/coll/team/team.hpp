@@ -52,10 +52,8 @@ class Team {
 
   // --- calls that may go several ways with the same result
 
-  /// Whether the way of calls of so many bytes is asked for.
-  [[nodiscard]] bool has_live(std::uint64_t bytes) const noexcept {
-    return LiveCalls::covers(bytes) && live_;
-  }
+  /// Whether calls are live of which `LiveCalls::covers` the bytes.
+  [[nodiscard]] bool has_live() const noexcept { return live_ != nullptr; }
   /// The way of such a call, which takes one step at least; waits until its first step is free. `end_call`
   /// has to follow. As `LiveCalls::begin`.
   TeamWay begin_call(const Question& question, TeamWay assumed, TeamWays possible);

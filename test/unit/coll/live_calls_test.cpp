@@ -264,7 +264,7 @@ void run_members(std::uint32_t ranks, const Body& body) {
         Communicator::make(rank.engine, make_ref<Group>(std::move(members)), Engine::world_context);
     const auto footing = Footing::of(*comm);
     ASSERT_TRUE(footing && (*footing)->team());
-    EXPECT_TRUE((*footing)->team()->has_live(4096)) << "nothing would be learned";
+    EXPECT_TRUE((*footing)->team()->has_live()) << "nothing would be learned";
     body(*comm);
   });
 }
