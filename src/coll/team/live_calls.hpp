@@ -99,6 +99,7 @@ class LiveCalls final : public CallReporter {
   void learn(const Area& area, const Steps& steps) noexcept;
   [[nodiscard]] std::optional<std::uint64_t> read_time(const Area& area, std::uint64_t number) const noexcept;
   void write_time(const Area& area) noexcept;
+  void touch_slots(const Area& area) noexcept;
   void share(std::size_t call_class, const CallChoice& choice) const noexcept;
   [[nodiscard]] SharedCallLessons::Kind kind_of(std::size_t call_class) const noexcept {
     return {.collective = call_class / size_classes,
@@ -111,6 +112,7 @@ class LiveCalls final : public CallReporter {
   Ticks clock_;
   bool spread_ = false;
   bool is_measured_ = false;
+  bool has_touched_ = false;  ///< the slots
   std::uint64_t began_ = 0;   ///< ticks
   std::uint64_t number_ = 0;  ///< of the call that is under way, or was the last
   std::array<Progress, call_classes> progress_{};
