@@ -1,7 +1,7 @@
-/* Collectives of the sizes at which a communicator learns which way is the fastest, often enough that each way has its
- * turns: from changing roots, on several communicators, by ranks that come late now and then. What arrives is right, and
- * a sum has the same bits at each call.
- * live plans: also where ranks share cores */
+/* Collectives of the sizes at which a communicator learns which way is the fastest, often enough that each
+ * way has its turns: from changing roots, on several communicators, by ranks that come late now and then.
+ * What arrives is right, and a sum has the same bits at each call. live plans: also where ranks share cores
+ */
 #include <cmath>
 #include <numeric>
 #include <vector>

@@ -2,6 +2,7 @@
 #include "coll/team/live_calls.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
@@ -249,6 +250,40 @@ TEST(LiveCalls, ClassesAreTwoForEachPowerOfTwo) {
   }
   EXPECT_EQ(LiveCalls::class_of(Collective::bcast, 16384) + 1, LiveCalls::class_of(Collective::bcast, 16385));
   EXPECT_EQ(LiveCalls::class_of(Collective::reduce_scatter, 64 << 20), call_classes - 1);
+}
+
+/// Pages of the memory of `layout` that have been used.
+std::size_t used_pages(const AreaLayout& layout, std::byte* memory) {
+  std::vector<unsigned char> used((layout.bytes() + 4095) / 4096);
+  EXPECT_EQ(::mincore(memory, layout.bytes(), used.data()), 0);
+  return static_cast<std::size_t>(std::ranges::count_if(used, [](unsigned char each) { return each & 1; }));
+}
+
+TEST(LiveCalls, NoWayPaysForPagesThatAreUsedForTheFirstTime) {
+  const AreaLayout layout(3);
+  void* const mapped =
+      ::mmap(nullptr, layout.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  auto* const memory = static_cast<std::byte*>(mapped);
+  const Area area(layout, memory);
+  LiveCalls live({.rank = 1, .size = 3, .forced = {}, .shared = {}}, clock_of_test);
+  const Question question{.collective = Collective::bcast,
+                          .ranks = 3,
+                          .bytes = 4096,
+                          .shared = true,
+                          .own_cores = true,
+                          .direct = true};
+  const TeamWays possible = ways_of(question, {});
+  live.begin(area, {.next = 1, .finished = 0}, question, flat, possible);
+  live.end(area);
+  const std::size_t control = (layout.control_bytes() + 4095) / 4096;
+  EXPECT_LE(used_pages(layout, memory), control);
+  const CallSchedule trial{.from = 2, .before = flat, .after = flat, .turn = 4, .tried = possible};
+  area.schedule(LiveCalls::class_of(Collective::bcast, 4096)).store(trial.packed());
+  live.begin(area, {.next = 2, .finished = 1}, question, flat, possible);
+  EXPECT_GE(used_pages(layout, memory) + control, layout.bytes() / 4096);
+  live.end(area);
+  ::munmap(mapped, layout.bytes());
 }
 
 // --- whole collectives, on ranks that spin

@@ -339,6 +339,11 @@ with suite.case("where copies by the kernel are slow, a bcast goes another way w
     predicted = {way["way"]: way["predicted_us"] for way in lesson["ways"]}
     assert set(predicted) == {"staged", "direct", "direct_both", "messages"} and all(predicted.values()), lesson
 
+with suite.case("explain --full tells what a communicator has learned, explain that there is something to tell"):
+    for words, said in ((["--full"], r"^    measured, bcast among 2 ranks:\n      up to 64 KiB   \w+: [\d.]+ us .*; 150 calls$"), ([], r"ways of collectives are measured")):
+        result = suite.run([ISTHMUS, "explain", *words, "mpiexec", "-n", 2, CALL_WAYS, "bcast", 65536, 150], env=CONFIG, timeout=60)
+        suite.expect(result, err=said)
+
 with suite.case("when copies by the kernel become slow, an allreduce goes another way within a hundred calls"):
     slow = suite.preload("test/bench/slow_copies.c", "-ldl")
     # A processor that is taken away may begin one more trial, whose calls are no proof of anything.
