@@ -82,8 +82,8 @@ TeamWay LiveCalls::begin(const Area& area, const Steps& steps, const Question& q
 }
 
 /// What a page takes that is used for the first time is not what a way takes: without this, a bcast of 8 KiB
-/// among two took 10.7 us flat in its first turn and 0.4 later. Once a communicator; of more than `flat_ranks`
-/// members it would be too much.
+/// among two took 10.7 us flat in its first turn and 0.4 later. Once a communicator; of more than
+/// `flat_ranks` members it would be too much.
 void LiveCalls::touch_slots(const Area& area) noexcept {
   has_touched_ = true;
   if (member_.size > flat_ranks) return;

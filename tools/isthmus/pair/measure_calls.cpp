@@ -73,7 +73,7 @@ class Calls {
   }
 
   void run(int count) {
-    const MPI_Comm comm = MPI_COMM_WORLD;
+    MPI_Comm comm = MPI_COMM_WORLD;
     switch (call_) {
       case Call::bcast:
         MPI_Bcast(out_.data(), count, MPI_DOUBLE, 0, comm);
