@@ -101,6 +101,8 @@ constexpr std::array<std::string_view, 5> gpu_paths{"auto", "push", "pull", "sta
 /// In the order of `GpuCourierSetting`.
 /// In the order of `ExplainSetting`.
 constexpr std::array<std::string_view, 5> explain_forms{"off", "on", "full", "json", "picture"};
+constexpr std::array<std::string_view, 9> collective_ways{
+    "auto", "flat", "staged", "counted", "direct", "direct_both", "direct_all", "messages", "tree"};
 constexpr std::array<std::string_view, 3> gpu_couriers{"auto", "off", "on"};
 
 /// Of the compiler wrappers, `mpicc` and `mpicxx`; users may have set them for good.
@@ -210,16 +212,28 @@ constexpr auto table = std::to_array<Setting>({
      },
      [](const Settings& s) { return std::to_string(s.rank_stack); }},
     {"ISTHMUS_PLANS", "fixed or live",
-     "Which way long messages between ranks of a host take: the one that settings and the table of isthmus "
-     "tune give, or the one that has turned out to be the fastest. Where ranks share cores it is fixed "
-     "unless "
-     "this is set. A value for ISTHMUS_SPLIT_FROM holds with both.",
+     "Which way long messages between ranks of a host take, and collectives among them: the one that "
+     "settings and tables give, or the one that has turned out to be the fastest. Where ranks share cores it "
+     "is fixed unless this is set. A value for ISTHMUS_SPLIT_FROM holds with both.",
      [](Settings& s, std::string_view text) {
        if (text != "live" && text != "fixed") return false;
        s.plans = text == "fixed" ? PlansSetting::fixed : PlansSetting::live;
        return true;
      },
      [](const Settings& s) { return std::string(s.plans == PlansSetting::fixed ? "fixed" : "live"); }},
+    {"ISTHMUS_COLLECTIVE_WAY",
+     "auto, flat, staged, counted, direct, direct_both, direct_all, messages or tree",
+     "For comparisons: the way of collectives of 1 KiB to 64 MiB among ranks of a host, where it is possible "
+     "and the result is the same as by any other, bit for bit.",
+     [](Settings& s, std::string_view text) {
+       const auto* const found = std::ranges::find(collective_ways, text);
+       if (found == collective_ways.end()) return false;
+       s.collective_way = static_cast<CollectiveWaySetting>(found - collective_ways.begin());
+       return true;
+     },
+     [](const Settings& s) {
+       return std::string(collective_ways[static_cast<std::size_t>(s.collective_way)]);
+     }},
     {"ISTHMUS_CMA", "auto or off",
      "Whether large messages are copied straight between processes (process_vm_readv) where that works.",
      [](Settings& s, std::string_view text) {

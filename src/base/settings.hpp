@@ -74,6 +74,20 @@ enum class PlansSetting : std::uint8_t {
   live,   ///< long messages take the way that has turned out to be the fastest
 };
 
+/// How collectives go that ranks of one host can carry out in several ways with the same result, bit for bit.
+/// The ways are those of `coll/select/team_way`, in their order.
+enum class CollectiveWaySetting : std::uint8_t {
+  automatic,  ///< as the table of collectives has it, or as has turned out to be the fastest
+  flat,
+  staged,
+  counted,
+  direct,
+  direct_both,
+  direct_all,
+  messages,
+  tree,
+};
+
 /// What a job says at its end of the ways that its messages took.
 /// `picture`: the summary, then the line of JSON that `isthmus explain --picture` draws.
 enum class ExplainSetting : std::uint8_t { off, summary, full, json, picture };
@@ -137,6 +151,8 @@ struct Settings {
   std::uint64_t rank_stack = 0;
   /// ISTHMUS_PLANS
   PlansSetting plans = PlansSetting::live;
+  /// ISTHMUS_COLLECTIVE_WAY: that of a communicator's rank 0 holds for all its members.
+  CollectiveWaySetting collective_way = CollectiveWaySetting::automatic;
   /// ISTHMUS_CMA
   CmaSetting cma = CmaSetting::automatic;
   /// ISTHMUS_MAPPING
@@ -215,7 +231,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 35;
+  static constexpr std::size_t count = 36;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 

@@ -44,6 +44,7 @@
 #include "p2p/protocol/mapping/mapped_memory.hpp"
 #include "p2p/protocol/network/peers.hpp"
 #include "p2p/waits.hpp"
+#include "route/call_report.hpp"
 #include "route/live_plans.hpp"
 
 namespace isthmus {
@@ -254,6 +255,9 @@ class Engine final : private CpuSends, private Losses::Rings {
   // --- direct access to a peer's memory
   // -------------------------------------------------------------------------------------------
 
+  /// Whether `peer` has come far enough in MPI_Init for its memory to be tried. Until then `pull_reach` and
+  /// `push_reach` say no.
+  [[nodiscard]] bool can_try_reach(PeerId id) { return access_.can_probe(links_.peer(id)); }
   /// Whether this process can read the memory of `peer` (tries it the first time), else why not.
   const Reach& pull_reach(PeerId id) {
     Peer& found = links_.peer(id);
@@ -272,6 +276,16 @@ class Engine final : private CpuSends, private Losses::Rings {
   }
   Result<> push(PeerId id, std::uint64_t address, const void* from, std::uint64_t bytes) {
     return access_.write(links_.peer(id), address, from, bytes);
+  }
+
+  // --- what is learned of collectives
+
+  /// Where someone wants to know, `reporter` is asked at the job's end, or when it leaves.
+  void join_call_reports(const CallReporter& reporter) {
+    if (settings().explain != ExplainSetting::off) call_reports_.join(reporter);
+  }
+  void leave_call_reports(const CallReporter& reporter) {
+    call_reports_.leave(reporter, plans_.nanoseconds());
   }
 
   // --- end
@@ -362,6 +376,7 @@ class Engine final : private CpuSends, private Losses::Rings {
   std::uint32_t connections_seen_ = 0;
   std::uint32_t fruitless_tests_ = 0;
   LivePlans plans_;
+  CallReports call_reports_;
   std::optional<WayTimes> times_;  ///< while somebody explains
   // Last, because they end what is under way.
   GpuAccess gpu_;

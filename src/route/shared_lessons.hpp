@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "route/lesson_word.hpp"
 #include "route/way_choice.hpp"
 #include "wire/region.hpp"
 
@@ -31,7 +32,7 @@ class SharedLessons {
     /// Of `ticks()`, whose unit the ranks of a machine have in common; above 0, and no more than `slowest`.
     double ticks_per_byte = 0;
   };
-  static constexpr double slowest = 1e6;
+  static constexpr double slowest = LessonWord::slowest;
 
   SharedLessons() = default;
   /// `words` must outlive this; fewer than `wire::lesson_words` are as none.

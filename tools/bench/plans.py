@@ -3,6 +3,7 @@
 
 Sizes from 1 KiB to 64 MiB; fresh data (from a window of 256 MiB) and the same buffers again; one message at a time and 64 under way.
 Every way in turn, over and over. What is forced at a size is what `isthmus explain` says of that job, and nothing else.
+With --collectives it is collectives among ranks of this host, from 2 KiB to 8 MiB, that are measured so.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import call_plans  # noqa: E402
 from compare import machine_facts  # noqa: E402
 from processes import begin_clean, run  # noqa: E402
 from progress import Progress  # noqa: E402
@@ -265,6 +267,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="ten sizes, three repetitions")
     parser.add_argument("--only", metavar="WORD", help="only regimes whose name has it: fresh, same, one, 64")
     parser.add_argument("--ways", metavar="NAME,...", help=f"only these of {', '.join((*WAYS, *PLANS))}")
+    parser.add_argument("--collectives", metavar="NAME,...", help=f"these instead of messages, of {', '.join(call_plans.COLLECTIVES)}, or all")
+    parser.add_argument("--ranks", type=int, default=2, metavar="N", help="that take part in collectives (2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every sample (build/plans.json)", default=ROOT / "build/plans.json")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="the table (build/plans.md)", default=ROOT / "build/plans.md")
     parser.add_argument("--prefix", type=Path, default=ROOT / "build/prefix", metavar="FOLDER")
@@ -277,6 +281,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
         arguments.sizes = tuple(bytes_of(word) for word in arguments.sizes.split(",")) if arguments.sizes else FEW_SIZES if arguments.quick else SIZES
     except ValueError as wrong:
         parser.error(f"--sizes: {wrong}")
+    if arguments.collectives:
+        return complete_for_collectives(parser, arguments)
     arguments.regimes = [regime for regime in REGIMES if not arguments.only or arguments.only in regime.title]
     if not arguments.regimes:
         parser.error(f"--only {arguments.only}: there are {'; '.join(regime.title for regime in REGIMES)}")
@@ -284,6 +290,48 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     if unknown := [name for name in arguments.ways if name not in {**WAYS, **PLANS}]:
         parser.error(f"--ways: {', '.join(unknown)} is none of {', '.join((*WAYS, *PLANS))}")
     return arguments
+
+
+def complete_for_collectives(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> argparse.Namespace:
+    if arguments.sizes in (SIZES, FEW_SIZES):
+        arguments.sizes = call_plans.SIZES
+    arguments.collectives = list(call_plans.COLLECTIVES) if arguments.collectives == "all" else arguments.collectives.split(",")
+    if unknown := [name for name in arguments.collectives if name not in call_plans.COLLECTIVES]:
+        parser.error(f"--collectives: {', '.join(unknown)} is none of {', '.join(call_plans.COLLECTIVES)}")
+    known = (*call_plans.WAYS, *call_plans.PLANS)
+    arguments.ways = arguments.ways.split(",") if arguments.ways else list(known)
+    if unknown := [name for name in arguments.ways if name not in known]:
+        parser.error(f"--ways: {', '.join(unknown)} is none of {', '.join(known)}")
+    if arguments.ranks < 2:
+        parser.error("--ranks must be above 1")
+    return arguments
+
+
+def measure_collectives(arguments: argparse.Namespace) -> int:
+    facts = machine_facts()
+    found = call_plans.CallPlans(arguments.prefix.resolve(), arguments.ranks, arguments.sizes, f"{arguments.batches}+{arguments.first}")
+    jobs = [(repetition, collective, name) for repetition in range(arguments.repetitions) for collective in arguments.collectives for name in arguments.ways]
+    progress = Progress([((collective, name), 4.0) for _, collective, name in jobs])
+    failed = False
+    with contextlib.suppress(KeyboardInterrupt):
+        for repetition, collective, name in jobs:
+            progress.begin(f"repetition {repetition + 1} of {arguments.repetitions}: {collective}: {name}")
+            before = time.monotonic()
+            try:
+                found.measure(collective, name, repetition)
+            except call_plans.Failed as why:
+                failed = True
+                progress.say(f"plans: {why}")
+            progress.end((collective, name), time.monotonic() - before)
+    progress.clear()
+    facts |= {"repetitions": arguments.repetitions, "first": f"the first {arguments.first} calls of a size", "took": f"{progress.elapsed():.0f} s"}
+    rows = call_plans.rows_of(found, arguments.collectives)
+    text = "".join(f"{key}: {value}  \n" for key, value in facts.items()) + call_plans.table(rows, arguments.ranks) + "\n" + call_plans.summary(rows)
+    print(text)
+    arguments.markdown.write_text(text)
+    arguments.json.write_text(json.dumps({"facts": facts, "points": call_plans.as_json(rows, found)}, indent=1) + "\n")
+    print(f"plans: written: {arguments.markdown}, {arguments.json}", file=sys.stderr)
+    return 1 if failed or not rows else 0
 
 
 def bytes_of(word: str) -> int:
@@ -298,6 +346,8 @@ def bytes_of(word: str) -> int:
 def main(words: list[str]) -> int:
     arguments = parse_arguments(words)
     begin_clean()
+    if arguments.collectives:
+        return measure_collectives(arguments)
     facts = machine_facts()
     plans = Plans(arguments.prefix.resolve(), arguments.sizes, f"{arguments.batches}+{arguments.first}")
     jobs = [(repetition, regime, name) for repetition in range(arguments.repetitions) for regime in arguments.regimes for name in arguments.ways]

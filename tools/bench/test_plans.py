@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import call_plans  # noqa: E402
 import plans  # noqa: E402
 from plans import KIB, Lesson, Plans, Regime, as_json, lesson_of, parse_arguments, rows_of, step_of, summary, table  # noqa: E402
 
@@ -107,10 +108,47 @@ class Arguments(unittest.TestCase):
         self.assertIn("must be above 0", self.refused("--repetitions", "0"))
         self.assertIn("pigeon is none of", self.refused("--ways", "ring,pigeon"))
         self.assertIn("there are fresh", self.refused("--only", "warm"))
+        self.assertIn("scan is none of", self.refused("--collectives", "bcast,scan"))
+        self.assertIn("ring is none of", self.refused("--collectives", "bcast", "--ways", "ring"))
+        self.assertIn("--ranks", self.refused("--collectives", "all", "--ranks", "1"))
 
     def test_all_regimes_without_a_word(self):
         self.assertEqual(len(parse_arguments([]).regimes), 4)
         self.assertEqual({regime.data for regime in parse_arguments(["--only", "fresh"]).regimes}, {"fresh"})
+
+
+def call_lesson(collective: str, up_to: int, way: str, predicted: dict[str, float], measured: float | None, members: int = 2) -> dict:
+    ways = [{"way": name, "predicted_us": us, "measured_us": measured if name == way else None} for name, us in predicted.items()]
+    return {"collective": collective, "members": members, "up_to": up_to, "way": way, "ways": ways}
+
+
+class CallPlans(unittest.TestCase):
+    TAUGHT = call_lesson("bcast", 64 * KIB, "staged", {"staged": 5.0, "direct": 9.0}, 5.5)
+
+    def test_a_lesson_is_of_the_class_that_ends_behind_the_size(self):
+        lessons = [call_lesson("bcast", 48 * KIB, "flat", {"flat": 6.0}, None), self.TAUGHT, call_lesson("bcast", 96 * KIB, "direct", {"direct": 6.0}, None)]
+        found = {size: call_plans.lesson_of(lessons, "bcast", 2, size) for size in (32 * KIB, 32 * KIB + 1, 48 * KIB + 1, 64 * KIB, 64 * KIB + 1)}
+        self.assertEqual([lesson and lesson.way for lesson in found.values()], [None, "flat", "staged", "staged", "direct"])
+        self.assertAlmostEqual(found[48 * KIB + 1].predicted, 3.75, 3)
+        self.assertIsNone(call_plans.lesson_of(lessons, "bcast", 3, 64 * KIB))
+        self.assertIsNone(call_plans.lesson_of(lessons, "allreduce", 2, 64 * KIB))
+
+    def test_plans_are_held_against_the_best_way_that_is_possible(self):
+        found = call_plans.CallPlans(Path("/nowhere"), 2, (64 * KIB,), "1+1")
+        for repetition in range(3):
+            for name, settled, first in (("staged", 5.0, 5.0), ("direct", 9.0, 9.0), ("tree", 1.0, 1.0), ("fixed", 9.0, 9.0), ("live", 5.5, 7.0)):
+                found.take("bcast", name, repetition, f"{64 * KIB} {settled:.6f} {first:.6f}\n", {"ranks": [{"live_collectives": [self.TAUGHT]}]})
+        (row,) = call_plans.rows_of(found, ["bcast"])
+        self.assertEqual((row.best, row.learned), ("staged", {"staged": 3}))
+        self.assertNotIn("tree", row.times)
+        self.assertAlmostEqual(row.fixed.value, 1.8, 2)
+        self.assertAlmostEqual(row.live.value, 1.1, 2)
+        self.assertAlmostEqual(row.first, 1.4, 2)
+        self.assertIn("| bcast 64 KiB | 5\\* | 9 | 9 | 5.5 | staged |", call_plans.table([row], 2))
+        said = call_plans.summary([row])
+        self.assertIn("collectives, live: median 1.10 x the best forced way, 0 of 1 points within 1.05; the worst 1.10 (bcast 64 KiB)", said)
+        self.assertIn("within 10 % at 1 of 1", said)
+        self.assertEqual(len(call_plans.as_json([row], found)[0]["ways"]["live"]["settled_us"]), 3)
 
 
 class Jobs(unittest.TestCase):

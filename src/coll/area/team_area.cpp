@@ -21,7 +21,11 @@ AreaLayout::AreaLayout(int ranks) noexcept : ranks_(ranks) {
   finished_ = lines_ + depth * n * sizeof(Line);
   presence_ = finished_ + n * sizeof(Finished);
   node_ = presence_ + n * sizeof(Presence);
-  slots_ = node_ + nodes * sizeof(Node);
+  schedules_ = node_ + nodes * sizeof(Node);
+  times_ = schedules_ + call_classes * sizeof(ScheduleWord);
+  slots_ = times_ + n * timed_calls * sizeof(CallTime);
+  static_assert(call_classes * sizeof(ScheduleWord) % wire::cache_line == 0 &&
+                timed_calls * sizeof(CallTime) % wire::cache_line == 0);
   node_slots_ = slots_ + depth * n * slot_bytes;
   bytes_ = node_slots_ + 2 * nodes * slot_bytes;
 }

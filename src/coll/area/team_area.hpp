@@ -14,9 +14,10 @@
 /// region:
 ///
 ///     AreaHeader | Line [depth][ranks] | Finished [ranks] | Presence [ranks] | Node [nodes] |
-///     slot [depth][ranks] | node slot [2][nodes]
+///     schedule [call_classes] | CallTime [ranks][timed_calls] | slot [depth][ranks] | node slot [2][nodes]
 ///
 /// Every line and every slot has one writer; only the counters of nodes and of the header have several.
+/// Schedules are rank 0's, a rank's times its own.
 namespace isthmus::coll {
 
 /// Largest contribution that goes through the area.
@@ -69,6 +70,21 @@ struct alignas(wire::cache_line) Node {
   std::atomic<std::uint64_t> failed;                  ///< root: a meeting in which calls did not match
 };
 
+/// Classes of calls that have a schedule each: how they go, as rank 0 says it (`CallSchedule`).
+inline constexpr std::size_t call_classes = 256;
+using ScheduleWord = std::atomic<std::uint64_t>;
+/// The last calls whose times a rank keeps. Rank 0 reads them when all members have begun the call behind, so
+/// a member is no more than `2 * depth + 1` of them ahead.
+inline constexpr std::uint64_t timed_calls = 32;
+static_assert(timed_calls > 2 * depth + 1);
+
+/// When a rank was in a call that was measured, in `ticks()`.
+struct CallTime {
+  std::atomic<std::uint64_t> began;
+  /// The number of the call, of 32 bits, then the ticks that it took, or the most that fit. Stored last.
+  std::atomic<std::uint64_t> took;
+};
+
 /// Identifies a call, so that members that do not do the same find out: collective, root and size.
 struct Call {
   static constexpr std::uint64_t of(unsigned collective, int root, std::uint64_t bytes) noexcept {
@@ -99,7 +115,8 @@ class AreaLayout {
   friend class Area;
   int ranks_;
   int nodes_ = 0;
-  std::uint64_t lines_ = 0, finished_ = 0, presence_ = 0, node_ = 0, slots_ = 0, node_slots_ = 0, bytes_ = 0;
+  std::uint64_t lines_ = 0, finished_ = 0, presence_ = 0, node_ = 0, schedules_ = 0, times_ = 0, slots_ = 0,
+                node_slots_ = 0, bytes_ = 0;
 };
 
 /// An area whose memory has been checked to hold `AreaLayout::bytes()`. Indices are the caller's care.
@@ -115,6 +132,13 @@ class Area {
   [[nodiscard]] Finished& finished(int rank) const noexcept { return at<Finished>(layout_.finished_)[rank]; }
   [[nodiscard]] Presence& presence(int rank) const noexcept { return at<Presence>(layout_.presence_)[rank]; }
   [[nodiscard]] Node& node(int index) const noexcept { return at<Node>(layout_.node_)[index]; }
+  [[nodiscard]] ScheduleWord& schedule(std::size_t call_class) const noexcept {
+    return at<ScheduleWord>(layout_.schedules_)[call_class];
+  }
+  /// Of the `number`-th call that may be measured.
+  [[nodiscard]] CallTime& time(int rank, std::uint64_t number) const noexcept {
+    return at<CallTime>(layout_.times_)[static_cast<unsigned>(rank) * timed_calls + number % timed_calls];
+  }
   /// `slot_bytes` each.
   [[nodiscard]] std::byte* slot(std::uint64_t step, int rank) const noexcept {
     return memory_ + layout_.slots_ + ((step % depth) * ranks() + static_cast<unsigned>(rank)) * slot_bytes;

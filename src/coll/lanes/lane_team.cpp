@@ -1,6 +1,7 @@
 #include "coll/lanes/lane_team.hpp"
 
 #include <cstring>
+#include <new>
 
 #include "coll/context/footing.hpp"
 #include "coll/flow/ranks.hpp"
@@ -79,7 +80,10 @@ Result<> LaneTeam::enter() {
   return {};
 }
 
+/// A member that has not joined yet is tried later: when it asks itself, it wakes the others.
 void LaneTeam::try_reach() {
+  for (int i = 0; i < size(); ++i)
+    if (!engine_.can_try_reach(peer(i))) return;
   bool reach = true;
   for (int i = 0; i < size() && reach; ++i)
     if (i != rank())
@@ -89,8 +93,13 @@ void LaneTeam::try_reach() {
   notify_all();
 }
 
+void LaneTeam::try_reach_again() noexcept try { try_reach(); } catch (const std::bad_alloc&) {
+  return;  // the next look tries again
+}
+
 bool LaneTeam::look_for_direct() noexcept {
   if (direct_) return true;
+  if (asks_for_reach_ && !tried_reach_) try_reach_again();
   bool all = true;
   for (int i = 0; i < size(); ++i) {
     const std::uint32_t reach = area_.member(i).reaches_all.load(std::memory_order_acquire);

@@ -107,8 +107,8 @@ class LaneTeam final : public CollectiveState {
 
   /// Whether all members read and write each other's memory; null while that is not known.
   [[nodiscard]] const bool* direct() const noexcept { return direct_ ? &*direct_ : nullptr; }
-  /// To be awaited by a flow: `direct` is known. Each member tries its own ways when it is first asked, and
-  /// no sooner.
+  /// To be awaited by a flow: `direct` is known. Each member tries its own ways when it is first asked and
+  /// all others have joined, and no sooner.
   class Direct;
   [[nodiscard]] Direct know_direct(Driver* driver) noexcept;
 
@@ -139,6 +139,7 @@ class LaneTeam final : public CollectiveState {
   Result<> enter();
   void begin();
   void try_reach();
+  void try_reach_again() noexcept;
   bool look_for_direct() noexcept;
   void wake_all() noexcept;
   void wake_writers() noexcept;
@@ -150,6 +151,7 @@ class LaneTeam final : public CollectiveState {
   const bool sleeps_;
   State state_ = State::unknown;
   std::optional<bool> direct_;
+  bool asks_for_reach_ = false;  ///< a flow has asked for `direct`
   bool tried_reach_ = false;
   LaneArea area_;
   std::uint64_t offset_ = nowhere;
@@ -186,6 +188,7 @@ class LaneTeam::Direct final : public Awaited {
  public:
   Direct(LaneTeam& team, Driver* driver) noexcept : team_(team), driver_(driver) {}
   bool begin() {
+    team_.asks_for_reach_ = true;
     if (!team_.tried_reach_) team_.try_reach();
     return is_complete();
   }

@@ -19,19 +19,39 @@ namespace {
 constexpr unsigned looks_with_own_core = 1000;
 constexpr unsigned looks_on_shared_core = 1;
 
-/// How rank 0 tells the others where the area is.
+/// How rank 0 tells the others where memory is.
 struct Place {
   static constexpr std::uint64_t none = ~std::uint64_t{0};
   std::uint64_t offset = none;
 };
+
+/// The same of the area, and how longer calls go there.
+struct Beginning {
+  static constexpr std::uint32_t by_table = 0, live = 1;
+  Place place;
+  std::uint32_t calls = by_table;
+  std::uint32_t forced = 0;  ///< as `CollectiveWaySetting`
+};
+
+/// What a call takes is known only where clocks are those of one kernel, and each rank has a core; but a
+/// program may insist on the latter.
+bool measures_calls(const Engine& engine) {
+  const Settings& settings = engine.settings();
+  const bool has_cores = !engine.peers_sleep() || settings.origin("ISTHMUS_PLANS") == Origin::environment;
+  return settings.plans == PlansSetting::live && has_cores && !engine.job().turns &&
+         engine.region().header().idle != wire::IdlePolicy::nap;
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Team>> Team::make(Communicator& comm) {
   const AreaLayout layout(comm.size());
   wire::RegionHeap heap = comm.engine().region().heap();
-  Place place;
+  Beginning beginning;
+  Place& place = beginning.place;
   if (comm.rank() == 0) {
+    beginning.calls = measures_calls(comm.engine()) ? Beginning::live : Beginning::by_table;
+    beginning.forced = static_cast<std::uint32_t>(comm.engine().settings().collective_way);
     // Without room the collectives go over messages: slower, and as right.
     if (const auto offset = heap.allocate(layout.bytes())) {
       place.offset = *offset;
@@ -39,7 +59,7 @@ Result<std::unique_ptr<Team>> Team::make(Communicator& comm) {
     }
   }
   const Ranks ranks(comm, Tag::set_up);
-  ISTHMUS_TRY(bcast_binomial(ranks, Payload::of(&place, sizeof place), 0).result());
+  ISTHMUS_TRY(bcast_binomial(ranks, Payload::of(&beginning, sizeof beginning), 0).result());
 
   if (place.offset == Place::none) return nullptr;
 
@@ -47,10 +67,18 @@ Result<std::unique_ptr<Team>> Team::make(Communicator& comm) {
   if (!memory) return std::unexpected(std::move(memory).error());
   const Area area(layout, *memory);
   area.header().members.fetch_add(1, std::memory_order_acq_rel);
-  return std::unique_ptr<Team>(new Team(comm, area, place.offset));
+  std::unique_ptr<LiveCalls> live;
+  const bool is_forced = beginning.forced > 0 && beginning.forced <= team_way_count;
+  if (is_forced || beginning.calls == Beginning::live)
+    live = std::make_unique<LiveCalls>(LiveCalls::Member{
+        .rank = comm.rank(),
+        .size = comm.size(),
+        .forced = is_forced ? way_of(static_cast<CollectiveWaySetting>(beginning.forced)) : std::nullopt,
+        .shared = SharedCallLessons(comm.engine().region().header().call_lessons)});
+  return std::unique_ptr<Team>(new Team(comm, area, place.offset, std::move(live)));
 }
 
-Team::Team(Communicator& comm, const Area& area, std::uint64_t offset)
+Team::Team(Communicator& comm, const Area& area, std::uint64_t offset, std::unique_ptr<LiveCalls> live)
     : comm_(comm),
       engine_(comm.engine()),
       area_(area),
@@ -59,9 +87,13 @@ Team::Team(Communicator& comm, const Area& area, std::uint64_t offset)
       size_(comm.size()),
       seat_(rank_),
       sleeps_(engine_.peers_sleep()),
-      looks_(sleeps_ ? looks_on_shared_core : looks_with_own_core) {}
+      looks_(sleeps_ ? looks_on_shared_core : looks_with_own_core),
+      live_(std::move(live)) {
+  if (live_ && rank_ == 0) engine_.join_call_reports(*live_);
+}
 
 Team::~Team() {
+  if (live_ && rank_ == 0) engine_.leave_call_reports(*live_);
   // Who has died does not count itself: then the area stays in the region's heap.
   if (has_left_) return;
   // Members come and go at their own pace: the last of all of them has counted up to the size twice.
@@ -136,6 +168,9 @@ Result<std::byte*> Team::stage(std::uint64_t bytes) {
 
 Result<bool> Team::direct() {
   if (direct_ == Direct::unknown) {
+    // Who has come here has published what the others try. Asked before, a member that has not joined yet
+    // would be out of reach, and the team would never copy directly.
+    ISTHMUS_TRY(barrier_flat(*this));
     bool reach = true;
     for (int i = 0; i < size_ && reach; ++i)
       if (i != rank_)
@@ -143,8 +178,27 @@ Result<bool> Team::direct() {
     Result<bool> everybody = agree(*this, reach);
     if (!everybody) return everybody;
     direct_ = *everybody ? Direct::yes : Direct::no;
+    if (live_) live_->set_spread(is_on_several_sockets());
   }
   return direct_ == Direct::yes;
+}
+
+/// As far as all members have said where they are, which they have when they have met.
+bool Team::is_on_several_sockets() const noexcept {
+  const auto socket_of = [this](int rank) {
+    const auto slot = engine_.job().slot_of(peer(rank));
+    return slot ? engine_.region().block(*slot).place.package : -1;
+  };
+  for (int rank = 1; rank < size_; ++rank)
+    if (socket_of(rank) != socket_of(0)) return true;
+  return false;
+}
+
+TeamWay Team::begin_call(const Question& question, TeamWay assumed, TeamWays possible) {
+  const std::uint64_t next = step_ + 1;
+  if (next > all_finished_ + depth) wait_for_readers(next - depth);
+  if (has_left_) return assumed;
+  return live_->begin(area_, {.next = next, .finished = all_finished_}, question, assumed, possible);
 }
 
 bool Team::ask_for_gpu() {

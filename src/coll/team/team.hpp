@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "coll/area/team_area.hpp"
+#include "coll/team/live_calls.hpp"
 #include "comm/communicator.hpp"
 #include "p2p/engine.hpp"
 #include "wire/heap.hpp"
@@ -48,6 +49,15 @@ class Team {
   /// Whether every member can read and write the memory of every other one. Found out at the first call, by
   /// trying; a collective operation.
   Result<bool> direct();
+
+  // --- calls that may go several ways with the same result
+
+  /// Whether calls are live of which `LiveCalls::covers` the bytes.
+  [[nodiscard]] bool has_live() const noexcept { return live_ != nullptr; }
+  /// The way of such a call, which takes one step at least; waits until its first step is free. `end_call`
+  /// has to follow. As `LiveCalls::begin`.
+  TeamWay begin_call(const Question& question, TeamWay assumed, TeamWays possible);
+  void end_call() noexcept { live_->end(area_); }
 
   // --- collectives that may go between GPUs
 
@@ -121,7 +131,7 @@ class Team {
   void wait_until_all_finished(std::uint64_t step) { wait_for_readers(step); }
 
  private:
-  Team(Communicator& comm, const Area& area, std::uint64_t offset);
+  Team(Communicator& comm, const Area& area, std::uint64_t offset, std::unique_ptr<LiveCalls> live);
   void leave();
   void wait_for_readers(std::uint64_t step);
   [[nodiscard]] bool look_for_readers(std::uint64_t step) noexcept;
@@ -129,6 +139,7 @@ class Team {
   void wake_writers() noexcept;
   void wake_gpu_members() noexcept;
   [[nodiscard]] bool ask_for_gpu();
+  [[nodiscard]] bool is_on_several_sockets() const noexcept;
 
   Communicator& comm_;
   Engine& engine_;
@@ -153,6 +164,7 @@ class Team {
   std::uint64_t gpu_since_ = 0;  ///< as in `Presence`
   int gpu_known_ = 0;            ///< members below this rank have said since when
   bool has_left_ = false;
+  std::unique_ptr<LiveCalls> live_;  ///< null: calls go as the table has it
   enum class Direct : std::uint8_t { unknown, no, yes } direct_ = Direct::unknown;
 };
 

@@ -2,6 +2,7 @@
 // ways were refused, and what went which way.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -125,6 +126,30 @@ std::string lessons_text(const LivePlans& plans) {
   return text;
 }
 
+/// Which ways the collectives take of the communicators whose rank 0 this rank is.
+std::string calls_text(const ExplainParts& parts) {
+  std::string text;
+  const CallReport* last = nullptr;
+  const std::vector<CallReport> reports = parts.calls.all(parts.plans.nanoseconds());
+  for (const CallReport& report : reports) {
+    if (!last || last->collective != report.collective || last->members != report.members)
+      text += fmt::format("    measured, {} among {} ranks:\n", report.collective, report.members);
+    const auto chosen = std::ranges::find(report.ways, report.way, &CallReport::Way::name);
+    text += fmt::format("      up to {:<8} {}: {:.3g} us", size_text(report.up_to), report.way,
+                        chosen->predicted);
+    if (chosen->measured > 0 && chosen->predicted > 0)
+      text += fmt::format(" (since then {:.3g}, {:+.0f} %)", chosen->measured,
+                          100 * (chosen->measured / chosen->predicted - 1));
+    for (const CallReport::Way& way : report.ways)
+      if (way.name != report.way && way.predicted > 0)
+        text += fmt::format(", {} {:.3g}", way.name, way.predicted);
+    text +=
+        fmt::format("; {} calls{}\n", report.calls, report.told ? ", as another communicator has told" : "");
+    last = &report;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string full_report(const ExplainParts& parts) {
@@ -153,6 +178,7 @@ std::string full_report(const ExplainParts& parts) {
   for (const auto& [plan, ids] : plans)
     text += fmt::format("    from rank {}\n{}", list_of(ids), plan);
   traffic += lessons_text(parts.plans);
+  traffic += calls_text(parts);
   if (parts.gpu) {
     const auto& [between_gpus, by_window, across_hosts, by_host] = parts.gpu->collectives;
     if (between_gpus + across_hosts + by_host > 0)

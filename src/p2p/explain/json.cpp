@@ -98,6 +98,19 @@ std::string lesson_json(const LivePlans::Report& lesson) {
       quoted(name_of(protocol_of(lesson.assumed))), lesson.messages, lesson.ticks_per_byte, ways);
 }
 
+std::string call_json(const CallReport& report) {
+  const auto known = [](double microseconds) {
+    return microseconds > 0 ? fmt::format("{:.4g}", microseconds) : std::string("null");
+  };
+  return fmt::format(
+      R"({{"collective":{},"members":{},"up_to":{},"told":{},"way":{},"assumed":{},"calls":{},"ways":{}}})",
+      quoted(report.collective), report.members, report.up_to, report.told, quoted(report.way),
+      quoted(report.assumed), report.calls, array(report.ways, [&](const CallReport::Way& way) {
+        return fmt::format(R"({{"way":{},"predicted_us":{},"measured_us":{}}})", quoted(way.name),
+                           known(way.predicted), known(way.measured));
+      }));
+}
+
 std::string kinds_json(const std::vector<MemoryKind>& kinds) {
   return array(kinds, [](MemoryKind kind) { return quoted(name_of(kind)); });
 }
@@ -158,10 +171,11 @@ std::string json_report(const ExplainParts& parts) {
   const std::string gpu = links.job().singleton ? "" : chosen_gpu();
   const GpuMessages::Collectives counts = parts.gpu ? parts.gpu->collectives : GpuMessages::Collectives();
   return fmt::format(
-      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"place":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"peers":{}]}})",
+      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"place":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"live_collectives":{},"peers":{}]}})",
       links.rank(), place.pid, place.core, gpu.empty() ? "null" : quoted(gpu),
       place_json(links.job().host, place), counts.between_gpus, counts.by_window, counts.across_hosts,
-      counts.by_host, array(parts.plans.report(), lesson_json), peers);
+      counts.by_host, array(parts.plans.report(), lesson_json),
+      array(parts.calls.all(parts.plans.nanoseconds()), call_json), peers);
 }
 
 std::string report_tail_json(const std::vector<WayEstimate>& estimates) {

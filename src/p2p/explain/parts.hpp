@@ -5,6 +5,7 @@
 #include "p2p/link/peer_memory.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 #include "p2p/protocol/network/peers.hpp"
+#include "route/call_report.hpp"
 #include "route/live_plans.hpp"
 
 namespace isthmus {
@@ -15,6 +16,7 @@ struct ExplainParts {
   PeerAccess& access;
   const PeerMemories& memories;
   const LivePlans& plans;
+  const CallReports& calls;
   const NetworkPeers* network;  ///< null: all ranks share memory
   GpuMessages* gpu;             ///< null: no message was in GPU memory
 };

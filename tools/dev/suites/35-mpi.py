@@ -30,6 +30,8 @@ FORMS = {
     ", nonblocking and sleeping": {"TEST_COLL_FORM": "nonblocking", "ISTHMUS_IDLE": "sleep"},
     ", persistent": {"TEST_COLL_FORM": "persistent"},
 }
+# For programs that say so: what they do often is measured, and goes other ways then, also where ranks share cores.
+LIVE = {", live plans": {"ISTHMUS_PLANS": "live"}, ", live plans, no process_vm_*": {"ISTHMUS_PLANS": "live", "ISTHMUS_CMA": "off"}}
 # Two sockets over the two first hardware threads, as far as anybody can tell.
 TWO_SOCKETS = {"HWLOC_SYNTHETIC": "package:2 numa:1 core:1 pu:1", "HWLOC_THISSYSTEM": "1"}
 
@@ -96,8 +98,9 @@ for program, result in built:
         continue
     source = next(path for path in sources() if name_of(path) == program.name)
     has_forms = '"data.h"' in source.read_text()
+    is_live = " * live plans" in source.read_text()
     for ranks in ranks_of(source):
-        for name, environment in (VARIANTS | FORMS if has_forms else VARIANTS).items():
+        for name, environment in (VARIANTS | (FORMS if has_forms else {}) | (LIVE if is_live else {})).items():
             if name and (ranks == 1 or SANITIZER or not program.name.startswith(("p2p", "coll"))):
                 continue
             with suite.case(f"{program.name} at {ranks}{name}"):

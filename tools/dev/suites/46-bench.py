@@ -54,6 +54,16 @@ with suite.case("plans are held against each way forced: at two sizes, in all fo
     assert len(points) == 8 and all(len(ways) == 4 for ways in forced), points
     assert {point["fixed_chose"] for point in points if point["size"] == 1024} == {"eager"}, points
 
+with suite.case("plans of collectives are held against each way forced"):
+    folder = suite.tmp
+    words = ["--collectives", "bcast,allreduce", "--repetitions", 1, "--batches", 3, "--first", 120, "--sizes", "4K,64K"]
+    files = ["--json", folder / "calls.json", "--markdown", folder / "calls.md"]
+    result = suite.run([sys.executable, "tools/bench/plans.py", "--prefix", PREFIX, *words, *files], timeout=120)
+    suite.expect(result, status=0, out=r"^collectives, live: median .* of 4 points within 1.05")
+    points = {(point["collective"], point["size"]): point["ways"].keys() - {"fixed", "live"} for point in json.loads((folder / "calls.json").read_text())["points"]}
+    assert points["bcast", 65536] == {"staged", "direct", "direct_both", "messages"}, points
+    assert points["allreduce", 4096] == {"flat", "staged", "counted", "direct", "direct_all"}, points
+
 for word, why in (("latency.3B", "multiple of 8"), ("latencies.8B", "no such benchmark"), ("barrier.8B", "no size")):
     with suite.case(f"bench_host refuses {word} and says why"):
         suite.expect(suite.run([MPIEXEC, "-n", "2", BUILT / "bench/bench_host", word]), status=2, err=why)

@@ -310,6 +310,59 @@ with suite.case("the ring is hardly tried where the sender computes, for it woul
     counts = received(ways(262144, 300, 0, 3000))
     assert counts.get(RING, 0) <= 8, counts
 
+CALL_WAYS = suite.tmp / "call_ways"
+
+
+def call_ways(*words, ranks=2, plans="live", preloaded=None, env=None):
+    """What rank 0 has learned of the calls of a program that repeats one collective (test/bench/call_ways.c)."""
+    if not CALL_WAYS.exists():
+        suite.expect(suite.run([PREFIX / "bin/mpicc", "-O2", ROOT / "test/bench/call_ways.c", "-o", CALL_WAYS, "-ldl"], timeout=60))
+    preload = ["env", f"LD_PRELOAD={preloaded}"] if preloaded else []
+    command = [ISTHMUS, "explain", "--json", "mpiexec", "-n", ranks, "-x", f"ISTHMUS_PLANS={plans}", *preload, CALL_WAYS, *words]
+    result = suite.expect(suite.run(command, env={**CONFIG, **(env or {})}, timeout=60))
+    return json.loads(result.err.splitlines()[-1])["ranks"][0]["live_collectives"]
+
+
+with suite.case("collectives of a job of a few calls go as the table has it, and so do all with fixed plans"):
+    assert call_ways("bcast", 65536, 10) == [], call_ways("bcast", 65536, 10)
+    assert call_ways("bcast", 65536, 300, plans="fixed") == []
+
+with suite.case("where copies by the kernel are slow, a bcast goes another way within a hundred calls, and tells what each takes"):
+    slow = suite.preload("test/bench/slow_copies.c", "-ldl")
+    for _ in range(3):
+        (lesson,) = call_ways("bcast", 65536, 0, 110, preloaded=slow)
+        if not lesson["way"].startswith("direct"):
+            break
+    else:
+        raise AssertionError(lesson)
+    assert lesson["assumed"] == "direct_both" and lesson["calls"] == 110 and not lesson["told"], lesson
+    predicted = {way["way"]: way["predicted_us"] for way in lesson["ways"]}
+    assert set(predicted) == {"staged", "direct", "direct_both", "messages"} and all(predicted.values()), lesson
+
+with suite.case("explain --full tells what a communicator has learned, explain that there is something to tell"):
+    for words, said in ((["--full"], r"^    measured, bcast among 2 ranks:\n      up to 64 KiB   \w+: [\d.]+ us .*; 150 calls$"), ([], r"ways of collectives are measured")):
+        result = suite.run([ISTHMUS, "explain", *words, "mpiexec", "-n", 2, CALL_WAYS, "bcast", 65536, 150], env=CONFIG, timeout=60)
+        suite.expect(result, err=said)
+
+with suite.case("when copies through memory become slow, a bcast goes from buffer to buffer within a hundred calls"):
+    slow = suite.preload("test/bench/slow_memory.c")
+    # A processor that is taken away may begin one more trial, whose calls are no proof of anything.
+    for _ in range(4):
+        (before,) = call_ways("bcast", 65536, 200, preloaded=slow)
+        (after,) = call_ways("bcast", 65536, 200, 100, preloaded=slow)
+        if before["way"] == "staged" and after["way"].startswith("direct"):
+            break
+    else:
+        raise AssertionError((before, after))
+    assert after["calls"] == 300, after
+
+with suite.case("a way of collectives is forced where it is possible"):
+    _, report = job("ISTHMUS_COLLECTIVE_WAY=staged")
+    assert setting(report, "ISTHMUS_COLLECTIVE_WAY") == ("staged", "environment"), report
+    for way in ("flat", "staged", "counted", "direct", "direct_both", "direct_all", "messages", "tree"):
+        for collective, ranks in (("bcast", 2), ("allreduce", 2), ("allreduce", 3)):
+            assert call_ways(collective, 65536, 5, ranks=ranks, env={"ISTHMUS_COLLECTIVE_WAY": way}) == []
+
 with suite.case("tune --from stores what a program's messages have taught, and later jobs begin with it"):
     table = suite.tmp / "taught.json"
     slow = suite.preload("test/bench/slow_copies.c", "-ldl")

@@ -1,0 +1,237 @@
+#include "coll/select/call_choice.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace isthmus::coll {
+namespace {
+
+/// Samples of the chosen way before drift is believed. Twice as many after each time that it was, until there
+/// has been none for long.
+constexpr std::uint32_t first_drift_patience = 4;
+constexpr std::uint32_t longest_drift_patience = 4096;
+constexpr std::uint32_t calm = 1000;
+
+// The word: `from`, then fields of so many bits.
+constexpr unsigned before_at = 32, after_at = 36, turn_at = 40, tried_at = 46, reversed_at = 54;
+
+std::uint64_t number_of(const std::optional<TeamWay>& way) noexcept {
+  return way ? 1 + static_cast<std::uint64_t>(*way) : 0;
+}
+
+/// What is no number of a way is as the table has it.
+std::optional<TeamWay> way_numbered(std::uint64_t number) noexcept {
+  if (number == 0 || number > team_way_count) return std::nullopt;
+  return static_cast<TeamWay>(number - 1);
+}
+
+}  // namespace
+
+std::uint64_t CallSchedule::packed() const noexcept {
+  return std::uint64_t{from} | number_of(before) << before_at | number_of(after) << after_at |
+         std::uint64_t{turn} << turn_at | std::uint64_t{tried.bits()} << tried_at |
+         std::uint64_t{reversed} << reversed_at;
+}
+
+CallSchedule CallSchedule::of(std::uint64_t word) noexcept {
+  CallSchedule schedule{.from = static_cast<std::uint32_t>(word),
+                        .before = way_numbered(word >> before_at & 0xf),
+                        .after = way_numbered(word >> after_at & 0xf),
+                        .turn = static_cast<std::uint8_t>(word >> turn_at & longest_turn),
+                        .tried = TeamWays(static_cast<std::uint8_t>(word >> tried_at & 0xff)),
+                        .reversed = (word >> reversed_at & 1) != 0};
+  if (schedule.tried.count() == 0) schedule.turn = 0;
+  return schedule;
+}
+
+double CallChoice::Known::median(std::size_t most) const noexcept {
+  const std::size_t count = std::min({most, capacity, static_cast<std::size_t>(samples)});
+  if (count == 0) return 0;
+  std::array<float, capacity> last{};
+  for (std::size_t i = 0; i < count; ++i)
+    last[i] = costs[(samples - 1 - i) % capacity];
+  const auto middle = last.begin() + static_cast<std::ptrdiff_t>((count - 1) / 2);
+  std::nth_element(last.begin(), middle, last.begin() + static_cast<std::ptrdiff_t>(count));
+  return *middle;
+}
+
+CallChoice::CallChoice(TeamWay assumed, TeamWays possible, std::uint32_t lead,
+                       std::optional<Hint> hint) noexcept
+    : way_(assumed),
+      assumed_(assumed),
+      possible_(possible),
+      lead_(lead),
+      hint_(hint),
+      due_(patience + 1),
+      looked_at_(assumed),
+      drift_patience_(first_drift_patience) {}
+
+void CallChoice::count_in_schedule(std::uint32_t step) noexcept {
+  if (!is_under_way_ || has_ended_ || !said_.has_begun(step)) return;
+  if (in_turns_ < said_.calls()) {
+    explored_ += said_.way_at(in_turns_) != way_ ? 1 : 0;
+    ++in_turns_;
+    return;
+  }
+  has_ended_ = true;
+  ended_at_ = step;
+}
+
+std::optional<CallSchedule> CallChoice::decide(std::uint32_t step) noexcept {
+  if (is_under_way_) {
+    // What is said next must not change how a member goes that is behind, and all costs must be known.
+    if (!has_ended_ || step - ended_at_ < lead_) return std::nullopt;
+    is_under_way_ = false;
+  }
+  switch (phase_) {
+    case Phase::first:
+      if (hint_ && possible_.has(hint_->way)) {
+        phase_ = Phase::settled;
+        is_told_ = true;
+        known(hint_->way).predicted = hint_->ticks_per_byte;
+        until_look_ = first_look_of_hint;
+        next_look_ = calls_ + until_look_;
+        return say(step, hint_->way);
+      }
+      return begin_trial(step);
+    case Phase::first_turns:
+      return judge_first(step);
+    case Phase::second_turns:
+      return settle(step);
+    case Phase::looking:
+      return judge_look(step);
+    case Phase::settled:
+      break;
+  }
+  if (std::exchange(has_drifted_, false)) return begin_trial(step);
+  if (calls_ >= next_look_) return look(step);
+  due_ = next_look_;
+  return std::nullopt;
+}
+
+CallSchedule CallChoice::say(std::uint32_t step, TeamWay after, TeamWays tried, std::uint8_t turn,
+                             bool reversed) noexcept {
+  said_ = {.from = step + lead_,
+           .before = way_,
+           .after = after,
+           .turn = turn,
+           .tried = tried,
+           .reversed = reversed};
+  way_ = after;
+  is_under_way_ = true;
+  has_ended_ = false;
+  in_turns_ = 0;
+  due_ = 0;
+  return said_;
+}
+
+CallSchedule CallChoice::begin_trial(std::uint32_t step) noexcept {
+  phase_ = Phase::first_turns;
+  forget_all();
+  return say(step, way_, possible_, first_turn);
+}
+
+TeamWay CallChoice::fastest() const noexcept {
+  TeamWay best = way_;
+  double least = known(way_).median();
+  for (unsigned i = 0; i < possible_.count(); ++i) {
+    const TeamWay way = possible_.at(i);
+    const double cost = known(way).median();
+    if (cost > 0 && (least == 0 || cost < least)) {
+      least = cost;
+      best = way;
+    }
+  }
+  return best;
+}
+
+std::optional<CallSchedule> CallChoice::judge_first(std::uint32_t step) noexcept {
+  const TeamWay best = fastest();
+  const double least = known(best).median();
+  // The fastest ones, as many as have a second turn.
+  TeamWays rivals;
+  TeamWays rest = possible_;
+  while (rivals.count() < finalists && rest.count() > 0) {
+    std::optional<TeamWay> next;
+    for (unsigned i = 0; i < rest.count(); ++i)
+      if (!next || known(rest.at(i)).median() < known(*next).median()) next = rest.at(i);
+    rest.remove(*next);
+    const double cost = known(*next).median();
+    if (cost > 0 && cost <= hopeless * least) rivals.add(*next);
+  }
+  if (rivals.count() < 2) return settle(step);
+  phase_ = Phase::second_turns;
+  // Where the way so far is out of the question, the best one is better meanwhile.
+  return say(step, known(way_).median() > hopeless * least ? best : way_, rivals, second_turn, true);
+}
+
+std::optional<CallSchedule> CallChoice::settle(std::uint32_t step) noexcept {
+  const TeamWay best = fastest();
+  const double own = known(way_).median();
+  const TeamWay chosen = own > 0 && known(best).median() > own * (1 - worth_it) ? way_ : best;
+  ++trials_;
+  for (Known& each : known_)
+    if (const double cost = each.median(); cost > 0) each.predicted = cost;
+  forget_all();
+  since_settled_ = 0;
+  phase_ = Phase::settled;
+  next_look_ = calls_ + until_look_;
+  if (chosen != way_) return say(step, chosen);
+  due_ = next_look_;
+  return std::nullopt;
+}
+
+CallSchedule CallChoice::look(std::uint32_t step) noexcept {
+  do
+    looked_at_ = static_cast<TeamWay>((static_cast<std::size_t>(looked_at_) + 1) % team_way_count);
+  while (!possible_.has(looked_at_) || looked_at_ == way_);
+  known(looked_at_).samples = 0;
+  phase_ = Phase::looking;
+  return say(step, way_, TeamWays().add(looked_at_), first_turn);
+}
+
+std::optional<CallSchedule> CallChoice::judge_look(std::uint32_t step) noexcept {
+  const double other = known(looked_at_).median();
+  const double own = known(way_).median(2 * recent);
+  if (other > 0 && own > 0 && other < own * (1 - worth_it)) {
+    // The two of them, in turn.
+    until_look_ = first_look;
+    phase_ = Phase::second_turns;
+    forget_all();
+    return say(step, way_, TeamWays().add(looked_at_).add(way_), second_turn);
+  }
+  phase_ = Phase::settled;
+  // Each other way is looked at once before looks become rare.
+  if (!is_told() || ++looks_of_hint_ + 1 >= possible_.count())
+    until_look_ = std::min(std::max(2 * until_look_, first_look), rarest_look);
+  next_look_ = calls_ + until_look_;
+  due_ = next_look_;
+  return std::nullopt;
+}
+
+void CallChoice::took(TeamWay way, std::optional<std::uint32_t> index, double ticks_per_byte) noexcept {
+  if (!(ticks_per_byte > 0) || (index && *index % std::max<std::uint32_t>(said_.turn, 1) < warm_up)) return;
+  known(way).add(ticks_per_byte);
+  if (phase_ == Phase::settled && way == way_) notice_drift();
+}
+
+void CallChoice::notice_drift() noexcept {
+  const double before = known(way_).predicted;
+  if (++since_settled_ == calm) drift_patience_ = first_drift_patience;
+  if (since_settled_ < drift_patience_ || before == 0) return;
+  const double lately = known(way_).median(recent);
+  // What has been told of other calls than these may be too much as well.
+  const bool was_told_too_much = is_told() && lately * drifted < before;
+  if (lately <= drifted * before && !was_told_too_much) return;
+  drift_patience_ = std::min(drift_patience_ * 2, longest_drift_patience);
+  since_settled_ = 0;
+  has_drifted_ = true;
+  due_ = 0;
+}
+
+void CallChoice::forget_all() noexcept {
+  for (Known& each : known_)
+    each.samples = 0;
+}
+
+}  // namespace isthmus::coll

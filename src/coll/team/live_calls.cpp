@@ -1,0 +1,180 @@
+#include "coll/team/live_calls.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <limits>
+#include <new>
+
+namespace isthmus::coll {
+namespace {
+
+constexpr std::uint64_t number_mask = 0xffff'ffff;
+
+constexpr std::uint64_t page_bytes = 4096;
+
+/// Of the first class: from there on, two for each power of two.
+constexpr std::size_t first_class = 2 * (std::bit_width(LiveCalls::above) - 1);
+
+/// The collective of a row of classes.
+constexpr Collective collective_of(std::size_t row) noexcept {
+  return static_cast<Collective>(row + static_cast<std::size_t>(Collective::bcast));
+}
+static_assert(collective_of(LiveCalls::collectives - 1) == Collective::reduce_scatter);
+
+}  // namespace
+
+std::size_t LiveCalls::class_of(Collective collective, std::uint64_t bytes) noexcept {
+  const std::uint64_t last = bytes - 1;
+  const auto high = static_cast<std::size_t>(std::bit_width(last)) - 1;
+  const std::size_t size_class = 2 * high + (last >> (high - 1) & 1) - first_class;
+  const auto row = static_cast<std::size_t>(collective) - static_cast<std::size_t>(Collective::bcast);
+  return row * size_classes + size_class;
+}
+
+std::uint64_t LiveCalls::most_of(std::size_t call_class) noexcept {
+  const std::size_t number = call_class % size_classes + first_class;
+  const std::uint64_t power = std::uint64_t{1} << (number / 2);
+  return number % 2 == 0 ? power + power / 2 : 2 * power;
+}
+
+TeamWay LiveCalls::begin(const Area& area, const Steps& steps, const Question& question, TeamWay assumed,
+                         TeamWays possible) noexcept {
+  if (member_.forced) return possible.has(*member_.forced) ? *member_.forced : assumed;
+  const std::size_t call_class = class_of(question.collective, question.bytes);
+  const auto step = static_cast<std::uint32_t>(steps.next);
+  CallChoice* choice = nullptr;
+  if (member_.rank == 0) {
+    learn(area, steps);
+    choice = find(call_class, assumed, possible);
+    if (choice) {
+      const std::uint32_t trials = choice->trials();
+      if (const auto said = choice->next(step))
+        area.schedule(call_class).store(said->packed(), std::memory_order_release);
+      if (choice->trials() != trials) share(call_class, *choice);
+    }
+  }
+  const CallSchedule schedule = CallSchedule::of(area.schedule(call_class).load(std::memory_order_acquire));
+  ++number_;
+  std::optional<std::uint32_t> index;
+  std::optional<TeamWay> way = schedule.before;
+  if (schedule.has_begun(step)) {
+    way = schedule.after;
+    Progress& progress = progress_[call_class];
+    if (progress.from != schedule.from) progress = {.from = schedule.from, .calls = 0};
+    if (progress.calls < schedule.calls()) {
+      index = progress.calls++;
+      way = schedule.way_at(*index);
+      if (!has_touched_) [[unlikely]]
+        touch_slots(area);
+    }
+  }
+  const TeamWay chosen = way && possible.has(*way) ? *way : assumed;
+  is_measured_ = index || number_ % measured_each == 0;
+  if (member_.rank == 0)
+    begun_[number_ % timed_calls] = {.choice = is_measured_ ? choice : nullptr,
+                                     .step = steps.next,
+                                     .bytes = question.bytes,
+                                     .index = index,
+                                     .way = chosen};
+  if (is_measured_) began_ = clock_();
+  return chosen;
+}
+
+/// What a page takes that is used for the first time is not what a way takes: without this, a bcast of 8 KiB
+/// among two took 10.7 us flat in its first turn and 0.4 later. Once a communicator; of more than
+/// `flat_ranks` members it would be too much.
+void LiveCalls::touch_slots(const Area& area) noexcept {
+  has_touched_ = true;
+  if (member_.size > flat_ranks) return;
+  const auto touch = [](std::byte* slot) {
+    for (std::uint64_t at = 0; at < slot_bytes; at += page_bytes)
+      (void)std::atomic_ref(slot[at]).load(std::memory_order_relaxed);
+  };
+  for (std::uint64_t step = 0; step < depth; ++step)
+    for (int rank = 0; rank < member_.size; ++rank)
+      touch(area.slot(step, rank));
+  for (std::uint64_t meeting = 0; meeting < 2; ++meeting)
+    for (int node = 0; node < area.nodes(); ++node)
+      touch(area.node_slot(meeting, node));
+}
+
+void LiveCalls::write_time(const Area& area) noexcept {
+  const std::uint64_t now = clock_();
+  const std::uint64_t took =
+      std::min<std::uint64_t>(now > began_ ? now - began_ : 0, std::numeric_limits<std::uint32_t>::max());
+  CallTime& time = area.time(member_.rank, number_);
+  time.began.store(began_, std::memory_order_relaxed);
+  time.took.store((number_ & number_mask) << 32 | took, std::memory_order_release);
+}
+
+/// Of all calls behind which all members have begun another one.
+void LiveCalls::learn(const Area& area, const Steps& steps) noexcept {
+  while (learned_ < number_) {
+    const std::uint64_t next =
+        learned_ + 1 < number_ ? begun_[(learned_ + 2) % timed_calls].step : steps.next;
+    if (next > steps.finished) return;
+    const Begun& call = begun_[++learned_ % timed_calls];
+    if (!call.choice) continue;
+    if (const auto took = read_time(area, learned_))
+      call.choice->took(call.way, call.index, static_cast<double>(*took) / static_cast<double>(call.bytes));
+  }
+}
+
+/// From when the last has begun it to when the last has ended it. Nothing where somebody has not said it.
+std::optional<std::uint64_t> LiveCalls::read_time(const Area& area, std::uint64_t number) const noexcept {
+  std::uint64_t began = 0;
+  std::uint64_t ended = 0;
+  for (int rank = 0; rank < member_.size; ++rank) {
+    const CallTime& time = area.time(rank, number);
+    const std::uint64_t took = time.took.load(std::memory_order_acquire);
+    if (took >> 32 != (number & number_mask)) return std::nullopt;
+    const std::uint64_t begin = time.began.load(std::memory_order_relaxed);
+    began = std::max(began, begin);
+    ended = std::max(ended, begin + (took & number_mask));
+  }
+  return ended - began;
+}
+
+CallChoice* LiveCalls::find(std::size_t call_class, TeamWay assumed, TeamWays possible) noexcept {
+  std::unique_ptr<CallChoice>& choice = choices_[call_class];
+  if (choice) return choice.get();
+  std::optional<CallChoice::Hint> hint;
+  if (const auto told = member_.shared.read(kind_of(call_class)))
+    hint = {.way = static_cast<TeamWay>(told->way), .ticks_per_byte = told->ticks_per_byte};
+  // Without memory the class goes as the table has it.
+  choice.reset(new (std::nothrow) CallChoice(assumed, possible, depth, hint));
+  return choice.get();
+}
+
+/// What a trial has found.
+void LiveCalls::share(std::size_t call_class, const CallChoice& choice) const noexcept {
+  member_.shared.write(kind_of(call_class), {.way = static_cast<std::uint8_t>(choice.way()),
+                                             .ticks_per_byte = choice.predicted(choice.way())});
+}
+
+void LiveCalls::add_to(std::vector<CallReport>& reports, double nanoseconds) const {
+  for (std::size_t call_class = 0; call_class < call_classes; ++call_class) {
+    const CallChoice* const choice = choices_[call_class].get();
+    if (!choice || !choice->is_settled()) continue;
+    const std::uint64_t most = most_of(call_class);
+    const double unit = nanoseconds / 1000 * static_cast<double>(most);
+    CallReport report{.collective = name(collective_of(call_class / size_classes)),
+                      .members = member_.size,
+                      .up_to = most,
+                      .told = choice->is_told(),
+                      .way = name(choice->way()),
+                      .assumed = name(choice->assumed()),
+                      .calls = choice->calls(),
+                      .ways = {}};
+    for (unsigned i = 0; i < choice->possible().count(); ++i) {
+      const TeamWay way = choice->possible().at(i);
+      report.ways.push_back({.name = name(way),
+                             .predicted = choice->predicted(way) * unit,
+                             .measured = choice->measured(way) * unit});
+    }
+    reports.push_back(std::move(report));
+  }
+}
+
+}  // namespace isthmus::coll

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "route/lesson_word.hpp"
+#include "wire/region.hpp"
+
+namespace isthmus {
+
+/// What the teams of a region have learned of the ways of their collectives, so that not each communicator
+/// learns the same: for each kind the way that somebody has found the fastest last, and what it took.
+///
+/// Anybody may write anything there. A reader takes a lesson for a guess with which it begins, and measures
+/// on: a wrong one costs time and nothing else.
+class SharedCallLessons {
+ public:
+  static constexpr std::size_t collectives = 8;
+  static constexpr std::size_t size_classes = 32;
+  static constexpr std::size_t ways = 8;
+
+  /// What a lesson is of.
+  struct Kind {
+    std::size_t collective = 0;  ///< below `collectives`
+    int members = 2;             ///< two are a kind, up to 4, up to 8, and more
+    bool spread = false;         ///< the members are on several sockets
+    std::size_t size_class = 0;  ///< below `size_classes`
+  };
+
+  SharedCallLessons() = default;
+  /// `words` must outlive this; fewer than `wire::call_lesson_words` are as none.
+  explicit SharedCallLessons(std::span<std::atomic<std::uint64_t>> words) noexcept
+      : words_(words.size() < wire::call_lesson_words ? std::span<std::atomic<std::uint64_t>>() : words) {}
+
+  /// Nothing where nobody has learned it yet, or what is there makes no sense.
+  [[nodiscard]] std::optional<LessonWord> read(const Kind& kind) const noexcept;
+  /// A cost that is none is not written.
+  void write(const Kind& kind, const LessonWord& lesson) const noexcept;
+
+ private:
+  [[nodiscard]] std::atomic<std::uint64_t>* word_of(const Kind& kind) const noexcept;
+
+  std::span<std::atomic<std::uint64_t>> words_;
+};
+
+}  // namespace isthmus

@@ -1,0 +1,190 @@
+"""Forces each way of collectives among ranks of this host (ISTHMUS_COLLECTIVE_WAY), and holds the ways that plans choose against the best one.
+
+Every way in turn, over and over. A way counts at a size where the job's report says that it is possible there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from processes import run
+from ratios import Ratio, ratio
+
+ROOT = Path(__file__).resolve().parents[2]
+KIB = 1024
+COLLECTIVES = ("bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter")
+WAYS = ("flat", "staged", "counted", "direct", "direct_both", "direct_all", "messages", "tree")
+PLANS = ("fixed", "live")
+SIZES = tuple(KIB << i for i in range(1, 15, 2))
+SETTLED, FIRST = 1.05, 1.3
+LIMIT = 300  # seconds that a job may take
+
+
+@dataclass
+class Series:
+    """What one way took at one size, us a call, by repetition."""
+
+    settled: dict[int, float] = field(default_factory=dict)
+    first: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.settled.values())
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What rank 0 had learned of a size at the end of a job."""
+
+    way: str
+    possible: tuple[str, ...]
+    predicted: float | None  # us
+    measured: float | None
+
+
+def lesson_of(lessons: list[dict], collective: str, ranks: int, size: int) -> Lesson | None:
+    """From the classes of which two lie between each power of two and the next, which belongs to the lower one."""
+    for lesson in lessons:
+        most = lesson["up_to"]
+        least = most * 3 // 4 if most & (most - 1) == 0 else most * 2 // 3
+        if (lesson["collective"], lesson["members"]) == (collective, ranks) and least < size <= most:
+            times = {way["way"]: way for way in lesson["ways"]}
+            told = [times[lesson["way"]][name] for name in ("predicted_us", "measured_us")]
+            return Lesson(lesson["way"], tuple(times), *(value * size / most if value else None for value in told))
+    return None
+
+
+class Failed(Exception):
+    """A job that measures has failed."""
+
+
+class CallPlans:
+    """All that has been measured of collectives among so many ranks."""
+
+    def __init__(self, prefix: Path, ranks: int, sizes: tuple[int, ...], effort: str, environment: dict[str, str] | None = None):
+        self.prefix, self.ranks, self.sizes, self.effort = prefix, ranks, sizes, effort
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("ISTHMUS_")}
+        self.environment |= {"ISTHMUS_TUNING": "off", "ISTHMUS_EXPLAIN": "json", **(environment or {})}
+        self.series: dict[tuple[str, int, str], Series] = {}
+        self.lessons: dict[tuple[str, int], list[Lesson]] = {}
+
+    def measure(self, collective: str, name: str, repetition: int) -> None:
+        variable = f"ISTHMUS_PLANS={name}" if name in PLANS else f"ISTHMUS_COLLECTIVE_WAY={name}"
+        command = [self.prefix / "bin/mpiexec", "-n", self.ranks, "--bind-to", "core", "-x", variable,
+                   self.prefix / "libexec/isthmus/measure_calls", collective, self.effort, *self.sizes]  # fmt: skip
+        finished = run([str(word) for word in command], self.environment, ROOT, LIMIT)
+        if finished.status != 0 or finished.timed_out:
+            raise Failed(f"{name}, {collective}: exit status {finished.status}: {finished.errors.strip()[-400:]}")
+        lines = [line for line in finished.errors.splitlines() if line.startswith('{"isthmus_explain"')]
+        if not lines:
+            raise Failed(f"{name}, {collective}: there is no report: {finished.errors.strip()[-400:]}")
+        self.take(collective, name, repetition, finished.output, json.loads(lines[-1]))
+
+    def take(self, collective: str, name: str, repetition: int, output: str, report: dict) -> None:
+        """One job's times, and what it had learned."""
+        for size, settled, first in re.findall(r"^(\d+) ([\d.]+) ([\d.]+)$", output, re.MULTILINE):
+            point = collective, int(size)
+            series = self.series.setdefault((*point, name), Series())
+            series.settled[repetition], series.first[repetition] = float(settled), float(first)
+            if name == "live" and (lesson := lesson_of(report["ranks"][0]["live_collectives"], collective, self.ranks, point[1])):
+                self.lessons.setdefault(point, []).append(lesson)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One collective at one size."""
+
+    collective: str
+    size: int
+    times: dict[str, float]  # median of each way, us
+    best: str  # of the forced ones
+    learned: dict[str, int]  # by live plans: in how many jobs
+    fixed: Ratio | None  # to the best
+    live: Ratio | None
+    first: float | None  # during the first calls, to the best's
+    predicted: float | None
+    measured: float | None
+
+    @property
+    def apart(self) -> float | None:
+        return abs(self.predicted / self.measured - 1) if self.predicted and self.measured else None
+
+
+def rows_of(plans: CallPlans, collectives: list[str]) -> list[Row]:
+    """Of all sizes of which a live job has told what is possible there: other ways have not been forced."""
+    rows = []
+    for collective in collectives:
+        for size in plans.sizes:
+            lessons = plans.lessons.get((collective, size), [])
+            series = {name: plans.series[collective, size, name] for name in (*WAYS, *PLANS) if (collective, size, name) in plans.series}
+            forced = [name for name in WAYS if name in series and any(name in lesson.possible for lesson in lessons)]
+            if not forced:
+                continue
+            best = min(forced, key=lambda name: series[name].median)
+            against = lambda name: ratio(series[name].settled, series[best].settled) if name in series else None  # noqa: E731
+            first = ratio(series["live"].first, series[best].first) if "live" in series else None
+            ways = [lesson.way for lesson in lessons]
+            told = sorted((lesson for lesson in lessons if lesson.predicted and lesson.measured), key=lambda lesson: lesson.predicted / lesson.measured)
+            middle = told[len(told) // 2] if told else None
+            rows.append(Row(collective, size, {name: series[name].median for name in (*forced, *PLANS) if name in series}, best,
+                            {way: ways.count(way) for way in sorted(set(ways), key=ways.count, reverse=True)}, against("fixed"), against("live"),
+                            first.value if first else None, middle.predicted if middle else None, middle.measured if middle else None))  # fmt: skip
+    return rows
+
+
+def size_text(size: int) -> str:
+    return f"{size // KIB // KIB} MiB" if size >= KIB * KIB else f"{size // KIB} KiB"
+
+
+def ratio_text(found: Ratio | None) -> str:
+    return "-" if found is None else f"{found.value:.2f}"
+
+
+def table(rows: list[Row], ranks: int) -> str:
+    """As Markdown: medians, us a call; `*` marks the best forced way."""
+    names = [name for name in (*WAYS, *PLANS) if any(name in row.times for row in rows)]
+    lines = [f"\nCollectives among {ranks} ranks, us a call\n",
+             "| | " + " | ".join(names) + " | live chose | fixed to the best | live to the best | live, first | predicted | measured | apart |",
+             "|---|" + "--:|" * len(names) + "---|--:|--:|--:|--:|--:|--:|"]  # fmt: skip
+    for row in rows:
+        times = [(f"{row.times[name]:.3g}" + ("\\*" if name == row.best else "")) if name in row.times else "-" for name in names]
+        learned = ", ".join(f"{way} {count}" if len(row.learned) > 1 else way for way, count in row.learned.items()) or "-"
+        told = [f"{value:.3g}" if value else "-" for value in (row.predicted, row.measured)]
+        lines.append(f"| {row.collective} {size_text(row.size)} | " + " | ".join(times) + f" | {learned} | {ratio_text(row.fixed)} | {ratio_text(row.live)} | "
+                     f"{f'{row.first:.2f}' if row.first else '-'} | " + " | ".join(told) + f" | {f'{row.apart:.0%}' if row.apart is not None else '-'} |")  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def summary(rows: list[Row]) -> str:
+    lines = []
+    for name in PLANS:
+        found = [(getattr(row, name).value, row) for row in rows if getattr(row, name) is not None]
+        if not found:
+            continue
+        worst, where = max(found, key=lambda pair: pair[0])
+        lines.append(f"collectives, {name}: median {statistics.median(value for value, _ in found):.2f} x the best forced way, "
+                     f"{sum(value <= SETTLED for value, _ in found)} of {len(found)} points within {SETTLED}; the worst {worst:.2f} "
+                     f"({where.collective} {size_text(where.size)})")  # fmt: skip
+    if firsts := [row.first for row in rows if row.first]:
+        lines.append(f"collectives, live, the first calls: {sum(first <= FIRST for first in firsts)} of {len(firsts)} points within {FIRST}")
+    if aparts := [row.apart for row in rows if row.apart is not None]:
+        lines.append(f"collectives, predicted and measured: within 10 % at {sum(apart <= 0.1 for apart in aparts)} of {len(aparts)} points")
+    return "\n".join(lines) + "\n"
+
+
+def as_json(rows: list[Row], plans: CallPlans) -> list[dict[str, object]]:
+    """Every sample."""
+    points = []
+    for row in rows:
+        series = {name: plans.series[row.collective, row.size, name] for name in (*WAYS, *PLANS) if (row.collective, row.size, name) in plans.series}
+        points.append({
+            "collective": row.collective, "ranks": plans.ranks, "size": row.size, "best": row.best, "live_chose": row.learned,
+            "predicted_us": row.predicted, "measured_us": row.measured,
+            "ways": {name: {"settled_us": each.settled, "first_us": each.first} for name, each in series.items() if name in row.times},
+        })  # fmt: skip
+    return points

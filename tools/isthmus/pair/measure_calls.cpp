@@ -1,0 +1,134 @@
+// What `./dev bench plans --collectives` starts: the time of one call of a collective at each size, in a line
+// "SIZE MICROSECONDS", and behind it what one of the first calls took, where that is asked for. A call begins
+// when all have met, and ends with the last; the data are those that the program has just changed.
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "batches.hpp"
+
+namespace {
+
+enum class Call { bcast, gather, scatter, allgather, alltoall, reduce, allreduce, reduce_scatter };
+constexpr std::string_view names[]{"bcast",    "gather", "scatter",   "allgather",
+                                   "alltoall", "reduce", "allreduce", "reduce_scatter"};
+
+std::optional<Call> call_of(std::string_view text) {
+  const auto* const found = std::ranges::find(names, text);
+  if (found == std::end(names)) return std::nullopt;
+  return static_cast<Call>(found - std::begin(names));
+}
+
+class Calls {
+ public:
+  /// `first`: calls whose mean is told too.
+  Calls(int rank, int ranks, Call call, int batches, int first, int largest)
+      : rank_(rank),
+        ranks_(ranks),
+        call_(call),
+        batches_(batches),
+        first_(first),
+        out_(room(largest), 1.0),
+        in_(room(largest), 1.0) {}
+
+  std::vector<double> measure(int bytes) {
+    const double first = first_ > 0 ? mean(bytes, first_) : 0;
+    const int calls = std::clamp((1 << 18) / std::max(bytes, 1), 4, 50);
+    const double time = isthmus::pair::median_of(batches_, [&] { return mean(bytes, calls); });
+    return first_ > 0 ? std::vector{time, first} : std::vector{time};
+  }
+
+ private:
+  [[nodiscard]] std::size_t room(int bytes) const {
+    return static_cast<std::size_t>(bytes) / sizeof(double) * static_cast<std::size_t>(ranks_) + 1;
+  }
+
+  [[nodiscard]] std::size_t sent(int count) const {
+    const bool to_each = call_ == Call::scatter || call_ == Call::alltoall;
+    return static_cast<std::size_t>(count) * static_cast<std::size_t>(to_each ? ranks_ : 1);
+  }
+
+  /// Of a call, in seconds, by the rank that took longest: the same on all ranks.
+  double mean(int bytes, int calls) {
+    const int count = bytes / static_cast<int>(sizeof(double));
+    double time = 0;
+    for (int i = 0; i < calls; ++i) {
+      for (std::size_t at = 0; at < sent(count); ++at)
+        out_[at] += 1;
+      MPI_Barrier(MPI_COMM_WORLD);
+      const double begin = MPI_Wtime();
+      run(count);
+      time += MPI_Wtime() - begin;
+    }
+    double longest = 0;
+    MPI_Allreduce(&time, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return longest / calls;
+  }
+
+  void run(int count) {
+    MPI_Comm comm = MPI_COMM_WORLD;
+    switch (call_) {
+      case Call::bcast:
+        MPI_Bcast(out_.data(), count, MPI_DOUBLE, 0, comm);
+        break;
+      case Call::gather:
+        MPI_Gather(out_.data(), count, MPI_DOUBLE, in_.data(), count, MPI_DOUBLE, 0, comm);
+        break;
+      case Call::scatter:
+        MPI_Scatter(out_.data(), count, MPI_DOUBLE, in_.data(), count, MPI_DOUBLE, 0, comm);
+        break;
+      case Call::allgather:
+        MPI_Allgather(out_.data(), count, MPI_DOUBLE, in_.data(), count, MPI_DOUBLE, comm);
+        break;
+      case Call::alltoall:
+        MPI_Alltoall(out_.data(), count, MPI_DOUBLE, in_.data(), count, MPI_DOUBLE, comm);
+        break;
+      case Call::reduce:
+        MPI_Reduce(out_.data(), in_.data(), count, MPI_DOUBLE, MPI_SUM, 0, comm);
+        break;
+      case Call::allreduce:
+        MPI_Allreduce(out_.data(), in_.data(), count, MPI_DOUBLE, MPI_SUM, comm);
+        break;
+      case Call::reduce_scatter:
+        // As the table counts it: the whole vector.
+        MPI_Reduce_scatter_block(out_.data(), in_.data(), std::max(count / ranks_, 1), MPI_DOUBLE, MPI_SUM,
+                                 comm);
+        break;
+    }
+  }
+
+  int rank_, ranks_;
+  Call call_;
+  int batches_, first_;
+  std::vector<double> out_, in_;
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  MPI_Init(&count, &arguments);
+  int rank, ranks;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const std::optional<Call> call = count > 1 ? call_of(arguments[1]) : std::nullopt;
+  const int batches = count > 3 ? std::atoi(arguments[2]) : 0;
+  if (ranks < 2 || !call || batches < 1) {
+    if (rank == 0)
+      std::fputs("measure_calls: ./dev bench plans starts it: COLLECTIVE BATCHES[+FIRST] SIZE...\n", stderr);
+    MPI_Abort(MPI_COMM_WORLD, 2);
+    return 2;
+  }
+  const char* const plus = std::strchr(arguments[2], '+');
+  const std::vector<int> sizes = isthmus::pair::sizes_of(count, arguments, 3, 0);
+  Calls calls(rank, ranks, *call, batches, plus ? std::atoi(plus + 1) : 0, std::ranges::max(sizes));
+  isthmus::pair::print_times(rank, sizes, [&](int bytes) { return calls.measure(bytes); });
+  MPI_Finalize();
+  return 0;
+}
