@@ -174,6 +174,21 @@ int isthmus_chare_restart(isthmus_chare_runtime* runtime, const char* path);
    what was at `path` before is as it was. `restarted` is invoked after a restart; not with a prefix. */
 void isthmus_chare_checkpoint(isthmus_chare_runtime* runtime, const char* path,
                               const isthmus_chare_callback* written, const isthmus_chare_callback* restarted);
+/* The same in memory: each process keeps what its chares write, and a copy of what another's have written.
+   `written`: when all copies are there; with a text if there is no checkpoint, and then the older one holds.
+   From then on a process may die, where the launcher lets the others live: they agree on who they are, forget
+   all that has been since the last checkpoint, chares and invocations, and make the chares anew from it.
+   Ranks are those of the processes that live then, in their order. `restarted` is invoked when all chares are
+   there, and again after each death; a FUNCTION in the process that it has named, or in 0 if that is no more.
+   What is needed of a process that has died with its buddy ends the job, and so does a death before the first
+   checkpoint. */
+void isthmus_chare_checkpoint_in_memory(isthmus_chare_runtime* runtime, const isthmus_chare_callback* written,
+                                        const isthmus_chare_callback* restarted);
+/* `forget` is called when this process goes back to a checkpoint, before the chares end: for what waits in
+   the program. */
+void isthmus_chare_when_going_back(isthmus_chare_runtime* runtime, void (*forget)(void));
+/* How often this process has gone back to a checkpoint in memory. */
+uint32_t isthmus_chare_rollbacks(const isthmus_chare_runtime* runtime);
 /* Collective. Destroys all chares. Ends MPI if isthmus_chare_open has started it. */
 void isthmus_chare_close(isthmus_chare_runtime* runtime);
 

@@ -182,6 +182,10 @@ bool Runtime::execute_record(Message& message) {
   if (message.kind == RecordKind::ask_checkpoint) return ask_checkpoint(message), true;
   if (message.kind == RecordKind::save) return save(message), true;
   if (message.kind == RecordKind::saved) return do_saved(message), true;
+  if (message.kind == RecordKind::copied) return do_copied(message), true;
+  if (message.kind == RecordKind::commit) return commit(message), true;
+  if (message.kind == RecordKind::committed) return do_committed(message), true;
+  if (message.kind == RecordKind::drop) return drop(message), true;
   Collection* const collection = collection_or_wait(message);
   if (!collection) return false;
   switch (message.kind) {

@@ -10,7 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "chare/checkpoint_file.hpp"
+#include "chare/checkpoint/checkpoint_file.hpp"
+#include "chare/checkpoint/memory_checkpoint.hpp"
 #include "chare/collection.hpp"
 #include "chare/data/data_messages.hpp"
 #include "chare/items.hpp"
@@ -63,6 +64,10 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   }
   int restart(const std::string& path);
   void checkpoint(const std::string& path, const Callback& written, const Callback& restarted);
+  void checkpoint_in_memory(const Callback& written, const Callback& restarted);
+  void when_going_back(void (*forget)()) noexcept { forget_ = forget; }
+  /// How often this process has gone back to a checkpoint in memory.
+  [[nodiscard]] std::uint32_t rollbacks() const noexcept { return rollbacks_; }
   void exit(int code);
   [[noreturn]] void fail(std::string_view reason, const char* entry = nullptr);
   Element* find(std::uint64_t collection, Index index) {
@@ -97,6 +102,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
 
  private:
   Runtime(const Ref<Communicator>& comm, Items items, const Tags& tags, Fail fail);
+  [[nodiscard]] bool is_broken() const noexcept { return transport_.is_broken() || data_.is_broken(); }
 
   // runtime.cpp: the scheduler
   static Result<> compare(Communicator& comm, const Items& items);
@@ -144,6 +150,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   void take_packed(Message& message, Incoming& incoming);
   void take_local(Message& message, Incoming& incoming);
   void finish_with(Message* message);
+  std::unique_ptr<Incoming> end_incoming(Message* message);
   void pass_data_on(Message* message, std::uint32_t to);
   void forward(Message* message, Incoming& incoming);
   Incoming& await_data(Message* message, Element* element);
@@ -206,7 +213,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   void do_moved(Collection& collection, Message& message);
   void end_balance(Collection& collection);
 
-  // checkpoint.cpp
+  // checkpoint/checkpoint.cpp
   struct Checkpoint;
   struct DeleteCheckpoint {
     void operator()(Checkpoint* checkpoint) const noexcept;
@@ -218,10 +225,38 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   void save(Message& message);
   void do_saved(Message& message);
   void end_checkpoint();
+  void tell_checkpoint();
+  const Item& restarted_item();
   void restore_collection(const SavedCollection& saved);
+  void send_restored(std::uint32_t to, Index index, const SavedChare& chare, std::span<const std::byte> data);
   Result<> send_saved(const SavedChare& chare, std::span<const std::byte> data, std::uint32_t part,
                       std::uint32_t writers);
   void restore(Collection& collection, Message& message);
+  void restore_element(Collection& collection, Index index, const SavedChare& chare,
+                       std::span<const std::byte> data);
+
+  // checkpoint/in_memory.cpp
+  std::string save_in_memory(std::uint64_t generation);
+  void send_copy(std::uint64_t generation, const MemoryPart& part);
+  void take_copy(Message* message);
+  void do_copied(Message& message);
+  void commit(Message& message);
+  void do_committed(Message& message);
+  void drop(Message& message);
+  void end_memory_checkpoint();
+
+  // checkpoint/recovery.cpp
+  struct Meeting;
+  Result<> find_nodes(Communicator& comm);
+  void recover();
+  void meet_survivors(Meeting& meeting);
+  Result<> meet(Meeting& meeting) const;
+  [[noreturn]] void fail_together(std::string_view reason);
+  void go_on_among(const Meeting& meeting);
+  void go_back(const Meeting& meeting);
+  void restore_part(const MemoryPart& part, bool is_own);
+  [[nodiscard]] Callback moved(const Callback& callback, const MemoryHead& head) const;
+  void forget_all();
 
   // reductions.cpp
   void merge(Collection& collection, std::uint32_t number, Reduction& into, const Item* reducer,
@@ -250,6 +285,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
     std::uint64_t done_before = ~std::uint64_t{0};
   };
 
+  Ref<Communicator> comm_;
   Items items_;
   Fail fail_;
   MessagePool pool_;
@@ -275,6 +311,12 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   std::uint32_t roots_;  ///< processes that may have made collections: more than there are after a restart
   std::unordered_map<std::uint64_t, Census> censuses_;
   std::unique_ptr<Checkpoint, DeleteCheckpoint> checkpoint_;  ///< process 0: that is being written
+  MemoryCheckpoints memory_;
+  std::uint64_t memory_generation_ = 0;  ///< process 0: of the latest
+  std::uint32_t rollbacks_ = 0;
+  void (*forget_)() = nullptr;  ///< what waits in the program
+  std::vector<std::uint32_t>
+      nodes_;  ///< by process: the lowest rank in MPI_COMM_WORLD that shares its memory
 
   // What is being done.
   Element* self_ = nullptr;

@@ -56,6 +56,19 @@ inline void checkpoint(const std::string& path, const Callback<std::string>& wri
                        const Callback<>& restarted) {
   isthmus_chare_checkpoint(detail::runtime, path.c_str(), &written.what, &restarted.what);
 }
+/// The same in the memory of processes: each keeps its chares' state, and the copy of another's, on another
+/// host where there are several. `written` gets an empty text when all copies are there, and from then on the
+/// program goes on when a process dies (`mpiexec --on-failure continue`): those who live forget what has been
+/// since, and all chares are made anew as they were, those of the dead on those who live. Then `restarted` is
+/// called. `rank()` and `size()` are others then, coroutines are ended, and futures of before are no more.
+/// Where both processes that kept a state have died, the job ends with a sentence that names them.
+inline void checkpoint_in_memory(const Callback<std::string>& written, const Callback<>& restarted) {
+  isthmus_chare_checkpoint_in_memory(detail::runtime, &written.what, &restarted.what);
+}
+/// How often this process has gone back to a checkpoint in memory.
+[[nodiscard]] inline std::uint32_t rollbacks() {
+  return isthmus_chare_rollbacks(detail::runtime);
+}
 /// Calls `function` in process `rank`.
 template <auto function, class... A>
 void call(std::uint32_t rank, A&&... arguments) {
@@ -380,12 +393,19 @@ inline void Task::promise_type::hold(const Chare& self) {
   isthmus_chare_hold(detail::runtime, element_, 1);
 }
 
+namespace detail {
+inline void open() {
+  runtime = isthmus_chare_open(items().data(), items().size());
+  isthmus_chare_when_going_back(runtime, forget_waiting);
+}
+}  // namespace detail
+
 /// Starts chares in all processes of the job, which all call this with the same program; starts MPI if nobody
 /// has, and then ends it. `start()` is called in process 0 alone, and may be a coroutine. Returns in all
 /// processes what `exit` was given.
 template <class Start>
 int run(Start start) {
-  detail::runtime = isthmus_chare_open(detail::items().data(), detail::items().size());
+  detail::open();
   const int code = isthmus_chare_run(
       detail::runtime, [](void* context) { detail::guarded([&] { (*static_cast<Start*>(context))(); }); },
       &start);
@@ -397,7 +417,7 @@ int run(Start start) {
 /// are as many as before; else they are in their homes. Of a group, a new process has a copy of the chare of
 /// its rank modulo the number of processes before, and those of processes that are no more are dropped.
 inline int restart(const std::string& path) {
-  detail::runtime = isthmus_chare_open(detail::items().data(), detail::items().size());
+  detail::open();
   const int code = isthmus_chare_restart(detail::runtime, path.c_str());
   isthmus_chare_close(std::exchange(detail::runtime, nullptr));
   return code;

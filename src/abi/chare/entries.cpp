@@ -113,6 +113,19 @@ isthmus_chare_checkpoint(isthmus_chare_runtime* runtime, const char* path,
   guarded([&] { of(runtime).checkpoint(path, *written, *restarted); });
 }
 
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_checkpoint_in_memory(isthmus_chare_runtime* runtime, const isthmus_chare_callback* written,
+                                   const isthmus_chare_callback* restarted) {
+  guarded([&] { of(runtime).checkpoint_in_memory(*written, *restarted); });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_when_going_back(isthmus_chare_runtime* runtime, void (*forget)()) {
+  of(runtime).when_going_back(forget);
+}
+ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_rollbacks(const isthmus_chare_runtime* runtime) {
+  return of(runtime).rollbacks();
+}
+
 ISTHMUS_CHARE_EXPORT(void) isthmus_chare_close(isthmus_chare_runtime* runtime) {
   guarded([&] {
     const bool began_mpi = opened(runtime).began_mpi;

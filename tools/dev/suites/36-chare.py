@@ -2,7 +2,7 @@
 # timeout: 600
 # under: asan
 # runs: mpi_abi mpiexec isthmus_network jacobi3d jacobi3d_chares
-# about: apps/jacobi3d* src/chare/* src/abi/chare/* include/isthmus/* src/p2p/* !src/p2p/protocol/* src/launch/* tools/mpiexec/*
+# about: apps/jacobi3d* src/chare/* src/abi/chare/* src/coll/agree/* include/isthmus/* src/p2p/* !src/p2p/protocol/* src/launch/* tools/mpiexec/*
 # reads: docs/chares.md test/mpi/check.h
 """A program of test/chare checks itself (test/mpi/check.h), prints nothing and exits with 0 if all is right. A file that begins
 with `program_` is run here with a fault, which must end the job with a sentence. The programs of docs/chares.md run too."""
@@ -252,6 +252,74 @@ with suite.case("files that are cut off, damaged, foreign or not there are refus
     other = suite.run([MPIEXEC, "-n", 2, FOLDER / "program_elsewhere", "restart", path], timeout=TIMEOUT)
     suite.expect(other, status=1, err="no restart: the checkpoint has chares of .*, which this program does not have")
 
+# --- checkpoints in memory: processes are killed, and the answer is the same
+
+SURVIVAL = FOLDER / "program_survival"
+SPLIT_HOSTS = ("--launcher", HERE, "--hosts", "a:2,b:2")
+KILLED = 128 + 9
+
+
+def survive(ranks, steps, size, *deaths, options=(), environment=None, **expected):
+    command = [MPIEXEC, "--on-failure", "continue", *options, "-n", ranks, SURVIVAL, steps, size, *deaths]
+    result = suite.run(command, env=environment, timeout=2 * TIMEOUT)
+    return suite.expect(result, **expected) if expected else result
+
+
+def right(steps):
+    """The answer, which does not depend on the number of processes."""
+    answers = {survive(ranks, steps, 100, status=0).out for ranks in (1, 2, 4)}
+    assert len(answers) == 1, answers
+    return answers.pop()
+
+
+RIGHT = {}
+with suite.case("checkpoints in memory, and nobody dies"):
+    RIGHT = {steps: right(steps) for steps in (20, 21)}
+for moment in ("step:0", "step:5", "step:19", "write:20", "write:30", "write:45", "went_back:9"):
+    for victim in (0, 1, 3):
+        with suite.case(f"rank {victim} of 4 is killed: {moment}"):
+            status = KILLED if re.search("step|write:[34]", moment) else None
+            result = survive(4, 20, 1000, f"{victim}:{moment}")
+            assert status is None or result.status == status, result
+            early = "before a checkpoint in memory was whole|chares have no checkpoint in memory"
+            assert result.out == RIGHT[20] or (moment == "write:20" and re.search(early, result.err)), result
+# Wherever it is then: a run takes 15 ms, and with states of 200 KB 60 to 1000 ms.
+for number, (name, environment) in enumerate(VARIANTS.items()):
+    with suite.case(f"ranks are killed at any time{name}"):
+        for size, longest, runs in ((100, 12000, 4 if SANITIZER else 12), (200000, 60000, 2 if SANITIZER else 4)):
+            for run in range(runs):
+                victim, ranks = (run + number) % 4, 4
+                moments = [f"{victim}:time:{longest * run // runs}"]
+                if run % 3 == 2:
+                    # After a new checkpoint, or before it, but not the buddy.
+                    moments.append(f"{(victim + 2) % 4}:time:{longest * run // runs + 1000}")
+                result = survive(ranks, 20, size, *moments, environment=environment)
+                assert result.status in (0, KILLED) and set(result.out.split()) == set(RIGHT[20].split()), (moments, result)
+with suite.case("a second death: well if it was not the buddy, and else those whose state is lost are named"):
+    survive(4, 20, 100, "1:step:6", "3:step:6", status=KILLED, out=RIGHT[20])
+    survive(4, 20, 100, "1:step:6", "3:went_back:1", status=KILLED, out=RIGHT[20])
+    survive(4, 20, 100, "1:step:6", "2:step:10", "0:step:15", status=KILLED, out=RIGHT[20])
+    lost = "chares are lost for whom both processes that kept their state are no more: those of rank 1, of which rank 2 kept the copy"
+    for second in ("2:step:6", "2:went_back:1"):
+        result = survive(4, 20, 100, "1:step:6", second, status=1, err=lost)
+        assert result.err.count("both processes") == 1, result
+with suite.case("all but one process die, one after the other"):
+    survive(3, 20, 100, "2:step:6", "0:step:12", status=KILLED, out=RIGHT[20])
+with suite.case("a function of a process that has died goes on in process 0, of others where they are"):
+    for victim in (1, 3):
+        survive(4, 21, 100, f"{victim}:step:9", status=KILLED, out=RIGHT[21])
+with suite.case("a death before the first checkpoint, and a future of before a death, end the job with a sentence"):
+    survive(4, 20, 100, "1:start:0", status=1, err="has lost ranks? .*1.*, and chares have no checkpoint in memory")
+    survive(4, 20, 100, "1:step:9", "0:future:0", status=1, err="a future gets a value that was made before a process died")
+with suite.case("a job goes back with one line that says so"):
+    survive(4, 20, 100, "1:step:9", status=KILLED, err="^isthmus: chares have lost rank 1, and go back to checkpoint 3 in memory, in 3 processes$")
+with suite.case("two hosts: a rank is killed, and both of one host, whose copies are on the other"):
+    if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+        raise Skip("the network library was not built")
+    apart = {"ISTHMUS_LOCALITY": "static"}
+    for deaths in (("2:step:6",), ("0:step:9",), ("2:step:6", "3:step:6"), ("1:step:6", "0:step:6")):
+        survive(4, 20, 1000, *deaths, options=SPLIT_HOSTS, environment=apart, status=KILLED, out=RIGHT[20])
+
 with suite.case("memory that fails, at each allocation of a process, ends the job with a sentence or is got over"):
     program = FOLDER / "program_memory"
     count = int(suite.expect(suite.run([MPIEXEC, "-n", 2, program, suite.tmp / "memory"], timeout=TIMEOUT)).out)
@@ -317,6 +385,6 @@ with suite.case("the programs of docs/chares.md print what the page says"):
         program = suite.tmp / f"page{number}"
         suite.expect(compile_program(source, program))
         words = [MPIEXEC, *shlex.split(command)[1:], program]
-        result = suite.expect(suite.run(words, timeout=TIMEOUT))
+        result = suite.expect(suite.run(words, timeout=TIMEOUT), status=KILLED if "SIGKILL" in text else 0)
         assert sorted(result.out.splitlines()) == sorted(printed.splitlines()), result
 suite.finish()

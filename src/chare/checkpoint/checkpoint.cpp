@@ -3,83 +3,16 @@
 // and sends their chares to where they live now.
 #include <fmt/format.h>
 #include <unistd.h>
-#include <isthmus/chare/archive.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
-#include "chare/checkpoint_file.hpp"
+#include "chare/checkpoint/orders.hpp"
 #include "chare/runtime.hpp"
 
 namespace isthmus::chare {
-namespace {
-
-struct Wish {
-  Callback written{};
-  Callback restarted{};
-  std::string path;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(written, restarted, path);
-  }
-};
-struct Order {
-  std::uint64_t generation = 0;
-  std::string path;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(generation, path);
-  }
-};
-struct Answer {
-  std::string error;  ///< empty: it is written
-  SavedPart part;
-  std::uint32_t next_collection = 0;
-  std::vector<std::uint64_t> collections;  ///< by number, and how many chares: pairs
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(error, part, next_collection, collections);
-  }
-};
-/// In front of what a chare has written of itself.
-struct Restored {
-  double load;
-  std::uint64_t has_own_load;
-};
-
-template <class T>
-std::vector<std::byte> packed(const T& value) {
-  Sizer sizer;
-  sizer(value);
-  std::vector<std::byte> bytes(sizer.size());
-  Writer(bytes.data())(value);
-  return bytes;
-}
-/// False where it is no such value.
-template <class T>
-bool unpack(std::span<const std::byte> bytes, T& value) {
-  try {
-    Reader reader(bytes.data(), bytes.size());
-    reader(value);
-    reader.finish();
-    return true;
-  } catch (const ArchiveError&) {
-    return false;
-  }
-}
-
-}  // namespace
-
-/// What process 0 knows of the checkpoint that is being written.
-struct Runtime::Checkpoint {
-  Wish wish;
-  std::vector<Callback> quiet;  ///< those who wait for quiescence: after it
-  std::uint32_t missing = 0;
-  CheckpointHead head;
-  std::string error;
-};
 
 void Runtime::DeleteCheckpoint::operator()(Checkpoint* checkpoint) const noexcept {
   delete checkpoint;
@@ -96,6 +29,8 @@ void Runtime::ask_checkpoint(Message& message) {
   Wish wish;
   if (rank() != 0 || !unpack(message.payload(), wish)) fail("it asks the wrong process, or for nothing");
   if (checkpoint_) return call(wish.written, packed(std::string("another checkpoint is being written")));
+  if (wish.in_memory && size() == 1)
+    return call(wish.written, packed(std::string("there is no other process to keep a copy")));
   checkpoint_.reset(new Checkpoint{});
   checkpoint_->wish = std::move(wish);
   quiescence_.ask_for_own();
@@ -107,11 +42,16 @@ void Runtime::begin_checkpoint(std::vector<Callback> quiet) {
   checkpoint_->quiet = std::move(quiet);
   checkpoint_->missing = size();
   checkpoint_->head.parts.resize(size());
-  checkpoint_->head.generation = static_cast<std::uint64_t>(
-      std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-  checkpoint_->head.generation += static_cast<std::uint64_t>(::getpid()) << 48;
-  const auto order =
-      packed(Order{.generation = checkpoint_->head.generation, .path = checkpoint_->wish.path});
+  const bool in_memory = checkpoint_->wish.in_memory;
+  if (in_memory) {
+    checkpoint_->head.generation = ++memory_generation_;
+  } else {
+    checkpoint_->head.generation = static_cast<std::uint64_t>(
+        std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+    checkpoint_->head.generation += static_cast<std::uint64_t>(::getpid()) << 48;
+  }
+  const auto order = packed(Order{
+      .generation = checkpoint_->head.generation, .in_memory = in_memory, .path = checkpoint_->wish.path});
   for (std::uint32_t to = 0; to < size(); ++to)
     send_record(to, {.kind = RecordKind::save}, order);
 }
@@ -173,7 +113,9 @@ void Runtime::save(Message& message) {
     if (answer.error.empty()) answer.error = why_not_saved(*collection);
     answer.collections.insert(answer.collections.end(), {id, collection->size()});
   }
-  if (answer.error.empty()) {
+  if (answer.error.empty() && order.in_memory) {
+    answer.error = save_in_memory(order.generation);
+  } else if (answer.error.empty()) {
     Result<SavedPart> part = save_chares(part_name(order.path, order.generation, rank()));
     if (part)
       answer.part = *part;
@@ -204,26 +146,37 @@ void Runtime::do_saved(Message& message) {
   }
   if (checkpoint_->error.empty() && !answer.error.empty())
     checkpoint_->error = fmt::format("rank {}: {}", message.origin, answer.error);
-  if (--checkpoint_->missing == 0) end_checkpoint();
+  if (answer.error.empty() && checkpoint_->wish.in_memory) ++checkpoint_->copies;
+  if (--checkpoint_->missing == 0 && checkpoint_->copies == 0) end_checkpoint();
+}
+
+/// What the checkpoint that is being written goes on with.
+const Item& Runtime::restarted_item() {
+  const std::uint32_t number = checkpoint_->wish.restarted.item;
+  const Item* item = items_.find(number, ISTHMUS_CHARE_ENTRY);
+  if (!item) item = items_.find(number, ISTHMUS_CHARE_FUNCTION);
+  if (!item)
+    fail(fmt::format("a checkpoint is to go on with item {}, which is no entry and no function", number));
+  return *item;
 }
 
 void Runtime::end_checkpoint() {
-  const std::unique_ptr<Checkpoint, DeleteCheckpoint> done = std::exchange(checkpoint_, nullptr);
-  CheckpointHead& head = done->head;
-  const std::string& path = done->wish.path;
-  const Callback& restarted = done->wish.restarted;
-  const Item* item = items_.find(restarted.item, ISTHMUS_CHARE_ENTRY);
-  if (!item) item = items_.find(restarted.item, ISTHMUS_CHARE_FUNCTION);
-  if (!item)
-    fail(fmt::format("a checkpoint is to go on with item {}, which is no entry and no function",
-                     restarted.item));
-  head.roots = roots_;
-  head.restarted = restarted;
-  head.restarted_item = item->name;
-  if (!done->error.empty())
+  checkpoint_->head.roots = roots_;
+  checkpoint_->head.restarted = checkpoint_->wish.restarted;
+  checkpoint_->head.restarted_item = restarted_item().name;
+  if (checkpoint_->wish.in_memory) return end_memory_checkpoint();
+  const CheckpointHead& head = checkpoint_->head;
+  const std::string& path = checkpoint_->wish.path;
+  if (!checkpoint_->error.empty())
     remove_parts(path, head.generation, size());
   else if (const Result<> written = commit_checkpoint(path, head); !written)
-    done->error = written.error().text();
+    checkpoint_->error = written.error().text();
+  tell_checkpoint();
+}
+
+/// Who has asked for it, and then those who have asked for quiescence.
+void Runtime::tell_checkpoint() {
+  const std::unique_ptr<Checkpoint, DeleteCheckpoint> done = std::exchange(checkpoint_, nullptr);
   call(done->wish.written, packed(done->error));
   for (const Callback& callback : done->quiet)
     call(callback, {});
@@ -295,44 +248,51 @@ Result<> Runtime::send_saved(const SavedChare& chare, std::span<const std::byte>
   const bool is_group = collection->shape().kind == ISTHMUS_CHARE_GROUP;
   if (!is_group && !collection->may_have(chare.index))
     return isthmus::fail(ErrorClass::file, fmt::format("a part has chare {}", collection->name(chare.index)));
-  const auto send = [&](std::uint32_t to, Index index) {
-    const Record record{.kind = RecordKind::restore,
-                        .item = static_cast<std::uint16_t>(collection->type()->number),
-                        .collection = chare.collection,
-                        .index = index};
-    const Restored front{.load = chare.load, .has_own_load = chare.has_own_load};
-    std::byte* const at = begin_record(to, record, sizeof front + data.size());
-    std::memcpy(at, &front, sizeof front);
-    if (!data.empty()) std::memcpy(at + sizeof front, data.data(), data.size());
-    finish_record();
-  };
   if (!is_group)
-    send(writers == size() ? part : collection->home(chare.index), chare.index);
+    send_restored(writers == size() ? part : collection->home(chare.index), chare.index, chare, data);
   else
     for (std::uint64_t to = chare.index.low; to < size(); to += writers)
-      send(static_cast<std::uint32_t>(to), {to, 0});
+      send_restored(static_cast<std::uint32_t>(to), {to, 0}, chare, data);
   return {};
 }
 
+void Runtime::send_restored(std::uint32_t to, Index index, const SavedChare& chare,
+                            std::span<const std::byte> data) {
+  const Collection& collection = *find_collection(chare.collection);
+  const Record record{.kind = RecordKind::restore,
+                      .item = static_cast<std::uint16_t>(collection.type()->number),
+                      .collection = chare.collection,
+                      .index = index};
+  std::byte* const at = begin_record(to, record, sizeof chare + data.size());
+  std::memcpy(at, &chare, sizeof chare);
+  if (!data.empty()) std::memcpy(at + sizeof chare, data.data(), data.size());
+  finish_record();
+}
+
 void Runtime::restore(Collection& collection, Message& message) {
-  Restored front;
-  if (message.item != collection.type() || message.bytes < sizeof front ||
+  SavedChare chare;
+  if (message.item != collection.type() || message.bytes < sizeof chare ||
       !collection.may_have(message.index))
     fail("it restores a chare that is none of the collection");
-  if (collection.find(message.index)) fail("a chare is restored a second time");
-  std::memcpy(&front, message.data(), sizeof front);
-  Element& element = *collection.add(message.index);
+  std::memcpy(&chare, message.data(), sizeof chare);
+  restore_element(collection, message.index, chare, message.payload().subspan(sizeof chare));
+}
+
+void Runtime::restore_element(Collection& collection, Index index, const SavedChare& chare,
+                              std::span<const std::byte> data) {
+  if (collection.find(index)) fail("a chare is restored a second time");
+  Element& element = *collection.add(index);
   element.moves = 1;
-  element.load = front.load;
-  element.has_own_load = front.has_own_load != 0;
+  element.load = chare.load;
+  element.has_own_load = chare.has_own_load != 0;
   self_ = &element;
-  making_ = message.item;
-  element.object = message.item->make(message.data() + sizeof front, message.bytes - sizeof front);
+  making_ = collection.type();
+  element.object = collection.type()->make(data.data(), data.size());
   making_ = nullptr;
   self_ = nullptr;
   ++collection.inserts_sent;
   ++collection.inserts_done;
-  tell_home(collection, message.index, {.rank = rank(), .moves = 1});
+  tell_home(collection, index, {.rank = rank(), .moves = 1});
 }
 
 }  // namespace isthmus::chare
