@@ -193,7 +193,20 @@ uint32_t isthmus_chare_rollbacks(const isthmus_chare_runtime* runtime);
 void isthmus_chare_close(isthmus_chare_runtime* runtime);
 
 uint32_t isthmus_chare_rank(const isthmus_chare_runtime* runtime);
+/* How many processes have chares: those of the lowest ranks. All, if nobody has said otherwise. */
 uint32_t isthmus_chare_size(const isthmus_chare_runtime* runtime);
+/* How many there are. */
+uint32_t isthmus_chare_processes(const isthmus_chare_runtime* runtime);
+/* Collective, before isthmus_chare_run or isthmus_chare_restart: chares begin in so many processes; the
+   others wait for isthmus_chare_resize. All name the same number, or the job ends. */
+void isthmus_chare_begin_in(isthmus_chare_runtime* runtime, uint32_t processes);
+/* Chares are in so many processes from now on, when no invocation is under way or waits anywhere: those of
+   processes that leave move to others, and some of the others to processes that come. Of a group, a new
+   process gets a copy of the chare of its rank modulo the number of before, and those of processes that leave
+   end. `done` gets a text when all are there: empty, or why nothing has changed (a suspended coroutine of a
+   chare, a reduction under way, a class without `write`, another checkpoint or change). */
+void isthmus_chare_resize(isthmus_chare_runtime* runtime, uint32_t processes,
+                          const isthmus_chare_callback* done);
 /* All processes leave isthmus_chare_run after the entry that they are in, with `code`. What is still under
    way is dropped. */
 void isthmus_chare_exit(isthmus_chare_runtime* runtime, int code);

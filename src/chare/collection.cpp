@@ -75,6 +75,36 @@ void Collection::remove(Element& element) noexcept {
   element.object = nullptr;
 }
 
+void Collection::have_own_block(std::uint32_t rank) {
+  if (is_sparse() || rank >= processes_) return have_block(0, 0);
+  if (shape_.kind == ISTHMUS_CHARE_GROUP) return have_block(rank, 1);
+  const std::uint64_t first = first_of(rank);
+  have_block(first, first_of(rank + 1) - first);
+}
+
+void Collection::rehome(const Shape& shape, std::uint32_t processes, std::uint32_t rank) {
+  shape_ = shape;
+  processes_ = processes;
+  local_ = {};
+  have_own_block(rank);
+  for_each([this](Element& element) {
+    element.broadcasts = element.covered = element.reductions = 0;
+    element.moves = 1;
+    if (Element** const place = place_of(element.index))
+      *place = &element;
+    else
+      local_.insert(&element);
+  });
+  located.clear();
+  departures.clear();
+  broadcast_log.clear();
+  broadcasts_made = broadcasts = 0;
+  inserts_sent = inserts_done = size_;
+  balancing.reset();
+  latest_ = nullptr;
+  fewer_.clear();
+}
+
 Result<> check(const Shape& shape, std::uint32_t processes) {
   switch (shape.kind) {
     case ISTHMUS_CHARE_GROUP:

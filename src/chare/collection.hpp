@@ -165,6 +165,13 @@ class Collection {
     first_ = first;
     block_.assign(count, nullptr);
   }
+  /// There are other processes from now on, and nothing is under way. Chares stay where they are in memory;
+  /// what has been said of where others are, and which broadcasts and reductions there have been, is
+  /// forgotten. `shape`: as before, but for the number of a group. `rank`: of this process, which may have
+  /// none of them.
+  void rehome(const Shape& shape, std::uint32_t processes, std::uint32_t rank);
+  /// Its block, of the processes that there are.
+  void have_own_block(std::uint32_t rank);
   /// Calls `visit` with each that has an object, and with those that are made meanwhile.
   template <class Visit>
   void for_each(Visit visit) {
@@ -233,9 +240,9 @@ class Collection {
   static constexpr std::size_t chunk = 64;
 
   const std::uint64_t id_;
-  const Shape shape_;
+  Shape shape_;
   const Item* const type_;
-  const std::uint32_t processes_;
+  std::uint32_t processes_;
   std::uint64_t population_ = unknown;
   std::map<std::uint32_t, std::uint64_t> fewer_;
   Reduction* latest_ = nullptr;

@@ -53,6 +53,7 @@ Runtime::Runtime(const Ref<Communicator>& comm, Items items, const Tags& tags, F
       fail_(fail),
       transport_(comm, *this, pool_, fail),
       data_(comm, tags, *this),
+      used_(transport_.size()),
       roots_(transport_.size()),
       sent_in_turn_(transport_.size()),
       quiescence_(transport_.size()) {}
@@ -152,7 +153,8 @@ int Runtime::work() {
     } else if (is_broken()) {
       recover();
     } else if (!rest(true)) {
-      if (size() == 1 && data_.is_idle()) fail("nothing is left to do, and nobody has called exit" + stuck());
+      if (processes() == 1 && data_.is_idle())
+        fail("nothing is left to do, and nobody has called exit" + stuck());
       transport_.wait_or([this] { return data_.has_news(); });
     }
   }
@@ -165,7 +167,7 @@ void Runtime::do_one(Message* message) {
   execute(message);
   if (turn_ % turns_between_looks == 0) {
     transport_.poll();
-    data_.poll(size() == 1);
+    data_.poll(processes() == 1);
     if (is_broken()) [[unlikely]]
       return recover();
   }
@@ -200,7 +202,7 @@ bool Runtime::rest(bool is_idle) {
   if ((has_partials || has_syncs) && !queue_.empty()) return true;
   transport_.flush();
   const bool has_news = transport_.poll();
-  const bool has_data = data_.poll(size() == 1);
+  const bool has_data = data_.poll(processes() == 1);
   return has_news || has_data || retry_postponed() || (is_idle && answer_wave());
 }
 
@@ -218,7 +220,7 @@ void Runtime::exit(int code) {
   if (ends_) return;
   ends_ = true;
   exit_code_ = code;
-  for (std::uint32_t to = 1; to < size(); ++to)
+  for (std::uint32_t to = 1; to < processes(); ++to)
     send_record(to, record, {});
 }
 

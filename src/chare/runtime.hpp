@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,7 +37,10 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   ~Runtime();
 
   [[nodiscard]] std::uint32_t rank() const noexcept { return transport_.rank(); }
-  [[nodiscard]] std::uint32_t size() const noexcept { return transport_.size(); }
+  /// How many processes have chares: those of the lowest ranks.
+  [[nodiscard]] std::uint32_t size() const noexcept { return used_; }
+  /// How many there are.
+  [[nodiscard]] std::uint32_t processes() const noexcept { return transport_.size(); }
   [[nodiscard]] Element* self() const noexcept { return self_; }
   [[nodiscard]] const Item* making() const noexcept { return making_; }
   [[nodiscard]] const Item* current() const noexcept { return current_ ? current_->item : nullptr; }
@@ -65,6 +69,8 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   int restart(const std::string& path);
   void checkpoint(const std::string& path, const Callback& written, const Callback& restarted);
   void checkpoint_in_memory(const Callback& written, const Callback& restarted);
+  Result<> begin_in(std::uint32_t processes);
+  void resize(std::uint32_t processes, const Callback& done);
   void when_going_back(void (*forget)()) noexcept { forget_ = forget; }
   /// How often this process has gone back to a checkpoint in memory.
   [[nodiscard]] std::uint32_t rollbacks() const noexcept { return rollbacks_; }
@@ -219,8 +225,9 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
     void operator()(Checkpoint* checkpoint) const noexcept;
   };
   void ask_checkpoint(Message& message);
-  void begin_checkpoint(std::vector<Callback> quiet);
-  std::string why_not_saved(Collection& collection);
+  void go_on_quiet(const std::vector<Callback>& quiet);
+  void begin_checkpoint();
+  std::string why_not_saved(Collection& collection, bool is_written);
   Result<SavedPart> save_chares(const std::string& name);
   void save(Message& message);
   void do_saved(Message& message);
@@ -228,7 +235,8 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   void tell_checkpoint();
   const Item& restarted_item();
   void restore_collection(const SavedCollection& saved);
-  void send_restored(std::uint32_t to, Index index, const SavedChare& chare, std::span<const std::byte> data);
+  void send_restored(std::uint32_t to, std::uint32_t type, Index index, const SavedChare& chare,
+                     std::span<const std::byte> data);
   Result<> send_saved(const SavedChare& chare, std::span<const std::byte> data, std::uint32_t part,
                       std::uint32_t writers);
   void restore(Collection& collection, Message& message);
@@ -245,16 +253,28 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   void drop(Message& message);
   void end_memory_checkpoint();
 
+  // checkpoint/resize.cpp
+  void begin_resize();
+  void resize_here(Message& message);
+  void do_resized(Message& message);
+  void spread(Message& message);
+  std::vector<Element*> leaving(Collection& collection, std::uint32_t from) const;
+  void copy_to(Element& element, std::uint32_t to, Index index);
+  void give_away(Element& element, std::uint32_t to);
+  void end_quietly(Element& element);
+
   // checkpoint/recovery.cpp
   struct Meeting;
   Result<> find_nodes(Communicator& comm);
   void recover();
   void meet_survivors(Meeting& meeting);
   Result<> meet(Meeting& meeting) const;
+  static Result<> put_in_order(Meeting& meeting);
+  [[nodiscard]] std::optional<std::uint32_t> heir_of(std::uint32_t writer, const MemoryHead& head) const;
   [[noreturn]] void fail_together(std::string_view reason);
   void go_on_among(const Meeting& meeting);
   void go_back(const Meeting& meeting);
-  void restore_part(const MemoryPart& part, bool is_own);
+  void restore_part(const MemoryPart& part, const MemoryHead& head);
   [[nodiscard]] Callback moved(const Callback& callback, const MemoryHead& head) const;
   void forget_all();
 
@@ -308,6 +328,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   std::array<Collection*, 8> recent_{};                             ///< by the low bits of their ids
   std::unordered_map<std::uint64_t, std::vector<Message*>> early_;  ///< for collections that are not here yet
   std::uint32_t next_collection_ = 1;                               ///< 0 is none
+  std::uint32_t used_;                                              ///< processes that have chares
   std::uint32_t roots_;  ///< processes that may have made collections: more than there are after a restart
   std::unordered_map<std::uint64_t, Census> censuses_;
   std::unique_ptr<Checkpoint, DeleteCheckpoint> checkpoint_;  ///< process 0: that is being written

@@ -2,10 +2,14 @@
 //
 //     program_survival STEPS BYTES [RANK:MOMENT:NUMBER]...
 //
+// CHARES_BEGIN_IN in the environment: so many processes have chares at the beginning; CHARES_RESIZE: their
+// number changes now and then.
+//
 // RANK of MPI_COMM_WORLD is killed: MOMENT `step`: in an entry of step NUMBER; `write`: when chares of it are
 // measured or written for the NUMBERth time; `time`: NUMBER microseconds after the first checkpoint;
 // `went_back`: when it is told to go on the NUMBERth time after a death; `start`: in an entry before the
-// first checkpoint.
+// first checkpoint; `clock`: NUMBER microseconds after the beginning, chares or not. `future`: nobody is, but
+// a future of before a death gets a value.
 #include <isthmus/chare.hpp>
 
 #include <mpi.h>
@@ -41,6 +45,14 @@ int world_rank() {
 void die_at(const char* moment, std::uint64_t number) {
   for (const Death& each : deaths)
     if (each.moment == moment && each.number == number && each.rank == world_rank()) raise(SIGKILL);
+}
+void die_later(const char* moment, int rank) {
+  for (const Death& each : deaths)
+    if (each.moment == moment && each.rank == rank)
+      std::thread([number = each.number] {
+        std::this_thread::sleep_for(std::chrono::microseconds(number));
+        raise(SIGKILL);
+      }).detach();
 }
 bool is_named(const char* moment) {
   for (const Death& each : deaths)
@@ -108,16 +120,10 @@ class Branch : public chare::Chare {
   Branch() = default;
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(state_, tokens);
+    // With it, a process that takes the place of another knows what that has been told.
+    archive(state_, tokens, main_chare);
   }
-  void arm() {
-    for (const Death& each : deaths)
-      if (each.moment == "time" && each.rank == world_rank())
-        std::thread([number = each.number] {
-          std::this_thread::sleep_for(std::chrono::microseconds(number));
-          raise(SIGKILL);
-        }).detach();
-  }
+  void arm() { die_later("time", world_rank()); }
   void start(const chare::Proxy<Main>& main) {
     main_chare = main;
     die_at("start", 0);
@@ -176,6 +182,13 @@ class Main : public chare::Chare {
     branches_.broadcast<&Branch::went_back>();
     next_step();
   }
+  void resized(const std::string& error) {
+    if (!error.empty()) {
+      std::printf("as many processes as before: %s\n", error.c_str());
+      return chare::exit(3);
+    }
+    next_step();
+  }
   void next_step() {
     if (step_ == steps) {
       std::printf("%llx\n", static_cast<unsigned long long>(sum_));
@@ -199,6 +212,9 @@ class Main : public chare::Chare {
     sum_ = mixed(sum_ + part);
     if (step_ % 4 == 1) return cells_.balance<&chare::greedy>(self().callback<&Main::next_step>());
     if (step_ % 4 == 3) return write();
+    if (step_ % 2 == 0 && std::getenv("CHARES_RESIZE"))
+      return chare::resize(1 + static_cast<std::uint32_t>(mixed(step_) >> 33) % chare::processes(),
+                           self().callback<&Main::resized>());
     next_step();
   }
 
@@ -238,5 +254,8 @@ int main(int argc, char** argv) {
     if (*rest != ':' || number == rest) return 2;
     deaths.push_back({rank, std::string(rest + 1, number), std::strtoull(number + 1, nullptr, 10)});
   }
-  return chare::run([] { chare::Array<Main>::create({1}, 0)[0].invoke<&Main::begin>(); });
+  if (const char* const rank = std::getenv("ISTHMUS_WORLD_RANK")) die_later("clock", std::atoi(rank));
+  const char* const used = std::getenv("CHARES_BEGIN_IN");
+  return chare::run([] { chare::Array<Main>::create({1}, 0)[0].invoke<&Main::begin>(); },
+                    used ? static_cast<std::uint32_t>(std::atoi(used)) : 0);
 }

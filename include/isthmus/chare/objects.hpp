@@ -24,8 +24,13 @@ namespace isthmus::chare {
 [[nodiscard]] inline std::uint32_t rank() {
   return isthmus_chare_rank(detail::runtime);
 }
+/// How many processes have chares: those of the lowest ranks.
 [[nodiscard]] inline std::uint32_t size() {
   return isthmus_chare_size(detail::runtime);
+}
+/// How many have been started, and live.
+[[nodiscard]] inline std::uint32_t processes() {
+  return isthmus_chare_processes(detail::runtime);
 }
 /// All processes return from `run` with `code`. What is under way is dropped.
 inline void exit(int code = 0) {
@@ -64,6 +69,14 @@ inline void checkpoint(const std::string& path, const Callback<std::string>& wri
 /// Where both processes that kept a state have died, the job ends with a sentence that names them.
 inline void checkpoint_in_memory(const Callback<std::string>& written, const Callback<>& restarted) {
   isthmus_chare_checkpoint_in_memory(detail::runtime, &written.what, &restarted.what);
+}
+/// Chares are in `processes` processes from now on, of those that there are: when no invocation is under way
+/// or waits anywhere, those of processes that leave move to others, or some of all move to processes that
+/// come, so that each has as many as the others. Of a group, a new process gets a copy of the chare of its
+/// rank modulo the number of before; those of processes that leave end. `done` gets an empty text when all
+/// are there, or why nothing has changed: for the reasons of a checkpoint.
+inline void resize(std::uint32_t processes, const Callback<std::string>& done) {
+  isthmus_chare_resize(detail::runtime, processes, &done.what);
 }
 /// How often this process has gone back to a checkpoint in memory.
 [[nodiscard]] inline std::uint32_t rollbacks() {
@@ -394,18 +407,20 @@ inline void Task::promise_type::hold(const Chare& self) {
 }
 
 namespace detail {
-inline void open() {
+inline void open(std::uint32_t processes) {
   runtime = isthmus_chare_open(items().data(), items().size());
   isthmus_chare_when_going_back(runtime, forget_waiting);
+  if (processes != 0) isthmus_chare_begin_in(runtime, processes);
 }
 }  // namespace detail
 
 /// Starts chares in all processes of the job, which all call this with the same program; starts MPI if nobody
 /// has, and then ends it. `start()` is called in process 0 alone, and may be a coroutine. Returns in all
-/// processes what `exit` was given.
+/// processes what `exit` was given. `processes`: chares begin in so many, and the others wait for `resize`,
+/// or take the place of those that die; 0: in all.
 template <class Start>
-int run(Start start) {
-  detail::open();
+int run(Start start, std::uint32_t processes = 0) {
+  detail::open(processes);
   const int code = isthmus_chare_run(
       detail::runtime, [](void* context) { detail::guarded([&] { (*static_cast<Start*>(context))(); }); },
       &start);
@@ -416,8 +431,8 @@ int run(Start start) {
 /// The same from the checkpoint at `path`, with any number of processes. Chares are where they were if there
 /// are as many as before; else they are in their homes. Of a group, a new process has a copy of the chare of
 /// its rank modulo the number of processes before, and those of processes that are no more are dropped.
-inline int restart(const std::string& path) {
-  detail::open();
+inline int restart(const std::string& path, std::uint32_t processes = 0) {
+  detail::open(processes);
   const int code = isthmus_chare_restart(detail::runtime, path.c_str());
   isthmus_chare_close(std::exchange(detail::runtime, nullptr));
   return code;

@@ -143,6 +143,21 @@ ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_rank(const isthmus_chare_runti
 ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_size(const isthmus_chare_runtime* runtime) {
   return of(runtime).size();
 }
+ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_processes(const isthmus_chare_runtime* runtime) {
+  return of(runtime).processes();
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_begin_in(isthmus_chare_runtime* runtime, std::uint32_t processes) {
+  guarded([&] {
+    const CallGuard guard(Runtime::get());
+    if (const Result<> done = of(runtime).begin_in(processes); !done) end_job(done.error().text());
+  });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_resize(isthmus_chare_runtime* runtime, std::uint32_t processes,
+                     const isthmus_chare_callback* done) {
+  guarded([&] { of(runtime).resize(processes, *done); });
+}
 ISTHMUS_CHARE_EXPORT(void) isthmus_chare_exit(isthmus_chare_runtime* runtime, int code) {
   guarded([&] { of(runtime).exit(code); });
 }

@@ -21,16 +21,20 @@ void Runtime::DeleteCheckpoint::operator()(Checkpoint* checkpoint) const noexcep
 void Runtime::checkpoint(const std::string& path, const Callback& written, const Callback& restarted) {
   if (restarted.has_prefix != 0)
     fail("a checkpoint is to go on with a future, which is not there after a restart");
-  send_record(0, {.kind = RecordKind::ask_checkpoint},
-              packed(Wish{.written = written, .restarted = restarted, .path = path}));
+  send_record(
+      0, {.kind = RecordKind::ask_checkpoint},
+      packed(Wish{
+          .written = written, .restarted = restarted, .pause = Pause::file, .processes = 0, .path = path}));
 }
 
 void Runtime::ask_checkpoint(Message& message) {
   Wish wish;
   if (rank() != 0 || !unpack(message.payload(), wish)) fail("it asks the wrong process, or for nothing");
   if (checkpoint_) return call(wish.written, packed(std::string("another checkpoint is being written")));
-  if (wish.in_memory && size() == 1)
+  if (wish.pause == Pause::memory && processes() == 1)
     return call(wish.written, packed(std::string("there is no other process to keep a copy")));
+  if (wish.pause == Pause::resize && wish.processes == size())
+    return call(wish.written, packed(std::string()));
   checkpoint_.reset(new Checkpoint{});
   checkpoint_->wish = std::move(wish);
   quiescence_.ask_for_own();
@@ -38,28 +42,38 @@ void Runtime::ask_checkpoint(Message& message) {
 }
 
 /// Nothing moves any more; `quiet` have asked for that too.
-void Runtime::begin_checkpoint(std::vector<Callback> quiet) {
-  checkpoint_->quiet = std::move(quiet);
+void Runtime::go_on_quiet(const std::vector<Callback>& quiet) {
+  checkpoint_->quiet.insert(checkpoint_->quiet.end(), quiet.begin(), quiet.end());
+  if (checkpoint_->is_moving)
+    tell_checkpoint();
+  else
+    begin_checkpoint();
+}
+
+void Runtime::begin_checkpoint() {
   checkpoint_->missing = size();
   checkpoint_->head.parts.resize(size());
-  const bool in_memory = checkpoint_->wish.in_memory;
-  if (in_memory) {
+  const Wish& wish = checkpoint_->wish;
+  if (wish.pause == Pause::memory) {
     checkpoint_->head.generation = ++memory_generation_;
   } else {
     checkpoint_->head.generation = static_cast<std::uint64_t>(
         std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
     checkpoint_->head.generation += static_cast<std::uint64_t>(::getpid()) << 48;
   }
-  const auto order = packed(Order{
-      .generation = checkpoint_->head.generation, .in_memory = in_memory, .path = checkpoint_->wish.path});
+  const auto order = packed(Order{.generation = checkpoint_->head.generation,
+                                  .pause = wish.pause,
+                                  .processes = wish.processes,
+                                  .path = wish.path});
   for (std::uint32_t to = 0; to < size(); ++to)
     send_record(to, {.kind = RecordKind::save}, order);
 }
 
-/// Why the chares of a collection cannot be written now. Empty: they can.
-std::string Runtime::why_not_saved(Collection& collection) {
+/// Why the chares of a collection cannot be written now, or, without `is_written`, be left alone. Empty: they
+/// can.
+std::string Runtime::why_not_saved(Collection& collection, bool is_written) {
   const std::string name = readable(collection.type()->name);
-  if (collection.size() != 0 && !collection.type()->write)
+  if (is_written && collection.size() != 0 && !collection.type()->write)
     return fmt::format(
         "chares of {} cannot be written: the class needs `serialize` and a constructor without arguments",
         name);
@@ -110,12 +124,15 @@ void Runtime::save(Message& message) {
   answer.next_collection = next_collection_;
   answer.error = data_.under_way();
   for (auto& [id, collection] : collections_) {
-    if (answer.error.empty()) answer.error = why_not_saved(*collection);
+    // Of a group, chares of new processes are made of others'; those of processes that leave end.
+    const bool is_group = collection->shape().kind == ISTHMUS_CHARE_GROUP;
+    const bool is_written = order.pause != Pause::resize || !is_group || order.processes > size();
+    if (answer.error.empty()) answer.error = why_not_saved(*collection, is_written);
     answer.collections.insert(answer.collections.end(), {id, collection->size()});
   }
-  if (answer.error.empty() && order.in_memory) {
+  if (answer.error.empty() && order.pause == Pause::memory) {
     answer.error = save_in_memory(order.generation);
-  } else if (answer.error.empty()) {
+  } else if (answer.error.empty() && order.pause == Pause::file) {
     Result<SavedPart> part = save_chares(part_name(order.path, order.generation, rank()));
     if (part)
       answer.part = *part;
@@ -146,7 +163,7 @@ void Runtime::do_saved(Message& message) {
   }
   if (checkpoint_->error.empty() && !answer.error.empty())
     checkpoint_->error = fmt::format("rank {}: {}", message.origin, answer.error);
-  if (answer.error.empty() && checkpoint_->wish.in_memory) ++checkpoint_->copies;
+  if (answer.error.empty() && checkpoint_->wish.pause == Pause::memory) ++checkpoint_->copies;
   if (--checkpoint_->missing == 0 && checkpoint_->copies == 0) end_checkpoint();
 }
 
@@ -162,9 +179,10 @@ const Item& Runtime::restarted_item() {
 
 void Runtime::end_checkpoint() {
   checkpoint_->head.roots = roots_;
+  if (checkpoint_->wish.pause == Pause::resize) return begin_resize();
   checkpoint_->head.restarted = checkpoint_->wish.restarted;
   checkpoint_->head.restarted_item = restarted_item().name;
-  if (checkpoint_->wish.in_memory) return end_memory_checkpoint();
+  if (checkpoint_->wish.pause == Pause::memory) return end_memory_checkpoint();
   const CheckpointHead& head = checkpoint_->head;
   const std::string& path = checkpoint_->wish.path;
   if (!checkpoint_->error.empty())
@@ -231,11 +249,7 @@ void Runtime::restore_collection(const SavedCollection& saved) {
            .first->second;
   collection.is_measured = items_.has_balancer(*type);
   collection.is_closed = saved.is_closed != 0;
-  if (!collection.is_sparse()) {
-    const std::uint64_t first = is_group ? rank() : collection.first_of(rank());
-    const std::uint64_t last = is_group ? first + 1 : collection.first_of(rank() + 1);
-    collection.have_block(first, last - first);
-  }
+  collection.have_own_block(rank());
   if (!is_group && (!collection.is_sparse() || collection.is_closed)) collection.count(saved.population);
 }
 
@@ -248,19 +262,19 @@ Result<> Runtime::send_saved(const SavedChare& chare, std::span<const std::byte>
   const bool is_group = collection->shape().kind == ISTHMUS_CHARE_GROUP;
   if (!is_group && !collection->may_have(chare.index))
     return isthmus::fail(ErrorClass::file, fmt::format("a part has chare {}", collection->name(chare.index)));
+  const std::uint32_t type = collection->type()->number;
   if (!is_group)
-    send_restored(writers == size() ? part : collection->home(chare.index), chare.index, chare, data);
+    send_restored(writers == size() ? part : collection->home(chare.index), type, chare.index, chare, data);
   else
     for (std::uint64_t to = chare.index.low; to < size(); to += writers)
-      send_restored(static_cast<std::uint32_t>(to), {to, 0}, chare, data);
+      send_restored(static_cast<std::uint32_t>(to), type, {to, 0}, chare, data);
   return {};
 }
 
-void Runtime::send_restored(std::uint32_t to, Index index, const SavedChare& chare,
+void Runtime::send_restored(std::uint32_t to, std::uint32_t type, Index index, const SavedChare& chare,
                             std::span<const std::byte> data) {
-  const Collection& collection = *find_collection(chare.collection);
   const Record record{.kind = RecordKind::restore,
-                      .item = static_cast<std::uint16_t>(collection.type()->number),
+                      .item = static_cast<std::uint16_t>(type),
                       .collection = chare.collection,
                       .index = index};
   std::byte* const at = begin_record(to, record, sizeof chare + data.size());

@@ -24,8 +24,10 @@ struct CopyHead {
 void Runtime::checkpoint_in_memory(const Callback& written, const Callback& restarted) {
   if (restarted.has_prefix != 0)
     fail("a checkpoint is to go on with a future, which is not there after a process has died");
-  send_record(0, {.kind = RecordKind::ask_checkpoint},
-              packed(Wish{.written = written, .restarted = restarted, .in_memory = true, .path = {}}));
+  send_record(
+      0, {.kind = RecordKind::ask_checkpoint},
+      packed(Wish{
+          .written = written, .restarted = restarted, .pause = Pause::memory, .processes = 0, .path = {}}));
 }
 
 /// Why not; empty: it is written, and on its way to the buddy.
@@ -116,7 +118,7 @@ void Runtime::take_copy(Message* message) {
 void Runtime::do_copied(Message& message) {
   std::uint64_t generation = 0;
   if (message.bytes == sizeof generation) std::memcpy(&generation, message.data(), sizeof generation);
-  if (!checkpoint_ || !checkpoint_->wish.in_memory || generation != checkpoint_->head.generation)
+  if (!checkpoint_ || checkpoint_->wish.pause != Pause::memory || generation != checkpoint_->head.generation)
     fail("it has got a copy of a checkpoint that is not being written");
   --checkpoint_->copies;
   if (checkpoint_->missing == 0 && checkpoint_->copies == 0) end_checkpoint();
@@ -127,7 +129,7 @@ void Runtime::do_copied(Message& message) {
 void Runtime::end_memory_checkpoint() {
   const std::uint64_t generation = checkpoint_->head.generation;
   if (!checkpoint_->error.empty()) {
-    for (std::uint32_t to = 0; to < size(); ++to)
+    for (std::uint32_t to = 0; to < processes(); ++to)
       send_record(to, {.kind = RecordKind::drop}, std::as_bytes(std::span(&generation, 1)));
     return tell_checkpoint();
   }
@@ -138,8 +140,8 @@ void Runtime::end_memory_checkpoint() {
     head.buddies.push_back(members[buddy_of(writer, nodes_)]);
   }
   const auto text = packed(head);
-  checkpoint_->unheard = size();
-  for (std::uint32_t to = 0; to < size(); ++to)
+  checkpoint_->unheard = processes();
+  for (std::uint32_t to = 0; to < processes(); ++to)
     send_record(to, {.kind = RecordKind::commit}, text);
 }
 
@@ -147,7 +149,9 @@ void Runtime::commit(Message& message) {
   MemoryHead head;
   if (message.origin != 0 || !unpack(message.payload(), head)) fail("it is no end of a checkpoint");
   const std::uint64_t generation = head.head.generation;
-  if (!memory_.commit(generation, std::move(head)))
+  if (rank() >= size())  // it has written nothing, and perhaps keeps nothing
+    memory_.settle_on(generation, std::move(head));
+  else if (!memory_.commit(generation, std::move(head)))
     fail(fmt::format("it ends checkpoint {}, which is not being written", generation));
   send_record(0, {.kind = RecordKind::committed}, {});
 }

@@ -171,6 +171,23 @@ Result<std::vector<std::uint32_t>> find_holders(const MemoryHead& head, std::uin
       fmt::format("chares are lost for whom both processes that kept their state are no more: {}", lost));
 }
 
+std::vector<std::uint32_t> order_survivors(const MemoryHead& head, std::span<const std::uint32_t> ranks) {
+  std::vector<std::uint32_t> others;
+  for (std::uint32_t i = 0; i < ranks.size(); ++i)
+    if (std::ranges::find(head.ranks, ranks[i]) == head.ranks.end()) others.push_back(i);
+  std::vector<std::uint32_t> order;
+  auto other = others.begin();
+  for (const std::uint32_t writer : head.ranks) {
+    const auto found = std::ranges::find(ranks, writer);
+    if (found != ranks.end())
+      order.push_back(static_cast<std::uint32_t>(found - ranks.begin()));
+    else if (other != others.end())
+      order.push_back(*other++);
+  }
+  order.insert(order.end(), other, others.end());
+  return order;
+}
+
 std::uint32_t buddy_of(std::uint32_t rank, std::span<const std::uint32_t> nodes) {
   const auto size = static_cast<std::uint32_t>(nodes.size());
   // Those of the next node in the order of numbers, and the place of `rank` in its own.

@@ -127,6 +127,12 @@ Result<std::vector<std::uint32_t>> find_holders(const MemoryHead& head, std::uin
                                                 std::span<const Holdings> all,
                                                 std::span<const std::uint32_t> ranks);
 
+/// In which order those who live go on, by their numbers in `ranks`: each writer that lives where it was, and
+/// in the place of one that is no more a process that had no chares, as long as there are such; behind them
+/// the rest of those.
+[[nodiscard]] std::vector<std::uint32_t> order_survivors(const MemoryHead& head,
+                                                         std::span<const std::uint32_t> ranks);
+
 /// Who keeps the copy of what `rank` writes: a process of the next node, where there are several, so that a
 /// node may be lost as a whole; else the next one. `nodes`: of each process. There are at least two.
 [[nodiscard]] std::uint32_t buddy_of(std::uint32_t rank, std::span<const std::uint32_t> nodes);

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/log.hpp"
 #include "chare/checkpoint/orders.hpp"
 #include "chare/runtime.hpp"
+#include "coll/agree/agree.hpp"
 #include "coll/agree/survivors.hpp"
 #include "coll/call/coll.hpp"
 #include "coll/nodes/domains.hpp"
@@ -72,7 +74,7 @@ std::string names_of(const std::vector<PeerId>& ranks) {
 
 /// What those who live have found out together.
 struct Runtime::Meeting {
-  Ref<Communicator> comm;
+  Ref<Communicator> comm;  ///< in the order in which they go on
   std::vector<Survivor> survivors;
   Choice choice;
   MemoryHead head;  ///< where `choice` is one
@@ -88,7 +90,7 @@ Result<> Runtime::find_nodes(Communicator& comm) {
 void Runtime::recover() {
   self_ = nullptr;
   current_ = nullptr;
-  if (!ends_ && memory_.is_empty())
+  if (!ends_ && memory_.is_empty() && rank() < size())
     fail(fmt::format("this process has lost {}, and chares have no checkpoint in memory",
                      names_of(coll::failed_members(*comm_))));
   Meeting meeting;
@@ -103,6 +105,7 @@ void Runtime::recover() {
   for (const PeerId member : comm_->group()->members())
     if (!meeting.comm->group()->contains(member)) dead.push_back(member);
   go_on_among(meeting);
+  used_ = std::min(used_, processes());
   const auto ended = std::ranges::find(meeting.survivors, 1, &Survivor::ends);
   if (ended != meeting.survivors.end()) {
     ends_ = true;
@@ -113,7 +116,8 @@ void Runtime::recover() {
     fail_together(fmt::format("{} died before a checkpoint in memory was whole", names_of(dead)));
   if (rank() == 0 && comm_->engine().settings().warn)
     warn(fmt::format("chares have lost {}, and go back to checkpoint {} in memory, in {} processes",
-                     names_of(dead), meeting.choice.generation, size()));
+                     names_of(dead), meeting.choice.generation,
+                     std::min<std::size_t>(meeting.head.head.parts.size(), processes())));
   go_back(meeting);
 }
 
@@ -128,16 +132,36 @@ void Runtime::fail_together(std::string_view reason) {
 
 /// With the engine's lock held. `meeting`: of those who live, as far as all of them know.
 void Runtime::meet_survivors(Meeting& meeting) {
-  meeting.comm = comm_;
+  Ref<Communicator> living = comm_;
   for (;;) {
-    Result<Ref<Communicator>> living = coll::shrink(*meeting.comm);
-    if (!living) fail(fmt::format("chares cannot go on after a loss: {}", living.error().text()));
-    meeting.comm = std::move(*living);
+    Result<Ref<Communicator>> shrunk = coll::shrink(*living);
+    if (!shrunk) fail(fmt::format("chares cannot go on after a loss: {}", shrunk.error().text()));
+    living = std::move(*shrunk);
+    meeting.comm = living;
     const bool is_well = meet(meeting).has_value();
     // Others may be waiting in it.
-    if (!is_well) meeting.comm->revoke(ErrorClass::revoked);
-    if (coll::agree(*meeting.comm, is_well)) return;
+    if (!is_well) living->revoke(ErrorClass::revoked);
+    if (coll::agree(*living, is_well)) return;
   }
+}
+
+/// Brings those who live into the order in which they go on.
+Result<> Runtime::put_in_order(Meeting& meeting) {
+  std::vector<std::uint32_t> ranks;
+  for (const Survivor& each : meeting.survivors)
+    ranks.push_back(each.rank);
+  const std::vector<std::uint32_t> order = order_survivors(meeting.head, ranks);
+  if (std::ranges::is_sorted(order)) return {};
+  const auto own = static_cast<std::uint32_t>(meeting.comm->rank());
+  const auto place = std::ranges::find(order, own) - order.begin();
+  Result<Ref<Communicator>> ordered = coll::split(*meeting.comm, 0, static_cast<int>(place));
+  if (!ordered) return std::unexpected(std::move(ordered).error());
+  meeting.comm = std::move(*ordered);
+  std::vector<Survivor> survivors;
+  for (const std::uint32_t each : order)
+    survivors.push_back(std::move(meeting.survivors[each]));
+  meeting.survivors = std::move(survivors);
+  return {};
 }
 
 /// An error where another has died.
@@ -169,7 +193,7 @@ Result<> Runtime::meet(Meeting& meeting) const {
   ISTHMUS_TRY(coll::bcast(text.data(), static_cast<std::int64_t>(length), bytes, root, comm));
   if (!unpack(text, meeting.head))
     return isthmus::fail(ErrorClass::other, fmt::format("process {} has no head of its checkpoint", root));
-  return {};
+  return put_in_order(meeting);
 }
 
 void Runtime::go_on_among(const Meeting& meeting) {
@@ -178,10 +202,10 @@ void Runtime::go_on_among(const Meeting& meeting) {
   for (const Survivor& each : meeting.survivors)
     nodes_.push_back(each.node);
   transport_.open(comm_);
-  const Result<Tags> tags = Tags::make(comm_->engine().settings().chare_tag_bits, size());
+  const Result<Tags> tags = Tags::make(comm_->engine().settings().chare_tag_bits, processes());
   if (!tags) fail(tags.error().text());
   data_.open(comm_, *tags);
-  sent_in_turn_.assign(size(), 0);
+  sent_in_turn_.assign(processes(), 0);
 }
 
 void Runtime::go_back(const Meeting& meeting) {
@@ -201,16 +225,17 @@ void Runtime::go_back(const Meeting& meeting) {
   if (forget_) forget_();
   forget_all();
   count_ = {};
-  quiescence_ = Quiescence(size());
+  quiescence_ = Quiescence(processes());
   wave_wanted_ = false;
   const CheckpointHead& head = meeting.head.head;
   roots_ = std::max(roots_, head.roots);
   next_collection_ = head.next_collection;
-  for (const SavedCollection& saved : head.collections)
-    restore_collection(saved);
+  used_ = static_cast<std::uint32_t>(std::min<std::size_t>(head.parts.size(), processes()));
+  if (rank() < size())
+    for (const SavedCollection& saved : head.collections)
+      restore_collection(saved);
   for (const MemoryPart& part : memory_.parts())
-    if ((*holders)[part.writer] == rank())
-      restore_part(part, meeting.head.ranks[part.writer] == ranks[rank()]);
+    if ((*holders)[part.writer] == rank()) restore_part(part, meeting.head);
   if (rank() != 0) return;
   quiescence(moved(head.restarted, meeting.head));
   for (const Callback& quiet : meeting.head.quiet)
@@ -218,37 +243,43 @@ void Runtime::go_back(const Meeting& meeting) {
     if (quiet.has_prefix == 0) quiescence(moved(quiet, meeting.head));
 }
 
-/// Its own chares stay where they were; those of a dead process go to all in turn. Of a group, each process
-/// has the chare that it has written.
-void Runtime::restore_part(const MemoryPart& part, bool is_own) {
+/// Who goes on in the place of a writer: itself, or a process that had no chares. None: nobody does.
+std::optional<std::uint32_t> Runtime::heir_of(std::uint32_t writer, const MemoryHead& head) const {
+  const auto members = comm_->group()->members();
+  const auto self = std::ranges::find(members, head.ranks[writer]);
+  if (self != members.end()) return static_cast<std::uint32_t>(self - members.begin());
+  if (writer < size() && std::ranges::find(head.ranks, members[writer]) == head.ranks.end()) return writer;
+  return std::nullopt;
+}
+
+/// Chares of those who live, and of those whose place another has taken, go there, all of them; others go to
+/// all processes in turn, and their groups end.
+void Runtime::restore_part(const MemoryPart& part, const MemoryHead& head) {
+  const std::optional<std::uint32_t> heir = heir_of(part.writer, head);
   std::uint32_t next = rank();
   const Result<> read = for_each_chare(part, [&](const SavedChare& chare, auto data) -> Result<> {
-    Collection* const collection = find_collection(chare.collection);
-    if (!collection) return isthmus::fail(ErrorClass::other, "it has a chare of no collection");
-    const bool is_group = collection->shape().kind == ISTHMUS_CHARE_GROUP;
-    if (is_group && !is_own) return {};
-    const Index index = is_group ? Index{rank(), 0} : chare.index;
-    if (!collection->may_have(index))
-      return isthmus::fail(ErrorClass::other, fmt::format("it has chare {}", collection->name(index)));
-    const std::uint32_t to = is_own ? rank() : next++ % size();
+    const auto saved = std::ranges::find(head.head.collections, chare.collection, &SavedCollection::id);
+    if (saved == head.head.collections.end())
+      return isthmus::fail(ErrorClass::other, "it has a chare of no collection");
+    const bool is_group = saved->shape.kind == ISTHMUS_CHARE_GROUP;
+    if (is_group && !heir) return {};
+    const std::uint32_t to = heir ? *heir : next++ % size();
+    const Index index = is_group ? Index{to, 0} : chare.index;
     if (to == rank())
-      restore_element(*collection, index, chare, data);
+      restore_element(*find_collection(chare.collection), index, chare, data);
     else
-      send_restored(to, index, chare, data);
+      send_restored(to, items_.find(saved->type)->number, index, chare, data);
     return {};
   });
   if (!read) fail(fmt::format("the checkpoint in memory is damaged: {}", read.error().text()));
 }
 
-/// A function of a process is called where that is now; of one that is no more, in process 0.
+/// A function of a process is called where that is now, or who has its place; else in process 0.
 Callback Runtime::moved(const Callback& callback, const MemoryHead& head) const {
   Callback result = callback;
   if (callback.target.kind != ISTHMUS_CHARE_TO_FUNCTION) return result;
-  const auto members = comm_->group()->members();
-  const auto found = callback.target.rank < head.ranks.size()
-                         ? std::ranges::find(members, head.ranks[callback.target.rank])
-                         : members.end();
-  result.target.rank = found == members.end() ? 0 : static_cast<std::uint32_t>(found - members.begin());
+  result.target.rank =
+      callback.target.rank < head.ranks.size() ? heir_of(callback.target.rank, head).value_or(0) : 0;
   return result;
 }
 

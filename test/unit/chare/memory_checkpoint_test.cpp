@@ -208,6 +208,20 @@ TEST(ChareRecovery, ThoseWhosePartNobodyHasAreNamed) {
   EXPECT_FALSE(find_holders(head, 1, all, ranks));
 }
 
+TEST(ChareRecovery, WhoHadNoCharesTakesThePlaceOfTheDead) {
+  const auto order = [](const std::vector<std::uint32_t>& ranks) {
+    return order_survivors(head_of(4), ranks);
+  };
+  EXPECT_THAT(order({0, 1, 2, 3}), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(order({0, 2, 3}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(order({0, 1, 2, 3, 4, 5}), ElementsAre(0, 1, 2, 3, 4, 5));
+  // 4 goes where 1 was, and 5 where 2 was.
+  EXPECT_THAT(order({0, 2, 3, 4, 5}), ElementsAre(0, 3, 1, 2, 4));
+  EXPECT_THAT(order({0, 3, 4, 5}), ElementsAre(0, 2, 3, 1));
+  EXPECT_THAT(order({3, 4}), ElementsAre(1, 0));
+  EXPECT_THAT(order({4, 5, 6, 7, 8}), ElementsAre(0, 1, 2, 3, 4));
+}
+
 TEST(ChareBuddy, IsAnotherProcessAndOnAnotherNodeIfThereIsOne) {
   for (const std::vector<std::uint32_t>& nodes : std::vector<std::vector<std::uint32_t>>{
            {0, 0}, {0, 0, 0, 0, 0}, {0, 1}, {0, 0, 2, 2}, {0, 1, 0, 1, 0}, {0, 0, 0, 3}, {5, 5, 0, 0, 2}}) {

@@ -106,6 +106,11 @@ FAULTS = {
     "sync_with_coroutine": rf"rank 0: chares of {LOAD}, balancer {SYNCED}to_the_last, .*: it moves {LOAD}\[0\], which cannot move",
     "balanced_twice": rf"rank 0: .*chares of {LOAD} are being balanced already",
     "no_load": rf"rank 0: chare {LOAD}\[2\], entry {LOAD}::heavy, .*: its load is said to be -1 seconds",
+    "resized_to_nothing": r"rank 0: chares are to be in 0 of 2 processes",
+    "resized_too_far": r"rank 0: chares are to be in 3 of 2 processes",
+    "begins_in_too_many": r"rank \d: chares are to begin in 3 of 2 processes",
+    "begins_in_different": r"rank 1: chares are to begin in 2 processes, and rank 0 says in 1",
+    "beyond_those_in_use": r"rank 0: there is no rank 1 to call a function of",
     "unknown_root": r"its collection is said to be of rank 1000",
 }
 for fault, text in FAULTS.items():
@@ -274,7 +279,7 @@ def right(steps):
 
 RIGHT = {}
 with suite.case("checkpoints in memory, and nobody dies"):
-    RIGHT = {steps: right(steps) for steps in (20, 21)}
+    RIGHT = {steps: right(steps) for steps in (20, 21, 60)}
 for moment in ("step:0", "step:5", "step:19", "write:20", "write:30", "write:45", "went_back:9"):
     for victim in (0, 1, 3):
         with suite.case(f"rank {victim} of 4 is killed: {moment}"):
@@ -313,6 +318,24 @@ with suite.case("a death before the first checkpoint, and a future of before a d
     survive(4, 20, 100, "1:step:9", "0:future:0", status=1, err="a future gets a value that was made before a process died")
 with suite.case("a job goes back with one line that says so"):
     survive(4, 20, 100, "1:step:9", status=KILLED, err="^isthmus: chares have lost rank 1, and go back to checkpoint 3 in memory, in 3 processes$")
+BEGIN_IN_TWO, RESIZED = {"CHARES_BEGIN_IN": "2"}, {"CHARES_RESIZE": "1"}
+with suite.case("processes without chares take the place of those that die, with their ranks"):
+    for deaths in (("1:step:5",), ("0:step:6",), ("0:step:5", "2:step:9"), ("0:step:3", "2:step:5", "1:step:9")):
+        processes = 1 if len(deaths) == 3 else 2
+        said = f"go back to checkpoint \\d in memory, in {processes} processes"
+        survive(4, 20, 100, *deaths, environment=BEGIN_IN_TWO, status=KILLED, out=RIGHT[20], err=said)
+    survive(4, 20, 100, "3:clock:100000", environment={**BEGIN_IN_TWO, "CHARES_BEGIN_IN": "3"}, status=None, out=RIGHT[20])
+    # A function of the process that has died is called where its place is now.
+    survive(4, 21, 100, "1:step:9", environment=BEGIN_IN_TWO, status=KILLED, out=RIGHT[21])
+with suite.case("the number of processes changes now and then, and ranks are killed, with chares or without"):
+    for begin in (1, 2, 4):
+        survive(4, 20, 100, environment={**RESIZED, "CHARES_BEGIN_IN": str(begin)}, status=0, out=RIGHT[20])
+    early = "no checkpoint in memory|before a checkpoint in memory was whole|is no more$|did not arrive$|MPI_Init"
+    for run in range(8 if SANITIZER else 24):
+        environment = {**RESIZED, "CHARES_BEGIN_IN": str(1 + run % 4), **list(VARIANTS.values())[run % len(VARIANTS)]}
+        result = survive(4, 60, 100, f"{run * 7 % 4}:clock:{20000 + 2000 * run}", environment=environment)
+        well = result.status in (0, KILLED) and set(result.out.split()) == set(RIGHT[60].split())
+        assert well or (result.status == 1 and re.search(early, result.err, re.MULTILINE)), result
 with suite.case("two hosts: a rank is killed, and both of one host, whose copies are on the other"):
     if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
         raise Skip("the network library was not built")
