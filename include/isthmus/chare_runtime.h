@@ -24,7 +24,8 @@ typedef struct isthmus_chare_runtime isthmus_chare_runtime;
 typedef struct isthmus_chare_element isthmus_chare_element;
 
 /* Names a chare in its collection. Arrays by number: the coordinates in row-major order, `high` 0. Groups:
-   the rank. By key: whatever the program makes of the key, the same in all processes. */
+   the rank, of node groups the node. By key: whatever the program makes of the key, the same in all
+   processes. */
 typedef struct isthmus_chare_index {
   uint64_t low;
   uint64_t high;
@@ -127,9 +128,10 @@ struct isthmus_chare_callback {
   uint32_t item;       /* number of an ENTRY or FUNCTION */
 };
 
-#define ISTHMUS_CHARE_GROUP 1u  /* one chare a process */
-#define ISTHMUS_CHARE_DENSE 2u  /* one for each number below `count`: all are made at once */
-#define ISTHMUS_CHARE_SPARSE 3u /* those that are inserted */
+#define ISTHMUS_CHARE_GROUP 1u      /* one chare a process */
+#define ISTHMUS_CHARE_DENSE 2u      /* one for each number below `count`: all are made at once */
+#define ISTHMUS_CHARE_SPARSE 3u     /* those that are inserted */
+#define ISTHMUS_CHARE_NODE_GROUP 4u /* one a node; `count`: isthmus_chare_nodes */
 typedef struct isthmus_chare_shape {
   uint64_t count;
   uint32_t kind;
@@ -197,6 +199,11 @@ uint32_t isthmus_chare_rank(const isthmus_chare_runtime* runtime);
 uint32_t isthmus_chare_size(const isthmus_chare_runtime* runtime);
 /* How many there are. */
 uint32_t isthmus_chare_processes(const isthmus_chare_runtime* runtime);
+/* A node is the processes with chares that share memory: those of a host, as a rule. Nodes are numbered in
+   the order of their lowest ranks; the process of the lowest rank has the node's chares. */
+uint32_t isthmus_chare_nodes(const isthmus_chare_runtime* runtime);
+/* Of process `rank`, which has chares. */
+uint32_t isthmus_chare_node_of(const isthmus_chare_runtime* runtime, uint32_t rank);
 /* Collective, before isthmus_chare_run or isthmus_chare_restart: chares begin in so many processes; the
    others wait for isthmus_chare_resize. All name the same number, or the job ends. */
 void isthmus_chare_begin_in(isthmus_chare_runtime* runtime, uint32_t processes);

@@ -17,6 +17,7 @@
 #include "chare/data/data_messages.hpp"
 #include "chare/items.hpp"
 #include "chare/message.hpp"
+#include "chare/nodes.hpp"
 #include "chare/quiescence.hpp"
 #include "chare/transport.hpp"
 
@@ -39,6 +40,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   [[nodiscard]] std::uint32_t rank() const noexcept { return transport_.rank(); }
   /// How many processes have chares: those of the lowest ranks.
   [[nodiscard]] std::uint32_t size() const noexcept { return used_; }
+  [[nodiscard]] const Nodes& nodes() const noexcept { return nodes_; }
   /// How many there are.
   [[nodiscard]] std::uint32_t processes() const noexcept { return transport_.size(); }
   [[nodiscard]] Element* self() const noexcept { return self_; }
@@ -237,8 +239,9 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   void restore_collection(const SavedCollection& saved);
   void send_restored(std::uint32_t to, std::uint32_t type, Index index, const SavedChare& chare,
                      std::span<const std::byte> data);
+  [[nodiscard]] std::uint32_t count_of(const Shape& group) const noexcept;
   Result<> send_saved(const SavedChare& chare, std::span<const std::byte> data, std::uint32_t part,
-                      std::uint32_t writers);
+                      std::uint32_t writers, std::uint64_t before);
   void restore(Collection& collection, Message& message);
   void restore_element(Collection& collection, Index index, const SavedChare& chare,
                        std::span<const std::byte> data);
@@ -274,7 +277,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   [[noreturn]] void fail_together(std::string_view reason);
   void go_on_among(const Meeting& meeting);
   void go_back(const Meeting& meeting);
-  void restore_part(const MemoryPart& part, const MemoryHead& head);
+  void restore_part(const MemoryPart& part, const MemoryHead& head, std::span<const std::uint32_t> nodes);
   [[nodiscard]] Callback moved(const Callback& callback, const MemoryHead& head) const;
   void forget_all();
 
@@ -335,9 +338,9 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   MemoryCheckpoints memory_;
   std::uint64_t memory_generation_ = 0;  ///< process 0: of the latest
   std::uint32_t rollbacks_ = 0;
-  void (*forget_)() = nullptr;  ///< what waits in the program
-  std::vector<std::uint32_t>
-      nodes_;  ///< by process: the lowest rank in MPI_COMM_WORLD that shares its memory
+  void (*forget_)() = nullptr;            ///< what waits in the program
+  std::vector<std::uint32_t> node_keys_;  ///< by process: the lowest rank in the world that shares its memory
+  Nodes nodes_;                           ///< of the processes that have chares
 
   // What is being done.
   Element* self_ = nullptr;

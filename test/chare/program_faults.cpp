@@ -86,6 +86,7 @@ class Load : public chare::Chare {
     sync<&chare::greedy>();
     sync<&chare::greedy>();
   }
+  void move() { migrate(0); }
   void sync_and_move() {
     sync<&chare::greedy>();
     migrate(0);
@@ -261,6 +262,9 @@ const Faults& faults() {
       {"resized_to_nothing", [] { chare::resize(0, chare::Future<std::string>::make().callback()); }},
       {"resized_too_far", [] { chare::resize(3, chare::Future<std::string>::make().callback()); }},
       {"begins_in_too_many", [] {}},
+      {"node_of_nobody", [] { static_cast<void>(chare::node_of(7)); }},
+      {"no_such_node", [] { chare::NodeGroup<Cell>::create()[5].invoke<&Cell::fails>(1); }},
+      {"node_chare_moves", [] { chare::NodeGroup<Load>::create()[0].invoke<&Load::move>(); }},
       {"begins_in_different", [] {}},
       {"beyond_those_in_use", [] { chare::call<&not_here>(1); }},
       {"balancer_throws", [] { loads().broadcast<&Load::sync<&throwing>>(); }},

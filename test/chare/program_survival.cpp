@@ -149,20 +149,38 @@ class Branch : public chare::Chare {
   std::uint64_t state_ = 1;
 };
 
+/// Of each node, the same.
+class Store : public chare::Chare {
+ public:
+  Store() = default;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(state_);
+  }
+  void step(std::uint64_t number, const chare::Callback<std::uint64_t>& to) {
+    state_ = mixed(state_ + number);
+    contribute<Branch::Same>(state_, to);
+  }
+
+ private:
+  std::uint64_t state_ = 2;
+};
+
 class Main : public chare::Chare {
  public:
   Main() = default;
   explicit Main(int)
       : cells_(chare::Array<Cell>::create({24}, std::uint64_t{7})),
         keyed_(chare::Map<Keyed, std::string>::create()),
-        branches_(chare::Group<Branch>::create()) {
+        branches_(chare::Group<Branch>::create()),
+        stores_(chare::NodeGroup<Store>::create()) {
     for (std::uint64_t i = 1; i <= 20; ++i)
       keyed_.insert(std::string(i, 'k'), std::string(i, 'k'));
     keyed_.done_inserting();
   }
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(step_, sum_, kept_, cells_, keyed_, branches_);
+    archive(step_, sum_, kept_, cells_, keyed_, branches_, stores_);
   }
   void begin() {
     branches_.broadcast<&Branch::start>(self());
@@ -205,6 +223,10 @@ class Main : public chare::Chare {
   }
   void branches_done(std::uint64_t part) {
     sum_ = mixed(sum_ + part);
+    stores_.broadcast<&Store::step>(step_, self().callback<&Main::stores_done>());
+  }
+  void stores_done(std::uint64_t part) {
+    sum_ = mixed(sum_ + part);
     chare::quiescence(self().callback<&Main::quiet>());
   }
   void quiet() { keyed_.broadcast<&Keyed::tell>(self().callback<&Main::keyed_done>()); }
@@ -230,6 +252,7 @@ class Main : public chare::Chare {
   chare::Array<Cell> cells_;
   chare::Map<Keyed, std::string> keyed_;
   chare::Group<Branch> branches_;
+  chare::NodeGroup<Store> stores_;
 };
 
 void go_on() {

@@ -73,6 +73,23 @@ class Branch : public chare::Chare {
   std::uint64_t sum_ = 0;
 };
 
+/// Of a node group.
+class Store : public chare::Chare {
+ public:
+  Store() = default;
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(sum_);
+  }
+  void add(std::uint64_t value) { sum_ += value; }
+  void tell(const chare::Callback<std::vector<std::uint64_t>>& to) {
+    contribute<chare::Sum>(std::vector<std::uint64_t>{1, sum_}, to);
+  }
+
+ private:
+  std::uint64_t sum_ = 0;
+};
+
 /// A group whose class cannot be written.
 class Plain : public chare::Chare {
  public:
@@ -82,6 +99,7 @@ class Plain : public chare::Chare {
 std::uint64_t expected_cells = 0;
 std::uint64_t expected_keys = 0;
 std::uint64_t expected_branch = 0;
+std::uint64_t expected_store = 0;
 
 template <class T, class C, auto entry = &Cell::tell>
 chare::Future<T> sum_of(const C& collection) {
@@ -115,6 +133,7 @@ chare::Task start() {
   map.done_inserting();
   expected_cells = 2 * count;
   expected_keys = keys * (keys - 1) / 2;
+  const auto stores = chare::NodeGroup<Store>::create();
   std::uint64_t inserted = 0;
   const std::uint32_t all = chare::processes();
   for (const std::uint32_t processes : {all, 1U, all, (all + 1) / 2, all, all, (2 * all + 2) / 3, 1U}) {
@@ -149,6 +168,14 @@ chare::Task start() {
     const auto told = co_await group;
     CHECK_EQUAL(told[0], processes);
     CHECK_EQUAL(told[1], processes * expected_branch);
+
+    stores.broadcast<&Store::add>(std::uint64_t{6});
+    expected_store += 6;
+    const auto of_nodes = chare::Future<std::vector<std::uint64_t>>::make();
+    stores.broadcast<&Store::tell>(of_nodes.callback());
+    const auto stored = co_await of_nodes;
+    CHECK_EQUAL(stored[0], chare::nodes());
+    CHECK_EQUAL(stored[1], chare::nodes() * expected_store);
 
     // They move, by themselves and balanced, and are where they may be.
     cells.broadcast<&Cell::wander>();

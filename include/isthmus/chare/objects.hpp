@@ -32,6 +32,18 @@ namespace isthmus::chare {
 [[nodiscard]] inline std::uint32_t processes() {
   return isthmus_chare_processes(detail::runtime);
 }
+/// How many nodes have chares: processes that share memory are of one.
+[[nodiscard]] inline std::uint32_t nodes() {
+  return isthmus_chare_nodes(detail::runtime);
+}
+/// The node of process `rank`, which has chares.
+[[nodiscard]] inline std::uint32_t node_of(std::uint32_t rank) {
+  return isthmus_chare_node_of(detail::runtime, rank);
+}
+/// Of this process.
+[[nodiscard]] inline std::uint32_t node() {
+  return node_of(rank());
+}
 /// All processes return from `run` with `code`. What is under way is dropped.
 inline void exit(int code = 0) {
   isthmus_chare_exit(detail::runtime, code);
@@ -249,6 +261,30 @@ class Group : public detail::Collective<T> {
   [[nodiscard]] Proxy<T> operator[](std::uint32_t rank) const { return this->at({rank, 0}); }
   /// That of this process; null where nothing is known of the group yet.
   [[nodiscard]] T* local() const { return (*this)[rank()].local(); }
+};
+
+/// One chare in each node, whose index is the node's number. The processes of a node share its memory: those
+/// of a host, as a rule. The chare lives in the first of them, and is called there, one entry at a time.
+template <class T>
+class NodeGroup : public detail::Collective<T> {
+ public:
+  /// Each is made by `T(arguments...)`.
+  template <class... A>
+  [[nodiscard]] static NodeGroup create(const A&... arguments) {
+    isthmus_chare_shape shape{};
+    shape.kind = ISTHMUS_CHARE_NODE_GROUP;
+    shape.count = nodes();
+    shape.dimensions = 1;
+    shape.extent[0] = shape.count;
+    NodeGroup group;
+    group.create_as(shape, arguments...);
+    return group;
+  }
+  [[nodiscard]] Proxy<T> operator[](std::uint32_t node) const { return this->at({node, 0}); }
+  /// That of this process's node.
+  [[nodiscard]] Proxy<T> here() const { return (*this)[node()]; }
+  /// The same, itself: null in all processes of the node but the first.
+  [[nodiscard]] T* local() const { return here().local(); }
 };
 
 /// Chares in one to three dimensions, all of which are made at once, in blocks of consecutive ones.

@@ -146,6 +146,17 @@ ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_size(const isthmus_chare_runti
 ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_processes(const isthmus_chare_runtime* runtime) {
   return of(runtime).processes();
 }
+ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_nodes(const isthmus_chare_runtime* runtime) {
+  return of(runtime).nodes().size();
+}
+ISTHMUS_CHARE_EXPORT(std::uint32_t)
+isthmus_chare_node_of(const isthmus_chare_runtime* runtime, std::uint32_t rank) {
+  const chare::Runtime& asked = of(runtime);
+  if (rank >= asked.size())
+    end_job(
+        fmt::format("the node of rank {} is asked for, and {} processes have chares", rank, asked.size()));
+  return asked.nodes().of(rank);
+}
 ISTHMUS_CHARE_EXPORT(void)
 isthmus_chare_begin_in(isthmus_chare_runtime* runtime, std::uint32_t processes) {
   guarded([&] {

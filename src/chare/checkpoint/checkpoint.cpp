@@ -125,8 +125,8 @@ void Runtime::save(Message& message) {
   answer.error = data_.under_way();
   for (auto& [id, collection] : collections_) {
     // Of a group, chares of new processes are made of others'; those of processes that leave end.
-    const bool is_group = collection->shape().kind == ISTHMUS_CHARE_GROUP;
-    const bool is_written = order.pause != Pause::resize || !is_group || order.processes > size();
+    const bool is_written =
+        order.pause != Pause::resize || !collection->is_group() || order.processes > size();
     if (answer.error.empty()) answer.error = why_not_saved(*collection, is_written);
     answer.collections.insert(answer.collections.end(), {id, collection->size()});
   }
@@ -213,7 +213,9 @@ int Runtime::restart(const std::string& path) {
   for (std::uint32_t part = rank(); part < writers; part += size()) {
     const std::string name = part_name(path, head->generation, part);
     const Result<> read = read_part(name, head->parts[part], [&](const SavedChare& chare, auto data) {
-      return send_saved(chare, data, part, writers);
+      const auto saved = std::ranges::find(head->collections, chare.collection, &SavedCollection::id);
+      const bool is_known = saved != head->collections.end() && saved->shape.count != 0;
+      return send_saved(chare, data, part, writers, is_known ? saved->shape.count : 1);
     });
     if (!read) fail(fmt::format("no restart: {}", read.error().text()));
   }
@@ -238,36 +240,41 @@ void Runtime::restore_collection(const SavedCollection& saved) {
     fail(fmt::format("no restart: the checkpoint has chares of {}, which this program does not have",
                      readable(saved.type)));
   Shape shape = saved.shape;
-  const bool is_group = shape.kind == ISTHMUS_CHARE_GROUP;
-  if (is_group) shape.count = shape.extent[0] = size();
-  if (const Result<> fits = check(shape, size()); !fits)
+  if (is_group(shape)) shape.count = shape.extent[0] = count_of(shape);
+  if (const Result<> fits = check(shape, size(), nodes_.size()); !fits)
     fail(fmt::format("no restart: {}", fits.error().text()));
   if (find_collection(saved.id) || static_cast<std::uint32_t>(saved.id) == 0 || (saved.id >> 32) >= roots_)
     fail("no restart: the checkpoint has a collection twice, or of nobody");
   Collection& collection =
-      *collections_.emplace(saved.id, std::make_unique<Collection>(saved.id, shape, type, size()))
+      *collections_.emplace(saved.id, std::make_unique<Collection>(saved.id, shape, type, size(), &nodes_))
            .first->second;
   collection.is_measured = items_.has_balancer(*type);
   collection.is_closed = saved.is_closed != 0;
   collection.have_own_block(rank());
-  if (!is_group && (!collection.is_sparse() || collection.is_closed)) collection.count(saved.population);
+  if (!is_group(shape) && (!collection.is_sparse() || collection.is_closed))
+    collection.count(saved.population);
 }
 
-/// To where it lives now: with as many processes as before to where it was, else to its home. Of a group, new
-/// processes get what the one of their number modulo that of the processes before has been.
+/// How many chares a group has now.
+std::uint32_t Runtime::count_of(const Shape& group) const noexcept {
+  return group.kind == ISTHMUS_CHARE_NODE_GROUP ? nodes_.size() : size();
+}
+
+/// To where it lives now: with as many processes as before to where it was, else to its home. Of a group of
+/// `before`, new processes (or nodes) get what the one of their number modulo that has been.
 Result<> Runtime::send_saved(const SavedChare& chare, std::span<const std::byte> data, std::uint32_t part,
-                             std::uint32_t writers) {
+                             std::uint32_t writers, std::uint64_t before) {
   const Collection* const collection = find_collection(chare.collection);
   if (!collection) return isthmus::fail(ErrorClass::file, "a part has a chare of no collection of its head");
-  const bool is_group = collection->shape().kind == ISTHMUS_CHARE_GROUP;
+  const bool is_group = collection->is_group();
   if (!is_group && !collection->may_have(chare.index))
     return isthmus::fail(ErrorClass::file, fmt::format("a part has chare {}", collection->name(chare.index)));
   const std::uint32_t type = collection->type()->number;
   if (!is_group)
     send_restored(writers == size() ? part : collection->home(chare.index), type, chare.index, chare, data);
   else
-    for (std::uint64_t to = chare.index.low; to < size(); to += writers)
-      send_restored(static_cast<std::uint32_t>(to), type, {to, 0}, chare, data);
+    for (std::uint64_t to = chare.index.low; to < collection->shape().count; to += before)
+      send_restored(collection->home({to, 0}), type, {to, 0}, chare, data);
   return {};
 }
 

@@ -83,7 +83,7 @@ void Runtime::send_copy(std::uint64_t generation, const MemoryPart& part) {
                       .release = [](void* owner) { delete static_cast<Owner*>(owner); },
                       .sent = nullptr};
   const Record record{.kind = RecordKind::copy};
-  std::byte* const at = begin_marked(buddy_of(rank(), nodes_), record, sizeof head, {&buffer, 1});
+  std::byte* const at = begin_marked(buddy_of(rank(), node_keys_), record, sizeof head, {&buffer, 1});
   std::memcpy(at, &head, sizeof head);
   send();
 }
@@ -97,7 +97,7 @@ void Runtime::take_copy(Message* message) {
   std::memcpy(&mark, message->data(), sizeof mark);
   std::memcpy(&head, message->data() + sizeof mark, sizeof head);
   if (!message->incoming) {
-    if (head.writer != message->origin || buddy_of(head.writer, nodes_) != rank())
+    if (head.writer != message->origin || buddy_of(head.writer, node_keys_) != rank())
       fail(fmt::format("it sends the part of writer {}, whose buddy this process is not", head.writer));
     // Kept from now on, and whole when process 0 is told so.
     MemoryPart part = memory_.take(head.writer, mark.bytes);
@@ -133,11 +133,13 @@ void Runtime::end_memory_checkpoint() {
       send_record(to, {.kind = RecordKind::drop}, std::as_bytes(std::span(&generation, 1)));
     return tell_checkpoint();
   }
-  MemoryHead head{.head = checkpoint_->head, .quiet = checkpoint_->quiet, .ranks = {}, .buddies = {}};
+  MemoryHead head{
+      .head = checkpoint_->head, .quiet = checkpoint_->quiet, .ranks = {}, .buddies = {}, .nodes = {}};
   const auto members = comm_->group()->members();
   for (std::uint32_t writer = 0; writer < size(); ++writer) {
     head.ranks.push_back(members[writer]);
-    head.buddies.push_back(members[buddy_of(writer, nodes_)]);
+    head.nodes.push_back(nodes_.of(writer));
+    head.buddies.push_back(members[buddy_of(writer, node_keys_)]);
   }
   const auto text = packed(head);
   checkpoint_->unheard = processes();

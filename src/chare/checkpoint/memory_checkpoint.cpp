@@ -151,7 +151,7 @@ Result<std::vector<std::uint32_t>> find_holders(const MemoryHead& head, std::uin
                                                 std::span<const Holdings> all,
                                                 std::span<const std::uint32_t> ranks) {
   const auto writers = static_cast<std::uint32_t>(head.head.parts.size());
-  if (head.ranks.size() != writers || head.buddies.size() != writers)
+  if (head.ranks.size() != writers || head.buddies.size() != writers || head.nodes.size() != writers)
     return fail(ErrorClass::other, "the checkpoint in memory does not say who has written it");
   constexpr std::uint32_t nobody = ~0U;
   std::vector<std::uint32_t> holders(writers, nobody);
@@ -186,6 +186,29 @@ std::vector<std::uint32_t> order_survivors(const MemoryHead& head, std::span<con
   }
   order.insert(order.end(), other, others.end());
   return order;
+}
+
+std::vector<std::uint32_t> nodes_before(const MemoryHead& head, std::span<const std::uint32_t> ranks,
+                                        const Nodes& nodes) {
+  const std::uint32_t before = head.nodes.empty() ? 1 : 1 + *std::ranges::max_element(head.nodes);
+  constexpr std::uint32_t none = ~0U;
+  std::vector<std::uint32_t> sources(nodes.size(), none);
+  std::vector<bool> lives(before);
+  for (std::uint32_t rank = 0; rank < nodes.numbers().size(); ++rank) {
+    const auto writer = std::ranges::find(head.ranks, ranks[rank]);
+    std::uint32_t& source = sources[nodes.of(rank)];
+    if (writer == head.ranks.end() || source != none) continue;
+    source = head.nodes[static_cast<std::size_t>(writer - head.ranks.begin())];
+    lives[source] = true;
+  }
+  std::uint32_t lost = 0;
+  for (std::uint32_t node = 0; node < sources.size(); ++node) {
+    if (sources[node] != none) continue;
+    while (lost < before && lives[lost])
+      ++lost;
+    sources[node] = lost < before ? lost++ : node % before;
+  }
+  return sources;
 }
 
 std::uint32_t buddy_of(std::uint32_t rank, std::span<const std::uint32_t> nodes) {

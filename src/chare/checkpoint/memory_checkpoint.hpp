@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "chare/checkpoint/checkpoint_file.hpp"
+#include "chare/nodes.hpp"
 
 /// Checkpoints in memory, each part of which two processes keep: the one that has written it, and its *buddy*
 /// (Zheng, Shi and Kalé, "FTC-Charm++: an in-memory checkpoint-based fault tolerant runtime for Charm++ and
@@ -34,9 +35,10 @@ struct MemoryHead {
   std::vector<isthmus_chare_callback> quiet;  ///< those who were waiting for quiescence
   std::vector<std::uint32_t> ranks;           ///< in MPI_COMM_WORLD, by writer
   std::vector<std::uint32_t> buddies;         ///< the same of who keeps its copy
+  std::vector<std::uint32_t> nodes;           ///< their numbers, by writer
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(head, quiet, ranks, buddies);
+    archive(head, quiet, ranks, buddies, nodes);
   }
 };
 
@@ -132,6 +134,13 @@ Result<std::vector<std::uint32_t>> find_holders(const MemoryHead& head, std::uin
 /// the rest of those.
 [[nodiscard]] std::vector<std::uint32_t> order_survivors(const MemoryHead& head,
                                                          std::span<const std::uint32_t> ranks);
+
+/// Of each node now, which node of the checkpoint it goes on as: that of its processes; where it had none,
+/// one that is no more, and else a copy of another. `ranks`: of its processes in MPI_COMM_WORLD, in their
+/// order.
+[[nodiscard]] std::vector<std::uint32_t> nodes_before(const MemoryHead& head,
+                                                      std::span<const std::uint32_t> ranks,
+                                                      const Nodes& nodes);
 
 /// Who keeps the copy of what `rank` writes: a process of the next node, where there are several, so that a
 /// node may be lost as a whole; else the next one. `nodes`: of each process. There are at least two.

@@ -83,8 +83,10 @@ struct Runtime::Meeting {
 Result<> Runtime::find_nodes(Communicator& comm) {
   const std::uint32_t own = node_of(comm);
   const Datatype& bytes = coll::byte_type();
-  nodes_.resize(static_cast<std::size_t>(comm.size()));
-  return coll::allgather({&own, sizeof own, &bytes}, {nodes_.data(), sizeof own, &bytes}, comm);
+  node_keys_.resize(static_cast<std::size_t>(comm.size()));
+  ISTHMUS_TRY(coll::allgather({&own, sizeof own, &bytes}, {node_keys_.data(), sizeof own, &bytes}, comm));
+  nodes_ = Nodes(node_keys_, used_);
+  return {};
 }
 
 void Runtime::recover() {
@@ -198,9 +200,9 @@ Result<> Runtime::meet(Meeting& meeting) const {
 
 void Runtime::go_on_among(const Meeting& meeting) {
   comm_ = meeting.comm;
-  nodes_.clear();
+  node_keys_.clear();
   for (const Survivor& each : meeting.survivors)
-    nodes_.push_back(each.node);
+    node_keys_.push_back(each.node);
   transport_.open(comm_);
   const Result<Tags> tags = Tags::make(comm_->engine().settings().chare_tag_bits, processes());
   if (!tags) fail(tags.error().text());
@@ -231,11 +233,13 @@ void Runtime::go_back(const Meeting& meeting) {
   roots_ = std::max(roots_, head.roots);
   next_collection_ = head.next_collection;
   used_ = static_cast<std::uint32_t>(std::min<std::size_t>(head.parts.size(), processes()));
+  nodes_ = Nodes(node_keys_, used_);
+  const std::vector<std::uint32_t> nodes = nodes_before(meeting.head, ranks, nodes_);
   if (rank() < size())
     for (const SavedCollection& saved : head.collections)
       restore_collection(saved);
   for (const MemoryPart& part : memory_.parts())
-    if ((*holders)[part.writer] == rank()) restore_part(part, meeting.head);
+    if ((*holders)[part.writer] == rank()) restore_part(part, meeting.head, nodes);
   if (rank() != 0) return;
   quiescence(moved(head.restarted, meeting.head));
   for (const Callback& quiet : meeting.head.quiet)
@@ -253,22 +257,29 @@ std::optional<std::uint32_t> Runtime::heir_of(std::uint32_t writer, const Memory
 }
 
 /// Chares of those who live, and of those whose place another has taken, go there, all of them; others go to
-/// all processes in turn, and their groups end.
-void Runtime::restore_part(const MemoryPart& part, const MemoryHead& head) {
+/// all processes in turn, and their groups end. `nodes`: of each node, which one it was.
+void Runtime::restore_part(const MemoryPart& part, const MemoryHead& head,
+                           std::span<const std::uint32_t> nodes) {
   const std::optional<std::uint32_t> heir = heir_of(part.writer, head);
   std::uint32_t next = rank();
   const Result<> read = for_each_chare(part, [&](const SavedChare& chare, auto data) -> Result<> {
     const auto saved = std::ranges::find(head.head.collections, chare.collection, &SavedCollection::id);
     if (saved == head.head.collections.end())
       return isthmus::fail(ErrorClass::other, "it has a chare of no collection");
-    const bool is_group = saved->shape.kind == ISTHMUS_CHARE_GROUP;
-    if (is_group && !heir) return {};
-    const std::uint32_t to = heir ? *heir : next++ % size();
-    const Index index = is_group ? Index{to, 0} : chare.index;
-    if (to == rank())
-      restore_element(*find_collection(chare.collection), index, chare, data);
-    else
-      send_restored(to, items_.find(saved->type)->number, index, chare, data);
+    const auto restore_in = [&](std::uint32_t to, Index index) {
+      if (to == rank())
+        restore_element(*find_collection(chare.collection), index, chare, data);
+      else
+        send_restored(to, items_.find(saved->type)->number, index, chare, data);
+    };
+    if (saved->shape.kind == ISTHMUS_CHARE_NODE_GROUP) {
+      for (std::uint32_t node = 0; node < nodes.size(); ++node)
+        if (nodes[node] == chare.index.low) restore_in(nodes_.leader(node), {node, 0});
+    } else if (saved->shape.kind == ISTHMUS_CHARE_GROUP) {
+      if (heir) restore_in(*heir, {*heir, 0});
+    } else {
+      restore_in(heir ? *heir : next++ % size(), chare.index);
+    }
     return {};
   });
   if (!read) fail(fmt::format("the checkpoint in memory is damaged: {}", read.error().text()));

@@ -27,6 +27,7 @@ Result<> Runtime::begin_in(std::uint32_t processes) {
     return isthmus::fail(ErrorClass::arg, fmt::format("chares are to begin in {} of {} processes", processes,
                                                       this->processes()));
   used_ = processes;
+  nodes_ = Nodes(node_keys_, used_);
   return {};
 }
 
@@ -55,6 +56,7 @@ void Runtime::resize_here(Message& message) {
       order.from != size())
     fail("it is no new number of processes");
   used_ = order.to;
+  nodes_ = Nodes(node_keys_, used_);
   roots_ = std::max(roots_, order.head.roots);
   next_collection_ = std::max(next_collection_, order.head.next_collection);
   for (const SavedCollection& saved : order.head.collections) {
@@ -65,12 +67,12 @@ void Runtime::resize_here(Message& message) {
     }
     Collection& collection = *found;
     Shape shape = collection.shape();
-    const bool is_group = shape.kind == ISTHMUS_CHARE_GROUP;
-    if (is_group) shape.count = shape.extent[0] = size();
-    if (is_group && rank() >= size()) collection.for_each([&](Element& element) { end_quietly(element); });
+    if (collection.is_group()) shape.count = shape.extent[0] = count_of(shape);
+    if (collection.is_group() && rank() >= size())
+      collection.for_each([&](Element& element) { end_quietly(element); });
     collection.rehome(shape, size(), rank());
-    if (is_group)
-      collection.count(size());
+    if (collection.is_group())
+      collection.count(shape.count);
     else if (!collection.is_sparse() || collection.is_closed)
       collection.count(saved.population);
   }
@@ -115,10 +117,13 @@ void Runtime::spread(Message& message) {
   // Not all begin with the same.
   std::uint32_t next = rank();
   for (auto& [id, collection] : collections_) {
-    if (collection->shape().kind == ISTHMUS_CHARE_GROUP) {
-      for (std::uint32_t to = from; to < size(); ++to)
-        if (to % from == rank())
-          collection->for_each([&](Element& element) { copy_to(element, to, {to, 0}); });
+    if (collection->is_group()) {
+      // Nodes that come have higher numbers, as processes have: those that lead others still do.
+      const std::uint64_t before = collection->is_of_nodes() ? Nodes(node_keys_, from).size() : from;
+      collection->for_each([&](Element& element) {
+        for (std::uint64_t to = before; to < collection->shape().count; ++to)
+          if (to % before == element.index.low) copy_to(element, collection->home({to, 0}), {to, 0});
+      });
       continue;
     }
     for (Element* const element : leaving(*collection, from))

@@ -255,7 +255,7 @@ TEST(ChareCollection, ShapesThatCannotBeAreRefused) {
   const auto dense = [](std::uint64_t count, std::uint32_t dimensions, std::array<std::uint64_t, 3> extent) {
     Shape shape{.count = count, .kind = ISTHMUS_CHARE_DENSE, .dimensions = dimensions};
     std::copy(extent.begin(), extent.end(), shape.extent);
-    return static_cast<bool>(check(shape, 2));
+    return static_cast<bool>(check(shape, 2, 1));
   };
   EXPECT_TRUE(dense(24, 3, {2, 3, 4}));
   EXPECT_FALSE(dense(25, 3, {2, 3, 4}));
@@ -263,8 +263,10 @@ TEST(ChareCollection, ShapesThatCannotBeAreRefused) {
   EXPECT_FALSE(dense(1, 0, {1, 1, 1}));
   EXPECT_FALSE(dense(1, 4, {1, 1, 1}));
   EXPECT_FALSE(dense(0, 3, {1UL << 32, 1UL << 32, 1}));  // the product is 0 in 64 bits
-  EXPECT_FALSE(check({.count = 3, .kind = ISTHMUS_CHARE_GROUP}, 2));
-  EXPECT_FALSE(check({.kind = 17}, 2));
+  EXPECT_FALSE(check({.count = 3, .kind = ISTHMUS_CHARE_GROUP}, 2, 1));
+  EXPECT_FALSE(check({.count = 2, .kind = ISTHMUS_CHARE_NODE_GROUP}, 2, 1));
+  EXPECT_TRUE(check({.count = 1, .kind = ISTHMUS_CHARE_NODE_GROUP}, 2, 1));
+  EXPECT_FALSE(check({.kind = 17}, 2, 1));
 }
 
 // --- the scheduler's queue

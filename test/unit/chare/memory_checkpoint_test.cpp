@@ -48,6 +48,7 @@ MemoryHead head_of(std::uint32_t writers) {
   for (std::uint32_t i = 0; i < writers; ++i) {
     head.ranks.push_back(i);
     head.buddies.push_back((i + 1) % writers);
+    head.nodes.push_back(i / 2);
   }
   return head;
 }
@@ -220,6 +221,19 @@ TEST(ChareRecovery, WhoHadNoCharesTakesThePlaceOfTheDead) {
   EXPECT_THAT(order({0, 3, 4, 5}), ElementsAre(0, 2, 3, 1));
   EXPECT_THAT(order({3, 4}), ElementsAre(1, 0));
   EXPECT_THAT(order({4, 5, 6, 7, 8}), ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(ChareRecovery, ANodeGoesOnAsThatOfItsProcesses) {
+  // Four processes on two nodes; `keys` of those who live.
+  const auto before = [](const std::vector<std::uint32_t>& ranks, const std::vector<std::uint32_t>& keys) {
+    return nodes_before(head_of(4), ranks, Nodes(keys, static_cast<std::uint32_t>(keys.size())));
+  };
+  EXPECT_THAT(before({0, 1, 2, 3}, {0, 0, 2, 2}), ElementsAre(0, 1));
+  EXPECT_THAT(before({1, 2, 3}, {1, 2, 2}), ElementsAre(0, 1));
+  EXPECT_THAT(before({2, 3}, {2, 2}), ElementsAre(1));
+  // Another node, which had no chares, goes on as the one that is no more, or has a copy.
+  EXPECT_THAT(before({4, 5, 2, 3}, {4, 4, 2, 2}), ElementsAre(0, 1));
+  EXPECT_THAT(before({0, 4, 2, 3}, {0, 4, 2, 2}), ElementsAre(0, 1, 1));
 }
 
 TEST(ChareBuddy, IsAnotherProcessAndOnAnotherNodeIfThereIsOne) {

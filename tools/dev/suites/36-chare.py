@@ -110,6 +110,9 @@ FAULTS = {
     "resized_too_far": r"rank 0: chares are to be in 3 of 2 processes",
     "begins_in_too_many": r"rank \d: chares are to begin in 3 of 2 processes",
     "begins_in_different": r"rank 1: chares are to begin in 2 processes, and rank 0 says in 1",
+    "node_of_nobody": r"rank 0: the node of rank 7 is asked for, and 2 processes have chares",
+    "no_such_node": rf"rank 0: there is no chare {CELL}\[5\]",
+    "node_chare_moves": rf"rank 0: .*{LOAD}\[0\] is of a group, and does not move",
     "beyond_those_in_use": r"rank 0: there is no rank 1 to call a function of",
     "unknown_root": r"its collection is said to be of rank 1000",
 }
@@ -377,7 +380,7 @@ with suite.case("jacobi3d in chares has the answer of jacobi3d, to the last digi
 with suite.case("on two hosts, two ranks each, by the network"):
     if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
         raise Skip("the network library was not built")
-    for name in ("first", "arrays", "arguments", "buffers", "migration", "balance", "sections"):
+    for name in ("first", "arrays", "arguments", "buffers", "migration", "balance", "sections", "node_groups", "resize"):
         command = [MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
         run_program(command, 4, {"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)
 
@@ -393,7 +396,7 @@ with suite.case("in containers with every namespace private"):
     inside = "unshare -Urmpuinf --mount-proc"
     if suite.run([*inside.split(), "true"]).status != 0:
         raise Skip("no namespaces may be made here")
-    for name in ("arguments", "buffers", "migration"):
+    for name in ("arguments", "buffers", "migration", "node_groups"):
         run_program([MPIEXEC, "-n", 3, "--container", inside, FOLDER / name], 3)
 
 # --- the page
