@@ -271,7 +271,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   Result<> find_nodes(Communicator& comm);
   void recover();
   void meet_survivors(Meeting& meeting);
-  Result<> meet(Meeting& meeting) const;
+  Result<> meet(Meeting& meeting);
   static Result<> put_in_order(Meeting& meeting);
   [[nodiscard]] std::optional<std::uint32_t> heir_of(std::uint32_t writer, const MemoryHead& head) const;
   [[noreturn]] void fail_together(std::string_view reason);

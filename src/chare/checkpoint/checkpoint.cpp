@@ -292,8 +292,7 @@ void Runtime::send_restored(std::uint32_t to, std::uint32_t type, Index index, c
 
 void Runtime::restore(Collection& collection, Message& message) {
   SavedChare chare;
-  if (message.item != collection.type() || message.bytes < sizeof chare ||
-      !collection.may_have(message.index))
+  if (message.item != collection.type() || message.bytes < sizeof chare)
     fail("it restores a chare that is none of the collection");
   std::memcpy(&chare, message.data(), sizeof chare);
   restore_element(collection, message.index, chare, message.payload().subspan(sizeof chare));
@@ -301,6 +300,7 @@ void Runtime::restore(Collection& collection, Message& message) {
 
 void Runtime::restore_element(Collection& collection, Index index, const SavedChare& chare,
                               std::span<const std::byte> data) {
+  if (!collection.may_have(index)) fail(fmt::format("chare {} is restored, of none", collection.name(index)));
   if (collection.find(index)) fail("a chare is restored a second time");
   Element& element = *collection.add(index);
   element.moves = 1;

@@ -14,6 +14,7 @@ constexpr std::uint64_t alignment = 16;
 
 std::vector<std::uint32_t> writers_of(const std::vector<MemoryPart>& parts) {
   std::vector<std::uint32_t> writers;
+  writers.reserve(parts.size());
   for (const MemoryPart& part : parts)
     writers.push_back(part.writer);
   return writers;

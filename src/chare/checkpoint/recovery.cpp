@@ -127,7 +127,8 @@ void Runtime::recover() {
 void Runtime::fail_together(std::string_view reason) {
   if (rank() != 0) {
     const std::lock_guard guard(comm_->engine().lock());
-    static_cast<void>(coll::barrier(*comm_));
+    // An error: process 0 is no more.
+    if (const Result<> met = coll::barrier(*comm_); !met) fail(reason);
   }
   fail(reason);
 }
@@ -150,6 +151,7 @@ void Runtime::meet_survivors(Meeting& meeting) {
 /// Brings those who live into the order in which they go on.
 Result<> Runtime::put_in_order(Meeting& meeting) {
   std::vector<std::uint32_t> ranks;
+  ranks.reserve(meeting.survivors.size());
   for (const Survivor& each : meeting.survivors)
     ranks.push_back(each.rank);
   const std::vector<std::uint32_t> order = order_survivors(meeting.head, ranks);
@@ -160,6 +162,7 @@ Result<> Runtime::put_in_order(Meeting& meeting) {
   if (!ordered) return std::unexpected(std::move(ordered).error());
   meeting.comm = std::move(*ordered);
   std::vector<Survivor> survivors;
+  survivors.reserve(order.size());
   for (const std::uint32_t each : order)
     survivors.push_back(std::move(meeting.survivors[each]));
   meeting.survivors = std::move(survivors);
@@ -167,7 +170,7 @@ Result<> Runtime::put_in_order(Meeting& meeting) {
 }
 
 /// An error where another has died.
-Result<> Runtime::meet(Meeting& meeting) const {
+Result<> Runtime::meet(Meeting& meeting) {
   Communicator& comm = *meeting.comm;
   const Survivor mine{.rank = comm.engine().rank(),
                       .node = node_of(comm),
@@ -180,7 +183,7 @@ Result<> Runtime::meet(Meeting& meeting) const {
   std::vector<Holdings> holdings;
   for (std::size_t i = 0; i < all->size(); ++i) {
     if (!unpack((*all)[i], meeting.survivors[i]))
-      return isthmus::fail(ErrorClass::other, fmt::format("process {} does not say what it keeps", i));
+      fail(fmt::format("process {} of those who live does not say what it keeps", i));
     holdings.push_back(meeting.survivors[i].holdings);
   }
   meeting.choice = choose_checkpoint(holdings);
@@ -193,8 +196,7 @@ Result<> Runtime::meet(Meeting& meeting) const {
   ISTHMUS_TRY(coll::bcast(&length, sizeof length, bytes, root, comm));
   text.resize(length);
   ISTHMUS_TRY(coll::bcast(text.data(), static_cast<std::int64_t>(length), bytes, root, comm));
-  if (!unpack(text, meeting.head))
-    return isthmus::fail(ErrorClass::other, fmt::format("process {} has no head of its checkpoint", root));
+  if (!unpack(text, meeting.head)) fail(fmt::format("process {} has no head of its checkpoint", root));
   return put_in_order(meeting);
 }
 
