@@ -24,7 +24,8 @@ typedef struct isthmus_chare_runtime isthmus_chare_runtime;
 typedef struct isthmus_chare_element isthmus_chare_element;
 
 /* Names a chare in its collection. Arrays by number: the coordinates in row-major order, `high` 0. Groups:
-   the rank. By key: whatever the program makes of the key, the same in all processes. */
+   the rank, of node groups the node. By key: whatever the program makes of the key, the same in all
+   processes. */
 typedef struct isthmus_chare_index {
   uint64_t low;
   uint64_t high;
@@ -127,9 +128,10 @@ struct isthmus_chare_callback {
   uint32_t item;       /* number of an ENTRY or FUNCTION */
 };
 
-#define ISTHMUS_CHARE_GROUP 1u  /* one chare a process */
-#define ISTHMUS_CHARE_DENSE 2u  /* one for each number below `count`: all are made at once */
-#define ISTHMUS_CHARE_SPARSE 3u /* those that are inserted */
+#define ISTHMUS_CHARE_GROUP 1u      /* one chare a process */
+#define ISTHMUS_CHARE_DENSE 2u      /* one for each number below `count`: all are made at once */
+#define ISTHMUS_CHARE_SPARSE 3u     /* those that are inserted */
+#define ISTHMUS_CHARE_NODE_GROUP 4u /* one a node; `count`: isthmus_chare_nodes */
 typedef struct isthmus_chare_shape {
   uint64_t count;
   uint32_t kind;
@@ -174,11 +176,44 @@ int isthmus_chare_restart(isthmus_chare_runtime* runtime, const char* path);
    what was at `path` before is as it was. `restarted` is invoked after a restart; not with a prefix. */
 void isthmus_chare_checkpoint(isthmus_chare_runtime* runtime, const char* path,
                               const isthmus_chare_callback* written, const isthmus_chare_callback* restarted);
+/* The same in memory: each process keeps what its chares write, and a copy of what another's have written.
+   `written`: when all copies are there; with a text if there is no checkpoint, and then the older one holds.
+   From then on a process may die, where the launcher lets the others live: they agree on who they are, forget
+   all that has been since the last checkpoint, chares and invocations, and make the chares anew from it.
+   Ranks are those of the processes that live then, in their order. `restarted` is invoked when all chares are
+   there, and again after each death; a FUNCTION in the process that it has named, or in 0 if that is no more.
+   What is needed of a process that has died with its buddy ends the job, and so does a death before the first
+   checkpoint. */
+void isthmus_chare_checkpoint_in_memory(isthmus_chare_runtime* runtime, const isthmus_chare_callback* written,
+                                        const isthmus_chare_callback* restarted);
+/* `forget` is called when this process goes back to a checkpoint, before the chares end: for what waits in
+   the program. */
+void isthmus_chare_when_going_back(isthmus_chare_runtime* runtime, void (*forget)(void));
+/* How often this process has gone back to a checkpoint in memory. */
+uint32_t isthmus_chare_rollbacks(const isthmus_chare_runtime* runtime);
 /* Collective. Destroys all chares. Ends MPI if isthmus_chare_open has started it. */
 void isthmus_chare_close(isthmus_chare_runtime* runtime);
 
 uint32_t isthmus_chare_rank(const isthmus_chare_runtime* runtime);
+/* How many processes have chares: those of the lowest ranks. All, if nobody has said otherwise. */
 uint32_t isthmus_chare_size(const isthmus_chare_runtime* runtime);
+/* How many there are. */
+uint32_t isthmus_chare_processes(const isthmus_chare_runtime* runtime);
+/* A node is the processes with chares that share memory: those of a host, as a rule. Nodes are numbered in
+   the order of their lowest ranks; the process of the lowest rank has the node's chares. */
+uint32_t isthmus_chare_nodes(const isthmus_chare_runtime* runtime);
+/* Of process `rank`, which has chares. */
+uint32_t isthmus_chare_node_of(const isthmus_chare_runtime* runtime, uint32_t rank);
+/* Collective, before isthmus_chare_run or isthmus_chare_restart: chares begin in so many processes; the
+   others wait for isthmus_chare_resize. All name the same number, or the job ends. */
+void isthmus_chare_begin_in(isthmus_chare_runtime* runtime, uint32_t processes);
+/* Chares are in so many processes from now on, when no invocation is under way or waits anywhere: those of
+   processes that leave move to others, and some of the others to processes that come. Of a group, a new
+   process gets a copy of the chare of its rank modulo the number of before, and those of processes that leave
+   end. `done` gets a text when all are there: empty, or why nothing has changed (a suspended coroutine of a
+   chare, a reduction under way, a class without `write`, another checkpoint or change). */
+void isthmus_chare_resize(isthmus_chare_runtime* runtime, uint32_t processes,
+                          const isthmus_chare_callback* done);
 /* All processes leave isthmus_chare_run after the entry that they are in, with `code`. What is still under
    way is dropped. */
 void isthmus_chare_exit(isthmus_chare_runtime* runtime, int code);

@@ -257,8 +257,7 @@ void Runtime::ask_balance(Collection& collection, Message& message) {
   const std::string name = readable(collection.type()->name);
   if (message.bytes != sizeof(Callback) || message.item->type != collection.type())
     fail("it asks for nothing that there is");
-  if (collection.shape().kind == ISTHMUS_CHARE_GROUP)
-    fail(fmt::format("{} is a group, and does not move", name));
+  if (collection.is_group()) fail(fmt::format("{} is a group, and does not move", name));
   if (!collection.type()->write)
     fail(fmt::format(
         "chares of {} cannot move: the class needs `serialize` and a constructor without arguments", name));

@@ -16,6 +16,8 @@ std::uint32_t Collection::home(Index index) const noexcept {
   switch (shape_.kind) {
     case ISTHMUS_CHARE_GROUP:
       return static_cast<std::uint32_t>(index.low);
+    case ISTHMUS_CHARE_NODE_GROUP:
+      return nodes_->leader(index.low);
     case ISTHMUS_CHARE_DENSE:
       return static_cast<std::uint32_t>(Wide{index.low} * processes_ / shape_.count);
     default:
@@ -29,8 +31,7 @@ std::uint64_t Collection::first_of(std::uint32_t process) const noexcept {
 
 std::string Collection::name(Index index) const {
   std::string text = readable(type_->name);
-  if (shape_.kind == ISTHMUS_CHARE_GROUP || shape_.dimensions == 1 || !may_have(index))
-    return fmt::format("{}[{}]", text, index.low);
+  if (is_group() || shape_.dimensions == 1 || !may_have(index)) return fmt::format("{}[{}]", text, index.low);
   if (shape_.dimensions == 0) return fmt::format("{}[key {:#x}{:016x}]", text, index.high, index.low);
   const std::uint64_t last = shape_.extent[shape_.dimensions - 1];
   const std::uint64_t front = index.low / last;
@@ -75,11 +76,46 @@ void Collection::remove(Element& element) noexcept {
   element.object = nullptr;
 }
 
-Result<> check(const Shape& shape, std::uint32_t processes) {
+void Collection::have_own_block(std::uint32_t rank) {
+  if (is_sparse() || rank >= processes_) return have_block(0, 0);
+  if (shape_.kind == ISTHMUS_CHARE_GROUP) return have_block(rank, 1);
+  if (is_of_nodes()) return nodes_->leads(rank) ? have_block(nodes_->of(rank), 1) : have_block(0, 0);
+  const std::uint64_t first = first_of(rank);
+  have_block(first, first_of(rank + 1) - first);
+}
+
+void Collection::rehome(const Shape& shape, std::uint32_t processes, std::uint32_t rank) {
+  shape_ = shape;
+  processes_ = processes;
+  local_ = {};
+  have_own_block(rank);
+  for_each([this](Element& element) {
+    element.broadcasts = element.covered = element.reductions = 0;
+    element.moves = 1;
+    if (Element** const place = place_of(element.index))
+      *place = &element;
+    else
+      local_.insert(&element);
+  });
+  located.clear();
+  departures.clear();
+  broadcast_log.clear();
+  broadcasts_made = broadcasts = 0;
+  inserts_sent = inserts_done = size_;
+  balancing.reset();
+  latest_ = nullptr;
+  fewer_.clear();
+}
+
+Result<> check(const Shape& shape, std::uint32_t processes, std::uint32_t nodes) {
   switch (shape.kind) {
     case ISTHMUS_CHARE_GROUP:
       if (shape.count != processes)
         return fail(ErrorClass::arg, fmt::format("a group of {} in {} processes", shape.count, processes));
+      return {};
+    case ISTHMUS_CHARE_NODE_GROUP:
+      if (shape.count != nodes)
+        return fail(ErrorClass::arg, fmt::format("a node group of {} in {} nodes", shape.count, nodes));
       return {};
     case ISTHMUS_CHARE_SPARSE:
       return {};

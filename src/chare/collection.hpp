@@ -10,12 +10,16 @@
 #include "base/error.hpp"
 #include "chare/index_map.hpp"
 #include "chare/message.hpp"
+#include "chare/nodes.hpp"
 
 namespace isthmus::chare {
 class Collection;
 inline constexpr std::uint32_t stays = 0xffff'ffff;
 using Shape = isthmus_chare_shape;
 using Callback = isthmus_chare_callback;
+[[nodiscard]] inline bool is_group(const Shape& shape) noexcept {
+  return shape.kind == ISTHMUS_CHARE_GROUP || shape.kind == ISTHMUS_CHARE_NODE_GROUP;
+}
 }  // namespace isthmus::chare
 
 /// What the library knows of a chare of this process: 72 bytes, beside 8 to 43 in a table.
@@ -114,8 +118,10 @@ struct Reduction {
 /// The part of an array or a group that this process knows. Its *root* is the process that has made it.
 class Collection {
  public:
-  Collection(std::uint64_t id, const Shape& shape, const Item* type, std::uint32_t processes)
-      : id_(id), shape_(shape), type_(type), processes_(processes) {
+  /// `nodes`: of a node group; it lives longer.
+  Collection(std::uint64_t id, const Shape& shape, const Item* type, std::uint32_t processes,
+             const Nodes* nodes = nullptr)
+      : id_(id), shape_(shape), type_(type), processes_(processes), nodes_(nodes) {
     if (shape.kind != ISTHMUS_CHARE_SPARSE) population_ = shape.count;
   }
   Collection(const Collection&) = delete;
@@ -135,6 +141,9 @@ class Collection {
   [[nodiscard]] const Item* type() const noexcept { return type_; }
   [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
   [[nodiscard]] bool is_sparse() const noexcept { return shape_.kind == ISTHMUS_CHARE_SPARSE; }
+  /// Of processes, or of nodes: its chares do not move.
+  [[nodiscard]] bool is_group() const noexcept { return chare::is_group(shape_); }
+  [[nodiscard]] bool is_of_nodes() const noexcept { return shape_.kind == ISTHMUS_CHARE_NODE_GROUP; }
 
   /// The process that knows where the chare is, and where it is made if nobody says where.
   [[nodiscard]] std::uint32_t home(Index index) const noexcept;
@@ -165,6 +174,16 @@ class Collection {
     first_ = first;
     block_.assign(count, nullptr);
   }
+  /// There are other processes from now on, and nothing is under way. Chares stay where they are in memory;
+  /// what has been said of where others are, and which broadcasts and reductions there have been, is
+  /// forgotten. `shape`: as before, but for the number of a group. `rank`: of this process, which may have
+  /// none of them.
+  void rehome(const Shape& shape, std::uint32_t processes, std::uint32_t rank);
+  /// Its block, of the processes that there are.
+  void have_own_block(std::uint32_t rank);
+  /// Indices of the block: from the first on, so many.
+  [[nodiscard]] std::uint64_t first() const noexcept { return first_; }
+  [[nodiscard]] std::uint64_t block_size() const noexcept { return block_.size(); }
   /// Calls `visit` with each that has an object, and with those that are made meanwhile.
   template <class Visit>
   void for_each(Visit visit) {
@@ -233,9 +252,10 @@ class Collection {
   static constexpr std::size_t chunk = 64;
 
   const std::uint64_t id_;
-  const Shape shape_;
+  Shape shape_;
   const Item* const type_;
-  const std::uint32_t processes_;
+  std::uint32_t processes_;
+  const Nodes* const nodes_;
   std::uint64_t population_ = unknown;
   std::map<std::uint32_t, std::uint64_t> fewer_;
   Reduction* latest_ = nullptr;
@@ -249,7 +269,7 @@ class Collection {
   std::vector<Element*> unused_;
 };
 
-/// Why a process of `processes` cannot make such a collection.
-Result<> check(const Shape& shape, std::uint32_t processes);
+/// Why a process of `processes` in `nodes` nodes cannot make such a collection.
+Result<> check(const Shape& shape, std::uint32_t processes, std::uint32_t nodes);
 
 }  // namespace isthmus::chare

@@ -32,7 +32,7 @@ Record broadcast_of(const Message& message, Index number) {
 
 std::uint64_t Runtime::create(const Shape& shape, const Item* type, const Item* constructor,
                               std::span<const std::byte> arguments) {
-  if (const Result<> fits = check(shape, size()); !fits) fail(fits.error().text());
+  if (const Result<> fits = check(shape, size(), nodes_.size()); !fits) fail(fits.error().text());
   const std::uint64_t id = Collection::id_of(rank(), next_collection_++);
   const Creation creation{.shape = shape,
                           .type = type->number,
@@ -58,20 +58,18 @@ void Runtime::found(std::uint64_t id, std::span<const std::byte> text) {
   Creation creation;
   if (text.size() < sizeof creation) fail(fmt::format("a collection is made with {} bytes", text.size()));
   std::memcpy(&creation, text.data(), sizeof creation);
-  if (const Result<> fits = check(creation.shape, size()); !fits) fail(fits.error().text());
+  if (const Result<> fits = check(creation.shape, size(), nodes_.size()); !fits) fail(fits.error().text());
   const Item& type = item_of(creation.type, ISTHMUS_CHARE_TYPE);
   Collection& collection =
-      *collections_.emplace(id, std::make_unique<Collection>(id, creation.shape, &type, size()))
+      *collections_.emplace(id, std::make_unique<Collection>(id, creation.shape, &type, size(), &nodes_))
            .first->second;
   collection.is_measured = items_.has_balancer(type);
   if (creation.shape.kind != ISTHMUS_CHARE_SPARSE) {
     const Item& constructor = item_of(creation.constructor, ISTHMUS_CHARE_CONSTRUCTOR);
-    const bool is_group = creation.shape.kind == ISTHMUS_CHARE_GROUP;
-    const std::uint64_t first = is_group ? rank() : collection.first_of(rank());
-    const std::uint64_t last = is_group ? first + 1 : collection.first_of(rank() + 1);
-    collection.have_block(first, last - first);
-    for (std::uint64_t i = first; i < last; ++i)
-      make_element(collection, {i, 0}, constructor, text.subspan(sizeof creation));
+    collection.have_own_block(rank());
+    const std::uint64_t first = collection.first();
+    for (std::uint64_t i = 0; i < collection.block_size(); ++i)
+      make_element(collection, {first + i, 0}, constructor, text.subspan(sizeof creation));
   }
   const auto early = early_.find(id);
   if (early == early_.end()) return;
@@ -232,7 +230,12 @@ void Runtime::broadcast(Message* message) {
 void Runtime::deliver_broadcast(Collection& collection, Message& message) {
   current_ = &message;
   if (message.item->type != collection.type()) fail("its collection has no such entry");
-  send_down(collection.root(), broadcast_of(message, message.index), message.payload());
+  const Record record = broadcast_of(message, message.index);
+  if (collection.is_of_nodes())
+    for (const std::uint32_t to : nodes_.below(rank(), collection.root()))
+      send_record(to, record, message.payload());
+  else
+    send_down(collection.root(), record, message.payload());
   transport_.flush();
   const std::uint32_t number = ++collection.broadcasts;
   log_broadcast(collection, number, message, message.payload());

@@ -46,7 +46,7 @@ void Runtime::migrate(Element& element, std::uint32_t to) {
 
 void Runtime::need_movable(const Element& element) {
   const Collection& collection = *element.collection;
-  if (collection.shape().kind == ISTHMUS_CHARE_GROUP)
+  if (collection.is_group())
     fail(fmt::format("{} is of a group, and does not move", collection.name(element.index)));
   if (!collection.type()->write)
     fail(fmt::format("{} cannot move: its class needs `serialize` and a constructor without arguments",

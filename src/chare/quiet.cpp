@@ -23,7 +23,7 @@ void Runtime::ask_quiet(Message& message) {
 void Runtime::begin_wave() {
   if (!quiescence_.begin_wave()) return;
   wave_wanted_ = true;
-  for (std::uint32_t to = 1; to < size(); ++to)
+  for (std::uint32_t to = 1; to < processes(); ++to)
     send_record(to, {.kind = RecordKind::wave}, {});
 }
 
@@ -57,7 +57,7 @@ void Runtime::add(const WorkCount& count, std::string_view why) {
     if (!quiescence_.stuck().empty()) fail("nothing moves any more" + quiescence_.stuck());
     std::vector<Callback> asked = quiescence_.take();
     if (quiescence_.take_own())
-      begin_checkpoint(std::move(asked));
+      go_on_quiet(asked);
     else
       for (const Callback& callback : asked)
         call(callback, {});

@@ -44,11 +44,19 @@ enum class RecordKind : std::uint8_t {
   saved = 24,           ///< to process 0
   restore = 25,         ///< a chare of a checkpoint
   invoke_with = 26,     ///< an entry of one chare, with buffers: a `BufferMark` of each before the arguments
+  copy = 27,            ///< of what a process has written to memory, for its buddy: a `BufferMark`
+  copied = 28,          ///< to process 0: it is there
+  commit = 29,          ///< to all: the checkpoint in memory is whole
+  committed = 30,       ///< to process 0: that has been heard
+  drop = 31,            ///< to all: it will never be
+  resize = 32,          ///< to all: how many of them have chares from now on
+  resized = 33,         ///< to process 0: that has been heard
+  spread = 34,          ///< to those who have chares: they move them to where they may be
   // Those below are about the work, no part of it: they are not counted.
-  wave = 27,
-  wave_answer = 28,
-  exit = 29,  ///< `low`: the code; to process 0, which tells all
-  last = 30,  ///< nothing comes behind this but `low` long messages
+  wave = 35,
+  wave_answer = 36,
+  exit = 37,  ///< `low`: the code; to process 0, which tells all
+  last = 38,  ///< nothing comes behind this but `low` long messages
 };
 inline constexpr RecordKind last_record_kind = RecordKind::last;
 

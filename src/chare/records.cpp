@@ -117,7 +117,7 @@ void Runtime::fill(Message& message, std::uint32_t source, const Record& record)
     default:
       break;
   }
-  if (message.origin >= size()) fail(fmt::format("its sender is said to be rank {}", message.origin));
+  if (message.origin >= processes()) fail(fmt::format("its sender is said to be rank {}", message.origin));
   if (Collection::maker_of(record.collection) >= roots_)
     fail(fmt::format("its collection is said to be of rank {}", Collection::maker_of(record.collection)));
   current_ = around;
@@ -182,6 +182,13 @@ bool Runtime::execute_record(Message& message) {
   if (message.kind == RecordKind::ask_checkpoint) return ask_checkpoint(message), true;
   if (message.kind == RecordKind::save) return save(message), true;
   if (message.kind == RecordKind::saved) return do_saved(message), true;
+  if (message.kind == RecordKind::copied) return do_copied(message), true;
+  if (message.kind == RecordKind::commit) return commit(message), true;
+  if (message.kind == RecordKind::committed) return do_committed(message), true;
+  if (message.kind == RecordKind::resize) return resize_here(message), true;
+  if (message.kind == RecordKind::resized) return do_resized(message), true;
+  if (message.kind == RecordKind::spread) return spread(message), true;
+  if (message.kind == RecordKind::drop) return drop(message), true;
   Collection* const collection = collection_or_wait(message);
   if (!collection) return false;
   switch (message.kind) {

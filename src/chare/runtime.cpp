@@ -29,7 +29,9 @@ Result<std::unique_ptr<Runtime>> Runtime::make(Communicator& comm, std::span<Ite
   Result<Tags> tags =
       Tags::make(comm.engine().settings().chare_tag_bits, static_cast<std::uint32_t>(comm.size()));
   if (!tags) return std::unexpected(std::move(tags).error());
-  return std::unique_ptr<Runtime>(new Runtime(*own, std::move(*numbered), *tags, fail));
+  std::unique_ptr<Runtime> made(new Runtime(*own, std::move(*numbered), *tags, fail));
+  ISTHMUS_TRY(made->find_nodes(comm));
+  return made;
 }
 
 Result<> Runtime::compare(Communicator& comm, const Items& items) {
@@ -46,10 +48,12 @@ Result<> Runtime::compare(Communicator& comm, const Items& items) {
 }
 
 Runtime::Runtime(const Ref<Communicator>& comm, Items items, const Tags& tags, Fail fail)
-    : items_(std::move(items)),
+    : comm_(comm),
+      items_(std::move(items)),
       fail_(fail),
       transport_(comm, *this, pool_, fail),
       data_(comm, tags, *this),
+      used_(transport_.size()),
       roots_(transport_.size()),
       sent_in_turn_(transport_.size()),
       quiescence_(transport_.size()) {}
@@ -57,6 +61,11 @@ Runtime::Runtime(const Ref<Communicator>& comm, Items items, const Tags& tags, F
 Runtime::~Runtime() {
   // Before the chares end, whose memory data goes to.
   data_.cancel();
+  forget_all();
+}
+
+/// All chares, and all that is under way among them. No data may be.
+void Runtime::forget_all() {
   for (const auto& incoming : incoming_)
     if (!incoming->is_queued) end_message(incoming->message);
   for (Message* const message : postponed_)
@@ -80,6 +89,17 @@ Runtime::~Runtime() {
   for (auto& [id, messages] : early_)
     for (Message* message : messages)
       end_message(message);
+  self_ = nullptr;
+  collections_.clear();
+  recent_.fill(nullptr);
+  early_.clear();
+  censuses_.clear();
+  checkpoint_.reset();
+  incoming_.clear();
+  unsent_.clear();
+  postponed_.clear();
+  partials_.clear();
+  syncs_.clear();
 }
 
 void Runtime::fail(std::string_view reason, const char* entry) {
@@ -130,8 +150,11 @@ int Runtime::work() {
     Message* const message = queue_.pop();
     if (message) {
       do_one(message);
+    } else if (is_broken()) {
+      recover();
     } else if (!rest(true)) {
-      if (size() == 1 && data_.is_idle()) fail("nothing is left to do, and nobody has called exit" + stuck());
+      if (processes() == 1 && data_.is_idle())
+        fail("nothing is left to do, and nobody has called exit" + stuck());
       transport_.wait_or([this] { return data_.has_news(); });
     }
   }
@@ -144,7 +167,9 @@ void Runtime::do_one(Message* message) {
   execute(message);
   if (turn_ % turns_between_looks == 0) {
     transport_.poll();
-    data_.poll(size() == 1);
+    data_.poll(processes() == 1);
+    if (is_broken()) [[unlikely]]
+      return recover();
   }
   if (turn_ % turns_between_flushes == 0) transport_.flush();
 }
@@ -153,6 +178,8 @@ int Runtime::work_some(std::uint32_t turns, bool is_idle) {
   for (std::uint32_t i = 0; i < turns && !ends_; ++i) {
     if (Message* const message = queue_.pop())
       do_one(message);
+    else if (is_broken())
+      recover();
     else if (!rest(is_idle))
       break;
   }
@@ -161,7 +188,8 @@ int Runtime::work_some(std::uint32_t turns, bool is_idle) {
 }
 
 int Runtime::finish() {
-  transport_.finish();
+  while (!transport_.finish())
+    recover();
   return exit_code_;
 }
 
@@ -174,7 +202,7 @@ bool Runtime::rest(bool is_idle) {
   if ((has_partials || has_syncs) && !queue_.empty()) return true;
   transport_.flush();
   const bool has_news = transport_.poll();
-  const bool has_data = data_.poll(size() == 1);
+  const bool has_data = data_.poll(processes() == 1);
   return has_news || has_data || retry_postponed() || (is_idle && answer_wave());
 }
 
@@ -192,7 +220,7 @@ void Runtime::exit(int code) {
   if (ends_) return;
   ends_ = true;
   exit_code_ = code;
-  for (std::uint32_t to = 1; to < size(); ++to)
+  for (std::uint32_t to = 1; to < processes(); ++to)
     send_record(to, record, {});
 }
 
@@ -213,6 +241,8 @@ void Runtime::execute(Message* message) {
       return broadcast(message);
     case RecordKind::passed:
       return execute_passed(message);
+    case RecordKind::copy:
+      return take_copy(message);
     default:
       break;
   }

@@ -4,17 +4,20 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "chare/checkpoint_file.hpp"
+#include "chare/checkpoint/checkpoint_file.hpp"
+#include "chare/checkpoint/memory_checkpoint.hpp"
 #include "chare/collection.hpp"
 #include "chare/data/data_messages.hpp"
 #include "chare/items.hpp"
 #include "chare/message.hpp"
+#include "chare/nodes.hpp"
 #include "chare/quiescence.hpp"
 #include "chare/transport.hpp"
 
@@ -35,7 +38,11 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   ~Runtime();
 
   [[nodiscard]] std::uint32_t rank() const noexcept { return transport_.rank(); }
-  [[nodiscard]] std::uint32_t size() const noexcept { return transport_.size(); }
+  /// How many processes have chares: those of the lowest ranks.
+  [[nodiscard]] std::uint32_t size() const noexcept { return used_; }
+  [[nodiscard]] const Nodes& nodes() const noexcept { return nodes_; }
+  /// How many there are.
+  [[nodiscard]] std::uint32_t processes() const noexcept { return transport_.size(); }
   [[nodiscard]] Element* self() const noexcept { return self_; }
   [[nodiscard]] const Item* making() const noexcept { return making_; }
   [[nodiscard]] const Item* current() const noexcept { return current_ ? current_->item : nullptr; }
@@ -63,6 +70,12 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   }
   int restart(const std::string& path);
   void checkpoint(const std::string& path, const Callback& written, const Callback& restarted);
+  void checkpoint_in_memory(const Callback& written, const Callback& restarted);
+  Result<> begin_in(std::uint32_t processes);
+  void resize(std::uint32_t processes, const Callback& done);
+  void when_going_back(void (*forget)()) noexcept { forget_ = forget; }
+  /// How often this process has gone back to a checkpoint in memory.
+  [[nodiscard]] std::uint32_t rollbacks() const noexcept { return rollbacks_; }
   void exit(int code);
   [[noreturn]] void fail(std::string_view reason, const char* entry = nullptr);
   Element* find(std::uint64_t collection, Index index) {
@@ -97,6 +110,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
 
  private:
   Runtime(const Ref<Communicator>& comm, Items items, const Tags& tags, Fail fail);
+  [[nodiscard]] bool is_broken() const noexcept { return transport_.is_broken() || data_.is_broken(); }
 
   // runtime.cpp: the scheduler
   static Result<> compare(Communicator& comm, const Items& items);
@@ -144,6 +158,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   void take_packed(Message& message, Incoming& incoming);
   void take_local(Message& message, Incoming& incoming);
   void finish_with(Message* message);
+  std::unique_ptr<Incoming> end_incoming(Message* message);
   void pass_data_on(Message* message, std::uint32_t to);
   void forward(Message* message, Incoming& incoming);
   Incoming& await_data(Message* message, Element* element);
@@ -206,22 +221,65 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   void do_moved(Collection& collection, Message& message);
   void end_balance(Collection& collection);
 
-  // checkpoint.cpp
+  // checkpoint/checkpoint.cpp
   struct Checkpoint;
   struct DeleteCheckpoint {
     void operator()(Checkpoint* checkpoint) const noexcept;
   };
   void ask_checkpoint(Message& message);
-  void begin_checkpoint(std::vector<Callback> quiet);
-  std::string why_not_saved(Collection& collection);
+  void go_on_quiet(const std::vector<Callback>& quiet);
+  void begin_checkpoint();
+  std::string why_not_saved(Collection& collection, bool is_written);
   Result<SavedPart> save_chares(const std::string& name);
   void save(Message& message);
   void do_saved(Message& message);
   void end_checkpoint();
+  void tell_checkpoint();
+  const Item& restarted_item();
   void restore_collection(const SavedCollection& saved);
+  void send_restored(std::uint32_t to, std::uint32_t type, Index index, const SavedChare& chare,
+                     std::span<const std::byte> data);
+  [[nodiscard]] std::uint32_t count_of(const Shape& group) const noexcept;
   Result<> send_saved(const SavedChare& chare, std::span<const std::byte> data, std::uint32_t part,
-                      std::uint32_t writers);
+                      std::uint32_t writers, std::uint64_t before);
   void restore(Collection& collection, Message& message);
+  void restore_element(Collection& collection, Index index, const SavedChare& chare,
+                       std::span<const std::byte> data);
+
+  // checkpoint/in_memory.cpp
+  std::string save_in_memory(std::uint64_t generation);
+  void send_copy(std::uint64_t generation, const MemoryPart& part);
+  void take_copy(Message* message);
+  void do_copied(Message& message);
+  void commit(Message& message);
+  void do_committed(Message& message);
+  void drop(Message& message);
+  void end_memory_checkpoint();
+
+  // checkpoint/resize.cpp
+  void begin_resize();
+  void resize_here(Message& message);
+  void do_resized(Message& message);
+  void spread(Message& message);
+  std::vector<Element*> leaving(Collection& collection, std::uint32_t from) const;
+  void copy_to(Element& element, std::uint32_t to, Index index);
+  void give_away(Element& element, std::uint32_t to);
+  void end_quietly(Element& element);
+
+  // checkpoint/recovery.cpp
+  struct Meeting;
+  Result<> find_nodes(Communicator& comm);
+  void recover();
+  void meet_survivors(Meeting& meeting);
+  Result<> meet(Meeting& meeting);
+  static Result<> put_in_order(Meeting& meeting);
+  [[nodiscard]] std::optional<std::uint32_t> heir_of(std::uint32_t writer, const MemoryHead& head) const;
+  [[noreturn]] void fail_together(std::string_view reason);
+  void go_on_among(const Meeting& meeting);
+  void go_back(const Meeting& meeting);
+  void restore_part(const MemoryPart& part, const MemoryHead& head, std::span<const std::uint32_t> nodes);
+  [[nodiscard]] Callback moved(const Callback& callback, const MemoryHead& head) const;
+  void forget_all();
 
   // reductions.cpp
   void merge(Collection& collection, std::uint32_t number, Reduction& into, const Item* reducer,
@@ -250,6 +308,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
     std::uint64_t done_before = ~std::uint64_t{0};
   };
 
+  Ref<Communicator> comm_;
   Items items_;
   Fail fail_;
   MessagePool pool_;
@@ -272,9 +331,16 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   std::array<Collection*, 8> recent_{};                             ///< by the low bits of their ids
   std::unordered_map<std::uint64_t, std::vector<Message*>> early_;  ///< for collections that are not here yet
   std::uint32_t next_collection_ = 1;                               ///< 0 is none
+  std::uint32_t used_;                                              ///< processes that have chares
   std::uint32_t roots_;  ///< processes that may have made collections: more than there are after a restart
   std::unordered_map<std::uint64_t, Census> censuses_;
   std::unique_ptr<Checkpoint, DeleteCheckpoint> checkpoint_;  ///< process 0: that is being written
+  MemoryCheckpoints memory_;
+  std::uint64_t memory_generation_ = 0;  ///< process 0: of the latest
+  std::uint32_t rollbacks_ = 0;
+  void (*forget_)() = nullptr;            ///< what waits in the program
+  std::vector<std::uint32_t> node_keys_;  ///< by process: the lowest rank in the world that shares its memory
+  Nodes nodes_;                           ///< of the processes that have chares
 
   // What is being done.
   Element* self_ = nullptr;

@@ -16,16 +16,15 @@ Transport::Transport(Ref<Communicator> comm, Receiver& receiver, MessagePool& po
       receiver_(receiver),
       pool_(pool),
       fail_(fail),
-      peers_(size()),
-      posted_(size() > 1 ? posted_ahead : 0) {
-  const std::lock_guard guard(engine_.lock());
-  for (Posted& each : posted_) {
-    each.buffer = take_buffer();
-    post(each);
-  }
+      peers_(size()) {
+  post_all();
 }
 
 Transport::~Transport() {
+  abandon();
+}
+
+void Transport::abandon() {
   const std::lock_guard guard(engine_.lock());
   for (Posted& each : posted_)
     if (each.request) engine_.withdraw(each.request);
@@ -33,6 +32,32 @@ Transport::~Transport() {
     engine_.withdraw(each.request);
     if (each.large) pool_.give_back(each.large);
   }
+  posted_.clear();
+  sending_.clear();
+  gathering_.clear();
+  peers_.clear();
+}
+
+void Transport::open(Ref<Communicator> comm) {
+  comm_ = std::move(comm);
+  peers_.resize(size());
+  is_broken_ = false;
+  post_all();
+}
+
+void Transport::post_all() {
+  const std::lock_guard guard(engine_.lock());
+  posted_.resize(size() > 1 ? posted_ahead : 0);
+  next_ = 0;
+  for (Posted& each : posted_) {
+    each.buffer = take_buffer();
+    post(each);
+  }
+}
+
+bool Transport::note(int error) noexcept {
+  if (!tells_of_loss(error)) return false;
+  return is_broken_ = true;
 }
 
 std::unique_ptr<std::byte[]> Transport::take_buffer() {
@@ -119,8 +144,8 @@ bool Transport::settle_sends() {
       ++i;
       continue;
     }
-    if (const int error = each.request->error(); error != 0)
-      fail_(fmt::format("a process to which chares send is no more (error class {})", error));
+    if (const int error = each.request->error(); error != 0 && !note(error))
+      fail_(fmt::format("chares cannot send to a process (error class {})", error));
     engine_.free(each.request);
     if (each.large)
       pool_.give_back(each.large);
@@ -150,14 +175,15 @@ bool Transport::take_short() {
   bool any = false;
   while (!posted_.empty() && posted_[next_].request && posted_[next_].request->complete) {
     Posted& oldest = posted_[next_];
-    next_ = (next_ + 1) % posted_.size();
     const Status status = oldest.request->status;
-    engine_.free(std::exchange(oldest.request, nullptr));
     if (status.error != 0) {
+      if (note(status.error)) return any;  // it stays as it is
       const bool is_long = status.error == static_cast<int>(ErrorClass::truncate);
       if (is_long) give_up(static_cast<std::uint32_t>(status.source), "it is longer than they are");
-      fail_(fmt::format("a process with chares is no more (error class {})", status.error));
+      fail_(fmt::format("chares cannot receive (error class {})", status.error));
     }
+    next_ = (next_ + 1) % posted_.size();
+    engine_.free(std::exchange(oldest.request, nullptr));
     read(static_cast<std::uint32_t>(status.source), {oldest.buffer.get(), status.bytes});
     post(oldest);
     any = true;
@@ -176,7 +202,11 @@ void Transport::receive_long(const UnexpectedMessage& found) {
   engine_.wait(*request);
   const int error = request->error();
   engine_.free(request);
-  if (error != 0) fail_(fmt::format("a long message of rank {} has failed (error class {})", source, error));
+  if (error != 0) {
+    if (!note(error))
+      fail_(fmt::format("a long message of rank {} has failed (error class {})", source, error));
+    return pool_.give_back(message);
+  }
   ++peers_[source].long_came;
   std::span<const std::byte> rest(message->data(), bytes);
   const Result<Record> record = read_record(rest);
@@ -189,7 +219,7 @@ void Transport::receive_long(const UnexpectedMessage& found) {
 
 bool Transport::take_long() {
   bool any = false;
-  while (comm_->context().has_unexpected()) {
+  while (!is_broken_ && comm_->context().has_unexpected()) {
     const UnexpectedMessage* const found = engine_.find_unexpected(comm_->context(), any_source, any_tag);
     if (!found) break;
     if (found->tag != long_tag) break;  // short ones wait for a receive to be posted again
@@ -200,12 +230,13 @@ bool Transport::take_long() {
 }
 
 bool Transport::has_news() const {
-  return (!posted_.empty() && posted_[next_].request->complete) || comm_->context().has_unexpected() ||
+  return is_broken_ || (!posted_.empty() && posted_[next_].request->complete) ||
+         comm_->context().has_unexpected() ||
          std::ranges::any_of(sending_, [](const Sending& each) { return each.request->complete; });
 }
 
 bool Transport::poll() {
-  if (posted_.empty()) return false;
+  if (posted_.empty() || is_broken_) return false;
   const std::lock_guard guard(engine_.lock());
   engine_.progress();
   bool any = take_short();
@@ -220,7 +251,29 @@ void Transport::wait() {
   wait_or([] { return false; });
 }
 
-void Transport::finish() {
+/// Nothing more comes of those who are no more, and nothing is to be sent to them: they have ended too.
+void Transport::pass_over_losses() {
+  const std::lock_guard guard(engine_.lock());
+  for (std::uint32_t rank = 0; rank < size(); ++rank)
+    if (engine_.has_lost(comm_->peer(static_cast<int>(rank)))) {
+      peers_[rank].has_ended = true;
+      peers_[rank].long_wanted = 0;
+    }
+  comm_->context().acknowledge_losses();
+  // Those that are posted anew are the youngest.
+  std::ranges::rotate(posted_, posted_.begin() + static_cast<std::ptrdiff_t>(next_));
+  next_ = 0;
+  const auto ended = std::ranges::stable_partition(posted_, [](const Posted& each) {
+    return !each.request->complete || !tells_of_loss(each.request->error());
+  });
+  for (Posted& each : ended) {
+    engine_.free(each.request);
+    post(each);
+  }
+  is_broken_ = false;
+}
+
+bool Transport::finish() {
   const Record last{.kind = RecordKind::last};
   for (std::uint32_t to = 0; to < size(); ++to) {
     if (to == rank()) continue;
@@ -236,7 +289,12 @@ void Transport::finish() {
   };
   for (;;) {
     poll();
-    if (sending_.empty() && std::ranges::all_of(peers_, is_over)) return;
+    if (is_broken_) {
+      if (comm_->is_revoked()) return false;
+      pass_over_losses();
+      continue;
+    }
+    if (sending_.empty() && std::ranges::all_of(peers_, is_over)) return true;
     wait();
   }
 }

@@ -16,6 +16,13 @@
 
 namespace isthmus::chare {
 
+/// Whether an error of a message says that a process is no more, or that another has found that out.
+[[nodiscard]] constexpr bool tells_of_loss(int error) noexcept {
+  return error == static_cast<int>(ErrorClass::proc_aborted) ||
+         error == static_cast<int>(ErrorClass::proc_failed_pending) ||
+         error == static_cast<int>(ErrorClass::revoked);
+}
+
 /// Ends the job with a sentence. Does not return: it leaves the process, or throws (unit tests).
 using Fail = void (*)(std::string_view);
 
@@ -66,9 +73,18 @@ class Transport {
     engine_.wait_for([&] { return has_news() || ready(); });
   }
   [[nodiscard]] bool sleeps() const noexcept { return engine_.peers_sleep(); }
-  /// Collective. Says that nothing more will come, and waits until all have said so and everything of theirs
-  /// has come, which the receiver still gets.
-  void finish();
+  /// Collective. Says that nothing more will come, and waits until all who live have said so and everything
+  /// of theirs has come, which the receiver still gets. False where a process that has lost another does not
+  /// know yet that the program ends: then none has left, and `is_broken`.
+  [[nodiscard]] bool finish();
+
+  /// A process with chares is no more, or another has found that out: nothing goes on before `abandon` and
+  /// `open`.
+  [[nodiscard]] bool is_broken() const noexcept { return is_broken_; }
+  /// Ends all that is under way. What has not been read yet is lost.
+  void abandon();
+  /// Goes on, after `abandon`, among the processes of `comm`, which is used for nothing else.
+  void open(Ref<Communicator> comm);
 
   /// Of a message that a peer has sent: the one place where its bytes are read.
   void read(std::uint32_t source, std::span<const std::byte> message);
@@ -95,7 +111,11 @@ class Transport {
     std::unique_ptr<std::byte[]> buffer;
   };
 
+  void post_all();
   void post(Posted& posted);
+  /// Whether it is that a process is no more.
+  [[nodiscard]] bool note(int error) noexcept;
+  void pass_over_losses();
   void send(std::uint32_t to);
   void send_long();
   bool settle_sends();
@@ -121,6 +141,7 @@ class Transport {
   std::vector<std::unique_ptr<std::byte[]>> free_;
   std::vector<Posted> posted_;
   std::size_t next_ = 0;  ///< of `posted_`: the oldest
+  bool is_broken_ = false;
   // What `begin` has begun.
   std::uint32_t to_ = 0;
   bool begun_ = false;

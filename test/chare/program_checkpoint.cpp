@@ -107,7 +107,8 @@ class Main : public chare::Chare {
       : processes_(processes),
         cells_(chare::Array<Cell>::create({20}, std::uint64_t{77})),
         keyed_(chare::Map<Keyed, std::string>::create()),
-        branches_(chare::Group<Branch>::create()) {
+        branches_(chare::Group<Branch>::create()),
+        stores_(chare::NodeGroup<Keyed>::create(std::string("stored"))) {
     for (const char* key : {"a", "bb", "ccc", "a key that is longer than sixteen bytes"})
       keyed_.insert(key, std::string(key));
     keyed_.done_inserting();
@@ -115,7 +116,7 @@ class Main : public chare::Chare {
   }
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(processes_, step_, sum_, cells_, keyed_, branches_);
+    archive(processes_, step_, sum_, cells_, keyed_, branches_, stores_);
   }
   void begin() { next(0); }
   void next(std::uint64_t part) {
@@ -144,7 +145,13 @@ class Main : public chare::Chare {
     sum_ = sum_ * 31 + sum;
     branches_.broadcast<&Branch::check>(processes_, self().callback<&Main::end>());
   }
-  void end(std::uint64_t right) const {
+  void end(std::uint64_t right) {
+    right_ = right;
+    stores_.broadcast<&Keyed::step>(self().callback<&Main::stores>());
+  }
+  /// Each node has the text of seven letters now.
+  void stores(std::uint64_t letters) const {
+    const std::uint64_t right = letters == 7 * chare::nodes() ? right_ : 0;
     // A new collection has a number of its own.
     static_cast<void>(chare::Array<Cell>::create({3}, std::uint64_t{1}));
     std::printf("%llu %s\n", static_cast<unsigned long long>(sum_),
@@ -169,10 +176,12 @@ class Main : public chare::Chare {
   std::uint64_t processes_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t sum_ = 0;
+  std::uint64_t right_ = 0;
   bool has_written_ = false;
   chare::Array<Cell> cells_;
   chare::Map<Keyed, std::string> keyed_;
   chare::Group<Branch> branches_;
+  chare::NodeGroup<Keyed> stores_;
 };
 
 void start() {

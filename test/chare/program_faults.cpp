@@ -1,6 +1,8 @@
 // What goes wrong ends the job with a sentence: run by the suite `chare`, which names the fault.
 #include <isthmus/chare.hpp>
 
+#include <mpi.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -84,6 +86,7 @@ class Load : public chare::Chare {
     sync<&chare::greedy>();
     sync<&chare::greedy>();
   }
+  void move() { migrate(0); }
   void sync_and_move() {
     sync<&chare::greedy>();
     migrate(0);
@@ -171,6 +174,8 @@ void send_bytes(const isthmus_chare_item* item, const std::string& bytes) {
   isthmus_chare_send(chare::detail::runtime);
 }
 
+void not_here() {}
+
 using Faults = std::map<std::string, void (*)()>;
 
 const Faults& faults() {
@@ -254,6 +259,14 @@ const Faults& faults() {
        [] {
          chare::Proxy<Cell>(std::uint64_t{1000} << 32 | 1, isthmus_chare_index{}).invoke<&Cell::fails>(1);
        }},
+      {"resized_to_nothing", [] { chare::resize(0, chare::Future<std::string>::make().callback()); }},
+      {"resized_too_far", [] { chare::resize(3, chare::Future<std::string>::make().callback()); }},
+      {"begins_in_too_many", [] {}},
+      {"node_of_nobody", [] { static_cast<void>(chare::node_of(7)); }},
+      {"no_such_node", [] { chare::NodeGroup<Cell>::create()[5].invoke<&Cell::fails>(1); }},
+      {"node_chare_moves", [] { chare::NodeGroup<Load>::create()[0].invoke<&Load::move>(); }},
+      {"begins_in_different", [] {}},
+      {"beyond_those_in_use", [] { chare::call<&not_here>(1); }},
       {"balancer_throws", [] { loads().broadcast<&Load::sync<&throwing>>(); }},
       {"balancer_too_far", [] { loads().broadcast<&Load::sync<&too_far>>(); }},
       {"balancer_moves_fixed",
@@ -307,5 +320,14 @@ int main(int argc, char** argv) {
 #ifdef OTHER_PROGRAM
   static_cast<void>(chare::detail::EntryItem<Cell, &Cell::only_here>::get());
 #endif
-  return chare::run(fault->second);
+  std::uint32_t processes = 0;
+  if (fault->first == "begins_in_too_many") processes = 3;
+  if (fault->first == "beyond_those_in_use") processes = 1;
+  if (fault->first == "begins_in_different") {
+    MPI_Init(&argc, &argv);
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    processes = 1 + static_cast<std::uint32_t>(rank);
+  }
+  return chare::run(fault->second, processes);
 }

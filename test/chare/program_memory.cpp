@@ -122,6 +122,9 @@ chare::Task start() {
   const auto written = chare::Future<std::string>::make();
   chare::checkpoint(path, written.callback(), chare::callback_function<&never>(0));
   if (const std::string why = co_await written; !why.empty()) std::printf("no checkpoint: %s\n", why.c_str());
+  const auto copied = chare::Future<std::string>::make();
+  chare::checkpoint_in_memory(copied.callback(), chare::callback_function<&never>(0));
+  if (const std::string why = co_await copied; !why.empty()) std::printf("no checkpoint: %s\n", why.c_str());
   switches.broadcast<&Switch::arm>(false);
   chare::quiescence(chare::exit_when_called());
 }

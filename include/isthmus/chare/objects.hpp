@@ -24,8 +24,25 @@ namespace isthmus::chare {
 [[nodiscard]] inline std::uint32_t rank() {
   return isthmus_chare_rank(detail::runtime);
 }
+/// How many processes have chares: those of the lowest ranks.
 [[nodiscard]] inline std::uint32_t size() {
   return isthmus_chare_size(detail::runtime);
+}
+/// How many have been started, and live.
+[[nodiscard]] inline std::uint32_t processes() {
+  return isthmus_chare_processes(detail::runtime);
+}
+/// How many nodes have chares: processes that share memory are of one.
+[[nodiscard]] inline std::uint32_t nodes() {
+  return isthmus_chare_nodes(detail::runtime);
+}
+/// The node of process `rank`, which has chares.
+[[nodiscard]] inline std::uint32_t node_of(std::uint32_t rank) {
+  return isthmus_chare_node_of(detail::runtime, rank);
+}
+/// Of this process.
+[[nodiscard]] inline std::uint32_t node() {
+  return node_of(rank());
 }
 /// All processes return from `run` with `code`. What is under way is dropped.
 inline void exit(int code = 0) {
@@ -55,6 +72,27 @@ inline void quiescence(const Callback<>& callback) {
 inline void checkpoint(const std::string& path, const Callback<std::string>& written,
                        const Callback<>& restarted) {
   isthmus_chare_checkpoint(detail::runtime, path.c_str(), &written.what, &restarted.what);
+}
+/// The same in the memory of processes: each keeps its chares' state, and the copy of another's, on another
+/// host where there are several. `written` gets an empty text when all copies are there, and from then on the
+/// program goes on when a process dies (`mpiexec --on-failure continue`): those who live forget what has been
+/// since, and all chares are made anew as they were, those of the dead on those who live. Then `restarted` is
+/// called. `rank()` and `size()` are others then, coroutines are ended, and futures of before are no more.
+/// Where both processes that kept a state have died, the job ends with a sentence that names them.
+inline void checkpoint_in_memory(const Callback<std::string>& written, const Callback<>& restarted) {
+  isthmus_chare_checkpoint_in_memory(detail::runtime, &written.what, &restarted.what);
+}
+/// Chares are in `processes` processes from now on, of those that there are: when no invocation is under way
+/// or waits anywhere, those of processes that leave move to others, or some of all move to processes that
+/// come, so that each has as many as the others. Of a group, a new process gets a copy of the chare of its
+/// rank modulo the number of before; those of processes that leave end. `done` gets an empty text when all
+/// are there, or why nothing has changed: for the reasons of a checkpoint.
+inline void resize(std::uint32_t processes, const Callback<std::string>& done) {
+  isthmus_chare_resize(detail::runtime, processes, &done.what);
+}
+/// How often this process has gone back to a checkpoint in memory.
+[[nodiscard]] inline std::uint32_t rollbacks() {
+  return isthmus_chare_rollbacks(detail::runtime);
 }
 /// Calls `function` in process `rank`.
 template <auto function, class... A>
@@ -225,6 +263,30 @@ class Group : public detail::Collective<T> {
   [[nodiscard]] T* local() const { return (*this)[rank()].local(); }
 };
 
+/// One chare in each node, whose index is the node's number. The processes of a node share its memory: those
+/// of a host, as a rule. The chare lives in the first of them, and is called there, one entry at a time.
+template <class T>
+class NodeGroup : public detail::Collective<T> {
+ public:
+  /// Each is made by `T(arguments...)`.
+  template <class... A>
+  [[nodiscard]] static NodeGroup create(const A&... arguments) {
+    isthmus_chare_shape shape{};
+    shape.kind = ISTHMUS_CHARE_NODE_GROUP;
+    shape.count = nodes();
+    shape.dimensions = 1;
+    shape.extent[0] = shape.count;
+    NodeGroup group;
+    group.create_as(shape, arguments...);
+    return group;
+  }
+  [[nodiscard]] Proxy<T> operator[](std::uint32_t node) const { return this->at({node, 0}); }
+  /// That of this process's node.
+  [[nodiscard]] Proxy<T> here() const { return (*this)[node()]; }
+  /// The same, itself: null in all processes of the node but the first.
+  [[nodiscard]] T* local() const { return here().local(); }
+};
+
 /// Chares in one to three dimensions, all of which are made at once, in blocks of consecutive ones.
 template <class T, std::size_t dimensions = 1>
 class Array : public detail::Moving<T> {
@@ -380,12 +442,21 @@ inline void Task::promise_type::hold(const Chare& self) {
   isthmus_chare_hold(detail::runtime, element_, 1);
 }
 
+namespace detail {
+inline void open(std::uint32_t processes) {
+  runtime = isthmus_chare_open(items().data(), items().size());
+  isthmus_chare_when_going_back(runtime, forget_waiting);
+  if (processes != 0) isthmus_chare_begin_in(runtime, processes);
+}
+}  // namespace detail
+
 /// Starts chares in all processes of the job, which all call this with the same program; starts MPI if nobody
 /// has, and then ends it. `start()` is called in process 0 alone, and may be a coroutine. Returns in all
-/// processes what `exit` was given.
+/// processes what `exit` was given. `processes`: chares begin in so many, and the others wait for `resize`,
+/// or take the place of those that die; 0: in all.
 template <class Start>
-int run(Start start) {
-  detail::runtime = isthmus_chare_open(detail::items().data(), detail::items().size());
+int run(Start start, std::uint32_t processes = 0) {
+  detail::open(processes);
   const int code = isthmus_chare_run(
       detail::runtime, [](void* context) { detail::guarded([&] { (*static_cast<Start*>(context))(); }); },
       &start);
@@ -396,8 +467,8 @@ int run(Start start) {
 /// The same from the checkpoint at `path`, with any number of processes. Chares are where they were if there
 /// are as many as before; else they are in their homes. Of a group, a new process has a copy of the chare of
 /// its rank modulo the number of processes before, and those of processes that are no more are dropped.
-inline int restart(const std::string& path) {
-  detail::runtime = isthmus_chare_open(detail::items().data(), detail::items().size());
+inline int restart(const std::string& path, std::uint32_t processes = 0) {
+  detail::open(processes);
   const int code = isthmus_chare_restart(detail::runtime, path.c_str());
   isthmus_chare_close(std::exchange(detail::runtime, nullptr));
   return code;

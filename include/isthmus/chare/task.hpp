@@ -14,17 +14,46 @@
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace isthmus::chare {
 
 class Chare;
+
+namespace detail {
+/// A coroutine that has not ended, in a list of all of this process. One thread has coroutines of chares.
+struct LiveTask {
+  LiveTask() noexcept;
+  LiveTask(const LiveTask&) = delete;
+  LiveTask& operator=(const LiveTask&) = delete;
+  ~LiveTask() {
+    previous->next = next;
+    next->previous = previous;
+  }
+
+ protected:
+  struct IsList {};
+  explicit LiveTask(IsList) noexcept : previous(this), next(this) {}
+
+ public:
+  LiveTask* previous;
+  LiveTask* next;
+};
+struct LiveTasks : LiveTask {
+  LiveTasks() noexcept : LiveTask(IsList{}) {}
+};
+inline LiveTasks live_tasks;
+inline LiveTask::LiveTask() noexcept : previous(&live_tasks), next(live_tasks.next) {
+  previous->next = next->previous = this;
+}
+}  // namespace detail
 
 /// What an entry (or the function that `run` starts) returns that is a coroutine. It begins at once, in the
 /// entry, and goes on in the scheduler when what it awaits is there. Nobody owns it: it ends itself. While
 /// one of its coroutines is suspended, a chare neither ends nor moves.
 class Task {
  public:
-  class promise_type {
+  class promise_type : public detail::LiveTask {
    public:
     promise_type() = default;
     /// Of a member function of a chare. g++ 12 deduces `Self` as a reference.
@@ -84,15 +113,47 @@ struct FutureState {
   std::optional<ValueOf<T>> value;
   std::optional<Suspended> waiting;
 };
-template <class T>
-std::unordered_map<std::uint64_t, FutureState<T>>& future_states() {
-  static std::unordered_map<std::uint64_t, FutureState<T>> all;
+/// What forgets the futures of each type.
+inline std::vector<void (*)()>& future_types() {
+  static std::vector<void (*)()> all;
   return all;
 }
+template <class T>
+struct FutureStates : std::unordered_map<std::uint64_t, FutureState<T>> {
+  FutureStates();
+};
+template <class T>
+FutureStates<T>& future_states() {
+  static FutureStates<T> all;
+  return all;
+}
+template <class T>
+FutureStates<T>::FutureStates() {
+  future_types().push_back([] { future_states<T>().clear(); });
+}
+/// Ends all coroutines, which are suspended, and forgets all futures: the process goes back to a checkpoint.
+inline void forget_waiting() {
+  while (live_tasks.next != &live_tasks)
+    std::coroutine_handle<Task::promise_type>::from_promise(
+        static_cast<Task::promise_type&>(*live_tasks.next))
+        .destroy();
+  for (void (*const forget)() : future_types())
+    forget();
+}
 inline std::uint64_t futures_made = 0;
+/// Futures are no part of a checkpoint: those that were made before the process went back to one are no more.
+/// The upper bits of a future's number say how often it had.
+inline constexpr int rollback_shift = 40;
+inline std::uint64_t next_future() {
+  return (std::uint64_t{isthmus_chare_rollbacks(runtime)} << rollback_shift) | ++futures_made;
+}
+inline bool is_of_before(std::uint64_t future) {
+  return future >> rollback_shift != isthmus_chare_rollbacks(runtime);
+}
 
 template <class T>
 void put_future(std::uint64_t id, ValueOf<T> value) {
+  if (is_of_before(id)) fail("a future gets a value that was made before a process died");
   const auto found = future_states<T>().find(id);
   if (found == future_states<T>().end()) fail("a future gets a value that nobody waits for: it has had one");
   FutureState<T>& state = found->second;
@@ -128,7 +189,7 @@ class Future {
   [[nodiscard]] static Future make() {
     Future future;
     future.rank_ = isthmus_chare_rank(detail::runtime);
-    future.id_ = ++detail::futures_made;
+    future.id_ = detail::next_future();
     detail::future_states<T>().try_emplace(future.id_);
     return future;
   }
@@ -171,6 +232,8 @@ class Future {
 
  private:
   detail::FutureState<T>& state() const {
+    if (id_ != 0 && detail::is_of_before(id_))
+      detail::fail("a future is awaited that was made before a process died");
     const auto found = detail::future_states<T>().find(id_);
     if (rank_ != isthmus_chare_rank(detail::runtime) || found == detail::future_states<T>().end())
       detail::fail("a future is awaited a second time, or in a process that has not made it");

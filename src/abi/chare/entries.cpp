@@ -113,6 +113,19 @@ isthmus_chare_checkpoint(isthmus_chare_runtime* runtime, const char* path,
   guarded([&] { of(runtime).checkpoint(path, *written, *restarted); });
 }
 
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_checkpoint_in_memory(isthmus_chare_runtime* runtime, const isthmus_chare_callback* written,
+                                   const isthmus_chare_callback* restarted) {
+  guarded([&] { of(runtime).checkpoint_in_memory(*written, *restarted); });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_when_going_back(isthmus_chare_runtime* runtime, void (*forget)()) {
+  of(runtime).when_going_back(forget);
+}
+ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_rollbacks(const isthmus_chare_runtime* runtime) {
+  return of(runtime).rollbacks();
+}
+
 ISTHMUS_CHARE_EXPORT(void) isthmus_chare_close(isthmus_chare_runtime* runtime) {
   guarded([&] {
     const bool began_mpi = opened(runtime).began_mpi;
@@ -129,6 +142,32 @@ ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_rank(const isthmus_chare_runti
 }
 ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_size(const isthmus_chare_runtime* runtime) {
   return of(runtime).size();
+}
+ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_processes(const isthmus_chare_runtime* runtime) {
+  return of(runtime).processes();
+}
+ISTHMUS_CHARE_EXPORT(std::uint32_t) isthmus_chare_nodes(const isthmus_chare_runtime* runtime) {
+  return of(runtime).nodes().size();
+}
+ISTHMUS_CHARE_EXPORT(std::uint32_t)
+isthmus_chare_node_of(const isthmus_chare_runtime* runtime, std::uint32_t rank) {
+  const chare::Runtime& asked = of(runtime);
+  if (rank >= asked.size())
+    end_job(
+        fmt::format("the node of rank {} is asked for, and {} processes have chares", rank, asked.size()));
+  return asked.nodes().of(rank);
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_begin_in(isthmus_chare_runtime* runtime, std::uint32_t processes) {
+  guarded([&] {
+    const CallGuard guard(Runtime::get());
+    if (const Result<> done = of(runtime).begin_in(processes); !done) end_job(done.error().text());
+  });
+}
+ISTHMUS_CHARE_EXPORT(void)
+isthmus_chare_resize(isthmus_chare_runtime* runtime, std::uint32_t processes,
+                     const isthmus_chare_callback* done) {
+  guarded([&] { of(runtime).resize(processes, *done); });
 }
 ISTHMUS_CHARE_EXPORT(void) isthmus_chare_exit(isthmus_chare_runtime* runtime, int code) {
   guarded([&] { of(runtime).exit(code); });

@@ -20,9 +20,14 @@ struct Marks {
   [[nodiscard]] const BufferMark* begin() const noexcept { return all.data(); }
   [[nodiscard]] const BufferMark* end() const noexcept { return all.data() + count; }
 };
+/// How many are in front of what the message carries.
+std::size_t count_of_marks(const Message& message) {
+  if (message.kind == RecordKind::copy) return 1;
+  return message.kind == RecordKind::invoke_with ? message.item->buffers : 0;
+}
 Marks marks_of(Message& message) {
   Marks marks;
-  marks.count = message.item->buffers;
+  marks.count = count_of_marks(message);
   std::memcpy(marks.all.data(), message.data(), marks.count * sizeof(BufferMark));
   return marks;
 }
@@ -34,10 +39,11 @@ std::size_t marks_size(const Item& item) {
 
 /// What a peer has sent: as many marks as the entry has buffers, each with a tag of that peer.
 void Runtime::need_marks(Message& message, std::uint32_t source) {
-  if (message.kind != RecordKind::invoke_with) return;
+  const std::size_t count = count_of_marks(message);
+  if (count == 0) return;
   Message* const around = std::exchange(current_, &message);
-  if (message.bytes < marks_size(*message.item))
-    fail(fmt::format("an invocation with {} buffers has {} bytes", message.item->buffers, message.bytes));
+  if (message.bytes < count * sizeof(BufferMark))
+    fail(fmt::format("an invocation with {} buffers has {} bytes", count, message.bytes));
   for (const BufferMark& mark : marks_of(message)) {
     const Result<TagParts> tag = data_.tags().parts(mark.tag);
     if (!tag) fail(tag.error().text());
@@ -189,13 +195,19 @@ Incoming& Runtime::await_data(Message* message, Element* element) {
   return *message->incoming;
 }
 
-/// Its data is there: the entry.
-void Runtime::finish_with(Message* message) {
+/// The data of a message is there. It is not under way any more.
+std::unique_ptr<Incoming> Runtime::end_incoming(Message* message) {
   const std::size_t place = message->incoming->place;
   std::swap(incoming_[place], incoming_.back());
   incoming_[place]->place = place;
   std::unique_ptr<Incoming> incoming = std::move(incoming_.back());
   incoming_.pop_back();
+  return incoming;
+}
+
+/// Its data is there: the entry.
+void Runtime::finish_with(Message* message) {
+  std::unique_ptr<Incoming> incoming = end_incoming(message);
   if (!incoming->element) return forward(message, *incoming);
   Element& element = *incoming->element;
   current_ = message;

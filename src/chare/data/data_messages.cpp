@@ -111,7 +111,10 @@ void DataMessages::send_to(std::uint64_t mailbox, const Buffer& buffer) {
       number_of(mailbox) >= tags_.counters())
     listener_.failed(nullptr, "a mailbox that names none was used");
   need_memory(buffer.address, buffer.bytes, nullptr);
-  Sending sending{.request = nullptr, .buffer = buffer, .sent = buffer.sent ? *buffer.sent : Callback{}};
+  Sending sending{.request = nullptr,
+                  .buffer = buffer,
+                  .sent = buffer.sent ? *buffer.sent : Callback{},
+                  .to_mailbox = true};
   {
     const std::uint64_t tag = tags_.tag(TagType::mailbox, rank(), number_of(mailbox));
     const std::lock_guard guard(engine_.lock());
@@ -165,18 +168,27 @@ bool DataMessages::settle() {
     if (!each.request->complete) return false;
     const Status status = each.request->status;
     engine_.free(each.request);
-    received(each, status);
+    if (tells_of_loss(status.error))
+      is_broken_ = true;
+    else
+      received(each, status);
     return any = true;
   });
   std::erase_if(sending_, [&](Sending& each) {
     if (!each.request->complete) return false;
-    if (const int error = each.request->error(); error != 0)
+    if (const int error = each.request->error(); error != 0 && !tells_of_loss(error))
       listener_.failed(nullptr,
                        fmt::format("{} bytes at {} cannot be sent (error class {}): the memory is none of "
                                    "this process any more, or the receiver is no more",
                                    each.buffer.bytes, each.buffer.address, error));
+    const bool is_lost = tells_of_loss(each.request->error());
     engine_.free(each.request);
-    sent(each);
+    if (is_lost) {
+      is_broken_ = true;
+      let_go(each.buffer);
+    } else {
+      sent(each);
+    }
     return any = true;
   });
   return any;
@@ -212,10 +224,12 @@ std::string DataMessages::under_way() {
           std::ranges::find_if(receiving_, [](const Receiving& each) { return !each.incoming; });
       posted != receiving_.end())
     return fmt::format("memory is posted to mailbox {}", posted->mailbox);
-  if (!receiving_.empty() || !sending_.empty()) return "data of chares is under way";
+  if (std::ranges::any_of(sending_, &Sending::to_mailbox)) return "data is on its way to a mailbox";
   const std::lock_guard guard(engine_.lock());
-  if (comm_->collective_context().has_unexpected())
-    return "data has come to a mailbox to which nothing is posted";
+  for (const UnexpectedMessage* each = comm_->collective_context().first_unexpected(); each;
+       each = MatchContext::next_unexpected(*each))
+    if (Tags::type_of_key(each->tag) == TagType::mailbox)
+      return "data has come to a mailbox to which nothing is posted";
   return {};
 }
 
@@ -230,6 +244,12 @@ void DataMessages::cancel() {
   receiving_.clear();
   sending_.clear();
   over_.clear();
+}
+
+void DataMessages::open(Ref<Communicator> comm, const Tags& tags) {
+  comm_ = std::move(comm);
+  tags_ = tags;
+  is_broken_ = false;
 }
 
 }  // namespace isthmus::chare

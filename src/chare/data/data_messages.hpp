@@ -99,17 +99,24 @@ class DataMessages {
   [[nodiscard]] bool is_idle() const noexcept {
     return sending_.empty() && receiving_.empty() && over_.empty();
   }
-  /// What is under way, for people; empty if nothing is. Receives that are only posted to mailboxes count.
+  /// What is under way to mailboxes, which quiescence does not see, for people; empty if nothing is. Receives
+  /// that are only posted count.
   [[nodiscard]] std::string under_way();
   /// Takes back what has not been matched, and waits for the rest: no memory of the program is touched from
   /// then on.
   void cancel();
+
+  /// As of `Transport`.
+  [[nodiscard]] bool is_broken() const noexcept { return is_broken_; }
+  /// Goes on, after `cancel`, among the processes of `comm`. There is nothing in mailboxes.
+  void open(Ref<Communicator> comm, const Tags& tags);
 
  private:
   struct Sending {
     Request* request;
     Buffer buffer;
     Callback sent;
+    bool to_mailbox = false;
   };
   struct Receiving {
     Request* request;
@@ -144,6 +151,7 @@ class DataMessages {
   std::vector<Receiving> receiving_;
   std::vector<Over> over_;
   std::vector<Over> told_;  ///< is empty, and keeps its memory
+  bool is_broken_ = false;
 };
 
 }  // namespace isthmus::chare

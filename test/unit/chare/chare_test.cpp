@@ -212,11 +212,50 @@ TEST(ChareCollection, BlocksOfADenseOneAreWhatTheirHomesSay) {
     }
 }
 
+TEST(ChareCollection, IsFoundAsBeforeWithAnotherNumberOfProcesses) {
+  const Item type{};
+  for (const std::uint32_t kind : {ISTHMUS_CHARE_DENSE, ISTHMUS_CHARE_SPARSE}) {
+    Shape shape{};
+    shape.kind = kind;
+    shape.count = kind == ISTHMUS_CHARE_DENSE ? 40 : 0;
+    shape.dimensions = 1;
+    shape.extent[0] = shape.count;
+    Collection collection(Collection::id_of(1, 1), shape, &type, 4);
+    collection.have_own_block(1);
+    std::map<std::uint64_t, Element*> all;
+    int object = 0;
+    for (const std::uint64_t index : {3, 10, 11, 19, 39}) {
+      all[index] = collection.add({index, 0});
+      all[index]->object = &object;
+      all[index]->reductions = 7;
+    }
+    collection.remove(*all[11]);
+    all.erase(11);
+    collection.located[{5, 0}] = {.rank = 3, .moves = 2};
+    collection.broadcasts = 9;
+    for (const std::uint32_t processes : {2U, 1U, 5U, 1U}) {
+      collection.rehome(shape, processes, 1);
+      EXPECT_EQ(collection.size(), all.size());
+      for (std::uint64_t index = 0; index < 40; ++index) {
+        const auto known = all.find(index);
+        EXPECT_EQ(collection.find({index, 0}), known == all.end() ? nullptr : known->second) << index;
+        EXPECT_LT(collection.home({index, 0}), processes);
+      }
+      EXPECT_EQ(all[3]->reductions, 0U);
+      EXPECT_EQ(all[3]->moves, 1U);
+      EXPECT_TRUE(collection.located.empty());
+      EXPECT_EQ(collection.broadcasts, 0U);
+      EXPECT_EQ(collection.inserts_sent, all.size());
+      EXPECT_EQ(collection.root(), 1 % processes);
+    }
+  }
+}
+
 TEST(ChareCollection, ShapesThatCannotBeAreRefused) {
   const auto dense = [](std::uint64_t count, std::uint32_t dimensions, std::array<std::uint64_t, 3> extent) {
     Shape shape{.count = count, .kind = ISTHMUS_CHARE_DENSE, .dimensions = dimensions};
     std::copy(extent.begin(), extent.end(), shape.extent);
-    return static_cast<bool>(check(shape, 2));
+    return static_cast<bool>(check(shape, 2, 1));
   };
   EXPECT_TRUE(dense(24, 3, {2, 3, 4}));
   EXPECT_FALSE(dense(25, 3, {2, 3, 4}));
@@ -224,8 +263,10 @@ TEST(ChareCollection, ShapesThatCannotBeAreRefused) {
   EXPECT_FALSE(dense(1, 0, {1, 1, 1}));
   EXPECT_FALSE(dense(1, 4, {1, 1, 1}));
   EXPECT_FALSE(dense(0, 3, {1UL << 32, 1UL << 32, 1}));  // the product is 0 in 64 bits
-  EXPECT_FALSE(check({.count = 3, .kind = ISTHMUS_CHARE_GROUP}, 2));
-  EXPECT_FALSE(check({.kind = 17}, 2));
+  EXPECT_FALSE(check({.count = 3, .kind = ISTHMUS_CHARE_GROUP}, 2, 1));
+  EXPECT_FALSE(check({.count = 2, .kind = ISTHMUS_CHARE_NODE_GROUP}, 2, 1));
+  EXPECT_TRUE(check({.count = 1, .kind = ISTHMUS_CHARE_NODE_GROUP}, 2, 1));
+  EXPECT_FALSE(check({.kind = 17}, 2, 1));
 }
 
 // --- the scheduler's queue

@@ -2,7 +2,7 @@
 # timeout: 600
 # under: asan
 # runs: mpi_abi mpiexec isthmus_network jacobi3d jacobi3d_chares
-# about: apps/jacobi3d* src/chare/* src/abi/chare/* include/isthmus/* src/p2p/* !src/p2p/protocol/* src/launch/* tools/mpiexec/*
+# about: apps/jacobi3d* src/chare/* src/abi/chare/* src/coll/agree/* include/isthmus/* src/p2p/* !src/p2p/protocol/* src/launch/* tools/mpiexec/*
 # reads: docs/chares.md test/mpi/check.h
 """A program of test/chare checks itself (test/mpi/check.h), prints nothing and exits with 0 if all is right. A file that begins
 with `program_` is run here with a fault, which must end the job with a sentence. The programs of docs/chares.md run too."""
@@ -106,6 +106,14 @@ FAULTS = {
     "sync_with_coroutine": rf"rank 0: chares of {LOAD}, balancer {SYNCED}to_the_last, .*: it moves {LOAD}\[0\], which cannot move",
     "balanced_twice": rf"rank 0: .*chares of {LOAD} are being balanced already",
     "no_load": rf"rank 0: chare {LOAD}\[2\], entry {LOAD}::heavy, .*: its load is said to be -1 seconds",
+    "resized_to_nothing": r"rank 0: chares are to be in 0 of 2 processes",
+    "resized_too_far": r"rank 0: chares are to be in 3 of 2 processes",
+    "begins_in_too_many": r"rank \d: chares are to begin in 3 of 2 processes",
+    "begins_in_different": r"rank 1: chares are to begin in 2 processes, and rank 0 says in 1",
+    "node_of_nobody": r"rank 0: the node of rank 7 is asked for, and 2 processes have chares",
+    "no_such_node": rf"rank 0: there is no chare {CELL}\[5\]",
+    "node_chare_moves": rf"rank 0: .*{LOAD}\[0\] is of a group, and does not move",
+    "beyond_those_in_use": r"rank 0: there is no rank 1 to call a function of",
     "unknown_root": r"its collection is said to be of rank 1000",
 }
 for fault, text in FAULTS.items():
@@ -252,6 +260,92 @@ with suite.case("files that are cut off, damaged, foreign or not there are refus
     other = suite.run([MPIEXEC, "-n", 2, FOLDER / "program_elsewhere", "restart", path], timeout=TIMEOUT)
     suite.expect(other, status=1, err="no restart: the checkpoint has chares of .*, which this program does not have")
 
+# --- checkpoints in memory: processes are killed, and the answer is the same
+
+SURVIVAL = FOLDER / "program_survival"
+SPLIT_HOSTS = ("--launcher", HERE, "--hosts", "a:2,b:2")
+KILLED = 128 + 9
+
+
+def survive(ranks, steps, size, *deaths, options=(), environment=None, **expected):
+    command = [MPIEXEC, "--on-failure", "continue", *options, "-n", ranks, SURVIVAL, steps, size, *deaths]
+    result = suite.run(command, env=environment, timeout=2 * TIMEOUT)
+    return suite.expect(result, **expected) if expected else result
+
+
+def right(steps):
+    """The answer, which does not depend on the number of processes."""
+    answers = {survive(ranks, steps, 100, status=0).out for ranks in (1, 2, 4)}
+    assert len(answers) == 1, answers
+    return answers.pop()
+
+
+RIGHT = {}
+with suite.case("checkpoints in memory, and nobody dies"):
+    RIGHT = {steps: right(steps) for steps in (20, 21, 60)}
+for moment in ("step:0", "step:5", "step:19", "write:20", "write:30", "write:45", "went_back:9"):
+    for victim in (0, 1, 3):
+        with suite.case(f"rank {victim} of 4 is killed: {moment}"):
+            status = KILLED if re.search("step|write:[34]", moment) else None
+            result = survive(4, 20, 1000, f"{victim}:{moment}")
+            assert status is None or result.status == status, result
+            early = "before a checkpoint in memory was whole|chares have no checkpoint in memory"
+            assert result.out == RIGHT[20] or (moment == "write:20" and re.search(early, result.err)), result
+# Wherever it is then: a run takes 15 ms, and with states of 200 KB 60 to 1000 ms.
+for number, (name, environment) in enumerate(VARIANTS.items()):
+    with suite.case(f"ranks are killed at any time{name}"):
+        for size, longest, runs in ((100, 12000, 4 if SANITIZER else 12), (200000, 60000, 2 if SANITIZER else 4)):
+            for run in range(runs):
+                victim, ranks = (run + number) % 4, 4
+                moments = [f"{victim}:time:{longest * run // runs}"]
+                if run % 3 == 2:
+                    # After a new checkpoint, or before it, but not the buddy.
+                    moments.append(f"{(victim + 2) % 4}:time:{longest * run // runs + 1000}")
+                result = survive(ranks, 20, size, *moments, environment=environment)
+                assert result.status in (0, KILLED) and set(result.out.split()) == set(RIGHT[20].split()), (moments, result)
+with suite.case("a second death: well if it was not the buddy, and else those whose state is lost are named"):
+    survive(4, 20, 100, "1:step:6", "3:step:6", status=KILLED, out=RIGHT[20])
+    survive(4, 20, 100, "1:step:6", "3:went_back:1", status=KILLED, out=RIGHT[20])
+    survive(4, 20, 100, "1:step:6", "2:step:10", "0:step:15", status=KILLED, out=RIGHT[20])
+    lost = "chares are lost for whom both processes that kept their state are no more: those of rank 1, of which rank 2 kept the copy"
+    for second in ("2:step:6", "2:went_back:1"):
+        result = survive(4, 20, 100, "1:step:6", second, status=1, err=lost)
+        assert result.err.count("both processes") == 1, result
+with suite.case("all but one process die, one after the other"):
+    survive(3, 20, 100, "2:step:6", "0:step:12", status=KILLED, out=RIGHT[20])
+with suite.case("a function of a process that has died goes on in process 0, of others where they are"):
+    for victim in (1, 3):
+        survive(4, 21, 100, f"{victim}:step:9", status=KILLED, out=RIGHT[21])
+with suite.case("a death before the first checkpoint, and a future of before a death, end the job with a sentence"):
+    survive(4, 20, 100, "1:start:0", status=1, err="has lost ranks? .*1.*, and chares have no checkpoint in memory")
+    survive(4, 20, 100, "1:step:9", "0:future:0", status=1, err="a future gets a value that was made before a process died")
+with suite.case("a job goes back with one line that says so"):
+    survive(4, 20, 100, "1:step:9", status=KILLED, err="^isthmus: chares have lost rank 1, and go back to checkpoint 3 in memory, in 3 processes$")
+BEGIN_IN_TWO, RESIZED = {"CHARES_BEGIN_IN": "2"}, {"CHARES_RESIZE": "1"}
+with suite.case("processes without chares take the place of those that die, with their ranks"):
+    for deaths in (("1:step:5",), ("0:step:6",), ("0:step:5", "2:step:9"), ("0:step:3", "2:step:5", "1:step:9")):
+        processes = 1 if len(deaths) == 3 else 2
+        said = f"go back to checkpoint \\d in memory, in {processes} processes"
+        survive(4, 20, 100, *deaths, environment=BEGIN_IN_TWO, status=KILLED, out=RIGHT[20], err=said)
+    survive(4, 20, 100, "3:clock:100000", environment={**BEGIN_IN_TWO, "CHARES_BEGIN_IN": "3"}, status=None, out=RIGHT[20])
+    # A function of the process that has died is called where its place is now.
+    survive(4, 21, 100, "1:step:9", environment=BEGIN_IN_TWO, status=KILLED, out=RIGHT[21])
+with suite.case("the number of processes changes now and then, and ranks are killed, with chares or without"):
+    for begin in (1, 2, 4):
+        survive(4, 20, 100, environment={**RESIZED, "CHARES_BEGIN_IN": str(begin)}, status=0, out=RIGHT[20])
+    early = "no checkpoint in memory|before a checkpoint in memory was whole|is no more$|did not arrive$|MPI_Init"
+    for run in range(8 if SANITIZER else 24):
+        environment = {**RESIZED, "CHARES_BEGIN_IN": str(1 + run % 4), **list(VARIANTS.values())[run % len(VARIANTS)]}
+        result = survive(4, 60, 100, f"{run * 7 % 4}:clock:{20000 + 2000 * run}", environment=environment)
+        well = result.status in (0, KILLED) and set(result.out.split()) == set(RIGHT[60].split())
+        assert well or (result.status == 1 and re.search(early, result.err, re.MULTILINE)), result
+with suite.case("two hosts: a rank is killed, and both of one host, whose copies are on the other"):
+    if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
+        raise Skip("the network library was not built")
+    apart = {"ISTHMUS_LOCALITY": "static"}
+    for deaths in (("2:step:6",), ("0:step:9",), ("2:step:6", "3:step:6"), ("1:step:6", "0:step:6")):
+        survive(4, 20, 1000, *deaths, options=SPLIT_HOSTS, environment=apart, status=KILLED, out=RIGHT[20])
+
 with suite.case("memory that fails, at each allocation of a process, ends the job with a sentence or is got over"):
     program = FOLDER / "program_memory"
     count = int(suite.expect(suite.run([MPIEXEC, "-n", 2, program, suite.tmp / "memory"], timeout=TIMEOUT)).out)
@@ -286,7 +380,7 @@ with suite.case("jacobi3d in chares has the answer of jacobi3d, to the last digi
 with suite.case("on two hosts, two ranks each, by the network"):
     if not (PREFIX / "lib/isthmus/libisthmus_network.so").exists():
         raise Skip("the network library was not built")
-    for name in ("first", "arrays", "arguments", "buffers", "migration", "balance", "sections"):
+    for name in ("first", "arrays", "arguments", "buffers", "migration", "balance", "sections", "node_groups", "resize"):
         command = [MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", "-n", 4, FOLDER / name]
         run_program(command, 4, {"ISTHMUS_LOCALITY": "static"}, timeout=2 * TIMEOUT)
 
@@ -302,7 +396,7 @@ with suite.case("in containers with every namespace private"):
     inside = "unshare -Urmpuinf --mount-proc"
     if suite.run([*inside.split(), "true"]).status != 0:
         raise Skip("no namespaces may be made here")
-    for name in ("arguments", "buffers", "migration"):
+    for name in ("arguments", "buffers", "migration", "node_groups"):
         run_program([MPIEXEC, "-n", 3, "--container", inside, FOLDER / name], 3)
 
 # --- the page
@@ -317,6 +411,6 @@ with suite.case("the programs of docs/chares.md print what the page says"):
         program = suite.tmp / f"page{number}"
         suite.expect(compile_program(source, program))
         words = [MPIEXEC, *shlex.split(command)[1:], program]
-        result = suite.expect(suite.run(words, timeout=TIMEOUT))
+        result = suite.expect(suite.run(words, timeout=TIMEOUT), status=KILLED if "SIGKILL" in text else 0)
         assert sorted(result.out.splitlines()) == sorted(printed.splitlines()), result
 suite.finish()

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "chare/checkpoint_file.hpp"
+#include "chare/checkpoint/checkpoint_file.hpp"
 
 namespace {
 

@@ -3,83 +3,16 @@
 // and sends their chares to where they live now.
 #include <fmt/format.h>
 #include <unistd.h>
-#include <isthmus/chare/archive.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
-#include "chare/checkpoint_file.hpp"
+#include "chare/checkpoint/orders.hpp"
 #include "chare/runtime.hpp"
 
 namespace isthmus::chare {
-namespace {
-
-struct Wish {
-  Callback written{};
-  Callback restarted{};
-  std::string path;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(written, restarted, path);
-  }
-};
-struct Order {
-  std::uint64_t generation = 0;
-  std::string path;
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(generation, path);
-  }
-};
-struct Answer {
-  std::string error;  ///< empty: it is written
-  SavedPart part;
-  std::uint32_t next_collection = 0;
-  std::vector<std::uint64_t> collections;  ///< by number, and how many chares: pairs
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(error, part, next_collection, collections);
-  }
-};
-/// In front of what a chare has written of itself.
-struct Restored {
-  double load;
-  std::uint64_t has_own_load;
-};
-
-template <class T>
-std::vector<std::byte> packed(const T& value) {
-  Sizer sizer;
-  sizer(value);
-  std::vector<std::byte> bytes(sizer.size());
-  Writer(bytes.data())(value);
-  return bytes;
-}
-/// False where it is no such value.
-template <class T>
-bool unpack(std::span<const std::byte> bytes, T& value) {
-  try {
-    Reader reader(bytes.data(), bytes.size());
-    reader(value);
-    reader.finish();
-    return true;
-  } catch (const ArchiveError&) {
-    return false;
-  }
-}
-
-}  // namespace
-
-/// What process 0 knows of the checkpoint that is being written.
-struct Runtime::Checkpoint {
-  Wish wish;
-  std::vector<Callback> quiet;  ///< those who wait for quiescence: after it
-  std::uint32_t missing = 0;
-  CheckpointHead head;
-  std::string error;
-};
 
 void Runtime::DeleteCheckpoint::operator()(Checkpoint* checkpoint) const noexcept {
   delete checkpoint;
@@ -88,14 +21,20 @@ void Runtime::DeleteCheckpoint::operator()(Checkpoint* checkpoint) const noexcep
 void Runtime::checkpoint(const std::string& path, const Callback& written, const Callback& restarted) {
   if (restarted.has_prefix != 0)
     fail("a checkpoint is to go on with a future, which is not there after a restart");
-  send_record(0, {.kind = RecordKind::ask_checkpoint},
-              packed(Wish{.written = written, .restarted = restarted, .path = path}));
+  send_record(
+      0, {.kind = RecordKind::ask_checkpoint},
+      packed(Wish{
+          .written = written, .restarted = restarted, .pause = Pause::file, .processes = 0, .path = path}));
 }
 
 void Runtime::ask_checkpoint(Message& message) {
   Wish wish;
   if (rank() != 0 || !unpack(message.payload(), wish)) fail("it asks the wrong process, or for nothing");
   if (checkpoint_) return call(wish.written, packed(std::string("another checkpoint is being written")));
+  if (wish.pause == Pause::memory && processes() == 1)
+    return call(wish.written, packed(std::string("there is no other process to keep a copy")));
+  if (wish.pause == Pause::resize && wish.processes == size())
+    return call(wish.written, packed(std::string()));
   checkpoint_.reset(new Checkpoint{});
   checkpoint_->wish = std::move(wish);
   quiescence_.ask_for_own();
@@ -103,23 +42,38 @@ void Runtime::ask_checkpoint(Message& message) {
 }
 
 /// Nothing moves any more; `quiet` have asked for that too.
-void Runtime::begin_checkpoint(std::vector<Callback> quiet) {
-  checkpoint_->quiet = std::move(quiet);
+void Runtime::go_on_quiet(const std::vector<Callback>& quiet) {
+  checkpoint_->quiet.insert(checkpoint_->quiet.end(), quiet.begin(), quiet.end());
+  if (checkpoint_->is_moving)
+    tell_checkpoint();
+  else
+    begin_checkpoint();
+}
+
+void Runtime::begin_checkpoint() {
   checkpoint_->missing = size();
   checkpoint_->head.parts.resize(size());
-  checkpoint_->head.generation = static_cast<std::uint64_t>(
-      std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-  checkpoint_->head.generation += static_cast<std::uint64_t>(::getpid()) << 48;
-  const auto order =
-      packed(Order{.generation = checkpoint_->head.generation, .path = checkpoint_->wish.path});
+  const Wish& wish = checkpoint_->wish;
+  if (wish.pause == Pause::memory) {
+    checkpoint_->head.generation = ++memory_generation_;
+  } else {
+    checkpoint_->head.generation = static_cast<std::uint64_t>(
+        std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+    checkpoint_->head.generation += static_cast<std::uint64_t>(::getpid()) << 48;
+  }
+  const auto order = packed(Order{.generation = checkpoint_->head.generation,
+                                  .pause = wish.pause,
+                                  .processes = wish.processes,
+                                  .path = wish.path});
   for (std::uint32_t to = 0; to < size(); ++to)
     send_record(to, {.kind = RecordKind::save}, order);
 }
 
-/// Why the chares of a collection cannot be written now. Empty: they can.
-std::string Runtime::why_not_saved(Collection& collection) {
+/// Why the chares of a collection cannot be written now, or, without `is_written`, be left alone. Empty: they
+/// can.
+std::string Runtime::why_not_saved(Collection& collection, bool is_written) {
   const std::string name = readable(collection.type()->name);
-  if (collection.size() != 0 && !collection.type()->write)
+  if (is_written && collection.size() != 0 && !collection.type()->write)
     return fmt::format(
         "chares of {} cannot be written: the class needs `serialize` and a constructor without arguments",
         name);
@@ -170,10 +124,15 @@ void Runtime::save(Message& message) {
   answer.next_collection = next_collection_;
   answer.error = data_.under_way();
   for (auto& [id, collection] : collections_) {
-    if (answer.error.empty()) answer.error = why_not_saved(*collection);
+    // Of a group, chares of new processes are made of others'; those of processes that leave end.
+    const bool is_written =
+        order.pause != Pause::resize || !collection->is_group() || order.processes > size();
+    if (answer.error.empty()) answer.error = why_not_saved(*collection, is_written);
     answer.collections.insert(answer.collections.end(), {id, collection->size()});
   }
-  if (answer.error.empty()) {
+  if (answer.error.empty() && order.pause == Pause::memory) {
+    answer.error = save_in_memory(order.generation);
+  } else if (answer.error.empty() && order.pause == Pause::file) {
     Result<SavedPart> part = save_chares(part_name(order.path, order.generation, rank()));
     if (part)
       answer.part = *part;
@@ -204,26 +163,38 @@ void Runtime::do_saved(Message& message) {
   }
   if (checkpoint_->error.empty() && !answer.error.empty())
     checkpoint_->error = fmt::format("rank {}: {}", message.origin, answer.error);
-  if (--checkpoint_->missing == 0) end_checkpoint();
+  if (answer.error.empty() && checkpoint_->wish.pause == Pause::memory) ++checkpoint_->copies;
+  if (--checkpoint_->missing == 0 && checkpoint_->copies == 0) end_checkpoint();
+}
+
+/// What the checkpoint that is being written goes on with.
+const Item& Runtime::restarted_item() {
+  const std::uint32_t number = checkpoint_->wish.restarted.item;
+  const Item* item = items_.find(number, ISTHMUS_CHARE_ENTRY);
+  if (!item) item = items_.find(number, ISTHMUS_CHARE_FUNCTION);
+  if (!item)
+    fail(fmt::format("a checkpoint is to go on with item {}, which is no entry and no function", number));
+  return *item;
 }
 
 void Runtime::end_checkpoint() {
-  const std::unique_ptr<Checkpoint, DeleteCheckpoint> done = std::exchange(checkpoint_, nullptr);
-  CheckpointHead& head = done->head;
-  const std::string& path = done->wish.path;
-  const Callback& restarted = done->wish.restarted;
-  const Item* item = items_.find(restarted.item, ISTHMUS_CHARE_ENTRY);
-  if (!item) item = items_.find(restarted.item, ISTHMUS_CHARE_FUNCTION);
-  if (!item)
-    fail(fmt::format("a checkpoint is to go on with item {}, which is no entry and no function",
-                     restarted.item));
-  head.roots = roots_;
-  head.restarted = restarted;
-  head.restarted_item = item->name;
-  if (!done->error.empty())
+  checkpoint_->head.roots = roots_;
+  if (checkpoint_->wish.pause == Pause::resize) return begin_resize();
+  checkpoint_->head.restarted = checkpoint_->wish.restarted;
+  checkpoint_->head.restarted_item = restarted_item().name;
+  if (checkpoint_->wish.pause == Pause::memory) return end_memory_checkpoint();
+  const CheckpointHead& head = checkpoint_->head;
+  const std::string& path = checkpoint_->wish.path;
+  if (!checkpoint_->error.empty())
     remove_parts(path, head.generation, size());
   else if (const Result<> written = commit_checkpoint(path, head); !written)
-    done->error = written.error().text();
+    checkpoint_->error = written.error().text();
+  tell_checkpoint();
+}
+
+/// Who has asked for it, and then those who have asked for quiescence.
+void Runtime::tell_checkpoint() {
+  const std::unique_ptr<Checkpoint, DeleteCheckpoint> done = std::exchange(checkpoint_, nullptr);
   call(done->wish.written, packed(done->error));
   for (const Callback& callback : done->quiet)
     call(callback, {});
@@ -242,7 +213,9 @@ int Runtime::restart(const std::string& path) {
   for (std::uint32_t part = rank(); part < writers; part += size()) {
     const std::string name = part_name(path, head->generation, part);
     const Result<> read = read_part(name, head->parts[part], [&](const SavedChare& chare, auto data) {
-      return send_saved(chare, data, part, writers);
+      const auto saved = std::ranges::find(head->collections, chare.collection, &SavedCollection::id);
+      const bool is_known = saved != head->collections.end() && saved->shape.count != 0;
+      return send_saved(chare, data, part, writers, is_known ? saved->shape.count : 1);
     });
     if (!read) fail(fmt::format("no restart: {}", read.error().text()));
   }
@@ -267,72 +240,80 @@ void Runtime::restore_collection(const SavedCollection& saved) {
     fail(fmt::format("no restart: the checkpoint has chares of {}, which this program does not have",
                      readable(saved.type)));
   Shape shape = saved.shape;
-  const bool is_group = shape.kind == ISTHMUS_CHARE_GROUP;
-  if (is_group) shape.count = shape.extent[0] = size();
-  if (const Result<> fits = check(shape, size()); !fits)
+  if (is_group(shape)) shape.count = shape.extent[0] = count_of(shape);
+  if (const Result<> fits = check(shape, size(), nodes_.size()); !fits)
     fail(fmt::format("no restart: {}", fits.error().text()));
   if (find_collection(saved.id) || static_cast<std::uint32_t>(saved.id) == 0 || (saved.id >> 32) >= roots_)
     fail("no restart: the checkpoint has a collection twice, or of nobody");
   Collection& collection =
-      *collections_.emplace(saved.id, std::make_unique<Collection>(saved.id, shape, type, size()))
+      *collections_.emplace(saved.id, std::make_unique<Collection>(saved.id, shape, type, size(), &nodes_))
            .first->second;
   collection.is_measured = items_.has_balancer(*type);
   collection.is_closed = saved.is_closed != 0;
-  if (!collection.is_sparse()) {
-    const std::uint64_t first = is_group ? rank() : collection.first_of(rank());
-    const std::uint64_t last = is_group ? first + 1 : collection.first_of(rank() + 1);
-    collection.have_block(first, last - first);
-  }
-  if (!is_group && (!collection.is_sparse() || collection.is_closed)) collection.count(saved.population);
+  collection.have_own_block(rank());
+  if (!is_group(shape) && (!collection.is_sparse() || collection.is_closed))
+    collection.count(saved.population);
 }
 
-/// To where it lives now: with as many processes as before to where it was, else to its home. Of a group, new
-/// processes get what the one of their number modulo that of the processes before has been.
+/// How many chares a group has now.
+std::uint32_t Runtime::count_of(const Shape& group) const noexcept {
+  return group.kind == ISTHMUS_CHARE_NODE_GROUP ? nodes_.size() : size();
+}
+
+/// To where it lives now: with as many processes as before to where it was, else to its home. Of a group of
+/// `before`, new processes (or nodes) get what the one of their number modulo that has been.
 Result<> Runtime::send_saved(const SavedChare& chare, std::span<const std::byte> data, std::uint32_t part,
-                             std::uint32_t writers) {
+                             std::uint32_t writers, std::uint64_t before) {
   const Collection* const collection = find_collection(chare.collection);
   if (!collection) return isthmus::fail(ErrorClass::file, "a part has a chare of no collection of its head");
-  const bool is_group = collection->shape().kind == ISTHMUS_CHARE_GROUP;
+  const bool is_group = collection->is_group();
   if (!is_group && !collection->may_have(chare.index))
     return isthmus::fail(ErrorClass::file, fmt::format("a part has chare {}", collection->name(chare.index)));
-  const auto send = [&](std::uint32_t to, Index index) {
-    const Record record{.kind = RecordKind::restore,
-                        .item = static_cast<std::uint16_t>(collection->type()->number),
-                        .collection = chare.collection,
-                        .index = index};
-    const Restored front{.load = chare.load, .has_own_load = chare.has_own_load};
-    std::byte* const at = begin_record(to, record, sizeof front + data.size());
-    std::memcpy(at, &front, sizeof front);
-    if (!data.empty()) std::memcpy(at + sizeof front, data.data(), data.size());
-    finish_record();
-  };
+  const std::uint32_t type = collection->type()->number;
   if (!is_group)
-    send(writers == size() ? part : collection->home(chare.index), chare.index);
+    send_restored(writers == size() ? part : collection->home(chare.index), type, chare.index, chare, data);
   else
-    for (std::uint64_t to = chare.index.low; to < size(); to += writers)
-      send(static_cast<std::uint32_t>(to), {to, 0});
+    for (std::uint64_t to = chare.index.low; to < collection->shape().count; to += before)
+      send_restored(collection->home({to, 0}), type, {to, 0}, chare, data);
   return {};
 }
 
+void Runtime::send_restored(std::uint32_t to, std::uint32_t type, Index index, const SavedChare& chare,
+                            std::span<const std::byte> data) {
+  const Record record{.kind = RecordKind::restore,
+                      .item = static_cast<std::uint16_t>(type),
+                      .collection = chare.collection,
+                      .index = index};
+  std::byte* const at = begin_record(to, record, sizeof chare + data.size());
+  std::memcpy(at, &chare, sizeof chare);
+  if (!data.empty()) std::memcpy(at + sizeof chare, data.data(), data.size());
+  finish_record();
+}
+
 void Runtime::restore(Collection& collection, Message& message) {
-  Restored front;
-  if (message.item != collection.type() || message.bytes < sizeof front ||
-      !collection.may_have(message.index))
+  SavedChare chare;
+  if (message.item != collection.type() || message.bytes < sizeof chare)
     fail("it restores a chare that is none of the collection");
-  if (collection.find(message.index)) fail("a chare is restored a second time");
-  std::memcpy(&front, message.data(), sizeof front);
-  Element& element = *collection.add(message.index);
+  std::memcpy(&chare, message.data(), sizeof chare);
+  restore_element(collection, message.index, chare, message.payload().subspan(sizeof chare));
+}
+
+void Runtime::restore_element(Collection& collection, Index index, const SavedChare& chare,
+                              std::span<const std::byte> data) {
+  if (!collection.may_have(index)) fail(fmt::format("chare {} is restored, of none", collection.name(index)));
+  if (collection.find(index)) fail("a chare is restored a second time");
+  Element& element = *collection.add(index);
   element.moves = 1;
-  element.load = front.load;
-  element.has_own_load = front.has_own_load != 0;
+  element.load = chare.load;
+  element.has_own_load = chare.has_own_load != 0;
   self_ = &element;
-  making_ = message.item;
-  element.object = message.item->make(message.data() + sizeof front, message.bytes - sizeof front);
+  making_ = collection.type();
+  element.object = collection.type()->make(data.data(), data.size());
   making_ = nullptr;
   self_ = nullptr;
   ++collection.inserts_sent;
   ++collection.inserts_done;
-  tell_home(collection, message.index, {.rank = rank(), .moves = 1});
+  tell_home(collection, index, {.rank = rank(), .moves = 1});
 }
 
 }  // namespace isthmus::chare

@@ -1,4 +1,4 @@
-#include "chare/checkpoint_file.hpp"
+#include "chare/checkpoint/checkpoint_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
