@@ -18,6 +18,7 @@
 #include "coll/context/footing.hpp"
 #include "coll_data.hpp"
 #include "engine_ranks.hpp"
+#include "sanitizers.hpp"
 
 namespace isthmus::coll {
 namespace {
@@ -309,7 +310,9 @@ TEST(LiveCollectives, DataArriveWhateverWayTheyTake) {
     const int n = comm.size();
     std::minstd_rand random(7);
     std::size_t wrong = 0;
-    for (int i = 0; i < 400; ++i) {
+    // Enough for a trial of each class; under a sanitizer that takes minutes, and some turns have to do.
+    const int rounds = under_thread_sanitizer ? 60 : 400;
+    for (int i = 0; i < rounds; ++i) {
       const int root = static_cast<int>(random() % 3);
       // Of three classes, so that each has its trial.
       const std::int64_t count = (i % 3 == 0   ? 500
@@ -378,7 +381,8 @@ TEST(LiveCollectives, ReductionsHaveTheSameBitsByEachWay) {
         const auto differs = [&](const std::vector<double>& result) {
           return std::memcmp(result.data(), wanted.data(), wanted.size() * sizeof(double)) != 0;
         };
-        for (int i = 0; i < 150; ++i) {
+        const int rounds = under_thread_sanitizer ? 30 : 150;
+        for (int i = 0; i < rounds; ++i) {
           std::vector<double> result(mine.size());
           expect_done(host::allreduce(mine.data(), result.data(), what, comm));
           wrong += differs(result) ? 1 : 0;
