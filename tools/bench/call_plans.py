@@ -9,32 +9,18 @@ import json
 import os
 import re
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from forced import FIRST, KIB, LIMIT, SETTLED, Failed, Series
 from processes import run
 from ratios import Ratio, ratio
 
 ROOT = Path(__file__).resolve().parents[2]
-KIB = 1024
 COLLECTIVES = ("bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter")
 WAYS = ("flat", "staged", "counted", "direct", "direct_both", "direct_all", "messages", "tree")
 PLANS = ("fixed", "live")
 SIZES = tuple(KIB << i for i in range(1, 15, 2))
-SETTLED, FIRST = 1.05, 1.3
-LIMIT = 300  # seconds that a job may take
-
-
-@dataclass
-class Series:
-    """What one way took at one size, us a call, by repetition."""
-
-    settled: dict[int, float] = field(default_factory=dict)
-    first: dict[int, float] = field(default_factory=dict)
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.settled.values())
 
 
 @dataclass(frozen=True)
@@ -57,10 +43,6 @@ def lesson_of(lessons: list[dict], collective: str, ranks: int, size: int) -> Le
             told = [times[lesson["way"]][name] for name in ("predicted_us", "measured_us")]
             return Lesson(lesson["way"], tuple(times), *(value * size / most if value else None for value in told))
     return None
-
-
-class Failed(Exception):
-    """A job that measures has failed."""
 
 
 class CallPlans:

@@ -9,14 +9,12 @@ With --collectives it is collectives among ranks of this host, from 2 KiB to 8 M
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import re
 import statistics
 import sys
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -25,11 +23,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import call_plans  # noqa: E402
 from compare import machine_facts  # noqa: E402
+from forced import FIRST, KIB, LIMIT, SETTLED, Failed, Series, Turn, take_turns  # noqa: E402
 from processes import begin_clean, run  # noqa: E402
-from progress import Progress  # noqa: E402
 from ratios import Ratio, ratio  # noqa: E402
 
-KIB = 1024
 SIZES = tuple(KIB << i for i in range(17))
 FEW_SIZES = tuple(KIB << i for i in (0, 2, 4, 5, 6, 8, 10, 12, 14, 16))
 DATA = ("fresh", "same")
@@ -48,8 +45,6 @@ PROTOCOLS = {
     "eager": "eager", "rendezvous, receiver reads": "receiver reads", "rendezvous, both sides copy": "both copy",
     "rendezvous, pipelined through the ring": "ring",
 }  # fmt: skip
-SETTLED, FIRST = 1.05, 1.3  # what live plans are to reach, times the best forced way
-LIMIT = 300  # seconds that a job may take
 
 
 @dataclass(frozen=True)
@@ -63,18 +58,6 @@ class Regime:
 
 
 REGIMES = tuple(Regime(data, mode) for data, mode in product(DATA, UNDER_WAY))
-
-
-@dataclass
-class Series:
-    """What one way took at one size, us a message, by repetition."""
-
-    settled: dict[int, float] = field(default_factory=dict)
-    first: dict[int, float] = field(default_factory=dict)
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.settled.values())
 
 
 @dataclass(frozen=True)
@@ -103,10 +86,6 @@ def lesson_of(lessons: list[dict], size: int) -> Lesson | None:
     own = times.get(way, {})
     scale = size / lesson["from"]
     return Lesson(way, *(own[name] * scale if own.get(name) else None for name in ("predicted_us", "measured_us")))
-
-
-class Failed(Exception):
-    """A job that measures has failed."""
 
 
 class Plans:
@@ -310,21 +289,10 @@ def complete_for_collectives(parser: argparse.ArgumentParser, arguments: argpars
 def measure_collectives(arguments: argparse.Namespace) -> int:
     facts = machine_facts()
     found = call_plans.CallPlans(arguments.prefix.resolve(), arguments.ranks, arguments.sizes, f"{arguments.batches}+{arguments.first}")
-    jobs = [(repetition, collective, name) for repetition in range(arguments.repetitions) for collective in arguments.collectives for name in arguments.ways]
-    progress = Progress([((collective, name), 4.0) for _, collective, name in jobs])
-    failed = False
-    with contextlib.suppress(KeyboardInterrupt):
-        for repetition, collective, name in jobs:
-            progress.begin(f"repetition {repetition + 1} of {arguments.repetitions}: {collective}: {name}")
-            before = time.monotonic()
-            try:
-                found.measure(collective, name, repetition)
-            except call_plans.Failed as why:
-                failed = True
-                progress.say(f"plans: {why}")
-            progress.end((collective, name), time.monotonic() - before)
-    progress.clear()
-    facts |= {"repetitions": arguments.repetitions, "first": f"the first {arguments.first} calls of a size", "took": f"{progress.elapsed():.0f} s"}
+    turns = [Turn(repetition, collective, collective, name)
+             for repetition in range(arguments.repetitions) for collective in arguments.collectives for name in arguments.ways]  # fmt: skip
+    failed, took = take_turns(turns, 4.0, lambda turn: found.measure(turn.subject, turn.name, turn.repetition))
+    facts |= {"repetitions": arguments.repetitions, "first": f"the first {arguments.first} calls of a size", "took": took}
     rows = call_plans.rows_of(found, arguments.collectives)
     text = "".join(f"{key}: {value}  \n" for key, value in facts.items()) + call_plans.table(rows, arguments.ranks) + "\n" + call_plans.summary(rows)
     print(text)
@@ -350,21 +318,10 @@ def main(words: list[str]) -> int:
         return measure_collectives(arguments)
     facts = machine_facts()
     plans = Plans(arguments.prefix.resolve(), arguments.sizes, f"{arguments.batches}+{arguments.first}")
-    jobs = [(repetition, regime, name) for repetition in range(arguments.repetitions) for regime in arguments.regimes for name in arguments.ways]
-    progress = Progress([((regime, name), 8.0) for _, regime, name in jobs])
-    failed = False
-    with contextlib.suppress(KeyboardInterrupt):
-        for repetition, regime, name in jobs:
-            progress.begin(f"repetition {repetition + 1} of {arguments.repetitions}: {regime.title}: {name}")
-            before = time.monotonic()
-            try:
-                plans.measure(regime, name, repetition)
-            except Failed as why:
-                failed = True
-                progress.say(f"plans: {why}")
-            progress.end((regime, name), time.monotonic() - before)
-    progress.clear()
-    facts |= {"repetitions": arguments.repetitions, "first": f"the first {arguments.first} messages of a size", "took": f"{progress.elapsed():.0f} s"}
+    turns = [Turn(repetition, regime, regime.title, name)
+             for repetition in range(arguments.repetitions) for regime in arguments.regimes for name in arguments.ways]  # fmt: skip
+    failed, took = take_turns(turns, 8.0, lambda turn: plans.measure(turn.subject, turn.name, turn.repetition))
+    facts |= {"repetitions": arguments.repetitions, "first": f"the first {arguments.first} messages of a size", "took": took}
     rows = rows_of(plans)
     text = table(rows, facts) + "\n" + summary(rows)
     print(text)
