@@ -69,6 +69,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     arguments = parser.parse_args(words)
     if arguments.seconds <= 0 or arguments.rounds < 1:
         parser.error("--seconds and --rounds must be above 0")
+    if arguments.before and not (arguments.before / "bin/mpiexec").exists():
+        parser.error(f"--before: {arguments.before} is no installation of Isthmus: ./dev build leaves one in build/prefix")
     return arguments
 
 

@@ -53,6 +53,8 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
         arguments.repetitions = 3 if arguments.quick else 7
     if arguments.repetitions < 1:
         parser.error("--repetitions must be at least 1")
+    if arguments.before and not (arguments.before / "bin/mpiexec").exists():
+        parser.error(f"--before: {arguments.before} is no installation of Isthmus: ./dev build leaves one in build/prefix")
     return arguments
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -127,6 +128,11 @@ class Selection(unittest.TestCase):
         self.assertEqual([p.name for p in select_points(["latency.8B"])], ["latency.8B@2"])
         self.assertEqual({p.ranks for p in select_points(["@8"])}, {8})
         self.assertTrue(all(p.name.startswith("allreduce") for p in select_points(["allreduce"])))
+
+    def test_another_version_that_is_not_there_is_refused_before_anything_is_measured(self):
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere), self.assertRaises(SystemExit) as ended:
+            host.parse_arguments(["--before", "/no/such/folder"])
+        self.assertEqual(ended.exception.code, 2)
 
     def test_an_unknown_word_is_refused(self):
         with self.assertRaises(SystemExit):
