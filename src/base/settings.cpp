@@ -273,6 +273,11 @@ constexpr auto table = std::to_array<Setting>({
        return true;
      },
      [](const Settings& s) { return std::string(gpu_couriers[static_cast<std::size_t>(s.gpu_courier)]); }},
+    {"ISTHMUS_GPU_MEETING", switch_values,
+     "Whether kernels of GPUs of one host meet in collectives of up to 16 KiB a block, which take one meeting "
+     "of the hosts then in place of two. Not where one rank of them has it off.",
+     [](Settings& s, std::string_view text) { return assign(s.gpu_meeting, parse_switch(text)); },
+     [](const Settings& s) { return std::string(s.gpu_meeting ? "on" : "off"); }},
     {"ISTHMUS_GPU_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0: none",
      "Largest message that is copied from GPU memory to the host's and sent from there as any other.",
      [](Settings& s, std::string_view text) {

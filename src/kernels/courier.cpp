@@ -67,7 +67,8 @@ Courier::~Courier() {
   const cuda::ContextScope scope(functions, *context);
   if (is_out()) {
     std::atomic_ref(board_.recalled).store(number_, std::memory_order_release);
-    write(++posted_, 0, 0, 0);
+    ++posted_;
+    write_copy(0, 0, 0);
   }
   functions.stream_synchronize(where_.stream);
   functions.stream_destroy(where_.stream);
@@ -93,26 +94,76 @@ bool Courier::is_out() const noexcept {
   return number_ != 0 && !is_recalled_ && read(board_.left) != number_;
 }
 
-bool Courier::can_take(const std::byte* to, const std::byte* from, std::size_t bytes) const noexcept {
-  constexpr std::uint64_t beyond = ~((std::uint64_t{1} << kernel::parcel_address_bits) - 1);
-  return unheard_ == 0 && bytes > 0 && bytes <= most_bytes &&
-         ((address_of(to) | address_of(from)) & beyond) == 0 &&
-         posted_ - settled() < kernel::courier_slots - 1;  // one slot is for what tells it to leave
+namespace {
+
+/// No parcel can name what lies there.
+bool is_beyond(std::uint64_t address) noexcept {
+  return address >= kernel::order_bit;
 }
 
-void Courier::write(std::uint64_t number, std::uint64_t from, std::uint64_t to,
-                    std::uint32_t bytes) noexcept {
-  const kernel::Parcel parcel = kernel::make_parcel(number, from, to, bytes);
-  kernel::Parcel& slot = board_.parcels[number % kernel::courier_slots];
-  std::atomic_ref(slot.from).store(parcel.from, std::memory_order_release);
-  std::atomic_ref(slot.to).store(parcel.to, std::memory_order_release);
+}  // namespace
+
+bool Courier::has_room() const noexcept {
+  // One slot is for what tells it to leave.
+  return unheard_ == 0 && posted_ - settled() < kernel::courier_slots - 1;
+}
+
+bool Courier::can_take(const std::byte* to, const std::byte* from, std::size_t bytes) const noexcept {
+  return has_room() && bytes > 0 && bytes <= most_bytes && !is_beyond(address_of(to) | address_of(from));
+}
+
+bool Courier::can_take(const kernel::MeetOrder& order) const noexcept {
+  const auto ends = [](const kernel::Byte* place) { return reinterpret_cast<std::uint64_t>(place); };
+  return has_room() && last_order_ <= settled() && order.bytes > 0 && order.bytes <= kernel::most_order_bytes &&
+         !is_beyond(ends(order.send) | ends(order.receive));
+}
+
+// Every line is written anew, also those that nobody reads: a word that is left from long ago may have the
+// mark of this parcel, since marks come again.
+void Courier::write(const kernel::ParcelSlot& parcel) noexcept {
+  kernel::ParcelSlot& slot = board_.parcels[posted_ % kernel::courier_slots];
+  for (std::uint32_t line = kernel::parcel_lines; line-- > 0;) {
+    std::atomic_ref(slot.lines[line].from).store(parcel.lines[line].from, std::memory_order_release);
+    std::atomic_ref(slot.lines[line].to).store(parcel.lines[line].to, std::memory_order_release);
+  }
+}
+
+void Courier::write_copy(std::uint64_t from, std::uint64_t to, std::uint32_t bytes) noexcept {
+  const kernel::Parcel first = kernel::make_parcel(posted_, from, to, bytes);
+  const kernel::Parcel rest = kernel::make_parcel(posted_, 0, 0, 0);
+  write({{first, rest, rest}});
 }
 
 Result<std::uint64_t> Courier::take(std::byte* to, const std::byte* from, std::size_t bytes) {
+  ++posted_;
   const bool was_out = is_out();
-  write(++posted_, address_of(from), address_of(to), static_cast<std::uint32_t>(bytes));
+  write_copy(address_of(from), address_of(to), static_cast<std::uint32_t>(bytes));
+  if (was_out) [[likely]] {
+    ++counts_.parcels;
+    return posted_;
+  }
+  return hand_over();
+}
+
+Result<std::uint64_t> Courier::take(const kernel::MeetOrder& order, const std::byte* table,
+                                    std::uint64_t table_id) {
+  ++posted_;
+  const bool was_out = is_out();
+  last_order_ = posted_;
+  write(kernel::make_order(posted_, order, address_of(table), table_id));
+  ++counts_.orders;
+  if (was_out) [[likely]] {
+    ++counts_.parcels;
+    return posted_;
+  }
+  auto taken = hand_over();
+  if (!taken) --counts_.orders;
+  return taken;
+}
+
+/// Sends a courier out for what has just been written.
+Result<std::uint64_t> Courier::hand_over() {
   ++counts_.parcels;
-  if (was_out) return posted_;
   // Of this one the caller hears now.
   const auto take_back = [this] {
     give_back();

@@ -12,8 +12,9 @@
 
 namespace isthmus {
 
-/// Copies of up to 64 KiB by a block that stays on the GPU and looks for them in pinned memory: what the host
-/// has to do for one is to write 16 bytes, and to see a word change. A courier goes out with its first copy,
+/// Copies of up to 64 KiB, and this member's part of short collectives (order_body.hpp), by a block that stays
+/// on the GPU and looks for them in pinned memory: what the host has to do for one is to write a cache line,
+/// and to see a word change. A courier goes out with its first copy,
 /// and leaves when none has come for a while, because whoever synchronises the device waits for it. It has a
 /// stream of its own, of the highest priority. One thread at a time.
 class Courier {
@@ -28,7 +29,8 @@ class Courier {
     returned,  ///< not copied, and never will be: the GPU has no room for a courier
   };
   struct Counts {
-    std::uint64_t parcels = 0;   ///< given to it
+    std::uint64_t parcels = 0;   ///< given to it, copies and orders
+    std::uint64_t orders = 0;    ///< of them
     std::uint64_t sent_out = 0;  ///< how often a courier has been
     std::uint64_t left = 0;      ///< how often one has left for want of work
     std::uint64_t recalled = 0;
@@ -48,7 +50,13 @@ class Courier {
   /// Gives it a copy that it can take, between memories that the GPU's kernels reach; sends it out if it is
   /// not. The copy's number.
   Result<std::uint64_t> take(std::byte* to, const std::byte* from, std::size_t bytes);
-  /// Of a copy that it has taken, until it is no longer waiting. Fails if the GPU has.
+  /// Whether it can take an order with those buffers. One at a time: two threads' orders would wait for each
+  /// other where another member's courier has them in another order.
+  [[nodiscard]] bool can_take(const kernel::MeetOrder& order) const noexcept;
+  /// Gives it an order that it can take; as `take` of a copy. `table`: where the `MeetTable` with that id lies
+  /// in memory of the GPU. An order whose members do not all come ends with the table's word `ended`.
+  Result<std::uint64_t> take(const kernel::MeetOrder& order, const std::byte* table, std::uint64_t table_id);
+  /// Of a copy or an order that it has taken, until it is no longer waiting. Fails if the GPU has.
   Result<Fate> look(std::uint64_t number) {
     if (number > returned_ && delivered() >= number) [[likely]]
       return Fate::delivered;
@@ -76,7 +84,10 @@ class Courier {
   [[nodiscard]] std::uint64_t delivered() const noexcept;
   /// The last of which nothing is to be expected any more.
   [[nodiscard]] std::uint64_t settled() const noexcept;
-  void write(std::uint64_t number, std::uint64_t from, std::uint64_t to, std::uint32_t bytes) noexcept;
+  [[nodiscard]] bool has_room() const noexcept;
+  void write(const kernel::ParcelSlot& parcel) noexcept;
+  void write_copy(std::uint64_t from, std::uint64_t to, std::uint32_t bytes) noexcept;
+  Result<std::uint64_t> hand_over();
   Result<> send_out();
   Result<Fate> look_after(std::uint64_t number);
   void recall() noexcept;
@@ -89,6 +100,7 @@ class Courier {
   kernel::CourierBoard& board_;
   const Patience patience_;
   std::uint64_t posted_ = 0;                         ///< parcels written
+  std::uint64_t last_order_ = 0;                     ///< its number
   std::uint64_t first_returned_ = 0, returned_ = 0;  ///< those that were given back last
   std::uint64_t unheard_ = 0;                        ///< of them, those that nobody has looked at since
   std::uint64_t number_ = 0;                         ///< of the courier sent out last

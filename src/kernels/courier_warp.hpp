@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/courier_body.hpp"
+#include "kernels/order_body.hpp"
 
 namespace isthmus::kernel {
 
@@ -13,6 +14,9 @@ struct SharedParcel {
   Byte* to;
   const Byte* from;
   std::uint32_t bytes;
+  bool is_order;
+  MeetOrder order;
+  MeetTable table;  ///< the last one; `id` 0: none yet
 };
 
 /// The warp of a courier that looks for parcels. Words of the board and peers' memory are read and written as
@@ -40,21 +44,25 @@ struct Warp {
           : "memory");
     return __shfl_sync(~0U, recalled, 0) < work.number;
   }
-  [[nodiscard]] __device__ __forceinline__ Parcel look(const Parcel* slot) const {
+  /// Each lane sees one line, of a slot of 64 bytes.
+  [[nodiscard]] __device__ __forceinline__ Parcel look(const ParcelSlot* slot) const {
+    const std::uint32_t line = lane % 4;
     Parcel seen;
     asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
                  : "=l"(seen.from), "=l"(seen.to)
-                 : "l"(slot)
+                 : "l"(&slot->lines[line < parcel_lines ? line : 0])
                  : "memory");
     return seen;
   }
-  [[nodiscard]] __device__ __forceinline__ Parcel agree(const Parcel& seen) const {
-    return {__shfl_sync(~0U, seen.from, 0), __shfl_sync(~0U, seen.to, 0)};
+  [[nodiscard]] __device__ __forceinline__ Parcel agree(const Parcel& seen, std::uint32_t line) const {
+    return {__shfl_sync(~0U, seen.from, line), __shfl_sync(~0U, seen.to, line)};
   }
+  /// The same for all lanes, which all leave then or none: after an order they may be apart, and each would
+  /// read another time.
   [[nodiscard]] __device__ __forceinline__ std::uint64_t now() const {
     std::uint64_t nanoseconds;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
-    return nanoseconds;
+    return __shfl_sync(~0U, nanoseconds, 0);
   }
   [[nodiscard]] __device__ __forceinline__ Byte* see(std::uint64_t address) const {
     return reinterpret_cast<Byte*>(address);
@@ -77,18 +85,55 @@ struct Warp {
   }
   __device__ __forceinline__ void bring(Byte* to, const Byte* from, std::uint32_t bytes) const {
     if (bytes <= most_alone) return carry(*this, to, from, bytes, {lane, courier_lanes});
-    if (lane == 0) *shared = {to, from, bytes};
+    if (lane == 0) {
+      shared->to = to;
+      shared->from = from;
+      shared->bytes = bytes;
+      shared->is_order = false;
+    }
     meet();
     carry(*this, to, from, bytes, {lane, courier_threads});
     meet();
+  }
+  [[nodiscard]] __device__ __forceinline__ bool obey(const OrderParcel& parcel) const {
+    MeetOrder order = parcel.order;
+    order.send = see(parcel.send);
+    order.receive = see(parcel.receive);
+    if (shared->table.id != parcel.table_id) {
+      constexpr std::uint32_t words = sizeof(MeetTable) / sizeof(device::u64);
+      __syncwarp();
+      for (std::uint32_t i = lane; i < words; i += courier_lanes)
+        reinterpret_cast<device::u64*>(&shared->table)[i] =
+            device::detail::load_word(reinterpret_cast<const device::u64*>(see(parcel.table)) + i);
+    }
+    const bool is_alone = order.bytes <= most_order_alone;
+    if (!is_alone && lane == 0) {
+      shared->order = order;
+      shared->is_order = true;
+      shared->from = reinterpret_cast<const Byte*>(&shared->table);  // not null: they stay
+    }
+    __syncwarp();
+    if (is_alone) {
+      // Who has been told that nobody waits is not heard: the host knows.
+      static_cast<void>(OrderPart(shared->table, order, lane, courier_lanes).run());
+      return true;
+    }
+    meet();
+    static_cast<void>(OrderPart(shared->table, order, lane, courier_threads).run());
+    meet();
+    return true;
   }
   /// The other warps' life.
   __device__ __forceinline__ void help() const {
     for (;;) {
       meet();
-      const SharedParcel parcel = *shared;
-      if (!parcel.from) return;
-      carry(*this, parcel.to, parcel.from, parcel.bytes, {lane, courier_threads});
+      if (!shared->from) return;
+      if (shared->is_order) {
+        const MeetOrder order = shared->order;
+        static_cast<void>(OrderPart(shared->table, order, lane, courier_threads).run());
+      } else {
+        carry(*this, shared->to, shared->from, shared->bytes, {lane, courier_threads});
+      }
       meet();
     }
   }

@@ -34,6 +34,7 @@ std::uint64_t address_of(const void* pointer) {
 
 constexpr const char* copy_name = "isthmus_copy";
 constexpr const char* courier_name = "isthmus_courier";
+constexpr const char* order_name = "isthmus_order";
 constexpr const char* meet_name = "isthmus_meet";
 constexpr const char* put_name = "isthmus_put";
 constexpr const char* send_name = "isthmus_send_mail";
@@ -104,7 +105,7 @@ class GpuKernels::Loaded {
       // To ask for the function is enough by the guide. This is for the letter of it.
       if (status == Status::success && functions.function_load) status = functions.function_load(function);
     };
-    for (const char* name : {copy_name, courier_name, meet_name, put_name, send_name, receive_name})
+    for (const char* name : {copy_name, courier_name, order_name, meet_name, put_name, send_name, receive_name})
       load(name);
     for (const auto* names : {&few_names, &many_names})
       for (const char* name : *names)
@@ -161,8 +162,11 @@ class GpuKernels::Loaded {
     Status status =
         functions.device_attribute(&multiprocessors, cuda::DeviceAttribute::multiprocessor_count, device);
     const cuda::ContextScope scope(functions, made.context);
-    cuda::Function function = nullptr;
-    if (status == Status::success) status = find(made, copy_name, function);
+    // What messages and collectives come to use later, when a stream of the program's may wait for them.
+    for (const char* name : {copy_name, order_name, courier_name}) {
+      cuda::Function function = nullptr;
+      if (status == Status::success) status = find(made, name, function);
+    }
     if (status != Status::success) return not_loaded(status, device);
     made.multiprocessors = static_cast<std::uint64_t>(std::max(multiprocessors, 1));
     return {};
@@ -333,6 +337,17 @@ Result<> GpuKernels::deal(GpuStream where, const std::byte* from, std::span<std:
 Result<> GpuKernels::send_out(GpuStream where, const kernel::CourierArguments& work) {
   kernel::CourierArguments arguments = work;
   return load().launch(where, courier_name, 1, &arguments, kernel::courier_threads);
+}
+
+Result<> GpuKernels::order(GpuStream where, const kernel::OrderArguments& work) {
+  kernel::OrderArguments arguments = work;
+  return load().launch(where, order_name, 1, &arguments, kernel::order_threads);
+}
+
+std::optional<std::uint16_t> GpuKernels::combiner(const Op& op, const Datatype& type) noexcept {
+  const auto choice = choose_reduction(op, type);
+  if (!choice) return std::nullopt;
+  return static_cast<std::uint16_t>(choice->number + 1);
 }
 
 // --- layouts

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -17,6 +18,7 @@ namespace isthmus {
 
 namespace kernel {
 struct CourierArguments;
+struct OrderArguments;
 }
 
 /// Where a kernel runs. The stream belongs to the device's primary context.
@@ -86,6 +88,11 @@ class GpuKernels {
 
   /// Sends a courier out (`Courier`).
   Result<> send_out(GpuStream where, const kernel::CourierArguments& work);
+
+  /// Carries out one member's part of a short collective, by one block.
+  Result<> order(GpuStream where, const kernel::OrderArguments& work);
+  /// How orders name the operation on that type (`MeetOrder::combine`); nothing where there is no kernel.
+  [[nodiscard]] static std::optional<std::uint16_t> combiner(const Op& op, const Datatype& type) noexcept;
 
   /// The kernel by which members combine what they have, or move it for null,
   /// (meet_body.hpp), for whoever puts it on a stream of the program's. That device has kernels.

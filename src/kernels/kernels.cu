@@ -4,6 +4,7 @@
 #include "kernels/mail_body.hpp"
 #include "kernels/meet_body.hpp"
 #include "kernels/move_body.hpp"
+#include "kernels/order_body.hpp"
 #include "kernels/put_body.hpp"
 #include "kernels/reduce_body.hpp"
 #include "kernels/reduce_list.hpp"
@@ -35,6 +36,17 @@ ISTHMUS_REDUCE_KERNELS(ISTHMUS_KERNEL_)
 ISTHMUS_REDUCE_KERNELS(ISTHMUS_KERNEL_)
 #undef ISTHMUS_KERNEL_
 
+__global__ void __launch_bounds__(order_threads) isthmus_order(const __grid_constant__ OrderArguments work) {
+  __shared__ MeetTable table;
+  if (threadIdx.x == 0) table = work.table;
+  __syncthreads();
+  static_cast<void>(OrderPart(table, work.order, threadIdx.x, order_threads).run());
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  device::detail::fence_gpu();
+  device::detail::store_word(reinterpret_cast<device::u64*>(work.done), work.order.round);
+}
+
 __global__ void __launch_bounds__(meet_threads) isthmus_meet(const __grid_constant__ MeetArguments work) {
   meet_move(work);
 }
@@ -59,6 +71,7 @@ __global__ void __launch_bounds__(courier_threads)
     isthmus_courier(const __grid_constant__ CourierArguments work) {
   __shared__ SharedParcel shared;
   const Warp warp{threadIdx.x, &shared};
+  if (threadIdx.x == 0) shared.table.id = 0;
   if (threadIdx.x >= courier_lanes) return warp.help();
   if (warp.begin(work))
     serve(work, warp);

@@ -165,10 +165,17 @@ std::optional<ReduceChoice> choose_reduction(const Op& op, const Datatype& type)
   const auto what =
       type.as_pair() ? wanted(*type.as_pair(), type.extent()) : wanted(*op.code(), info(*type.as_basic()));
   if (!what) return std::nullopt;
-  for (const Entry& entry : entries)
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry& entry = entries[i];
     if (entry.code == *op.code() && entry.elements == what->elements)
-      return ReduceChoice{entry.name,      entry.meeting, entry.bytes,
-                          entry.alignment, what->factor,  entry.has_vectors};
+      return ReduceChoice{.name = entry.name,
+                          .meeting = entry.meeting,
+                          .bytes = entry.bytes,
+                          .alignment = entry.alignment,
+                          .factor = what->factor,
+                          .number = static_cast<std::uint16_t>(i),
+                          .has_vectors = entry.has_vectors};
+  }
   return std::nullopt;
 }
 

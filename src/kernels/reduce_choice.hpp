@@ -16,6 +16,7 @@ struct ReduceChoice {
   std::uint32_t bytes;      ///< from one of the kernel's elements to the next
   std::uint32_t alignment;  ///< of the kernel's elements
   std::uint32_t factor;     ///< the kernel's elements in one of the type
+  std::uint16_t number;     ///< its place in reduce_list.hpp
   bool has_vectors;         ///< moves 16 bytes at a time where all buffers lie alike
 };
 

@@ -11,6 +11,8 @@
 //   some     the same on some of the ranks, cudaMalloc memory on the others
 //   rounds   the same as closed, megabytes
 //   lost     such memory, and the GPU of rank 0 fails in the middle: an error on all ranks
+//   short    device memory, short collectives one after the other, for which kernels meet
+//   broken   the same, and the GPU of rank 0 fails at each driver call of one: all ranks return
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -399,6 +401,78 @@ void check_lost(const Gpu& gpu) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/// Rounds by orders, with others between them: memory of a host at one rank, lengths that are none, too long.
+void check_short(const Gpu& gpu) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  for (int turn = 0; turn < 3; ++turn)
+    for (const int count : {1, 3, 64, 129, 700, 4096, 4097, 0}) {
+      const auto c = static_cast<std::size_t>(count);
+      const auto n = static_cast<std::size_t>(size);
+      const bool is_apart = turn == 1 && rank == count % size;
+      const Gpu* const place = is_apart ? nullptr : &gpu;
+      for (int root = 0; root < size; ++root) {
+        check_here(place, MemoryKind::device, c,
+                   [&](void* b) { MPI_Bcast(b, count, MPI_INT, root, comm); });
+        check(place, MemoryKind::device, c, c,
+              [&](void* s, void* r) { MPI_Reduce(s, r, count, MPI_INT, MPI_MAX, root, comm); });
+        check(place, MemoryKind::device, c, c * n,
+              [&](void* s, void* r) { MPI_Gather(s, count, MPI_INT, r, count, MPI_INT, root, comm); });
+        check(place, MemoryKind::device, c * n, c,
+              [&](void* s, void* r) { MPI_Scatter(s, count, MPI_INT, r, count, MPI_INT, root, comm); });
+      }
+      check(place, MemoryKind::device, c, c,
+            [&](void* s, void* r) { MPI_Allreduce(s, r, count, MPI_INT, MPI_SUM, comm); });
+      check_here(place, MemoryKind::device, c,
+                 [&](void* b) { MPI_Allreduce(MPI_IN_PLACE, b, count, MPI_UNSIGNED, MPI_BXOR, comm); });
+      check(place, MemoryKind::device, c, c,
+            [&](void* s, void* r) { MPI_Allreduce(s, r, 4 * count, MPI_INT8_T, MPI_PROD, comm); });
+      check(place, MemoryKind::device, c, c * n,
+            [&](void* s, void* r) { MPI_Allgather(s, count, MPI_INT, r, count, MPI_INT, comm); });
+      check_here(place, MemoryKind::device, c * n,
+                 [&](void* b) { MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, b, count, MPI_INT, comm); });
+      check(place, MemoryKind::device, c * n, c,
+            [&](void* s, void* r) { MPI_Reduce_scatter_block(s, r, count, MPI_INT, MPI_SUM, comm); });
+      check_here(place, MemoryKind::device, c,
+                 [&](void* b) { MPI_Scan(MPI_IN_PLACE, b, count, MPI_INT, MPI_SUM, comm); });
+      check(place, MemoryKind::device, c, c,
+            [&](void* s, void* r) { MPI_Exscan(s, r, count, MPI_INT, MPI_SUM, comm); });
+    }
+  MPI_Comm_free(&comm);
+}
+
+/// Whichever call of the driver fails at rank 0, in a collective by orders: all ranks come back, and the ranks'
+/// hosts go on.
+void check_broken(const Gpu& gpu) {
+  constexpr const char* launch_failed = "719";
+  constexpr int warm = 6;
+  constexpr int most_calls = 12;
+  int failures = 0;
+  for (int after = 0; after < most_calls; ++after) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    CHECK_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    Place buffer(&gpu, MemoryKind::device, sizeof(int));
+    buffer.write({rank});
+    const auto reduce = [&] { return MPI_Allreduce(MPI_IN_PLACE, buffer.data(), 1, MPI_INT, MPI_MAX, comm); };
+    for (int turn = 0; turn < warm; ++turn)
+      CHECK_MPI(reduce());
+    CHECK_MPI(MPI_Barrier(comm));
+    if (rank == 0) {
+      set_emulated("STICKY_AFTER", std::to_string(after).c_str());
+      set_emulated("STICKY", launch_failed);
+    }
+    const bool has_failed = reduce() != MPI_SUCCESS;
+    if (rank == 0) set_emulated("STICKY", "0");
+    int all = 0;
+    const int mine = has_failed ? 1 : 0;
+    CHECK_MPI(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, comm));
+    if (all == size) ++failures;
+    CHECK_MPI(MPI_Comm_free(&comm));
+  }
+  CHECK(failures > 0);
+}
+
 void check_everything(const Gpu* gpu, MemoryKind kind) {
   for (const int count : {0, 1, 100, 20'000})
     check_all(gpu, kind, count);
@@ -449,6 +523,8 @@ int main(int argc, char** argv) {
       openness = Openness::closed;
       check_lost(gpu);
     }
+    if (which == "short") check_short(gpu);
+    if (which == "broken") check_broken(gpu);
     if (which == "some") {
       openness = rank == 1 ? Openness::closed : Openness::open;
       check_everything(&gpu, rank == 1 ? MemoryKind::pool : MemoryKind::device);

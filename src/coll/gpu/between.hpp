@@ -42,13 +42,25 @@ Tried between_gpus(Communicator& comm, MakeCall make_call, Body body, Passage pa
   const bool here = !team->has_used_gpu() && (is_here(gpu, call.send) || is_here(gpu, call.receive));
   if (!team->all_use_gpu(here)) return std::nullopt;
   GpuTeam& gpu_team = (*footing)->gpu_team(*gpu);
+  if (Tried met = gpu_team.meet_on_gpu(call)) {
+    ++gpu->collectives.between_gpus;
+    return met;
+  }
   auto view = gpu_team.begin(call);
   if (!view) return failed(std::move(view).error());
-  if (!*view) return std::nullopt;
+  if (!*view) {
+    gpu_team.saw_short(call);
+    return std::nullopt;
+  }
   if (call.send.payload.bytes + call.receive.payload.bytes != 0) ++gpu->collectives.between_gpus;
-  if (!(*view)->by_window) return gpu_team.end(call, body(gpu_team, **view, call));
+  const auto end = [&](Result<> done) {
+    done = gpu_team.end(call, std::move(done));
+    if (done) gpu_team.saw_short(call);
+    return done;
+  };
+  if (!(*view)->by_window) return end(body(gpu_team, **view, call));
   if (call.send.payload.bytes + call.receive.payload.bytes != 0) ++gpu->collectives.by_window;
-  return gpu_team.end(call, in_rounds(gpu_team, **view, call, passage(call)));
+  return end(in_rounds(gpu_team, **view, call, passage(call)));
 }
 
 }  // namespace isthmus::coll::gpu

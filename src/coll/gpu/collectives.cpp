@@ -7,6 +7,7 @@
 #include "coll/gpu/between.hpp"
 #include "coll/gpu/moves.hpp"
 #include "coll/gpu/reduce.hpp"
+#include "kernels/order.hpp"
 
 namespace isthmus::coll::gpu {
 namespace {
@@ -40,6 +41,27 @@ Blocks only(int member, const GpuBlock& block) {
   return blocks;
 }
 
+/// Each member's bit.
+std::uint8_t bit(int member) {
+  return static_cast<std::uint8_t>(1U << static_cast<unsigned>(member));
+}
+std::uint8_t bits_below(int member) {
+  return static_cast<std::uint8_t>((1U << static_cast<unsigned>(member)) - 1);
+}
+
+kernel::Byte* place(const void* data) {
+  return static_cast<kernel::Byte*>(const_cast<void*>(data));
+}
+
+/// An order for blocks of `bytes` bytes, of which none is for anybody yet; nothing where they are none, too
+/// long, or too many.
+kernel::MeetOrder order_of(const Communicator& comm, std::uint64_t bytes) {
+  kernel::MeetOrder order{};
+  if (comm.size() > static_cast<int>(kernel::most_order_members) || bytes > kernel::most_order_bytes) return order;
+  order.bytes = static_cast<std::uint32_t>(bytes);
+  return order;
+}
+
 }  // namespace
 
 Tried bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Communicator& comm) {
@@ -47,14 +69,23 @@ Tried bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Co
       comm,
       [&] {
         const Payload data = payload_of(buffer, count, type);
-        const bool offered = comm.rank() == root || is_dealt_out(comm.size(), data.bytes);
+        const bool at_root = comm.rank() == root;
+        const bool offered = at_root || is_dealt_out(comm.size(), data.bytes);
+        kernel::MeetOrder order = order_of(comm, data.bytes);
+        order.send = order.receive = place(data.data);
+        if (at_root)
+          order.send_to = bits_below(comm.size());
+        else
+          order.take_from = bit(root);
         return GpuCall{.collective = Collective::bcast,
                        .root = root,
                        .bytes = data.bytes,
                        .longest = data.bytes,
                        .send = {data, offered},
                        .receive = {},
-                       .root_is_enough = true};
+                       .root_is_enough = true,
+                       .order = order,
+                       .is_for_couriers = true};
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
         return bcast_gpu(team, view, call.send.payload.data, call.bytes, root);
@@ -78,6 +109,16 @@ Tried gather(const In& send, const Out& receive, int root, Communicator& comm) {
         if (at_root)
           call.receive.payload = payload_of(receive.buffer, receive.count * comm.size(), *receive.type);
         call.longest = call.bytes = at_root ? block(receive, 0).bytes : call.send.payload.bytes;
+        call.order = order_of(comm, call.bytes);
+        call.order.send = place(call.send.payload.data);
+        call.order.receive = place(call.receive.payload.data);
+        call.order.take_differs = true;
+        call.is_for_couriers = true;
+        if (!at_root)
+          call.order.send_to = bit(root);
+        else
+          call.order.take_from = here ? static_cast<std::uint8_t>(bits_below(comm.size()) & ~bit(root))
+                                      : bits_below(comm.size());
         return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) -> Result<> {
@@ -103,6 +144,13 @@ Tried scatter(const In& send, const Out& receive, int root, Communicator& comm) 
         if (at_root) call.send = {payload_of(send.buffer, send.count * comm.size(), *send.type), true};
         if (!here) call.receive.payload = whole(receive);
         call.longest = call.bytes = at_root ? block(send, 0).bytes : call.receive.payload.bytes;
+        call.order = order_of(comm, call.bytes);
+        call.order.send = place(call.send.payload.data);
+        call.order.receive = place(call.receive.payload.data);
+        call.order.send_differs = true;
+        call.is_for_couriers = true;
+        if (at_root) call.order.send_to = bits_below(comm.size());
+        if (!here) call.order.take_from = bit(root);
         return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
@@ -123,13 +171,18 @@ Tried allgather(const In& send, const Out& receive, Communicator& comm) {
   return between_gpus(
       comm,
       [&] {
-        return GpuCall{
-            .collective = Collective::allgather,
-            .bytes = block(receive, 0).bytes,
-            .longest = block(receive, 0).bytes,
-            .send = {here ? block(receive, comm.rank()) : whole(send), true},
-            .receive = {payload_of(receive.buffer, receive.count * comm.size(), *receive.type), false},
-            .in_place = here};
+        GpuCall call{.collective = Collective::allgather,
+                     .bytes = block(receive, 0).bytes,
+                     .longest = block(receive, 0).bytes,
+                     .send = {here ? block(receive, comm.rank()) : whole(send), true},
+                     .receive = {payload_of(receive.buffer, receive.count * comm.size(), *receive.type), false},
+                     .in_place = here};
+        call.order = order_of(comm, call.bytes);
+        call.order.send = place(call.send.payload.data);
+        call.order.receive = place(call.receive.payload.data);
+        call.order.take_differs = true;
+        call.order.send_to = call.order.take_from = bits_below(comm.size());
+        return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
         return allgather_gpu(team, view, here ? nullptr : call.send.payload.data, bytes_at(receive.buffer),
@@ -154,6 +207,11 @@ Tried alltoall(const In& send, const Out& receive, Communicator& comm) {
                      .receive = {.payload = all},
                      .in_place = send.buffer == in_place};
         if (!call.in_place) call.send = {payload_of(send.buffer, send.count * comm.size(), *send.type), true};
+        call.order = order_of(comm, call.bytes);
+        call.order.send = place(call.send.payload.data);
+        call.order.receive = place(call.receive.payload.data);
+        call.order.send_differs = call.order.take_differs = true;
+        call.order.send_to = call.order.take_from = bits_below(comm.size());
         return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
@@ -191,6 +249,10 @@ GpuCall reduction_call(const Communicator& comm, Collective collective, const vo
                .needs_kernels = true,
                .barred = !has_kernel(what, comm)};
   if (receives) call.receive.payload = payload_of(receive, result_count, *what.type);
+  if (!call.barred) call.order = order_of(comm, operand.bytes);
+  call.order.combine = GpuKernels::combiner(*what.op, *what.type).value_or(0);
+  call.order.send = place(operand.data);
+  call.order.receive = place(receives ? call.receive.payload.data : nullptr);
   return call;
 }
 
@@ -210,6 +272,9 @@ Tried reduce(const void* send, void* receive, const Reduction& what, int root, C
         GpuCall call = reduction_call(comm, Collective::reduce, send, receive, what, what.count, at_root);
         call.root = root;
         call.receive.offered = at_root;
+        call.order.send_to = bit(root);
+        call.is_for_couriers = true;
+        if (at_root) call.order.take_from = bits_below(comm.size());
         return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
@@ -224,6 +289,7 @@ Tried allreduce(const void* send, void* receive, const Reduction& what, Communic
       [&] {
         GpuCall call = reduction_call(comm, Collective::allreduce, send, receive, what, what.count, true);
         call.receive.offered = true;
+        call.order.send_to = call.order.take_from = bits_below(comm.size());
         return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall&) {
@@ -252,6 +318,11 @@ Tried reduce_scatter(const void* send, void* receive, const Integers& counts, co
                                       {total, what.type, what.op}, counts[comm.rank()], true);
         call.send.staged = call.in_place;  // the result lies in a part of the operand that another wants
         call.longest = static_cast<std::uint64_t>(longest * what.type->size());
+        // Blocks are alike, or it goes otherwise.
+        const bool is_even = longest * comm.size() == total;
+        call.order.bytes = call.barred || !is_even ? 0 : order_of(comm, call.longest).bytes;
+        call.order.send_differs = true;
+        call.order.send_to = call.order.take_from = bits_below(comm.size());
         return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall&) {
@@ -280,6 +351,10 @@ Tried scan_any(const void* send, void* receive, const Reduction& what, bool incl
         const bool receives = inclusive || comm.rank() > 0;
         GpuCall call = reduction_call(comm, Collective::scan, send, receive, what, what.count, receives);
         call.send.staged = call.in_place;  // members behind this one read its operand
+        const int rank = comm.rank();
+        const auto up_to_this = bits_below(rank + 1);
+        call.order.send_to = static_cast<std::uint8_t>(bits_below(comm.size()) & ~up_to_this);
+        call.order.take_from = inclusive ? up_to_this : bits_below(rank);
         return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall&) {

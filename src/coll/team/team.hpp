@@ -90,6 +90,8 @@ class Team {
     leave();
     return false;
   }
+  /// Whether what others have to do may never come.
+  [[nodiscard]] bool is_broken() const noexcept { return comm_.is_broken(); }
   /// This member has waited in vain: what it heard after that means nothing.
   [[nodiscard]] bool has_left() const noexcept { return has_left_; }
   [[nodiscard]] std::unexpected<Error> loss() const { return std::unexpected(comm_.why_broken()); }

@@ -76,17 +76,32 @@ bool GpuCouriers::engage(Post& post, cuda::Device device) {
   return true;
 }
 
-std::optional<CourierCopy> GpuCouriers::take(cuda::Device device, std::byte* to, const std::byte* from,
-                                             std::uint64_t bytes) {
-  Post& post = posts_.find(device)->second;
-  if (!post.courier && !engage(post, device)) return std::nullopt;
-  if (!post.courier->can_take(to, from, bytes)) return std::nullopt;
-  const auto number = post.courier->take(to, from, bytes);
+std::optional<std::uint64_t> GpuCouriers::note(Post& post, Result<std::uint64_t> number) {
   if (!number) {
     post.trouble = number.error().text();
     return std::nullopt;
   }
   post.was_out = true;
+  return *number;
+}
+
+GpuErrand GpuCouriers::take(cuda::Device device, const kernel::MeetOrder& order, const std::byte* table,
+                            std::uint64_t id) {
+  Post& post = posts_.find(device)->second;
+  if (!post.courier && !engage(post, device)) return {};
+  if (!post.courier->can_take(order)) return {};
+  const auto number = note(post, post.courier->take(order, table, id));
+  if (!number) return {};
+  return {.courier = post.courier.get(), .number = *number};
+}
+
+std::optional<CourierCopy> GpuCouriers::take(cuda::Device device, std::byte* to, const std::byte* from,
+                                             std::uint64_t bytes) {
+  Post& post = posts_.find(device)->second;
+  if (!post.courier && !engage(post, device)) return std::nullopt;
+  if (!post.courier->can_take(to, from, bytes)) return std::nullopt;
+  const auto number = note(post, post.courier->take(to, from, bytes));
+  if (!number) return std::nullopt;
   return CourierCopy{.courier = post.courier.get(),
                      .number = *number,
                      .device = device,
@@ -104,7 +119,9 @@ std::string GpuCouriers::explain() const {
     text += "    GPU " + std::to_string(device) + ": ";
     if (post.courier) {
       const Courier::Counts& counts = post.courier->counts();
-      text += std::to_string(counts.parcels) + " messages by courier, sent out " +
+      text += std::to_string(counts.parcels - counts.orders) + " messages ";
+      if (counts.orders > 0) text += "and " + std::to_string(counts.orders) + " collectives ";
+      text += "by courier, sent out " +
               std::to_string(counts.sent_out) + " times, recalled " + std::to_string(counts.recalled) +
               " times because the GPU had no room";
     }

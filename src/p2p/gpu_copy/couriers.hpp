@@ -14,6 +14,13 @@
 
 namespace isthmus {
 
+/// An order that a courier has taken; `courier` null: none has. After a reset of the device, the courier may
+/// be no more.
+struct GpuErrand {
+  Courier* courier = nullptr;
+  std::uint64_t number = 0;
+};
+
 /// The couriers of this rank's GPUs, and when one goes out: with a message whose sender is latency-bound and
 /// that came within 100 us of the one before. A program that synchronises its device waits for a courier that
 /// has nothing to do, 100 us at most. So each that has left costs the next ones that much, which they earn by
@@ -51,6 +58,10 @@ class GpuCouriers {
   std::optional<CourierCopy> take(cuda::Device device, std::byte* to, const std::byte* from,
                                   std::uint64_t bytes);
 
+  /// The same for this member's part of a collective, of which `kernel::MeetTable` `id` lies at `table`.
+  GpuErrand take(cuda::Device device, const kernel::MeetOrder& order, const std::byte* table,
+                 std::uint64_t id);
+
   /// "GPU 0: 5000 messages by courier, ..." a line for each GPU that had one, or would have.
   [[nodiscard]] std::string explain() const;
 
@@ -70,6 +81,8 @@ class GpuCouriers {
   void see_departure(Post& post);
   /// What is known of that device, of its life now.
   Post& post_of(cuda::Device device);
+  /// What a courier says that was given something; nothing if it has failed.
+  std::optional<std::uint64_t> note(Post& post, Result<std::uint64_t> number);
   /// Makes the courier; whether there is one.
   bool engage(Post& post, cuda::Device device);
 

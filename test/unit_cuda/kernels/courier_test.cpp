@@ -159,12 +159,13 @@ TEST_F(CourierTest, TakesNoMoreThanThereAreSlots) {
   EXPECT_TRUE(courier->can_take(memory.data() + 32, memory.data(), 8));
 }
 
-TEST_F(CourierTest, TakesNothingThatItsSixteenBytesCannotName) {
+TEST_F(CourierTest, TakesNothingThatAParcelCannotName) {
   const DeviceBytes memory(functions, 8);
   const auto courier = make(calm);
   std::byte* const beyond = memory.data() + (std::uint64_t{1} << 48U);
   EXPECT_FALSE(courier->can_take(beyond, memory.data(), 8));
   EXPECT_FALSE(courier->can_take(memory.data(), beyond, 8));
+  EXPECT_FALSE(courier->can_take(memory.data(), memory.data() + kernel::order_bit, 8));
   EXPECT_FALSE(courier->can_take(memory.data(), memory.data(), 0));
   EXPECT_FALSE(courier->can_take(memory.data(), memory.data(), Courier::most_bytes + 1));
   EXPECT_TRUE(courier->can_take(memory.data(), memory.data(), Courier::most_bytes));

@@ -5,6 +5,7 @@
 #include "kernels/mail_body.hpp"
 #include "kernels/meet_body.hpp"
 #include "kernels/move_body.hpp"
+#include "kernels/order_body.hpp"
 #include "kernels/put_body.hpp"
 #include "kernels/reduce_body.hpp"
 #include "kernels/reduce_list.hpp"
@@ -13,6 +14,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <initializer_list>
 
 #include "emulated_cuda.h"
@@ -63,6 +65,25 @@ int run_move(const EmulatedLaunch* launch) {
   return run<MoveArguments, move<Unit, many>>(*launch, work);
 }
 
+/// An order, by one thread; false if an address is none.
+bool carry_out(OrderArguments& work) {
+  if (!see(work.table.ended)) return false;
+  for (std::uint32_t i = 0; i < work.table.members; ++i)
+    if (!see(work.table.rooms[i])) return false;
+  MeetOrder& order = work.order;
+  if ((order.send && !see(order.send)) || (order.receive && !see(order.receive))) return false;
+  static_cast<void>(OrderPart(work.table, order, 0, 1).run());
+  return true;
+}
+
+int run_order(const EmulatedLaunch* launch) {
+  auto work = *static_cast<const OrderArguments*>(launch->parameters[0]);
+  if (launch->block[0] != order_threads || launch->grid[0] != 1) return illegal_address;
+  if (!see(work.done) || !carry_out(work)) return illegal_address;
+  std::atomic_ref(*work.done).store(work.order.round, std::memory_order_release);
+  return 0;
+}
+
 /// A thread that does what the lanes of a courier's warp do. It yields between looks, because there may be
 /// more couriers than cores.
 struct Lone {
@@ -74,11 +95,14 @@ struct Lone {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return ask(work.board->recalled) < work.number;
   }
-  [[nodiscard]] static Parcel look(const Parcel* slot) {
+  [[nodiscard]] static ParcelSlot look(const ParcelSlot* slot) {
     ::sched_yield();
-    return {ask(slot->from), ask(slot->to)};
+    ParcelSlot seen;
+    for (std::uint32_t line = 0; line < parcel_lines; ++line)
+      seen.lines[line] = {ask(slot->lines[line].from), ask(slot->lines[line].to)};
+    return seen;
   }
-  [[nodiscard]] static Parcel agree(const Parcel& seen) { return seen; }
+  [[nodiscard]] static Parcel agree(const ParcelSlot& seen, std::uint32_t line) { return seen.lines[line]; }
   [[nodiscard]] static std::uint64_t now() {
     return static_cast<std::uint64_t>(
         std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
@@ -94,6 +118,16 @@ struct Lone {
     const std::uint32_t lanes = bytes <= most_alone ? courier_lanes : courier_threads;
     for (std::uint32_t lane = 0; lane < lanes; ++lane)
       carry(*this, to, from, bytes, {lane, lanes});
+  }
+  [[nodiscard]] static bool obey(const OrderParcel& parcel) {
+    const Byte* const table = see(parcel.table);
+    if (!table) return false;
+    OrderArguments work{};
+    std::memcpy(&work.table, table, sizeof work.table);
+    work.order = parcel.order;
+    work.order.send = reinterpret_cast<Byte*>(parcel.send);
+    work.order.receive = reinterpret_cast<Byte*>(parcel.receive);
+    return carry_out(work);
   }
   static void tell(std::uint64_t* word, std::uint64_t value) {
     std::atomic_ref(*word).store(value, std::memory_order_release);
@@ -150,6 +184,7 @@ int run_mail(const EmulatedLaunch* launch) {
 
 constexpr size_t mail_bytes[] = {sizeof(MailArguments), 0};
 constexpr size_t put_bytes[] = {sizeof(PutArguments), 0};
+constexpr size_t order_bytes[] = {sizeof(OrderArguments), 0};
 constexpr size_t meet_bytes[] = {sizeof(MeetArguments), 0};
 constexpr size_t courier_bytes[] = {sizeof(CourierArguments), 0};
 constexpr size_t reduce_bytes[] = {sizeof(ReduceArguments), 0};
@@ -175,6 +210,7 @@ extern "C" __attribute__((visibility("default"))) const EmulatedTwin emulated_tw
     {"isthmus_send_mail", run_mail<send_mail>, mail_bytes},
     {"isthmus_receive_mail", run_mail<receive_mail>, mail_bytes},
     {"isthmus_put", run_put, put_bytes},
+    {"isthmus_order", run_order, order_bytes},
     {"isthmus_meet", run_meeting<meet_move>, meet_bytes},
     {"isthmus_courier", run_courier, courier_bytes},
     {nullptr, nullptr, nullptr}};

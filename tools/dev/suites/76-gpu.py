@@ -570,6 +570,24 @@ with suite.case("collectives of megabytes, whose shares members write to each ot
     for ranks in (2, 4):
         quiet(run(["gpu_coll", "long"], ranks))
 
+with suite.case("short collectives: kernels meet for them, by couriers and without; also where one rank's memory is a host's now and then"):
+    if not HAS_KERNELS:
+        raise Skip("there are none")
+    for ranks, settings in ((2, {}), (2, {"ISTHMUS_GPU_COURIER": "on"}), (3, {"ISTHMUS_GPU_COURIER": "off"}), (4, {"ISTHMUS_GPU_COURIER": "on"})):
+        _, _, result = collectives(ranks, "short", EMULATED_CUDA_DEVICES=str(ranks), **settings)
+        by_courier = [int(count) for count in re.findall(r"(\d+) collectives by courier", result.err)]
+        expected = settings.get("ISTHMUS_GPU_COURIER")
+        assert len(by_courier) == (ranks if expected == "on" else 0 if expected == "off" else len(by_courier)), result
+        assert expected != "on" or min(by_courier) > 100, result
+    _, _, result = collectives(2, "short", ISTHMUS_GPU_MEETING="off", ISTHMUS_GPU_COURIER="on")
+    assert "collectives by courier" not in result.err, result
+
+with suite.case("a GPU that fails in a short collective for which kernels meet: all ranks come back"):
+    if not HAS_KERNELS:
+        raise Skip("there are no kernels")
+    for courier in ("on", "off"):
+        suite.expect(run(["gpu_coll", "broken"], 2, ISTHMUS_GPU_COURIER=courier, EMULATED_CUDA_LEAKS="report"))
+
 with suite.case("collectives without kernels"):
     for ranks, which in ((2, []), (3, []), (3, ["long"])):
         between, by_host, _ = collectives(ranks, *which, EMULATED_CUDA_TWINS="")
@@ -580,16 +598,24 @@ with suite.case("collectives with another kind of memory on each rank"):
 
 for which, ranks, settings in (("closed", 2, {}), ("closed", 4, {}), ("some", 3, {}), ("rounds", 2, {}), ("rounds", 3, {"ISTHMUS_GPU_BOUNCE": "4M"})):
     with suite.case(f"collectives of memory that nobody can open go by way of the library's, not the hosts': {which}, {ranks} ranks{', 4 MiB' * bool(settings)}"):
-        between, by_host, result = collectives(ranks, which, **settings)
+        # Short ones need no windows where kernels meet.
+        between, by_host, result = collectives(ranks, which, ISTHMUS_GPU_MEETING="off", **settings)
         through = [int(count) for count in re.findall(THROUGH_WINDOWS, result.err)]
         # What has gaps, or an operation of its own, has stand-ins.
         assert len(through) == ranks and min(through) > (50 if HAS_KERNELS else 25), result
         assert by_host < (between / 5 if HAS_KERNELS else between) and "by way of the host's memory" not in result.err, result
 
 with suite.case("collectives of memory that nobody can open, with nothing to go through: stand-ins, and it says why"):
-    between, by_host, result = collectives(2, "closed", ISTHMUS_GPU_BOUNCE="0")
+    between, by_host, result = collectives(2, "closed", ISTHMUS_GPU_BOUNCE="0", ISTHMUS_GPU_MEETING="off")
     assert between < by_host / 5 and not re.search(THROUGH_WINDOWS, result.err), result
     assert "cannot be handed to another process" in result.err, result
+
+with suite.case("short collectives of memory that nobody can open need nothing to go through where kernels meet"):
+    if not HAS_KERNELS:
+        raise Skip("there are no kernels")
+    without, by_hosts, _ = collectives(2, "closed", ISTHMUS_GPU_BOUNCE="0", ISTHMUS_GPU_MEETING="off")
+    between, by_host, _ = collectives(2, "closed", ISTHMUS_GPU_BOUNCE="0")
+    assert between > without + 30 and by_host < by_hosts - 30, (without, by_hosts, between, by_host)
 
 with suite.case("a GPU that fails between two rounds through the library's memory is an error on all ranks, and nobody waits for ever"):
     if not HAS_KERNELS:

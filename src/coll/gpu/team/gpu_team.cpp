@@ -65,6 +65,7 @@ void GpuTeam::release() noexcept {
     table.clear();
   staged_ = {};
   window_ = {};
+  rooms_.reset();
   pool_.reset();
   gpu_ = nullptr;
 }
@@ -351,6 +352,9 @@ void GpuTeam::give_up(const Said& said, const Heard& heard) {
   if (!heard.any_forgets) return;
   for (GpuTable& table : tables_)
     table.clear();
+  rooms_.reset();
+  rooms_have_failed_ = false;
+  short_calls_ = 0;
   if (said.offer.forgets == 0) return;
   drop_queues();
   device_ = cuda::no_device;

@@ -14,6 +14,7 @@
 #include "gpu/driver/gpu.hpp"
 #include "p2p/active/completion.hpp"
 #include "p2p/gpu_copy/copies.hpp"
+#include "p2p/gpu_copy/couriers.hpp"
 #include "p2p/gpu_memory/export_table.hpp"
 #include "p2p/gpu_memory/window_table.hpp"
 #include "p2p/message/gpu_part.hpp"
@@ -28,7 +29,6 @@
 
 namespace isthmus {
 
-class GpuCouriers;
 class Links;
 class Peer;
 class PeerAccess;
@@ -151,6 +151,17 @@ class GpuMessages final : public Polled, public Completion::Lander {
   void note_way(Peer& peer, const Buffer& from, bool bounces);
 
   // --- for collectives between GPUs
+
+  /// Whether no other rank of this host uses that GPU, as far as they have used any: two processes on one GPU
+  /// take turns, and a kernel that waits would wait for whole turns in vain.
+  bool has_to_itself(cuda::Device device) noexcept;
+  /// Whether kernels may meet in short collectives, as far as this rank is asked.
+  [[nodiscard]] bool may_meet() const noexcept { return links_.settings().gpu_meeting; }
+  /// Whether the courier of that GPU is to have this member's part of the next collective that the program
+  /// waits for. Counts it. Then `take_order` gives it, if the courier can take it (`Courier::take`).
+  bool may_order(cuda::Device device, std::uint64_t bytes);
+  GpuErrand take_order(cuda::Device device, const kernel::MeetOrder& order, const std::byte* table,
+                       std::uint64_t id);
 
   /// Says once for each peer, and on record for `isthmus explain`, why GPU memory goes by way of the host's.
   void note(PeerId peer, const Error& why);

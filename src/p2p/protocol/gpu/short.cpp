@@ -40,8 +40,6 @@ void GpuMessages::publish_gpu(cuda::Device device) noexcept {
   links_.region().block(links_.slot()).gpu.store(hash_of(found->uuid), std::memory_order_release);
 }
 
-/// Whether no other rank of this host uses it: two processes on one GPU take turns, and a kernel that waits
-/// would wait for whole turns in vain.
 bool GpuMessages::is_alone_on(cuda::Device device) const noexcept {
   const auto& gpus = gpus_.gpus();
   const auto found = std::ranges::find(gpus, device, &Gpu::ordinal);
@@ -51,6 +49,20 @@ bool GpuMessages::is_alone_on(cuda::Device device) const noexcept {
     if (slot != links_.slot() && links_.region().block(slot).gpu.load(std::memory_order_acquire) == mine)
       return false;
   return true;
+}
+
+bool GpuMessages::has_to_itself(cuda::Device device) noexcept {
+  publish_gpu(device);
+  return is_alone_on(device);
+}
+
+bool GpuMessages::may_order(cuda::Device device, std::uint64_t bytes) {
+  return couriers_->wants(bytes, true) && may_send_courier(device);
+}
+
+GpuErrand GpuMessages::take_order(cuda::Device device, const kernel::MeetOrder& order, const std::byte* table,
+                                  std::uint64_t id) {
+  return couriers_->take(device, order, table, id);
 }
 
 bool GpuMessages::may_send_courier(cuda::Device device) {
