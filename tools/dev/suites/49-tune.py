@@ -277,12 +277,13 @@ WAYS = suite.tmp / "ways"
 RING = "rendezvous, pipelined through the ring"
 
 
-def ways(*words, plans="live", preloaded=None, env=None):
+def ways(*words, plans="live", preloaded=None, env=None, before=()):
     """The report of two ranks of which one sends the other long messages (test/bench/ways.c)."""
     if not WAYS.exists():
         suite.expect(suite.run([PREFIX / "bin/mpicc", "-O2", ROOT / "test/bench/ways.c", "-o", WAYS, "-ldl"], timeout=60))
     preload = ["env", f"LD_PRELOAD={preloaded}"] if preloaded else []
-    command = [ISTHMUS, "explain", "--json", "mpiexec", "-n", 2, "-x", f"ISTHMUS_PLANS={plans}", *preload, WAYS, *words]
+    setting = ["-x", f"ISTHMUS_PLANS={plans}"] if plans else []
+    command = [*before, ISTHMUS, "explain", "--json", "mpiexec", "-n", 2, *setting, *preload, WAYS, *words]
     result = suite.expect(suite.run(command, env={**CONFIG, **(env or {})}, timeout=60))
     return json.loads(result.err.splitlines()[-1])["ranks"][1]
 
@@ -305,6 +306,17 @@ with suite.case("when copies by the kernel become slow, the ring is taken within
     else:
         raise AssertionError((lesson, received(rank)))
     assert 499 <= lesson[0][1] <= 500, lesson
+
+with suite.case("ranks that share a core learn by the work of both sides, without being asked to"):
+    core = ("taskset", "-c", min(os.sched_getaffinity(0)))
+    assert received(ways(262144, 10, plans=None, before=core)) == received(ways(262144, 10, plans="fixed", before=core))
+    for _ in range(3):
+        rank = ways(262144, 200, 300, plans=None, preloaded=slow, before=core)
+        lesson = [(each["protocol"], each["by_work"]) for each in rank["live"] if each["from"] == 262144]
+        if lesson == [(RING, True)] and received(rank).get(RING, 0) >= 200:
+            break
+    else:
+        raise AssertionError((lesson, received(rank)))
 
 with suite.case("the ring is hardly tried where the sender computes, for it would wait"):
     counts = received(ways(262144, 300, 0, 3000))

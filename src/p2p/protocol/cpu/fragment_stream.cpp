@@ -67,6 +67,7 @@ void FragmentStreams::asked_for(const ArrivedCell& cell) {
 
 unsigned FragmentStreams::push(Peer& peer) {
   unsigned happened = 0;
+  std::uint64_t began = plans_.work_begins();
   const std::uint32_t fragment_bytes =
       links_.settings().fragment != 0 ? links_.settings().fragment : default_fragment;
   while (Request* send = peer.streaming.front()) {
@@ -79,7 +80,10 @@ unsigned FragmentStreams::push(Peer& peer) {
       send->cursor->pack({to, bytes});
     else if (bytes != 0)
       std::memcpy(to, send->payload.data + send->moved, bytes);
-    const wire::FragmentHeader fragment{.receiver = send->peer_cookie, .offset = send->moved};
+    const std::uint64_t worked = plans_.work_since(began);
+    began += worked;
+    const wire::FragmentHeader fragment{
+        .receiver = send->peer_cookie, .offset = send->moved, .worked = worked};
     const wire::CellHeader header{.context = 0,
                                   .source = 0,
                                   .tag = 0,
@@ -110,10 +114,13 @@ void FragmentStreams::arrived(const ArrivedCell& cell) {
       receive->transfer != Request::Transfer::stream || fragment.offset != receive->moved ||
       size > receive->limit - receive->moved)
     return links_.malformed(peer, "fragment that no receive waits for");
+  const std::uint64_t began = plans_.work_begins();
   if (receive->cursor)
     receive->cursor->unpack({bytes, size});
   else
     std::memcpy(receive->payload.data + receive->moved, bytes, size);
+  LivePlans::worked(receive->mark, fragment.worked);
+  LivePlans::worked(receive->mark, plans_.work_since(began));
   receive->moved += size;
   if (receive->moved != receive->limit) return;
   plans_.ended(receive->mark, receive->limit);
