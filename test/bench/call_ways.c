@@ -1,8 +1,8 @@
 // Calls of a collective among all ranks: bcast|allreduce BYTES COUNT [SLOWED]. After COUNT of them copies by
 // the kernel become slow (slow_copies.c), and SLOWED more follow. Every rank looks at every element.
 //
-// ibcast|bcast_init|iallreduce|allreduce_init BYTES COUNT MORE: COUNT calls that block, then MORE that do not, or
-// starts of a persistent one. Copies are slow from the start on where slow_copies.c is preloaded.
+// ibcast|bcast_init|iallreduce|allreduce_init BYTES COUNT MORE: COUNT calls that block, then MORE that do
+// not, or starts of a persistent one. Copies are slow from the start on where slow_copies.c is preloaded.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
