@@ -213,8 +213,9 @@ constexpr auto table = std::to_array<Setting>({
      [](const Settings& s) { return std::to_string(s.rank_stack); }},
     {"ISTHMUS_PLANS", "fixed or live",
      "Which way long messages between ranks of a host take, and collectives among them: the one that "
-     "settings and tables give, or the one that has turned out to be the fastest. Where ranks share cores it "
-     "is fixed unless this is set. A value for ISTHMUS_SPLIT_FROM holds with both.",
+     "settings and tables give, or the one that has turned out to be the fastest. Where ranks share cores, "
+     "that "
+     "of collectives is fixed unless this is set. A value for ISTHMUS_SPLIT_FROM holds with both.",
      [](Settings& s, std::string_view text) {
        if (text != "live" && text != "fixed") return false;
        s.plans = text == "fixed" ? PlansSetting::fixed : PlansSetting::live;

@@ -13,10 +13,10 @@ namespace {
 
 constexpr ContextId meeting_context = Engine::internal_context + 1;
 
-/// Who has set by hand which way long messages go wants them to go it. Where ranks share cores, what a
-/// message takes is what the scheduler does, so that is measured only for who asks for it.
+/// Who has set by hand which way long messages go wants them to go it. Virtual machines have clocks of their
+/// own, and take naps: what is measured there is only for who asks for it.
 bool measures_plans(const launch::Job& job, const Settings& settings) {
-  const bool is_quiet = job.region.header().idle == wire::IdlePolicy::spin ||
+  const bool is_quiet = job.region.header().idle != wire::IdlePolicy::nap ||
                         settings.origin("ISTHMUS_PLANS") == Origin::environment;
   return settings.plans == PlansSetting::live && is_quiet && settings.cma != CmaSetting::off &&
          settings.origin("ISTHMUS_SPLIT_FROM") != Origin::environment;
@@ -96,7 +96,9 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       telling_(own_wait_board(job), witness_),
       waiting_{links_, lock_, polled_, loss_watch_, telling_, false, job.turns},
       mapped_(links_, polled_, memories_, handlers_),
-      plans_(measures_plans(job, settings), SharedLessons(job.region.header().lessons)),
+      plans_(measures_plans(job, settings), SharedLessons(job.region.header().lessons), ticks,
+             job.region.header().idle == wire::IdlePolicy::sleep ? LivePlans::Counted::work
+                                                                 : LivePlans::Counted::time),
       gpu_({links_, completion_, access_, *this}, polled_),
       gpu_offers_(links_, completion_, matcher_, unexpected_, gpu_, polled_, handlers_),
       eager_(links_, completion_, matcher_, unexpected_, handlers_),

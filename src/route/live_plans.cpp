@@ -23,12 +23,13 @@ void fill(LivePlans::Report& report, const WayChoice& choice, double unit) noexc
 
 }  // namespace
 
-LivePlans::LivePlans(bool on, SharedLessons shared, Ticks clock) noexcept
+LivePlans::LivePlans(bool on, SharedLessons shared, Ticks clock, Counted counted) noexcept
     : shared_(shared),
       clock_(clock),
       began_(clock()),
       began_at_(Clock::now()),
-      sizes_(on ? new(std::nothrow) Sizes : nullptr) {}
+      sizes_(on ? new(std::nothrow) Sizes : nullptr),
+      by_work_(counted == Counted::work) {}
 
 void LivePlans::take(std::span<const TaughtWay> ways) const noexcept {
   if (!on()) return;
@@ -64,7 +65,7 @@ LongWay LivePlans::begin(TransferMark& mark, Nearness nearness, std::uint64_t by
   } else {
     batch_.has_others = true;
   }
-  mark = {.epoch = epoch_, .batch = batch_.number};
+  mark = {.epoch = epoch_, .batch = batch_.number, .work = 0};
   ++under_way_;
   ++batch_.under_way;
   batch_.bytes += bytes;
@@ -130,7 +131,10 @@ void LivePlans::end(TransferMark& mark, std::uint64_t bytes) noexcept {
   Batch& batch = batch_of(mark);
   --under_way_;
   --batch.under_way;
-  if (batch.began != 0) batch.ended_bytes += bytes;
+  if (batch.began != 0) {
+    batch.ended_bytes += bytes;
+    batch.work += mark.work;
+  }
   if (batch.under_way != 0) return;
   if (batch.is_measured && batch.began != 0) {
     batch.ended = clock_();
@@ -169,7 +173,9 @@ void LivePlans::learn(const Batch& batch) noexcept {
   if (batch.many ? batch.messages == 1 : batch.messages >= many_from) return;
   const std::uint64_t spent = batch.ended > batch.began ? batch.ended - batch.began : 0;
   const std::uint64_t away = batch.absent_at_end - batch.absent;
-  batch.choice->took(batch.turn, {.ticks = static_cast<double>(spent - std::min(spent, away)),
+  const auto passed = static_cast<double>(spent - std::min(spent, away));
+  batch.choice->took(batch.turn, {.ticks = by_work_ ? static_cast<double>(batch.work) : passed,
+                                  .passed = by_work_ ? passed : 0,
                                   .bytes = batch.ended_bytes,
                                   .messages = batch.messages,
                                   .other_bytes = batch.other_bytes});

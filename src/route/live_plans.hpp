@@ -21,6 +21,7 @@ namespace isthmus {
 struct TransferMark {
   std::uint32_t epoch = 0;  ///< 0: it is not
   std::uint32_t batch = 0;  ///< the number of the one that it is of
+  std::uint64_t work = 0;   ///< ticks that it has taken processors so far, where that is what counts
 };
 
 /// Plans for long messages that measure themselves: which way they come to this rank, by how long earlier
@@ -36,6 +37,11 @@ struct TransferMark {
 /// together; which of these it is, the batch before tells. Where messages of several classes are under way
 /// together, they are one plan's: the one of messages of their mean size in such a mixture.
 ///
+/// Where ranks share cores, what a batch takes is what the scheduler does meanwhile: whoever else is to run
+/// runs first. There, what the processors of both sides have spent on its messages counts: how long each copy
+/// took by itself, on whichever side. A copy that is interrupted takes far too long, and medians leave it
+/// out. Time decides one thing there too: a way by which messages come far too late is given up.
+///
 /// What has been learned is shared with the other ranks of the region, who begin with it.
 ///
 /// Guarded by the engine's lock. Where there is no memory for a size class, it goes as assumed.
@@ -48,15 +54,24 @@ class LivePlans {
   enum class Nearness : std::uint8_t { near, far };
   static constexpr std::size_t nearness_count = 2;
 
+  /// What a message costs.
+  enum class Counted : std::uint8_t {
+    time,  ///< until it is there
+    work,  ///< of the processors on both sides: for ranks that share cores
+  };
+
   /// Messages that are measured together where their stream does not break off.
   static constexpr std::uint32_t longest_batch = 64;
   /// So many in a batch came together.
   static constexpr std::uint32_t many_from = 4;
 
   /// Off where there is no memory for its tables.
-  explicit LivePlans(bool on, SharedLessons shared = {}, Ticks clock = ticks) noexcept;
+  explicit LivePlans(bool on, SharedLessons shared = {}, Ticks clock = ticks,
+                     Counted counted = Counted::time) noexcept;
 
   [[nodiscard]] bool on() const noexcept { return sizes_ != nullptr; }
+  /// Whether work counts; also where this rank's own plans are off, because its peers' need not be.
+  [[nodiscard]] bool by_work() const noexcept { return by_work_; }
 
   /// Begins, as all ranks do, with what a table says that nobody has learned yet in this job.
   void take(std::span<const TaughtWay> ways) const noexcept;
@@ -68,6 +83,18 @@ class LivePlans {
   /// The last byte is there. Nothing happens for a message that has not begun here.
   void ended(TransferMark& mark, std::uint64_t bytes) noexcept {
     if (mark.epoch != 0) end(mark, bytes);
+  }
+  /// Now, to be handed to `work_since` behind a piece of a copy; 0 where work does not count.
+  [[nodiscard]] std::uint64_t work_begins() const noexcept { return by_work_ ? clock_() : 0; }
+  /// Ticks since then; 0 where work does not count, or a clock has jumped.
+  [[nodiscard]] std::uint64_t work_since(std::uint64_t began) const noexcept {
+    if (!by_work_) return 0;
+    const std::uint64_t now = clock_();
+    return now > began ? now - began : 0;
+  }
+  /// So many ticks have been spent on a message, here or, as its sender says, there.
+  static void worked(TransferMark& mark, std::uint64_t spent) noexcept {
+    mark.work += std::min(spent, most_work);
   }
   /// It goes another way after all.
   void given_up(TransferMark& mark) noexcept {
@@ -143,6 +170,8 @@ class LivePlans {
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t classes = 128;
   static constexpr std::uint32_t most_absent = 8;
+  /// Of a piece of a copy: what a peer says may be anything, and sums must not overflow.
+  static constexpr std::uint64_t most_work = std::uint64_t{1} << 40;
 
   /// The plans of a size class.
   struct Size {
@@ -178,6 +207,7 @@ class LivePlans {
     std::uint64_t bytes = 0;        ///< the same
     std::uint64_t other_bytes = 0;  ///< of those that did not go the way of its turn
     std::uint64_t ended_bytes = 0;  ///< of those that ended since it is measured
+    std::uint64_t work = 0;         ///< ticks, of the same
     // In ticks.
     std::uint64_t began = 0;  ///< 0: what was before it is still under way
     std::uint64_t ended = 0;  ///< when the last message did that left none under way
@@ -192,8 +222,11 @@ class LivePlans {
     return (*sizes_)[static_cast<std::size_t>(mixed)][static_cast<std::size_t>(kind.nearness)]
                     [static_cast<std::size_t>(kind.has_all)][kind.number];
   }
-  /// Senders compute, mostly: what needs them to be in MPI is not tried.
-  [[nodiscard]] bool senders_compute() const noexcept { return absent_senders_ >= most_absent / 2; }
+  /// Senders compute, mostly: what needs them to be in MPI is not tried. Where ranks share cores, a sender
+  /// that copies nothing may just not have been its turn.
+  [[nodiscard]] bool senders_compute() const noexcept {
+    return !by_work_ && absent_senders_ >= most_absent / 2;
+  }
   bool open(const Kind& kind, LongWay assumed, std::span<const LongWay> possible) noexcept;
   void begin_measuring() noexcept;
   void end(TransferMark& mark, std::uint64_t bytes) noexcept;
@@ -219,6 +252,7 @@ class LivePlans {
   Batch draining_;  ///< the one before it, where some of its messages are still under way
   std::uint32_t last_number_ = 0;
   std::uint32_t absent_senders_ = 0;
+  bool by_work_;
   bool keeps_time_ = false;
   bool looks_at_clock_ = false;  ///< when the rank leaves MPI
   bool mixed_ = false;           ///< the last batch had messages of several size classes

@@ -10,6 +10,11 @@ std::size_t size_of_team(int members) noexcept {
   return members <= 2 ? 0 : members <= 4 ? 1 : members <= 8 ? 2 : 3;
 }
 
+/// Of the word's part that names a way: 1 + the fastest one, and 1 + the fastest one in lanes.
+constexpr std::uint64_t fastest_mask = 0x0f;
+constexpr unsigned in_lanes_at = 4;
+static_assert(SharedCallLessons::ways < fastest_mask && LessonWord::way_mask == 0xff);
+
 static_assert(wire::call_lesson_words ==
               SharedCallLessons::collectives * team_sizes * 2 * SharedCallLessons::size_classes);
 
@@ -24,13 +29,27 @@ std::atomic<std::uint64_t>* SharedCallLessons::word_of(const Kind& kind) const n
 
 std::optional<LessonWord> SharedCallLessons::read(const Kind& kind) const noexcept {
   const auto* const word = word_of(kind);
-  return word ? LessonWord::read(word->load(std::memory_order_relaxed), ways) : std::nullopt;
+  if (!word) return std::nullopt;
+  return LessonWord::read(word->load(std::memory_order_relaxed) & ~(fastest_mask << in_lanes_at), ways);
 }
 
-void SharedCallLessons::write(const Kind& kind, const LessonWord& lesson) const noexcept {
+std::optional<std::uint8_t> SharedCallLessons::read_in_lanes(const Kind& kind) const noexcept {
+  const auto* const word = word_of(kind);
+  if (!word) return std::nullopt;
+  const std::uint64_t found = word->load(std::memory_order_relaxed);
+  const std::uint64_t number = found >> in_lanes_at & fastest_mask;
+  if (!LessonWord::read(found & ~(fastest_mask << in_lanes_at), ways) || number == 0 || number > ways)
+    return std::nullopt;
+  return static_cast<std::uint8_t>(number - 1);
+}
+
+void SharedCallLessons::write(const Kind& kind, const LessonWord& lesson,
+                              std::optional<std::uint8_t> in_lanes) const noexcept {
   auto* const word = word_of(kind);
-  if (const std::uint64_t packed = lesson.packed(); word && packed != 0)
-    word->store(packed, std::memory_order_relaxed);
+  const std::uint64_t packed = lesson.packed();
+  if (!word || packed == 0) return;
+  const std::uint64_t second = in_lanes ? 1 + std::uint64_t{*in_lanes} : 0;
+  word->store(packed | second << in_lanes_at, std::memory_order_relaxed);
 }
 
 }  // namespace isthmus

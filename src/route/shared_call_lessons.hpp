@@ -37,8 +37,11 @@ class SharedCallLessons {
 
   /// Nothing where nobody has learned it yet, or what is there makes no sense.
   [[nodiscard]] std::optional<LessonWord> read(const Kind& kind) const noexcept;
+  /// Of the same, the fastest of the ways that calls have too which do not block.
+  [[nodiscard]] std::optional<std::uint8_t> read_in_lanes(const Kind& kind) const noexcept;
   /// A cost that is none is not written.
-  void write(const Kind& kind, const LessonWord& lesson) const noexcept;
+  void write(const Kind& kind, const LessonWord& lesson,
+             std::optional<std::uint8_t> in_lanes = {}) const noexcept;
 
  private:
   [[nodiscard]] std::atomic<std::uint64_t>* word_of(const Kind& kind) const noexcept;

@@ -46,6 +46,12 @@ constexpr double out_of_the_question = 8;
 constexpr double out_of_the_question_ticks = 100'000;
 constexpr std::uint8_t strikes_out = 3;
 
+/// The same where ranks share cores, 0.3 to 1 ms: a rank that computes has its core for as long, and one that
+/// has waited for it is late by any way.
+constexpr double out_of_the_question_shared_ticks = 1'000'000;
+/// The last of so many decide what is usual.
+constexpr double usual_of = 8;
+
 }  // namespace
 
 double WayChoice::Known::median(std::size_t most) const noexcept {
@@ -237,6 +243,7 @@ void WayChoice::judge_look() noexcept {
 void WayChoice::took(const Turn& turn, const Cost& cost) noexcept {
   if (cost.ticks <= 0) return;
   Known& of = known(turn.way);
+  if (turn.way == assumed_ && cost.passed > 0) notice_passed(cost);
   if (cost.other_bytes != 0) return glimpse_at(of, cost);
   if (turn.way != assumed_ || turn.way != way_) strike(of, cost);
   if (phase_ == Phase::settled && of.abandoned && turn.way == way_) return fall_back();
@@ -268,11 +275,24 @@ void WayChoice::drop_the_slow() noexcept {
 
 /// Of a way that is being tried, or has been chosen though nobody would have assumed it.
 void WayChoice::strike(Known& of, const Cost& cost) noexcept {
-  const double own = phase_ == Phase::settled ? known(way_).predicted : known(way_).median();
-  const bool is_far_too_long = own > 0 && cost.ticks > out_of_the_question_ticks &&
-                               cost.ticks > out_of_the_question * own * static_cast<double>(cost.bytes);
-  of.strikes = static_cast<std::uint8_t>(is_far_too_long ? of.strikes + 1 : 0);
+  of.strikes = static_cast<std::uint8_t>(is_far_too_long(cost) ? of.strikes + 1 : 0);
   if (of.strikes >= strikes_out) of.abandoned = true;
+}
+
+bool WayChoice::is_far_too_long(const Cost& cost) const noexcept {
+  const auto bytes = static_cast<double>(cost.bytes);
+  if (cost.passed > 0)
+    return usually_passed_ > 0 && cost.passed > out_of_the_question_shared_ticks &&
+           cost.passed > out_of_the_question * usually_passed_ * bytes;
+  const double own = phase_ == Phase::settled ? known(way_).predicted : known(way_).median();
+  return own > 0 && cost.ticks > out_of_the_question_ticks && cost.ticks > out_of_the_question * own * bytes;
+}
+
+/// What has waited for its core for long moves it by no more than what has not.
+void WayChoice::notice_passed(const Cost& cost) noexcept {
+  const double passed = cost.passed / static_cast<double>(cost.bytes);
+  if (usually_passed_ == 0) usually_passed_ = passed;
+  usually_passed_ += (std::min(passed, 2 * usually_passed_) - usually_passed_) / usual_of;
 }
 
 /// The chosen way has begun to take far too long, as one does that needs a sender who computes now. What the

@@ -69,6 +69,7 @@ class WayChoice {
   /// How long it took.
   struct Cost {
     double ticks = 0;         ///< above 0: else a clock has jumped, and nothing is learned
+    double passed = 0;        ///< ticks until it was over, where `ticks` are of work; else 0
     std::uint64_t bytes = 0;  ///< not 0
     std::uint32_t messages = 1;
     std::uint64_t other_bytes = 0;  ///< of `bytes`, what went the way that is chosen so far instead
@@ -145,6 +146,8 @@ class WayChoice {
   void judge_look() noexcept;
   void notice_drift() noexcept;
   void strike(Known& of, const Cost& cost) noexcept;
+  void notice_passed(const Cost& cost) noexcept;
+  [[nodiscard]] bool is_far_too_long(const Cost& cost) const noexcept;
   void fall_back() noexcept;
 
   std::array<Known, long_way_count> known_{};
@@ -153,6 +156,7 @@ class WayChoice {
   Phase phase_ = Phase::first;
   std::optional<Hint> hint_;
   std::uint64_t messages_ = 0;
+  double usually_passed_ = 0;  ///< ticks a byte, by the assumed way; 0: not known, or work does not count
   std::uint32_t trials_ = 0;
   std::uint32_t batch_ = 0;  ///< messages of this batch so far
   std::uint32_t last_batch_ = 0;

@@ -93,6 +93,8 @@ struct ReceiveOffer {
 struct FragmentHeader {
   Cookie receiver;
   std::uint64_t offset;
+  /// `ticks()` that it took its sender to put it here; 0 where ranks have cores of their own.
+  std::uint64_t worked = 0;
 };
 struct SplitOffer {
   Cookie sender;
@@ -102,7 +104,7 @@ struct SplitOffer {
   std::uint32_t chunk;
 };
 static_assert(sizeof(SendOffer) <= inline_capacity && sizeof(ReceiveOffer) <= inline_capacity &&
-              sizeof(SplitOffer) <= inline_capacity);
+              sizeof(SplitOffer) <= inline_capacity && sizeof(FragmentHeader) <= inline_capacity);
 
 /// A copy that both sides work on: the receiver pulls chunks from the front while the sender pushes chunks
 /// from the back. In the region's heap, in memory that the receiver has taken.
@@ -111,6 +113,7 @@ struct alignas(cache_line) Share {
   std::atomic<std::uint32_t> done;     ///< chunks copied
   std::atomic<std::uint32_t> failed;   ///< a chunk could not be copied: an errno
   std::atomic<std::uint32_t> in_use;   ///< 1 from the receiver's offer until the sender has let go
+  std::atomic<std::uint64_t> worked;   ///< `ticks()` that the sender's chunks took it, as in `FragmentHeader`
 };
 
 /// Start of a ring; cells and bytes follow it.

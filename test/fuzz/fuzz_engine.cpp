@@ -199,7 +199,7 @@ class Session {
         put(wire::ReceiveOffer{some_cookie(), some_cookie(), some_length()});
         break;
       case wire::CellKind::fragment:
-        put(wire::FragmentHeader{some_cookie(), some_length()});
+        put(wire::FragmentHeader{some_cookie(), some_length(), some_length()});
         break;
       case wire::CellKind::acknowledge:
       case wire::CellKind::share_done:

@@ -10,9 +10,11 @@
 /// The memory that a communicator's members share for nonblocking and persistent collectives, as it lies in
 /// the heap of the job's region:
 ///
-///     LaneHeader | LaneMember [ranks] | stripe | stripe of each persistent operation | slots of the stripes
+///     LaneHeader | LaneMember [ranks] | schedule [lane_schedules] | stripe | stripe of each persistent
+///     operation | slots of the stripes
 ///     stripe: Finished [ranks] | Line [depth][ranks]
 ///
+/// Schedules are rank 0's: one for each class of nonblocking calls, then one for each persistent operation.
 /// A line's sequence is `said(step, phase)`: what a rank says grows within a step, up to `last_phase`.
 namespace isthmus::coll {
 
@@ -29,6 +31,8 @@ static_assert(std::has_single_bit(nonblocking_depth) && std::has_single_bit(long
 inline constexpr std::uint32_t persistent_stripes = 32;
 /// What a rank's part may have in any step.
 inline constexpr std::uint64_t short_slot_bytes = 1024;
+
+inline constexpr std::size_t lane_schedules = call_classes + persistent_stripes;
 
 inline constexpr std::uint64_t last_phase = 3;
 constexpr std::uint64_t said(std::uint64_t step, std::uint64_t phase) noexcept {
@@ -78,7 +82,7 @@ class LaneArea {
 
   /// The part that must be zero before anybody uses it.
   [[nodiscard]] std::uint64_t control_bytes() const noexcept {
-    return sizeof(LaneHeader) + ranks_ * sizeof(LaneMember) + stripe_bytes(nonblocking_depth) +
+    return stripes_at() + stripe_bytes(nonblocking_depth) +
            persistent_stripes * stripe_bytes(persistent_depth);
   }
   [[nodiscard]] std::uint64_t bytes() const noexcept {
@@ -91,10 +95,20 @@ class LaneArea {
   [[nodiscard]] LaneMember& member(int rank) const noexcept {
     return reinterpret_cast<LaneMember*>(memory_ + sizeof(LaneHeader))[rank];
   }
+  [[nodiscard]] ScheduleWord& schedule(std::size_t index) const noexcept {
+    return reinterpret_cast<ScheduleWord*>(memory_ + schedules_at())[index];
+  }
   [[nodiscard]] StripeMemory nonblocking() const noexcept;
   [[nodiscard]] StripeMemory persistent(std::uint32_t number) const noexcept;
 
  private:
+  [[nodiscard]] std::uint64_t schedules_at() const noexcept {
+    return sizeof(LaneHeader) + ranks_ * sizeof(LaneMember);
+  }
+  [[nodiscard]] std::uint64_t stripes_at() const noexcept {
+    static_assert(lane_schedules * sizeof(ScheduleWord) % wire::cache_line == 0);
+    return schedules_at() + lane_schedules * sizeof(ScheduleWord);
+  }
   [[nodiscard]] std::uint64_t stripe_bytes(std::uint64_t depth) const noexcept {
     return ranks_ * (sizeof(Finished) + depth * sizeof(Line));
   }

@@ -37,6 +37,8 @@ class Stripe {
     memory_.finished[rank_].sequence.store(finished_, std::memory_order_release);
     return true;
   }
+  /// All members have finished this step, as far as has been looked at.
+  [[nodiscard]] std::uint64_t all_finished() const noexcept { return all_finished_; }
   [[nodiscard]] bool has_finished(int rank, std::uint64_t step) const noexcept {
     return memory_.finished[rank].sequence.load(std::memory_order_acquire) >= step;
   }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "coll/call/local.hpp"
+#include "datatype/basic.hpp"
+#include "datatype/op.hpp"
 
 /// Operands of reductions: parts of them, and accumulating from ranks in order.
 namespace isthmus::coll {
@@ -15,6 +17,13 @@ namespace isthmus::coll {
 }
 [[nodiscard]] inline Payload elements(const void* buffer, const Reduction& what) {
   return Payload::of(buffer, what.count, *what.type);
+}
+
+/// A predefined operation that treats each element alike, wherever in a vector it stands: a compiler may
+/// round the products of complex numbers otherwise in a loop than alone.
+[[nodiscard]] inline bool is_elementwise(const Reduction& what) {
+  if (!what.op->code() || !what.type->as_basic()) return false;
+  return *what.op->code() != OpCode::prod || info(*what.type->as_basic()).type_class != TypeClass::complex;
 }
 
 /// What a reduction reads: with MPI_IN_PLACE the receive buffer.

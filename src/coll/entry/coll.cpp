@@ -105,12 +105,6 @@ class StepOverMessages {
   std::uint64_t step_;
 };
 
-/// A compiler may round the products of complex numbers otherwise in a loop than alone.
-bool is_elementwise(const Reduction& what) {
-  if (!what.op->code() || !what.type->as_basic()) return false;
-  return *what.op->code() != OpCode::prod || info(*what.type->as_basic()).type_class != TypeClass::complex;
-}
-
 /// Where there is no room to stage a reduction, which all members know, it goes as the table has it.
 Result<Algorithm> with_room(Team& team, Algorithm algorithm, Algorithm by_table, const Reduction* what) {
   if (!what || algorithm != Algorithm::staged) return algorithm;

@@ -283,7 +283,8 @@ LaneWay::State LaneWay::learn(const Lane& lane, const std::optional<LaneQuestion
   if (choice.is_none()) return State::none;
   if (!team_->is_ready() || !(choice.is_one() || team_->direct())) return State::unknown;
   const std::optional<Algorithm>& found = choice.is_one() ? choice.direct : choice.of(*team_->direct());
-  if (!found) return State::none;
+  // How long ones go may change from one start to the next.
+  if (!found || is_live(choice, *asked)) return State::none;
   algorithm_ = *found;
   return State::known;
 }

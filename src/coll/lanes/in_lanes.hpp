@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "coll/call/call.hpp"
+#include "coll/call/operands.hpp"
 #include "coll/flow/flow.hpp"
 #include "coll/lanes/lane_choice.hpp"
 #include "coll/lanes/lane_team.hpp"
 #include "coll/lanes/round.hpp"
 #include "coll/messages/messages.hpp"
+#include "coll/team/live_calls.hpp"
 
 /// Nonblocking and persistent collectives in memory that all members share, where the blocking form would go
 /// there too.
@@ -37,6 +39,25 @@ inline std::optional<LaneQuestion> lane_question(const call::Allreduce& c) {
   return lane_question(Collective::allreduce, c.what);
 }
 
+/// As in `Reducing`; where nothing is reduced it means nothing.
+inline bool is_elementwise(const call::Barrier&) {
+  return false;
+}
+inline bool is_elementwise(const call::Bcast&) {
+  return false;
+}
+inline bool is_elementwise(const call::Reduce& c) {
+  return is_elementwise(c.what);
+}
+inline bool is_elementwise(const call::Allreduce& c) {
+  return is_elementwise(c.what);
+}
+
+/// Whether the way of such calls is learned. Never of those whose way does not depend on reach, as 8 B.
+[[nodiscard]] inline bool is_live(const LaneChoice& choice, const LaneQuestion& asked) noexcept {
+  return !choice.is_one() && LiveCalls::covers(asked.question.bytes);
+}
+
 // The flows. Frames hold what they are given; until there is one, nothing is copied: 8 B count instructions.
 Flow in_lane(Algorithm algorithm, Place&& place, const call::Barrier& c);
 Flow in_lane(Algorithm algorithm, Place&& place, const call::Bcast& c);
@@ -53,9 +74,13 @@ Flow when_known(Ranks ranks, Place place, Call c, LaneChoice choice) {
     if (!choice.is_one()) co_await team.know_direct(ranks.driver());
     std::optional<Algorithm> algorithm = choice.direct;
     if (!choice.is_one()) algorithm = team.direct() ? choice.of(*team.direct()) : std::nullopt;
-    // A stripe keeps account of `nonblocking_depth` steps.
+    // A stripe keeps account of `nonblocking_depth` steps. What has been said of long calls is known by then.
     bool given_up = false;
-    if (!algorithm) co_await Vacant(place, place.stripe().memory().depth, given_up);
+    const auto asked = lane_question(c);
+    const bool may_be_live = algorithm && is_live(choice, *asked);
+    if (!algorithm || may_be_live) co_await Vacant(place, place.stripe().memory().depth, given_up);
+    if (may_be_live && !given_up)
+      algorithm = team.live(place, ranks.lane(), *asked, is_elementwise(c), *algorithm);
     if (algorithm) {
       co_await in_lane(*algorithm, std::move(place), c);
       co_return;
@@ -93,6 +118,16 @@ class LaneWay {
   State state_ = State::unknown;
 };
 
+/// A call in a place that is free.
+template <class Call>
+Flow start_live(const Ranks& ranks, Place place, const Call& c, const LaneQuestion& asked,
+                Algorithm by_table) {
+  const auto algorithm = place.team().live(place, ranks.lane(), asked, is_elementwise(c), by_table);
+  if (algorithm) return in_lane(*algorithm, std::move(place), c);
+  place.finish();
+  return over_messages(ranks, c);
+}
+
 /// Begins a collective on the lane of `ranks`, for buffers that the processor can load from and store to.
 template <class Call>
 [[gnu::always_inline]] inline Flow start_on_host(const Ranks& ranks, const Call& c) {
@@ -105,8 +140,12 @@ template <class Call>
           if (team->is_ready()) [[likely]] {
             if (choice.is_one()) return in_lane(*choice.direct, std::move(place), c);
             if (const bool* const is_direct = team->direct())
-              if (const auto& algorithm = choice.of(*is_direct))
-                return in_lane(*algorithm, std::move(place), c);
+              if (const auto& algorithm = choice.of(*is_direct)) {
+                if (!LiveCalls::covers(asked->question.bytes))
+                  return in_lane(*algorithm, std::move(place), c);
+                if (place.stripe().is_free(place.step(), place.stripe().memory().depth))
+                  return start_live(ranks, std::move(place), c, *asked, *algorithm);
+              }
           }
           return when_known(ranks, std::move(place), c, choice);
         }

@@ -1,7 +1,5 @@
 #include "coll/lanes/lane_choice.hpp"
 
-#include "coll/area/lane_area.hpp"
-
 namespace isthmus::coll {
 namespace {
 
@@ -25,11 +23,10 @@ LaneChoice::LaneChoice(const LaneQuestion& asked, int ranks, Lane::Kind kind) {
   Question question = asked.question;
   question.ranks = ranks;
   question.shared = true;
-  const std::uint64_t most = kind == Lane::Kind::persistent ? short_slot_bytes : slot_bytes;
   const auto choose = [&](bool is_direct) {
     question.direct = is_direct;
     std::optional<Algorithm> found = with_flow(select(question));
-    if (found == Algorithm::flat && asked.room > most) found.reset();
+    if (found == Algorithm::flat && asked.room > most_in_slot(kind)) found.reset();
     return found;
   };
   indirect = choose(false);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "coll/area/lane_area.hpp"
 #include "coll/flow/lane.hpp"
 #include "coll/select/select.hpp"
 
@@ -22,6 +23,11 @@ struct LaneQuestion {
            question.commutative == other.question.commutative;
   }
 };
+
+/// What a member's part may have at most to go into slots of such a lane.
+[[nodiscard]] constexpr std::uint64_t most_in_slot(Lane::Kind kind) noexcept {
+  return kind == Lane::Kind::persistent ? short_slot_bytes : slot_bytes;
+}
 
 /// The algorithm, of those that there is a flow for, by whether members read and write each other's memory.
 /// Alike at all members. Null: messages.

@@ -6,6 +6,7 @@
 #include "coll/context/footing.hpp"
 #include "coll/flow/ranks.hpp"
 #include "coll/messages/algorithms.hpp"
+#include "coll/team/live_calls.hpp"
 
 namespace isthmus::coll {
 
@@ -75,6 +76,7 @@ Result<> LaneTeam::enter() {
   nonblocking_.put_at(area_.nonblocking(), rank());
   for (std::uint32_t i = 0; i < persistent_stripes; ++i)
     persistent_[i].put_at(area_.persistent(i), rank());
+  live_.open(comm_);
   area_.header().members.fetch_add(1, std::memory_order_acq_rel);
   state_ = State::ready;
   return {};
@@ -108,6 +110,25 @@ bool LaneTeam::look_for_direct() noexcept {
   }
   direct_ = all;
   return true;
+}
+
+std::optional<Algorithm> LaneTeam::live(const Place& place, const Lane& lane, const LaneQuestion& asked,
+                                        bool elementwise, Algorithm by_table) {
+  Question question = asked.question;
+  question.ranks = size();
+  question.shared = true;
+  question.direct = *direct_;
+  TeamWays possible = ways_of(question, {.elementwise = elementwise}).and_of(ways_in_lanes);
+  if (asked.room > most_in_slot(lane.kind)) possible.remove(TeamWay::flat);
+  const auto assumed = way_of(by_table, question.collective);
+  if (!assumed || !possible.has(*assumed) || possible.count() < 2) return by_table;
+  const std::size_t call_class = LiveCalls::class_of(question.collective, question.bytes);
+  const bool is_persistent = lane.kind == Lane::Kind::persistent;
+  const std::size_t schedule = is_persistent ? call_classes + lane.number : call_class;
+  const auto way = live_.way(area_.schedule(schedule), call_class, place.stripe(), place.step(), comm_);
+  if (!way || !possible.has(*way)) return by_table;
+  if (*way == TeamWay::messages) return std::nullopt;
+  return algorithm_of(*way, question);
 }
 
 void LaneTeam::wake_all() noexcept {

@@ -9,6 +9,7 @@
 #include "coll/area/stripe.hpp"
 #include "coll/flow/flow.hpp"
 #include "coll/lanes/lane_choice.hpp"
+#include "coll/lanes/live_lanes.hpp"
 #include "comm/communicator.hpp"
 #include "p2p/engine.hpp"
 
@@ -117,6 +118,12 @@ class LaneTeam final : public CollectiveState {
     return choices_.find(asked, size(), kind);
   }
 
+  /// How a call goes that the table has for `by_table`, which copies directly or not as `direct` has it;
+  /// null: over messages. For a place for which its stripe is free: all members have finished the step
+  /// `depth` before it. `elementwise`: as in `Reducing`.
+  [[nodiscard]] std::optional<Algorithm> live(const Place& place, const Lane& lane, const LaneQuestion& asked,
+                                              bool elementwise, Algorithm by_table);
+
   void notify(int rank) noexcept { engine_.notify(peer(rank)); }
   void notify_all() noexcept {
     if (sleeps_) wake_all();
@@ -156,6 +163,7 @@ class LaneTeam final : public CollectiveState {
   LaneArea area_;
   std::uint64_t offset_ = nowhere;
   LaneChoices choices_;
+  LiveLanes live_;
   Stripe nonblocking_;
   std::array<Stripe, persistent_stripes> persistent_;
   Driver driver_;

@@ -51,6 +51,9 @@ class TeamWays {
       rest &= rest - 1;
     return static_cast<TeamWay>(std::countr_zero(rest));
   }
+  [[nodiscard]] constexpr TeamWays and_of(TeamWays other) const noexcept {
+    return TeamWays(static_cast<std::uint8_t>(bits_ & other.bits_));
+  }
   [[nodiscard]] constexpr std::uint8_t bits() const noexcept { return bits_; }
   friend constexpr bool operator==(TeamWays, TeamWays) = default;
 
@@ -59,6 +62,14 @@ class TeamWays {
 
   std::uint8_t bits_ = 0;
 };
+
+/// The ways that calls have too which do not block (`coll/lanes`).
+inline constexpr TeamWays ways_in_lanes = TeamWays()
+                                              .add(TeamWay::flat)
+                                              .add(TeamWay::direct)
+                                              .add(TeamWay::direct_both)
+                                              .add(TeamWay::direct_all)
+                                              .add(TeamWay::messages);
 
 /// What else the ways of a reduction depend on; alike on all members.
 struct Reducing {

@@ -77,6 +77,14 @@ class LiveCalls final : public CallReporter {
 
   /// Two classes between each power of two and the next, which belongs to the lower one.
   [[nodiscard]] static std::size_t class_of(Collective collective, std::uint64_t bytes) noexcept;
+  /// What is learned of a class among so many members, on several sockets or one.
+  [[nodiscard]] static SharedCallLessons::Kind kind_of(std::size_t call_class, int members,
+                                                       bool spread) noexcept {
+    return {.collective = call_class / size_classes,
+            .members = members,
+            .spread = spread,
+            .size_class = call_class % size_classes};
+  }
   /// The largest call of the class.
   [[nodiscard]] static std::uint64_t most_of(std::size_t call_class) noexcept;
 
@@ -102,10 +110,7 @@ class LiveCalls final : public CallReporter {
   void touch_slots(const Area& area) noexcept;
   void share(std::size_t call_class, const CallChoice& choice) const noexcept;
   [[nodiscard]] SharedCallLessons::Kind kind_of(std::size_t call_class) const noexcept {
-    return {.collective = call_class / size_classes,
-            .members = member_.size,
-            .spread = spread_,
-            .size_class = call_class % size_classes};
+    return kind_of(call_class, member_.size, spread_);
   }
 
   Member member_;

@@ -33,8 +33,8 @@ struct Beginning {
   std::uint32_t forced = 0;  ///< as `CollectiveWaySetting`
 };
 
-/// What a call takes is known only where clocks are those of one kernel, and each rank has a core; but a
-/// program may insist on the latter.
+}  // namespace
+
 bool measures_calls(const Engine& engine) {
   const Settings& settings = engine.settings();
   const bool has_cores = !engine.peers_sleep() || settings.origin("ISTHMUS_PLANS") == Origin::environment;
@@ -42,7 +42,16 @@ bool measures_calls(const Engine& engine) {
          engine.region().header().idle != wire::IdlePolicy::nap;
 }
 
-}  // namespace
+bool is_on_several_sockets(const Communicator& comm) {
+  const Engine& engine = comm.engine();
+  const auto socket_of = [&](int rank) {
+    const auto slot = engine.job().slot_of(comm.peer(rank));
+    return slot ? engine.region().block(*slot).place.package : -1;
+  };
+  for (int rank = 1; rank < comm.size(); ++rank)
+    if (socket_of(rank) != socket_of(0)) return true;
+  return false;
+}
 
 Result<std::unique_ptr<Team>> Team::make(Communicator& comm) {
   const AreaLayout layout(comm.size());
@@ -178,20 +187,9 @@ Result<bool> Team::direct() {
     Result<bool> everybody = agree(*this, reach);
     if (!everybody) return everybody;
     direct_ = *everybody ? Direct::yes : Direct::no;
-    if (live_) live_->set_spread(is_on_several_sockets());
+    if (live_) live_->set_spread(is_on_several_sockets(comm_));
   }
   return direct_ == Direct::yes;
-}
-
-/// As far as all members have said where they are, which they have when they have met.
-bool Team::is_on_several_sockets() const noexcept {
-  const auto socket_of = [this](int rank) {
-    const auto slot = engine_.job().slot_of(peer(rank));
-    return slot ? engine_.region().block(*slot).place.package : -1;
-  };
-  for (int rank = 1; rank < size_; ++rank)
-    if (socket_of(rank) != socket_of(0)) return true;
-  return false;
 }
 
 TeamWay Team::begin_call(const Question& question, TeamWay assumed, TeamWays possible) {

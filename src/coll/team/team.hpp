@@ -16,6 +16,13 @@
 
 namespace isthmus::coll {
 
+/// Whether rank 0 learns how long collectives take: what a call takes is known only where clocks are those of
+/// one kernel, and each rank has a core; but a program may insist on the latter.
+[[nodiscard]] bool measures_calls(const Engine& engine);
+/// Whether the members are on several sockets, as far as all of them have said where they are, which they
+/// have when they have met.
+[[nodiscard]] bool is_on_several_sockets(const Communicator& comm);
+
 /// What the members of a communicator need to work together in shared memory: their area, where each is in
 /// it, and how they wait for each other. One a communicator, made at its first collective.
 ///
@@ -141,7 +148,6 @@ class Team {
   void wake_writers() noexcept;
   void wake_gpu_members() noexcept;
   [[nodiscard]] bool ask_for_gpu();
-  [[nodiscard]] bool is_on_several_sockets() const noexcept;
 
   Communicator& comm_;
   Engine& engine_;

@@ -116,7 +116,8 @@ std::string lessons_text(const LivePlans& plans) {
   for (const LivePlans::Report& lesson : lessons) {
     if (!last || last->nearness != lesson.nearness || last->has_all_ways != lesson.has_all_ways ||
         last->many != lesson.many || last->mixed != lesson.mixed)
-      text += fmt::format("    measured, {}{}{}{}:\n", lesson.many ? "several at a time" : "one at a time",
+      text += fmt::format("    measured{}, {}{}{}{}:\n", plans.by_work() ? " as work of both sides" : "",
+                          lesson.many ? "several at a time" : "one at a time",
                           lesson.mixed ? ", sizes mixed" : "",
                           lesson.has_all_ways ? "" : ", data with gaps or for one side to copy",
                           lesson.nearness == LivePlans::Nearness::far ? ", from ranks of other sockets" : "");

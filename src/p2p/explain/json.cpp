@@ -84,7 +84,7 @@ std::string memories_json(const PeerMemories& memories, const Peer& peer) {
   return {};
 }
 
-std::string lesson_json(const LivePlans::Report& lesson) {
+std::string lesson_json(const LivePlans::Report& lesson, bool by_work) {
   std::string ways;
   for (std::size_t i = 0; i < long_way_count; ++i)
     if (const auto [predicted, measured] = lesson.times[i]; predicted > 0)
@@ -92,9 +92,9 @@ std::string lesson_json(const LivePlans::Report& lesson) {
                           ways.empty() ? "" : ",", quoted(name_of(protocol_of(static_cast<LongWay>(i)))),
                           predicted, measured > 0 ? fmt::format("{:.4g}", measured) : "null");
   return fmt::format(
-      R"({{"from":{},"same_socket":{},"any_way":{},"several":{},"mixed":{},"told":{},"protocol":{},"assumed":{},"messages":{},"ticks_per_byte":{:.6g},"ways":[{}]}})",
+      R"({{"from":{},"same_socket":{},"any_way":{},"several":{},"mixed":{},"told":{},"by_work":{},"protocol":{},"assumed":{},"messages":{},"ticks_per_byte":{:.6g},"ways":[{}]}})",
       lesson.from, lesson.nearness == LivePlans::Nearness::near, lesson.has_all_ways, lesson.many,
-      lesson.mixed, lesson.told, quoted(name_of(protocol_of(lesson.way))),
+      lesson.mixed, lesson.told, by_work, quoted(name_of(protocol_of(lesson.way))),
       quoted(name_of(protocol_of(lesson.assumed))), lesson.messages, lesson.ticks_per_byte, ways);
 }
 
@@ -174,7 +174,9 @@ std::string json_report(const ExplainParts& parts) {
       R"({{"rank":{},"pid":{},"core":{},"gpu":{},"place":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"live_collectives":{},"peers":{}]}})",
       links.rank(), place.pid, place.core, gpu.empty() ? "null" : quoted(gpu),
       place_json(links.job().host, place), counts.between_gpus, counts.by_window, counts.across_hosts,
-      counts.by_host, array(parts.plans.report(), lesson_json),
+      counts.by_host,
+      array(parts.plans.report(),
+            [&](const auto& lesson) { return lesson_json(lesson, parts.plans.by_work()); }),
       array(parts.calls.all(parts.plans.nanoseconds()), call_json), peers);
 }
 

@@ -374,5 +374,96 @@ TEST_F(LivePlansTest, ForgetMessagesThatNeverEnd) {
   plans.quiet();
 }
 
+/// A receiver that shares its core: what a message takes until it is there is the scheduler's doing, what its
+/// copies take is not.
+class SharedCore {
+ public:
+  /// `wait`: ticks until a message of that way is there.
+  using Wait = std::function<std::uint64_t(LongWay)>;
+
+  SharedCore(Machine work, Wait wait) : work_(std::move(work)), wait_(std::move(wait)) {}
+
+  void windows(int count, int messages, std::uint64_t bytes = 64 * kib) {
+    for (int i = 0; i < count; ++i) {
+      std::vector<std::pair<TransferMark, LongWay>> window(static_cast<std::size_t>(messages));
+      for (auto& [mark, way] : window) {
+        way = plans.begin(mark, Nearness::near, bytes, LongWay::split, all_ways);
+        ++gone[way];
+      }
+      for (auto& [mark, way] : window) {
+        now += wait_(way);
+        // Half of it here, half at the sender.
+        const std::uint64_t began = plans.work_begins();
+        const std::uint64_t work = work_(way, bytes);
+        now += work / 2;
+        LivePlans::worked(mark, plans.work_since(began));
+        LivePlans::worked(mark, work - work / 2);
+        // A split copy to which the sender has not come.
+        plans.noticed_sender(false);
+        plans.ended(mark, bytes);
+      }
+      plans.quiet();
+    }
+  }
+  [[nodiscard]] LongWay way() const { return plans.report().at(0).way; }
+
+  LivePlans plans{true, {}, read_clock, LivePlans::Counted::work};
+  std::map<LongWay, int> gone;
+
+ private:
+  Machine work_;
+  Wait wait_;
+};
+
+/// Up to 3 ms, whatever the way.
+SharedCore::Wait the_schedulers(std::uint32_t seed) {
+  return [random = std::mt19937(seed)](LongWay) mutable { return random() % 10'000'000; };
+}
+
+TEST_F(LivePlansTest, OfRanksThatShareCoresGoByWorkHoweverLongMessagesTake) {
+  for (const int messages : {1, 6, 64})
+    for (const LongWay fastest : all_ways)
+      for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+        SharedCore receiver(fast_at(fastest), the_schedulers(seed));
+        receiver.windows(messages == 1 ? 120 : 40, messages);
+        ASSERT_EQ(receiver.way(), fastest) << messages << ", " << seed;
+        EXPECT_NEAR(receiver.plans.report().at(0).ticks_per_byte, 0.25, 0.001);
+      }
+}
+
+TEST_F(LivePlansTest, LeaveOutACopyThatWasInterrupted) {
+  std::mt19937 random(7);
+  SharedCore receiver(
+      [&](LongWay way, std::uint64_t bytes) {
+        return fast_at(LongWay::stream)(way, bytes) + (random() % 8 == 0 ? 10'000'000 : 0);
+      },
+      the_schedulers(3));
+  receiver.windows(300, 1);
+  EXPECT_EQ(receiver.way(), LongWay::stream);
+}
+
+TEST_F(LivePlansTest, OfRanksThatShareCoresGiveUpAWayForWhichTheSenderIsTooLate) {
+  SharedCore receiver(fast_at(LongWay::stream), [](LongWay way) {
+    return way == LongWay::stream ? std::uint64_t{30'000'000} : std::uint64_t{100'000};
+  });
+  receiver.windows(600, 1);
+  EXPECT_EQ(receiver.way(), LongWay::split);
+  EXPECT_LE(receiver.gone[LongWay::stream], 12);
+}
+
+TEST_F(LivePlansTest, OfRanksThatShareCoresSurviveSendersThatLieAboutTheirWork) {
+  SharedCore receiver([](LongWay, std::uint64_t) { return ~std::uint64_t{0}; },
+                      [](LongWay) { return std::uint64_t{1000}; });
+  receiver.windows(300, 6);
+  EXPECT_GT(receiver.plans.report().at(0).ticks_per_byte, 0);
+}
+
+TEST_F(LivePlansTest, CountNoWorkWhereTimeCounts) {
+  const LivePlans plans(true, {}, read_clock);
+  EXPECT_FALSE(plans.by_work());
+  EXPECT_EQ(plans.work_begins(), 0);
+  EXPECT_EQ(plans.work_since(0), 0);
+}
+
 }  // namespace
 }  // namespace isthmus

@@ -277,12 +277,13 @@ WAYS = suite.tmp / "ways"
 RING = "rendezvous, pipelined through the ring"
 
 
-def ways(*words, plans="live", preloaded=None, env=None):
+def ways(*words, plans="live", preloaded=None, env=None, before=()):
     """The report of two ranks of which one sends the other long messages (test/bench/ways.c)."""
     if not WAYS.exists():
         suite.expect(suite.run([PREFIX / "bin/mpicc", "-O2", ROOT / "test/bench/ways.c", "-o", WAYS, "-ldl"], timeout=60))
     preload = ["env", f"LD_PRELOAD={preloaded}"] if preloaded else []
-    command = [ISTHMUS, "explain", "--json", "mpiexec", "-n", 2, "-x", f"ISTHMUS_PLANS={plans}", *preload, WAYS, *words]
+    setting = ["-x", f"ISTHMUS_PLANS={plans}"] if plans else []
+    command = [*before, ISTHMUS, "explain", "--json", "mpiexec", "-n", 2, *setting, *preload, WAYS, *words]
     result = suite.expect(suite.run(command, env={**CONFIG, **(env or {})}, timeout=60))
     return json.loads(result.err.splitlines()[-1])["ranks"][1]
 
@@ -306,6 +307,17 @@ with suite.case("when copies by the kernel become slow, the ring is taken within
         raise AssertionError((lesson, received(rank)))
     assert 499 <= lesson[0][1] <= 500, lesson
 
+with suite.case("ranks that share a core learn by the work of both sides, without being asked to"):
+    core = ("taskset", "-c", min(os.sched_getaffinity(0)))
+    assert received(ways(262144, 10, plans=None, before=core)) == received(ways(262144, 10, plans="fixed", before=core))
+    for _ in range(3):
+        rank = ways(262144, 200, 300, plans=None, preloaded=slow, before=core)
+        lesson = [(each["protocol"], each["by_work"]) for each in rank["live"] if each["from"] == 262144]
+        if lesson == [(RING, True)] and received(rank).get(RING, 0) >= 200:
+            break
+    else:
+        raise AssertionError((lesson, received(rank)))
+
 with suite.case("the ring is hardly tried where the sender computes, for it would wait"):
     counts = received(ways(262144, 300, 0, 3000))
     assert counts.get(RING, 0) <= 8, counts
@@ -315,12 +327,17 @@ CALL_WAYS = suite.tmp / "call_ways"
 
 def call_ways(*words, ranks=2, plans="live", preloaded=None, env=None):
     """What rank 0 has learned of the calls of a program that repeats one collective (test/bench/call_ways.c)."""
+    return call_report(*words, ranks=ranks, plans=plans, preloaded=preloaded, env=env)[0]["live_collectives"]
+
+
+def call_report(*words, ranks=2, plans="live", preloaded=None, env=None):
+    """What its ranks tell."""
     if not CALL_WAYS.exists():
         suite.expect(suite.run([PREFIX / "bin/mpicc", "-O2", ROOT / "test/bench/call_ways.c", "-o", CALL_WAYS, "-ldl"], timeout=60))
     preload = ["env", f"LD_PRELOAD={preloaded}"] if preloaded else []
     command = [ISTHMUS, "explain", "--json", "mpiexec", "-n", ranks, "-x", f"ISTHMUS_PLANS={plans}", *preload, CALL_WAYS, *words]
     result = suite.expect(suite.run(command, env={**CONFIG, **(env or {})}, timeout=60))
-    return json.loads(result.err.splitlines()[-1])["ranks"][0]["live_collectives"]
+    return json.loads(result.err.splitlines()[-1])["ranks"]
 
 
 with suite.case("collectives of a job of a few calls go as the table has it, and so do all with fixed plans"):
@@ -362,6 +379,38 @@ with suite.case("a way of collectives is forced where it is possible"):
     for way in ("flat", "staged", "counted", "direct", "direct_both", "direct_all", "messages", "tree"):
         for collective, ranks in (("bcast", 2), ("allreduce", 2), ("allreduce", 3)):
             assert call_ways(collective, 65536, 5, ranks=ranks, env={"ISTHMUS_COLLECTIVE_WAY": way}) == []
+
+def long_messages(ranks):
+    """That have come to any of them."""
+    ways = [way for rank in ranks for peer in rank["peers"] for way in peer["traffic"]]
+    return sum(way["received"]["messages"] for way in ways if not way["protocol"].startswith(("eager", "local")))
+
+
+# A stripe is so many steps deep, and what is said takes effect as much later.
+for form, deep in (("ibcast", 128), ("bcast_init", 4)):
+    with suite.case(f"{form}: a way is forced where it is possible, from a step on that nobody can have reached"):
+        for way, expected in (("messages", 400 - deep), ("direct", 0), ("staged", 0)):
+            found = long_messages(call_report(form, 65536, 0, 400, env={"ISTHMUS_COLLECTIVE_WAY": way}))
+            # Those that come before it is known whether all members reach each other go by the table too.
+            assert expected - 2 <= found <= expected, (way, found)
+        assert long_messages(call_report(form, 65536, 0, 400, plans="fixed")) == 0
+
+    with suite.case(f"{form}: goes as blocking calls have turned out to be the fastest of the ways that it has"):
+        slow = suite.preload("test/bench/slow_copies.c", "-ldl")
+        for _ in range(3):
+            blocking = long_messages(call_report(form, 65536, 200, 0, preloaded=slow))
+            found = long_messages(call_report(form, 65536, 200, 400, preloaded=slow))
+            if found >= blocking // 2 + 400 - deep - 2:
+                break
+        else:
+            raise AssertionError((blocking, found))
+        assert long_messages(call_report(form, 65536, 200, 400, preloaded=slow, plans="fixed")) == 0
+
+with suite.case("reductions that do not block never go over messages, which would combine otherwise"):
+    for form in ("iallreduce", "allreduce_init"):
+        for way in ("messages", "direct", "direct_all", "flat"):
+            for size in (8192, 65536):
+                assert long_messages(call_report(form, size, 3, 300, ranks=3, env={"ISTHMUS_COLLECTIVE_WAY": way})) == 0
 
 with suite.case("tune --from stores what a program's messages have taught, and later jobs begin with it"):
     table = suite.tmp / "taught.json"

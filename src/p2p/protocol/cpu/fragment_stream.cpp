@@ -15,6 +15,14 @@ namespace {
 /// the same time through cache, large enough to hide the cell.
 constexpr std::uint32_t default_fragment = 16 * 1024;
 
+/// The same where ranks share cores, so that both sides seldom copy at the same time. 8 ranks on 2 cores, 64
+/// KiB to each of 6 neighbours: 98 us instead of 114.
+constexpr std::uint32_t shared_fragment = 32 * 1024;
+
+/// Fragments for which a receiver that may sleep is rung once: the bell waits until all that was copied has
+/// left the store buffer.
+constexpr unsigned fragments_a_bell = 4;
+
 Probed ask_of_stream(const PairFacts& facts) noexcept {
   if (!facts.is_neighbour()) return std::unexpected(no_neighbour);
   if (facts.is_managed()) return std::unexpected(of_another_process);
@@ -67,8 +75,10 @@ void FragmentStreams::asked_for(const ArrivedCell& cell) {
 
 unsigned FragmentStreams::push(Peer& peer) {
   unsigned happened = 0;
-  const std::uint32_t fragment_bytes =
-      links_.settings().fragment != 0 ? links_.settings().fragment : default_fragment;
+  unsigned not_rung_for = 0;
+  std::uint64_t began = plans_.work_begins();
+  const std::uint32_t usual = links_.peers_sleep() ? shared_fragment : default_fragment;
+  const std::uint32_t fragment_bytes = links_.settings().fragment != 0 ? links_.settings().fragment : usual;
   while (Request* send = peer.streaming.front()) {
     const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
         {fragment_bytes, wire::maximum_piece(links_.region().geometry()) / 2, send->limit - send->moved}));
@@ -79,7 +89,10 @@ unsigned FragmentStreams::push(Peer& peer) {
       send->cursor->pack({to, bytes});
     else if (bytes != 0)
       std::memcpy(to, send->payload.data + send->moved, bytes);
-    const wire::FragmentHeader fragment{.receiver = send->peer_cookie, .offset = send->moved};
+    const std::uint64_t worked = plans_.work_since(began);
+    began += worked;
+    const wire::FragmentHeader fragment{
+        .receiver = send->peer_cookie, .offset = send->moved, .worked = worked};
     const wire::CellHeader header{.context = 0,
                                   .source = 0,
                                   .tag = 0,
@@ -88,7 +101,10 @@ unsigned FragmentStreams::push(Peer& peer) {
                                   .flag = wire::CellFlag::none,
                                   .reserved = 0};
     peer.out.publish_reserved(header, &fragment, sizeof fragment);
-    links_.after_publish(peer);
+    if (++not_rung_for == fragments_a_bell) {
+      links_.after_publish(peer);
+      not_rung_for = 0;
+    }
     send->moved += bytes;
     ++happened;
     if (send->moved == send->limit) {
@@ -97,6 +113,7 @@ unsigned FragmentStreams::push(Peer& peer) {
       completion_.finish(*send);
     }
   }
+  if (not_rung_for != 0) links_.after_publish(peer);
   return happened;
 }
 
@@ -110,10 +127,13 @@ void FragmentStreams::arrived(const ArrivedCell& cell) {
       receive->transfer != Request::Transfer::stream || fragment.offset != receive->moved ||
       size > receive->limit - receive->moved)
     return links_.malformed(peer, "fragment that no receive waits for");
+  const std::uint64_t began = plans_.work_begins();
   if (receive->cursor)
     receive->cursor->unpack({bytes, size});
   else
     std::memcpy(receive->payload.data + receive->moved, bytes, size);
+  LivePlans::worked(receive->mark, fragment.worked);
+  LivePlans::worked(receive->mark, plans_.work_since(began));
   receive->moved += size;
   if (receive->moved != receive->limit) return;
   plans_.ended(receive->mark, receive->limit);

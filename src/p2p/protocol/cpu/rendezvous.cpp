@@ -124,8 +124,10 @@ bool Rendezvous::try_start(Protocol way, Peer& peer, Request& receive, const wir
     return SplitCopies::suits(peer, receive, offer) &&
            around_.splits.try_start(peer, receive, offer.sender, offer.address);
   PeerMemory* const memory = around_.memories.carrier_of(way);
+  const std::uint64_t began = around_.plans.work_begins();
   if (!memory || !memory->reaches(peer, offer, receive.limit) || !read_all(*memory, peer, receive, offer))
     return false;
+  LivePlans::worked(receive.mark, around_.plans.work_since(began));
   count_received(peer, receive, way, receive.limit);
   around_.plans.ended(receive.mark, receive.limit);
   tell_done(peer, offer.sender);

@@ -30,6 +30,7 @@ wire::Share* Shares::take() noexcept {
   share->claimed.store(0, std::memory_order_relaxed);
   share->done.store(0, std::memory_order_relaxed);
   share->failed.store(0, std::memory_order_relaxed);
+  share->worked.store(0, std::memory_order_relaxed);
   share->in_use.store(1, std::memory_order_release);
   return share;
 }

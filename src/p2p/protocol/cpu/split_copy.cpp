@@ -106,7 +106,13 @@ bool SplitCopies::copy_chunk(Request& request) {
         return false;  // no memory for the reason
       }
     };
+    const std::uint64_t began = plans_.work_begins();
     if (!copy()) share.failed.store(1, std::memory_order_relaxed);
+    const std::uint64_t spent = plans_.work_since(began);
+    if (front)
+      LivePlans::worked(request.mark, spent);
+    else if (spent != 0)
+      share.worked.fetch_add(spent, std::memory_order_relaxed);
   }
   share.done.fetch_add(1, std::memory_order_release);
   return true;
@@ -121,6 +127,7 @@ bool SplitCopies::finish_if_done(Peer& peer, Request& request) {
     request.status.error = static_cast<int>(peer.gone ? ErrorClass::proc_aborted : ErrorClass::buffer);
   if (receiver) {
     plans_.noticed_sender(share.claimed.load(std::memory_order_relaxed) >> 32 != 0);
+    LivePlans::worked(request.mark, share.worked.load(std::memory_order_relaxed));
     shares_.give_back(share);
     plans_.ended(request.mark, request.limit);
   } else {

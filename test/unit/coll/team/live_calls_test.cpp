@@ -229,11 +229,15 @@ TEST(LiveCalls, LessonsAreSharedWithOtherTeams) {
   };
   EXPECT_EQ(choice_after(30, 3), std::pair(direct, false));
   EXPECT_EQ(choice_after(200, 3), std::pair(messages, false));
+  const std::size_t call_class = LiveCalls::class_of(Collective::bcast, 65536);
+  EXPECT_EQ(SharedCallLessons(words).read_in_lanes(LiveCalls::kind_of(call_class, 3, false)),
+            static_cast<std::uint8_t>(messages));
   EXPECT_EQ(choice_after(30, 4), std::pair(messages, true)) << "three and four members are a kind";
   EXPECT_EQ(choice_after(30, 2), std::pair(direct, false));
   for (std::atomic<std::uint64_t>& word : words)
     word.store(0xffff'ffff'ffff'ffff);
   EXPECT_EQ(choice_after(30, 3), std::pair(direct, false)) << "rubbish is no lesson";
+  EXPECT_FALSE(SharedCallLessons(words).read_in_lanes(LiveCalls::kind_of(call_class, 8, false)));
 }
 
 TEST(LiveCalls, ClassesAreTwoForEachPowerOfTwo) {
