@@ -16,6 +16,7 @@
 
 #include "base/futex.hpp"
 #include "launch/beside_turns.hpp"
+#include "vrank/rank_space.hpp"
 
 namespace isthmus::vrank {
 namespace {
@@ -34,10 +35,11 @@ class SchedulerTest : public testing::Test {
   void add(std::function<void()> work) {
     const std::size_t i = count++;
     works[i] = std::move(work);
-    auto stack = RankStack::make(std::size_t{256} << 10);
+    const RankSpace space(static_cast<std::uint32_t>(i), most);
+    auto stack = RankStack::make(space.stack_end(), std::size_t{256} << 10);
     ASSERT_TRUE(stack);
     stacks[i] = std::move(*stack);
-    auto thread = RankThread::start();
+    auto thread = RankThread::start(space.thread_end());
     ASSERT_TRUE(thread);
     threads[i] = std::move(*thread);
     fibers[i].thread = threads[i]->pointer();
@@ -212,9 +214,8 @@ TEST_F(SchedulerTest, AProcessWhoseRanksAllWaitInTheKernelSleepsBeforeTheyHaveJo
 
 TEST_F(SchedulerTest, WhatIsThrownBesideTheTurnsComesToItsRank) {
   add([&] {
-    EXPECT_THROW(
-        static_cast<void>(launch::beside_turns(&scheduler, []() -> Result<> { throw std::bad_alloc(); })),
-        std::bad_alloc);
+    EXPECT_THROW(EXPECT_TRUE(launch::beside_turns(&scheduler, []() -> Result<> { throw std::bad_alloc(); })),
+                 std::bad_alloc);
   });
   run();
   EXPECT_EQ(ends, "0");

@@ -52,6 +52,21 @@ for kind, flags in KINDS.items():
                 assert f"atexit of rank {rank}\n" in result.out, result
                 assert f"destroyed by rank {rank} after 20 steps" in result.out, result
 
+with suite.case("a rank has the same addresses in whichever process it runs, and no other rank has them"):
+    for kind, flags in {**KINDS, "with packed relocations": ("-Wl,-z,pack-relative-relocs",), "with a table of names as of old": ("-Wl,--hash-style=sysv",)}.items():
+        program, seen = compile_program(OWN / "addresses.c", "addresses " + kind, *flags), set()
+        for each in (2, 3, 6):
+            result = several(6, each, program, "some", "words" * each)
+            suite.expect(result)
+            text = "\n".join(sorted(result.out.splitlines()))
+            # Those of a shared object lie where the linker has room.
+            seen.add(re.sub(r" local \S+", "", text) if kind == "a shared object" else text)
+        assert len(seen) == 1, seen
+        assert len(set(re.findall(r"\b(?:data|stack) (0x\w+)", min(seen)))) == 12, seen
+with suite.case("a stack that is too large for the addresses of a rank"):
+    result = several(4, 2, FOLDER / "globals as it is", options=["-x", "ISTHMUS_RANK_STACK=200G"])
+    suite.expect(result, status=1, err=r"ISTHMUS_RANK_STACK: a stack of 204800 MiB is too large for a rank of 4; it may have 32768")
+
 # --- turns ------------------------------------------------------------------------------------------------------------------------------
 
 with suite.case("polling in every way, waiting, and messages of all lengths"):
