@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -33,9 +35,11 @@ class RankSpace {
   /// Where the thread ends that keeps the rank's thread-local storage, and the rank's stack: both grow down.
   [[nodiscard]] constexpr std::uint64_t thread_end() const noexcept { return first_ + 2 * part_; }
   [[nodiscard]] constexpr std::uint64_t stack_end() const noexcept { return first_ + 3 * part_; }
+  /// Where its heap begins, which may fill its part.
+  [[nodiscard]] constexpr std::uint64_t heap() const noexcept { return first_ + 3 * part_; }
 
  private:
-  static constexpr std::uint64_t parts = 4;  // the last is kept for a heap
+  static constexpr std::uint64_t parts = 4;
 
   std::uint64_t part_;
   std::uint64_t first_;
@@ -43,6 +47,7 @@ class RankSpace {
 
 /// `bytes` of memory that end at `end`, both whole pages; pages come into being when touched. Fails where the
 /// process has something there already. `what`, for people: whose memory it is.
-Result<std::span<std::byte>> map_before(std::uint64_t end, std::size_t bytes, const char* what);
+Result<std::span<std::byte>> map_before(std::uint64_t end, std::size_t bytes, const char* what,
+                                        int protection = PROT_READ | PROT_WRITE);
 
 }  // namespace isthmus::vrank
