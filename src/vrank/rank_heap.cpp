@@ -21,8 +21,10 @@
 namespace isthmus::vrank {
 namespace {
 
-/// By which the part of the addresses grows that can be written to.
-constexpr std::size_t commit_step = std::size_t{64} << 20;
+constexpr const char* whose = "the heap of a rank";
+/// By which memory grows that there is for the heap: no more is taken before, since a limit of addresses
+/// (`ulimit -v`) counts those that nobody uses, too.
+constexpr std::size_t commit_step = std::size_t{16} << 20;
 /// Of memory that becomes vacant, from which on its pages go back to the system: as the C library's greatest.
 constexpr std::size_t fewest_returned = std::size_t{32} << 20;
 constexpr std::size_t heap_page = 4096;
@@ -94,37 +96,28 @@ bool RankHeap::holds(const void* memory) const noexcept {
   return at >= header_->data && at < address(header_->top);
 }
 
-Result<std::byte*> RankHeap::reserve(std::uint64_t begin, std::size_t bytes, std::size_t committed) {
-  auto memory = map_before(begin + bytes, bytes, "the heap of a rank", PROT_NONE);
-  if (!memory) return std::unexpected(std::move(memory).error());
-  if (::mprotect(memory->data(), committed, PROT_READ | PROT_WRITE) == 0) return memory->data();
-  const int error = errno;
-  ::munmap(memory->data(), memory->size());
-  return fail(ErrorClass::no_mem, "the heap of a rank: " + std::generic_category().message(error));
-}
-
 Result<RankHeap> RankHeap::make(std::uint64_t begin, std::size_t bytes) {
   const std::size_t granules = bytes / granule;
   const std::size_t before_data = whole(sizeof(Header) + granules * sizeof(Granule), granule);
   const std::size_t committed = before_data + commit_step;
-  auto memory = reserve(begin, bytes, committed);
+  auto memory = map_before(begin + committed, committed, whose);
   if (!memory) return std::unexpected(std::move(memory).error());
-  auto* const header = new (*memory) Header{.bytes = bytes,
-                                            .committed = committed,
-                                            .data = *memory + before_data,
-                                            .granules = (bytes - before_data) / granule,
-                                            .top = 0,
-                                            .bins_in_use = 0,
-                                            .vacant_spans = {},
-                                            .small_sizes = {},
-                                            .released = nullptr};
+  auto* const header = new (memory->data()) Header{.bytes = bytes,
+                                                   .committed = committed,
+                                                   .data = memory->data() + before_data,
+                                                   .granules = (bytes - before_data) / granule,
+                                                   .top = 0,
+                                                   .bins_in_use = 0,
+                                                   .vacant_spans = {},
+                                                   .small_sizes = {},
+                                                   .released = nullptr};
   return RankHeap(header);
 }
 
-Result<RankHeap> RankHeap::make_room(std::uint64_t begin, std::size_t bytes, std::size_t committed) {
-  auto memory = reserve(begin, bytes, committed);
+Result<RankHeap> RankHeap::make_room(std::uint64_t begin, std::size_t committed) {
+  auto memory = map_before(begin + committed, committed, whose);
   if (!memory) return std::unexpected(std::move(memory).error());
-  return RankHeap(reinterpret_cast<Header*>(*memory));
+  return RankHeap(reinterpret_cast<Header*>(memory->data()));
 }
 
 void* RankHeap::allocate(std::size_t bytes, std::size_t aligned) noexcept {
@@ -194,8 +187,8 @@ bool RankHeap::advance(std::size_t count) noexcept {
   const auto needed = static_cast<std::size_t>(address(header_->top + count) - begin);
   if (needed > header_->committed) {
     const std::size_t committed = std::min(whole(needed, commit_step), header_->bytes);
-    if (::mprotect(begin + header_->committed, committed - header_->committed, PROT_READ | PROT_WRITE) != 0)
-      return false;
+    const auto end = reinterpret_cast<std::uint64_t>(begin) + committed;
+    if (!map_before(end, committed - header_->committed, whose)) return false;
     header_->committed = committed;
   }
   header_->top += count;

@@ -21,7 +21,7 @@ class RankHeap {
   /// process has something there already.
   static Result<RankHeap> make(std::uint64_t begin, std::size_t bytes);
   /// Memory for the `pieces` of one that has been in another process and had `committed` bytes.
-  static Result<RankHeap> make_room(std::uint64_t begin, std::size_t bytes, std::size_t committed);
+  static Result<RankHeap> make_room(std::uint64_t begin, std::size_t committed);
 
   /// Null where there is no memory. `aligned`: a power of 2.
   void* allocate(std::size_t bytes, std::size_t aligned = alignment) noexcept;
@@ -71,7 +71,6 @@ class RankHeap {
   struct Header;
 
   explicit RankHeap(Header* header) noexcept : header_(header) {}
-  static Result<std::byte*> reserve(std::uint64_t begin, std::size_t bytes, std::size_t committed);
 
   static std::uint32_t size_index(std::size_t bytes) noexcept;
   static std::size_t size_of(std::uint32_t index) noexcept;

@@ -1,5 +1,7 @@
 #include "vrank/rank_space.hpp"
 
+#include <sys/mman.h>
+
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -9,11 +11,11 @@
 namespace isthmus::vrank {
 
 Result<std::span<std::byte>> map_before(std::uint64_t end, std::size_t bytes, const char* what,
-                                        int protection) {
+                                        int more_flags) {
   auto* const wanted = reinterpret_cast<void*>(end - bytes);  // NOLINT(performance-no-int-to-ptr)
   void* const memory =
-      ::mmap(wanted, bytes, protection,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
+      ::mmap(wanted, bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE | more_flags, -1, 0);
   if (memory == wanted) return std::span(static_cast<std::byte*>(memory), bytes);
   // A kernel before 4.17 does not know the flag, and takes the address as a wish.
   const int error = memory == MAP_FAILED ? errno : EEXIST;

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -46,8 +44,8 @@ class RankSpace {
 };
 
 /// `bytes` of memory that end at `end`, both whole pages; pages come into being when touched. Fails where the
-/// process has something there already. `what`, for people: whose memory it is.
+/// process has something there already. `what`, for people: whose memory it is. `more_flags`: of mmap(2).
 Result<std::span<std::byte>> map_before(std::uint64_t end, std::size_t bytes, const char* what,
-                                        int protection = PROT_READ | PROT_WRITE);
+                                        int more_flags = 0);
 
 }  // namespace isthmus::vrank

@@ -14,7 +14,8 @@ namespace isthmus::vrank {
 Result<RankStack> RankStack::make(std::uint64_t end, std::size_t bytes) {
   constexpr std::size_t page = 4096;
   bytes = (bytes + page - 1) / page * page + guard_bytes;
-  auto memory = map_before(end, bytes, "the stack of a rank (ISTHMUS_RANK_STACK says how large they are)");
+  auto memory =
+      map_before(end, bytes, "the stack of a rank (ISTHMUS_RANK_STACK says how large they are)", MAP_STACK);
   if (!memory) return std::unexpected(std::move(memory).error());
   RankStack stack(*memory);
   if (::mprotect(memory->data(), guard_bytes, PROT_NONE) != 0)

@@ -41,7 +41,7 @@ void RankThread::keep() {
 
 Result<std::unique_ptr<RankThread>> RankThread::start(std::uint64_t end) {
   std::unique_ptr<RankThread> made(new RankThread);
-  auto stack = map_before(end, stack_bytes, "the thread that keeps a rank's thread-local storage");
+  auto stack = map_before(end, stack_bytes, "the thread that keeps a rank's thread-local storage", MAP_STACK);
   if (!stack) return std::unexpected(std::move(stack).error());
   made->stack_ = *stack;
   if (::mprotect(stack->data(), guard_bytes, PROT_NONE) != 0)

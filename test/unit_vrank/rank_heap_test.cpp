@@ -223,7 +223,7 @@ TEST_F(RankHeapTest, GoesToAnotherProcess) {
   if (child == 0) {  // which has no such heap
     Head head{};
     if (::read(ready[0], &head, sizeof head) != sizeof head) ::_exit(10);
-    auto room_there = RankHeap::make_room(away.heap(), room, head.committed);
+    auto room_there = RankHeap::make_room(away.heap(), head.committed);
     if (!room_there) ::_exit(11);
     std::array<std::uint64_t, 2> piece{};
     off_t at = 0;
