@@ -146,6 +146,8 @@ with suite.case("refused: too much thread-local storage, and as a shared object 
                       "int main(int c, char** v) { MPI_Init(&c, &v); large[c] = 1; MPI_Barrier(MPI_COMM_WORLD); MPI_Finalize(); return large[c] != 1; }\n")
     suite.expect(several(4, 2, compile_program(source, "large")), status=126, err="its thread-local variables take 100000 bytes|-fPIC -shared")
     suite.expect(several(4, 2, compile_program(source, "large shared", "-fPIC", "-shared")))
+with suite.case("thread-local variables of a program that fill the room are no library's"):
+    suite.expect(several(4, 2, compile_program(OWN / "thread_locals.cpp")), out="4 ranks, 0 failures")
 with suite.case("refused: a variable of a library that each copy would have for itself"):
     source = FOLDER / "zone.c"
     source.write_text("#include <mpi.h>\n#include <time.h>\nint main(int c, char** v) { MPI_Init(&c, &v); tzset(); MPI_Finalize(); return timezone != 0 && c < 0; }\n")
