@@ -15,7 +15,7 @@ struct RankPost {
 };
 
 /// The ranks of a process that has several: they share one thread, and the one that waits gives way to
-/// another (src/vrank). Called by that thread alone.
+/// another (src/vrank). But for `wake`, called by that thread alone.
 class RankTurns {
  public:
   RankTurns(const RankTurns&) = delete;
@@ -29,6 +29,9 @@ class RankTurns {
   /// `had_news`: something has happened since its last turn. `may_sleep`: it has announced, after `announces`
   /// has become true, that it may sleep: the process may, once all of its ranks have, and have looked again.
   virtual void give_way(bool had_news, bool may_sleep) noexcept = 0;
+  /// Something has happened that a rank of this process waits for: it looks again, if it sleeps. From any
+  /// thread.
+  virtual void wake() noexcept = 0;
   /// Whether who waits has to announce now that it may sleep.
   [[nodiscard]] bool announces() const noexcept { return announces_; }
   /// How often the process has slept.

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/whole_number.hpp"
+#include "launch/beside_turns.hpp"
 #include "launch/visit/region_socket.hpp"
 #include "place/spot.hpp"
 
@@ -191,9 +192,15 @@ Result<Met> take_static(const KeyValues& launcher, const Settings& settings, con
   return Met{.region = std::move(*inherited), .members = std::move(*members), .inherited = true};
 }
 
+/// Ranks of one process cannot spin: one waits for the other.
+Settings settings_of_waits(Settings settings, const RankTurns* turns) {
+  if (turns && settings.idle == IdleSetting::automatic) settings.idle = IdleSetting::sleep;
+  return settings;
+}
+
 /// A job that may be on several hosts.
 Result<Job> join_through(std::unique_ptr<KeyValues> launcher, std::optional<Inheritance> inheritance,
-                         const Settings& settings, const Place& place, const Probe& probe) {
+                         const Settings& settings, const Place& place, const Probe& probe, RankTurns* turns) {
   const std::uint32_t rank = launcher->rank();
   std::optional<SharedRegion> inherited;
   CpuSet spare_cpus;
@@ -215,8 +222,10 @@ Result<Job> join_through(std::unique_ptr<KeyValues> launcher, std::optional<Inhe
     notices_mapping = inherited->mapping;
   }
   const bool is_static = settings.locality == LocalitySetting::static_locality;
-  auto met = is_static ? take_static(*launcher, settings, place, std::move(inherited))
-                       : meet(*launcher, settings, place, std::move(inherited));
+  auto met =
+      is_static ? take_static(*launcher, settings, place, std::move(inherited)) : beside_turns(turns, [&] {
+        return meet(*launcher, settings_of_waits(settings, turns), place, std::move(inherited));
+      });
   if (!met) return std::unexpected(std::move(met).error());
   Job job = make_job(rank, false, std::move(met->region), std::move(met->members));
   job.refusals = std::move(met->refusals);
@@ -298,7 +307,7 @@ Result<Job> join_as_one(const Settings& settings, const Probe& probe, RankTurns*
     const Spot spot = find_spot(place->cpus);
     place->package = spot.package;
     place->numa = spot.numa;
-    return join_through(std::move(*launcher), std::move(inheritance), settings, *place, probe);
+    return join_through(std::move(*launcher), std::move(inheritance), settings, *place, probe, turns);
   }
   if (inheritance)
     return fail(ErrorClass::arg, quoted(launcher_variable::region, region) +

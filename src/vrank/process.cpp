@@ -27,6 +27,7 @@
 #include "launch/region/shared_region.hpp"
 #include "vrank/program_file.hpp"
 #include "vrank/rank_copy.hpp"
+#include "vrank/rank_space.hpp"
 
 namespace isthmus::vrank {
 namespace {
@@ -85,6 +86,7 @@ struct Rank {
   std::vector<std::string> words;
   std::vector<char*> arguments;
   RankCopy copy;
+  std::uint64_t program_at = 0;        ///< the copy's address
   char** grown_environment = nullptr;  ///< that `setenv` has made
   bool parses_options = false;         ///< it has called the C library's option parser
   bool is_ending = false;
@@ -312,7 +314,9 @@ Result<> Process::prepare() {
     const auto number = whole_number<std::uint32_t>(environment.get(launcher_variable::rank).value_or(""));
     const auto local =
         whole_number<std::uint32_t>(environment.get(launcher_variable::local_rank).value_or(""));
-    if (!number || !local || (first && *number != *first + ranks_.size()))
+    const auto world =
+        whole_number<std::uint32_t>(environment.get(launcher_variable::world_size).value_or(""));
+    if (!number || !local || !world || *number >= *world || (first && *number != *first + ranks_.size()))
       return fail(ErrorClass::arg, std::string(launcher_variable::virtual_ranks) + " makes no sense");
     if (!first) {
       first = number;
@@ -336,10 +340,17 @@ Result<> Process::prepare() {
     for (std::string& word : rank->words)
       rank->arguments.push_back(word.data());
     rank->arguments.push_back(nullptr);
-    auto made = RankStack::make(stack);
+    const RankSpace space(*number, *world);
+    // Its guard, and room beside it.
+    if (stack > space.part_bytes() / 2)
+      return fail(ErrorClass::arg, "ISTHMUS_RANK_STACK: a stack of " + std::to_string(stack >> 20) +
+                                       " MiB is too large for a rank of " + std::to_string(*world) +
+                                       "; it may have " + std::to_string(space.part_bytes() >> 21));
+    auto made = RankStack::make(space.stack_end(), stack);
     if (!made) return std::unexpected(std::move(made).error());
     rank->stack = std::move(*made);
-    auto thread = RankThread::start();
+    rank->program_at = space.program();
+    auto thread = RankThread::start(space.thread_end());
     if (!thread) return std::unexpected(std::move(thread).error());
     rank->thread = std::move(*thread);
     rank->fiber.thread = rank->thread->pointer();
@@ -379,7 +390,7 @@ void Process::begin(void* argument) {
 }
 
 void Process::load_and_run(Rank& rank) {
-  if (auto loaded = rank.copy.load(file_, replacements); !loaded) {
+  if (auto loaded = rank.copy.load(file_, rank.program_at, replacements); !loaded) {
     warn(words_.front() + " cannot be loaded for rank " + std::to_string(rank.number) + ": " +
          loaded.error().text());
     std::fflush(nullptr);

@@ -75,25 +75,9 @@ Result<ProgramFile> ProgramFile::open(const std::string& path, std::size_t threa
   return file;
 }
 
-std::span<const Elf64_Phdr> ProgramFile::segments() const {
-  const auto* const header = reinterpret_cast<const Elf64_Ehdr*>(bytes_.data());
-  return {reinterpret_cast<const Elf64_Phdr*>(bytes_.data() + header->e_phoff), header->e_phnum};
-}
-
-template <class T>
-T* ProgramFile::at(std::uint64_t address, std::uint64_t count) {
-  for (const Elf64_Phdr& segment : segments()) {
-    if (segment.p_type != PT_LOAD || address < segment.p_vaddr) continue;
-    const std::uint64_t offset = address - segment.p_vaddr;
-    if (offset < segment.p_filesz && count <= (segment.p_filesz - offset) / sizeof(T))
-      return reinterpret_cast<T*>(bytes_.data() + segment.p_offset + offset);
-  }
-  return nullptr;
-}
-
 std::string_view ProgramFile::text(std::uint64_t offset) {
   if (offset >= string_bytes_) return {};
-  const char* const found = at<char>(strings_ + offset, string_bytes_ - offset);
+  const char* const found = image().at<char>(strings_ + offset, string_bytes_ - offset);
   return found ? std::string_view(found, ::strnlen(found, string_bytes_ - offset)) : std::string_view();
 }
 
@@ -124,7 +108,7 @@ Result<> ProgramFile::check_kind(const std::string& path, std::size_t thread_loc
     return cannot(path, "its file is damaged");
   bool is_dynamic = false, has_interpreter = false;
   std::uint64_t end = 0;
-  for (const Elf64_Phdr& segment : segments()) {
+  for (const Elf64_Phdr& segment : image().segments()) {
     if (segment.p_offset > bytes_.size() || segment.p_filesz > bytes_.size() - segment.p_offset)
       return cannot(path, "its file is cut off");
     is_dynamic = is_dynamic || segment.p_type == PT_DYNAMIC;
@@ -137,7 +121,7 @@ Result<> ProgramFile::check_kind(const std::string& path, std::size_t thread_loc
         path,
         "it can lie at one address only; compile it with -fPIE and link it with -pie (without -no-pie)");
   entry_ = has_interpreter ? header->e_entry : 0;
-  for (const Elf64_Phdr& segment : segments()) {
+  for (const Elf64_Phdr& segment : image().segments()) {
     if (segment.p_type != PT_TLS || !is_executable() || segment.p_memsz == 0) continue;
     const std::uint64_t align = std::max<std::uint64_t>(segment.p_align, 1);
     const std::uint64_t room = (segment.p_memsz + align - 1) / align * align;
@@ -151,17 +135,17 @@ Result<> ProgramFile::check_kind(const std::string& path, std::size_t thread_loc
   }
   bytes_.resize(end);
   bytes_.shrink_to_fit();
-  for (const Elf64_Phdr& segment : segments())
+  for (const Elf64_Phdr& segment : image().segments())
     if (segment.p_type == PT_TLS && thread_locals_.bytes != 0)
       thread_locals_.image = std::span(bytes_).subspan(segment.p_offset, segment.p_filesz);
   return {};
 }
 
 Result<> ProgramFile::read_dynamic(const std::string& path) {
-  const auto dynamic = std::ranges::find(segments(), Elf64_Word{PT_DYNAMIC}, &Elf64_Phdr::p_type);
+  const auto dynamic = std::ranges::find(image().segments(), Elf64_Word{PT_DYNAMIC}, &Elf64_Phdr::p_type);
   const std::size_t entries = dynamic->p_filesz / sizeof(Elf64_Dyn);
   const auto* const table = reinterpret_cast<const Elf64_Dyn*>(bytes_.data() + dynamic->p_offset);
-  std::uint64_t rela = 0, rela_bytes = 0, jump = 0, jump_bytes = 0, run_path = 0;
+  std::uint64_t run_path = 0;
   std::vector<std::uint64_t> needed;
   for (std::size_t i = 0; i < entries && table[i].d_tag != DT_NULL; ++i) {
     const std::uint64_t value = table[i].d_un.d_val;
@@ -174,19 +158,31 @@ Result<> ProgramFile::read_dynamic(const std::string& path) {
         string_bytes_ = value;
         break;
       case DT_SYMTAB:
-        symbols_ = value;
+        tables_.symbols = value;
         break;
       case DT_RELA:
-        rela = value;
+        tables_.relocations.address = value;
         break;
       case DT_RELASZ:
-        rela_bytes = value;
+        tables_.relocations.bytes = value;
         break;
       case DT_JMPREL:
-        jump = value;
+        tables_.jumps.address = value;
         break;
       case DT_PLTRELSZ:
-        jump_bytes = value;
+        tables_.jumps.bytes = value;
+        break;
+      case DT_RELR:
+        tables_.packed.address = value;
+        break;
+      case DT_RELRSZ:
+        tables_.packed.bytes = value;
+        break;
+      case DT_HASH:
+        tables_.hash = value;
+        break;
+      case DT_GNU_HASH:
+        tables_.gnu_hash = value;
         break;
       case DT_NEEDED:
         needed.push_back(value);
@@ -213,10 +209,10 @@ Result<> ProgramFile::read_dynamic(const std::string& path) {
   for (const std::uint64_t name : needed)
     needed_.emplace_back(text(name));
   if (run_path != 0) find_folders(path, text(run_path));
-  for (const auto& [address, size] : {std::pair(rela, rela_bytes), std::pair(jump, jump_bytes)}) {
-    const std::size_t count = size / sizeof(Elf64_Rela);
+  for (const ElfTables::Table& table : {tables_.relocations, tables_.jumps}) {
+    const std::size_t count = table.bytes / sizeof(Elf64_Rela);
     if (count == 0) continue;
-    const auto* const first = at<Elf64_Rela>(address, count);
+    const auto* const first = image().at<Elf64_Rela>(table.address, count);
     if (!first) return cannot(path, "its file is damaged (relocations)");
     ISTHMUS_TRY(read_imports(first, count));
   }
@@ -236,8 +232,8 @@ Result<> ProgramFile::read_imports(const Elf64_Rela* first, std::size_t count) {
     const bool is_copy = type == R_X86_64_COPY;
     if (!is_copy && type != R_X86_64_GLOB_DAT && type != R_X86_64_JUMP_SLOT && type != R_X86_64_64) continue;
     const std::uint64_t index = ELF64_R_SYM(each.r_info);
-    const auto* const symbol = at<Elf64_Sym>(symbols_ + index * sizeof(Elf64_Sym));
-    symbol_count_ = std::max(symbol_count_, index + 1);
+    const auto* const symbol = image().at<Elf64_Sym>(tables_.symbols + index * sizeof(Elf64_Sym));
+    tables_.symbol_count = std::max(tables_.symbol_count, index + 1);
     if (!symbol || (!is_copy && (symbol->st_shndx != SHN_UNDEF || each.r_addend != 0))) continue;
     (is_copy ? copied_ : functions_).push_back({std::string(text(symbol->st_name)), each.r_offset});
   }
@@ -269,10 +265,9 @@ void ProgramFile::prepare_copy() {
     flags &= ~std::uint64_t{DF_1_PIE | DF_1_NODELETE};
     std::memcpy(bytes_.data() + flags_at_, &flags, sizeof flags);
   }
-  // The names follow the symbols in all that linkers write; else those that relocations name.
-  const std::uint64_t count = strings_ > symbols_ ? (strings_ - symbols_) / sizeof(Elf64_Sym) : symbol_count_;
+  const std::uint64_t count = count_symbols(image(), tables_);
   for (std::uint64_t i = 0; i < count; ++i) {
-    auto* const symbol = at<Elf64_Sym>(symbols_ + i * sizeof(Elf64_Sym));
+    auto* const symbol = image().at<Elf64_Sym>(tables_.symbols + i * sizeof(Elf64_Sym));
     if (!symbol) break;
     if (ELF64_ST_BIND(symbol->st_info) == unique_binding)
       symbol->st_info = ELF64_ST_INFO(STB_WEAK, ELF64_ST_TYPE(symbol->st_info));
@@ -283,15 +278,19 @@ void ProgramFile::prepare_copy() {
   header->e_shnum = header->e_shstrndx = 0;
 }
 
-Result<UniqueFd> ProgramFile::copy() const {
+Result<UniqueFd> ProgramFile::copy(std::uint64_t address) const {
+  std::vector<std::byte> bytes = bytes_;
+  const ElfImage image(bytes);
+  if (!rebase(image, tables_, address - image.lowest()))
+    return fail(ErrorClass::other, "a copy of the program cannot be made: its file is damaged");
   UniqueFd file = make_memory_file();
   const auto complain = [](const char* what) {
     return fail(ErrorClass::no_mem, std::string("a copy of the program cannot be made: ") + what + ": " +
                                         std::generic_category().message(errno));
   };
   if (!file) return complain("memfd_create");
-  for (std::size_t done = 0; done < bytes_.size();) {
-    const ssize_t written = ::write(file.get(), bytes_.data() + done, bytes_.size() - done);
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t written = ::write(file.get(), bytes.data() + done, bytes.size() - done);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return complain("write");
     done += static_cast<std::size_t>(written);

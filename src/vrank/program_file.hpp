@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
+#include "vrank/elf_image.hpp"
 
 namespace isthmus::vrank {
 
@@ -37,8 +38,11 @@ class ProgramFile {
   /// says why the program cannot be loaded several times, and what helps.
   static Result<ProgramFile> open(const std::string& path, std::size_t thread_local_room);
 
-  /// Another copy, and nothing of it has a name that outlives it.
-  [[nodiscard]] Result<UniqueFd> copy() const;
+  /// Another copy, for `address`, at which segments may begin: where that is free, it is loaded there.
+  /// Nothing of it has a name that outlives it.
+  [[nodiscard]] Result<UniqueFd> copy(std::uint64_t address) const;
+  /// Where what is loaded begins, as addresses in this class have it.
+  [[nodiscard]] std::uint64_t lowest() const noexcept { return image().lowest(); }
 
   /// Where an executable begins to run; 0 for a shared object, which is run by its function main.
   [[nodiscard]] std::uint64_t entry() const noexcept { return entry_; }
@@ -70,18 +74,18 @@ class ProgramFile {
   void prepare_copy();
   void find_folders(const std::string& path, std::string_view run_path);
 
-  [[nodiscard]] std::span<const Elf64_Phdr> segments() const;
-  /// What lies at `address` in the loaded program, `bytes` of it; null where the file has not so much there.
-  template <class T>
-  [[nodiscard]] T* at(std::uint64_t address, std::uint64_t count = 1);
+  // Who has a file that is constant reads only.
+  [[nodiscard]] ElfImage image() const noexcept {
+    return ElfImage({const_cast<std::byte*>(bytes_.data()), bytes_.size()});
+  }
   /// Empty where it is none.
   [[nodiscard]] std::string_view text(std::uint64_t offset);
 
   std::vector<std::byte> bytes_;  ///< of a copy: up to the end of what is loaded
   std::uint64_t entry_ = 0;
-  std::uint64_t strings_ = 0, string_bytes_ = 0, symbols_ = 0;  ///< addresses
-  std::uint64_t flags_at_ = 0;                                  ///< where the mark is in the file; 0: nowhere
-  std::uint64_t symbol_count_ = 0;
+  ElfTables tables_;
+  std::uint64_t strings_ = 0, string_bytes_ = 0;
+  std::uint64_t flags_at_ = 0;  ///< where the mark is in the file; 0: nowhere
   ThreadLocals thread_locals_;
   std::vector<Import> functions_, copied_;
   Endings endings_;

@@ -39,10 +39,11 @@ void run_thread_local_destructors() {
 
 }  // namespace
 
-Result<> RankCopy::load(const ProgramFile& file, std::span<const Replacement> replacements) {
+Result<> RankCopy::load(const ProgramFile& file, std::uint64_t address,
+                        std::span<const Replacement> replacements) {
   file_ = &file;
   load_needed(file);
-  auto copy = file.copy();
+  auto copy = file.copy(address);
   if (!copy) return std::unexpected(std::move(copy).error());
   // An executable finds its thread-local variables at fixed distances below the thread pointer, where the
   // program that has loaded it keeps the room free.
@@ -59,7 +60,9 @@ Result<> RankCopy::load(const ProgramFile& file, std::span<const Replacement> re
   static_cast<void>(copy->leak());
   link_map* map = nullptr;
   if (::dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0) return fail(ErrorClass::intern, ::dlerror());
-  base_ = map->l_addr;
+  if (map->l_addr != 0)
+    return fail(ErrorClass::no_mem, "something else is where it is to lie in this process");
+  base_ = address - file.lowest();
   for (const ProgramFile::Import& import : file.functions())
     for (const Replacement& replacement : replacements)
       if (import.name == replacement.name)

@@ -27,8 +27,9 @@ class RankCopy {
     int* unknown = nullptr;
   };
 
-  /// Loads a copy, which runs its constructors: with the rank's stack, thread-local storage and environment.
-  Result<> load(const ProgramFile& file, std::span<const Replacement> replacements);
+  /// Loads a copy at `address`, which runs its constructors: with the rank's stack, thread-local storage and
+  /// environment.
+  Result<> load(const ProgramFile& file, std::uint64_t address, std::span<const Replacement> replacements);
   /// Runs the program on the stack of the caller. An executable goes on in the replacement of
   /// __libc_start_main, and this does not return; of a shared object it is what its main has returned.
   int run(int count, char** arguments, char** environment);
@@ -47,7 +48,7 @@ class RankCopy {
 
   const ProgramFile* file_ = nullptr;
   void* handle_ = nullptr;
-  std::uintptr_t base_ = 0;
+  std::uintptr_t base_ = 0;  ///< from the addresses that the file has
   Options options_;
 };
 

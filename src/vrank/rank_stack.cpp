@@ -7,22 +7,21 @@
 #include <system_error>
 #include <utility>
 
+#include "vrank/rank_space.hpp"
+
 namespace isthmus::vrank {
 
-Result<RankStack> RankStack::make(std::size_t bytes) {
+Result<RankStack> RankStack::make(std::uint64_t end, std::size_t bytes) {
   constexpr std::size_t page = 4096;
   bytes = (bytes + page - 1) / page * page + guard_bytes;
-  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-  const bool made = memory != MAP_FAILED;
-  if (!made || ::mprotect(memory, guard_bytes, PROT_NONE) != 0) {
-    const int error = errno;
-    if (made) ::munmap(memory, bytes);
-    return fail(ErrorClass::no_mem, "a stack of " + std::to_string(bytes >> 10) +
-                                        " KiB for a rank: " + std::generic_category().message(error) +
-                                        " (ISTHMUS_RANK_STACK says how large they are)");
-  }
-  return RankStack({static_cast<std::byte*>(memory), bytes});
+  auto memory =
+      map_before(end, bytes, "the stack of a rank (ISTHMUS_RANK_STACK says how large they are)", MAP_STACK);
+  if (!memory) return std::unexpected(std::move(memory).error());
+  RankStack stack(*memory);
+  if (::mprotect(memory->data(), guard_bytes, PROT_NONE) != 0)
+    return fail(ErrorClass::no_mem,
+                "the guard below a rank's stack: " + std::generic_category().message(errno));
+  return stack;
 }
 
 RankStack::RankStack(RankStack&& other) noexcept : all_(std::exchange(other.all_, {})) {}

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "base/error.hpp"
@@ -13,8 +14,8 @@ class RankStack {
   /// More than the frame of nearly any function, so that none steps over it. Address space only.
   static constexpr std::size_t guard_bytes = std::size_t{1} << 20;
 
-  /// `bytes` of address space; pages come into being when touched.
-  static Result<RankStack> make(std::size_t bytes);
+  /// `bytes` of address space that end at `end`; pages come into being when touched.
+  static Result<RankStack> make(std::uint64_t end, std::size_t bytes);
   RankStack() = default;
   RankStack(RankStack&& other) noexcept;
   RankStack& operator=(RankStack&& other) noexcept;

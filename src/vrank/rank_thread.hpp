@@ -1,11 +1,14 @@
 #pragma once
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <optional>
+#include <span>
 
 #include "base/error.hpp"
 
@@ -17,7 +20,8 @@ namespace isthmus::vrank {
 /// thread-local variable over a switch.
 class RankThread {
  public:
-  static Result<std::unique_ptr<RankThread>> start();
+  /// `end`: of its stack. The thread pointer follows from it.
+  static Result<std::unique_ptr<RankThread>> start(std::uint64_t end);
   RankThread(const RankThread&) = delete;
   RankThread& operator=(const RankThread&) = delete;
   /// Ends the thread, as which the destructors of thread-local variables run that have not yet.
@@ -32,12 +36,14 @@ class RankThread {
 
  private:
   RankThread() = default;
+  void keep();
 
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
   std::uintptr_t pointer_ = 0;
-  std::thread thread_;
+  std::span<std::byte> stack_;
+  std::optional<pthread_t> thread_;
 };
 
 }  // namespace isthmus::vrank

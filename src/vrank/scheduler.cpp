@@ -47,7 +47,9 @@ Scheduler::Scheduler(std::uint32_t first, std::uint32_t count, const Edge& edge)
 
 void Scheduler::joined(const RankPost& post) {
   current_->post = post;
-  wakes_ = post.wakes;
+  if (!post.wakes) return;
+  wakes_.store(post.wakes, std::memory_order_seq_cst);
+  enter(Stage::busy);  // what has been announced was said of another word
 }
 
 void Scheduler::add(Fiber& fiber, const RankStack& stack, void (*begin)(void*), void* argument) {
@@ -124,7 +126,7 @@ void Scheduler::enter(Stage stage) noexcept {
   if (!announces_) return;
   all_may_sleep_ = true;
   // Who wakes this process from now on counts it up, before or after it sleeps.
-  if (wakes_) wakes_seen_ = wakes_->load(std::memory_order_seq_cst);
+  wakes_seen_ = wakes_.load(std::memory_order_relaxed)->load(std::memory_order_seq_cst);
 }
 
 void Scheduler::had_no_news(bool may_sleep) noexcept {
@@ -149,8 +151,15 @@ void Scheduler::had_no_news(bool may_sleep) noexcept {
 }
 
 void Scheduler::sleep() noexcept {
-  futex_wait(*wakes_, wakes_seen_, sleep_microseconds);
+  futex_wait(*wakes_.load(std::memory_order_relaxed), wakes_seen_, sleep_microseconds);
   ++sleeps_;
+}
+
+// A rank that joins meanwhile has its process sleep on another word, and look again before it does.
+void Scheduler::wake() noexcept {
+  std::atomic<std::uint32_t>& word = *wakes_.load(std::memory_order_seq_cst);
+  word.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(word);
 }
 
 }  // namespace isthmus::vrank

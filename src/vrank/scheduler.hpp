@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,7 @@ class Scheduler final : public RankTurns {
   [[nodiscard]] bool is_here(std::uint32_t rank) const noexcept override { return rank - first_ < count_; }
   void joined(const RankPost& post) override;
   void give_way(bool had_news, bool may_sleep) noexcept override;
+  void wake() noexcept override;
 
   /// Adds a rank that begins in `begin(argument)`, which must not return: it calls `end`.
   void add(Fiber& fiber, const RankStack& stack, void (*begin)(void*), void* argument);
@@ -71,7 +73,8 @@ class Scheduler final : public RankTurns {
   Stage stage_ = Stage::busy;
   std::uint32_t fruitless_ = 0;  ///< turns in this stage
   bool all_may_sleep_ = true;
-  std::atomic<std::uint32_t>* wakes_ = nullptr;
+  std::atomic<std::uint32_t> own_wakes_{0};  ///< slept on until a rank has joined the job
+  std::atomic<std::atomic<std::uint32_t>*> wakes_{&own_wakes_};
   std::uint32_t wakes_seen_ = 0;
 };
 

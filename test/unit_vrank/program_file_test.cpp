@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <span>
 #include <string>
 
 namespace isthmus::vrank {
@@ -79,8 +81,48 @@ TEST(ProgramFile, SurvivesDamage) {
     std::string bytes = sound;
     for (int j = 0; j < 20; ++j)
       bytes[random() % (j < 10 ? 4096 : bytes.size())] = static_cast<char>(random());
-    static_cast<void>(refusal(bytes));
+    const File file(bytes);
+    const auto opened = ProgramFile::open(file.path(), room);
+    if (!opened) continue;
+    const auto copy = opened->copy(std::uint64_t{1} << 44);
+    EXPECT_TRUE(copy || copy.error().text().ends_with("its file is damaged")) << copy.error().text();
   }
+}
+
+/// What is loaded at the address that it has been made for runs as the file itself does: this test's own
+/// functions and constants, without the linker's help.
+TEST(ProgramFile, ACopyIsForItsAddress) {
+  const auto file = ProgramFile::open("/proc/self/exe", room);
+  ASSERT_TRUE(file) << file.error().text();
+  constexpr std::uint64_t address = (std::uint64_t{1} << 44) + (std::uint64_t{3} << 30);
+  const std::string sound = own_program();
+  const auto copy = file->copy(address);
+  ASSERT_TRUE(copy) << copy.error().text();
+  std::string moved(sound.size(), '\0');
+  const ssize_t bytes = ::pread(copy->get(), moved.data(), moved.size(), 0);
+  ASSERT_GT(bytes, 0);
+  moved.resize(static_cast<std::size_t>(bytes));
+  std::string before = sound;
+  const ElfImage was(std::as_writable_bytes(std::span(before))), is(std::as_writable_bytes(std::span(moved)));
+  const std::uint64_t distance = address - was.lowest();
+  EXPECT_EQ(is.lowest(), address);
+  EXPECT_EQ(is.header().e_entry, was.header().e_entry + distance);
+  ASSERT_EQ(is.segments().size(), was.segments().size());
+  // What is called before anything else: the linker writes each address there from one relocation.
+  const auto entry_of = [](const ElfImage& image, Elf64_Sxword tag) {
+    for (const Elf64_Phdr& segment : image.segments()) {
+      if (segment.p_type != PT_DYNAMIC) continue;
+      const std::uint64_t count = segment.p_filesz / sizeof(Elf64_Dyn);
+      const auto* const first = image.at<Elf64_Dyn>(segment.p_vaddr, count);
+      for (std::uint64_t i = 0; first && i < count; ++i)
+        if (first[i].d_tag == tag) return first[i].d_un.d_val;
+    }
+    return std::uint64_t{0};
+  };
+  for (const Elf64_Sxword tag : {DT_INIT_ARRAY, DT_FINI_ARRAY, DT_STRTAB, DT_SYMTAB})
+    EXPECT_EQ(entry_of(is, tag), entry_of(was, tag) + distance) << tag;
+  for (const Elf64_Sxword tag : {DT_STRSZ, DT_SYMENT, DT_INIT_ARRAYSZ, DT_NEEDED, DT_RELACOUNT})
+    EXPECT_EQ(entry_of(is, tag), entry_of(was, tag)) << tag;
 }
 
 }  // namespace

@@ -8,12 +8,15 @@
 #include <cerrno>
 #include <chrono>
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "base/futex.hpp"
+#include "launch/beside_turns.hpp"
+#include "vrank/rank_space.hpp"
 
 namespace isthmus::vrank {
 namespace {
@@ -32,10 +35,11 @@ class SchedulerTest : public testing::Test {
   void add(std::function<void()> work) {
     const std::size_t i = count++;
     works[i] = std::move(work);
-    auto stack = RankStack::make(std::size_t{256} << 10);
+    const RankSpace space(static_cast<std::uint32_t>(i), most);
+    auto stack = RankStack::make(space.stack_end(), std::size_t{256} << 10);
     ASSERT_TRUE(stack);
     stacks[i] = std::move(*stack);
-    auto thread = RankThread::start();
+    auto thread = RankThread::start(space.thread_end());
     ASSERT_TRUE(thread);
     threads[i] = std::move(*thread);
     fibers[i].thread = threads[i]->pointer();
@@ -169,6 +173,59 @@ TEST_F(SchedulerTest, AProcessWhoseRanksAllWaitSleepsUntilSomebodyWakesIt) {
   EXPECT_GT(scheduler.sleeps(), 0U);
   EXPECT_LT(scheduler.sleeps(), 100U) << "a sleep lasts 20 ms where nobody wakes the process";
   EXPECT_LT(looks, 5000U);
+}
+
+TEST_F(SchedulerTest, WhoWaitsInTheKernelGivesWay) {
+  std::atomic<bool> other_had_turns{false};
+  int result = 0;
+  add([&] {
+    result = launch::beside_turns(&scheduler, [&]() -> Result<int> {
+               while (!other_had_turns)
+                 std::this_thread::yield();
+               return 42;
+             }).value_or(-1);
+  });
+  add([&] {
+    for (int i = 0; i < 3; ++i)
+      scheduler.give_way(true, false);
+    other_had_turns = true;
+  });
+  run();
+  EXPECT_EQ(result, 42);
+}
+
+TEST_F(SchedulerTest, AProcessWhoseRanksAllWaitInTheKernelSleepsBeforeTheyHaveJoined) {
+  std::atomic<std::uint32_t> wakes{0};
+  for (int i = 0; i < 3; ++i)
+    add([&, i] {
+      const auto result = launch::beside_turns(&scheduler, [&]() -> Result<> {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100 * (i + 1)));
+        return i == 1 ? fail(ErrorClass::other, "no") : Result<>();
+      });
+      EXPECT_EQ(result.has_value(), i != 1);
+      scheduler.joined({.doorbells = {}, .wakes = &wakes});
+    });
+  const auto begin = std::chrono::steady_clock::now();
+  run();
+  EXPECT_GT(scheduler.sleeps(), 0U);
+  EXPECT_LT(scheduler.sleeps(), 100U) << "a sleep lasts 20 ms where nobody wakes the process";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST_F(SchedulerTest, WhatIsThrownBesideTheTurnsComesToItsRank) {
+  add([&] {
+    EXPECT_THROW(EXPECT_TRUE(launch::beside_turns(&scheduler, []() -> Result<> { throw std::bad_alloc(); })),
+                 std::bad_alloc);
+  });
+  run();
+  EXPECT_EQ(ends, "0");
+}
+
+TEST(BesideTurns, AProcessOfOneRankDoesItItself) {
+  const auto caller = std::this_thread::get_id();
+  EXPECT_EQ(
+      launch::beside_turns(nullptr, []() -> Result<std::thread::id> { return std::this_thread::get_id(); }),
+      caller);
 }
 
 TEST_F(SchedulerTest, WhoPollsKeepsTheProcessAwake) {

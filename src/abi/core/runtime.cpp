@@ -19,6 +19,7 @@
 #include "abi/core/thread_level.hpp"
 #include "base/log.hpp"
 #include "comm/memory_kinds.hpp"
+#include "launch/beside_turns.hpp"
 #include "route/tuning.hpp"
 #include "wire/region.hpp"
 
@@ -215,7 +216,7 @@ Result<> Runtime::close() {
   if (world_phase() == Phase::finalized) {
     engine->finalize();
     if (job->launcher) {
-      Result<> left = job->launcher->finalize();
+      Result<> left = launch::beside_turns(turns_, [&] { return job->launcher->finalize(); });
       if (result) result = std::move(left);
     }
   } else {

@@ -1,13 +1,17 @@
-# title: several ranks in a process: globals of their own, turns, endings, refusals
-# timeout: 300
-# runs: mpi_abi mpiexec isthmus isthmus_virtual_ranks isthmus_unit_vrank integer_sort fft3d
-# about: src/vrank/* src/abi/core/runtime* src/abi/vrank/* src/p2p/* !src/p2p/protocol/* src/launch/job* tools/virtual_ranks/* tools/mpiexec/*
+# title: several ranks in a process: globals of their own, turns, endings, refusals, several hosts
+# timeout: 420
+# runs: mpi_abi mpiexec isthmus isthmus_network isthmus_virtual_ranks isthmus_unit_vrank integer_sort fft3d
+# about: src/vrank/* src/abi/core/runtime* src/abi/vrank/* src/p2p/* !src/p2p/protocol/* src/launch/job* src/launch/beside_turns* tools/virtual_ranks/* tools/mpiexec/*
 # reads: test/mpi/*
+import json
 import re
+import resource
 import sys
+from pathlib import Path
 
 sys.path.insert(0, "tools/dev")
-from suite import BUILT, PREFIX, ROOT, Suite
+from namespaces import Hosts, why_not
+from suite import BUILT, PREFIX, ROOT, Suite, need
 
 suite = Suite("vrank")
 MPIEXEC = PREFIX / "bin/mpiexec"
@@ -47,6 +51,21 @@ for kind, flags in KINDS.items():
                 assert f"rank {rank} of {ranks}: 0 failures" in result.out, result
                 assert f"atexit of rank {rank}\n" in result.out, result
                 assert f"destroyed by rank {rank} after 20 steps" in result.out, result
+
+with suite.case("a rank has the same addresses in whichever process it runs, and no other rank has them"):
+    for kind, flags in {**KINDS, "with packed relocations": ("-Wl,-z,pack-relative-relocs",), "with a table of names as of old": ("-Wl,--hash-style=sysv",)}.items():
+        program, seen = compile_program(OWN / "addresses.c", "addresses " + kind, *flags), set()
+        for each in (2, 3, 6):
+            result = several(6, each, program, "some", "words" * each)
+            suite.expect(result)
+            text = "\n".join(sorted(result.out.splitlines()))
+            # Those of a shared object lie where the linker has room.
+            seen.add(re.sub(r" local \S+", "", text) if kind == "a shared object" else text)
+        assert len(seen) == 1, seen
+        assert len(set(re.findall(r"\b(?:data|stack) (0x\w+)", min(seen)))) == 12, seen
+with suite.case("a stack that is too large for the addresses of a rank"):
+    result = several(4, 2, FOLDER / "globals as it is", options=["-x", "ISTHMUS_RANK_STACK=200G"])
+    suite.expect(result, status=1, err=r"ISTHMUS_RANK_STACK: a stack of 204800 MiB is too large for a rank of 4; it may have 32768")
 
 # --- turns ------------------------------------------------------------------------------------------------------------------------------
 
@@ -127,6 +146,8 @@ with suite.case("refused: too much thread-local storage, and as a shared object 
                       "int main(int c, char** v) { MPI_Init(&c, &v); large[c] = 1; MPI_Barrier(MPI_COMM_WORLD); MPI_Finalize(); return large[c] != 1; }\n")
     suite.expect(several(4, 2, compile_program(source, "large")), status=126, err="its thread-local variables take 100000 bytes|-fPIC -shared")
     suite.expect(several(4, 2, compile_program(source, "large shared", "-fPIC", "-shared")))
+with suite.case("thread-local variables of a program that fill the room are no library's"):
+    suite.expect(several(4, 2, compile_program(OWN / "thread_locals.cpp")), out="4 ranks, 0 failures")
 with suite.case("refused: a variable of a library that each copy would have for itself"):
     source = FOLDER / "zone.c"
     source.write_text("#include <mpi.h>\n#include <time.h>\nint main(int c, char** v) { MPI_Init(&c, &v); tzset(); MPI_Finalize(); return timezone != 0 && c < 0; }\n")
@@ -146,6 +167,83 @@ with suite.case("integer_sort"):
 with suite.case("fft3d"):
     result = several(6, 3, BUILT / "apps/fft3d/fft3d", "-q", "-n", "30x21x16", "--plan", "estimate", "--iterations", "3")
     suite.expect(result, out="of the exact transform.*: correct\n.*came back.*: correct")
+# --- several hosts ---------------------------------------------------------------------------------------------------------------------------
+
+# A launcher whose hosts are all this one, and one whose host b is slow. Ranks meet in one region, or stay apart as between machines.
+HERE, SLOW = suite.tmp / "here", suite.tmp / "slow"
+HERE.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+SLOW.write_text('#!/bin/sh\n[ $1 = a ] || sleep 3\nexec sh -c "$2"\n')
+for each in (HERE, SLOW):
+    each.chmod(0o755)
+PLACES = {"who meet": (), "apart": ("-x", "ISTHMUS_LOCALITY=static")}
+
+
+def far(hosts, ranks, each, program, *arguments, launcher=HERE, options=(), **more):
+    return several(ranks, each, program, *arguments, options=["--launcher", launcher, "--hosts", hosts, *options], **more)
+
+
+with suite.case("a host's ranks are dealt to its processes, and none spans two"):
+    result = far("a:3,b:4", 7, 2, ending, "", options=["--tag-output"])
+    suite.expect(result)
+    processes = ("0-1", "0-1", "2", "3-4", "3-4", "5-6", "5-6")
+    assert sorted(result.out.splitlines()) == [f"[{name}] rank {rank} is here" for rank, name in enumerate(processes)], result
+for where, options in PLACES.items():
+    with suite.case(f"ranks of two hosts {where}: polling, waiting, and messages of all lengths"):
+        for hosts, ranks, each in (("a:2,b:2", 4, 2), ("a:1,b:3", 4, 2), ("a:4,b:4", 8, 4), ("a:8,b:3", 11, 8), ("a:2,b:2,c:2", 6, 2)):
+            suite.expect(far(hosts, ranks, each, polling, options=options), out=f"{ranks} ranks, 0 failures")
+for name in SELECTION:
+    if name == "comm/split_type.c":  # it says what is on one host
+        continue
+    with suite.case(f"test/mpi/{name}, on two hosts"):
+        program = FOLDER / Path(name).stem
+        head = "\n".join((MPI / name).read_text().splitlines()[:12])
+        said = re.search(r"\branks: *((?:\d+ *)+)", head)
+        allowed = [int(number) for number in said[1].split()] if said else [2, 3, 5]
+        for hosts, ranks, each in (("a:2,b:2", 4, 2), ("a:3,b:2", 5, 3), ("a:2,b:1", 3, 2)):
+            if ranks in allowed:
+                suite.expect(far(hosts, ranks, each, program, options=PLACES["apart"]))
+with suite.case("who waits for a host that begins late sleeps"):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    suite.expect(far("a:4,b:4", 8, 4, polling, launcher=SLOW, options=PLACES["apart"]), out="8 ranks, 0 failures")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert seconds < 2, f"{seconds} s of processor time: one process waits for 3 s"
+for way, status, line in ENDINGS:
+    with suite.case(f"one rank of a process on another host ends: {way}"):
+        line = line if way == "before-init" else line.replace("on host .*", "on host b")
+        result = far("a:4,b:4", 8, 4, ending, way, options=["-x", "ISTHMUS_RANK_STACK=8M", *PLACES["apart"]])
+        suite.expect(result, status=status, err=line)
+with suite.case("who waits on two hosts is named, and sleeps"):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = far("a:2,b:2", 4, 2, ending, "stuck", options=["--timeout", "4", *PLACES["apart"]], timeout=30)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    suite.expect(result, status=124, err=r"rank 2")
+    assert "MPI_Recv" in result.err and "MPI_Barrier" in result.err, result
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert seconds < 2, f"{seconds} s of processor time: two processes wait for 4 s"
+with suite.case("explain says which way messages within a process take, and which between hosts"):
+    command = [PREFIX / "bin/isthmus", "explain", "--full", MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", "-n", "4", "--ranks-per-process", "2"]
+    result = suite.run([*command, *PLACES["apart"], polling], timeout=60)
+    text = result.out + result.err
+    assert "rendezvous, copied within the process" in text and "network rendezvous" in text, result
+with suite.case("refused on another host, by its name: a program at one address"):
+    suite.expect(far("a:2,b:2", 4, 2, FOLDER / "refused at one address"), status=126, err=r"can lie at one address only")
+with suite.case("refused: containers on several hosts"):
+    result = far("a:2,b:2", 4, 2, polling, options=["--container", "sh -c '\"$@\"' sh"])
+    suite.expect(result, status=2, err="several ranks of a process in a container work on one host so far")
+with suite.case("each rank is traced, on all hosts"):
+    timeline = suite.tmp / "trace.json"
+    command = [PREFIX / "bin/isthmus", "trace", "-o", timeline, MPIEXEC, "--launcher", HERE, "--hosts", "a:3,b:2", "-n", 5]
+    suite.expect(suite.run([*command, "--ranks-per-process", 2, *PLACES["apart"], polling], timeout=60), out="5 ranks, 0 failures")
+    events = json.loads(timeline.read_text())["traceEvents"]
+    assert {event["pid"] for event in events if event["ph"] == "X" and event["name"] == "MPI_Finalize"} == set(range(5)), events[:20]
+with suite.case("hosts with networks of their own"):
+    need(why_not())
+    with Hosts(2) as hosts:
+        for ranks, each in ((4, 2), (8, 4), (7, 3)):
+            command = [*hosts.head, MPIEXEC, "--hosts", "h1,h2", "--launcher", hosts.launcher, "-n", ranks, "--ranks-per-process", each, polling]
+            suite.expect(suite.run(command, timeout=60), out=f"{ranks} ranks, 0 failures")
+
 with suite.case("explain says which way messages within a process take"):
     result = suite.run([PREFIX / "bin/isthmus", "explain", "--full", MPIEXEC, "-n", "4", "--ranks-per-process", "2", polling], timeout=60)
     text = result.out + result.err

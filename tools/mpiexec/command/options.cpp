@@ -637,9 +637,12 @@ Request parse(const std::vector<std::string>& arguments) {
   }
   settle_hosts(state.options);
   if (auto complaint = check_total(state.options.parts)) return UsageError{std::move(*complaint)};
-  if (state.options.ranks_per_process > 1 && !state.options.hosts.empty())
+  // A container hands on descriptors of one rank: PMI's, and the one that it writes its trace to.
+  const Options& options = state.options;
+  if (options.ranks_per_process > 1 && !options.hosts.empty() && !options.container.empty())
     return UsageError{
-        "--ranks-per-process: several ranks of a process work on one host so far; leave it or --hosts away"};
+        "--ranks-per-process: several ranks of a process in a container work on one host so far; leave it, "
+        "--hosts or --container away"};
   return std::move(state.options);
 }
 

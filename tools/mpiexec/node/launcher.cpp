@@ -37,14 +37,16 @@ std::vector<const char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-/// For a process of several ranks: what `name_rank` and `offer_pmi` have set, a line each.
+/// For a process of several ranks: what `name_rank`, `offer_pmi` and `offer_trace_file` have set, a line
+/// each.
 std::string lines_of_rank(const Environment& environment) {
   std::string lines;
   const auto add = [&](const char* name) {
     if (const auto value = environment.get(name)) lines += fmt::format("{}={}\n", name, *value);
   };
-  for (const char* name : {launcher_variable::rank, launcher_variable::world_rank,
-                           launcher_variable::local_rank, "PMI_FD", "PMI_RANK", "PMI_SIZE"})
+  for (const char* name :
+       {launcher_variable::rank, launcher_variable::world_rank, launcher_variable::local_rank, "PMI_FD",
+        "PMI_RANK", "PMI_SIZE", trace_file_variable})
     add(name);
   for (const char* name : compatible_variables())
     add(name);
@@ -65,8 +67,7 @@ StartError explain(const ProcessError& error, const Program& program, std::uint3
 }  // namespace
 
 std::expected<Process, ProcessError> Launcher::start_process(const Job::PartPlan& part,
-                                                             const std::vector<UniqueFd>& pmi,
-                                                             const UniqueFd& trace_file,
+                                                             const std::vector<Offered>& offered,
                                                              const Output::RankEnds& ends) {
   const Job& job = parts_.job;
   const Binding& binding = job.bindings[slot_];
@@ -78,10 +79,8 @@ std::expected<Process, ProcessError> Launcher::start_process(const Job::PartPlan
     handed_on.push_back({region_.get(), job.container ? container_region_fd : region_.get()});
     if (box_) handed_on.push_back({box_.get(), job.container ? container_box_fd : box_.get()});
   }
-  for (const UniqueFd& each : pmi)
-    if (each) handed_on.push_back({each.get(), job.container ? container_pmi_fd : each.get()});
-  if (trace_file)
-    handed_on.push_back({trace_file.get(), job.container ? container_trace_fd : trace_file.get()});
+  for (const Offered& each : offered)
+    handed_on.push_back({each.fd.get(), each.number});
   const ProcessPlan plan{
       .path = part.program.path.c_str(),
       .arguments = arguments.data(),
@@ -96,22 +95,25 @@ std::expected<Process, ProcessError> Launcher::start_process(const Job::PartPlan
   return mpiexec::start_process(plan);
 }
 
-/// What the rank finds in its environment; the end of its socket.
-std::expected<UniqueFd, StartError> Launcher::offer_pmi(const Job::PartPlan& part, Environment& environment) {
-  if (!parts_.pmi) return UniqueFd();
+std::expected<void, StartError> Launcher::offer_pmi(const Job::PartPlan& part, Environment& environment,
+                                                    std::vector<Offered>& offered) {
+  if (!parts_.pmi) return {};
   const auto end = parts_.pmi->add(part.appnum);
   UniqueFd fd(end ? ::fcntl(end->get(), F_DUPFD_CLOEXEC, lowest_fd_handed_on) : -1);
   if (!fd)
     return std::unexpected(
         StartError{1, fmt::format("cannot make a socket for rank {}: {}", rank(), std::strerror(errno))});
-  environment.set("PMI_FD", std::to_string(parts_.job.container ? container_pmi_fd : fd.get()));
+  const int number = parts_.job.container ? container_pmi_fd : fd.get();
+  environment.set("PMI_FD", std::to_string(number));
   environment.set("PMI_RANK", std::to_string(rank()));
   environment.set("PMI_SIZE", std::to_string(parts_.job.share.world));
-  return fd;
+  offered.push_back({std::move(fd), number});
+  return {};
 }
 
-std::expected<UniqueFd, StartError> Launcher::offer_trace_file(Environment& environment) {
-  if (!parts_.traces || environment.get(trace_variable).value_or("").empty()) return UniqueFd();
+std::expected<void, StartError> Launcher::offer_trace_file(Environment& environment,
+                                                           std::vector<Offered>& offered) {
+  if (!parts_.traces || environment.get(trace_variable).value_or("").empty()) return {};
   const auto made = parts_.traces->make(rank());
   UniqueFd fd(made ? ::fcntl(made->file, F_DUPFD_CLOEXEC, lowest_fd_handed_on) : -1);
   if (!fd)
@@ -119,10 +121,12 @@ std::expected<UniqueFd, StartError> Launcher::offer_trace_file(Environment& envi
                                                      rank(), made ? std::strerror(errno) : made.error())});
   if (!made->path.empty()) {
     environment.set(trace_file_variable, made->path);
-    return UniqueFd();
+    return {};
   }
-  environment.set(trace_file_variable, std::to_string(parts_.job.container ? container_trace_fd : fd.get()));
-  return fd;
+  const int number = parts_.job.container ? container_trace_fd : fd.get();
+  environment.set(trace_file_variable, std::to_string(number));
+  offered.push_back({std::move(fd), number});
+  return {};
 }
 
 std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part) {
@@ -169,14 +173,13 @@ void Launcher::name_rank(Environment& environment) const {
 std::expected<void, StartError> Launcher::start_ranks(Job::PartPlan& part, std::uint32_t count) {
   const Job& job = parts_.job;
   Environment& environment = part.environment;
-  std::vector<UniqueFd> pmi;
+  std::vector<Offered> offered;
   std::string all;  // of several: what each finds in its environment
   const std::uint32_t first = slot_;
   for (; slot_ < first + count; ++slot_) {
     name_rank(environment);
-    auto offered = offer_pmi(part, environment);
-    if (!offered) return std::unexpected(offered.error());
-    pmi.push_back(std::move(*offered));
+    if (auto pmi = offer_pmi(part, environment, offered); !pmi) return pmi;
+    if (auto trace = offer_trace_file(environment, offered); !trace) return trace;
     if (job.ranks_per_process > 1) all += lines_of_rank(environment) + '\n';
   }
   slot_ = first;
@@ -184,18 +187,16 @@ std::expected<void, StartError> Launcher::start_ranks(Job::PartPlan& part, std::
     name_rank(environment);
     environment.set(launcher_variable::virtual_ranks, all);
   }
-  const auto trace_file = offer_trace_file(environment);
-  if (!trace_file) return std::unexpected(trace_file.error());
   if (job.container) job.container->hand_on(environment);
   const auto ends = parts_.output.open(rank(), count);
   if (!ends)
     return std::unexpected(
         StartError{1, fmt::format("cannot make a pipe for rank {}: {} (--output direct needs none)", rank(),
                                   std::strerror(ends.error()))});
-  auto process = start_process(part, pmi, *trace_file, *ends);
+  auto process = start_process(part, offered, *ends);
   if (!process && process.error().error == ENOEXEC && is_plain_script(part.program)) {
     part.program = through_shell(std::move(part.program));
-    process = start_process(part, pmi, *trace_file, *ends);
+    process = start_process(part, offered, *ends);
   }
   if (!process) return std::unexpected(explain(process.error(), part.program, rank()));
   started(*process, count);

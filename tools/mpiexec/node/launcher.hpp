@@ -30,18 +30,25 @@ class Launcher {
   std::expected<void, StartError> start_all();
 
  private:
+  /// A descriptor for one rank, and its number in the process of that rank.
+  struct Offered {
+    UniqueFd fd;
+    int number;
+  };
+
   std::expected<void, StartError> start_part(Job::PartPlan& part);
   /// The next ranks of the part that are one process.
   std::expected<void, StartError> start_ranks(Job::PartPlan& part, std::uint32_t count);
   std::expected<Process, ProcessError> start_process(const Job::PartPlan& part,
-                                                     const std::vector<UniqueFd>& pmi,
-                                                     const UniqueFd& trace_file,
+                                                     const std::vector<Offered>& offered,
                                                      const Output::RankEnds& ends);
   void name_rank(Environment& environment) const;
   [[nodiscard]] std::uint32_t rank() const { return parts_.job.share.first_rank + slot_; }
-  std::expected<UniqueFd, StartError> offer_pmi(const Job::PartPlan& part, Environment& environment);
-  /// Empty where the rank is not traced, or inherits no descriptor.
-  std::expected<UniqueFd, StartError> offer_trace_file(Environment& environment);
+  // They set what the rank finds in its environment, and add to `offered` what it inherits: nothing where it
+  // is offered none.
+  std::expected<void, StartError> offer_pmi(const Job::PartPlan& part, Environment& environment,
+                                            std::vector<Offered>& offered);
+  std::expected<void, StartError> offer_trace_file(Environment& environment, std::vector<Offered>& offered);
 
   void started(const Process& process, std::uint32_t count);
 

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "launch/beside_turns.hpp"
+
 namespace isthmus {
 namespace {
 
@@ -30,7 +32,7 @@ Result<> NetworkLinks::publish() {
   const auto address = port_->address();
   if (launch::KeyValues* const launcher = links_.job().launcher.get()) {
     ISTHMUS_TRY(launcher->put(port_key, {reinterpret_cast<const char*>(address.data()), address.size()}));
-    return launcher->fence();
+    return launch::beside_turns(links_.job().turns, [&] { return launcher->fence(); });
   }
   const std::uint64_t bytes = address.size();
   wire::RegionHeap heap = links_.region().heap();
