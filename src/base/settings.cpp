@@ -275,7 +275,8 @@ constexpr auto table = std::to_array<Setting>({
      },
      [](const Settings& s) { return std::string(gpu_couriers[static_cast<std::size_t>(s.gpu_courier)]); }},
     {"ISTHMUS_GPU_MEETING", switch_values,
-     "Whether kernels of GPUs of one host meet in collectives of up to 16 KiB a block, which take one meeting "
+     "Whether kernels of GPUs of one host meet in collectives of up to 16 KiB a block, which take one "
+     "meeting "
      "of the hosts then in place of two. Not where one rank of them has it off.",
      [](Settings& s, std::string_view text) { return assign(s.gpu_meeting, parse_switch(text)); },
      [](const Settings& s) { return std::string(s.gpu_meeting ? "on" : "off"); }},

@@ -114,8 +114,8 @@ bool Courier::can_take(const std::byte* to, const std::byte* from, std::size_t b
 
 bool Courier::can_take(const kernel::MeetOrder& order) const noexcept {
   const auto ends = [](const kernel::Byte* place) { return reinterpret_cast<std::uint64_t>(place); };
-  return has_room() && last_order_ <= settled() && order.bytes > 0 && order.bytes <= kernel::most_order_bytes &&
-         !is_beyond(ends(order.send) | ends(order.receive));
+  return has_room() && last_order_ <= settled() && order.bytes > 0 &&
+         order.bytes <= kernel::most_order_bytes && !is_beyond(ends(order.send) | ends(order.receive));
 }
 
 // Every line is written anew, also those that nobody reads: a word that is left from long ago may have the

@@ -7,16 +7,16 @@
 
 #include "base/error.hpp"
 #include "gpu/driver/cuda_context.hpp"
-#include "kernels/courier_body.hpp"
+#include "kernels/body/courier.hpp"
 #include "kernels/gpu_kernels.hpp"
 
 namespace isthmus {
 
-/// Copies of up to 64 KiB, and this member's part of short collectives (order_body.hpp), by a block that stays
-/// on the GPU and looks for them in pinned memory: what the host has to do for one is to write a cache line,
-/// and to see a word change. A courier goes out with its first copy,
-/// and leaves when none has come for a while, because whoever synchronises the device waits for it. It has a
-/// stream of its own, of the highest priority. One thread at a time.
+/// Copies of up to 64 KiB, and this member's part of short collectives (body/order_part.hpp), by a block that
+/// stays on the GPU and looks for them in pinned memory: what the host has to do for one is to write a cache
+/// line, and to see a word change. A courier goes out with its first copy, and leaves when none has come for
+/// a while, because whoever synchronises the device waits for it. It has a stream of its own, of the highest
+/// priority. One thread at a time.
 class Courier {
  public:
   struct Patience {
@@ -53,8 +53,8 @@ class Courier {
   /// Whether it can take an order with those buffers. One at a time: two threads' orders would wait for each
   /// other where another member's courier has them in another order.
   [[nodiscard]] bool can_take(const kernel::MeetOrder& order) const noexcept;
-  /// Gives it an order that it can take; as `take` of a copy. `table`: where the `MeetTable` with that id lies
-  /// in memory of the GPU. An order whose members do not all come ends with the table's word `ended`.
+  /// Gives it an order that it can take; as `take` of a copy. `table`: where the `MeetTable` with that id
+  /// lies in memory of the GPU. An order whose members do not all come ends with the table's word `ended`.
   Result<std::uint64_t> take(const kernel::MeetOrder& order, const std::byte* table, std::uint64_t table_id);
   /// Of a copy or an order that it has taken, until it is no longer waiting. Fails if the GPU has.
   Result<Fate> look(std::uint64_t number) {

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "gpu/driver/cuda_error.hpp"
-#include "kernels/copy_body.hpp"
-#include "kernels/courier_body.hpp"
-#include "kernels/move_body.hpp"
-#include "kernels/reduce_body.hpp"
+#include "kernels/body/copy.hpp"
+#include "kernels/body/courier.hpp"
+#include "kernels/body/move.hpp"
+#include "kernels/body/reduce.hpp"
 #include "kernels/reduce_choice.hpp"
 #include "kernels/run_lists.hpp"
 #include "kernels/shape.hpp"
@@ -105,7 +105,8 @@ class GpuKernels::Loaded {
       // To ask for the function is enough by the guide. This is for the letter of it.
       if (status == Status::success && functions.function_load) status = functions.function_load(function);
     };
-    for (const char* name : {copy_name, courier_name, order_name, meet_name, put_name, send_name, receive_name})
+    for (const char* name :
+         {copy_name, courier_name, order_name, meet_name, put_name, send_name, receive_name})
       load(name);
     for (const auto* names : {&few_names, &many_names})
       for (const char* name : *names)

@@ -19,7 +19,7 @@ namespace isthmus {
 namespace kernel {
 struct CourierArguments;
 struct OrderArguments;
-}
+}  // namespace kernel
 
 /// Where a kernel runs. The stream belongs to the device's primary context.
 struct GpuStream {
@@ -95,13 +95,13 @@ class GpuKernels {
   [[nodiscard]] static std::optional<std::uint16_t> combiner(const Op& op, const Datatype& type) noexcept;
 
   /// The kernel by which members combine what they have, or move it for null,
-  /// (meet_body.hpp), for whoever puts it on a stream of the program's. That device has kernels.
+  /// (body/meet.hpp), for whoever puts it on a stream of the program's. That device has kernels.
   Result<cuda::Function> meeting(cuda::Device device, const Op* op, const Datatype* type);
 
-  /// The one that puts and notifies (put_body.hpp), of one block; the same.
+  /// The one that puts and notifies (body/put.hpp), of one block; the same.
   Result<cuda::Function> putting(cuda::Device device);
 
-  /// Those that send and receive short messages (mail_body.hpp), of one block; the same.
+  /// Those that send and receive short messages (body/mail.hpp), of one block; the same.
   Result<cuda::Function> mail(cuda::Device device, bool sends);
 
   /// Whether `move` can go through that side: all layouts but those that nest loops deeply around irregular

@@ -1,13 +1,13 @@
 // The GPU's side: every kernel calls the function of its name's body for the thread that it is.
-#include "kernels/copy_body.hpp"
-#include "kernels/courier_warp.hpp"
-#include "kernels/mail_body.hpp"
-#include "kernels/meet_body.hpp"
-#include "kernels/move_body.hpp"
-#include "kernels/order_body.hpp"
-#include "kernels/put_body.hpp"
-#include "kernels/reduce_body.hpp"
-#include "kernels/reduce_list.hpp"
+#include "kernels/body/copy.hpp"
+#include "kernels/body/courier_warp.hpp"
+#include "kernels/body/mail.hpp"
+#include "kernels/body/meet.hpp"
+#include "kernels/body/move.hpp"
+#include "kernels/body/order_part.hpp"
+#include "kernels/body/put.hpp"
+#include "kernels/body/reduce.hpp"
+#include "kernels/body/reduce_list.hpp"
 
 namespace isthmus::kernel {
 namespace {

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "datatype/number_types.hpp"
-#include "kernels/reduce_body.hpp"
-#include "kernels/reduce_list.hpp"
+#include "kernels/body/reduce.hpp"
+#include "kernels/body/reduce_list.hpp"
 
 namespace isthmus {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "datatype/layout.hpp"
+#include "kernels/body/move.hpp"
 #include "kernels/gpu_kernels.hpp"
-#include "kernels/move_body.hpp"
 
 namespace isthmus {
 

@@ -7,8 +7,8 @@
 #include "base/ref.hpp"
 #include "device/port.hpp"
 #include "gpu/memory/mapping.hpp"
-#include "kernels/mail_body.hpp"
-#include "kernels/meet_body.hpp"
+#include "kernels/body/mail.hpp"
+#include "kernels/body/meet.hpp"
 #include "stream/operation.hpp"
 
 namespace isthmus::stream {

@@ -412,8 +412,7 @@ void check_short(const Gpu& gpu) {
       const bool is_apart = turn == 1 && rank == count % size;
       const Gpu* const place = is_apart ? nullptr : &gpu;
       for (int root = 0; root < size; ++root) {
-        check_here(place, MemoryKind::device, c,
-                   [&](void* b) { MPI_Bcast(b, count, MPI_INT, root, comm); });
+        check_here(place, MemoryKind::device, c, [&](void* b) { MPI_Bcast(b, count, MPI_INT, root, comm); });
         check(place, MemoryKind::device, c, c,
               [&](void* s, void* r) { MPI_Reduce(s, r, count, MPI_INT, MPI_MAX, root, comm); });
         check(place, MemoryKind::device, c, c * n,
@@ -441,8 +440,8 @@ void check_short(const Gpu& gpu) {
   MPI_Comm_free(&comm);
 }
 
-/// Whichever call of the driver fails at rank 0, in a collective by orders: all ranks come back, and the ranks'
-/// hosts go on.
+/// Whichever call of the driver fails at rank 0, in a collective by orders: all ranks come back, and the
+/// ranks' hosts go on.
 void check_broken(const Gpu& gpu) {
   constexpr const char* launch_failed = "719";
   constexpr int warm = 6;

@@ -11,7 +11,7 @@
 #include "stream/operation.hpp"
 #include "stream/stream.hpp"
 
-/// Short messages in the order of a stream by kernels that match them (kernels/mail_body.hpp), on
+/// Short messages in the order of a stream by kernels that match them (kernels/body/mail.hpp), on
 /// communicators whose members have promised that there are no others (docs/streams.md).
 namespace isthmus::abi {
 

@@ -7,7 +7,7 @@
 #include "coll/gpu/between.hpp"
 #include "coll/gpu/moves.hpp"
 #include "coll/gpu/reduce.hpp"
-#include "kernels/order.hpp"
+#include "kernels/body/order.hpp"
 
 namespace isthmus::coll::gpu {
 namespace {
@@ -57,7 +57,8 @@ kernel::Byte* place(const void* data) {
 /// long, or too many.
 kernel::MeetOrder order_of(const Communicator& comm, std::uint64_t bytes) {
   kernel::MeetOrder order{};
-  if (comm.size() > static_cast<int>(kernel::most_order_members) || bytes > kernel::most_order_bytes) return order;
+  if (comm.size() > static_cast<int>(kernel::most_order_members) || bytes > kernel::most_order_bytes)
+    return order;
   order.bytes = static_cast<std::uint32_t>(bytes);
   return order;
 }
@@ -171,12 +172,13 @@ Tried allgather(const In& send, const Out& receive, Communicator& comm) {
   return between_gpus(
       comm,
       [&] {
-        GpuCall call{.collective = Collective::allgather,
-                     .bytes = block(receive, 0).bytes,
-                     .longest = block(receive, 0).bytes,
-                     .send = {here ? block(receive, comm.rank()) : whole(send), true},
-                     .receive = {payload_of(receive.buffer, receive.count * comm.size(), *receive.type), false},
-                     .in_place = here};
+        GpuCall call{
+            .collective = Collective::allgather,
+            .bytes = block(receive, 0).bytes,
+            .longest = block(receive, 0).bytes,
+            .send = {here ? block(receive, comm.rank()) : whole(send), true},
+            .receive = {payload_of(receive.buffer, receive.count * comm.size(), *receive.type), false},
+            .in_place = here};
         call.order = order_of(comm, call.bytes);
         call.order.send = place(call.send.payload.data);
         call.order.receive = place(call.receive.payload.data);

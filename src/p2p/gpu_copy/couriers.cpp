@@ -121,9 +121,8 @@ std::string GpuCouriers::explain() const {
       const Courier::Counts& counts = post.courier->counts();
       text += std::to_string(counts.parcels - counts.orders) + " messages ";
       if (counts.orders > 0) text += "and " + std::to_string(counts.orders) + " collectives ";
-      text += "by courier, sent out " +
-              std::to_string(counts.sent_out) + " times, recalled " + std::to_string(counts.recalled) +
-              " times because the GPU had no room";
+      text += "by courier, sent out " + std::to_string(counts.sent_out) + " times, recalled " +
+              std::to_string(counts.recalled) + " times because the GPU had no room";
     }
     if (!post.trouble.empty()) text += (post.courier ? "; " : "") + ("no courier: " + post.trouble);
     text += '\n';

@@ -8,7 +8,7 @@
 
 #include "base/system/blocked_signals.hpp"
 #include "gpu/driver/cuda_error.hpp"
-#include "kernels/put_body.hpp"
+#include "kernels/body/put.hpp"
 
 namespace isthmus::stream {
 namespace {

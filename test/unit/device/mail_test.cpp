@@ -1,5 +1,5 @@
 // Short messages that kernels match, in plain memory: a member is a thread.
-#include "kernels/mail_body.hpp"
+#include "kernels/body/mail.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Kernels of members that meet in each other's memory, in plain memory: a member is a thread, which runs its
 // blocks one after the other as a GPU with room for one would.
-#include "kernels/meet_body.hpp"
+#include "kernels/body/meet.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include "datatype/cursor.hpp"
 #include "datatype_reference.hpp"
-#include "kernels/move_body.hpp"
+#include "kernels/body/move.hpp"
 #include "kernels_fixture.hpp"
 #include "p2p/gpu_copy/shapes.hpp"
 

@@ -1,4 +1,4 @@
-#include "kernels/order.hpp"
+#include "kernels/body/order.hpp"
 
 #include <array>
 #include <atomic>
@@ -22,8 +22,8 @@ using Ints = std::vector<int>;
 constexpr int members = 3;
 constexpr std::uint8_t everybody = (1U << members) - 1;
 
-/// Members of a team in one process, on one device. The last one has a courier, the others give their parts to
-/// kernels.
+/// Members of a team in one process, on one device. The last one has a courier, the others give their parts
+/// to kernels.
 class OrderTest : public KernelTest {
  protected:
   void SetUp() override {

@@ -1,14 +1,14 @@
 // The library's kernels on the emulated driver: the same functions that a GPU runs, for one thread after the
 // other.
-#include "kernels/copy_body.hpp"
-#include "kernels/courier_body.hpp"
-#include "kernels/mail_body.hpp"
-#include "kernels/meet_body.hpp"
-#include "kernels/move_body.hpp"
-#include "kernels/order_body.hpp"
-#include "kernels/put_body.hpp"
-#include "kernels/reduce_body.hpp"
-#include "kernels/reduce_list.hpp"
+#include "kernels/body/copy.hpp"
+#include "kernels/body/courier.hpp"
+#include "kernels/body/mail.hpp"
+#include "kernels/body/meet.hpp"
+#include "kernels/body/move.hpp"
+#include "kernels/body/order_part.hpp"
+#include "kernels/body/put.hpp"
+#include "kernels/body/reduce.hpp"
+#include "kernels/body/reduce_list.hpp"
 
 #include <sched.h>
 

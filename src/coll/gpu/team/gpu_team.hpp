@@ -49,8 +49,9 @@ struct GpuCall {
   /// This member's part, where kernels may meet for it (`GpuRooms`); no bytes: they may not. All members have
   /// one, or none has.
   kernel::MeetOrder order{};
-  /// It is worth while by couriers alone: else one member's GPU does it sooner, which reads the root's memory or
-  /// writes to it (2 x H100, 8 B bcast: 4.6 us by couriers, 9.2 by kernels that meet, 8.1 where one reads).
+  /// It is worth while by couriers alone: else one member's GPU does it sooner, which reads the root's memory
+  /// or writes to it (2 x H100, 8 B bcast: 4.6 us by couriers, 9.2 by kernels that meet, 8.1 where one
+  /// reads).
   bool is_for_couriers = false;
 };
 

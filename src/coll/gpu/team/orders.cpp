@@ -14,8 +14,8 @@
 namespace isthmus::coll {
 namespace {
 
-/// After how many short collectives that have gone otherwise rooms are made, which take some milliseconds, and
-/// memory; and made again where some member had none of its data in GPU memory so far.
+/// After how many short collectives that have gone otherwise rooms are made, which take some milliseconds,
+/// and memory; and made again where some member had none of its data in GPU memory so far.
 constexpr unsigned calls_before_rooms = 3;
 constexpr unsigned most_calls_before_rooms = 1024;
 /// Looks at the GPU before one at everything else.
@@ -151,7 +151,7 @@ Result<> GpuTeam::carry_out(const GpuCall& call, bool by_courier) {
   if (!done) return std::unexpected(std::move(done).error());
   if (!has_ended) return {};
   rooms_have_failed_ = true;
-  if (!team_.wait([] { return false; })) return team_.loss();
+  if (team_.is_broken() && !team_.wait([] { return false; })) return team_.loss();
   return fail(ErrorClass::other, "the GPU of another rank could not do its part of a collective");
 }
 
@@ -159,7 +159,8 @@ MetOnGpu GpuTeam::meet_on_gpu(const GpuCall& call) {
   if (!rooms_ || call.order.bytes == 0 || !room_patience_.asks()) return std::nullopt;
   const bool can = can_obey(call);
   const bool by_courier = can && rooms_->may_use_courier(call.order.bytes);
-  auto all = all_say(team_, call, static_cast<std::uint8_t>((can ? said_can : 0) | (by_courier ? said_courier : 0)));
+  auto all =
+      all_say(team_, call, static_cast<std::uint8_t>((can ? said_can : 0) | (by_courier ? said_courier : 0)));
   if (!all) return MetOnGpu(std::in_place, std::unexpect, std::move(all).error());
   const bool all_can = (*all & said_can) != 0;
   room_patience_.heard(all_can);

@@ -40,8 +40,8 @@ Result<std::unique_ptr<GpuRooms>> GpuRooms::make(GpuMessages& gpu, DevicePool& p
   new (made->pages_->span().data()) Words{};
   // What lies there from before might look like packets.
   const cuda::Functions& functions = contexts.functions();
-  Status status = functions.fill_async(reinterpret_cast<cuda::Address>(made->room_.data()), 0, bytes,
-                                       queue.stream());
+  Status status =
+      functions.fill_async(reinterpret_cast<cuda::Address>(made->room_.data()), 0, bytes, queue.stream());
   if (status == Status::success) status = functions.stream_synchronize(queue.stream());
   if (status != Status::success)
     return cuda::fail(functions, status, "make a room for collectives on GPU " + std::to_string(device));

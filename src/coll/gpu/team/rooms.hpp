@@ -11,12 +11,12 @@
 #include "gpu/memory/device_pool.hpp"
 #include "gpu/memory/mapping.hpp"
 #include "gpu/memory/pinned_pool.hpp"
-#include "kernels/order.hpp"
+#include "kernels/body/order.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 
 namespace isthmus::coll {
 
-/// By what the GPUs of a team's members meet in short collectives (kernels/order.hpp): a room in the
+/// By what the GPUs of a team's members meet in short collectives (kernels/body/order.hpp): a room in the
 /// memory of each, which all others have open, and the orders that this member gives its own GPU, one at a
 /// time. A room is 32 KiB for each member.
 class GpuRooms {
@@ -39,7 +39,8 @@ class GpuRooms {
 
   /// Whether a courier is out, or worth it, for the next order of so many bytes. Counts it.
   [[nodiscard]] bool may_use_courier(std::uint64_t bytes) { return gpu_.may_order(device_, bytes); }
-  /// Gives this member's part to the GPU: to the courier, or by a kernel on the queue. Every member calls it alike, after all have said that they will. The round's number.
+  /// Gives this member's part to the GPU: to the courier, or by a kernel on the queue. Every member calls it
+  /// alike, after all have said that they will. The round's number.
   Result<std::uint64_t> begin(kernel::MeetOrder order, bool by_courier, GpuQueue& queue);
   /// Whether the GPU has done it; fails if it cannot.
   Result<bool> is_done(GpuQueue& queue);
@@ -68,8 +69,8 @@ class GpuRooms {
   std::vector<std::shared_ptr<const Mapping>> mappings_;
   kernel::MeetTable known_{};
   std::uint64_t* done_ = nullptr;  ///< `Words::done`, as the GPU calls it
-  kernel::MeetOrder order_{};///< the last one
-  GpuErrand errand_;         ///< its courier; null: it goes by a kernel
+  kernel::MeetOrder order_{};      ///< the last one
+  GpuErrand errand_;               ///< its courier; null: it goes by a kernel
   std::uint32_t looks_ = 0;
 };
 

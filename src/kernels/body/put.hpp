@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/copy_body.hpp"
+#include "kernels/body/copy.hpp"
 
 namespace isthmus::kernel {
 

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "kernels/threads.hpp"
+#include "kernels/body/threads.hpp"
 
-/// What the host and the GPU tell each other of short collectives; order_body.hpp carries them out.
+/// What the host and the GPU tell each other of short collectives; body/order_part.hpp carries them out.
 namespace isthmus::kernel {
 
 inline constexpr std::uint32_t most_order_members = 8;
@@ -26,7 +26,7 @@ inline constexpr std::uint32_t most_order_alone = 512;
 struct MeetTable {
   Byte* rooms[most_order_members];
   const std::uint64_t* ended;  ///< as in `MeetArguments`
-  std::uint64_t id;          ///< no other one of this process has had it; 48 bits
+  std::uint64_t id;            ///< no other one of this process has had it; 48 bits
   std::uint32_t rank;
   std::uint32_t members;
 };
@@ -41,15 +41,16 @@ struct MeetOrder {
   std::uint16_t combine;   ///< 0: blocks go where they belong; else one more than the number of the kernel
   std::uint8_t send_to;    ///< a bit for each member that gets a block of this one
   std::uint8_t take_from;  ///< a bit for each whose block this one takes or combines, itself among them
-  bool send_differs;   ///< each gets a block of its own, in the order of ranks
-  bool take_differs;   ///< each one's block goes to a place of its own, in the order of ranks
+  bool send_differs;       ///< each gets a block of its own, in the order of ranks
+  bool take_differs;       ///< each one's block goes to a place of its own, in the order of ranks
 };
 
 /// Of the kernel of one block that carries out one order.
 struct OrderArguments {
   MeetTable table;
   MeetOrder order;
-  std::uint64_t* done;  ///< a word of pinned memory: the order's round, when it has been carried out, or ended
+  std::uint64_t*
+      done;  ///< a word of pinned memory: the order's round, when it has been carried out, or ended
 };
 
 }  // namespace isthmus::kernel

@@ -2,13 +2,13 @@
 
 #include <cstdint>
 
-#include "kernels/meet_body.hpp"
-#include "kernels/order.hpp"
-#include "kernels/reduce_list.hpp"
+#include "kernels/body/meet.hpp"
+#include "kernels/body/order.hpp"
+#include "kernels/body/reduce_list.hpp"
 
 /// Short collectives that the host synchronises. Members agree on the hosts that all take part, then each has
 /// its part done by its GPU: by the courier, if one is out, or by a kernel of one block. Data goes to the
-/// receiver's room in packets, as in meet_body.hpp. A member has read what others have sent it when it is
+/// receiver's room in packets, as in body/meet.hpp. A member has read what others have sent it when it is
 /// done, and tells that on the host before the next one. So a room needs no second half, and who only
 /// sends waits for nobody.
 namespace isthmus::kernel {
@@ -104,7 +104,8 @@ class OrderPart {
       const Packet seen = device::detail::load_line(packet);
       word = seen.word;
       if (seen.value == order_.round) return true;
-      if (looks % device::detail::looks_per_question == 0 && device::detail::load_word(reinterpret_cast<const device::u64*>(table_.ended)) != 0)
+      if (looks % device::detail::looks_per_question == 0 &&
+          device::detail::load_word(reinterpret_cast<const device::u64*>(table_.ended)) != 0)
         return false;
       device::detail::pause();
     }

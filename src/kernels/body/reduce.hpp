@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/operations.hpp"
-#include "kernels/threads.hpp"
+#include "kernels/body/operations.hpp"
+#include "kernels/body/threads.hpp"
 
 namespace isthmus::kernel {
 

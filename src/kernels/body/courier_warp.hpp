@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels/courier_body.hpp"
-#include "kernels/order_body.hpp"
+#include "kernels/body/courier.hpp"
+#include "kernels/body/order_part.hpp"
 
 namespace isthmus::kernel {
 

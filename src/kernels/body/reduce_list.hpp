@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/operations.hpp"
+#include "kernels/body/operations.hpp"
 
 /// The kernels that combine: X(operation, type, name of the operation, name of the type). A kernel is called
 /// isthmus_OPERATION_TYPE. Operations that treat signed and unsigned integers alike have one for both; a sum

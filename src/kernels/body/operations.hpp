@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/threads.hpp"
+#include "kernels/body/threads.hpp"
 
 #if defined(__CUDACC__)
 #include <cuda_fp16.h>

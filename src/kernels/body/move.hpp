@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/threads.hpp"
+#include "kernels/body/threads.hpp"
 
 namespace isthmus::kernel {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/reduce_body.hpp"
+#include "kernels/body/reduce.hpp"
 
 /// Collectives by one launch a member: kernels of all members meet in each other's memory, and no host has a
 /// part in it. Each member has a room in the memory of its GPU, which all others have mapped. What is sent

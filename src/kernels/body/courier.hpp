@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "kernels/order.hpp"
-#include "kernels/threads.hpp"
+#include "kernels/body/order.hpp"
+#include "kernels/body/threads.hpp"
 
 namespace isthmus::kernel {
 
@@ -55,8 +55,8 @@ ISTHMUS_ANYWHERE ParcelSlot make_order(std::uint64_t number, const MeetOrder& or
   const auto address = [](const Byte* place) { return reinterpret_cast<std::uint64_t>(place); };
   ParcelSlot slot{};
   slot.lines[0] = make_parcel(number, address(order.send) | order_bit, address(order.receive), order.bytes);
-  const std::uint64_t shape = order.combine | std::uint64_t{order.send_differs} << 16 |
-                              std::uint64_t{order.take_differs} << 17;
+  const std::uint64_t shape =
+      order.combine | std::uint64_t{order.send_differs} << 16 | std::uint64_t{order.take_differs} << 17;
   slot.lines[1] = {parcel_word(number, table, order.send_to), parcel_word(number, shape, order.take_from)};
   slot.lines[2] = {parcel_word(number, order.round, 0), parcel_word(number, table_id, 0)};
   return slot;
@@ -168,9 +168,9 @@ ISTHMUS_ANYWHERE void carry(const Machine& machine, Byte* to, const Byte* from, 
 
 /// A courier's life. `Machine` is a warp of the GPU, or a thread of the host that stands for one: it can
 /// `look` at a slot and `agree` on a line that its lanes have seen there, `load` past caches (the memory
-/// changes while the kernel runs), `see` an address that it was told, `bring` a parcel or `obey` an order with
-/// as many threads as suit it, and `tell` a word after all stores before. False if it was told an address that
-/// is none.
+/// changes while the kernel runs), `see` an address that it was told, `bring` a parcel or `obey` an order
+/// with as many threads as suit it, and `tell` a word after all stores before. False if it was told an
+/// address that is none.
 template <class Machine>
 ISTHMUS_ANYWHERE bool serve(const CourierArguments& work, const Machine& machine) {
   CourierBoard& board = *work.board;
