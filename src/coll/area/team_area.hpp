@@ -39,7 +39,7 @@ struct alignas(wire::cache_line) AreaHeader {
   std::atomic<std::uint32_t> members;          ///< that have come, plus those that have gone
   std::atomic<std::uint32_t> waiting_writers;  ///< members that wait for others to finish a step
   std::atomic<std::uint32_t> gpu_members;      ///< members whose `Presence::gpu_since` is not 0
-  std::atomic<std::uint64_t> gpu_failed;       ///< 1: some member's GPU has not done its part of a round
+  std::atomic<std::uint64_t> gpu_failed;       ///< how often rooms had been made when a GPU failed in a round
 };
 
 /// What a rank says in one step: small contributions lie beside the flag, and cost a single cache line.

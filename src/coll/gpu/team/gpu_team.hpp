@@ -177,10 +177,14 @@ class GpuTeam final : public GpuDependent {
   Result<> exchange(const GpuCall& call, const Heard& heard, GpuVerdict verdict);
   /// Of `meet_on_gpu`: whether this member can.
   [[nodiscard]] bool can_obey(const GpuCall& call);
-  Result<> carry_out(const GpuCall& call, bool by_courier);
-  /// This member's own, and whether it has all others' open. Null where it has not.
-  std::unique_ptr<GpuRooms> make_rooms();
-  Result<std::unique_ptr<GpuRooms>> make_own_room();
+  Result<> carry_out(const GpuCall& call, bool by_courier, GpuQueue& where);
+  /// Runs `body(queue)` in the device's context.
+  template <class Body>
+  Result<> on_first_queue(Body body);
+  /// Makes this member's room, and has all others' open; whether all members have all. Collective.
+  bool make_rooms();
+  Result<> make_own_room();
+  Result<> open_rooms(const GpuView& view);
   /// What all agree on; nothing: some member cannot reach what it has to.
   std::optional<GpuView> view_of(const GpuCall& call, const Heard& heard);
   /// Says why this goes by way of the hosts, as far as this member has found it.
@@ -204,7 +208,9 @@ class GpuTeam final : public GpuDependent {
   unsigned short_calls_ = 0;
   std::unique_ptr<GpuRooms> rooms_;
   bool rooms_have_failed_ = false;  ///< some member's GPU has, in a round
+  std::uint64_t rooms_made_ = 0;  ///< how often they have been, or could not be
   Patience room_patience_;
+  Patience courier_patience_;  ///< of calls that are for couriers alone
   WindowTable::Lent window_;                       ///< from `begin` to `end`
   std::vector<std::pair<PeerId, Error>> reasons_;  ///< of the call under way
 };

@@ -53,62 +53,61 @@ constexpr std::uint8_t said_courier = 2;
 
 // --- rooms
 
-Result<std::unique_ptr<GpuRooms>> GpuTeam::make_own_room() {
+template <class Body>
+Result<> GpuTeam::on_first_queue(Body body) {
   cuda::PrimaryContexts& contexts = gpu_->copies().contexts();
   auto context = contexts.of(device_);
   if (!context) return std::unexpected(std::move(context).error());
   const cuda::ContextScope scope(contexts.functions(), *context);
   auto first = queue(0);
   if (!first) return std::unexpected(std::move(first).error());
-  if (!pool_) pool_ = std::make_unique<DevicePool>(contexts, DevicePool::Limits{});
-  return GpuRooms::make(*gpu_, *pool_, **first, device_, team_.rank(), team_.size());
+  return body(**first);
 }
 
-std::unique_ptr<GpuRooms> GpuTeam::make_rooms() {
-  const bool may = gpu_->may_meet() && device_ != cuda::no_device;
-  auto made = may ? make_own_room() : Result<std::unique_ptr<GpuRooms>>(nullptr);
-  if (!made) gpu_->note(team_.peer(team_.rank()), made.error());
-  GpuCall call{.collective = Collective::barrier, .send = {}, .receive = {}};
-  const bool has_own = made && *made;
-  if (has_own) call.send = {(*made)->own(), true};
-  call.barred = !has_own;
-  auto view = begin(call);
-  if (!view || !*view) return nullptr;
-  // All have handed theirs over, or a window in its place.
-  Result<> opened;
-  const bool is_of_use = has_own && !(*view)->by_window && (*view)->all_send && (*view)->has_kernels;
-  for (int i = 0; is_of_use && opened && i < team_.size(); ++i) {
+Result<> GpuTeam::make_own_room() {
+  return on_first_queue([&](GpuQueue& where) -> Result<> {
+    if (!pool_) pool_ = std::make_unique<DevicePool>(gpu_->copies().contexts(), DevicePool::Limits{});
+    auto made = GpuRooms::make(*gpu_, *pool_, where, device_, team_.rank(), team_.size());
+    if (!made) return std::unexpected(std::move(made).error());
+    rooms_ = std::move(*made);
+    return {};
+  });
+}
+
+Result<> GpuTeam::open_rooms(const GpuView& view) {
+  for (int i = 0; i < team_.size(); ++i) {
     if (i == team_.rank()) continue;
-    auto here = send_of(**view, i, (*made)->own().bytes);
-    const auto& entry = (*view)->offers[static_cast<std::size_t>(i)].send.entry;
-    if (here)
-      (*made)->open(i, *here, tables_[static_cast<std::size_t>(i)][entry].mapping);
-    else
-      opened = std::unexpected(std::move(here).error());
+    auto here = send_of(view, i, rooms_->own().bytes);
+    if (!here) return std::unexpected(std::move(here).error());
+    const std::uint8_t entry = view.offers[static_cast<std::size_t>(i)].send.entry;
+    rooms_->open(i, *here, tables_[static_cast<std::size_t>(i)][entry].mapping);
   }
-  if (is_of_use && opened) {
-    const cuda::PrimaryContexts& contexts = gpu_->copies().contexts();
-    auto context = gpu_->copies().contexts().of(device_);
-    if (context) {
-      const cuda::ContextScope scope(contexts.functions(), *context);
-      auto first = queue(0);
-      opened = first ? (*made)->complete(**first) : std::unexpected(std::move(first).error());
-    } else {
-      opened = std::unexpected(std::move(context).error());
-    }
-  }
-  const bool is_ready = is_of_use && opened;
-  if (!end(call, std::move(opened))) return nullptr;
-  auto all = all_say(team_, call, is_ready && gpu_->has_to_itself(device_) ? said_can : 0);
-  return all && *all == said_can ? std::move(*made) : nullptr;
+  return on_first_queue([&](GpuQueue& where) { return rooms_->complete(where); });
+}
+
+bool GpuTeam::make_rooms() {
+  if (gpu_->may_meet() && device_ != cuda::no_device)
+    if (auto made = make_own_room(); !made) gpu_->note(team_.peer(team_.rank()), made.error());
+  GpuCall call{.collective = Collective::barrier, .send = {}, .receive = {}};
+  if (rooms_) call.send = {rooms_->own(), true};
+  call.barred = !rooms_;
+  auto view = begin(call);
+  if (!view || !*view) return false;
+  // All have handed theirs over, or a window in its place.
+  const bool is_of_use = !(*view)->by_window && (*view)->all_send && (*view)->has_kernels;
+  if (!end(call, is_of_use ? open_rooms(**view) : Result<>())) return false;
+  auto all = all_say(team_, call, is_of_use && gpu_->has_to_itself(device_) ? said_can : 0);
+  return all && *all == said_can;
 }
 
 void GpuTeam::saw_short(const GpuCall& call) {
   if (call.order.bytes == 0 || rooms_ || short_calls_ >= most_calls_before_rooms) return;
   ++short_calls_;
   // The 3rd, 6th, 12th one and so on.
-  if (short_calls_ % calls_before_rooms == 0 && std::has_single_bit(short_calls_ / calls_before_rooms))
-    rooms_ = make_rooms();
+  if (short_calls_ % calls_before_rooms != 0 || !std::has_single_bit(short_calls_ / calls_before_rooms))
+    return;
+  ++rooms_made_;
+  if (!make_rooms()) rooms_.reset();
 }
 
 // --- orders
@@ -121,14 +120,7 @@ bool GpuTeam::can_obey(const GpuCall& call) {
   return true;
 }
 
-Result<> GpuTeam::carry_out(const GpuCall& call, bool by_courier) {
-  cuda::PrimaryContexts& contexts = gpu_->copies().contexts();
-  auto context = contexts.of(device_);
-  if (!context) return std::unexpected(std::move(context).error());
-  const cuda::ContextScope scope(contexts.functions(), *context);
-  auto first = queue(0);
-  if (!first) return std::unexpected(std::move(first).error());
-  GpuQueue& where = **first;
+Result<> GpuTeam::carry_out(const GpuCall& call, bool by_courier, GpuQueue& where) {
   auto round = rooms_->begin(call.order, by_courier, where);
   if (!round) return std::unexpected(std::move(round).error());
   const std::atomic<std::uint64_t>& failed = team_.area().header().gpu_failed;
@@ -141,7 +133,7 @@ Result<> GpuTeam::carry_out(const GpuCall& call, bool by_courier) {
       done = rooms_->is_done(where);
       if (!done || *done) return true;
     }
-    if (!has_ended && (team_.is_broken() || failed.load(std::memory_order_acquire) != 0)) {
+    if (!has_ended && (team_.is_broken() || failed.load(std::memory_order_acquire) == rooms_made_)) {
       // Its kernel still looks at this member's buffers, until it has seen that nobody waits.
       rooms_->end();
       has_ended = true;
@@ -156,21 +148,23 @@ Result<> GpuTeam::carry_out(const GpuCall& call, bool by_courier) {
 }
 
 MetOnGpu GpuTeam::meet_on_gpu(const GpuCall& call) {
-  if (!rooms_ || call.order.bytes == 0 || !room_patience_.asks()) return std::nullopt;
+  Patience& patience = call.is_for_couriers ? courier_patience_ : room_patience_;
+  if (!rooms_ || call.order.bytes == 0 || !patience.asks()) return std::nullopt;
   const bool can = can_obey(call);
   const bool by_courier = can && rooms_->may_use_courier(call.order.bytes);
   auto all =
       all_say(team_, call, static_cast<std::uint8_t>((can ? said_can : 0) | (by_courier ? said_courier : 0)));
   if (!all) return MetOnGpu(std::in_place, std::unexpect, std::move(all).error());
-  const bool all_can = (*all & said_can) != 0;
-  room_patience_.heard(all_can);
-  if (!all_can || (call.is_for_couriers && (*all & said_courier) == 0)) return std::nullopt;
-  Result<> done = carry_out(call, by_courier);
+  const std::uint8_t needed = call.is_for_couriers ? said_can | said_courier : said_can;
+  const bool goes = (*all & needed) == needed;
+  patience.heard(goes);
+  if (!goes) return std::nullopt;
+  Result<> done = on_first_queue([&](GpuQueue& where) { return carry_out(call, by_courier, where); });
   if (!done && !rooms_have_failed_) {
     // The others wait for what does not come.
     rooms_have_failed_ = true;
     rooms_->end();
-    team_.area().header().gpu_failed.store(1, std::memory_order_release);
+    team_.area().header().gpu_failed.store(rooms_made_, std::memory_order_release);
     team_.notify_all();
   }
   return MetOnGpu(std::move(done));
