@@ -225,7 +225,9 @@ constexpr auto table = std::to_array<Setting>({
     {"ISTHMUS_COLLECTIVE_WAY",
      "auto, flat, staged, counted, direct, direct_both, direct_all, messages or tree",
      "For comparisons: the way of collectives of 1 KiB to 64 MiB among ranks of a host, where it is possible "
-     "and the result is the same as by any other, bit for bit.",
+     "and the result is the same as by any other, bit for bit. Short ones between GPUs have their kernels "
+     "meet but "
+     "with direct.",
      [](Settings& s, std::string_view text) {
        const auto* const found = std::ranges::find(collective_ways, text);
        if (found == collective_ways.end()) return false;
@@ -274,12 +276,6 @@ constexpr auto table = std::to_array<Setting>({
        return true;
      },
      [](const Settings& s) { return std::string(gpu_couriers[static_cast<std::size_t>(s.gpu_courier)]); }},
-    {"ISTHMUS_GPU_MEETING", switch_values,
-     "Whether kernels of GPUs of one host meet in collectives of up to 16 KiB a block, which take one "
-     "meeting "
-     "of the hosts then in place of two. Not where one rank of them has it off.",
-     [](Settings& s, std::string_view text) { return assign(s.gpu_meeting, parse_switch(text)); },
-     [](const Settings& s) { return std::string(s.gpu_meeting ? "on" : "off"); }},
     {"ISTHMUS_GPU_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0: none",
      "Largest message that is copied from GPU memory to the host's and sent from there as any other.",
      [](Settings& s, std::string_view text) {

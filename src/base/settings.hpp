@@ -159,8 +159,6 @@ struct Settings {
   MappingSetting mapping = MappingSetting::automatic;
   /// ISTHMUS_GPU_PATH
   GpuPathSetting gpu_path = GpuPathSetting::automatic;
-  /// ISTHMUS_GPU_MEETING: kernels of GPUs meet in short collectives that the host synchronises.
-  bool gpu_meeting = true;
   /// ISTHMUS_GPU_COURIER
   GpuCourierSetting gpu_courier = GpuCourierSetting::automatic;
   /// ISTHMUS_GPU_EAGER_LIMIT: largest message in bytes that is copied from GPU memory to the host's and sent
@@ -233,7 +231,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 37;
+  static constexpr std::size_t count = 36;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 

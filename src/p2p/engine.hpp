@@ -72,6 +72,10 @@ class Engine final : private CpuSends, private Losses::Rings {
   [[nodiscard]] const launch::Job& job() const noexcept { return links_.job(); }
   [[nodiscard]] const wire::RegionView& region() const noexcept { return links_.region(); }
   [[nodiscard]] const Settings& settings() const noexcept { return links_.settings(); }
+  /// Whether a thread of this rank's own, on a core that nobody else has, goes on with what calls begin.
+  [[nodiscard]] bool has_helping_core() const noexcept {
+    return settings().progress == ProgressSetting::thread && !job().spare_cpus.empty();
+  }
   /// Whether ranks of this job may sleep, so that who writes to shared memory must `notify`.
   [[nodiscard]] bool peers_sleep() const noexcept { return links_.peers_sleep(); }
 

@@ -165,7 +165,7 @@ void LivePlans::notice_habits(const Batch& batch) noexcept {
   mean_ = batch.bytes / batch.messages;
 }
 
-void LivePlans::learn(const Batch& batch) noexcept {
+void LivePlans::learn(const Batch& batch) const noexcept {
   if (!batch.is_measured || batch.is_spoiled || batch.has_others || batch.began == 0) return;
   // What came while an earlier batch was still under way counts from its end on.
   if (batch.ended_bytes < batch.bytes && (batch.ended_bytes < batch.bytes / 2 || batch.other_bytes != 0))

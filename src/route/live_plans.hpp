@@ -232,7 +232,7 @@ class LivePlans {
   void end(TransferMark& mark, std::uint64_t bytes) noexcept;
   void close() noexcept;
   void notice_habits(const Batch& batch) noexcept;
-  void learn(const Batch& batch) noexcept;
+  void learn(const Batch& batch) const noexcept;
   void share(const Batch& batch) const noexcept;
   void come_back() noexcept;
   WayChoice* find(const Kind& kind, bool mixed, bool many, LongWay assumed,

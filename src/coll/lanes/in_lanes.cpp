@@ -28,7 +28,9 @@ Flow bcast_in_lane(Place place, Payload data, int root) {
   }
   round.publish_quietly();  // so that two who wait for each other notice
   co_await round.hear(root);
-  if (!round.is_over()) unpack(round.heard(root, data.bytes), data);
+  if (round.is_over()) co_return;
+  co_await round.hand_over(data.bytes);
+  unpack(round.heard(root, data.bytes), data);
 }
 
 Flow bcast_direct_in_lane(Place place, Payload data, int root) {
@@ -47,6 +49,7 @@ Flow bcast_direct_in_lane(Place place, Payload data, int root) {
   round.publish_quietly();
   co_await round.hear(root);
   if (!round.is_over()) {
+    co_await round.hand_over(data.bytes);
     co_await pull(round, root, 0, packed.data(), data.bytes);
     packed.finish();
   }
@@ -119,6 +122,7 @@ Flow bcast_both_in_lane(Place place, Payload data, int root) {
     co_await round.leave();
     co_return;
   }
+  co_await round.hand_over(data.bytes);
   ChunkCounters counters(round, root);
   Engine& engine = round.team().engine();
   for (std::uint64_t i = counters.take(); i < chunks; i = counters.take()) {
@@ -149,7 +153,9 @@ Flow reduce_in_lane(Place place, const void* send, void* receive, Reduction what
   }
   round.publish_quietly();
   co_await round.hear_all();
-  if (!round.is_over()) co_await combine(round, 0, round.team().size() - 1, mine.bytes, receive, what);
+  if (round.is_over()) co_return;
+  co_await round.hand_over(mine.bytes);
+  co_await combine(round, 0, round.team().size() - 1, mine.bytes, receive, what);
 }
 
 Flow allreduce_in_lane(Place place, const void* send, void* receive, Reduction what) {
@@ -160,7 +166,9 @@ Flow allreduce_in_lane(Place place, const void* send, void* receive, Reduction w
   round.put(mine);
   round.publish();
   co_await round.hear_all();
-  if (!round.is_over()) co_await combine(round, 0, round.team().size() - 1, mine.bytes, receive, what);
+  if (round.is_over()) co_return;
+  co_await round.hand_over(mine.bytes);
+  co_await combine(round, 0, round.team().size() - 1, mine.bytes, receive, what);
 }
 
 // The same for more members than `flat_ranks`: neighbours say it to one of them, who says it for all of them.
@@ -237,8 +245,10 @@ Flow allreduce_direct_all_in_lane(Place place, const void* send, void* receive, 
   round.put_address(operand.data());
   round.publish();
   co_await round.hear_all();
-  if (!round.is_over())
+  if (!round.is_over()) {
+    co_await round.hand_over(mine.bytes);
     co_await PartReduction(round, operand.data(), what, space).run(0, what.count, receive);
+  }
   round.advance(last_phase);
   co_await round.reach_all(last_phase);
   co_await round.leave();
@@ -262,7 +272,8 @@ Flow reduce_direct_in_lane(Place place, const void* send, void* receive, Reducti
   round.put_address(receive, result_index);
   round.publish();
   co_await round.hear_all();
-  if (!round.is_over())
+  if (!round.is_over()) {
+    co_await round.hand_over(elements(send, what).bytes);
     co_await PartReduction(round, send, what, space)
         .run(shares.begin(rank), shares.size(rank), share,
              [&](std::uint64_t offset, const std::byte* chunk, std::uint64_t bytes) -> Result<> {
@@ -270,6 +281,7 @@ Flow reduce_direct_in_lane(Place place, const void* send, void* receive, Reducti
                  return for_others(round.team(), [&](int i) { return push(round, i, offset, chunk, bytes); });
                return rank == root ? Result<>() : push(round, root, offset, chunk, bytes);
              });
+  }
   round.advance(last_phase);
   co_await round.reach_all(last_phase);
   co_await round.leave();

@@ -208,9 +208,9 @@ class GpuTeam final : public GpuDependent {
   unsigned short_calls_ = 0;
   std::unique_ptr<GpuRooms> rooms_;
   bool rooms_have_failed_ = false;  ///< some member's GPU has, in a round
-  std::uint64_t rooms_made_ = 0;  ///< how often they have been, or could not be
+  std::uint64_t rooms_made_ = 0;    ///< how often they have been, or could not be
   Patience room_patience_;
-  Patience courier_patience_;  ///< of calls that are for couriers alone
+  Patience courier_patience_;                      ///< of calls that are for couriers alone
   WindowTable::Lent window_;                       ///< from `begin` to `end`
   std::vector<std::pair<PeerId, Error>> reasons_;  ///< of the call under way
 };

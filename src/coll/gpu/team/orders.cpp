@@ -27,7 +27,7 @@ class Awake final : public Polled {
   explicit Awake(PollList& list) : list_(list) { list_.add(*this); }
   Awake(const Awake&) = delete;
   Awake& operator=(const Awake&) = delete;
-  ~Awake() { list_.remove(*this); }
+  ~Awake() override { list_.remove(*this); }
 
   unsigned poll() override { return 0; }
   [[nodiscard]] bool wakes_nobody() const noexcept override { return true; }

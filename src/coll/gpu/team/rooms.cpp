@@ -33,11 +33,11 @@ Result<std::unique_ptr<GpuRooms>> GpuRooms::make(GpuMessages& gpu, DevicePool& p
   auto room = pool.take(device, bytes + sizeof(kernel::MeetTable));
   if (!room) return std::unexpected(std::move(room).error());
   cuda::PrimaryContexts& contexts = gpu.copies().contexts();
-  auto pages = PinnedPages::make(contexts, device, sizeof(Words));
-  if (!pages) return std::unexpected(std::move(pages).error());
-  std::unique_ptr<GpuRooms> made(new GpuRooms(gpu, std::move(*room), std::move(*pages), device));
+  auto pinned = gpu.copies().pinned_pool(device).take(sizeof(Words));
+  if (!pinned) return std::unexpected(std::move(pinned).error());
+  std::unique_ptr<GpuRooms> made(new GpuRooms(gpu, std::move(*room), std::move(*pinned), device));
   made->room_bytes_ = bytes;
-  new (made->pages_->span().data()) Words{};
+  new (made->pinned_.data()) Words{};
   // What lies there from before might look like packets.
   const cuda::Functions& functions = contexts.functions();
   Status status =
@@ -53,7 +53,7 @@ Result<std::unique_ptr<GpuRooms>> GpuRooms::make(GpuMessages& gpu, DevicePool& p
 }
 
 GpuRooms::Words& GpuRooms::words() const noexcept {
-  return *reinterpret_cast<Words*>(pages_->span().data());
+  return *reinterpret_cast<Words*>(pinned_.data());
 }
 
 void GpuRooms::open(int member, std::byte* here, std::shared_ptr<const Mapping> mapping) {

@@ -54,8 +54,8 @@ class GpuRooms {
     alignas(64) std::uint64_t done;   ///< by a kernel that is no courier: the last round
   };
 
-  GpuRooms(GpuMessages& gpu, DeviceBuffer room, std::unique_ptr<PinnedPages> pages, cuda::Device device)
-      : gpu_(gpu), device_(device), room_(std::move(room)), pages_(std::move(pages)) {}
+  GpuRooms(GpuMessages& gpu, DeviceBuffer room, PinnedBuffer pinned, cuda::Device device)
+      : gpu_(gpu), device_(device), room_(std::move(room)), pinned_(std::move(pinned)) {}
   [[nodiscard]] cuda::PrimaryContexts& contexts() const noexcept { return gpu_.copies().contexts(); }
   [[nodiscard]] Words& words() const noexcept;
   [[nodiscard]] std::byte* table() const noexcept { return room_.data() + room_bytes_; }
@@ -65,7 +65,7 @@ class GpuRooms {
   const cuda::Device device_;
   DeviceBuffer room_;  ///< with the table behind it
   std::uint64_t room_bytes_ = 0;
-  std::unique_ptr<PinnedPages> pages_;
+  PinnedBuffer pinned_;  ///< of a pool: to unpin it would wait for all that the GPU has to do
   std::vector<std::shared_ptr<const Mapping>> mappings_;
   kernel::MeetTable known_{};
   std::uint64_t* done_ = nullptr;  ///< `Words::done`, as the GPU calls it

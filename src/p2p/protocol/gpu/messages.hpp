@@ -156,7 +156,9 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// take turns, and a kernel that waits would wait for whole turns in vain.
   bool has_to_itself(cuda::Device device) noexcept;
   /// Whether kernels may meet in short collectives, as far as this rank is asked.
-  [[nodiscard]] bool may_meet() const noexcept { return links_.settings().gpu_meeting; }
+  [[nodiscard]] bool may_meet() const noexcept {
+    return links_.settings().collective_way != CollectiveWaySetting::direct;
+  }
   /// Whether the courier of that GPU is to have this member's part of the next collective that the program
   /// waits for. Counts it. Then `take_order` gives it, if the courier can take it (`Courier::take`).
   bool may_order(cuda::Device device, std::uint64_t bytes);
