@@ -214,8 +214,7 @@ constexpr auto table = std::to_array<Setting>({
     {"ISTHMUS_PLANS", "fixed or live",
      "Which way long messages between ranks of a host take, and collectives among them: the one that "
      "settings and tables give, or the one that has turned out to be the fastest. Where ranks share cores, "
-     "that "
-     "of collectives is fixed unless this is set. A value for ISTHMUS_SPLIT_FROM holds with both.",
+     "that of collectives is fixed unless this is set. A value for ISTHMUS_SPLIT_FROM holds with both.",
      [](Settings& s, std::string_view text) {
        if (text != "live" && text != "fixed") return false;
        s.plans = text == "fixed" ? PlansSetting::fixed : PlansSetting::live;
@@ -225,9 +224,8 @@ constexpr auto table = std::to_array<Setting>({
     {"ISTHMUS_COLLECTIVE_WAY",
      "auto, flat, staged, counted, direct, direct_both, direct_all, messages or tree",
      "For comparisons: the way of collectives of 1 KiB to 64 MiB among ranks of a host, where it is possible "
-     "and the result is the same as by any other, bit for bit. Short ones between GPUs have their kernels "
-     "meet but "
-     "with direct.",
+     "and the result is the same as by any other, bit for bit. With direct, GPUs' kernels do not meet for "
+     "short ones.",
      [](Settings& s, std::string_view text) {
        const auto* const found = std::ranges::find(collective_ways, text);
        if (found == collective_ways.end()) return false;

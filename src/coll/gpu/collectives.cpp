@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
 
 #include "coll/call/local.hpp"
 #include "coll/gpu/between.hpp"
@@ -53,13 +55,14 @@ kernel::Byte* place(const void* data) {
   return static_cast<kernel::Byte*>(const_cast<void*>(data));
 }
 
-/// An order for blocks of `bytes` bytes, of which none is for anybody yet; nothing where they are none, too
-/// long, or too many.
-kernel::MeetOrder order_of(const Communicator& comm, std::uint64_t bytes) {
+/// An order for blocks of `bytes` bytes of the call's buffers, of which none is for anybody yet; without
+/// bytes where they are none, too long, or too many.
+kernel::MeetOrder order_of(const Communicator& comm, const GpuCall& call, std::uint64_t bytes) {
   kernel::MeetOrder order{};
-  if (comm.size() > static_cast<int>(kernel::most_order_members) || bytes > kernel::most_order_bytes)
-    return order;
-  order.bytes = static_cast<std::uint32_t>(bytes);
+  order.send = place(call.send.payload.data);
+  order.receive = place(call.receive.payload.data);
+  if (comm.size() <= static_cast<int>(kernel::most_order_members) && bytes <= kernel::most_order_bytes)
+    order.bytes = static_cast<std::uint32_t>(bytes);
   return order;
 }
 
@@ -72,21 +75,21 @@ Tried bcast(void* buffer, std::int64_t count, const Datatype& type, int root, Co
         const Payload data = payload_of(buffer, count, type);
         const bool at_root = comm.rank() == root;
         const bool offered = at_root || is_dealt_out(comm.size(), data.bytes);
-        kernel::MeetOrder order = order_of(comm, data.bytes);
-        order.send = order.receive = place(data.data);
+        GpuCall call{.collective = Collective::bcast,
+                     .root = root,
+                     .bytes = data.bytes,
+                     .longest = data.bytes,
+                     .send = {data, offered},
+                     .receive = {},
+                     .root_is_enough = true,
+                     .is_for_couriers = true};
+        call.order = order_of(comm, call, call.bytes);
+        call.order.receive = call.order.send;
         if (at_root)
-          order.send_to = bits_below(comm.size());
+          call.order.send_to = bits_below(comm.size());
         else
-          order.take_from = bit(root);
-        return GpuCall{.collective = Collective::bcast,
-                       .root = root,
-                       .bytes = data.bytes,
-                       .longest = data.bytes,
-                       .send = {data, offered},
-                       .receive = {},
-                       .root_is_enough = true,
-                       .order = order,
-                       .is_for_couriers = true};
+          call.order.take_from = bit(root);
+        return call;
       },
       [&](GpuTeam& team, const GpuView& view, const GpuCall& call) {
         return bcast_gpu(team, view, call.send.payload.data, call.bytes, root);
@@ -110,9 +113,7 @@ Tried gather(const In& send, const Out& receive, int root, Communicator& comm) {
         if (at_root)
           call.receive.payload = payload_of(receive.buffer, receive.count * comm.size(), *receive.type);
         call.longest = call.bytes = at_root ? block(receive, 0).bytes : call.send.payload.bytes;
-        call.order = order_of(comm, call.bytes);
-        call.order.send = place(call.send.payload.data);
-        call.order.receive = place(call.receive.payload.data);
+        call.order = order_of(comm, call, call.bytes);
         call.order.take_differs = true;
         call.is_for_couriers = true;
         if (!at_root)
@@ -145,9 +146,7 @@ Tried scatter(const In& send, const Out& receive, int root, Communicator& comm) 
         if (at_root) call.send = {payload_of(send.buffer, send.count * comm.size(), *send.type), true};
         if (!here) call.receive.payload = whole(receive);
         call.longest = call.bytes = at_root ? block(send, 0).bytes : call.receive.payload.bytes;
-        call.order = order_of(comm, call.bytes);
-        call.order.send = place(call.send.payload.data);
-        call.order.receive = place(call.receive.payload.data);
+        call.order = order_of(comm, call, call.bytes);
         call.order.send_differs = true;
         call.is_for_couriers = true;
         if (at_root) call.order.send_to = bits_below(comm.size());
@@ -179,9 +178,7 @@ Tried allgather(const In& send, const Out& receive, Communicator& comm) {
             .send = {here ? block(receive, comm.rank()) : whole(send), true},
             .receive = {payload_of(receive.buffer, receive.count * comm.size(), *receive.type), false},
             .in_place = here};
-        call.order = order_of(comm, call.bytes);
-        call.order.send = place(call.send.payload.data);
-        call.order.receive = place(call.receive.payload.data);
+        call.order = order_of(comm, call, call.bytes);
         call.order.take_differs = true;
         call.order.send_to = call.order.take_from = bits_below(comm.size());
         return call;
@@ -209,9 +206,7 @@ Tried alltoall(const In& send, const Out& receive, Communicator& comm) {
                      .receive = {.payload = all},
                      .in_place = send.buffer == in_place};
         if (!call.in_place) call.send = {payload_of(send.buffer, send.count * comm.size(), *send.type), true};
-        call.order = order_of(comm, call.bytes);
-        call.order.send = place(call.send.payload.data);
-        call.order.receive = place(call.receive.payload.data);
+        call.order = order_of(comm, call, call.bytes);
         call.order.send_differs = call.order.take_differs = true;
         call.order.send_to = call.order.take_from = bits_below(comm.size());
         return call;
@@ -232,9 +227,11 @@ Tried alltoall(const In& send, const Out& receive, Communicator& comm) {
 
 namespace {
 
-bool has_kernel(const Reduction& what, const Communicator& comm) {
-  return static_cast<std::size_t>(comm.size()) <= GpuKernels::most_sources && what.op->is_predefined() &&
-         GpuKernels::can_reduce(*what.op, *what.type);
+/// Nothing where no kernel combines what so many members have.
+std::optional<std::uint16_t> combiner_for(const Reduction& what, const Communicator& comm) {
+  if (static_cast<std::size_t>(comm.size()) > GpuKernels::most_sources || !what.op->is_predefined())
+    return std::nullopt;
+  return GpuKernels::combiner(*what.op, *what.type);
 }
 
 /// The call of a reduction. `receives`: this member gets a result, of `result_count` elements.
@@ -242,6 +239,7 @@ GpuCall reduction_call(const Communicator& comm, Collective collective, const vo
                        const Reduction& what, std::int64_t result_count, bool receives) {
   const bool here = send == in_place;
   const Payload operand = payload_of(here ? receive : send, what.count, *what.type);
+  const auto combiner = combiner_for(what, comm);
   GpuCall call{.collective = collective,
                .bytes = operand.bytes,
                .longest = operand.bytes,
@@ -249,12 +247,11 @@ GpuCall reduction_call(const Communicator& comm, Collective collective, const vo
                .receive = {},
                .in_place = here,
                .needs_kernels = true,
-               .barred = !has_kernel(what, comm)};
+               .barred = !combiner};
   if (receives) call.receive.payload = payload_of(receive, result_count, *what.type);
-  if (!call.barred) call.order = order_of(comm, operand.bytes);
-  call.order.combine = GpuKernels::combiner(*what.op, *what.type).value_or(0);
-  call.order.send = place(operand.data);
-  call.order.receive = place(receives ? call.receive.payload.data : nullptr);
+  if (call.barred) return call;
+  call.order = order_of(comm, call, operand.bytes);
+  call.order.combine = *combiner;
   return call;
 }
 
@@ -322,7 +319,7 @@ Tried reduce_scatter(const void* send, void* receive, const Integers& counts, co
         call.longest = static_cast<std::uint64_t>(longest * what.type->size());
         // Blocks are alike, or it goes otherwise.
         const bool is_even = longest * comm.size() == total;
-        call.order.bytes = call.barred || !is_even ? 0 : order_of(comm, call.longest).bytes;
+        call.order.bytes = call.barred || !is_even ? 0 : order_of(comm, call, call.longest).bytes;
         call.order.send_differs = true;
         call.order.send_to = call.order.take_from = bits_below(comm.size());
         return call;

@@ -88,10 +88,10 @@ class GpuTeam final : public GpuDependent {
   GpuTeam& operator=(const GpuTeam&) = delete;
   ~GpuTeam() override;
 
-  /// Has the GPUs do a short collective by orders, where all members have rooms (`GpuRooms`) and can now; its
-  /// end is the hosts' only meeting. Collective.
+  /// Has the GPUs do a short collective by orders, where all members have rooms (`GpuRooms`) and can now: the
+  /// hosts meet once, before that. Collective.
   MetOnGpu meet_on_gpu(const GpuCall& call);
-  /// A collective has gone between GPUs whose kernels could have met for it: makes rooms once there have been
+  /// A collective has gone otherwise for which kernels could have met: makes rooms once there have been
   /// several. Collective.
   void saw_short(const GpuCall& call);
 

@@ -121,8 +121,7 @@ bool GpuTeam::can_obey(const GpuCall& call) {
 }
 
 Result<> GpuTeam::carry_out(const GpuCall& call, bool by_courier, GpuQueue& where) {
-  auto round = rooms_->begin(call.order, by_courier, where);
-  if (!round) return std::unexpected(std::move(round).error());
+  ISTHMUS_TRY(rooms_->begin(call.order, by_courier, where));
   const std::atomic<std::uint64_t>& failed = team_.area().header().gpu_failed;
   bool has_ended = false;
   Result<bool> done = false;

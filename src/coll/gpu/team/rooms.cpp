@@ -82,13 +82,12 @@ Result<> GpuRooms::launch(GpuQueue& queue) {
                                        {.table = known_, .order = order_, .done = done_});
 }
 
-Result<std::uint64_t> GpuRooms::begin(kernel::MeetOrder order, bool by_courier, GpuQueue& queue) {
+Result<> GpuRooms::begin(kernel::MeetOrder order, bool by_courier, GpuQueue& queue) {
   order.round = order_.round + 1;
   order_ = order;
   looks_ = 0;
   errand_ = by_courier ? gpu_.take_order(device_, order_, table(), known_.id) : GpuErrand();
-  if (!errand_.courier) ISTHMUS_TRY(launch(queue));
-  return order_.round;
+  return errand_.courier ? Result<>() : launch(queue);
 }
 
 Result<bool> GpuRooms::is_done(GpuQueue& queue) {

@@ -40,8 +40,8 @@ class GpuRooms {
   /// Whether a courier is out, or worth it, for the next order of so many bytes. Counts it.
   [[nodiscard]] bool may_use_courier(std::uint64_t bytes) { return gpu_.may_order(device_, bytes); }
   /// Gives this member's part to the GPU: to the courier, or by a kernel on the queue. Every member calls it
-  /// alike, after all have said that they will. The round's number.
-  Result<std::uint64_t> begin(kernel::MeetOrder order, bool by_courier, GpuQueue& queue);
+  /// alike, after all have said that they will.
+  Result<> begin(kernel::MeetOrder order, bool by_courier, GpuQueue& queue);
   /// Whether the GPU has done it; fails if it cannot.
   Result<bool> is_done(GpuQueue& queue);
   /// Nobody waits any more, in this round or in later ones.
