@@ -1,7 +1,7 @@
 """clang-tidy over all sources, with the flags of the release build. An answer is kept until what it depends on changes.
 
 Five sixths of the time of a file go into reading its headers: 7 files of src/p2p/explain take 41 s one by one, and 10 s as one. So
-where many have changed, several of a folder are read as one first; only where that finds anything is each read alone. What shows in a
+where many have changed, up to 30 are read as one first; where that finds anything, half as many, and so on. What shows in a
 file alone (an include that it lacks) is found when few have changed, which is when it is written."""
 
 import collections
@@ -28,13 +28,16 @@ from sources import (
 )
 
 FEW = 40  # files; so many are read alone at once
-MOST = 12  # files that are read as one
+MOST = 30  # files that are read as one
 
 CLANG_TIDY = BUILD / "venv/bin/clang-tidy"
+# A name that a file declares at the left margin, roughly; what is a member's definition or a macro's call declares none.
 _DECLARED = re.compile(
-    r"^(?!#|//|\}|\s|namespace|using namespace|TEST)(?:template.*>\s*)?(?:(?:class|struct|enum(?: class)?|union|using)\s+(\w+)|[^;=({\n]*?\b(\w+)\s*[({;=\[])",
+    r"^(?!#|//|\}|\s|namespace|static_assert|using namespace|using [\w:]+;|[A-Z_]+\()(?:template.*>\s*)?"
+    r"(?:(?:class|struct|enum(?: class)?|union|using)\s+(\w+)|[^;=({\n]*?(?<!:)\b(\w+)\s*[({;=\[])",
     re.MULTILINE,
 )
+_OPENED = re.compile(r"^using (?!testing::|std::|enum )[\w: ]+;", re.MULTILINE)
 _INCLUDED = re.compile(r'^#include "(.*)"', re.MULTILINE)
 _DIAGNOSTIC = re.compile(r"^(/\S+?:\d+:\d+): (warning|error): .*", re.MULTILINE)
 
@@ -79,38 +82,50 @@ def names_in(path):
     return {found[1] or found[2] for found in _DECLARED.finditer((ROOT / path).read_text())}
 
 
-def fitting(paths):
-    """Lists of up to so many files as the build compiles at a time, none of whose names clash."""
+def fitting(lists):
+    """Longer lists of these lists of files: none of whose names clash."""
     made = []
-    for path in sorted(paths):
-        names = names_in(path)
-        for files, taken in made:
-            if len(files) < MOST and not names & taken:
-                files.append(path)
+    for files in sorted(lists):
+        names = set().union(*(names_in(path) for path in files))
+        for longer, taken in made:
+            if len(longer) + len(files) <= MOST and not names & taken:
+                longer.extend(files)
                 taken |= names
                 break
         else:
-            made.append(([path], names))
-    return [files for files, _ in made]
+            made.append(([*files], names))
+    return [longer for longer, _ in made]
 
 
 def groups(paths):
-    """(command without the file, its folder, the files) of those that the release build compiles as one, and of others of a folder that
-    could be, where there are several."""
+    """(command without the file, its folder, the files) of those that can be read as one, where there are several: compiled by one command,
+    under one .clang-tidy. What the release build compiles as one stays together."""
     entries = {Path(entry["directory"], entry["file"]): entry for entry in json.loads(COMPILE_DATABASE.read_text())}
-    lists, loose = [], collections.defaultdict(list)
+    lists = []
     for together in sorted((BUILD / "release").glob("**/Unity/unity_*.cxx")):
         files = [Path(name) for name in _INCLUDED.findall(together.read_text())]
         lists.append([path.relative_to(ROOT) for path in files if path in entries and path.parent == files[0].parent])
-    lists = [files for files in lists if len(files) > 1]
     known = {path for files in lists for path in files}
-    for path in paths - known:
-        if entry := entries.get(ROOT / path):
-            loose[path.parent, *command_of(entry)].append(path)
-    for files in lists + [part for alike in loose.values() for part in fitting(alike)]:
-        if len(files := [path for path in files if path in paths]) > 1:
+    lists += [[path] for path in paths - known if ROOT / path in entries]
+    alike = collections.defaultdict(list)
+    for files in lists:
+        if files := [path for path in files if path in paths]:
             entry = entries[ROOT / files[0]]
-            yield command_of(entry), entry["directory"], files
+            opened = frozenset().union(*(opened_in(path) for path in files))
+            alike[command_of(entry), entry["directory"], settings_of(files[0]), opened].append(files)
+    for (command, directory, *_), of_them in alike.items():
+        for files in fitting(of_them):
+            if len(files) > 1:
+                yield command, directory, files
+
+
+def opened_in(path):
+    """The namespaces whose names a file uses as its own: an ambiguity for others that are read with it."""
+    return frozenset(_OPENED.findall((ROOT / path).read_text()))
+
+
+def settings_of(path):
+    return next(folder for folder in path.parents if (ROOT / folder / ".clang-tidy").exists())
 
 
 def command_of(entry):
@@ -146,9 +161,13 @@ def check(fix=False):
         return cached("tidy", key(path), lambda: tidy(path))
 
     def several(group):
+        *compiled, paths = group
         if is_tidy(group):
-            for path in group[-1]:
+            for path in paths:
                 store("tidy", key(path), "")
+        elif len(paths) > 3:  # half of them may be right, or not clash
+            several((*compiled, paths[: len(paths) // 2]))
+            several((*compiled, paths[len(paths) // 2 :]))
 
     files = [path for path in source_files() if path.suffix in (".c", ".cpp")]
     if fix:
