@@ -61,7 +61,7 @@ function(add_kernels name folder)
     COMMAND ${ISTHMUS_NVCC} -std=c++17 -O3 --fmad=false -fatbin -gencode arch=compute_90,code=sm_90 -gencode
             arch=compute_75,code=compute_75 -ccbin ${CMAKE_CXX_COMPILER} -I${CMAKE_CURRENT_SOURCE_DIR}
             -I${common}/../.. ${headers} -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/kernels.cu
-    DEPENDS ${folder}/kernels.cu ${ARGN} ${common}/points.hpp
+    DEPENDS ${folder}/kernels.cu ${ARGN} ${common}/points.hpp ${common}/fused.hpp
     COMMENT "Compiling ${name}'s kernels"
     VERBATIM)
   set_source_files_properties(${common}/image.cpp PROPERTIES OBJECT_DEPENDS ${image}

@@ -1,5 +1,8 @@
 // The kernels of molecular.
 #include "work.hpp"
+#if __has_include(<isthmus/fuse.cuh>)
+#include "fused.hpp"
+#endif
 
 using namespace molecular;
 using apps::gpu::for_all_points;
@@ -31,5 +34,10 @@ __global__ void __launch_bounds__(128)
 __global__ void __launch_bounds__(128) molecular_force(const __grid_constant__ ForceWork work) {
   for_all_points(work);
 }
+#if __has_include(<isthmus/fuse.cuh>)
+__global__ void __launch_bounds__(128) molecular_fused(const __grid_constant__ FusedWork work) {
+  fused(work);
+}
+#endif
 
 }  // extern "C"

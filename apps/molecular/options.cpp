@@ -28,7 +28,7 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
       "arguments.",
       "molecular");
   using apps::gpu::Form;
-  apps::gpu::add_form_options(app, options.how, {Form::sync, Form::stream, Form::graph});
+  apps::gpu::add_form_options(app, options.how, {Form::sync, Form::stream, Form::graph, Form::kernel});
   app.add_option("--edge", options.edge, "Edge of each process's box, in cubic cells of four atoms (8)")
       ->check(CLI::Range(3, 1000))
       ->option_text("N");

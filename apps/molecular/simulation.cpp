@@ -42,7 +42,7 @@ Simulation::Simulation(const Options& options, const Crystal& crystal, const Eng
       form_(form),
       comm_(comm),
       grid_(crystal.grid()),
-      communication_(engine, form, options.how.way, comm),
+      communication_(engine, form == Form::kernel ? Form::sync : form, options.how.way, comm),
       first_cells_(engine, static_cast<std::size_t>(grid_.all())),
       second_cells_(engine, static_cast<std::size_t>(grid_.all())),
       now_(first_cells_.data()),
@@ -61,6 +61,9 @@ Simulation::Simulation(const Options& options, const Crystal& crystal, const Eng
     find_forces(0);
   }
   engine_.wait();
+  if (form == Form::kernel)
+    by_kernels_ = make_kernel_form(
+        engine, comm, crystal, {{now_, sorted_}, sums_.data(), slopes_.data(), problems_.data()}, options.step);
 }
 
 Simulation::~Simulation() {
@@ -117,7 +120,8 @@ double Simulation::run(int steps, bool is_watched) {
   MPI_Barrier(comm_);
   if (is_watched) MPI_Pcontrol(1);  // tools look at what lies between
   const double begin = MPI_Wtime();
-  for (int i = 0; i < steps; i += 2) {
+  if (by_kernels_) by_kernels_->run(steps);
+  for (int i = 0; i < steps && !by_kernels_; i += 2) {
     if (form_ == Form::graph) {
       engine_.device().launch(two_steps_);
       continue;
@@ -129,6 +133,7 @@ double Simulation::run(int steps, bool is_watched) {
   const double seconds = MPI_Wtime() - begin;
   if (is_watched) MPI_Pcontrol(0);
   communication_.check();
+  if (by_kernels_) by_kernels_->check();
   return seconds;
 }
 

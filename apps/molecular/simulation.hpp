@@ -9,6 +9,7 @@
 #include "common/gpu/engine.hpp"
 #include "common/gpu/exchange.hpp"
 #include "crystal.hpp"
+#include "kernel_form.hpp"
 #include "options.hpp"
 
 namespace molecular {
@@ -61,6 +62,7 @@ class Simulation {
   apps::gpu::Buffer<long> problems_;
   std::vector<std::unique_ptr<Ways>> ways_;  // along x, y, z
   apps::gpu::Graph two_steps_;
+  std::unique_ptr<KernelForm> by_kernels_;
 };
 
 }  // namespace molecular

@@ -76,10 +76,12 @@ with suite.case("molecular: hot atoms go from cell to cell and from rank to rank
 for ranks in (1, 2, 4):
     for way in ("prepared", "mpi"):
         with suite.case(f"molecular on {ranks} GPUs in each form, by {way}: the same bits"):
-            forms = on_gpu(ranks, "molecular", *MOLECULAR, "--form", "stream,graph", "--by", way)
-            assert list(forms) == ["sync", "stream", "graph"], forms
+            forms = on_gpu(ranks, "molecular", *MOLECULAR, "--form", "stream,graph,kernel", "--by", way)
+            assert list(forms) == ["sync", "stream", "graph", "kernel"], forms
+with suite.case("molecular: more steps than one kernel does, of hot atoms"):
+    on_gpu(2, "molecular", "--edge", "3", "--steps", "38", "--repeats", "1", "--temperature", "2500", "--form", "kernel")
 with suite.case("molecular: two ranks share a GPU"):
-    on_gpu(2, "molecular", *MOLECULAR, "--form", "stream,graph", EMULATED_CUDA_DEVICES="1")
+    on_gpu(2, "molecular", *MOLECULAR, "--form", "stream,graph,kernel", EMULATED_CUDA_DEVICES="1")
 with suite.case("molecular: steps that are too long are told"):
     suite.expect(run(1, "molecular", "--edge", "3", "--steps", "200", "--step", "10", "--temperature", "3000", EMULATED_CUDA_TWINS=""), status=1, out="energy drifts .*: WRONG")
 with suite.case("molecular --edge 4: said once, with status 2"):
