@@ -24,8 +24,8 @@ std::optional<Triple> parse_grid(const std::string& text) {
 
 // What the single options cannot know of each other; empty if all is well. Settles the grid.
 std::string reconcile(Options& options, const std::string& grid_text, int processes) {
-  if (options.form == apps::gpu::Form::stream && (!options.gpu || options.halo != HaloKind::pack))
-    return "--form stream needs --gpu and --halo pack";
+  if (options.form != apps::gpu::Form::sync && (!options.gpu || options.halo != HaloKind::pack))
+    return "--form " + name_of(options.form) + " needs --gpu and --halo pack";
   if (options.halo == HaloKind::staged && !options.gpu) return "--halo staged needs --gpu";
   if (options.survive && (options.gpu || options.check || options.halo != HaloKind::datatype))
     return "--survive goes with none of --gpu, --check and --halo";
@@ -100,9 +100,13 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
       "both "
       "are in its memory; staged: buffers that are copied to the host's");
   apps::add_choice<apps::gpu::Form>(
-      app, "--form", options.form, {{"sync", apps::gpu::Form::sync}, {"stream", apps::gpu::Form::stream}},
+      app, "--form", options.form,
+      {{"sync", apps::gpu::Form::sync},
+       {"stream", apps::gpu::Form::stream},
+       {"kernel", apps::gpu::Form::kernel}},
       "sync: the host waits for its GPU and calls MPI (default); stream: with --gpu --halo pack, faces are "
-      "enqueued on its stream, and the host waits only where it measures the residual");
+      "enqueued on its stream, and the host waits only where it measures the residual; kernel: the same, and "
+      "one kernel exchanges and computes from one residual to the next");
   apps::add_choice<apps::gpu::StreamWay>(
       app, "--by", options.way,
       {{"prepared", apps::gpu::StreamWay::prepared}, {"mpi", apps::gpu::StreamWay::mpi}},

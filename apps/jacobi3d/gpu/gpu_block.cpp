@@ -62,17 +62,23 @@ void GpuBlock::unpack(int set) const {
 }
 
 double GpuBlock::sweep(double weight, bool measure, bool enqueue) const {
-  SweepWork work{shape_, now_->data(), older_->data(), source_.data(), weight, nullptr};
-  if (measure) {
-    work.largest = reinterpret_cast<unsigned long long*>(largest_.data());
-    device_.clear(largest_.data(), largest_.bytes());
-  }
-  device_.launch(sweep_, {blocks_for(shape_.x, 32), blocks_for(shape_.y, 4), blocks_for(shape_.z, 4)},
-                 {32, 4, 4}, work);
-  if (measure) device_.copy(largest_on_host_.data(), largest_.data(), largest_.bytes());
-  if (!measure && enqueue) return 0;
+  const auto launch = [&](unsigned long long* largest) {
+    device_.launch(sweep_, {blocks_for(shape_.x, 32), blocks_for(shape_.y, 4), blocks_for(shape_.z, 4)},
+                   {32, 4, 4}, SweepWork{shape_, now_->data(), older_->data(), source_.data(), weight, largest});
+  };
+  if (measure) return measured(launch);
+  launch(nullptr);
+  if (!enqueue) device_.wait();
+  return 0;
+}
+
+void GpuBlock::clear_largest() const {
+  device_.clear(largest_.data(), largest_.bytes());
+}
+
+double GpuBlock::read_largest() const {
+  device_.copy(largest_on_host_.data(), largest_.data(), largest_.bytes());
   device_.wait();
-  if (!measure) return 0;
   const double largest = *largest_on_host_.data();
   return std::isfinite(largest) ? largest : std::numeric_limits<double>::infinity();
 }

@@ -62,14 +62,27 @@ class GpuBlock {
   void enqueue_unpack(const Buffers& buffers) const { launch(unpack_, buffers); }
   // As `Stepper::sweep`. With `enqueue` it waits only where it measures.
   double sweep(double weight, bool measure, bool enqueue = false) const;
+  // What `enqueue(largest)` launches, which finds the largest change as SweepWork does, measured.
+  template <class Enqueue>
+  double measured(Enqueue enqueue) const {
+    clear_largest();
+    enqueue(reinterpret_cast<unsigned long long*>(largest_.data()));
+    return read_largest();
+  }
   void swap() { std::swap(now_, older_); }
   // The current values: of the GPU's, and on the host.
   [[nodiscard]] double* data() const { return now_->data(); }
+  [[nodiscard]] double* older() const { return older_->data(); }
+  [[nodiscard]] const double* source() const { return source_.data(); }
+  [[nodiscard]] const Shape& shape() const { return shape_; }
   const Field& values();
 
  private:
   using Set = std::array<std::optional<FaceBuffers>, face_count>;
 
+  void clear_largest() const;
+  // Waits for it.
+  [[nodiscard]] double read_largest() const;
   void launch(Kernel kernel, const Set& faces, DeviceDoubles FaceBuffers::* side) const;
   void launch(Kernel kernel, const Buffers& buffers) const;
 

@@ -8,6 +8,7 @@
 #include "common/gpu/engine.hpp"
 #include "common/gpu/exchange.hpp"
 #include "gpu/gpu_block.hpp"
+#include "gpu/kernel_form.hpp"
 
 namespace jacobi {
 namespace {
@@ -16,7 +17,7 @@ using gpu::face_count;
 
 // Faces have buffers of the block's where MPI is called for them one by one.
 bool has_buffers(const Options& options) {
-  return options.halo != HaloKind::datatype && options.form != apps::gpu::Form::stream;
+  return options.halo != HaloKind::datatype && options.form == apps::gpu::Form::sync;
 }
 
 class GpuStepper final : public Stepper {
@@ -31,10 +32,13 @@ class GpuStepper final : public Stepper {
       in_place_ = make_halo(options.halo, block, comm);
     else if (options.form == apps::gpu::Form::stream)
       enqueue(options, comm);
+    else if (options.form == apps::gpu::Form::kernel)
+      by_kernels_ = gpu::make_kernel_form(engine_, comm, block_);
   }
 
   void exchange() override {
     if (in_place_) return in_place_->exchange(block_.data());
+    if (by_kernels_) return;  // begins the sweep
     if (messages_) return exchange_on_stream();
     block_.pack();  // MPI may read then
     std::array<MPI_Request, 2 * face_count> requests{};
@@ -52,12 +56,16 @@ class GpuStepper final : public Stepper {
   }
 
   double sweep(double weight, bool measure) override {
+    if (by_kernels_) return sweep_by_kernels(weight, measure);
     const double largest = block_.sweep(weight, measure, messages_ != nullptr);
     if (measure && messages_) communication_->check();
     return largest;
   }
   void swap() override { block_.swap(); }
-  const Field& values() override { return block_.values(); }
+  const Field& values() override {
+    if (by_kernels_) by_kernels_->flush(nullptr);
+    return block_.values();
+  }
 
  private:
   void enqueue(const Options& options, MPI_Comm comm) {
@@ -85,6 +93,14 @@ class GpuStepper final : public Stepper {
     block_.enqueue_unpack(buffers);
   }
 
+  double sweep_by_kernels(double weight, bool measure) const {
+    by_kernels_->add(weight);
+    if (!measure) return 0;
+    const double largest = block_.measured([&](unsigned long long* to) { by_kernels_->flush(to); });
+    by_kernels_->check();
+    return largest;
+  }
+
   MPI_Comm comm_;
   const apps::gpu::Engine engine_;
   gpu::GpuBlock block_;
@@ -92,6 +108,7 @@ class GpuStepper final : public Stepper {
   std::optional<apps::gpu::Communication> communication_;
   std::unique_ptr<apps::gpu::Exchange> messages_;  // null in the synchronous form
   std::vector<std::size_t> faces_of_routes_;
+  std::unique_ptr<gpu::KernelForm> by_kernels_;  // null in other forms
 };
 
 }  // namespace

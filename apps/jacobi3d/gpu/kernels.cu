@@ -1,5 +1,8 @@
 // The kernels of jacobi3d --gpu.
 #include "work.hpp"
+#if __has_include(<isthmus/fuse.cuh>)
+#include "fused.hpp"
+#endif
 
 using namespace jacobi::gpu;
 
@@ -13,7 +16,7 @@ __global__ void __launch_bounds__(512) jacobi_sweep(const __grid_constant__ Swee
   const int z = 1 + static_cast<int>(blockIdx.z * blockDim.z + threadIdx.z);
   unsigned long long largest = 0;
   if (x <= work.shape.x && y <= work.shape.y && z <= work.shape.z)
-    largest = __double_as_longlong(sweep_point(work, x, y, z)) & 0x7fff'ffff'ffff'ffffULL;
+    largest = bits_of(sweep_point(work, x, y, z));
   if (work.largest == nullptr) return;
   for (int step = 16; step > 0; step /= 2) {
     const unsigned long long other = __shfl_xor_sync(0xffff'ffffU, largest, step);
@@ -46,5 +49,11 @@ __global__ void __launch_bounds__(256) jacobi_unpack(const __grid_constant__ Fac
        i += static_cast<int>(gridDim.x * blockDim.x))
     unpack_point(work, face, i);
 }
+
+#if __has_include(<isthmus/fuse.cuh>)
+__global__ void __launch_bounds__(128) jacobi_fused(const __grid_constant__ FusedWork work) {
+  fused(work);
+}
+#endif
 
 }  // extern "C"

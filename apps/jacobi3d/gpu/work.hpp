@@ -2,6 +2,10 @@
 // twins, by which the tests run without one.
 #pragma once
 
+#ifndef __CUDACC__
+#include <bit>
+#endif
+
 #ifdef __CUDACC__
 #define JACOBI_DEVICE __host__ __device__ __forceinline__
 #else
@@ -50,6 +54,15 @@ JACOBI_DEVICE double sweep_point(const SweepWork& work, int x, int y, int z) {
   out += work.weight * (step - out);
   const double change = step - in[0];
   return change < 0 ? -change : change;
+}
+
+// A change, so that as many bits are in the order of its absolute values.
+JACOBI_DEVICE unsigned long long bits_of(double change) {
+#ifdef __CUDA_ARCH__
+  return __double_as_longlong(change) & 0x7fff'ffff'ffff'ffffULL;
+#else
+  return std::bit_cast<unsigned long long>(change) & 0x7fff'ffff'ffff'ffffULL;
+#endif
 }
 
 JACOBI_DEVICE int points_of_face(const Shape& shape, int face) {

@@ -879,15 +879,15 @@ def solve(halo, **settings):
     return suite.run(command, env=environment, timeout=60)
 
 
+both = f"{EMULATED / 'libemulated_jacobi.so'}:{EMULATED / 'libemulated_kernels.so'}"
 with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by way of the hosts"):
     probe = solve(["--gpu"], EMULATED_CUDA_TWINS=str(EMULATED / "libemulated_jacobi.so"))
     if "built without nvcc" in probe.err:
         raise Skip("jacobi3d was built without nvcc")
-    both = f"{EMULATED / 'libemulated_jacobi.so'}:{EMULATED / 'libemulated_kernels.so'}"
     answers = set()
     packed = ["--gpu", "--halo", "pack"]
     enqueued = [*packed, "--form", "stream"]
-    for halo in ([], ["--gpu"], packed, ["--gpu", "--halo", "staged"], enqueued, [*enqueued, "--by", "mpi"]):
+    for halo in ([], ["--gpu"], packed, ["--gpu", "--halo", "staged"], enqueued, [*enqueued, "--by", "mpi"], [*packed, "--form", "kernel"]):
         result = solve(halo, EMULATED_CUDA_TWINS=both)
         suite.expect(result, out="correct")
         answers.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
@@ -902,9 +902,28 @@ with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by 
             answers.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
     assert len(answers) == 1, answers
 
+for ranks, arguments in (
+    (1, ("-n", "12")),
+    (2, ("-n", "7", "--residual-every", "50")),  # more iterations than one kernel does
+    (4, ("-n", "5", "--grid", "1x1x4")),  # one layer of points is a process's lower face and its upper one
+    (8, ("-n", "9",)),
+):
+    with suite.case(f"jacobi3d --form kernel on {ranks} GPUs, {' '.join(arguments)}: the same bits as in the synchronous form"):
+        found = set()
+        for form in ("sync", "kernel"):
+            environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", "EMULATED_CUDA_TWINS": both}
+            program = [BUILT / "apps/jacobi3d/jacobi3d", "-q", "--gpu", "--halo", "pack", "--form", form, *arguments]
+            result = suite.run([PREFIX / "bin/mpiexec", "-n", ranks, *program], env=environment, timeout=60)
+            if "built without nvcc" in result.err:
+                raise Skip("jacobi3d was built without nvcc")
+            suite.expect(result, out="correct")
+            found.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
+        assert len(found) == 1, found
+
 with suite.case("jacobi3d says what --gpu and --halo want of each other, and where there is no GPU"):
     suite.expect(solve(["--halo", "staged"]), status=2, err="--halo staged needs --gpu")
-    suite.expect(solve(["--gpu", "--form", "stream"]), status=2, err="--form stream needs --gpu and --halo pack")
+    for form in ("stream", "kernel"):
+        suite.expect(solve(["--gpu", "--form", form]), status=2, err=f"--form {form} needs --gpu and --halo pack")
     result = solve(["--gpu"], EMULATED_CUDA_DEVICES="0")
     suite.expect(result, status=1, err="jacobi3d: (there is no GPU here|the GPU cannot)")
 

@@ -1,9 +1,9 @@
 // The kernels of apps/jacobi3d on the emulated driver: what each of their threads does, one after the other.
-#include <cmath>
 #include <cstddef>
-#include <cstring>
 
+#include "blocks.hpp"
 #include "emulated_cuda.h"
+#include "gpu/fused.hpp"
 #include "gpu/work.hpp"
 
 namespace {
@@ -26,9 +26,7 @@ int sweep(const EmulatedLaunch* launch) {
   for (int z = 1; z <= work.shape.z; ++z)
     for (int y = 1; y <= work.shape.y; ++y)
       for (int x = 1; x <= work.shape.x; ++x) {
-        const double change = std::abs(sweep_point(work, x, y, z));
-        unsigned long long bits = 0;
-        std::memcpy(&bits, &change, sizeof bits);
+        const unsigned long long bits = bits_of(sweep_point(work, x, y, z));
         if (work.largest && bits > *work.largest) *work.largest = bits;
       }
   return 0;
@@ -49,6 +47,7 @@ int faces(const EmulatedLaunch* launch) {
 
 constexpr std::size_t sweep_bytes[] = {sizeof(SweepWork), 0};
 constexpr std::size_t faces_bytes[] = {sizeof(FacesWork), 0};
+constexpr std::size_t fused_bytes[] = {sizeof(FusedWork), 0};
 
 }  // namespace
 
@@ -56,4 +55,5 @@ extern "C" __attribute__((visibility("default")))
 const EmulatedTwin emulated_twins[] = {{"jacobi_sweep", sweep, sweep_bytes},
                                        {"jacobi_pack", faces<pack_point>, faces_bytes},
                                        {"jacobi_unpack", faces<unpack_point>, faces_bytes},
+                                       {FusedWork::kernel, testing_twins::run_twin<FusedWork, fused>, fused_bytes},
                                        {nullptr, nullptr, nullptr}};
