@@ -15,7 +15,7 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
       "must be that of a serial search.\nExit status: 0 correct, 1 wrong, 2 bad arguments.",
       "breadth_first");
   using apps::gpu::Form;
-  apps::gpu::add_form_options(app, options.how, {Form::sync, Form::stream});
+  apps::gpu::add_form_options(app, options.how, {Form::sync, Form::stream, Form::kernel});
   app.add_option("--scale", options.graph.scale, "2^N vertices (16)")
       ->check(CLI::Range(8, 26))
       ->option_text("N");
@@ -29,7 +29,8 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
       ->check(CLI::Range(1, 100000))
       ->option_text("N");
   app.add_option("--ahead", options.ahead,
-                 "--form stream: levels that are enqueued before the host looks whether anything is left (2)")
+                 "Levels that are enqueued before the host looks whether anything is left (2): --form stream, "
+                 "and kernel where kernels do not reach all processes, so that these cannot ask each other")
       ->check(CLI::Range(1, 64))
       ->option_text("N");
   app.add_flag("--json", options.json, "The result as one JSON object");

@@ -17,7 +17,7 @@ Search::Search(const Options& options, const Grid& grid, const LocalEdges& edges
       form_(form),
       comm_(comm),
       words_(grid.part / word_bits),
-      communication_(engine, form, options.how.way, comm),
+      communication_(engine, form == Form::kernel ? Form::sync : form, options.how.way, comm),
       edge_count_(static_cast<long>(edges.sources.size())),
       sources_(engine, edges.sources.size()),
       targets_(engine, edges.targets.size()),
@@ -27,7 +27,7 @@ Search::Search(const Options& options, const Grid& grid, const LocalEdges& edges
       frontier_(engine, static_cast<std::size_t>(words_)),
       column_(engine, static_cast<std::size_t>(words_ * grid.rows)),
       reached_(engine, static_cast<std::size_t>(words_ * grid.columns)) {
-  engine_.prepare<CopyWork, EdgesWork, FoldWork, BeginWork>();
+  engine_.prepare<CopyWork, LocalWork, EdgesWork, FoldWork, BeginWork>();
   sources_.write(edges.sources.data());
   targets_.write(edges.targets.data());
   const std::size_t bytes = static_cast<std::size_t>(words_) * sizeof(Word);
@@ -40,6 +40,12 @@ Search::Search(const Options& options, const Grid& grid, const LocalEdges& edges
     if (c != grid.column) row.push_back({grid.rank(grid.row, c), along_row, along_row, bytes, bytes});
   expand_ = communication_.exchange(std::move(column));
   fold_ = communication_.exchange(std::move(row));
+  if (form == Form::kernel)
+    by_kernels_ = make_kernel_form(
+        engine, comm, grid,
+        {edge_count_, sources_.data(), targets_.data(), visited_.data(), frontier_.data(), column_.data(),
+         reached_.data(), levels_.data(), counts_.data()},
+        options.ahead);
 }
 
 Search::~Search() {
@@ -67,8 +73,8 @@ void Search::one_level(int depth) {
     engine_.launch(out);
     expand_->post();
   }
-  engine_.copy(column_.data() + static_cast<long>(grid_.row) * words_, frontier_.data(), frontier_.bytes());
-  engine_.clear(reached_.data(), reached_.bytes());
+  engine_.launch(LocalWork{words_, grid_.columns, frontier_.data(),
+                           column_.data() + static_cast<long>(grid_.row) * words_, reached_.data()});
   if (out.parts > 0) {
     expand_->finish();
     route = 0;
@@ -122,16 +128,25 @@ double Search::run(int root, bool is_watched) {
   const double begin = MPI_Wtime();
   const int ahead = form_ == Form::stream ? options_.ahead : 1;
   depth_ = 0;
+  if (by_kernels_) {
+    while (by_kernels_->run(depth_, most_depth) < 0) {
+    }
+  } else {
+    run_levels(ahead);
+  }
+  const double seconds = MPI_Wtime() - begin;
+  if (is_watched) MPI_Pcontrol(0);
+  communication_.check();
+  return seconds;
+}
+
+void Search::run_levels(int ahead) {
   do {
     if (depth_ + ahead >= most_depth)
       throw std::runtime_error("the graph has a path that is too long for this program");
     for (int i = 0; i < ahead; ++i)
       one_level(++depth_);
   } while (!is_over(depth_));
-  const double seconds = MPI_Wtime() - begin;
-  if (is_watched) MPI_Pcontrol(0);
-  communication_.check();
-  return seconds;
 }
 
 std::vector<int> Search::levels() const {

@@ -9,6 +9,7 @@
 #include "common/gpu/engine.hpp"
 #include "common/gpu/exchange.hpp"
 #include "graph.hpp"
+#include "kernel_form.hpp"
 #include "options.hpp"
 #include "work.hpp"
 
@@ -32,6 +33,8 @@ class Search {
  private:
   void begin(int root);
   void one_level(int depth);
+  // All levels, so many between two looks of the host.
+  void run_levels(int ahead);
   [[nodiscard]] bool is_over(int depth);
 
   static constexpr int most_depth = 4096;
@@ -47,6 +50,7 @@ class Search {
   apps::gpu::Buffer<Word> visited_, frontier_, column_,
       reached_;                                         // of this part, of it, of the column's, of the row's
   std::unique_ptr<apps::gpu::Exchange> expand_, fold_;  // along the column, along the row
+  std::unique_ptr<KernelForm> by_kernels_;  // null in other forms
   int depth_ = 0;
 };
 

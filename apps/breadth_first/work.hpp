@@ -21,14 +21,14 @@ APPLICATION_DEVICE void add(Word* set, int vertex) {
 #ifdef __CUDA_ARCH__
   atomicOr(set + vertex / word_bits, bit);
 #else
-  set[vertex / word_bits] |= bit;
+  __atomic_fetch_or(set + vertex / word_bits, bit, __ATOMIC_RELAXED);
 #endif
 }
 APPLICATION_DEVICE void count_one(int* count) {
 #ifdef __CUDA_ARCH__
   atomicAdd(count, 1);
 #else
-  ++*count;
+  __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
 #endif
 }
 
@@ -47,6 +47,26 @@ struct CopyWork {
     for (int part = 0; part < parts; ++part)
       if (!see(from[part]) || !see(to[part])) return false;
     return true;
+  }
+};
+
+// At the beginning of a level: the own frontier among those of the column, and nothing is reached.
+struct LocalWork {
+  static constexpr const char* kernel = "breadth_first_local";
+  int words;    // of a part
+  int columns;  // parts that are reached
+  const Word* frontier;
+  Word* among_column;
+  Word* reached;
+
+  APPLICATION_DEVICE long points() const { return static_cast<long>(columns) * words; }
+  APPLICATION_DEVICE void point(long i) const {
+    if (i < words) among_column[i] = frontier[i];
+    reached[i] = 0;
+  }
+  template <class See>
+  bool addresses(See see) {
+    return see(frontier) && see(among_column) && see(reached);
   }
 };
 

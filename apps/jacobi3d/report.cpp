@@ -81,7 +81,7 @@ void print_result(const Options& options, const Solution& solution, MPI_Comm com
   MPI_Comm_rank(comm, &rank);
   // The slowest process's median sets the pace; shares are of all processes' time. Where iterations are
   // enqueued, one in some waits for all of them: the mean.
-  const bool enqueued = options.form == apps::gpu::Form::stream;
+  const bool enqueued = options.form != apps::gpu::Form::sync;
   const auto iterations = static_cast<double>(solution.timing.iteration.size());
   const std::array<double, 2> mine{
       enqueued ? sum(solution.timing.iteration) / iterations : apps::median(solution.timing.iteration),
@@ -111,7 +111,9 @@ void print_result(const Options& options, const Solution& solution, MPI_Comm com
               solution.bound, solution.within_bound() ? sound : "WRONG");
   std::printf("  time         %.4f ms an iteration (%s), %.2f s in all\n", 1e3 * pace,
               enqueued ? "mean" : "median", spent[0]);
-  if (enqueued)
+  if (options.form == apps::gpu::Form::kernel)
+    std::printf("  halo         within the kernel; allreduce %.1f %%\n", 100 * all[2] / all[0]);
+  else if (enqueued)
     std::printf("  halo         %.1f us to enqueue one (median); allreduce %.1f %%\n", 1e6 * exchange,
                 100 * all[2] / all[0]);
   else

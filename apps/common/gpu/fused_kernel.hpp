@@ -69,6 +69,16 @@ class FusedKernel {
     mail.share = port_.share(mail.memory, memories_.back()->bytes());
     return mail;
   }
+  // Whether kernels of all processes store into all of these. The same on all.
+  [[nodiscard]] bool reaches_all(const KernelMail& mail) const {
+    int ranks = 0;
+    MPI_Comm_size(comm_, &ranks);
+    int all = 1;
+    for (int rank = 0; rank < ranks; ++rank)
+      if (!port_.reaches(mail.share, rank)) all = 0;
+    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm_);
+    return all == 1;
+  }
   // In the order of the stream: `work.fusion.steps` steps of `work.fusion.tasks`. Any number of blocks will do.
   template <class Work>
   void launch(Work work, unsigned most_blocks) const {

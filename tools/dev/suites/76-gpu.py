@@ -902,16 +902,17 @@ with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by 
             answers.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
     assert len(answers) == 1, answers
 
-for ranks, arguments in (
-    (1, ("-n", "12")),
-    (2, ("-n", "7", "--residual-every", "50")),  # more iterations than one kernel does
-    (4, ("-n", "5", "--grid", "1x1x4")),  # one layer of points is a process's lower face and its upper one
-    (8, ("-n", "9",)),
+for ranks, arguments, links in (
+    (1, ("-n", "12"), ""),
+    (2, ("-n", "7", "--residual-every", "50"), ""),  # more iterations than one kernel does
+    (4, ("-n", "5", "--grid", "1x1x4"), ""),  # one layer of points is a process's lower face and its upper one
+    (8, ("-n", "9"), ""),
+    (4, ("-n", "9"), "none"),  # by a proxy
 ):
-    with suite.case(f"jacobi3d --form kernel on {ranks} GPUs, {' '.join(arguments)}: the same bits as in the synchronous form"):
+    with suite.case(f"jacobi3d --form kernel on {ranks} GPUs, {' '.join(arguments)}, links: {links or 'all'}: the same bits as in the synchronous form"):
         found = set()
         for form in ("sync", "kernel"):
-            environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", "EMULATED_CUDA_TWINS": both}
+            environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", "EMULATED_CUDA_TWINS": both, "EMULATED_CUDA_LINKS": links}
             program = [BUILT / "apps/jacobi3d/jacobi3d", "-q", "--gpu", "--halo", "pack", "--form", form, *arguments]
             result = suite.run([PREFIX / "bin/mpiexec", "-n", ranks, *program], env=environment, timeout=60)
             if "built without nvcc" in result.err:

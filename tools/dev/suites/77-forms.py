@@ -47,6 +47,9 @@ for ranks in (1, 2, 4):
         with suite.case(f"multigrid on {ranks} GPUs in each form, by {way}: the same bits"):
             forms = on_gpu(ranks, "multigrid", *MULTIGRID, "--form", "sync,stream,graph,kernel", "--by", way)
             assert list(forms) == ["sync", "stream", "graph", "kernel"] and all(form["same_bits"] for form in forms.values()), forms
+APART = {"EMULATED_CUDA_LINKS": "none"}
+with suite.case("multigrid: kernels that do not reach each other send by a proxy"):
+    on_gpu(4, "multigrid", *MULTIGRID, "--form", "kernel", **APART)
 with suite.case("multigrid: two ranks share a GPU"):
     on_gpu(2, "multigrid", *MULTIGRID, "--form", "stream,graph,kernel", EMULATED_CUDA_DEVICES="1")
 with suite.case("multigrid: Helmholtz's equation, boxes of unequal number"):
@@ -78,6 +81,8 @@ for ranks in (1, 2, 4):
         with suite.case(f"molecular on {ranks} GPUs in each form, by {way}: the same bits"):
             forms = on_gpu(ranks, "molecular", *MOLECULAR, "--form", "stream,graph,kernel", "--by", way)
             assert list(forms) == ["sync", "stream", "graph", "kernel"], forms
+with suite.case("molecular: kernels that do not reach each other send by a proxy"):
+    on_gpu(4, "molecular", *MOLECULAR, "--form", "kernel", **APART)
 with suite.case("molecular: more steps than one kernel does, of hot atoms"):
     on_gpu(2, "molecular", "--edge", "3", "--steps", "38", "--repeats", "1", "--temperature", "2500", "--form", "kernel")
 with suite.case("molecular: two ranks share a GPU"):
@@ -93,13 +98,20 @@ for ranks in (1, 2, 3, 4, 6):
 for ranks in (1, 2, 4):
     for way in ("prepared", "mpi"):
         with suite.case(f"breadth_first on {ranks} GPUs, sync and enqueued by {way}: the levels of a serial search"):
-            forms = on_gpu(ranks, "breadth_first", "--scale", "9", "--repeats", "2", "--form", "stream", "--by", way, "--ahead", "3")
-            # Enqueued three at a time: some levels find nothing.
+            forms = on_gpu(ranks, "breadth_first", "--scale", "9", "--repeats", "2", "--form", "stream,kernel", "--by", way, "--ahead", "3")
+            # Enqueued three at a time: some levels find nothing. A kernel asks itself.
             assert forms["stream"]["levels"] >= forms["sync"]["levels"] and forms["stream"]["reached"] == forms["sync"]["reached"], forms
+            assert forms["kernel"]["levels"] == forms["sync"]["levels"] and forms["kernel"]["reached"] == forms["sync"]["reached"], forms
 with suite.case("breadth_first: two ranks share a GPU"):
-    on_gpu(2, "breadth_first", "--scale", "9", "--repeats", "1", "--form", "stream", EMULATED_CUDA_DEVICES="1")
+    on_gpu(2, "breadth_first", "--scale", "9", "--repeats", "1", "--form", "stream,kernel", EMULATED_CUDA_DEVICES="1")
+with suite.case("breadth_first: more levels than one kernel does, of a thin graph"):
+    forms = on_gpu(2, "breadth_first", "--scale", "12", "--edge-factor", "1", "--repeats", "1", "--form", "kernel")
+    assert forms["kernel"]["levels"] == forms["sync"]["levels"] > 8, forms
+with suite.case("breadth_first: kernels that do not reach each other: the host asks"):
+    forms = on_gpu(4, "breadth_first", "--scale", "9", "--repeats", "1", "--form", "kernel", "--ahead", "3", **APART)
+    assert forms["kernel"]["reached"] == forms["sync"]["reached"], forms
 with suite.case("breadth_first --form graph: said once, with status 2"):
-    suite.expect(run(2, "breadth_first", "--form", "graph"), status=2, err=r"graph not in \{sync,stream\}")
+    suite.expect(run(2, "breadth_first", "--form", "graph"), status=2, err=r"graph not in \{sync,stream,kernel\}")
 
 # --- isthmus model ---------------------------------------------------------------------------------------------------------------
 
