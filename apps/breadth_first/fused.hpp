@@ -73,9 +73,7 @@ class FusedLevel {
         return receive(task.index);
       case edges:
         if (!crew.wait_for(locals) || !crew.wait_for(expand_arrivals)) return false;
-        apps::gpu::do_part(EdgesWork{work_.edge_count, isthmus::device::see(work_.sources),
-                                     isthmus::device::see(work_.targets), of_column_, reached_},
-                           tasks, task.index);
+        follow_edges(tasks, task.index);
         return true;
       case fold_sends:
         return crew.wait_for(edges) && send(work_.fold, reached_, work_.words, task.index);
@@ -86,7 +84,8 @@ class FusedLevel {
       }
       case folds:
         // The edges: no message tells of them where a row has one process.
-        if (!crew.wait_for(edges) || !crew.wait_for(fold_sends) || !crew.wait_for(fold_arrivals)) return false;
+        if (!crew.wait_for(edges) || !crew.wait_for(fold_sends) || !crew.wait_for(fold_arrivals))
+          return false;
         apps::gpu::do_part(fold_work(), tasks, task.index);
         return true;
       default:
@@ -108,7 +107,8 @@ class FusedLevel {
     auto* const to = reinterpret_cast<Word*>(mail.outgoing(work_.port, turn_, route));
     for (long i = run.begin + by.index(); i < run.end; i += by.size())
       to[i] = from[static_cast<long>(route) * stride + i];
-    return mail.send(work_.port, turn_, route, piece, static_cast<unsigned long long>(run.begin) * sizeof(Word),
+    return mail.send(work_.port, turn_, route, piece,
+                     static_cast<unsigned long long>(run.begin) * sizeof(Word),
                      static_cast<unsigned long long>(run.end) * sizeof(Word));
   }
   ISTHMUS_DEVICE_FUNCTION bool receive(unsigned task) const {
@@ -121,6 +121,15 @@ class FusedLevel {
     for (long i = run.begin + by.index(); i < run.end; i += by.size())
       part(of_column_, route)[i] = from[i];
     return true;
+  }
+  ISTHMUS_DEVICE_FUNCTION void follow_edges(unsigned tasks, unsigned task) const {
+    const isthmus::device::ByBlock by;
+    const EdgesWork work{work_.edge_count, isthmus::device::see(work_.sources),
+                         isthmus::device::see(work_.targets), of_column_, reached_};
+    const apps::gpu::Run run = apps::gpu::run_of(work.points(), tasks, task);
+    for (long i = run.begin + by.index(); i < run.end;
+         i += static_cast<long>(by.size()) * EdgesWork::together)
+      work.points_together(i, by.size(), run.end);
   }
   ISTHMUS_DEVICE_FUNCTION FoldWork fold_work() const {
     FoldWork fold{1,

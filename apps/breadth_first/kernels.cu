@@ -25,7 +25,8 @@ __global__ void __launch_bounds__(128) breadth_first_begin(const __grid_constant
   for_all_points(work);
 }
 #if __has_include(<isthmus/fuse.cuh>)
-__global__ void __launch_bounds__(128) breadth_first_fused(const __grid_constant__ FusedWork work) {
+// 8 blocks at a time on a multiprocessor: registers for no more.
+__global__ void __launch_bounds__(128, 8) breadth_first_fused(const __grid_constant__ FusedWork work) {
   fused(work);
 }
 #endif

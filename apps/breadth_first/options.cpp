@@ -28,9 +28,10 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
   app.add_option("--repeats", options.repeats, "How often each is done for the time (5)")
       ->check(CLI::Range(1, 100000))
       ->option_text("N");
-  app.add_option("--ahead", options.ahead,
-                 "Levels that are enqueued before the host looks whether anything is left (2): --form stream, "
-                 "and kernel where kernels do not reach all processes, so that these cannot ask each other")
+  app.add_option(
+         "--ahead", options.ahead,
+         "Levels that are enqueued before the host looks whether anything is left (2): --form stream, "
+         "and kernel where kernels do not reach all processes, so that these cannot ask each other")
       ->check(CLI::Range(1, 64))
       ->option_text("N");
   app.add_flag("--json", options.json, "The result as one JSON object");

@@ -41,11 +41,11 @@ Search::Search(const Options& options, const Grid& grid, const LocalEdges& edges
   expand_ = communication_.exchange(std::move(column));
   fold_ = communication_.exchange(std::move(row));
   if (form == Form::kernel)
-    by_kernels_ = make_kernel_form(
-        engine, comm, grid,
-        {edge_count_, sources_.data(), targets_.data(), visited_.data(), frontier_.data(), column_.data(),
-         reached_.data(), levels_.data(), counts_.data()},
-        options.ahead);
+    by_kernels_ =
+        make_kernel_form(engine, comm, grid,
+                         {edge_count_, sources_.data(), targets_.data(), visited_.data(), frontier_.data(),
+                          column_.data(), reached_.data(), levels_.data(), counts_.data()},
+                         options.ahead);
 }
 
 Search::~Search() {

@@ -50,7 +50,7 @@ class Search {
   apps::gpu::Buffer<Word> visited_, frontier_, column_,
       reached_;                                         // of this part, of it, of the column's, of the row's
   std::unique_ptr<apps::gpu::Exchange> expand_, fold_;  // along the column, along the row
-  std::unique_ptr<KernelForm> by_kernels_;  // null in other forms
+  std::unique_ptr<KernelForm> by_kernels_;              // null in other forms
   int depth_ = 0;
 };
 

@@ -73,6 +73,7 @@ struct LocalWork {
 // Each edge out of the frontier reaches its end.
 struct EdgesWork {
   static constexpr const char* kernel = "breadth_first_edges";
+  static constexpr int together = 8;
   long edges;
   const int* sources;  // in the frontier's parts
   const int* targets;  // in the parts that are reached
@@ -83,6 +84,21 @@ struct EdgesWork {
   APPLICATION_DEVICE void point(long i) const {
     const int target = targets[i];
     if (has(frontier, sources[i]) && !has(reached, target)) add(reached, target);
+  }
+  // Several points, `stride` apart, of which those before `end` are there: each read waits for memory, and
+  // here they wait together.
+  APPLICATION_DEVICE void points_together(long first, long stride, long end) const {
+    int source[together], target[together];
+    bool goes[together];
+    for (int i = 0; i < together; ++i) {
+      const long edge = first + i * stride;
+      source[i] = edge < end ? sources[edge] : -1;
+      target[i] = edge < end ? targets[edge] : 0;
+    }
+    for (int i = 0; i < together; ++i)
+      goes[i] = source[i] >= 0 && has(frontier, source[i]) && !has(reached, target[i]);
+    for (int i = 0; i < together; ++i)
+      if (goes[i]) add(reached, target[i]);
   }
   template <class See>
   bool addresses(See see) {

@@ -51,6 +51,7 @@ function(add_kernels name folder)
   # Headers of Isthmus for kernels, where it is the MPI.
   if(TARGET mpi_abi)
     set(headers -I${CMAKE_SOURCE_DIR}/include)
+    set(headers_of_isthmus ${CMAKE_SOURCE_DIR}/include/isthmus/device.cuh ${CMAKE_SOURCE_DIR}/include/isthmus/fuse.cuh)
   else()
     set(headers ${MPI_CXX_COMPILER_INCLUDE_DIRS} ${MPI_CXX_HEADER_DIR})
     list(TRANSFORM headers PREPEND -I)
@@ -61,7 +62,7 @@ function(add_kernels name folder)
     COMMAND ${ISTHMUS_NVCC} -std=c++17 -O3 --fmad=false -fatbin -gencode arch=compute_90,code=sm_90 -gencode
             arch=compute_75,code=compute_75 -ccbin ${CMAKE_CXX_COMPILER} -I${CMAKE_CURRENT_SOURCE_DIR}
             -I${common}/../.. ${headers} -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/kernels.cu
-    DEPENDS ${folder}/kernels.cu ${ARGN} ${common}/points.hpp ${common}/fused.hpp
+    DEPENDS ${folder}/kernels.cu ${ARGN} ${common}/points.hpp ${common}/fused.hpp ${headers_of_isthmus}
     COMMENT "Compiling ${name}'s kernels"
     VERBATIM)
   set_source_files_properties(${common}/image.cpp PROPERTIES OBJECT_DEPENDS ${image}

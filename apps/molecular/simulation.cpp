@@ -62,8 +62,9 @@ Simulation::Simulation(const Options& options, const Crystal& crystal, const Eng
   }
   engine_.wait();
   if (form == Form::kernel)
-    by_kernels_ = make_kernel_form(
-        engine, comm, crystal, {{now_, sorted_}, sums_.data(), slopes_.data(), problems_.data()}, options.step);
+    by_kernels_ =
+        make_kernel_form(engine, comm, crystal,
+                         {{now_, sorted_}, sums_.data(), slopes_.data(), problems_.data()}, options.step);
 }
 
 Simulation::~Simulation() {

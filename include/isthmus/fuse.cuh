@@ -28,12 +28,18 @@ namespace isthmus::device {
 
 inline constexpr u32 most_roles = 8;
 
+/// A count that many blocks add to and others look at: a line of its own, since looks hold up what is done
+/// with the same line.
+struct FusionCount {
+  u64 value;
+  u64 unused[15];
+};
 /// In memory of the GPU, of `fusion_bytes`, all 0 before the first launch; a launch leaves it so. One launch
 /// at a time.
 struct FusionState {
-  u64 next;     ///< ticket
-  u64 left;     ///< blocks that have found none
-  u64 done[1];  ///< tasks, by step and role
+  FusionCount next;     ///< ticket
+  FusionCount left;     ///< blocks that have found none
+  FusionCount done[1];  ///< tasks, by step and role
 };
 
 /// A kernel's roles, by value.
@@ -52,7 +58,7 @@ struct Fusion {
 };
 
 [[nodiscard]] ISTHMUS_DEVICE_ANYWHERE constexpr u64 fusion_bytes(u32 steps, u32 roles) {
-  return (2 + u64{steps} * roles) * sizeof(u64);
+  return (2 + u64{steps} * roles) * sizeof(FusionCount);
 }
 
 struct Task {
@@ -60,6 +66,28 @@ struct Task {
   u32 role;
   u32 index;  ///< of the role's in this step
 };
+
+namespace detail {
+/// For threads of this GPU.
+ISTHMUS_DEVICE_FUNCTION u64 load_count(const u64* from) {
+#if defined(__CUDACC__)
+  u64 value;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+#else
+  return load_word(from);
+#endif
+}
+/// Between fruitless looks at a count, longer and longer.
+ISTHMUS_DEVICE_FUNCTION void rest(u32 looks) {
+#if defined(__CUDACC__)
+  __nanosleep(looks < 8 ? 32 * looks : 256);
+#else
+  static_cast<void>(looks);
+  pause();
+#endif
+}
+}  // namespace detail
 
 /// What a task can ask of the others.
 class Crew {
@@ -83,10 +111,10 @@ class Crew {
       return port_.refuse(by, ISTHMUS_DEVICE_BAD_ROLE, ISTHMUS_DEVICE_ROLE, 0, role, 0, 0);
     bool ok = true;
     if (by.index() == 0) {
-      const u64* const done = see(fusion_.state)->done + u64{step} * fusion_.roles + role;
-      for (u32 looks = 1; ok && detail::load_word(done) < fusion_.tasks[role]; ++looks) {
+      const u64* const done = &(see(fusion_.state)->done + u64{step} * fusion_.roles + role)->value;
+      for (u32 looks = 1; ok && detail::load_count(done) < fusion_.tasks[role]; ++looks) {
         if (looks % detail::looks_per_question == 0) ok = !port_.is_ended();
-        detail::pause();
+        detail::rest(looks);
       }
       detail::fence_gpu();
     }
@@ -119,22 +147,22 @@ ISTHMUS_DEVICE_FUNCTION void run_fused(const Fusion& fusion, const DevicePort& p
   FusionState* const state = see(fusion.state);
   const u64 all = fusion.tasks_of_step() * fusion.steps;
   for (;;) {
-    const u64 ticket = by.first_has(by.index() == 0 ? detail::take_number(&state->next) : 0);
+    const u64 ticket = by.first_has(by.index() == 0 ? detail::take_number(&state->next.value) : 0);
     if (ticket >= all) break;
     const Task task = detail::task_of(fusion, ticket);
     if (!by.all(body(task, Crew(fusion, port, task)))) break;
     if (by.index() == 0) {
       detail::fence_gpu();
-      detail::take_number(&state->done[u64{task.step} * fusion.roles + task.role]);
+      detail::take_number(&state->done[u64{task.step} * fusion.roles + task.role].value);
     }
   }
   // The last one leaves all as it was, for the next launch.
-  const bool is_last = by.index() == 0 && detail::take_number(&state->left) + 1 == block_count();
+  const bool is_last = by.index() == 0 && detail::take_number(&state->left.value) + 1 == block_count();
   if (by.first_has(is_last ? 1 : 0) == 0) return;
   detail::fence_gpu();
   for (u64 i = by.index(); i < u64{fusion.steps} * fusion.roles; i += by.size())
-    state->done[i] = 0;
-  if (by.index() == 0) state->next = state->left = 0;
+    state->done[i].value = 0;
+  if (by.index() == 0) state->next.value = state->left.value = 0;
 }
 
 }  // namespace isthmus::device

@@ -1,4 +1,5 @@
-// What the applications' fused kernels (<isthmus/fuse.cuh>) have in common: for nvcc and for the host's twins.
+// What the applications' fused kernels (<isthmus/fuse.cuh>) have in common: for nvcc and for the host's
+// twins.
 #pragma once
 
 #include <isthmus/fuse.cuh>
@@ -37,8 +38,8 @@ struct KernelMail {
 
   unsigned share;
   unsigned first_signal;
-  unsigned parts;  // of a message
-  int routes;      // as many in all processes
+  unsigned parts;           // of a message
+  int routes;               // as many in all processes
   int peers[most_routes];   // -1: none
   int theirs[most_routes];  // the number that the route has there
   char* memory;             // of the share
@@ -93,7 +94,8 @@ struct KernelMail {
 
  private:
   APPLICATION_DEVICE unsigned signal(unsigned turn, int route, unsigned part) const {
-    return first_signal + (turn * static_cast<unsigned>(routes) + static_cast<unsigned>(route)) * parts + part;
+    return first_signal + (turn * static_cast<unsigned>(routes) + static_cast<unsigned>(route)) * parts +
+           part;
   }
 };
 

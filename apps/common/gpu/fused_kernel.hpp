@@ -1,8 +1,8 @@
 // The host's half of a fused kernel (common/gpu/fused.hpp): where this MPI has <isthmus/device.hpp>.
 #pragma once
 
-#include <isthmus/device.hpp>
 #include <mpi.h>
+#include <isthmus/device.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -64,7 +64,8 @@ class FusedKernel {
     next_signal_ += KernelMail::turn_count * static_cast<unsigned>(mail.routes) * mail.parts;
     if (next_signal_ > signals_ || routes.size() > KernelMail::most_routes)
       throw std::runtime_error("the form 'kernel' has too few signals for so many neighbours");
-    memories_.push_back(std::make_unique<Buffer<char>>(engine_, mail.place(KernelMail::turn_count, false, 0)));
+    memories_.push_back(
+        std::make_unique<Buffer<char>>(engine_, mail.place(KernelMail::turn_count, false, 0)));
     mail.memory = memories_.back()->data();
     mail.share = port_.share(mail.memory, memories_.back()->bytes());
     return mail;
@@ -79,14 +80,16 @@ class FusedKernel {
     MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm_);
     return all == 1;
   }
-  // In the order of the stream: `work.fusion.steps` steps of `work.fusion.tasks`. Any number of blocks will do.
+  // In the order of the stream: `work.fusion.steps` steps of `work.fusion.tasks`. Any number of blocks will
+  // do.
   template <class Work>
   void launch(Work work, unsigned most_blocks) const {
     work.port = isthmus::device::DevicePort(port_.view());
     work.fusion.state = reinterpret_cast<isthmus::device::FusionState*>(state_.data());
     work.fusion.roles = roles_;
     const auto most = static_cast<unsigned>(work.fusion.tasks_of_step());
-    engine_.device().launch(kernel_, {std::min(most, most_blocks), 1, 1}, {Engine::block_threads, 1, 1}, work);
+    engine_.device().launch(kernel_, {std::min(most, most_blocks), 1, 1}, {Engine::block_threads, 1, 1},
+                            work);
   }
   // Throws where a kernel was refused something, or a process has died.
   void check() const { port_.check(); }

@@ -18,10 +18,14 @@ struct Box {
     return last[axis] < first[axis] ? 0 : last[axis] - first[axis] + 1;
   }
   JACOBI_DEVICE long points() const { return static_cast<long>(extent(0)) * extent(1) * extent(2); }
-  JACOBI_DEVICE void place(long i, int at[3]) const {
-    at[0] = first[0] + static_cast<int>(i % extent(0));
-    at[1] = first[1] + static_cast<int>(i / extent(0) % extent(1));
-    at[2] = first[2] + static_cast<int>(i / extent(0) / extent(1));
+  // A division of 32 bits takes a fraction of one of 64: `Number` is what holds all points.
+  template <class Number>
+  JACOBI_DEVICE void place(Number i, int at[3]) const {
+    const auto x = static_cast<Number>(extent(0));
+    const auto y = static_cast<Number>(extent(1));
+    at[0] = first[0] + static_cast<int>(i % x);
+    at[1] = first[1] + static_cast<int>(i / x % y);
+    at[2] = first[2] + static_cast<int>(i / x / y);
   }
 };
 
@@ -100,7 +104,8 @@ class FusedStep {
                isthmus::device::see(work.fields[1 - step % 2]),
                isthmus::device::see(work.source),
                work.weights[step],
-               work.largest && step + 1 == work.fusion.steps ? isthmus::device::see(work.largest) : nullptr} {}
+               work.largest && step + 1 == work.fusion.steps ? isthmus::device::see(work.largest) : nullptr} {
+  }
 
   ISTHMUS_DEVICE_FUNCTION bool do_task(const isthmus::device::Task& task,
                                        const isthmus::device::Crew& crew) const {
@@ -172,11 +177,16 @@ class FusedStep {
   }
   // The largest change, as bits.
   ISTHMUS_DEVICE_FUNCTION unsigned long long sweep_box(const Box& box, apps::gpu::Run points) const {
+    return box.points() < 1L << 32 ? sweep_points<unsigned>(box, points)
+                                   : sweep_points<unsigned long>(box, points);
+  }
+  template <class Number>
+  ISTHMUS_DEVICE_FUNCTION unsigned long long sweep_points(const Box& box, apps::gpu::Run points) const {
     const isthmus::device::ByBlock by;
     unsigned long long largest = 0;
     for (long i = points.begin + by.index(); i < points.end; i += by.size()) {
       int at[3];
-      box.place(i, at);
+      box.place(static_cast<Number>(i), at);
       const unsigned long long change = bits_of(sweep_point(sweep_, at[0], at[1], at[2]));
       if (change > largest) largest = change;
     }

@@ -64,7 +64,8 @@ void GpuBlock::unpack(int set) const {
 double GpuBlock::sweep(double weight, bool measure, bool enqueue) const {
   const auto launch = [&](unsigned long long* largest) {
     device_.launch(sweep_, {blocks_for(shape_.x, 32), blocks_for(shape_.y, 4), blocks_for(shape_.z, 4)},
-                   {32, 4, 4}, SweepWork{shape_, now_->data(), older_->data(), source_.data(), weight, largest});
+                   {32, 4, 4},
+                   SweepWork{shape_, now_->data(), older_->data(), source_.data(), weight, largest});
   };
   if (measure) return measured(launch);
   launch(nullptr);

@@ -51,7 +51,8 @@ __global__ void __launch_bounds__(256) jacobi_unpack(const __grid_constant__ Fac
 }
 
 #if __has_include(<isthmus/fuse.cuh>)
-__global__ void __launch_bounds__(128) jacobi_fused(const __grid_constant__ FusedWork work) {
+// 8 blocks at a time on a multiprocessor: registers for no more.
+__global__ void __launch_bounds__(128, 8) jacobi_fused(const __grid_constant__ FusedWork work) {
   fused(work);
 }
 #endif

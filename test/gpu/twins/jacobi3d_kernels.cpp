@@ -51,9 +51,9 @@ constexpr std::size_t fused_bytes[] = {sizeof(FusedWork), 0};
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default")))
-const EmulatedTwin emulated_twins[] = {{"jacobi_sweep", sweep, sweep_bytes},
-                                       {"jacobi_pack", faces<pack_point>, faces_bytes},
-                                       {"jacobi_unpack", faces<unpack_point>, faces_bytes},
-                                       {FusedWork::kernel, testing_twins::run_twin<FusedWork, fused>, fused_bytes},
-                                       {nullptr, nullptr, nullptr}};
+extern "C" __attribute__((visibility("default"))) const EmulatedTwin emulated_twins[] = {
+    {"jacobi_sweep", sweep, sweep_bytes},
+    {"jacobi_pack", faces<pack_point>, faces_bytes},
+    {"jacobi_unpack", faces<unpack_point>, faces_bytes},
+    {FusedWork::kernel, testing_twins::run_twin<FusedWork, fused>, fused_bytes},
+    {nullptr, nullptr, nullptr}};
