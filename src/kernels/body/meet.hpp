@@ -23,10 +23,10 @@ namespace isthmus::kernel {
 
 inline constexpr std::uint32_t meet_members = 8;
 inline constexpr std::uint32_t meet_threads = 512;
-inline constexpr std::uint32_t meet_blocks = 32;
+inline constexpr std::uint32_t meet_blocks = 128;
 /// Bytes of data of two packets, and how many of these a block sends to each member in a round.
 inline constexpr std::uint32_t meet_unit = 16;
-inline constexpr std::uint32_t meet_units = 1024;
+inline constexpr std::uint32_t meet_units = 512;
 /// Of a room, before the packets: the blocks' rounds.
 inline constexpr std::uint64_t meet_header = 1024;
 
