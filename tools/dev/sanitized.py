@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import time
 
 import test
 from suite import BUILD, ROOT, Suite
@@ -41,7 +42,9 @@ def run(name, environment):
 
 def rerun(suite, file, variables):
     os.environ.pop("DEV_SUITES", None)
+    begin = time.monotonic()
     result = suite.run(test.command_of(file), timeout=file.timeout * SLOWER, env=variables)
+    print(f"{file.name}: {time.monotonic() - begin:.0f} s", flush=True)
     name, details, failed = None, [], 0
 
     def close():
