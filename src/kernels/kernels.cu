@@ -18,6 +18,15 @@ __device__ __forceinline__ Thread this_thread() {
 
 }  // namespace
 
+// Of a kernel that may be made ready while what is before it on its stream still runs (`Stream::launch`): from
+// here on that has ended, and what it wrote is there (PTX ISA, griddepcontrol).
+__device__ __forceinline__ void follow() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 extern "C" {
 
 #define ISTHMUS_KERNEL_(operation, type, operation_name, type_name)                          \
@@ -31,6 +40,7 @@ ISTHMUS_REDUCE_KERNELS(ISTHMUS_KERNEL_)
 #define ISTHMUS_KERNEL_(operation, type, operation_name, type_name)                               \
   __global__ void __launch_bounds__(meet_threads)                                                 \
       isthmus_meet_##operation_name##_##type_name(const __grid_constant__ MeetArguments work) {   \
+    follow();                                                                                     \
     meet_reduce<type, operation>(work);                                                           \
   }
 ISTHMUS_REDUCE_KERNELS(ISTHMUS_KERNEL_)
@@ -48,14 +58,17 @@ __global__ void __launch_bounds__(order_threads) isthmus_order(const __grid_cons
 }
 
 __global__ void __launch_bounds__(meet_threads) isthmus_meet(const __grid_constant__ MeetArguments work) {
+  follow();
   meet_move(work);
 }
 
 __global__ void __launch_bounds__(mail_threads) isthmus_send_mail(const __grid_constant__ MailArguments work) {
+  follow();
   send_mail(work);
 }
 __global__ void __launch_bounds__(mail_threads)
     isthmus_receive_mail(const __grid_constant__ MailArguments work) {
+  follow();
   receive_mail(work);
 }
 

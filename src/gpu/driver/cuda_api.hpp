@@ -210,8 +210,11 @@
   ISTHMUS_CUDA_STREAM_FUNCTIONS(X) \
   ISTHMUS_CUDA_MODULE_FUNCTIONS(X)
 
-/// What later drivers have: cuFuncLoad since 12.4, the other since 13.0.
+/// What later drivers have: cuLaunchKernelEx since 11.8, cuFuncLoad since 12.4, the other since 13.0.
 #define ISTHMUS_CUDA_LATER_FUNCTIONS(X)                                                                     \
+  X(launch_with, cuLaunchKernelEx,                                                                          \
+    (const ::isthmus::cuda::LaunchConfig* config, ::isthmus::cuda::Function function, void** parameters,    \
+     void** extra))                                                                                         \
   X(function_load, cuFuncLoad, (::isthmus::cuda::Function function))                                        \
   X(copy_batch, cuMemcpyBatchAsync_v2,                                                                      \
     (::isthmus::cuda::Address * to, ::isthmus::cuda::Address * from, std::size_t* bytes, std::size_t count, \

@@ -270,6 +270,30 @@ struct StreamOperation {
   std::uint64_t reserved = 0;
 };
 
+enum class LaunchAttributeId : std::uint32_t {
+  programmatic_stream_serialization = 6,
+};
+
+/// CUlaunchAttribute, whose value is a union.
+struct alignas(8) LaunchAttribute {
+  LaunchAttributeId id;
+  std::uint32_t unused = 0;
+  union {
+    char bytes[64] = {};
+    int allowed;  ///< of programmatic_stream_serialization
+  };
+};
+
+/// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  Stream stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
 inline constexpr unsigned wait_at_least = 0;  ///< (int)(*address - value) >= 0
 inline constexpr unsigned wait_equal = 1;
 inline constexpr unsigned wait_and = 2;

@@ -228,6 +228,16 @@ Status cuLaunchKernel(Function handle, unsigned grid_x, unsigned grid_y, unsigne
   });
 }
 
+/// Kernels begin behind all that is before them, as they may.
+Status cuLaunchKernelEx(const LaunchConfig* config, Function handle, void** parameters, void** extra) {
+  for (unsigned i = 0; i < config->attribute_count; ++i)
+    if (config->attributes[i].id != LaunchAttributeId::programmatic_stream_serialization)
+      return Status::invalid_value;
+  const auto& [grid, block, shared_bytes, stream, attributes, attribute_count] = *config;
+  return cuLaunchKernel(handle, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, stream,
+                        parameters, extra);
+}
+
 __attribute__((visibility("default"))) void emulated_cuda_register(const EmulatedTwin* twins) {
   Twins& known = all_twins();
   const std::scoped_lock lock(known.mutex);

@@ -1,6 +1,7 @@
 // Our declarations of the driver's interface against NVIDIA's header, where there is one.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <type_traits>
 
 #include "gpu/driver/cuda_api.hpp"
@@ -54,6 +55,11 @@ ISTHMUS_CUDA_LATER_FUNCTIONS(ISTHMUS_SAME_)
 static_assert(static_cast<int>(SourceOrder::stream) == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
               static_cast<int>(SourceOrder::during_call) == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL &&
               static_cast<int>(SourceOrder::any) == CU_MEMCPY_SRC_ACCESS_ORDER_ANY);
+static_assert(static_cast<int>(LaunchAttributeId::programmatic_stream_serialization) ==
+                  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+              sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute) &&
+              offsetof(LaunchAttribute, allowed) == offsetof(CUlaunchAttribute, value) &&
+              offsetof(LaunchConfig, attributes) == offsetof(CUlaunchConfig, attrs));
 #endif
 #undef ISTHMUS_SAME_
 
