@@ -1,0 +1,224 @@
+#include "vrank/worker.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/context/detail/fcontext.hpp>
+#include <utility>
+
+#include "base/futex.hpp"
+#include "base/ticks.hpp"
+#include "vrank/rank_thread.hpp"
+#include "vrank/scheduler.hpp"
+
+namespace isthmus::vrank {
+namespace {
+
+namespace context = boost::context::detail;
+
+/// Turns of those who have been written to, before somebody else has one: some waits are for memory that
+/// rings no bell.
+constexpr std::uint32_t most_picks = 16;
+/// Turns of each rank without any news, before the worker lets others run between two rounds, and before it
+/// begins to sleep: a round of 8 ranks takes 0.3 us, a sleep and a wake-up about 5.
+constexpr std::uint32_t rounds_before_yield = 16;
+constexpr std::uint32_t rounds_before_sleep = 80;
+/// The worker looks up again after this long whatever happens, so that no lost wake-up can become a hang.
+constexpr long sleep_microseconds = 20'000;
+
+bool has_been_written_to(const Fiber& fiber) noexcept {
+  return std::ranges::any_of(fiber.post.doorbells,
+                             [](const auto& word) { return word.load(std::memory_order_relaxed) != 0; });
+}
+
+}  // namespace
+
+// Nothing that is thread-local lives over the jump: the thread pointer changes before it.
+[[gnu::noinline]] void Worker::switch_to(Fiber& to) noexcept {
+  Fiber& from = *current_;
+  current_ = &to;
+  if (process_.switches_environment()) {
+    from.environment = environ;
+    environ = to.environment;
+  }
+  RankThread::set_pointer(to.thread);
+  const context::transfer_t came = context::jump_fcontext(to.context, &from);
+  static_cast<Fiber*>(came.data)->context = came.fctx;
+}
+
+Fiber* Worker::run() {
+  main_.thread = RankThread::own_pointer();
+  main_.environment = environ;
+  while (true) {
+    admit();
+    if (!last_) {
+      if (!wait_for_rank()) return nullptr;
+      continue;
+    }
+    enter(Stage::busy);
+    since_ = ticks();
+    switch_to(*last_->next);
+    if (Fiber* const ended = std::exchange(ended_, nullptr)) {
+      process_.has_ended(*ended);
+      return ended;
+    }
+    // Not before it has left its stack, which the other goes on with at once.
+    destination_->receive(*std::exchange(leaving_, nullptr));
+  }
+}
+
+/// False where there is none left in the process.
+bool Worker::wait_for_rank() noexcept {
+  std::atomic<std::uint32_t>& word = *wakes_.load(std::memory_order_relaxed);
+  const std::uint32_t seen = word.load(std::memory_order_seq_cst);
+  if (arrivals_.load(std::memory_order_seq_cst)) return true;
+  if (!process_.has_ranks()) return false;
+  futex_wait(word, seen, sleep_microseconds);
+  return true;
+}
+
+void Worker::receive(Fiber& fiber) noexcept {
+  fiber.attach(*this, state_);
+  fiber.next = arrivals_.load(std::memory_order_relaxed);
+  while (!arrivals_.compare_exchange_weak(fiber.next, &fiber, std::memory_order_seq_cst))
+    ;
+  wake();
+}
+
+void Worker::admit() noexcept {
+  if (!arrivals_.load(std::memory_order_relaxed)) return;
+  // The first that came is the last of the list, and gets the first turn.
+  Fiber* turned = nullptr;
+  for (Fiber* each = arrivals_.exchange(nullptr, std::memory_order_acquire); each;)
+    turned = std::exchange(each, std::exchange(each->next, turned));
+  while (Fiber* const each = turned) {
+    turned = each->next;
+    each->next = last_ ? last_->next : each;
+    if (last_) last_->next = each;
+    last_ = each;
+    ++living_;
+    sleep_with(*each);
+  }
+  enter(Stage::busy);
+}
+
+void Worker::sleep_with(Fiber& fiber) {
+  if (!fiber.post.sleep_with) return;
+  std::atomic<std::uint32_t>* const word = fiber.post.sleep_with(index_);
+  if (!word) return;
+  wakes_.store(word, std::memory_order_seq_cst);
+  enter(Stage::busy);  // what has been announced was said of another word
+}
+
+void Worker::remove(Fiber& fiber) noexcept {
+  Fiber* before = &fiber;
+  while (before->next != &fiber)
+    before = before->next;
+  before->next = fiber.next;
+  // So that the next one has the first turn.
+  last_ = before == &fiber ? nullptr : before;
+  --living_;
+}
+
+void Worker::move(Fiber& fiber, Worker& to) noexcept {
+  remove(fiber);
+  leaving_ = &fiber;
+  destination_ = &to;
+  fiber.work += ticks() - since_;
+  switch_to(main_);
+}
+
+void Worker::end(Fiber& fiber) noexcept {
+  remove(fiber);
+  ended_ = &fiber;
+  switch_to(main_);
+  __builtin_unreachable();
+}
+
+Fiber* Worker::choose(Fiber& fiber) noexcept {
+  if (stage_ == Stage::busy && picks_ < most_picks)
+    for (Fiber* each = fiber.next; each != &fiber; each = each->next)
+      if (has_been_written_to(*each)) {
+        ++picks_;
+        return each;
+      }
+  picks_ = 0;
+  return fiber.next;
+}
+
+// After a switch this may no longer be the worker of the rank.
+void Worker::give_way(Fiber& fiber, bool had_news, bool may_sleep) noexcept {
+  if (fiber.home != this) [[unlikely]]
+    return move(fiber, *fiber.home);
+  if (process_.workers() > 1) {
+    const std::uint64_t now = ticks();
+    if (had_news) fiber.work += now - since_;
+    since_ = now;
+  }
+  admit();
+  if (had_news)
+    enter(Stage::busy);
+  else
+    had_no_news(may_sleep);
+  if (Fiber* const next = choose(fiber); next != &fiber) switch_to(*next);
+}
+
+std::uint64_t Worker::take_work(Fiber& fiber) noexcept {
+  if (process_.workers() == 1) return 0;
+  const std::uint64_t now = ticks();
+  const std::uint64_t work = std::exchange(fiber.work, 0) + now - since_;
+  since_ = now;
+  return work;
+}
+
+void Worker::enter(Stage stage) noexcept {
+  stage_ = stage;
+  fruitless_ = 0;
+  state_.announces = stage == Stage::announcing;
+  if (!state_.announces) return;
+  all_may_sleep_ = true;
+  // Who wakes this worker from now on counts it up, before or after it sleeps.
+  wakes_seen_ = wakes_.load(std::memory_order_relaxed)->load(std::memory_order_seq_cst);
+}
+
+void Worker::had_no_news(bool may_sleep) noexcept {
+  ++fruitless_;
+  switch (stage_) {
+    case Stage::busy:
+      if (fruitless_ >= rounds_before_yield * living_ && fruitless_ % living_ == 0) let_others_run();
+      if (fruitless_ >= rounds_before_sleep * living_) enter(Stage::announcing);
+      return;
+    case Stage::announcing:
+      all_may_sleep_ = all_may_sleep_ && may_sleep;
+      if (fruitless_ < living_) return;
+      if (all_may_sleep_) return enter(Stage::checking);
+      let_others_run();
+      return enter(Stage::announcing);
+    case Stage::checking:
+      if (!may_sleep) return enter(Stage::announcing);  // it is another wait than the one that has announced
+      if (fruitless_ < living_) return;
+      sleep();
+      return enter(Stage::announcing);
+  }
+}
+
+void Worker::let_others_run() noexcept {
+  ::sched_yield();
+  since_ = ticks();
+}
+
+void Worker::sleep() noexcept {
+  futex_wait(*wakes_.load(std::memory_order_relaxed), wakes_seen_, sleep_microseconds);
+  ++state_.sleeps;
+  since_ = ticks();
+}
+
+// A rank that joins meanwhile has its worker sleep on another word, and look again before it does.
+void Worker::wake() noexcept {
+  std::atomic<std::uint32_t>& word = *wakes_.load(std::memory_order_seq_cst);
+  word.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(word);
+}
+
+}  // namespace isthmus::vrank
