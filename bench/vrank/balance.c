@@ -1,11 +1,11 @@
 /* What virtual ranks gain by balancing, and what it costs that one moves (docs/virtual-ranks.md).
  *
- *     balance imbalance MILLISECONDS RATIO ITERATIONS
+ *     balance imbalance THOUSANDS RATIO ITERATIONS
  *
  * A domain whose first half takes RATIO times as long to compute as its second, dealt to the ranks in equal
- * parts; all of it takes MILLISECONDS of one core's time an iteration. After each iteration a rank exchanges
- * 8 KiB with both neighbours. Prints the milliseconds of an iteration before MPIX_Load_balance and after it,
- * and how long that took. With a rank a core the two are the same.
+ * parts; all of it takes so many thousand steps of 8 cycles an iteration, however many ranks there are. After
+ * each iteration a rank exchanges 8 KiB with both neighbours. Prints the milliseconds of an iteration before
+ * MPIX_Load_balance and after it, and how long that took. With a rank a core the two are the same.
  *
  *     balance migrate
  *
@@ -40,18 +40,6 @@ static double median(double* values, int count) {
   return values[count / 2];
 }
 
-static long steps_per_millisecond(void) {
-  enum { steps = 1000000 };
-  double best = 1e9;
-  for (int i = 0; i < 20; ++i) {
-    const double begin = MPI_Wtime();
-    compute(steps);
-    const double took = MPI_Wtime() - begin;
-    if (took < best) best = took;
-  }
-  return (long)(steps / (1000 * best));
-}
-
 static void iterate(long steps, int iterations) {
   static char send[2][halo], receive[2][halo];
   const int left = rank > 0 ? rank - 1 : MPI_PROC_NULL, right = rank < size - 1 ? rank + 1 : MPI_PROC_NULL;
@@ -79,17 +67,12 @@ static double measure(long steps, int iterations) {
   return median(took, blocks);
 }
 
-static int imbalance(double milliseconds, double ratio, int iterations) {
-  long speed = rank == 0 ? steps_per_millisecond() : 0;
-  MPI_Bcast(&speed, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+static int imbalance(double thousands, double ratio, int iterations) {
   /* Of a rank whose part is heavy in the share `heavy`. */
   double heavy = (size / 2.0 - rank);
   heavy = heavy < 0 ? 0 : heavy > 1 ? 1 : heavy;
   const double weight = heavy * ratio + (1 - heavy);
-  const long steps = (long)(milliseconds * speed * weight / (size * (ratio + 1) / 2));
-  iterate(steps, iterations);
-  MPI_Barrier(MPI_COMM_WORLD);
-  MPIX_Load_balance(); /* begins to measure */
+  const long steps = (long)(1000 * thousands * weight / (size * (ratio + 1) / 2));
   const double before = measure(steps, iterations);
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = MPI_Wtime();
@@ -151,7 +134,7 @@ int main(int argc, char** argv) {
   else if (argc == 2 && strcmp(argv[1], "migrate") == 0)
     status = migrate();
   else if (rank == 0)
-    fprintf(stderr, "balance imbalance MILLISECONDS RATIO ITERATIONS | migrate\n");
+    fprintf(stderr, "balance imbalance THOUSANDS RATIO ITERATIONS | migrate\n");
   MPI_Finalize();
   return status;
 }

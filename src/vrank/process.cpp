@@ -28,6 +28,7 @@
 #include "base/settings.hpp"
 #include "base/whole_number.hpp"
 #include "launch/region/shared_region.hpp"
+#include "vrank/environment.hpp"
 #include "vrank/program_file.hpp"
 #include "vrank/rank_copy.hpp"
 #include "vrank/rank_space.hpp"
@@ -40,42 +41,6 @@ constexpr int status_cannot_run = 126;
 constexpr std::size_t usual_stack = std::size_t{8} << 20;
 /// Scripts like to use 3 to 9, bash 10 and 63 and their neighbours.
 constexpr int lowest_fd = 40;
-
-/// The environment of a rank, as `environ` has it. The program may change it, and what it has lives on.
-class Environment {
- public:
-  explicit Environment(char** from) {
-    for (; *from; ++from)
-      entries_.emplace_back(*from);
-  }
-  void remove(std::string_view name) {
-    std::erase_if(entries_, [&](const std::string& entry) { return is(entry, name); });
-  }
-  /// `entry`: NAME=VALUE.
-  void set(std::string_view entry) {
-    remove(entry.substr(0, entry.find('=')));
-    entries_.emplace_back(entry);
-  }
-  [[nodiscard]] std::optional<std::string> get(std::string_view name) const {
-    for (const std::string& entry : entries_)
-      if (is(entry, name)) return entry.substr(name.size() + 1);
-    return std::nullopt;
-  }
-  [[nodiscard]] char** pointers() {
-    pointers_.clear();
-    for (std::string& entry : entries_)
-      pointers_.push_back(entry.data());
-    pointers_.push_back(nullptr);
-    return pointers_.data();
-  }
-
- private:
-  static bool is(std::string_view entry, std::string_view name) {
-    return entry.starts_with(name) && entry.substr(name.size()).starts_with('=');
-  }
-  std::vector<std::string> entries_;
-  std::vector<char*> pointers_;
-};
 
 class Process;
 
@@ -208,34 +173,12 @@ int rank_getopt_long_only(int count, char* const* arguments, const char* options
   return parse_option([&] { return ::getopt_long_only(count, arguments, options, names, index); });
 }
 
-/// The C library keeps the array that setenv has made last, and makes the next of it, whoever's it is.
-/// `entry`, NAME=VALUE, stays in the environment. False without memory.
-bool put_variable(char* entry) {
-  const auto name = static_cast<std::size_t>(std::strchr(entry, '=') - entry) + 1;
-  Rank& rank = rank_of_turn();
-  char**& own = the_process->environment_of(rank);
-  std::size_t count = 0;
-  for (; own && own[count]; ++count)
-    if (std::strncmp(own[count], entry, name) == 0) {
-      own[count] = entry;
-      return true;
-    }
-  auto** const larger = static_cast<char**>(std::malloc((count + 2) * sizeof(char*)));
-  if (!larger) return false;
-  std::copy_n(own, count, larger);
-  larger[count] = entry;
-  larger[count + 1] = nullptr;
-  if (rank.grown_environment == own) std::free(static_cast<void*>(own));
-  own = rank.grown_environment = larger;
-  return true;
-}
+// The C library keeps the array that setenv has made last, and makes the next of it, whoever's it is. So each
+// rank has its own.
 
 char* rank_getenv(const char* name) {
   if (!the_process->current()) return std::getenv(name);
-  const std::size_t length = std::strlen(name);
-  for (char** entry = the_process->environment_of(rank_of_turn()); entry && *entry; ++entry)
-    if (std::strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
-  return nullptr;
+  return find_variable(the_process->environment_of(rank_of_turn()), name);
 }
 
 int rank_unsetenv(const char* name) {
@@ -244,12 +187,13 @@ int rank_unsetenv(const char* name) {
     errno = EINVAL;
     return -1;
   }
-  const std::size_t length = std::strlen(name);
-  char** kept = the_process->environment_of(rank_of_turn());
-  for (char** entry = kept; entry && *entry; ++entry)
-    if (std::strncmp(*entry, name, length) != 0 || (*entry)[length] != '=') *kept++ = *entry;
-  if (kept) *kept = nullptr;
+  remove_variable(the_process->environment_of(rank_of_turn()), name);
   return 0;
+}
+
+bool put(char* entry) {
+  Rank& rank = rank_of_turn();
+  return put_variable(the_process->environment_of(rank), rank.grown_environment, entry);
 }
 
 int rank_clearenv() {
@@ -261,7 +205,7 @@ int rank_clearenv() {
 int rank_putenv(char* entry) {
   if (!the_process->current()) return ::putenv(entry);
   if (!std::strchr(entry, '=')) return rank_unsetenv(entry);
-  return put_variable(entry) ? 0 : -1;
+  return put(entry) ? 0 : -1;
 }
 
 int rank_setenv(const char* name, const char* value, int overwrites) {
@@ -273,7 +217,7 @@ int rank_setenv(const char* name, const char* value, int overwrites) {
   if (overwrites == 0 && rank_getenv(name)) return 0;
   char* entry = nullptr;
   if (::asprintf(&entry, "%s=%s", name, value) < 0) return -1;
-  return put_variable(entry) ? 0 : -1;
+  return put(entry) ? 0 : -1;
 }
 
 template <class Function>
@@ -535,27 +479,6 @@ void Process::tell_signal(int signal, const void* address) noexcept {
          << "M or a higher `ulimit -s` gives the ranks of a process larger ones";
     line.print();
   }
-}
-
-/// Lines NAME=VALUE for each rank, an empty line between two.
-std::vector<Environment> environments_from(std::string_view text) {
-  std::vector<Environment> result;
-  Environment common(environ);
-  common.remove(launcher_variable::virtual_ranks);
-  common.remove(launcher_variable::workers);
-  bool begins = true;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.empty()) {
-      begins = true;
-      continue;
-    }
-    if (std::exchange(begins, false)) result.push_back(common);
-    result.back().set(line);
-  }
-  return result;
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ void Fiber::await_all() noexcept {
   for (bool had_news = true; !process.has_spread(); had_news = false)
     give_way(had_news, announces());
   move_to(home->index());
+  static_cast<void>(take_work());  // before MPI_Init it is no work of the program's
 }
 
 std::uint32_t Fiber::worker() const noexcept {
@@ -97,7 +98,7 @@ std::uint64_t Fiber::take_work() noexcept {
 Scheduler::Scheduler(std::uint32_t first, std::uint32_t count, std::uint32_t workers, const Edge& edge)
     : first_(first), count_(count), edge_(edge), environment_(environ) {
   for (std::uint32_t i = 0; i < workers; ++i)
-    workers_.push_back(std::make_unique<Worker>(*this, i));
+    workers_.push_back(std::make_unique<Worker>(*this, i, workers > 1));
 }
 
 void Scheduler::add(Fiber& fiber, const RankStack& stack, void (*begin)(void*), void* argument) {
@@ -136,6 +137,7 @@ void Scheduler::spread() noexcept {
   if (Fiber* const current = current_fiber) current->environment = environ;
   environ = environment_;
   switches_environment_.store(false, std::memory_order_relaxed);
+  workers_.front()->keep_environment();
   for (std::size_t i = 0; i < fibers_.size(); ++i)
     fibers_[i]->home = workers_[i * workers_.size() / fibers_.size()].get();
 }

@@ -38,7 +38,7 @@ bool has_been_written_to(const Fiber& fiber) noexcept {
 [[gnu::noinline]] void Worker::switch_to(Fiber& to) noexcept {
   Fiber& from = *current_;
   current_ = &to;
-  if (process_.switches_environment()) {
+  if (switches_environment_) {
     from.environment = environ;
     environ = to.environment;
   }
@@ -149,14 +149,13 @@ Fiber* Worker::choose(Fiber& fiber) noexcept {
 
 // After a switch this may no longer be the worker of the rank.
 void Worker::give_way(Fiber& fiber, bool had_news, bool may_sleep) noexcept {
-  if (fiber.home != this) [[unlikely]]
-    return move(fiber, *fiber.home);
-  if (process_.workers() > 1) {
+  if (is_one_of_several_) {
+    if (fiber.home != this) return move(fiber, *fiber.home);
     const std::uint64_t now = ticks();
     if (had_news) fiber.work += now - since_;
     since_ = now;
+    admit();
   }
-  admit();
   if (had_news)
     enter(Stage::busy);
   else
@@ -165,7 +164,7 @@ void Worker::give_way(Fiber& fiber, bool had_news, bool may_sleep) noexcept {
 }
 
 std::uint64_t Worker::take_work(Fiber& fiber) noexcept {
-  if (process_.workers() == 1) return 0;
+  if (!is_one_of_several_) return 0;
   const std::uint64_t now = ticks();
   const std::uint64_t work = std::exchange(fiber.work, 0) + now - since_;
   since_ = now;

@@ -16,8 +16,12 @@ class Scheduler;
 /// and `wake`.
 class Worker {
  public:
-  /// `index`: which of the process's it is.
-  Worker(Scheduler& process, std::uint32_t index) noexcept : process_(process), index_(index) {}
+  /// `index`: which of the process's it is; `is_one_of_several`: whether there are others.
+  Worker(Scheduler& process, std::uint32_t index, bool is_one_of_several) noexcept
+      : process_(process),
+        index_(index),
+        is_one_of_several_(is_one_of_several),
+        switches_environment_(index == 0) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
@@ -39,6 +43,8 @@ class Worker {
   /// `fiber` has joined the job, or come from another worker: it sleeps with this one.
   void sleep_with(Fiber& fiber);
   [[nodiscard]] std::uint64_t take_work(Fiber& fiber) noexcept;
+  /// From now on `environ` stays what it is. Before, a switch sets that of the rank with worker 0.
+  void keep_environment() noexcept { switches_environment_ = false; }
 
   // From any thread:
 
@@ -61,6 +67,8 @@ class Worker {
 
   Scheduler& process_;
   const std::uint32_t index_;
+  const bool is_one_of_several_;
+  bool switches_environment_;
   Fiber main_;
   Fiber* current_ = &main_;
   Fiber* last_ = nullptr;          ///< of the circle; null: it is empty
