@@ -92,9 +92,9 @@ int MPIX_Get_worker(int* worker, int* workers);
    as long as one of its ranks has not opened MPI yet (after MPI_Session_init alone). */
 int MPIX_Migrate(int worker);
 /* Deals the ranks of each process to its workers anew, by how long their turns have been since the last call,
-   or since MPI_Init: the longest first, each to the worker with the least so far. Turns count by the clock,
-   with whatever has interrupted them. Turns of waiting ranks do not count; a rank that asks again and again
-   (MPI_Test) works. No rank moves where that would save less than a fiftieth of the time. Collective over
+   or since MPI_Init: the longest first, each to the worker with the least so far. Turns count by processor
+   time: neither what has interrupted them counts, nor waiting. A rank that asks again and again (MPI_Test)
+   works. No rank moves where that would save less than a fiftieth of the time. Collective over
    MPI_COMM_WORLD, and synchronizing. */
 int MPIX_Load_balance(void);
 

@@ -37,6 +37,7 @@ class Fiber final : public RankTurns {
   void* runtime = nullptr;           ///< of the C edge
   RankPost post{};                   ///< once it has joined the job
   bool has_joined = false;           ///< or ended
+  bool has_awaited = false;          ///< all others of its process
   std::atomic<Worker*> at{nullptr};  ///< that gives it its turns
   Worker* home = nullptr;            ///< to which it goes when it gives way
   Fiber* next = nullptr;             ///< whose turn comes after it, in a circle

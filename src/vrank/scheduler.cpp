@@ -59,6 +59,7 @@ void Fiber::wake() noexcept {
 }
 
 void Fiber::await_all() noexcept {
+  if (std::exchange(has_awaited, true)) return;
   const Scheduler& process = at.load(std::memory_order_relaxed)->process();
   for (bool had_news = true; !process.has_spread(); had_news = false)
     give_way(had_news, announces());

@@ -1,6 +1,7 @@
 #include "vrank/worker.hpp"
 
 #include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,9 @@ constexpr std::uint32_t most_picks = 16;
 /// begins to sleep: a round of 8 ranks takes 0.3 us, a sleep and a wake-up about 5.
 constexpr std::uint32_t rounds_before_yield = 16;
 constexpr std::uint32_t rounds_before_sleep = 80;
+/// Turns from this length on, about 20 us, may have been interrupted by another thread: the clock of the
+/// thread is read at their end, a system call of 0.3 us.
+constexpr std::uint64_t long_turn_ticks = 50'000;
 /// The worker looks up again after this long whatever happens, so that no lost wake-up can become a hang.
 constexpr long sleep_microseconds = 20'000;
 
@@ -33,6 +37,42 @@ bool has_been_written_to(const Fiber& fiber) noexcept {
 }
 
 }  // namespace
+
+Worker::Reading Worker::Reading::now() noexcept {
+  const auto read = [](clockid_t clock) {
+    timespec time{};
+    ::clock_gettime(clock, &time);
+    return std::int64_t{1'000'000'000} * time.tv_sec + time.tv_nsec;
+  };
+  return {.ticks = isthmus::ticks(),
+          .nanoseconds = read(CLOCK_MONOTONIC),
+          .on_processor = read(CLOCK_THREAD_CPUTIME_ID)};
+}
+
+std::uint64_t Worker::Reading::lost_since(const Reading& earlier) const noexcept {
+  const auto passed = static_cast<double>(nanoseconds - earlier.nanoseconds);
+  const auto had = static_cast<double>(on_processor - earlier.on_processor);
+  if (had >= passed || ticks < earlier.ticks) return 0;
+  return static_cast<std::uint64_t>(static_cast<double>(ticks - earlier.ticks) * (1 - had / passed));
+}
+
+/// Of a time without turns, in which the thread may have had no processor.
+void Worker::begin_turn() noexcept {
+  if (!is_one_of_several_) return;
+  read_ = Reading::now();
+  since_ = read_.ticks;
+}
+
+/// And of the next begin: for how many ticks it has had a processor.
+std::uint64_t Worker::end_turn() noexcept {
+  const std::uint64_t now = ticks();
+  const std::uint64_t began = std::exchange(since_, now);
+  const std::uint64_t turn = now > began ? now - began : 0;  // the clock of another core may be behind
+  if (turn < long_turn_ticks) return turn;
+  const Reading reading = Reading::now();
+  const std::uint64_t lost = reading.lost_since(std::exchange(read_, reading));
+  return turn - std::min(turn, lost);
+}
 
 // Nothing that is thread-local lives over the jump: the thread pointer changes before it.
 [[gnu::noinline]] void Worker::switch_to(Fiber& to) noexcept {
@@ -57,7 +97,7 @@ Fiber* Worker::run() {
       continue;
     }
     enter(Stage::busy);
-    since_ = ticks();
+    begin_turn();
     switch_to(*last_->next);
     if (Fiber* const ended = std::exchange(ended_, nullptr)) {
       process_.has_ended(*ended);
@@ -125,7 +165,7 @@ void Worker::move(Fiber& fiber, Worker& to) noexcept {
   remove(fiber);
   leaving_ = &fiber;
   destination_ = &to;
-  fiber.work += ticks() - since_;
+  fiber.work += end_turn();
   switch_to(main_);
 }
 
@@ -151,9 +191,8 @@ Fiber* Worker::choose(Fiber& fiber) noexcept {
 void Worker::give_way(Fiber& fiber, bool had_news, bool may_sleep) noexcept {
   if (is_one_of_several_) {
     if (fiber.home != this) return move(fiber, *fiber.home);
-    const std::uint64_t now = ticks();
-    if (had_news) fiber.work += now - since_;
-    since_ = now;
+    const std::uint64_t turn = end_turn();
+    if (had_news) fiber.work += turn;
     admit();
   }
   if (had_news)
@@ -165,10 +204,7 @@ void Worker::give_way(Fiber& fiber, bool had_news, bool may_sleep) noexcept {
 
 std::uint64_t Worker::take_work(Fiber& fiber) noexcept {
   if (!is_one_of_several_) return 0;
-  const std::uint64_t now = ticks();
-  const std::uint64_t work = std::exchange(fiber.work, 0) + now - since_;
-  since_ = now;
-  return work;
+  return std::exchange(fiber.work, 0) + end_turn();
 }
 
 void Worker::enter(Stage stage) noexcept {
@@ -204,13 +240,13 @@ void Worker::had_no_news(bool may_sleep) noexcept {
 
 void Worker::let_others_run() noexcept {
   ::sched_yield();
-  since_ = ticks();
+  begin_turn();
 }
 
 void Worker::sleep() noexcept {
   futex_wait(*wakes_.load(std::memory_order_relaxed), wakes_seen_, sleep_microseconds);
   ++state_.sleeps;
-  since_ = ticks();
+  begin_turn();
 }
 
 // A rank that joins meanwhile has its worker sleep on another word, and look again before it does.

@@ -62,6 +62,8 @@ class Worker {
   [[nodiscard]] Fiber* choose(Fiber& fiber) noexcept;
   void had_no_news(bool may_sleep) noexcept;
   void let_others_run() noexcept;
+  void begin_turn() noexcept;
+  [[nodiscard]] std::uint64_t end_turn() noexcept;
   void sleep() noexcept;
   void enter(Stage stage) noexcept;
 
@@ -81,7 +83,18 @@ class Worker {
   WorkerState state_;
   std::uint32_t fruitless_ = 0;  ///< turns in this stage
   bool all_may_sleep_ = true;
+  /// By three clocks: how much of the time from one reading to the next the thread has had a processor.
+  struct Reading {
+    std::uint64_t ticks = 0;
+    std::int64_t nanoseconds = 0;
+    std::int64_t on_processor = 0;
+
+    static Reading now() noexcept;
+    /// Ticks since `earlier` without a processor.
+    [[nodiscard]] std::uint64_t lost_since(const Reading& earlier) const noexcept;
+  };
   std::uint64_t since_ = 0;  ///< when the turn began, in ticks
+  Reading read_;             ///< since when no processor was lost, but in the turn
   std::uint32_t wakes_seen_ = 0;
   std::atomic<std::uint32_t> own_wakes_{0};  ///< slept on until one of its ranks has joined the job
   std::atomic<std::atomic<std::uint32_t>*> wakes_{&own_wakes_};

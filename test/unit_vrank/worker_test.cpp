@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -26,6 +27,12 @@ using namespace std::chrono_literals;
 
 long thread_of_kernel() {
   return ::syscall(SYS_gettid);
+}
+
+std::chrono::nanoseconds processor_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 /// Ranks with two workers that do what a test says.
@@ -211,6 +218,25 @@ TEST_F(WorkerTest, WorkIsWhatARankDoesAndNotThatItWaits) {
   run();
   for (const std::size_t i : {0, 2, 3})
     EXPECT_LT(work[i], work[1] / 4) << i;
+}
+
+TEST_F(WorkerTest, WhatARankSleepsIsNoWork) {
+  std::array<std::uint64_t, ranks> work{};
+  for (std::size_t i = 0; i < ranks; ++i)
+    add([&, i](Fiber& fiber) {
+      open(fiber);
+      // Ranks 0 and 1 of one worker, and 2 and 3 of the other.
+      if (i % 2 == 0)
+        std::this_thread::sleep_for(100ms);
+      else
+        for (const auto begin = processor_time(); processor_time() - begin < 20ms;)
+          ;
+      fiber.give_way(true, false);
+      work[i] = fiber.take_work();
+    });
+  run();
+  for (const std::size_t i : {0, 2})
+    EXPECT_LT(work[i], work[i + 1] / 4) << i;
 }
 
 }  // namespace

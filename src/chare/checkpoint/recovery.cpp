@@ -134,11 +134,13 @@ void Runtime::recover() {
 /// have got theirs. An error where another has died.
 Result<> Runtime::copy_again(const Meeting& meeting) {
   std::vector<Holdings> holdings;
+  holdings.reserve(meeting.survivors.size());
   for (const Survivor& each : meeting.survivors)
     holdings.push_back(each.holdings);
   const auto missing = find_missing_copies(meeting.head, meeting.choice.generation, holdings, node_keys_);
   if (missing.empty()) return {};
   std::vector<std::uint64_t> sizes;
+  sizes.reserve(missing.size());
   for (const MissingCopy& each : missing)
     sizes.push_back(each.from == rank() ? kept_part(each.writer).bytes : 0);
   const auto said = gather_all(*comm_, std::as_bytes(std::span(sizes)));
