@@ -26,7 +26,7 @@ constexpr std::uint32_t most_picks = 16;
 constexpr std::uint32_t rounds_before_yield = 16;
 constexpr std::uint32_t rounds_before_sleep = 80;
 /// Turns from this length on, about 20 us, may have been interrupted by another thread: the clock of the
-/// thread is read at their end, a system call of 0.3 us.
+/// thread is read at their end, a system call of 0.3 to 0.8 us.
 constexpr std::uint64_t long_turn_ticks = 50'000;
 /// The worker looks up again after this long whatever happens, so that no lost wake-up can become a hang.
 constexpr long sleep_microseconds = 20'000;
@@ -56,11 +56,10 @@ std::uint64_t Worker::Reading::lost_since(const Reading& earlier) const noexcept
   return static_cast<std::uint64_t>(static_cast<double>(ticks - earlier.ticks) * (1 - had / passed));
 }
 
-/// Of a time without turns, in which the thread may have had no processor.
-void Worker::begin_turn() noexcept {
-  if (!is_one_of_several_) return;
-  read_ = Reading::now();
-  since_ = read_.ticks;
+/// After a time without turns, which began at `left`, and in which the thread may have had no processor.
+void Worker::come_back(std::uint64_t left) noexcept {
+  since_ = ticks();
+  if (since_ > left) away_ += since_ - left;
 }
 
 /// And of the next begin: for how many ticks it has had a processor.
@@ -70,7 +69,8 @@ std::uint64_t Worker::end_turn() noexcept {
   const std::uint64_t turn = now > began ? now - began : 0;  // the clock of another core may be behind
   if (turn < long_turn_ticks) return turn;
   const Reading reading = Reading::now();
-  const std::uint64_t lost = reading.lost_since(std::exchange(read_, reading));
+  std::uint64_t lost = reading.lost_since(std::exchange(read_, reading));
+  lost -= std::min(lost, std::exchange(away_, 0));
   return turn - std::min(turn, lost);
 }
 
@@ -88,6 +88,10 @@ std::uint64_t Worker::end_turn() noexcept {
 }
 
 Fiber* Worker::run() {
+  if (read_.ticks == 0) {
+    read_ = Reading::now();
+    since_ = read_.ticks;
+  }
   main_.thread = RankThread::own_pointer();
   main_.environment = environ;
   while (true) {
@@ -97,7 +101,7 @@ Fiber* Worker::run() {
       continue;
     }
     enter(Stage::busy);
-    begin_turn();
+    come_back(since_);
     switch_to(*last_->next);
     if (Fiber* const ended = std::exchange(ended_, nullptr)) {
       process_.has_ended(*ended);
@@ -128,15 +132,14 @@ void Worker::receive(Fiber& fiber) noexcept {
 
 void Worker::admit() noexcept {
   if (!arrivals_.load(std::memory_order_relaxed)) return;
-  // The first that came is the last of the list, and gets the first turn.
-  Fiber* turned = nullptr;
-  for (Fiber* each = arrivals_.exchange(nullptr, std::memory_order_acquire); each;)
-    turned = std::exchange(each, std::exchange(each->next, turned));
-  while (Fiber* const each = turned) {
-    turned = each->next;
-    each->next = last_ ? last_->next : each;
-    if (last_) last_->next = each;
-    last_ = each;
+  // They have the next turns: else a rank that moves waits for a round of all others. The latest comes first
+  // in the list, and last in the circle.
+  Fiber* next = nullptr;
+  for (Fiber* each = arrivals_.exchange(nullptr, std::memory_order_acquire); each; each = next) {
+    next = each->next;
+    Fiber* const before = current_ == &main_ ? last_ : current_;
+    each->next = before ? std::exchange(before->next, each) : each;
+    if (!last_) last_ = each;
     ++living_;
     sleep_with(*each);
   }
@@ -239,14 +242,16 @@ void Worker::had_no_news(bool may_sleep) noexcept {
 }
 
 void Worker::let_others_run() noexcept {
+  const std::uint64_t left = ticks();
   ::sched_yield();
-  begin_turn();
+  come_back(left);
 }
 
 void Worker::sleep() noexcept {
+  const std::uint64_t left = ticks();
   futex_wait(*wakes_.load(std::memory_order_relaxed), wakes_seen_, sleep_microseconds);
   ++state_.sleeps;
-  begin_turn();
+  come_back(left);
 }
 
 // A rank that joins meanwhile has its worker sleep on another word, and look again before it does.

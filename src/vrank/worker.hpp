@@ -62,7 +62,7 @@ class Worker {
   [[nodiscard]] Fiber* choose(Fiber& fiber) noexcept;
   void had_no_news(bool may_sleep) noexcept;
   void let_others_run() noexcept;
-  void begin_turn() noexcept;
+  void come_back(std::uint64_t left) noexcept;
   [[nodiscard]] std::uint64_t end_turn() noexcept;
   void sleep() noexcept;
   void enter(Stage stage) noexcept;
@@ -94,7 +94,8 @@ class Worker {
     [[nodiscard]] std::uint64_t lost_since(const Reading& earlier) const noexcept;
   };
   std::uint64_t since_ = 0;  ///< when the turn began, in ticks
-  Reading read_;             ///< since when no processor was lost, but in the turn
+  Reading read_;             ///< the latest
+  std::uint64_t away_ = 0;   ///< ticks since then that were no turn's: sleeps, and while others ran
   std::uint32_t wakes_seen_ = 0;
   std::atomic<std::uint32_t> own_wakes_{0};  ///< slept on until one of its ranks has joined the job
   std::atomic<std::atomic<std::uint32_t>*> wakes_{&own_wakes_};
