@@ -74,6 +74,34 @@ int PMPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int* num_acked);
 int PMPIX_Comm_failure_ack(MPI_Comm comm);
 int PMPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group* failed);
 
+/* --- Ranks that share a process (mpiexec --ranks-per-process; docs/virtual-ranks.md).
+
+   The *workers* of a process are the threads that give its ranks their turns: one, or as many as
+   `mpiexec --workers-per-process` says. A rank has its turns with one of them, and may move. Everything that
+   it has goes along: it stays in its process. Elsewhere a rank is the only one of its process, whose only
+   worker is 0. */
+
+/* 1: all of the functions below are here. */
+#define MPIX_HAVE_WORKERS 1
+
+/* With which worker the calling rank has its turns, and how many workers its process has. Local. */
+int MPIX_Get_worker(int* worker, int* workers);
+/* The rank goes on with `worker`, one of its process's: 0 or more, and less than there are. Returns there,
+   when that worker gives it a turn. Local, and allowed at any time: requests, messages under way and open
+   files do not mind. MPI_ERR_ARG where there is no such worker. MPI_ERR_OTHER in a process that has several,
+   as long as one of its ranks has not opened MPI yet (after MPI_Session_init alone). */
+int MPIX_Migrate(int worker);
+/* Deals the ranks of each process to its workers anew, by how long their turns have been since the last call,
+   or since MPI_Init: the longest first, each to the worker with the least so far. Turns count by processor
+   time: neither what has interrupted them counts, nor waiting. A rank that asks again and again (MPI_Test)
+   works. No rank moves where that would save less than a fiftieth of the time. Collective over
+   MPI_COMM_WORLD, and synchronizing. */
+int MPIX_Load_balance(void);
+
+int PMPIX_Get_worker(int* worker, int* workers);
+int PMPIX_Migrate(int worker);
+int PMPIX_Load_balance(void);
+
 /* --- Operations in the order of a CUDA stream, as MPICH has them (docs/streams.md).
 
    A communicator with a stream: what is enqueued on it begins when the stream gets there, and the stream goes

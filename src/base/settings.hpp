@@ -268,8 +268,10 @@ inline constexpr const char* app_size = "ISTHMUS_APP_SIZE";      ///< ranks of t
 /// What differs between the ranks of a process that has several: for each of them the lines NAME=VALUE, with
 /// an empty line between two.
 inline constexpr const char* virtual_ranks = "ISTHMUS_VIRTUAL_RANKS";
-inline constexpr std::array all{rank,       region,     key,        box,      spare_cpus,   world_rank,
-                                world_size, local_rank, local_size, app_size, virtual_ranks};
+/// How many threads give the ranks of a process that has several their turns.
+inline constexpr const char* workers = "ISTHMUS_WORKERS";
+inline constexpr std::array all{rank,       region,     key,        box,      spare_cpus,    world_rank,
+                                world_size, local_rank, local_size, app_size, virtual_ranks, workers};
 }  // namespace launcher_variable
 
 }  // namespace isthmus

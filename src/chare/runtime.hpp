@@ -273,6 +273,9 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   void meet_survivors(Meeting& meeting);
   Result<> meet(Meeting& meeting);
   static Result<> put_in_order(Meeting& meeting);
+  Result<> copy_again(const Meeting& meeting);
+  Result<> exchange_copies(std::span<const MissingCopy> missing, std::span<const MemoryPart> copies) const;
+  [[nodiscard]] const MemoryPart& kept_part(std::uint32_t writer) const;
   [[nodiscard]] std::optional<std::uint32_t> heir_of(std::uint32_t writer, const MemoryHead& head) const;
   [[noreturn]] void fail_together(std::string_view reason);
   void go_on_among(const Meeting& meeting);

@@ -18,7 +18,7 @@ namespace isthmus::launch {
 /// Does `work`, which returns a `Result` and waits for other processes in the kernel: for a launcher's fence,
 /// for who hands out a region. Where this process has several ranks it may be one of them that is waited for,
 /// so the work is done on a thread of its own and the other ranks have their turns meanwhile. `turns`:
-/// theirs; null where the process is one rank, and then the caller does it.
+/// its own; null where the process is one rank, and then the caller does it.
 ///
 /// `work` must not look at the environment, which is that of the rank whose turn it is.
 template <class Work>

@@ -47,7 +47,7 @@ struct Job {
   /// Processors for this rank's own helping threads, where our own mpiexec has bound the ranks and some are
   /// left.
   CpuSet spare_cpus = {};
-  RankTurns* turns = nullptr;  ///< of the ranks of this process, where it has several; null: it is this one
+  RankTurns* turns = nullptr;  ///< of this rank, where its process has several; null: it is the only one
 
   [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
   /// Where our own mpiexec says which kind of job it is, and whom it has seen end.

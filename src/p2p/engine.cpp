@@ -57,14 +57,19 @@ Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Setti
   return engine;
 }
 
-/// The ranks of this process sleep on one word, that of the first which joins.
+/// The ranks of a worker sleep on one word: worker 0's is that of the first rank of this process, worker 1's
+/// that of the second, and so on.
 void Engine::take_turns(RankTurns& turns) {
   const auto& region = links_.region();
   std::uint32_t first = links_.slot();
   while (first > 0 && turns.is_here(links_.job().members[first - 1]))
     --first;
-  region.block(links_.slot()).sleeps_with.store(first + 1, std::memory_order_release);
-  turns.joined({.doorbells = region.doorbells(links_.slot()), .wakes = &region.block(first).process_wakes});
+  // The region stays mapped when the engine is gone.
+  turns.joined({.doorbells = region.doorbells(links_.slot()),
+                .sleep_with = [region, slot = links_.slot(), first](std::uint32_t worker) {
+                  region.block(slot).sleeps_with.store(first + worker + 1, std::memory_order_seq_cst);
+                  return &region.block(first + worker).process_wakes;
+                }});
 }
 
 /// A trace that cannot be written is no reason to end the job.

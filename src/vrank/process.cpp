@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -18,6 +19,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,9 +28,11 @@
 #include "base/settings.hpp"
 #include "base/whole_number.hpp"
 #include "launch/region/shared_region.hpp"
+#include "vrank/environment.hpp"
 #include "vrank/program_file.hpp"
 #include "vrank/rank_copy.hpp"
 #include "vrank/rank_space.hpp"
+#include "vrank/rank_thread.hpp"
 
 namespace isthmus::vrank {
 namespace {
@@ -36,42 +41,6 @@ constexpr int status_cannot_run = 126;
 constexpr std::size_t usual_stack = std::size_t{8} << 20;
 /// Scripts like to use 3 to 9, bash 10 and 63 and their neighbours.
 constexpr int lowest_fd = 40;
-
-/// The environment of a rank, as `environ` has it. The program may change it, and what it has lives on.
-class Environment {
- public:
-  explicit Environment(char** from) {
-    for (; *from; ++from)
-      entries_.emplace_back(*from);
-  }
-  void remove(std::string_view name) {
-    std::erase_if(entries_, [&](const std::string& entry) { return is(entry, name); });
-  }
-  /// `entry`: NAME=VALUE.
-  void set(std::string_view entry) {
-    remove(entry.substr(0, entry.find('=')));
-    entries_.emplace_back(entry);
-  }
-  [[nodiscard]] std::optional<std::string> get(std::string_view name) const {
-    for (const std::string& entry : entries_)
-      if (is(entry, name)) return entry.substr(name.size() + 1);
-    return std::nullopt;
-  }
-  [[nodiscard]] char** pointers() {
-    pointers_.clear();
-    for (std::string& entry : entries_)
-      pointers_.push_back(entry.data());
-    pointers_.push_back(nullptr);
-    return pointers_.data();
-  }
-
- private:
-  static bool is(std::string_view entry, std::string_view name) {
-    return entry.starts_with(name) && entry.substr(name.size()).starts_with('=');
-  }
-  std::vector<std::string> entries_;
-  std::vector<char*> pointers_;
-};
 
 class Process;
 
@@ -102,10 +71,15 @@ class Process {
         words_(std::move(words)),
         edge_(edge) {}
 
-  Result<> prepare();
+  Result<> prepare(std::uint32_t workers);
   int run();
 
+  /// Null where the thread's stack is no rank's: of a thread that a rank has made.
   [[nodiscard]] Rank* current() noexcept;
+  /// The environment of `rank`, whose turn it is.
+  [[nodiscard]] char**& environment_of(Rank& rank) const noexcept {
+    return scheduler_->switches_environment() ? environ : rank.fiber.environment;
+  }
   [[noreturn]] void end_rank(int status, bool runs_endings) noexcept;
   /// The process dies of `signal`, in the turn of one of its ranks.
   void tell_signal(int signal, const void* address) noexcept;
@@ -117,9 +91,12 @@ class Process {
   static void begin(void* argument);
   void load_and_run(Rank& rank);
   bool finish(Rank& rank);
+  void give_turns(Worker& worker);
   void note(const Rank& rank, std::uint32_t ending) noexcept;
   static Result<> hand_on(Environment& environment, const char* variable);
-  void watch_signals() const;
+  Result<> start_workers(std::uint32_t count);
+  static void watch_signals();
+  static void give_signals_a_stack();
   [[nodiscard]] static std::size_t stack_bytes(const Settings& settings);
 
   ProgramFile file_;
@@ -131,8 +108,8 @@ class Process {
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::optional<launch::SharedRegion> region_;  ///< where mpiexec looks how ranks have ended
   std::uint32_t first_slot_ = 0;
-  bool has_begun_ = false;
-  bool ends_itself_ = false;
+  std::vector<std::jthread> workers_;  ///< but the first, which is the process's first thread
+  std::atomic<bool> ends_itself_{false};
 };
 
 /// The functions that stand in for those of the C library have no other way to find it.
@@ -166,10 +143,13 @@ bool sync_with_stdio(bool /*sync*/) {
   return true;
 }
 
-/// The C library's option parser works on variables of the library, and the rank perhaps on its own.
+/// The C library's option parser works on variables of the library, and the rank perhaps on its own. All
+/// options are parsed with worker 0, one call after the other.
 template <class Call>
 int parse_option(Call call) {
+  if (!the_process->current()) return call();
   Rank& rank = rank_of_turn();
+  rank.fiber.visit(0);
   const RankCopy::Options& own = rank.copy.options();
   if (own.index) optind = *own.index;
   if (own.prints) opterr = *own.prints;
@@ -193,31 +173,39 @@ int rank_getopt_long_only(int count, char* const* arguments, const char* options
   return parse_option([&] { return ::getopt_long_only(count, arguments, options, names, index); });
 }
 
-/// The C library keeps the array that setenv has made last, and makes the next of it, whoever's it is.
-/// `entry`, NAME=VALUE, stays in the environment. False without memory.
-bool put_variable(char* entry) {
-  const auto name = static_cast<std::size_t>(std::strchr(entry, '=') - entry) + 1;
-  std::size_t count = 0;
-  for (; environ && environ[count]; ++count)
-    if (std::strncmp(environ[count], entry, name) == 0) {
-      environ[count] = entry;
-      return true;
-    }
-  auto** const larger = static_cast<char**>(std::malloc((count + 2) * sizeof(char*)));
-  if (!larger) return false;
-  std::copy_n(environ, count, larger);
-  larger[count] = entry;
-  larger[count + 1] = nullptr;
+// The C library keeps the array that setenv has made last, and makes the next of it, whoever's it is. So each
+// rank has its own.
+
+char* rank_getenv(const char* name) {
+  if (!the_process->current()) return std::getenv(name);
+  return find_variable(the_process->environment_of(rank_of_turn()), name);
+}
+
+int rank_unsetenv(const char* name) {
+  if (!the_process->current()) return ::unsetenv(name);
+  if (!name || *name == '\0' || std::strchr(name, '=')) {
+    errno = EINVAL;
+    return -1;
+  }
+  remove_variable(the_process->environment_of(rank_of_turn()), name);
+  return 0;
+}
+
+bool put(char* entry) {
   Rank& rank = rank_of_turn();
-  if (rank.grown_environment == environ) std::free(static_cast<void*>(environ));
-  environ = rank.grown_environment = larger;
-  return true;
+  return put_variable(the_process->environment_of(rank), rank.grown_environment, entry);
+}
+
+int rank_clearenv() {
+  if (!the_process->current()) return ::clearenv();
+  the_process->environment_of(rank_of_turn()) = nullptr;
+  return 0;
 }
 
 int rank_putenv(char* entry) {
   if (!the_process->current()) return ::putenv(entry);
-  if (!std::strchr(entry, '=')) return ::unsetenv(entry);
-  return put_variable(entry) ? 0 : -1;
+  if (!std::strchr(entry, '=')) return rank_unsetenv(entry);
+  return put(entry) ? 0 : -1;
 }
 
 int rank_setenv(const char* name, const char* value, int overwrites) {
@@ -226,10 +214,10 @@ int rank_setenv(const char* name, const char* value, int overwrites) {
     errno = EINVAL;
     return -1;
   }
-  if (overwrites == 0 && std::getenv(name)) return 0;
+  if (overwrites == 0 && rank_getenv(name)) return 0;
   char* entry = nullptr;
   if (::asprintf(&entry, "%s=%s", name, value) < 0) return -1;
-  return put_variable(entry) ? 0 : -1;
+  return put(entry) ? 0 : -1;
 }
 
 template <class Function>
@@ -245,6 +233,10 @@ const std::array replacements{replacement("__libc_start_main", begin_main),
                               replacement("_ZNSt8ios_base15sync_with_stdioEb", sync_with_stdio),
                               replacement("setenv", rank_setenv),
                               replacement("putenv", rank_putenv),
+                              replacement("getenv", rank_getenv),
+                              replacement("secure_getenv", rank_getenv),
+                              replacement("unsetenv", rank_unsetenv),
+                              replacement("clearenv", rank_clearenv),
                               replacement("getopt", rank_getopt),
                               replacement("__posix_getopt", rank_getopt),
                               replacement("getopt_long", rank_getopt_long),
@@ -305,7 +297,7 @@ std::size_t Process::stack_bytes(const Settings& settings) {
   return std::max<std::size_t>(limit.rlim_cur, std::size_t{64} << 10);
 }
 
-Result<> Process::prepare() {
+Result<> Process::prepare(std::uint32_t workers) {
   auto settings = Settings::read(environ);
   if (!settings) return std::unexpected(std::move(settings).error());
   const std::size_t stack = stack_bytes(*settings);
@@ -321,7 +313,8 @@ Result<> Process::prepare() {
     if (!first) {
       first = number;
       first_slot_ = *local;
-      scheduler_.emplace(*number, static_cast<std::uint32_t>(environments_.size()), edge_);
+      const auto count = static_cast<std::uint32_t>(environments_.size());
+      scheduler_.emplace(*number, count, std::clamp(workers, std::uint32_t{1}, count), edge_);
       const auto text = environment.get(launcher_variable::region);
       if (const auto fd = text ? whole_number<std::uint32_t>(*text) : std::nullopt) {
         auto opened = launch::open_region(::fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, lowest_fd));
@@ -355,21 +348,41 @@ Result<> Process::prepare() {
     rank->thread = std::move(*thread);
     rank->fiber.thread = rank->thread->pointer();
     rank->fiber.environment = rank->environment->pointers();
-    rank->fiber.runtime = edge_.make(*scheduler_);
+    rank->fiber.runtime = edge_.make(rank->fiber);
     scheduler_->add(rank->fiber, rank->stack, &Process::begin, rank.get());
     ranks_.push_back(std::move(rank));
   }
   the_process = this;
   watch_signals();
-  return {};
+  give_signals_a_stack();
+  // What runs outside of turns is of the first rank, as in a process of one.
+  if (!ranks_.empty()) edge_.make_current(ranks_.front()->fiber.runtime);
+  return start_workers(scheduler_ ? scheduler_->workers() : 1);
 }
 
-void Process::watch_signals() const {
+Result<> Process::start_workers(std::uint32_t count) {
+  try {
+    for (std::uint32_t i = 1; i < count; ++i)
+      workers_.emplace_back([this, i] {
+        give_signals_a_stack();
+        give_turns(scheduler_->worker(i));
+      });
+    return {};
+  } catch (const std::system_error& error) {
+    return fail(ErrorClass::other, std::string("a thread cannot be made: ") + error.what());
+  }
+}
+
+/// Each thread has its own, for who runs over the stack of a rank.
+void Process::give_signals_a_stack() {
   constexpr std::size_t bytes = std::size_t{64} << 10;
   stack_t alternate{};
   alternate.ss_size = bytes;
   alternate.ss_sp = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (alternate.ss_sp == MAP_FAILED || ::sigaltstack(&alternate, nullptr) != 0) return;
+  if (alternate.ss_sp != MAP_FAILED) ::sigaltstack(&alternate, nullptr);
+}
+
+void Process::watch_signals() {
   struct sigaction action{};
   action.sa_sigaction = die_of;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
@@ -378,7 +391,8 @@ void Process::watch_signals() const {
 }
 
 Rank* Process::current() noexcept {
-  const Fiber* const fiber = scheduler_->current();
+  const Fiber* const fiber = Scheduler::current();
+  if (!fiber) return nullptr;
   for (const auto& rank : ranks_)
     if (&rank->fiber == fiber) return rank.get();
   return nullptr;
@@ -396,7 +410,6 @@ void Process::load_and_run(Rank& rank) {
     std::fflush(nullptr);
     ::_exit(status_cannot_run);
   }
-  has_begun_ = true;
   end_rank(rank.copy.run(static_cast<int>(rank.words.size()), rank.arguments.data(), environ), true);
 }
 
@@ -405,7 +418,7 @@ void Process::end_rank(int status, bool runs_endings) noexcept {
   // What atexit has been given may call exit.
   if (!std::exchange(rank.is_ending, true) && runs_endings) rank.copy.run_endings();
   rank.status = status & 0xff;
-  scheduler_->end();
+  Scheduler::end();
 }
 
 void Process::note(const Rank& rank, std::uint32_t ending) noexcept {
@@ -425,8 +438,8 @@ bool Process::finish(Rank& rank) {
   return !fails;
 }
 
-int Process::run() {
-  while (const Fiber* const ended = scheduler_->run()) {
+void Process::give_turns(Worker& worker) {
+  while (const Fiber* const ended = worker.run()) {
     const auto rank = std::ranges::find_if(ranks_, [&](const auto& each) { return &each->fiber == ended; });
     const bool is_orderly = finish(**rank);
     // The others may wait for it for ever, as for a process that ends so.
@@ -435,6 +448,11 @@ int Process::run() {
       ::_exit((*rank)->status);
     }
   }
+}
+
+int Process::run() {
+  give_turns(scheduler_->worker(0));
+  workers_.clear();
   ends_itself_ = true;
   const auto failed = std::ranges::find_if(ranks_, [](const auto& each) { return each->status != 0; });
   return failed == ranks_.end() ? 0 : (*failed)->status;
@@ -463,36 +481,18 @@ void Process::tell_signal(int signal, const void* address) noexcept {
   }
 }
 
-/// Lines NAME=VALUE for each rank, an empty line between two.
-std::vector<Environment> environments_from(std::string_view text) {
-  std::vector<Environment> result;
-  Environment common(environ);
-  common.remove(launcher_variable::virtual_ranks);
-  bool begins = true;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.empty()) {
-      begins = true;
-      continue;
-    }
-    if (std::exchange(begins, false)) result.push_back(common);
-    result.back().set(line);
-  }
-  return result;
-}
-
 }  // namespace
 
 int run_process(int count, char** arguments, std::size_t thread_local_room, const Edge& edge) {
   const char* const virtual_ranks = std::getenv(launcher_variable::virtual_ranks);
+  const char* const workers = std::getenv(launcher_variable::workers);
   if (count < 3 || !virtual_ranks) {
     warn(
         "this program holds the ranks of a process that has several, and is started by Isthmus' own mpiexec: "
         "mpiexec -n N --ranks-per-process M PROGRAM; under another launcher each rank is a process");
     return 2;
   }
+  const std::uint32_t worker_count = whole_number<std::uint32_t>(workers ? workers : "").value_or(1);
   auto environments = environments_from(virtual_ranks);
   // Copies of the program take what std::cout is when they are loaded.
   const std::ios_base::Init streams;
@@ -504,7 +504,7 @@ int run_process(int count, char** arguments, std::size_t thread_local_room, cons
   // It lives as long as the process, whose exit handlers ask for it.
   auto& process =
       *new Process(std::move(*file), std::move(environments), {arguments + 2, arguments + count}, edge);
-  if (auto prepared = process.prepare(); !prepared) {
+  if (auto prepared = process.prepare(worker_count); !prepared) {
     warn(prepared.error().text());
     return 1;
   }

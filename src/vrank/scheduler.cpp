@@ -1,165 +1,146 @@
 #include "vrank/scheduler.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/context/detail/fcontext.hpp>
-
-#include "base/futex.hpp"
+#include <utility>
 
 namespace isthmus::vrank {
 namespace {
 
 namespace context = boost::context::detail;
 
-/// Turns of those who have been written to, before somebody else has one: some waits are for memory that
-/// rings no bell.
-constexpr std::uint32_t most_picks = 16;
-/// Turns of each rank without any news, before the process lets others run between two rounds, and before it
-/// begins to sleep: a round of 8 ranks takes 0.3 us, a sleep and a wake-up about 5.
-constexpr std::uint32_t rounds_before_yield = 16;
-constexpr std::uint32_t rounds_before_sleep = 80;
-/// The process looks up again after this long whatever happens, so that no lost wake-up can become a hang.
-constexpr long sleep_microseconds = 20'000;
+/// The rank of this thread-local storage. Read at each end of a turn: one instruction by this model.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Fiber* current_fiber = nullptr;
 
 struct Beginning {
   void (*begin)(void*);
   void* argument;
+  Fiber* fiber;
+  const Edge* edge;
 };
 
 void keep(context::transfer_t from) noexcept {
   static_cast<Fiber*>(from.data)->context = from.fctx;
 }
 
-bool has_been_written_to(const Fiber& fiber) noexcept {
-  return std::ranges::any_of(fiber.post.doorbells,
-                             [](const auto& word) { return word.load(std::memory_order_relaxed) != 0; });
+/// The first thing that is handed over is where to begin, and then comes the first turn.
+void start(context::transfer_t from) {
+  const Beginning beginning = *static_cast<Beginning*>(from.data);
+  keep(context::jump_fcontext(from.fctx, nullptr));
+  current_fiber = beginning.fiber;
+  beginning.edge->make_current(beginning.fiber->runtime);
+  beginning.begin(beginning.argument);
 }
 
 }  // namespace
 
-Scheduler::Scheduler(std::uint32_t first, std::uint32_t count, const Edge& edge)
-    : first_(first), count_(count), edge_(edge) {
-  main_.thread = RankThread::own_pointer();
-  main_.environment = environ;
+// --- ranks
+// ---------------------------------------------------------------------------------------------------------------------------------
+
+bool Fiber::is_here(std::uint32_t rank) const noexcept {
+  return at.load(std::memory_order_relaxed)->process().is_here(rank);
 }
 
-void Scheduler::joined(const RankPost& post) {
-  current_->post = post;
-  if (!post.wakes) return;
-  wakes_.store(post.wakes, std::memory_order_seq_cst);
-  enter(Stage::busy);  // what has been announced was said of another word
+void Fiber::joined(RankPost its_post) {
+  post = std::move(its_post);
+  Worker& own = *at.load(std::memory_order_relaxed);
+  own.sleep_with(*this);
+  own.process().has_joined(*this);
+}
+
+void Fiber::give_way(bool had_news, bool may_sleep) noexcept {
+  at.load(std::memory_order_relaxed)->give_way(*this, had_news, may_sleep);
+}
+
+// The rank may move meanwhile: it looks again where it arrives.
+void Fiber::wake() noexcept {
+  at.load(std::memory_order_seq_cst)->wake();
+}
+
+void Fiber::await_all() noexcept {
+  if (std::exchange(has_awaited, true)) return;
+  const Scheduler& process = at.load(std::memory_order_relaxed)->process();
+  for (bool had_news = true; !process.has_spread(); had_news = false)
+    give_way(had_news, announces());
+  move_to(home->index());
+  static_cast<void>(take_work());  // before MPI_Init it is no work of the program's
+}
+
+std::uint32_t Fiber::worker() const noexcept {
+  return home->index();
+}
+
+std::uint32_t Fiber::workers() const noexcept {
+  return home->process().workers();
+}
+
+bool Fiber::can_move() const noexcept {
+  return home->process().has_spread();
+}
+
+void Fiber::move_to(std::uint32_t to) noexcept {
+  home = &home->process().worker(to);
+  visit(to);
+}
+
+void Fiber::visit(std::uint32_t to) noexcept {
+  Worker& now = *at.load(std::memory_order_relaxed);
+  if (now.index() != to) now.move(*this, now.process().worker(to));
+}
+
+std::uint64_t Fiber::take_work() noexcept {
+  return at.load(std::memory_order_relaxed)->take_work(*this);
+}
+
+// --- the process
+// ---------------------------------------------------------------------------------------------------------------------------
+
+Scheduler::Scheduler(std::uint32_t first, std::uint32_t count, std::uint32_t workers, const Edge& edge)
+    : first_(first), count_(count), edge_(edge), environment_(environ) {
+  for (std::uint32_t i = 0; i < workers; ++i)
+    workers_.push_back(std::make_unique<Worker>(*this, i, workers > 1));
 }
 
 void Scheduler::add(Fiber& fiber, const RankStack& stack, void (*begin)(void*), void* argument) {
-  fiber.context = context::make_fcontext(stack.top(), stack.bytes(), [](context::transfer_t from) {
-    // The first thing that is handed over is where to begin, and then comes the first turn.
-    const Beginning beginning = *static_cast<Beginning*>(from.data);
-    keep(context::jump_fcontext(from.fctx, nullptr));
-    beginning.begin(beginning.argument);
-  });
-  Beginning beginning{begin, argument};
+  Beginning beginning{begin, argument, &fiber, &edge_};
+  fiber.context = context::make_fcontext(stack.top(), stack.bytes(), &start);
   fiber.context = context::jump_fcontext(fiber.context, &beginning).fctx;
-  fiber.next = last_ ? last_->next : &fiber;
-  if (last_) last_->next = &fiber;
-  last_ = &fiber;
-  ++living_;
+  fiber.home = workers_.front().get();
+  fibers_.push_back(&fiber);
+  living_.fetch_add(1, std::memory_order_relaxed);
+  workers_.front()->receive(fiber);
 }
 
-// Nothing that is thread-local lives over the jump: the thread pointer changes before it.
-[[gnu::noinline]] void Scheduler::switch_to(Fiber& to) noexcept {
-  Fiber& from = *current_;
-  from.environment = environ;
-  current_ = &to;
-  environ = to.environment;
-  edge_.make_current(to.runtime);
-  RankThread::set_pointer(to.thread);
-  keep(context::jump_fcontext(to.context, &from));
-}
-
-Fiber* Scheduler::run() {
-  main_.runtime = main_.runtime ? main_.runtime : last_ ? last_->runtime : nullptr;
-  if (!last_) return nullptr;
-  enter(Stage::busy);
-  switch_to(*last_->next);
-  return ended_;
+Fiber* Scheduler::current() noexcept {
+  return current_fiber;
 }
 
 void Scheduler::end() noexcept {
-  Fiber& gone = *current_;
-  Fiber* before = &gone;
-  while (before->next != &gone)
-    before = before->next;
-  before->next = gone.next;
-  // So that the next one has the first turn.
-  last_ = before == &gone ? nullptr : before;
-  --living_;
-  ended_ = &gone;
-  switch_to(main_);
-  __builtin_unreachable();
+  Fiber& fiber = *current_fiber;
+  fiber.at.load(std::memory_order_relaxed)->end(fiber);
 }
 
-Fiber* Scheduler::choose() noexcept {
-  if (stage_ == Stage::busy && picks_ < most_picks)
-    for (Fiber* each = current_->next; each != current_; each = each->next)
-      if (has_been_written_to(*each)) {
-        ++picks_;
-        return each;
-      }
-  picks_ = 0;
-  return current_->next;
+void Scheduler::has_joined(Fiber& fiber) noexcept {
+  // Until all have, worker 0 has all of them, and counts alone.
+  if (std::exchange(fiber.has_joined, true) || ++joined_ < count_) return;
+  if (workers_.size() > 1) spread();
 }
 
-void Scheduler::give_way(bool had_news, bool may_sleep) noexcept {
-  if (had_news)
-    enter(Stage::busy);
-  else
-    had_no_news(may_sleep);
-  if (Fiber* const next = choose(); next != current_) switch_to(*next);
+void Scheduler::has_ended(Fiber& fiber) noexcept {
+  if (!fiber.has_joined) has_joined(fiber);
+  if (living_.fetch_sub(1, std::memory_order_seq_cst) > 1) return;
+  for (const auto& each : workers_)
+    each->wake();
 }
 
-void Scheduler::enter(Stage stage) noexcept {
-  stage_ = stage;
-  fruitless_ = 0;
-  announces_ = stage == Stage::announcing;
-  if (!announces_) return;
-  all_may_sleep_ = true;
-  // Who wakes this process from now on counts it up, before or after it sleeps.
-  wakes_seen_ = wakes_.load(std::memory_order_relaxed)->load(std::memory_order_seq_cst);
-}
-
-void Scheduler::had_no_news(bool may_sleep) noexcept {
-  ++fruitless_;
-  switch (stage_) {
-    case Stage::busy:
-      if (fruitless_ >= rounds_before_yield * living_ && fruitless_ % living_ == 0) ::sched_yield();
-      if (fruitless_ >= rounds_before_sleep * living_) enter(Stage::announcing);
-      return;
-    case Stage::announcing:
-      all_may_sleep_ = all_may_sleep_ && may_sleep;
-      if (fruitless_ < living_) return;
-      if (all_may_sleep_) return enter(Stage::checking);
-      ::sched_yield();
-      return enter(Stage::announcing);
-    case Stage::checking:
-      if (!may_sleep) return enter(Stage::announcing);  // it is another wait than the one that has announced
-      if (fruitless_ < living_) return;
-      sleep();
-      return enter(Stage::announcing);
-  }
-}
-
-void Scheduler::sleep() noexcept {
-  futex_wait(*wakes_.load(std::memory_order_relaxed), wakes_seen_, sleep_microseconds);
-  ++sleeps_;
-}
-
-// A rank that joins meanwhile has its process sleep on another word, and look again before it does.
-void Scheduler::wake() noexcept {
-  std::atomic<std::uint32_t>& word = *wakes_.load(std::memory_order_seq_cst);
-  word.fetch_add(1, std::memory_order_seq_cst);
-  futex_wake(word);
+void Scheduler::spread() noexcept {
+  if (Fiber* const current = current_fiber) current->environment = environ;
+  environ = environment_;
+  switches_environment_.store(false, std::memory_order_relaxed);
+  workers_.front()->keep_environment();
+  for (std::size_t i = 0; i < fibers_.size(); ++i)
+    fibers_[i]->home = workers_[i * workers_.size() / fibers_.size()].get();
 }
 
 }  // namespace isthmus::vrank

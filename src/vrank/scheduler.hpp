@@ -1,81 +1,67 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "base/rank_turns.hpp"
+#include "vrank/fiber.hpp"
 #include "vrank/rank_stack.hpp"
-#include "vrank/rank_thread.hpp"
+#include "vrank/worker.hpp"
 
 namespace isthmus::vrank {
 
-/// What the C edge has for a rank, and makes that of all calls when the rank has its turn.
+/// What the C edge has for a rank.
 struct Edge {
   void* (*make)(RankTurns& turns);
+  /// The calls of this thread, by its thread-local storage, are those of the rank with this runtime.
   void (*make_current)(void* runtime) noexcept;
   /// Whether the rank has begun MPI and not ended it, and whether it has called MPI_Finalize.
   bool (*is_open)(const void* runtime) noexcept;
   bool (*has_finalized)(const void* runtime) noexcept;
 };
 
-/// A rank, as the scheduler has it: a stack, thread-local storage, an environment.
-struct Fiber {
-  void* context = nullptr;       ///< where it goes on (Boost.Context); null: it has ended
-  std::uintptr_t thread = 0;     ///< its thread pointer
-  char** environment = nullptr;  ///< its `environ`
-  void* runtime = nullptr;       ///< of the C edge
-  RankPost post{};               ///< once it has joined the job
-  Fiber* next = nullptr;         ///< whose turn comes after it, in a circle
-};
-
-/// The ranks of a process take turns on its one thread. Who waits gives way to the next whom somebody has
-/// written to, or else to the next at all; when all of them have looked in vain for a while, they announce
-/// that they may sleep, look once more, and the process sleeps.
-class Scheduler final : public RankTurns {
+/// The ranks of a process and its workers. All ranks begin with worker 0, one after the other: what they do
+/// before MPI_Init and in it may be for one thread at a time. Once each of them has joined the job or ended,
+/// they *spread*: in blocks of neighbours, to all workers, each when it next gives way.
+class Scheduler {
  public:
-  /// Ranks from `first` on. `edge` must outlive the scheduler.
-  Scheduler(std::uint32_t first, std::uint32_t count, const Edge& edge);
+  /// Ranks from `first` on; at least one worker.
+  Scheduler(std::uint32_t first, std::uint32_t count, std::uint32_t workers, const Edge& edge);
 
-  [[nodiscard]] bool is_here(std::uint32_t rank) const noexcept override { return rank - first_ < count_; }
-  void joined(const RankPost& post) override;
-  void give_way(bool had_news, bool may_sleep) noexcept override;
-  void wake() noexcept override;
-
-  /// Adds a rank that begins in `begin(argument)`, which must not return: it calls `end`.
+  /// Adds a rank that begins in `begin(argument)`, which must not return: it calls `end`. Before any of them
+  /// runs.
   void add(Fiber& fiber, const RankStack& stack, void (*begin)(void*), void* argument);
-  /// From the process's own stack: runs ranks until one has ended, and returns it; null where none is left.
-  Fiber* run();
-  /// The rank whose turn it is has ended.
-  [[noreturn]] void end() noexcept;
-  /// Null between turns.
-  [[nodiscard]] Fiber* current() const noexcept { return current_ == &main_ ? nullptr : current_; }
+  /// The rank whose turn it is on this thread has ended.
+  [[noreturn]] static void end() noexcept;
+  /// Null where the thread's stack is no rank's.
+  [[nodiscard]] static Fiber* current() noexcept;
+
+  [[nodiscard]] bool is_here(std::uint32_t rank) const noexcept { return rank - first_ < count_; }
+  [[nodiscard]] std::uint32_t workers() const noexcept { return static_cast<std::uint32_t>(workers_.size()); }
+  [[nodiscard]] Worker& worker(std::uint32_t index) noexcept { return *workers_[index]; }
+  /// Whether `environ` is that of the rank whose turn it is: as long as one worker has all of them.
+  [[nodiscard]] bool switches_environment() const noexcept {
+    return switches_environment_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool has_spread() const noexcept { return workers_.size() == 1 || !switches_environment(); }
+  [[nodiscard]] bool has_ranks() const noexcept { return living_.load(std::memory_order_seq_cst) != 0; }
+
+  /// `fiber` has joined the job, or ended: in its turn, or after it on its worker.
+  void has_joined(Fiber& fiber) noexcept;
+  void has_ended(Fiber& fiber) noexcept;
 
  private:
-  enum class Stage : std::uint8_t { busy, announcing, checking };
-
-  void switch_to(Fiber& to) noexcept;
-  [[nodiscard]] Fiber* choose() noexcept;
-  void had_no_news(bool may_sleep) noexcept;
-  void sleep() noexcept;
-  void enter(Stage stage) noexcept;
+  void spread() noexcept;
 
   const std::uint32_t first_, count_;
   const Edge& edge_;
-  Fiber main_;
-  Fiber* current_ = &main_;
-  Fiber* last_ = nullptr;  ///< of the circle; null: it is empty
-  Fiber* ended_ = nullptr;
-  std::uint32_t living_ = 0;
-  std::uint32_t picks_ = 0;  ///< turns since the last that was nobody's but the next one's
-  Stage stage_ = Stage::busy;
-  std::uint32_t fruitless_ = 0;  ///< turns in this stage
-  bool all_may_sleep_ = true;
-  std::atomic<std::uint32_t> own_wakes_{0};  ///< slept on until a rank has joined the job
-  std::atomic<std::atomic<std::uint32_t>*> wakes_{&own_wakes_};
-  std::uint32_t wakes_seen_ = 0;
+  char** const environment_;  ///< of the process
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Fiber*> fibers_;
+  std::uint32_t joined_ = 0;
+  std::atomic<std::uint32_t> living_{0};
+  std::atomic<bool> switches_environment_{true};
 };
 
 }  // namespace isthmus::vrank

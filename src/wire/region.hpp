@@ -149,7 +149,7 @@ struct alignas(cache_line) RankBlock {
   alignas(cache_line) std::atomic<std::uint32_t> sleeping;  ///< 1 while the rank sleeps on this futex word
   /// Where several ranks are one process: 1 + the slot whose `process_wakes` it sleeps on; 0: on `sleeping`.
   std::atomic<std::uint32_t> sleeps_with;
-  std::atomic<std::uint32_t> process_wakes;  ///< how often somebody has woken that process; futex word
+  std::atomic<std::uint32_t> process_wakes;  ///< how often somebody has woken who sleeps on it; futex word
   /// How a rank that shares its process with others has ended: `Ending`; 0: it has not, or is a process of
   /// its own.
   std::atomic<std::uint32_t> ending;

@@ -1,5 +1,5 @@
 // One chare a node: how many there are, where they live, that each is reached from every process, and that a
-// broadcast comes to each once.
+// broadcast comes to each once, of all and of a section.
 #include <isthmus/chare.hpp>
 
 #include "chare_check.h"
@@ -17,7 +17,12 @@ class Table : public chare::Chare {
   explicit Table(std::uint64_t value) : values_{value} {}
   template <class Archive>
   void serialize(Archive& archive) {
-    archive(values_, mail);
+    archive(values_, mail, section_);
+  }
+  void join(const chare::Section<Table>& section) { section_ = section; }
+  /// In a section: that it is there, its node's number, and its latest value.
+  void give(const chare::Callback<std::vector<std::uint64_t>>& to) {
+    section_.contribute<chare::Sum>(std::vector<std::uint64_t>{1, index(), values_.back()}, to);
   }
   void add(std::uint64_t value) { values_.push_back(value); }
   /// Node number, rank, and how many values there are and what they add up to.
@@ -41,6 +46,7 @@ class Table : public chare::Chare {
 
  private:
   std::vector<std::uint64_t> values_;
+  chare::Section<Table> section_;
 };
 
 /// Of each process.
@@ -123,6 +129,26 @@ chare::Task start() {
     CHECK_EQUAL(all[4 * node + 1], leaders[node]);
     CHECK_EQUAL(all[4 * node + 2], 1 + here + 2 * size);
     CHECK_EQUAL(all[4 * node + 3], 7 + 100 * here + 11 * size);
+  }
+  // All but the first, if there is another; and the first alone.
+  for (const bool others : {true, false}) {
+    std::vector<std::uint32_t> members;
+    std::uint64_t sum = 0;
+    for (std::uint32_t node = 0; node < chare::nodes(); ++node)
+      if ((node != 0) == (others && chare::nodes() > 1)) members.push_back(node), sum += node;
+    const auto section = chare::Section<Table>::of(tables, members);
+    CHECK_EQUAL(section.size(), members.size());
+    section.broadcast<&Table::join>(section);
+    for (std::uint64_t round = 1; round < 4; ++round) {
+      const auto given = chare::Future<std::vector<std::uint64_t>>::make();
+      section.broadcast<&Table::add>(round * 1000);
+      section.broadcast<&Table::give>(given.callback());
+      const auto found = co_await given;
+      CHECK_EQUAL(found[0], members.size());
+      CHECK_EQUAL(found[1], sum);
+      CHECK_EQUAL(found[2], round * 1000 * members.size());
+    }
+    section.destroy();
   }
   chare::exit(0);
 }

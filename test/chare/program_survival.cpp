@@ -5,7 +5,8 @@
 // CHARES_BEGIN_IN in the environment: so many processes have chares at the beginning; CHARES_RESIZE: their
 // number changes now and then.
 //
-// RANK of MPI_COMM_WORLD is killed: MOMENT `step`: in an entry of step NUMBER; `write`: when chares of it are
+// RANK of MPI_COMM_WORLD is killed: MOMENT `step`: in an entry of step NUMBER; `pair`: the same, and the next
+// rank with it, so that nobody sees one of them dead and the other alive; `write`: when chares of it are
 // measured or written for the NUMBERth time; `time`: NUMBER microseconds after the first checkpoint;
 // `went_back`: when it is told to go on the NUMBERth time after a death; `start`: in an entry before the
 // first checkpoint; `clock`: NUMBER microseconds after the beginning, chares or not. `future`: nobody is, but
@@ -13,6 +14,7 @@
 #include <isthmus/chare.hpp>
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -37,6 +39,8 @@ std::uint64_t steps = 0;
 std::uint64_t bytes = 0;
 std::uint64_t writes = 0;
 
+std::vector<int> pids;  ///< by rank, where ranks die in pairs
+
 int world_rank() {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -45,6 +49,13 @@ int world_rank() {
 void die_at(const char* moment, std::uint64_t number) {
   for (const Death& each : deaths)
     if (each.moment == moment && each.number == number && each.rank == world_rank()) raise(SIGKILL);
+}
+void die_in_pair(std::uint64_t number) {
+  for (const Death& each : deaths)
+    if (each.moment == "pair" && each.number == number && each.rank == world_rank()) {
+      kill(pids[static_cast<std::size_t>(each.rank) + 1], SIGKILL);
+      raise(SIGKILL);
+    }
 }
 void die_later(const char* moment, int rank) {
   for (const Death& each : deaths)
@@ -76,6 +87,7 @@ class Cell : public chare::Chare {
   }
   void step(std::uint64_t number, const chare::Callback<std::uint64_t>& to) {
     die_at("step", number);
+    die_in_pair(number);
     for (const char each : data_)
       if (each != static_cast<char>(index())) state_ = 0;
     state_ = mixed(state_ + number);
@@ -278,7 +290,17 @@ int main(int argc, char** argv) {
     deaths.push_back({rank, std::string(rest + 1, number), std::strtoull(number + 1, nullptr, 10)});
   }
   if (const char* const rank = std::getenv("ISTHMUS_WORLD_RANK")) die_later("clock", std::atoi(rank));
+  if (is_named("pair")) {
+    MPI_Init(&argc, &argv);
+    int size = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    pids.resize(static_cast<std::size_t>(size));
+    const int own = getpid();
+    MPI_Allgather(&own, 1, MPI_INT, pids.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  }
   const char* const used = std::getenv("CHARES_BEGIN_IN");
-  return chare::run([] { chare::Array<Main>::create({1}, 0)[0].invoke<&Main::begin>(); },
-                    used ? static_cast<std::uint32_t>(std::atoi(used)) : 0);
+  const int status = chare::run([] { chare::Array<Main>::create({1}, 0)[0].invoke<&Main::begin>(); },
+                                used ? static_cast<std::uint32_t>(std::atoi(used)) : 0);
+  if (is_named("pair")) MPI_Finalize();
+  return status;
 }

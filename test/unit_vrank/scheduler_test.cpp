@@ -17,6 +17,7 @@
 #include "base/futex.hpp"
 #include "launch/beside_turns.hpp"
 #include "vrank/rank_space.hpp"
+#include "vrank/rank_thread.hpp"
 
 namespace isthmus::vrank {
 namespace {
@@ -26,7 +27,7 @@ class SchedulerTest : public testing::Test {
  protected:
   static constexpr std::uint32_t most = 4;
 
-  static inline void* current = nullptr;
+  static inline thread_local void* current = nullptr;
   static constexpr Edge edge{.make = [](RankTurns& /*turns*/) -> void* { return nullptr; },
                              .make_current = [](void* runtime) noexcept { current = runtime; },
                              .is_open = [](const void* /*runtime*/) noexcept { return false; },
@@ -49,7 +50,7 @@ class SchedulerTest : public testing::Test {
     scheduler.add(fibers[i], stacks[i], &SchedulerTest::begin, &begins[i]);
   }
   void run() {
-    while (Fiber* const ended = scheduler.run())
+    while (Fiber* const ended = scheduler.worker(0).run())
       ends += static_cast<char>('0' + (ended - fibers.data()));
   }
   /// What a rank does that waits for `ready` alone, as `Idle` has it.
@@ -57,7 +58,7 @@ class SchedulerTest : public testing::Test {
   void wait(Ready ready) {
     bool first = true;
     while (!ready()) {
-      scheduler.give_way(std::exchange(first, false), true);
+      turns().give_way(std::exchange(first, false), true);
       ++looks;
     }
   }
@@ -70,10 +71,12 @@ class SchedulerTest : public testing::Test {
     const Begin& own = *static_cast<Begin*>(argument);
     EXPECT_EQ(current, &own.test->fibers[own.i]);
     own.test->works[own.i]();
-    own.test->scheduler.end();
+    Scheduler::end();
   }
 
-  Scheduler scheduler{8, most, edge};
+  static RankTurns& turns() { return *Scheduler::current(); }
+
+  Scheduler scheduler{8, most, 1, edge};
   std::array<std::function<void()>, most> works;
   std::array<RankStack, most> stacks;
   std::array<std::unique_ptr<RankThread>, most> threads;
@@ -89,13 +92,13 @@ TEST_F(SchedulerTest, EachHasItsTurnInACircle) {
     add([this, name] {
       for (int i = 0; i < 3; ++i) {
         order += name;
-        scheduler.give_way(true, false);
+        turns().give_way(true, false);
       }
     });
   run();
   EXPECT_EQ(order, "abcabcabc");
   EXPECT_EQ(ends, "012");
-  EXPECT_EQ(scheduler.current(), nullptr);
+  EXPECT_EQ(Scheduler::current(), nullptr);
 }
 
 TEST_F(SchedulerTest, WhoHasBeenWrittenToIsNext) {
@@ -104,12 +107,13 @@ TEST_F(SchedulerTest, WhoHasBeenWrittenToIsNext) {
   bool over = false;
   for (const char name : {'a', 'b', 'c'})
     add([&, name] {
-      if (name == 'c') scheduler.joined({.doorbells = bell, .wakes = &wakes});
-      scheduler.give_way(true, false);
+      if (name == 'c')
+        turns().joined({.doorbells = bell, .sleep_with = [&](std::uint32_t) { return &wakes; }});
+      turns().give_way(true, false);
       if (name == 'a') bell[0] = 1;
       if (name == 'c') over = true;
       order += name;
-      if (name == 'a') scheduler.give_way(true, false);
+      if (name == 'a') turns().give_way(true, false);
     });
   run();
   EXPECT_EQ(order, "acb") << "the one after a would be b";
@@ -120,14 +124,14 @@ TEST_F(SchedulerTest, WhoKeepsTheBellRingingDoesNotKeepOthersFromTheirTurn) {
   std::array<std::atomic<std::uint64_t>, 1> bell{1};
   bool over = false;
   add([&] {
-    scheduler.joined({.doorbells = bell, .wakes = nullptr});
+    turns().joined({.doorbells = bell, .sleep_with = {}});
     while (!over)
-      scheduler.give_way(true, false);
+      turns().give_way(true, false);
   });
   add([&] {
-    scheduler.joined({.doorbells = bell, .wakes = nullptr});
+    turns().joined({.doorbells = bell, .sleep_with = {}});
     while (!over)
-      scheduler.give_way(true, false);
+      turns().give_way(true, false);
   });
   add([&] { over = true; });
   run();
@@ -141,7 +145,7 @@ TEST_F(SchedulerTest, ARankHasErrnoAndExceptionsOfItsOwn) {
         throw std::runtime_error(std::to_string(number));
       } catch (const std::runtime_error& caught) {
         errno = number;
-        scheduler.give_way(true, false);
+        turns().give_way(true, false);
         EXPECT_EQ(errno, number);
         EXPECT_EQ(caught.what(), std::to_string(number));
         try {
@@ -160,7 +164,7 @@ TEST_F(SchedulerTest, AProcessWhoseRanksAllWaitSleepsUntilSomebodyWakesIt) {
   std::atomic<bool> ready{false};
   for (int i = 0; i < 3; ++i)
     add([&] {
-      scheduler.joined({.doorbells = {}, .wakes = &wakes});
+      turns().joined({.doorbells = {}, .sleep_with = [&](std::uint32_t) { return &wakes; }});
       wait([&] { return ready.load(); });
     });
   std::jthread waker([&] {
@@ -170,8 +174,8 @@ TEST_F(SchedulerTest, AProcessWhoseRanksAllWaitSleepsUntilSomebodyWakesIt) {
     futex_wake(wakes);
   });
   run();
-  EXPECT_GT(scheduler.sleeps(), 0U);
-  EXPECT_LT(scheduler.sleeps(), 100U) << "a sleep lasts 20 ms where nobody wakes the process";
+  EXPECT_GT(scheduler.worker(0).sleeps(), 0U);
+  EXPECT_LT(scheduler.worker(0).sleeps(), 100U) << "a sleep lasts 20 ms where nobody wakes the process";
   EXPECT_LT(looks, 5000U);
 }
 
@@ -179,7 +183,7 @@ TEST_F(SchedulerTest, WhoWaitsInTheKernelGivesWay) {
   std::atomic<bool> other_had_turns{false};
   int result = 0;
   add([&] {
-    result = launch::beside_turns(&scheduler, [&]() -> Result<int> {
+    result = launch::beside_turns(&turns(), [&]() -> Result<int> {
                while (!other_had_turns)
                  std::this_thread::yield();
                return 42;
@@ -187,7 +191,7 @@ TEST_F(SchedulerTest, WhoWaitsInTheKernelGivesWay) {
   });
   add([&] {
     for (int i = 0; i < 3; ++i)
-      scheduler.give_way(true, false);
+      turns().give_way(true, false);
     other_had_turns = true;
   });
   run();
@@ -198,23 +202,23 @@ TEST_F(SchedulerTest, AProcessWhoseRanksAllWaitInTheKernelSleepsBeforeTheyHaveJo
   std::atomic<std::uint32_t> wakes{0};
   for (int i = 0; i < 3; ++i)
     add([&, i] {
-      const auto result = launch::beside_turns(&scheduler, [&]() -> Result<> {
+      const auto result = launch::beside_turns(&turns(), [&]() -> Result<> {
         std::this_thread::sleep_for(std::chrono::milliseconds(100 * (i + 1)));
         return i == 1 ? fail(ErrorClass::other, "no") : Result<>();
       });
       EXPECT_EQ(result.has_value(), i != 1);
-      scheduler.joined({.doorbells = {}, .wakes = &wakes});
+      turns().joined({.doorbells = {}, .sleep_with = [&](std::uint32_t) { return &wakes; }});
     });
   const auto begin = std::chrono::steady_clock::now();
   run();
-  EXPECT_GT(scheduler.sleeps(), 0U);
-  EXPECT_LT(scheduler.sleeps(), 100U) << "a sleep lasts 20 ms where nobody wakes the process";
+  EXPECT_GT(scheduler.worker(0).sleeps(), 0U);
+  EXPECT_LT(scheduler.worker(0).sleeps(), 100U) << "a sleep lasts 20 ms where nobody wakes the process";
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST_F(SchedulerTest, WhatIsThrownBesideTheTurnsComesToItsRank) {
   add([&] {
-    EXPECT_THROW(EXPECT_TRUE(launch::beside_turns(&scheduler, []() -> Result<> { throw std::bad_alloc(); })),
+    EXPECT_THROW(EXPECT_TRUE(launch::beside_turns(&turns(), []() -> Result<> { throw std::bad_alloc(); })),
                  std::bad_alloc);
   });
   run();
@@ -232,21 +236,21 @@ TEST_F(SchedulerTest, WhoPollsKeepsTheProcessAwake) {
   std::atomic<std::uint32_t> wakes{0};
   bool over = false;
   add([&] {
-    scheduler.joined({.doorbells = {}, .wakes = &wakes});
+    turns().joined({.doorbells = {}, .sleep_with = [&](std::uint32_t) { return &wakes; }});
     wait([&] { return over; });
   });
   add([&] {
     for (int i = 0; i < 2000; ++i)
-      scheduler.give_way(false, false);  // as MPI_Test does
+      turns().give_way(false, false);  // as MPI_Test does
     over = true;
   });
   run();
-  EXPECT_EQ(scheduler.sleeps(), 0U);
+  EXPECT_EQ(scheduler.worker(0).sleeps(), 0U);
 }
 
 TEST(RankTurnsOfAProcess, KnowItsRanks) {
   static constexpr Edge none{};
-  const Scheduler scheduler(8, 4, none);
+  const Scheduler scheduler(8, 4, 1, none);
   EXPECT_FALSE(scheduler.is_here(7));
   EXPECT_TRUE(scheduler.is_here(8));
   EXPECT_TRUE(scheduler.is_here(11));

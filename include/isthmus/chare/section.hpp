@@ -122,7 +122,7 @@ class SectionPart : public Chare {
   }
 
   std::uint64_t collection_ = 0;
-  std::uint64_t extent_ = 0;  ///< of an array or group; 0: a map's
+  std::uint64_t extent_ = 0;  ///< of an array, a group or a node group; 0: a map's
   std::uint32_t root_ = 0;
   std::vector<isthmus_chare_index> members_;
   Partials partials_;
@@ -132,8 +132,8 @@ class SectionPart : public Chare {
 
 }  // namespace detail
 
-/// Some chares of an array, a map or a group. A value that may be an argument, and part of a chare's state:
-/// each member that contributes keeps its own.
+/// Some chares of an array, a map, a group or a node group. A value that may be an argument, and part of a
+/// chare's state: each member that contributes keeps its own.
 template <class T>
 class Section {
  public:
@@ -171,6 +171,14 @@ class Section {
       indices.push_back({rank, 0});
     }
     return make(group.id(), isthmus::chare::size(), indices);
+  }
+  [[nodiscard]] static Section of(const NodeGroup<T>& group, const std::vector<std::uint32_t>& members) {
+    std::vector<isthmus_chare_index> indices;
+    for (const std::uint32_t node : members) {
+      if (node >= nodes()) detail::fail("a section names node " + std::to_string(node));
+      indices.push_back({node, 0});
+    }
+    return make(group.id(), nodes(), indices);
   }
 
   /// Invokes an entry of all members: each gets a copy. To those that have not moved, in the order in which

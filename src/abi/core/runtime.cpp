@@ -58,7 +58,7 @@ void write_line(std::string_view text) noexcept {
 }  // namespace
 
 RuntimeStorage runtime_storage __attribute__((init_priority(101)));
-constinit Runtime* current_runtime = &runtime_storage.runtime;
+constinit thread_local Runtime* current_runtime = &runtime_storage.runtime;
 
 Runtime::Runtime(RankTurns* turns) : turns_(turns) {
   early_lock_.enable();
@@ -69,6 +69,7 @@ Result<> Runtime::open_world(int required) {
   ISTHMUS_TRY(open(required));
   main_thread = std::this_thread::get_id();
   world_phase_.store(Phase::running, std::memory_order_release);
+  if (turns_) turns_->await_all();
   return {};
 }
 

@@ -75,9 +75,9 @@ class Runtime {
   /// work before MPI_Init, and queries after MPI_Finalize (MPI 5.0, section 11.4.1), in exit handlers too.
   static Runtime& get() noexcept;
 
-  /// For a rank that shares its process with others: it is what `get` gives while the rank has its turn
-  /// (`make_current`). Never destroyed.
+  /// For a rank that shares its process with others. Never destroyed.
   static Runtime& make_virtual(RankTurns& turns) { return *new Runtime(&turns); }
+  /// What `get` gives with this thread's thread-local storage, which is the rank's in all of its turns.
   static void make_current(Runtime& runtime) noexcept;
   /// The ranks of this process, where it has several; null: it is one.
   [[nodiscard]] RankTurns* turns() const noexcept { return turns_; }
@@ -206,8 +206,9 @@ struct RuntimeStorage {
   ~RuntimeStorage() {}
 };
 extern RuntimeStorage runtime_storage __attribute__((visibility("hidden")));
-/// The one of `runtime_storage`, or of the rank whose turn it is.
-extern Runtime* current_runtime __attribute__((visibility("hidden")));
+/// The one of `runtime_storage`, or of the rank whose thread-local storage this thread has.
+extern constinit thread_local Runtime* current_runtime
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
 inline Runtime& Runtime::get() noexcept {
   return *current_runtime;

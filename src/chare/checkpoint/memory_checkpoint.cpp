@@ -91,6 +91,10 @@ void MemoryCheckpoints::settle_on(std::uint64_t generation, MemoryHead head) {
   committed_.head = std::move(head);
 }
 
+void MemoryCheckpoints::note_keeper(std::uint32_t writer, std::uint32_t keeper) {
+  if (writer < committed_.head.buddies.size()) committed_.head.buddies[writer] = keeper;
+}
+
 Holdings MemoryCheckpoints::holdings() const {
   return {.committed = committed_.generation,
           .pending = pending_.generation,
@@ -170,6 +174,20 @@ Result<std::vector<std::uint32_t>> find_holders(const MemoryHead& head, std::uin
   return fail(
       ErrorClass::proc_aborted,
       fmt::format("chares are lost for whom both processes that kept their state are no more: {}", lost));
+}
+
+std::vector<MissingCopy> find_missing_copies(const MemoryHead& head, std::uint64_t generation,
+                                             std::span<const Holdings> all,
+                                             std::span<const std::uint32_t> nodes) {
+  std::vector<MissingCopy> missing;
+  if (all.size() < 2) return missing;
+  for (std::uint32_t writer = 0; writer < head.ranks.size(); ++writer) {
+    const auto has = [&](const Holdings& each) { return has_part(each, generation, writer); };
+    if (std::ranges::count_if(all, has) != 1) continue;
+    const auto from = static_cast<std::uint32_t>(std::ranges::find_if(all, has) - all.begin());
+    missing.push_back({.writer = writer, .from = from, .to = buddy_of(from, nodes)});
+  }
+  return missing;
 }
 
 std::vector<std::uint32_t> order_survivors(const MemoryHead& head, std::span<const std::uint32_t> ranks) {

@@ -6,17 +6,19 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "chare/checkpoint/checkpoint_file.hpp"
 #include "chare/nodes.hpp"
 
-/// Checkpoints in memory, each part of which two processes keep: the one that has written it, and its *buddy*
-/// (Zheng, Shi and Kalé, "FTC-Charm++: an in-memory checkpoint-based fault tolerant runtime for Charm++ and
-/// MPI", Cluster 2004). A checkpoint is *pending* until all parts are kept twice, and then *committed*; the
-/// older one is kept until that has been said. So as long as one process has heard it, all have their parts
-/// of the new one; and as long as none has, all have their parts of the older one.
+/// Checkpoints in memory, each part of which two processes keep, also after one of them has died: the one
+/// that has written it, and its *buddy* (Zheng, Shi and Kalé, "FTC-Charm++: an in-memory checkpoint-based
+/// fault tolerant runtime for Charm++ and MPI", Cluster 2004). A checkpoint is *pending* until all parts are
+/// kept twice, and then *committed*; the older one is kept until that has been said. So as long as one
+/// process has heard it, all have their parts of the new one; and as long as none has, all have their parts
+/// of the older one.
 namespace isthmus::chare {
 
 /// What one process has written of its chares: for each a `SavedChare`, and that many bytes.
@@ -74,6 +76,10 @@ class MemoryCheckpoints {
   [[nodiscard]] bool commit(std::uint64_t generation, MemoryHead head);
   /// All go on from this one, which is kept here: it is the only one from now on.
   void settle_on(std::uint64_t generation, MemoryHead head);
+  /// A copy of the committed one's part of `writer` is kept by rank `keeper` of MPI_COMM_WORLD from now on.
+  void note_keeper(std::uint32_t writer, std::uint32_t keeper);
+  /// Such a copy, which comes here.
+  void keep_copy(MemoryPart part) { committed_.parts.push_back(std::move(part)); }
 
   [[nodiscard]] Holdings holdings() const;
   /// Of the committed one.
@@ -128,6 +134,18 @@ struct Choice {
 Result<std::vector<std::uint32_t>> find_holders(const MemoryHead& head, std::uint64_t generation,
                                                 std::span<const Holdings> all,
                                                 std::span<const std::uint32_t> ranks);
+
+/// A part that one process alone keeps, and who is to keep a copy of it.
+struct MissingCopy {
+  std::uint32_t writer = 0;
+  std::uint32_t from = 0;  ///< a number in `all`, as `to`
+  std::uint32_t to = 0;
+};
+/// All of them, in the order of writers: those of the dead, and those whose copy a dead process kept.
+/// `nodes`: of each who lives, in the order of `all`. Nothing where one alone lives.
+[[nodiscard]] std::vector<MissingCopy> find_missing_copies(const MemoryHead& head, std::uint64_t generation,
+                                                           std::span<const Holdings> all,
+                                                           std::span<const std::uint32_t> nodes);
 
 /// In which order those who live go on, by their numbers in `ranks`: each writer that lives where it was, and
 /// in the place of one that is no more a process that had no chares, as long as there are such; behind them

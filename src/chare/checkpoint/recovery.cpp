@@ -1,10 +1,13 @@
 // What those who live do when a process has died: they agree on who they are and on a checkpoint, forget all
 // that has been since, and make the chares anew: each its own, and those of the dead, whose state a buddy has
-// kept, in turn on all. A death meanwhile begins it again.
+// kept, in turn on all. What one process alone keeps then, another gets a copy of. A death meanwhile begins
+// it again.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -14,6 +17,7 @@
 #include "coll/agree/agree.hpp"
 #include "coll/agree/survivors.hpp"
 #include "coll/call/coll.hpp"
+#include "coll/flow/ranks.hpp"
 #include "coll/nodes/domains.hpp"
 
 namespace isthmus::chare {
@@ -121,6 +125,81 @@ void Runtime::recover() {
                      names_of(dead), meeting.choice.generation,
                      std::min<std::size_t>(meeting.head.head.parts.size(), processes())));
   go_back(meeting);
+  const std::lock_guard guard(comm_->engine().lock());
+  // Another has died: those who wait come out, and all begin again.
+  if (const Result<> copied = copy_again(meeting); !copied) comm_->revoke(ErrorClass::revoked);
+}
+
+/// Sends what one process alone keeps to another. With the engine's lock held. All keep their copies when all
+/// have got theirs. An error where another has died.
+Result<> Runtime::copy_again(const Meeting& meeting) {
+  std::vector<Holdings> holdings;
+  holdings.reserve(meeting.survivors.size());
+  for (const Survivor& each : meeting.survivors)
+    holdings.push_back(each.holdings);
+  const auto missing = find_missing_copies(meeting.head, meeting.choice.generation, holdings, node_keys_);
+  if (missing.empty()) return {};
+  std::vector<std::uint64_t> sizes;
+  sizes.reserve(missing.size());
+  for (const MissingCopy& each : missing)
+    sizes.push_back(each.from == rank() ? kept_part(each.writer).bytes : 0);
+  const auto said = gather_all(*comm_, std::as_bytes(std::span(sizes)));
+  if (!said) return std::unexpected(Error(said.error().error_class(), said.error().text()));
+  const bool is_whole = std::ranges::all_of(*said, [&](const std::vector<std::byte>& each) {
+    return each.size() == sizes.size() * sizeof sizes[0];
+  });
+  if (!is_whole) fail("those who live do not agree on what is to be copied");
+  for (std::size_t i = 0; i < missing.size(); ++i)
+    std::memcpy(&sizes[i], (*said)[missing[i].from].data() + i * sizeof sizes[i], sizeof sizes[i]);
+
+  std::vector<MemoryPart> copies(missing.size());
+  bool has_room = true;
+  try {
+    for (std::size_t i = 0; i < missing.size(); ++i)
+      if (missing[i].to == rank()) copies[i] = memory_.take(missing[i].writer, sizes[i]);
+  } catch (const std::bad_alloc&) {
+    has_room = false;
+  }
+  const auto rooms = gather_all(*comm_, std::as_bytes(std::span(&has_room, 1)));
+  if (!rooms) return std::unexpected(Error(rooms.error().error_class(), rooms.error().text()));
+  const auto without = std::ranges::find_if(
+      *rooms, [](const std::vector<std::byte>& each) { return each[0] == std::byte{0}; });
+  if (without != rooms->end()) {
+    if (rank() == 0 && comm_->engine().settings().warn)
+      warn(
+          fmt::format("process {} has no memory for a second copy of what the dead have kept: until the next "
+                      "checkpoint, another death may end the job",
+                      without - rooms->begin()));
+    return {};
+  }
+  ISTHMUS_TRY(exchange_copies(missing, copies));
+  ISTHMUS_TRY(coll::barrier(*comm_));
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    memory_.note_keeper(missing[i].writer, comm_->group()->members()[missing[i].to]);
+    if (missing[i].to == rank()) memory_.keep_copy(std::move(copies[i]));
+  }
+  return {};
+}
+
+/// Of the committed checkpoint, and here.
+const MemoryPart& Runtime::kept_part(std::uint32_t writer) const {
+  return *std::ranges::find(memory_.parts(), writer, &MemoryPart::writer);
+}
+
+/// All are under way together. Those of one process to another come in the order of `missing`.
+Result<> Runtime::exchange_copies(std::span<const MissingCopy> missing,
+                                  std::span<const MemoryPart> copies) const {
+  coll::Batch batch({*comm_, coll::Tag::alltoall});
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    const MissingCopy& each = missing[i];
+    if (each.to == rank())
+      batch.receive(static_cast<int>(each.from), Payload::of(copies[i].data.get(), copies[i].bytes));
+    if (each.from == rank()) {
+      const MemoryPart& part = kept_part(each.writer);
+      batch.send(static_cast<int>(each.to), Payload::of(part.data.get(), part.bytes));
+    }
+  }
+  return batch.wait();
 }
 
 /// Process 0 says it for all; they say it themselves where it is no more.

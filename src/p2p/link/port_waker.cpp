@@ -4,16 +4,15 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 
-#include "base/futex.hpp"
 #include "base/system/blocked_signals.hpp"
 
 namespace isthmus {
 
-Result<std::unique_ptr<PortWaker>> PortWaker::start(int descriptor, std::atomic<std::uint32_t>& sleeping,
-                                                    std::atomic<std::uint32_t>* wakes) {
-  std::unique_ptr<PortWaker> waker(new PortWaker(descriptor, sleeping, wakes));
+Result<std::unique_ptr<PortWaker>> PortWaker::start(int descriptor, std::function<void()> wake) {
+  std::unique_ptr<PortWaker> waker(new PortWaker(descriptor, std::move(wake)));
   waker->events_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   waker->end_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
   epoll_event end{.events = EPOLLIN, .data = {.fd = waker->end_.get()}};
@@ -47,9 +46,7 @@ void PortWaker::run() noexcept {
     epoll_event event{};
     if (::epoll_wait(events_.get(), &event, 1, -1) <= 0) continue;
     if (event.data.fd != descriptor_) return;
-    if (sleeping_->exchange(0, std::memory_order_seq_cst) == 0) continue;
-    if (wakes_) wakes_->fetch_add(1, std::memory_order_seq_cst);
-    futex_wake(wakes_ ? *wakes_ : *sleeping_);
+    wake_();
   }
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <atomic>
-#include <cstdint>
+#include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
@@ -11,13 +11,11 @@
 namespace isthmus {
 
 /// Lets a rank sleep on one futex for its host and its network: a thread, asleep in the kernel, that wakes
-/// the futex when the port's descriptor becomes readable. It touches neither port nor engine.
+/// the rank when the port's descriptor becomes readable. It touches neither port nor engine.
 class PortWaker {
  public:
-  /// `descriptor` and `sleeping` (1 while the rank sleeps on it) must outlive the waker.
-  /// `wakes`: counted up and woken in its place, where several ranks of a process sleep on that; null: none.
-  static Result<std::unique_ptr<PortWaker>> start(int descriptor, std::atomic<std::uint32_t>& sleeping,
-                                                  std::atomic<std::uint32_t>* wakes = nullptr);
+  /// `descriptor` must outlive the waker. `wake`, called by its thread, wakes the rank if it sleeps.
+  static Result<std::unique_ptr<PortWaker>> start(int descriptor, std::function<void()> wake);
   PortWaker(const PortWaker&) = delete;
   PortWaker& operator=(const PortWaker&) = delete;
   ~PortWaker();
@@ -26,13 +24,11 @@ class PortWaker {
   void arm() noexcept;
 
  private:
-  PortWaker(int descriptor, std::atomic<std::uint32_t>& sleeping, std::atomic<std::uint32_t>* wakes)
-      : descriptor_(descriptor), sleeping_(&sleeping), wakes_(wakes) {}
+  PortWaker(int descriptor, std::function<void()> wake) : descriptor_(descriptor), wake_(std::move(wake)) {}
   void run() noexcept;
 
   int descriptor_;
-  std::atomic<std::uint32_t>* sleeping_;
-  std::atomic<std::uint32_t>* wakes_;
+  std::function<void()> wake_;
   UniqueFd events_;  ///< epoll
   UniqueFd end_;     ///< eventfd
   std::thread thread_;

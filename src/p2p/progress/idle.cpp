@@ -167,8 +167,8 @@ void Idle::pause_sharing() {
   looks_ = yields - 1;
 }
 
-/// The ranks of this process share its thread: the others go on meanwhile, and only when all of them wait may
-/// the process sleep.
+/// The ranks of a worker share its thread: the others go on meanwhile, and only when all of them wait may the
+/// worker sleep.
 void Idle::pause_taking_turns() {
   RankTurns& turns = *waiting_.turns;
   const bool had_news = looks_ == 1;

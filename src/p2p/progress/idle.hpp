@@ -20,7 +20,7 @@ struct Waiting {
   LossWatch& losses;
   WaitTelling& telling;
   bool has_network = false;
-  RankTurns* turns = nullptr;  ///< of the ranks of this process; null: it is one
+  RankTurns* turns = nullptr;  ///< of this rank, where its process has several; null: it is one
 };
 
 /// What a waiting thread does between two fruitless looks: poll, let others run, sleep, by the job's policy.
@@ -72,7 +72,7 @@ class Idle {
   std::int64_t waited_from_ = 0;   ///< the same, from the first time that it had polled enough
   std::uint32_t times_fed_ = 0;    ///< how often something else happened than what is waited for
   bool announced_ = false;         ///< peers have been told that this rank may sleep
-  std::uint32_t sleeps_seen_ = 0;  ///< of the process, where it has several ranks
+  std::uint32_t sleeps_seen_ = 0;  ///< of the worker, where its process has several ranks
   bool told_ = false;              ///< this wait has become long
   std::int64_t tell_at_ = 0;       ///< when it is to be told (again)
   const char* call_ = nullptr;     ///< the MPI function that it belongs to, once it has been told

@@ -111,6 +111,8 @@ FAULTS = {
     "begins_in_too_many": r"rank \d: chares are to begin in 3 of 2 processes",
     "begins_in_different": r"rank 1: chares are to begin in 2 processes, and rank 0 says in 1",
     "node_of_nobody": r"rank 0: the node of rank 7 is asked for, and 2 processes have chares",
+    "section_of_no_node": "a section names node 5",
+    "section_with_node_twice": "a section has a member twice",
     "no_such_node": rf"rank 0: there is no chare {CELL}\[5\]",
     "node_chare_moves": rf"rank 0: .*{LOAD}\[0\] is of a group, and does not move",
     "beyond_those_in_use": r"rank 0: there is no rank 1 to call a function of",
@@ -303,14 +305,20 @@ for number, (name, environment) in enumerate(VARIANTS.items()):
                     moments.append(f"{(victim + 2) % 4}:time:{longest * run // runs + 1000}")
                 result = survive(ranks, 20, size, *moments, environment=environment)
                 assert result.status in (0, KILLED) and set(result.out.split()) == set(RIGHT[20].split()), (moments, result)
-with suite.case("a second death: well if it was not the buddy, and else those whose state is lost are named"):
+with suite.case("a second death, before the next checkpoint: well if it was not of the buddy at the same moment, and else those whose state is lost are named"):
     survive(4, 20, 100, "1:step:6", "3:step:6", status=KILLED, out=RIGHT[20])
     survive(4, 20, 100, "1:step:6", "3:went_back:1", status=KILLED, out=RIGHT[20])
     survive(4, 20, 100, "1:step:6", "2:step:10", "0:step:15", status=KILLED, out=RIGHT[20])
     lost = "chares are lost for whom both processes that kept their state are no more: those of rank 1, of which rank 2 kept the copy"
-    for second in ("2:step:6", "2:went_back:1"):
-        result = survive(4, 20, 100, "1:step:6", second, status=1, err=lost)
-        assert result.err.count("both processes") == 1, result
+    result = survive(4, 20, 100, "1:pair:6", status=1, err=lost)
+    assert result.err.count("both processes") == 1, result
+with suite.case("what one process alone has kept after a death is kept twice again: the buddies die one after the other, without a checkpoint between"):
+    for size in (100, 200000):
+        for victims in ((1, 2), (2, 1), (1, 2, 3), (1, 0, 2), (0, 1, 2), (3, 0, 1)):
+            deaths = [f"{victims[0]}:step:6", *(f"{victim}:went_back:{number}" for number, victim in enumerate(victims[1:], 1))]
+            survive(4, 20, size, *deaths, status=KILLED, out=RIGHT[20])
+    for begin in (2, 3):
+        survive(4, 20, 100, "1:step:6", "2:went_back:1", environment={"CHARES_BEGIN_IN": str(begin)}, status=KILLED, out=RIGHT[20])
 with suite.case("all but one process die, one after the other"):
     survive(3, 20, 100, "2:step:6", "0:step:12", status=KILLED, out=RIGHT[20])
 with suite.case("a function of a process that has died goes on in process 0, of others where they are"):

@@ -4,6 +4,7 @@
 # about: src/vrank/* src/abi/core/runtime* src/abi/vrank/* src/p2p/* !src/p2p/protocol/* src/launch/job* src/launch/beside_turns* tools/virtual_ranks/* tools/mpiexec/*
 # reads: test/mpi/*
 import json
+import os
 import re
 import resource
 import sys
@@ -97,6 +98,65 @@ for name in SELECTION:
             if ranks in allowed:
                 suite.expect(several(ranks, each, program))
 
+# --- several workers --------------------------------------------------------------------------------------------------------------------
+
+moving = compile_program(OWN / "moving.cpp")
+WORKERS = ((2, 2, 2), (8, 8, 2), (8, 4, 3), (7, 4, 4), (4, 4, 1), (3, 1, 1))
+
+
+def on_workers(workers, options=()):
+    return ["--workers-per-process", workers, *options]
+
+
+def said_workers(ranks, each, workers):
+    return rf"{ranks} ranks, {min(ranks, each, workers)} workers, 0 failures"
+
+
+for ranks, each, workers in WORKERS:
+    with suite.case(f"{ranks} ranks, {each} in a process of {workers} threads, move with all that they have"):
+        suite.expect(several(ranks, each, moving, "-a", "-n42", "-a", "move", options=on_workers(workers)), out=said_workers(ranks, each, workers))
+with suite.case("a rank cannot move to a worker that is not there"):
+    for ranks, each, workers in WORKERS:
+        suite.expect(several(ranks, each, moving, "errors", options=on_workers(workers)), out=said_workers(ranks, each, workers))
+    suite.expect(suite.run([MPIEXEC, "-n", 2, moving, "errors"], timeout=60), out="2 ranks, 1 workers, 0 failures")
+with suite.case("ranks that work are dealt out among the workers"):
+    for workers in (2, 4):
+        suite.expect(several(8, 8, moving, "balance", options=on_workers(workers)), out=said_workers(8, 8, workers))
+with suite.case("polling in every way, waiting, and messages of all lengths, on several workers"):
+    for ranks, each, workers in ((2, 2, 2), (3, 3, 2), (8, 4, 2), (16, 16, 3)):
+        suite.expect(several(ranks, each, polling, options=on_workers(workers)), out=f"{ranks} ranks, 0 failures")
+        suite.expect(several(ranks, each, polling, options=on_workers(workers, ["-x", "ISTHMUS_IDLE=spin"])), out=f"{ranks} ranks, 0 failures")
+for kind in KINDS:
+    with suite.case(f"globals, statics, thread-local variables, options, environment, exceptions in flight, on several workers: {kind}"):
+        for ranks, each, workers in ((4, 2, 2), (8, 8, 3)):
+            result = several(ranks, each, FOLDER / ("globals " + kind), "-v", "-n", "42", "rest", options=on_workers(workers, ["-x", "TEST_FUNNELED=yes"]))
+            suite.expect(result)
+            for rank in range(ranks):
+                assert f"rank {rank} of {ranks}: 0 failures" in result.out, result
+                assert f"destroyed by rank {rank} after 20 steps" in result.out, result
+for name in SELECTION:
+    with suite.case(f"test/mpi/{name}, on several workers"):
+        program = FOLDER / Path(name).stem
+        head = "\n".join((MPI / name).read_text().splitlines()[:12])
+        said = re.search(r"\branks: *((?:\d+ *)+)", head)
+        allowed = [int(number) for number in said[1].split()] if said else [2, 3, 5]
+        for ranks, each, workers in ((2, 2, 2), (3, 3, 2), (4, 4, 3), (5, 3, 2)):
+            if ranks in allowed:
+                suite.expect(several(ranks, each, program, options=on_workers(workers)))
+with suite.case("how many workers"):
+    suite.expect(several(4, 2, ending, options=on_workers(0)), status=2, err="allowed: a whole number from 1 to")
+    suite.expect(several(4, 2, ending, options=on_workers(3)), status=2, err="--workers-per-process: 3 threads are more than the ranks of a process, 2")
+    suite.expect(suite.run([MPIEXEC, "-n", 2, *on_workers(2), ending], timeout=60), status=2, err="--ranks-per-process gives it more")
+with suite.case("a process is bound to as many cores as it has workers"):
+    result = several(4, 2, ending, "", options=on_workers(2, ["--bind-to", "core", "--report-bindings"]))
+    suite.expect(result)
+    with_one = several(4, 2, ending, "", options=["--bind-to", "core", "--report-bindings"])
+    cpus = [len(re.findall(r"\d+", line)) for line in re.findall(r"rank \d+: .*CPU (\S+)", result.out + result.err)]
+    cpus_of_one = [len(re.findall(r"\d+", line)) for line in re.findall(r"rank \d+: .*CPU (\S+)", with_one.out + with_one.err)]
+    assert len(cpus) == len(cpus_of_one) == 4, (result, with_one)
+    if len(os.sched_getaffinity(0)) > 1:
+        assert all(many > one for many, one in zip(cpus, cpus_of_one)), (result, with_one)
+
 # --- endings ----------------------------------------------------------------------------------------------------------------------------
 
 ENDINGS = [
@@ -114,10 +174,13 @@ ENDINGS = [
 for way, status, line in ENDINGS:
     with suite.case(f"one rank of a process ends: {way}"):
         suite.expect(several(8, 4, ending, way, options=["-x", "ISTHMUS_RANK_STACK=8M"]), status=status, err=line)
+        result = several(8, 4, ending, way, options=on_workers(2, ["-x", "ISTHMUS_RANK_STACK=8M"]))
+        suite.expect(result, status=status, err=line)
 with suite.case("a stack that is large enough"):
     suite.expect(several(8, 4, ending, "deep", options=["-x", "ISTHMUS_RANK_STACK=256M"]))
 with suite.case("the child of a rank ends, and the rank does not"):
     suite.expect(several(8, 4, ending, "fork"))
+    suite.expect(several(8, 4, ending, "fork", options=on_workers(3)))
 with suite.case("what ranks have printed is not lost, and lines say whose process they are of"):
     result = several(4, 2, ending, "", options=["--tag-output"])
     suite.expect(result)
@@ -202,6 +265,11 @@ for name in SELECTION:
         for hosts, ranks, each in (("a:2,b:2", 4, 2), ("a:3,b:2", 5, 3), ("a:2,b:1", 3, 2)):
             if ranks in allowed:
                 suite.expect(far(hosts, ranks, each, program, options=PLACES["apart"]))
+with suite.case("ranks of two hosts on several workers: moving, polling, waiting"):
+    for options in PLACES.values():
+        result = far("a:4,b:3", 7, 4, moving, "-a", "-n42", "-a", "move", options=on_workers(2, options), timeout=120)
+        suite.expect(result, out=said_workers(7, 4, 2))
+        suite.expect(far("a:4,b:4", 8, 4, polling, options=on_workers(3, options)), out="8 ranks, 0 failures")
 with suite.case("who waits for a host that begins late sleeps"):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     suite.expect(far("a:4,b:4", 8, 4, polling, launcher=SLOW, options=PLACES["apart"]), out="8 ranks, 0 failures")
@@ -221,6 +289,14 @@ with suite.case("who waits on two hosts is named, and sleeps"):
     assert "MPI_Recv" in result.err and "MPI_Barrier" in result.err, result
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert seconds < 2, f"{seconds} s of processor time: two processes wait for 4 s"
+with suite.case("workers whose ranks all wait sleep, and one that has no ranks"):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = several(4, 4, ending, "stuck", options=on_workers(3, ["--timeout", "4"]), timeout=30)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    suite.expect(result, status=124, err=r"rank 2")
+    assert "MPI_Recv" in result.err and "MPI_Barrier" in result.err, result
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert seconds < 2, f"{seconds} s of processor time: two workers wait for 4 s"
 with suite.case("explain says which way messages within a process take, and which between hosts"):
     command = [PREFIX / "bin/isthmus", "explain", "--full", MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", "-n", "4", "--ranks-per-process", "2"]
     result = suite.run([*command, *PLACES["apart"], polling], timeout=60)

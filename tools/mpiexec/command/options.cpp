@@ -198,12 +198,22 @@ const std::vector<Option> table{
      Scope::job,
      Group::job,
      "Start a process for each N ranks, which take turns on its one thread, each with a copy of the "
-     "program's "
-     "globals: "
-     "docs/virtual-ranks.md says which programs can. Default: 1.",
+     "program's globals: docs/virtual-ranks.md says which programs can. Default: 1.",
      [](State& s, Operands o) -> Complaint {
        s.options.ranks_per_process = whole_number<std::uint32_t>(o[0]).value_or(0);
        return s.options.ranks_per_process == 0 || s.options.ranks_per_process > most_ranks_per_process
+                  ? Complaint(fmt::format("allowed: a whole number from 1 to {}", most_ranks_per_process))
+                  : std::nullopt;
+     }},
+    {{"workers-per-process"},
+     "N",
+     Scope::job,
+     Group::job,
+     "With --ranks-per-process: N threads of each process give its ranks their turns, and ranks move between "
+     "them (MPIX_Migrate, MPIX_Load_balance). Default: 1.",
+     [](State& s, Operands o) -> Complaint {
+       s.options.workers = whole_number<std::uint32_t>(o[0]).value_or(0);
+       return s.options.workers == 0 || s.options.workers > most_ranks_per_process
                   ? Complaint(fmt::format("allowed: a whole number from 1 to {}", most_ranks_per_process))
                   : std::nullopt;
      }},
@@ -637,8 +647,13 @@ Request parse(const std::vector<std::string>& arguments) {
   }
   settle_hosts(state.options);
   if (auto complaint = check_total(state.options.parts)) return UsageError{std::move(*complaint)};
-  // A container hands on descriptors of one rank: PMI's, and the one that it writes its trace to.
   const Options& options = state.options;
+  if (options.workers > options.ranks_per_process)
+    return UsageError{
+        fmt::format("--workers-per-process: {} threads are more than the ranks of a process, {}; "
+                    "--ranks-per-process gives it more",
+                    options.workers, options.ranks_per_process)};
+  // A container hands on descriptors of one rank: PMI's, and the one that it writes its trace to.
   if (options.ranks_per_process > 1 && !options.hosts.empty() && !options.container.empty())
     return UsageError{
         "--ranks-per-process: several ranks of a process in a container work on one host so far; leave it, "

@@ -65,7 +65,8 @@ struct Options {
   OutputMode output = OutputMode::automatic;
   std::optional<std::chrono::duration<double>> timeout;
   bool outlive = false;                 ///< ranks go on when others have died
-  std::uint32_t ranks_per_process = 1;  ///< more: they take turns on one thread
+  std::uint32_t ranks_per_process = 1;  ///< more: they take turns
+  std::uint32_t workers = 1;            ///< threads of such a process, on which they do
   bool verbose = false;
   bool report_bindings = false;
   GpuBind gpu_bind;

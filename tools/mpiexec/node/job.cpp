@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <set>
 
 #include "command/hosts.hpp"
@@ -160,6 +161,33 @@ std::expected<void, StartError> plan_gpus(const Options& options, Job& job) {
   return {};
 }
 
+/// How many threads that run ranks each process has.
+std::vector<std::uint32_t> workers_of_processes(const Job& job) {
+  std::vector<std::uint32_t> workers;
+  for (const Job::PartPlan& part : job.parts)
+    for (std::uint32_t begun = 0; begun < part.ranks; begun += job.ranks_per_process)
+      workers.push_back(std::min({job.workers, job.ranks_per_process, part.ranks - begun}));
+  return workers;
+}
+
+/// Each process's, from those of its workers: one after the other, anywhere on what these have been dealt.
+std::vector<Binding> for_processes(const Job& job, const std::vector<Binding>& of_workers) {
+  if (job.workers == 1) return of_workers;
+  std::vector<Binding> bindings;
+  auto next = of_workers.begin();
+  for (std::uint32_t left : workers_of_processes(job)) {
+    Binding all = *next++;
+    for (; --left > 0; ++next) {
+      if (next->package != all.package) all.package = -1;
+      if (next->numa != all.numa) all.numa = -1;
+      if (next->core != all.core) all.core = -1;
+      all.cpus |= next->cpus;
+    }
+    bindings.push_back(std::move(all));
+  }
+  return bindings;
+}
+
 /// Each rank's, from those of the processes.
 std::vector<Binding> for_ranks(const Job& job, const std::vector<Binding>& of_processes) {
   if (job.ranks_per_process == 1) return of_processes;
@@ -176,19 +204,13 @@ std::vector<Binding> for_ranks(const Job& job, const std::vector<Binding>& of_pr
 
 }  // namespace
 
-std::uint32_t Job::processes() const {
-  std::uint32_t count = 0;
-  for (const PartPlan& part : parts)
-    count += (part.ranks + ranks_per_process - 1) / ranks_per_process;
-  return count;
-}
-
 std::expected<Job, StartError> Job::plan(const Options& options, const std::optional<Share>& share) {
   auto topology = Topology::load();
   if (!topology) return std::unexpected(start_error(topology.error()));
   Job job{.host = launch::host_name(),
           .topology = std::move(*topology),
           .ranks_per_process = options.ranks_per_process,
+          .workers = options.workers,
           .compatible_environment = options.compatible_environment};
   const auto threads = static_cast<std::uint32_t>(job.topology.cpus.size());
   const unsigned quota = processor_quota();
@@ -211,11 +233,16 @@ std::expected<Job, StartError> Job::plan(const Options& options, const std::opti
   const bool confined =
       job.container && job.container->processors();  // by its engine, to what we do not know
   const auto bind = confined ? std::optional(BindTo::none) : options.bind;
-  const std::uint32_t processes = job.processes();
-  job.bindings = for_ranks(job, bind ? bind_ranks(job.topology, processes, *bind, options.map)
-                                     : bind_to_free_cores(job.topology, processes, options.map, job.claims));
-  if (job.topology.this_machine && job.processors > processes)
-    job.spare = deal_spare(job.topology, job.bindings, CopyCrew::most_helpers, job.processors - processes);
+  const std::vector<std::uint32_t> workers = workers_of_processes(job);
+  const std::uint32_t threads_in_turn = std::accumulate(workers.begin(), workers.end(), std::uint32_t{0});
+  job.bindings = for_ranks(
+      job,
+      for_processes(job, bind ? bind_ranks(job.topology, threads_in_turn, *bind, options.map)
+                              : bind_to_free_cores(job.topology, threads_in_turn, options.map, job.claims)));
+  // Of processes on several cores each it is not known which core is left.
+  if (job.topology.this_machine && job.workers == 1 && job.processors > threads_in_turn)
+    job.spare =
+        deal_spare(job.topology, job.bindings, CopyCrew::most_helpers, job.processors - threads_in_turn);
   if (auto planned = plan_gpus(options, job); !planned) return std::unexpected(planned.error());
   return job;
 }
@@ -251,7 +278,9 @@ std::string Job::summary() const {
   return fmt::format(
       "job {} on host {}: {} rank{}, {} processor{} (CPU {}); waiting ranks {}\n", name, host, ranks,
       ranks == 1 ? "" : "s", processors, processors == 1 ? "" : "s", topology.cpus.to_string(),
-      ranks_per_process > 1 ? fmt::format("take turns, {} in a process", ranks_per_process)
+      ranks_per_process > 1
+          ? fmt::format("take turns, {} in a process{}", ranks_per_process,
+                        workers > 1 ? fmt::format(" of {} threads", workers) : std::string())
       : settings.idle != IdleSetting::automatic
           ? fmt::format("{}, as ISTHMUS_IDLE has it", spins ? "spin" : "sleep")
           : (spins ? "spin: each has a processor" : "sleep: there are more ranks than processors"));

@@ -42,6 +42,7 @@ struct Job {
   std::uint32_t processors;  ///< hardware threads' worth of time for this job
   std::uint32_t ranks;       ///< here
   std::uint32_t ranks_per_process = 1;
+  std::uint32_t workers = 1;  ///< threads of a process that has several ranks, where it has as many ranks
   Share share;
   wire::IdlePolicy idle;
   bool outlive = false;  ///< ranks go on when others have died
@@ -63,9 +64,6 @@ struct Job {
 
   /// The region for the job's ranks, with each rank's place as far as the launcher decides it.
   [[nodiscard]] std::expected<launch::SharedRegion, StartError> make_region() const;
-
-  /// In parts, as ranks of two programs are never one process.
-  [[nodiscard]] std::uint32_t processes() const;
 
   /// For --verbose and --report-bindings.
   [[nodiscard]] std::string summary() const;

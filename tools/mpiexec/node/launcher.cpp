@@ -186,6 +186,7 @@ std::expected<void, StartError> Launcher::start_ranks(Job::PartPlan& part, std::
   if (job.ranks_per_process > 1) {
     name_rank(environment);
     environment.set(launcher_variable::virtual_ranks, all);
+    environment.set(launcher_variable::workers, std::to_string(job.workers));
   }
   if (job.container) job.container->hand_on(environment);
   const auto ends = parts_.output.open(rank(), count);

@@ -61,6 +61,7 @@ void add(Packer& packer, const Options& options) {
       .texts(options.gpu_bind.list)
       .number(options.gpu_bind.others_behind)
       .number(options.ranks_per_process)
+      .number(options.workers)
       .texts(options.container)
       .text(options.rendezvous);
   add(packer, options.exports);
@@ -82,6 +83,7 @@ Options take_options(Unpacker& unpacker) {
   options.gpu_bind.list = unpacker.texts();
   options.gpu_bind.others_behind = unpacker.number() != 0;
   options.ranks_per_process = std::max<std::uint32_t>(unpacker.number(), 1);
+  options.workers = std::max<std::uint32_t>(unpacker.number(), 1);
   options.container = unpacker.texts();
   options.rendezvous = unpacker.text();
   options.exports = take_exports(unpacker);

@@ -173,11 +173,8 @@ bool NetworkPeers::try_arm() {
   if (!network_.port()) return true;
   if (!waker_) {
     const auto& region = links_.region();
-    wire::RankBlock& own = region.block(links_.slot());
-    const std::uint32_t with = own.sleeps_with.load(std::memory_order_relaxed);
-    auto waker = PortWaker::start(
-        network_.port()->wake_descriptor(), own.sleeping,
-        with > 0 && with <= region.slots() ? &region.block(with - 1).process_wakes : nullptr);
+    auto waker = PortWaker::start(network_.port()->wake_descriptor(),
+                                  [region, slot = links_.slot()] { region.wake(slot); });
     if (!waker) return false;
     waker_ = std::move(*waker);
   }

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -207,6 +208,41 @@ TEST(ChareRecovery, ThoseWhosePartNobodyHasAreNamed) {
   MemoryHead head = head_of(2);
   head.buddies.clear();
   EXPECT_FALSE(find_holders(head, 1, all, ranks));
+}
+
+TEST(ChareRecovery, WhatOneAloneKeepsGoesToAnother) {
+  // Four wrote; rank 1 has died, who kept what rank 0 wrote, and whose own rank 2 keeps.
+  const Holdings all[] = {{.committed = 2, .pending = 0, .committed_parts = {0, 3}, .pending_parts = {}},
+                          {.committed = 2, .pending = 0, .committed_parts = {2, 1}, .pending_parts = {}},
+                          {.committed = 1, .pending = 2, .committed_parts = {}, .pending_parts = {3, 2}}};
+  const auto missing = [&](std::span<const Holdings> holdings, std::vector<std::uint32_t> nodes) {
+    std::string text;
+    for (const MissingCopy& each : find_missing_copies(head_of(4), 2, holdings, nodes))
+      text +=
+          std::to_string(each.writer) + ":" + std::to_string(each.from) + ">" + std::to_string(each.to) + " ";
+    return text;
+  };
+  EXPECT_EQ(missing(all, {0, 0, 0}), "0:0>1 1:1>2 ");
+  // To another node, where there is one.
+  EXPECT_EQ(missing(all, {0, 0, 2}), "0:0>2 1:1>2 ");
+  EXPECT_EQ(missing(std::span(all, 1), {0}), "") << "nobody else lives";
+  const Holdings twice[] = {
+      {.committed = 2, .pending = 0, .committed_parts = {0, 1, 2, 3}, .pending_parts = {}},
+      {.committed = 2, .pending = 0, .committed_parts = {0, 1, 2, 3}, .pending_parts = {}}};
+  EXPECT_EQ(missing(twice, {0, 0}), "");
+}
+
+TEST(ChareMemoryCheckpoints, ACopyThatComesLaterIsKeptAndSaid) {
+  MemoryCheckpoints kept;
+  ASSERT_TRUE(kept.keep(1, kept.take(0, 10)));
+  ASSERT_TRUE(kept.commit(1, head_of(4)));
+  kept.keep_copy(kept.take(3, 20));
+  kept.note_keeper(3, 9);
+  kept.note_keeper(7, 9);  // nobody's
+  EXPECT_THAT(kept.holdings().committed_parts, ElementsAre(0, 3));
+  EXPECT_EQ(kept.bytes(), 30U);
+  EXPECT_EQ(kept.head().buddies[3], 9U);
+  EXPECT_EQ(kept.head().buddies.size(), 4U);
 }
 
 TEST(ChareRecovery, WhoHadNoCharesTakesThePlaceOfTheDead) {

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 
 #include "base/futex.hpp"
@@ -15,7 +16,9 @@ namespace {
 class PortWakerTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto started = PortWaker::start(port.get(), sleeping);
+    auto started = PortWaker::start(port.get(), [this] {
+      if (sleeping.exchange(0) != 0) futex_wake(sleeping);
+    });
     ASSERT_TRUE(started) << started.error().text();
     waker = std::move(*started);
   }
