@@ -38,8 +38,8 @@ constinit const Probe EagerMessages::probe_of_inline{Protocol::eager_inline, Cha
 constinit const Probe EagerMessages::probe_of_eager{Protocol::eager, ChannelId::shm, Cost::with_envelope,
                                                     &ask_of_eager};
 
-bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payload,
-                         const Request* synchronous) {
+bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payload, const Request* synchronous,
+                         std::uint16_t mark) {
   if (!peer.out.has_cell()) return false;
   if (payload.bytes <= wire::inline_capacity && !synchronous) {
     std::array<std::byte, wire::inline_capacity> packed;
@@ -49,7 +49,7 @@ bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payloa
     peer.traffic.add_sent(Protocol::eager_inline, payload.bytes);
     return true;
   }
-  wire::CellHeader header = header_of(target, payload.bytes, wire::CellKind::eager);
+  wire::CellHeader header = header_of(target, payload.bytes, wire::CellKind::eager, mark);
   wire::EagerHeader eager{.bytes = payload.bytes, .sender = 0};
   if (synchronous) {
     header.flag = wire::CellFlag::synchronous;
@@ -70,9 +70,13 @@ bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payloa
   return true;
 }
 
+std::uint32_t EagerMessages::pieces_of(std::uint64_t bytes) noexcept {
+  return static_cast<std::uint32_t>((bytes + piece_bytes - 1) / piece_bytes);
+}
+
 bool EagerMessages::emit_pieces(Peer& peer, wire::CellHeader header, const wire::EagerHeader& eager,
                                 const Payload& payload) {
-  const auto pieces = static_cast<std::uint32_t>((payload.bytes + piece_bytes - 1) / piece_bytes);
+  const std::uint32_t pieces = pieces_of(payload.bytes);
   if (!peer.out.has_room(pieces, payload.bytes, piece_bytes)) return false;
   std::optional<Cursor> cursor;
   if (payload.type) cursor.emplace(*payload.type, payload.data, payload.count);
@@ -129,7 +133,12 @@ void EagerMessages::arrived(const ArrivedCell& cell) {
     begin();
     if (synchronous)
       links_.send_control(peer, wire::CellKind::acknowledge, &eager.sender, sizeof eager.sender);
-    if (left == 0) return deliver(completion_, *receive, header.source, header.tag, bytes, header.size);
+    const BatchMark mark = reports_.begin(header.mark);
+    if (left == 0) {
+      deliver(completion_, *receive, header.source, header.tag, bytes, header.size);
+      return reports_.end(peer, mark);
+    }
+    receive->told = mark;
     begin_pieces(peer, *receive, header.source, header.tag, eager.bytes);
     if (!peer.incoming_receive) return completion_.finish(*receive);
     return add_piece(peer, bytes, header.size);
@@ -144,7 +153,11 @@ void EagerMessages::arrived(const ArrivedCell& cell) {
   message->is_awaited = message->is_claimable = synchronous;
   message->sender = eager.sender;
   message->arrived = header.size;
+  message->mark = header.mark;
+  message->spent = 0;
+  const std::uint64_t began = reports_.now(header.mark);
   std::memcpy(message->data, bytes, header.size);
+  note_spent(*message, began);
   if (left != 0) peer.incoming_message = message;  // first: who listens may give it back at once
   unexpected_.keep(context, header.context, message);
   begin();
@@ -170,6 +183,7 @@ void EagerMessages::add_piece(Peer& peer, const std::byte* bytes, std::uint32_t 
   receive.moved += taken;
   if (peer.incoming_left == 0) {
     peer.incoming_receive = nullptr;
+    reports_.end(peer, receive.told);
     completion_.finish(receive);
   }
 }
@@ -184,7 +198,9 @@ void EagerMessages::more_arrived(const ArrivedCell& cell) {
   if (peer.incoming_receive) return add_piece(peer, bytes, size);
   UnexpectedMessage* message = peer.incoming_message;
   if (!message) return;
+  const std::uint64_t began = reports_.now(message->mark);
   std::memcpy(message->data + message->arrived, bytes, size);
+  note_spent(*message, began);
   message->arrived += size;
   if (peer.incoming_left == 0) peer.incoming_message = nullptr;
 }
@@ -205,10 +221,18 @@ void EagerMessages::abandon_pieces(Peer& peer) {
 
 void EagerMessages::accept(UnexpectedMessage& message, Request& receive) {
   if (message.is_awaited) unexpected_.acknowledge(message);
-  if (message.arrived < message.bytes)
-    adopt_pieces(message, receive);
-  else
-    deliver(completion_, receive, message.source, message.tag, message.data, message.bytes);
+  const BatchMark mark = reports_.begin(message.mark, message.spent);
+  receive.told = mark;
+  if (message.arrived < message.bytes) return adopt_pieces(message, receive);
+  deliver(completion_, receive, message.source, message.tag, message.data, message.bytes);
+  reports_.end(*message.peer, mark);
+}
+
+/// What it took to keep a piece of a message that is marked.
+void EagerMessages::note_spent(UnexpectedMessage& message, std::uint64_t began) noexcept {
+  if (began == 0) return;
+  const std::uint64_t now = reports_.now(message.mark);
+  if (now > began) message.spent += now - began;
 }
 
 /// Continues with `receive` what began to arrive as `message`.
