@@ -37,40 +37,52 @@ void EagerPlans::take(std::span<const TaughtEager> ways) const noexcept {
 }
 
 EagerPlans::Fate EagerPlans::begin(const Sending& sending) noexcept {
+  if (sending.start == Start::blocking && sending.assumed_eager) return {.is_eager = true};
   const Kind kind{
       .nearness = sending.nearness, .start = sending.start, .number = LivePlans::class_of(sending.bytes)};
   EagerChoice* const choice = find(kind, sending.assumed_eager ? EagerWay::eager : EagerWay::rendezvous);
   if (!choice) return {.is_eager = sending.assumed_eager};
-  if (awaits(sending.to)) hear(sending.report);
-  if (!batch_.choice) return open(sending, kind, *choice);
+  const Heard heard = awaits(sending.to) ? hear(sending.report) : Heard();
+  if (!batch_.choice) return open(sending, kind, *choice, heard);
   return join(sending, batch_.choice == choice && batch_.to == sending.to, *choice);
 }
 
 /// A message that finds no batch under way.
-EagerPlans::Fate EagerPlans::open(const Sending& sending, const Kind& kind, EagerChoice& choice) noexcept {
+EagerPlans::Fate EagerPlans::open(const Sending& sending, const Kind& kind, EagerChoice& choice,
+                                  const Heard& heard) noexcept {
+  if (heard.expects == &choice) return begin_batch(sending, kind, choice, heard.turn, false);
   const std::uint32_t trials = choice.trials();
   const EagerChoice::Turn turn = choice.next();
   if (choice.trials() != trials) share(kind, choice);
   const Fate unmeasured{.is_eager = turn.way == EagerWay::eager};
   if (turn.weight == EagerChoice::Weight::none) return unmeasured;
   const bool is_usual = choice.is_settled() && turn.way == choice.way();
-  if (is_usual && unmeasured_++ % measured_each != 0) return unmeasured;
+  if (is_usual && until_measured_ > 0) {
+    --until_measured_;
+    return unmeasured;
+  }
+  return begin_batch(sending, kind, choice, turn, !heard.is_over);
+}
+
+EagerPlans::Fate EagerPlans::begin_batch(const Sending& sending, const Kind& kind, EagerChoice& choice,
+                                         const EagerChoice::Turn& turn, bool is_before) noexcept {
   if (++last_mark_ == 0) ++last_mark_;
   batch_ = {.choice = &choice,
             .kind = kind,
             .to = sending.to,
             .turn = turn,
+            .is_before = is_before,
             .mark = last_mark_,
             .messages = 1,
             .bytes = sending.bytes};
-  return {.is_eager = unmeasured.is_eager, .mark = batch_.mark};
+  return {.is_eager = (is_before ? choice.way() : turn.way) == EagerWay::eager, .mark = last_mark_};
 }
 
 /// One that comes while a batch is.
 EagerPlans::Fate EagerPlans::join(const Sending& sending, bool is_of_batch, EagerChoice& choice) noexcept {
-  const bool is_tried = is_of_batch && batch_.messages < batch_.turn.most;
+  const bool is_tried = is_of_batch && !batch_.is_before && batch_.messages < batch_.turn.most;
   const Fate fate{.is_eager = (is_tried ? batch_.turn.way : choice.way()) == EagerWay::eager};
-  if (is_of_batch) choice.join();
+  if (is_of_batch && !batch_.is_before) choice.join();
   if (!is_of_batch || batch_.messages == longest_batch) {
     if (++batch_.behind > most_behind) give_up();
     return fate;
@@ -90,17 +102,27 @@ void EagerPlans::note_written(std::uint16_t mark, std::uint64_t began, std::uint
 }
 
 /// Where the receiver says that all of the batch are there, it is over.
-void EagerPlans::hear(std::uint64_t report) noexcept {
+EagerPlans::Heard EagerPlans::hear(std::uint64_t report) noexcept {
   const auto told = wire::BatchReport::of(report);
-  if (told.mark != batch_.mark || told.count != batch_.messages) return;
+  if (told.mark != batch_.mark || told.count != batch_.messages) return {};
   const Batch batch = std::exchange(batch_, {});
   lost_ = 0;
+  if (batch.is_before) return {.is_over = true, .expects = batch.choice, .turn = batch.turn};
   const std::uint64_t ticks = batch.messages >= many_from ? std::max<std::uint64_t>(batch.written, told.ticks)
                                                           : batch.written_first + told.ticks;
   batch.choice->took(batch.turn, {.ticks = static_cast<double>(ticks),
                                   .bytes = batch.bytes,
                                   .messages = batch.messages,
                                   .other_bytes = batch.other_bytes});
+  note_measured(batch, static_cast<double>(ticks) / static_cast<double>(batch.bytes));
+  return {.is_over = true, .expects = nullptr, .turn = {}};
+}
+
+/// What takes longer than has been predicted is looked at again at once: drift is to be seen soon.
+void EagerPlans::note_measured(const Batch& batch, double ticks_per_byte) noexcept {
+  const EagerChoice& choice = *batch.choice;
+  const bool is_drift = ticks_per_byte > EagerChoice::drifted * choice.predicted(choice.way());
+  until_measured_ = is_drift ? 0 : unmeasured_for_each * batch.messages;
 }
 
 void EagerPlans::give_up() noexcept {

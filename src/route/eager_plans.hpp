@@ -25,7 +25,8 @@ namespace isthmus {
 /// messages that it wants to know of a number, the same to all of a batch, and the receiver tells in a word
 /// of their ring how many of them are there, and what they took it (`wire::BatchReport`). One batch is under
 /// way at a time. It ends when the next message finds that all of it are there; or has no more messages after
-/// `longest_batch`. Until then what follows goes the same way.
+/// `longest_batch`. Until then what follows goes the same way. Where messages before it were not measured, it
+/// has begun in the midst of others that came with it: such a batch is no measure, and the next one counts.
 ///
 /// What a message costs is what it took the receiver, from the match on, and what it took the sender to write
 /// it, up to its first piece: behind that both are at work. Of several under way together what counts is who
@@ -48,8 +49,9 @@ class EagerPlans {
   /// Messages that go as assumed where that is by rendezvous: their receivers first learn which way those
   /// come.
   static constexpr std::uint32_t patience_of_rendezvous = 110;
-  /// One message in so many is measured where nothing is to be decided.
-  static constexpr std::uint32_t measured_each = 8;
+  /// Where nothing is to be decided, so many times as many messages are not measured as the last batch had,
+  /// if that took what was predicted.
+  static constexpr std::uint32_t unmeasured_for_each = 15;
   /// A batch of which so many later messages have heard nothing is given up; behind so many of these in a
   /// row, nothing is measured any more: the receivers do not.
   static constexpr std::uint32_t most_behind = 256;
@@ -123,6 +125,7 @@ class EagerPlans {
     Kind kind;
     std::uint32_t to = 0;
     EagerChoice::Turn turn;
+    bool is_before = false;  ///< it is no measure: the turn's own batch comes behind it
     std::uint16_t mark = 0;
     std::uint32_t messages = 0;
     std::uint32_t behind = 0;  ///< messages since, that are not of it
@@ -130,6 +133,13 @@ class EagerPlans {
     std::uint64_t other_bytes = 0;    ///< of those that did not go the way of its turn
     std::uint64_t written = 0;        ///< ticks that it took to write them
     std::uint64_t written_first = 0;  ///< the same of their first pieces
+  };
+
+  /// What a report has told.
+  struct Heard {
+    bool is_over = false;                  ///< the batch that was under way
+    const EagerChoice* expects = nullptr;  ///< it was the one before the batch of this choice's turn
+    EagerChoice::Turn turn;                ///< that turn
   };
 
   [[nodiscard]] std::unique_ptr<EagerChoice>& choice_of(const Kind& kind) noexcept {
@@ -142,9 +152,12 @@ class EagerPlans {
             .size_class = kind.number - first_class};
   }
   EagerChoice* find(const Kind& kind, EagerWay assumed) noexcept;
-  Fate open(const Sending& sending, const Kind& kind, EagerChoice& choice) noexcept;
+  Fate open(const Sending& sending, const Kind& kind, EagerChoice& choice, const Heard& heard) noexcept;
+  Fate begin_batch(const Sending& sending, const Kind& kind, EagerChoice& choice,
+                   const EagerChoice::Turn& turn, bool is_before) noexcept;
   Fate join(const Sending& sending, bool is_of_batch, EagerChoice& choice) noexcept;
-  void hear(std::uint64_t report) noexcept;
+  Heard hear(std::uint64_t report) noexcept;
+  void note_measured(const Batch& batch, double ticks_per_byte) noexcept;
   void give_up() noexcept;
   void note_written(std::uint16_t mark, std::uint64_t began, std::uint32_t pieces) noexcept;
   void share(const Kind& kind, const EagerChoice& choice) const noexcept;
@@ -156,8 +169,8 @@ class EagerPlans {
       choices_;
   Batch batch_;
   std::uint16_t last_mark_ = 0;
-  std::uint32_t unmeasured_ = 0;
-  std::uint32_t lost_ = 0;  ///< batches in a row that nothing has been heard of
+  std::uint32_t until_measured_ = 0;  ///< messages
+  std::uint32_t lost_ = 0;            ///< batches in a row that nothing has been heard of
 };
 
 }  // namespace isthmus

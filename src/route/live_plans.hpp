@@ -132,6 +132,7 @@ class LivePlans {
     attended_ += attended_ > 0 || more > 0 ? more : 0;
     note_measured();
   }
+  [[nodiscard]] bool is_attended() const noexcept { return attended_ > 0; }
   /// Ticks that the rank has spent in MPI since some time. It is in MPI now, and `keep_time` or `attend` has
   /// been called.
   [[nodiscard]] std::uint64_t present() noexcept {

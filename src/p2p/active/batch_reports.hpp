@@ -12,6 +12,9 @@ namespace isthmus {
 /// last byte, without the time in which the rank is not in MPI, and without what an earlier marked message of
 /// the same sender has been told to take. Nothing is told where this rank does not measure plans. Guarded by
 /// the engine's lock.
+///
+/// While a marked message is under way, the ends of others count as well: a marked one that waits behind them
+/// has not taken that time.
 class BatchReports {
  public:
   explicit BatchReports(LivePlans& clock) noexcept : clock_(clock) {}
@@ -22,7 +25,10 @@ class BatchReports {
   }
   /// Its last byte is there.
   void end(Peer& peer, const BatchMark& mark) noexcept {
-    if (mark.number != 0) end_marked(peer, mark);
+    if (mark.number != 0)
+      end_marked(peer, mark);
+    else if (clock_.is_attended()) [[unlikely]]
+      peer.told_at = clock_.present();
   }
   /// Now, of a marked message; 0 of others.
   [[nodiscard]] std::uint64_t now(std::uint16_t mark) const noexcept { return mark == 0 ? 0 : ticks(); }
