@@ -133,12 +133,17 @@ void EagerMessages::arrived(const ArrivedCell& cell) {
     begin();
     if (synchronous)
       links_.send_control(peer, wire::CellKind::acknowledge, &eager.sender, sizeof eager.sender);
-    const BatchMark mark = reports_.begin(header.mark);
     if (left == 0) {
-      deliver(completion_, *receive, header.source, header.tag, bytes, header.size);
-      return reports_.end(peer, mark);
+      if (header.mark == 0) [[likely]]
+        return deliver(completion_, *receive, header.source, header.tag, bytes, header.size);
+      const auto deliver_marked = [this] [[gnu::noinline]] (const ArrivedCell& marked, Request& to) {
+        const BatchMark mark = reports_.begin(marked.header.mark);
+        deliver(completion_, to, marked.header.source, marked.header.tag, marked.piece, marked.header.size);
+        reports_.end(marked.peer, mark);
+      };
+      return deliver_marked(cell, *receive);
     }
-    receive->told = mark;
+    receive->told = reports_.begin(header.mark);
     begin_pieces(peer, *receive, header.source, header.tag, eager.bytes);
     if (!peer.incoming_receive) return completion_.finish(*receive);
     return add_piece(peer, bytes, header.size);
@@ -153,11 +158,13 @@ void EagerMessages::arrived(const ArrivedCell& cell) {
   message->is_awaited = message->is_claimable = synchronous;
   message->sender = eager.sender;
   message->arrived = header.size;
-  message->mark = header.mark;
-  message->spent = 0;
   const std::uint64_t began = reports_.now(header.mark);
   std::memcpy(message->data, bytes, header.size);
-  note_spent(*message, began);
+  if (header.mark != 0) [[unlikely]] {
+    message->mark = header.mark;
+    message->spent = 0;
+    note_spent(*message, began);
+  }
   if (left != 0) peer.incoming_message = message;  // first: who listens may give it back at once
   unexpected_.keep(context, header.context, message);
   begin();
@@ -221,11 +228,19 @@ void EagerMessages::abandon_pieces(Peer& peer) {
 
 void EagerMessages::accept(UnexpectedMessage& message, Request& receive) {
   if (message.is_awaited) unexpected_.acknowledge(message);
-  const BatchMark mark = reports_.begin(message.mark, message.spent);
-  receive.told = mark;
-  if (message.arrived < message.bytes) return adopt_pieces(message, receive);
-  deliver(completion_, receive, message.source, message.tag, message.data, message.bytes);
-  reports_.end(*message.peer, mark);
+  if (message.mark == 0 && message.arrived == message.bytes) [[likely]]
+    return deliver(completion_, receive, message.source, message.tag, message.data, message.bytes);
+  // Apart, so that others pay a comparison and no more.
+  const auto accept_rest = [this] [[gnu::noinline]] (UnexpectedMessage & which, Request & to) {
+    const BatchMark mark = reports_.begin(which.mark, which.spent);
+    if (which.arrived < which.bytes) {
+      to.told = mark;
+      return adopt_pieces(which, to);
+    }
+    deliver(completion_, to, which.source, which.tag, which.data, which.bytes);
+    reports_.end(*which.peer, mark);
+  };
+  accept_rest(message, receive);
 }
 
 /// What it took to keep a piece of a message that is marked.
