@@ -158,11 +158,13 @@ void EagerMessages::arrived(const ArrivedCell& cell) {
   message->is_awaited = message->is_claimable = synchronous;
   message->sender = eager.sender;
   message->arrived = header.size;
-  const std::uint64_t began = reports_.now(header.mark);
-  std::memcpy(message->data, bytes, header.size);
-  if (header.mark != 0) [[unlikely]] {
+  if (header.mark == 0) [[likely]] {
+    std::memcpy(message->data, bytes, header.size);
+  } else {
     message->mark = header.mark;
     message->spent = 0;
+    const std::uint64_t began = reports_.now(header.mark);
+    std::memcpy(message->data, bytes, header.size);
     note_spent(*message, began);
   }
   if (left != 0) peer.incoming_message = message;  // first: who listens may give it back at once
