@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::array both{EagerWay::eager, EagerWay::rendezvous};
 
+/// So many times what it took a batch of several that has not gone as assumed: these do not. By what each side
+/// was busy for, 64 messages of 64 KiB under way went with their envelope, and took 20 us each instead of 6 to
+/// 9 (EPYC, 2 cores, load 7).
+constexpr std::uint64_t not_for_many = 8;
+
 }  // namespace
 
 EagerChoice* EagerPlans::find(const Kind& kind, EagerWay assumed) noexcept {
@@ -108,8 +113,10 @@ EagerPlans::Heard EagerPlans::hear(std::uint64_t report) noexcept {
   const Batch batch = std::exchange(batch_, {});
   lost_ = 0;
   if (batch.is_before) return {.is_over = true, .expects = batch.choice, .turn = batch.turn};
-  const std::uint64_t ticks = batch.messages >= many_from ? std::max<std::uint64_t>(batch.written, told.ticks)
-                                                          : batch.written_first + told.ticks;
+  std::uint64_t ticks = batch.messages >= many_from ? std::max<std::uint64_t>(batch.written, told.ticks)
+                                                    : batch.written_first + told.ticks;
+  // What each side was busy for is less than what a window takes whose sender waits for room in the ring.
+  if (batch.messages >= many_from && batch.turn.way != batch.choice->assumed()) ticks *= not_for_many;
   batch.choice->took(batch.turn, {.ticks = static_cast<double>(ticks),
                                   .bytes = batch.bytes,
                                   .messages = batch.messages,
