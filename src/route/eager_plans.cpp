@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::array both{EagerWay::eager, EagerWay::rendezvous};
 
-/// So many times what it took a batch of several that has not gone as assumed: these do not. By what each side
-/// was busy for, 64 messages of 64 KiB under way went with their envelope, and took 20 us each instead of 6 to
-/// 9 (EPYC, 2 cores, load 7).
+/// So many times what it took a batch of several that has not gone as assumed: these do not. By what each
+/// side was busy for, 64 messages of 64 KiB under way went with their envelope, and took 20 us each instead
+/// of 6 to 9 (EPYC, 2 cores, load 7).
 constexpr std::uint64_t not_for_many = 8;
 
 }  // namespace

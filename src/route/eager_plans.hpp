@@ -29,8 +29,7 @@ namespace isthmus {
 /// has begun in the midst of others that came with it: such a batch is no measure, and the next one counts.
 ///
 /// What a message costs is what it took the receiver, from the match on, and what it took the sender to write
-/// it, up to its first piece: behind that both are at work. Of several under way together what counts is who
-/// of both was busy for longer.
+/// it, up to its first piece: behind that both are at work. Several under way together go as assumed.
 ///
 /// There is one plan for each size class, for ranks on the same socket and on others, and for blocking and
 /// nonblocking sends. What has been learned is shared with the other ranks of the region.
