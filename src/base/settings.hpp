@@ -119,6 +119,26 @@ struct TaughtWay {
   double ticks_per_byte = 0;
 };
 
+/// The same of whether messages of one kind go with their envelope.
+struct TaughtEager {
+  std::uint64_t from = 0;
+  bool far = false;   ///< to ranks of other sockets
+  bool many = false;  ///< of sends that do not block
+  std::uint8_t way = 0;
+  double ticks_per_byte = 0;
+};
+
+/// The same of calls of a collective among ranks of a host.
+struct TaughtCall {
+  std::uint8_t collective = 0;
+  std::uint8_t way = 0;
+  std::optional<std::uint8_t> in_lanes;  ///< the fastest way of calls that do not block
+  bool far = false;                      ///< among several sockets
+  int members = 2;
+  std::uint64_t up_to = 0;  ///< most bytes of its size class
+  double ticks_per_byte = 0;
+};
+
 /// Everything that a user can set, read once from `ISTHMUS_*` variables. A variable that is not set, or
 /// empty, leaves the default, and every default is what most jobs want: a setting exists to compare, to find
 /// a fault or to force what cannot be noticed.
@@ -202,8 +222,10 @@ struct Settings {
   /// ISTHMUS_TUNING: the table of `isthmus tune` to load, or "off". Empty: the user's own, where there is
   /// one.
   std::string tuning;
-  /// What the table has of long messages.
+  /// What the table has of messages and collectives.
   std::vector<TaughtWay> taught_ways;
+  std::vector<TaughtEager> taught_eager;
+  std::vector<TaughtCall> taught_calls;
   /// ISTHMUS_IVSHMEM: memory shared with other virtual machines: `auto` for the first ivshmem device that can
   /// be used, `off`, a PCI address, or the path of a file that stands in for one.
   std::string ivshmem = "auto";

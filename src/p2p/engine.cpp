@@ -7,6 +7,8 @@
 #include <new>
 
 #include "base/log.hpp"
+#include "channel/shm/placement.hpp"
+#include "route/shared_call_lessons.hpp"
 
 namespace isthmus {
 namespace {
@@ -20,6 +22,12 @@ bool measures_plans(const launch::Job& job, const Settings& settings) {
                         settings.origin("ISTHMUS_PLANS") == Origin::environment;
   return settings.plans == PlansSetting::live && is_quiet && settings.cma != CmaSetting::off &&
          settings.origin("ISTHMUS_SPLIT_FROM") != Origin::environment;
+}
+
+/// Who has set by hand how long messages go with their envelope wants them to.
+bool says_how_long_eagerly(const Settings& settings) {
+  return settings.origin("ISTHMUS_EAGER_LIMIT") == Origin::environment ||
+         settings.origin("ISTHMUS_BANDWIDTH_EAGER_LIMIT") == Origin::environment;
 }
 
 /// In the region that the launcher has made, because it is who looks: its slots are those of its own ranks.
@@ -104,16 +112,22 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       plans_(measures_plans(job, settings), SharedLessons(job.region.header().lessons), ticks,
              job.region.header().idle == wire::IdlePolicy::sleep ? LivePlans::Counted::work
                                                                  : LivePlans::Counted::time),
+      reports_(plans_),
+      eager_plans_(plans_.on() && !plans_.by_work() && !says_how_long_eagerly(settings),
+                   wire::maximum_piece(job.region.geometry()),
+                   SharedEagerLessons(job.region.header().eager_lessons)),
       gpu_({links_, completion_, access_, *this}, polled_),
       gpu_offers_(links_, completion_, matcher_, unexpected_, gpu_, polled_, handlers_),
-      eager_(links_, completion_, matcher_, unexpected_, handlers_),
+      eager_(links_, completion_, matcher_, unexpected_, reports_, handlers_),
       self_(links_, completion_, matcher_, unexpected_),
-      splits_({links_, completion_, access_, polled_, plans_}, handlers_),
-      streams_(links_, completion_, plans_, handlers_),
+      splits_({links_, completion_, access_, polled_, plans_, reports_}, handlers_),
+      streams_(links_, completion_, plans_, reports_, handlers_),
       rendezvous_({links_, completion_, matcher_, unexpected_, memories_, access_, splits_, streams_,
-                   gpu_offers_, plans_},
+                   gpu_offers_, plans_, reports_},
                   handlers_) {
   plans_.take(settings.taught_ways);
+  eager_plans_.take(settings.taught_eager);
+  if (plans_.on()) SharedCallLessons(job.region.header().call_lessons).take(settings.taught_calls);
   if (settings.explain != ExplainSetting::off) {
     times_.emplace(links_, plans_);
     completion_.set_times(&*times_);
@@ -124,6 +138,13 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
 }
 
 Engine::~Engine() = default;
+
+void Engine::map_rings(PeerId id) noexcept {
+  const Peer* const peer = links_.find(id);
+  if (!peer || !peer->is_local() || peer->slot == links_.slot()) return;
+  map_ring(links_.region(), links_.slot(), peer->slot);
+  map_ring(links_.region(), peer->slot, links_.slot());
+}
 
 void Engine::discover() {
   const std::uint32_t seen = links_.region().block(links_.slot()).connections.load(std::memory_order_acquire);

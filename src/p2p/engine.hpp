@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/settings.hpp"
 #include "launch/job.hpp"
+#include "p2p/active/batch_reports.hpp"
 #include "p2p/active/cell_handlers.hpp"
 #include "p2p/active/completion.hpp"
 #include "p2p/active/message_trace.hpp"
@@ -45,6 +46,7 @@
 #include "p2p/protocol/network/peers.hpp"
 #include "p2p/waits.hpp"
 #include "route/call_report.hpp"
+#include "route/eager_plans.hpp"
 #include "route/live_plans.hpp"
 
 namespace isthmus {
@@ -70,6 +72,8 @@ class Engine final : private CpuSends, private Losses::Rings {
   /// Whether `id` shares this process's region.
   [[nodiscard]] bool is_local(PeerId id) noexcept { return links_.peer(id).is_local(); }
   [[nodiscard]] const launch::Job& job() const noexcept { return links_.job(); }
+  /// Has the pages mapped of the rings with a rank, where there are any: what is measured next is not that.
+  void map_rings(PeerId id) noexcept;
   [[nodiscard]] const wire::RegionView& region() const noexcept { return links_.region(); }
   [[nodiscard]] const Settings& settings() const noexcept { return links_.settings(); }
   /// Whether a thread of this rank's own, on a core that nobody else has, goes on with what calls begin.
@@ -346,6 +350,8 @@ class Engine final : private CpuSends, private Losses::Rings {
   void start_offer(Peer& peer, Request& send) override;
   Request* start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode,
                            Start start, MemoryKind memory = MemoryKind::pageable);
+  [[nodiscard]] EagerPlans::Fate measured_fate(const Peer& peer, std::uint64_t bytes, Start start) noexcept;
+  bool emit_eagerly(Peer& peer, const Target& target, const Payload& payload, std::uint16_t mark);
   bool emit(Peer& peer, Request& send);
   void receive_inline(Peer& peer, const wire::CellHeader& header, const std::byte* bytes);
   void accept(UnexpectedMessage* message, Request& receive);
@@ -380,6 +386,8 @@ class Engine final : private CpuSends, private Losses::Rings {
   std::uint32_t connections_seen_ = 0;
   std::uint32_t fruitless_tests_ = 0;
   LivePlans plans_;
+  BatchReports reports_;
+  EagerPlans eager_plans_;
   CallReports call_reports_;
   std::optional<WayTimes> times_;  ///< while somebody explains
   // Last, because they end what is under way.

@@ -86,6 +86,46 @@ Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload
   if (!peer.is_local()) return network_->start_send(peer, target, payload, mode);
   if (!peer.out.open() && !links_.connect(peer)) [[unlikely]]
     return refuse_send(target, payload, mode);
+  struct Going {
+    SendMode mode;
+    MemoryKind memory;
+    Eagerness eagerness;
+    std::uint16_t mark;
+  };
+  const auto start_request = [this](Peer& to, const Target& whereto, const Payload& what,
+                                    const Going& going) {
+    Request* send = completion_.make_send(whereto, what, going.mode);
+    send->peer = &to;
+    send->memory = going.memory;
+    send->eagerness = going.eagerness;
+    send->told.number = going.mark;
+    try {
+      start_offer(to, *send);
+    } catch (...) {
+      completion_.drop(send);
+      throw;
+    }
+    return send;
+  };
+  // Apart, so that shorter ones pay a comparison and no more.
+  const auto start_measured = [this, start_request] [[gnu::noinline]] (Peer & to, const Target& whereto,
+                                                                       const Payload& what, Start how) {
+    const EagerPlans::Fate fate = measured_fate(to, what.bytes, how);
+    Request* send = nullptr;
+    if (to.out.open() && fate.is_eager && to.waiting.empty() && emit_eagerly(to, whereto, what, fate.mark))
+      links_.after_publish(to);
+    else
+      send = start_request(to, whereto, what,
+                           {.mode = SendMode::standard,
+                            .memory = MemoryKind::pageable,
+                            .eagerness = fate.is_eager ? Eagerness::eager : Eagerness::rendezvous,
+                            .mark = fate.mark});
+    links_.trace_send(to, how);
+    return send;
+  };
+  if (eager_plans_.covers(payload.bytes) && mode == SendMode::standard && memory == MemoryKind::pageable)
+      [[unlikely]]
+    return start_measured(peer, target, payload, start);
   const bool traced = payload.bytes > wire::inline_capacity;
   if (peer.out.open() && payload.bytes <= peer.eager_limit && mode == SendMode::standard &&
       peer.waiting.empty() && eager_.emit(peer, target, payload, nullptr)) {
@@ -95,17 +135,27 @@ Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload
     if (traced) links_.trace_send(peer, start);
     return nullptr;
   }
-  Request* send = completion_.make_send(target, payload, mode);
-  send->peer = &peer;
-  send->memory = memory;
-  try {
-    start_offer(peer, *send);
-  } catch (...) {
-    completion_.drop(send);
-    throw;
-  }
+  Request* const send = start_request(
+      peer, target, payload, {.mode = mode, .memory = memory, .eagerness = Eagerness::by_limit, .mark = 0});
   if (traced) links_.trace_send(peer, start);
   return send;
+}
+
+/// How a message goes whose length leaves a choice, by what earlier ones took.
+EagerPlans::Fate Engine::measured_fate(const Peer& peer, std::uint64_t bytes, Start start) noexcept {
+  return eager_plans_.begin({.to = peer.id,
+                             .nearness = links_.nearness(peer),
+                             .bytes = bytes,
+                             .start = start,
+                             .assumed_eager = bytes <= peer.eager_limit,
+                             .report = eager_plans_.awaits(peer.id) ? peer.out.report() : 0});
+}
+
+bool Engine::emit_eagerly(Peer& peer, const Target& target, const Payload& payload, std::uint16_t mark) {
+  const std::uint64_t began = eager_plans_.write_begins(mark);
+  if (!eager_.emit(peer, target, payload, nullptr, mark)) return false;
+  eager_plans_.wrote(mark, began, EagerMessages::pieces_of(payload.bytes));
+  return true;
 }
 
 Request* Engine::refuse_send(const Target& target, const Payload& payload, SendMode mode) {
@@ -133,19 +183,26 @@ void Engine::start_offer(Peer& peer, Request& send) {
 /// Writes the envelope of a send, and its bytes where they go with it. False if the ring has no room.
 bool Engine::emit(Peer& peer, Request& send) {
   const Target target = target_of(send);
-  if (send.payload.bytes > peer.eager_limit || send.synchronous || send.gpu) claims_.offer(send.cookie());
+  const bool is_eager = send.eagerness == Eagerness::by_limit ? send.payload.bytes <= peer.eager_limit
+                                                              : send.eagerness == Eagerness::eager;
+  if (!is_eager || send.synchronous || send.gpu) claims_.offer(send.cookie());
   if (send.gpu) [[unlikely]] {
     if (!gpu_.made()->emit(peer, send, target)) return false;
     send.unsent = false;
     return true;
   }
-  if (send.payload.bytes <= peer.eager_limit) {
-    if (!eager_.emit(peer, target, send.payload, send.synchronous ? &send : nullptr)) return false;
+  if (is_eager) {
+    const bool is_emitted = send.synchronous ? eager_.emit(peer, target, send.payload, &send)
+                                             : emit_eagerly(peer, target, send.payload, send.told.number);
+    if (!is_emitted) return false;
     send.unsent = false;
     if (!send.synchronous) completion_.finish(send);
     return true;
   }
-  return rendezvous_.try_offer(peer, send, target);
+  const std::uint64_t began = eager_plans_.write_begins(send.told.number);
+  if (!rendezvous_.try_offer(peer, send, target)) return false;
+  eager_plans_.wrote(send.told.number, began, 1);
+  return true;
 }
 
 int Engine::send(const Target& target, const Payload& payload, SendMode mode) {
@@ -276,7 +333,7 @@ void Engine::accept(UnexpectedMessage* message, Request& receive) {
     case UnexpectedMessage::Content::offer: {
       const Visit visit(plans_);
       rendezvous_.start(*message->peer, receive, message->source, message->tag,
-                        std::get<wire::SendOffer>(message->where));
+                        std::get<wire::SendOffer>(message->where), message->mark);
       break;
     }
     case UnexpectedMessage::Content::remote_offer: {

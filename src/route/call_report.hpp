@@ -15,14 +15,35 @@ struct CallReport {
     // Microseconds of a call of `up_to` bytes; 0: not known.
     double predicted = 0, measured = 0;
   };
+  /// Of calls that do not block it is `Form::nonblocking` or `persistent`, and what each way takes is not
+  /// known.
+  enum class Form : std::uint8_t { blocking, nonblocking, persistent };
+  Form form = Form::blocking;
   std::string_view collective;
   int members = 0;
-  std::uint64_t up_to = 0;  ///< bytes, as the table of collectives counts them; from the class below on
-  bool told = false;        ///< by another team, and not learned here
+  std::uint64_t up_to = 0;    ///< bytes, as the table of collectives counts them; from the class below on
+  bool told = false;          ///< by another team or an earlier job, and not learned here
+  bool tuned = false;         ///< and that was an earlier job
+  bool spread = false;        ///< the members are on several sockets
+  double ticks_per_byte = 0;  ///< of the chosen way
+  std::string_view in_lanes;  ///< the way of such calls that do not block; empty: not known
   std::string_view way, assumed;
   std::uint64_t calls = 0;
-  std::vector<Way> ways;  ///< all that may be taken
+  std::uint64_t calls_so = 0;  ///< of `calls`, of forms that do not block: that went `way`
+  std::vector<Way> ways;       ///< all that may be taken
 };
+
+[[nodiscard]] constexpr std::string_view name_of(CallReport::Form form) noexcept {
+  switch (form) {
+    case CallReport::Form::blocking:
+      return "blocking";
+    case CallReport::Form::nonblocking:
+      return "nonblocking";
+    case CallReport::Form::persistent:
+      return "persistent";
+  }
+  return {};
+}
 
 /// Who has learned something of collectives. `nanoseconds`: of a tick.
 class CallReporter {

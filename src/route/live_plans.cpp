@@ -11,6 +11,7 @@ namespace {
 /// `unit`: microseconds of a message that takes a tick for each byte.
 void fill(LivePlans::Report& report, const WayChoice& choice, double unit) noexcept {
   report.told = choice.trials() == 0;
+  report.tuned = choice.is_tuned();
   report.way = choice.way();
   report.assumed = choice.assumed();
   report.messages = choice.messages();
@@ -38,7 +39,9 @@ void LivePlans::take(std::span<const TaughtWay> ways) const noexcept {
     const SharedLessons::Kind kind{
         .far = each.far, .all_ways = each.all_ways, .many = each.many, .size_class = class_of(each.from)};
     if (!shared_.read(kind))
-      shared_.write(kind, {.way = static_cast<LongWay>(each.way), .ticks_per_byte = each.ticks_per_byte});
+      shared_.write(
+          kind,
+          {.way = static_cast<LongWay>(each.way), .ticks_per_byte = each.ticks_per_byte, .is_tuned = true});
   }
 }
 
@@ -121,7 +124,7 @@ WayChoice* LivePlans::find(const Kind& kind, bool mixed, bool many, LongWay assu
                                               .all_ways = kind.has_all,
                                               .many = many,
                                               .size_class = kind.number}))
-    hint = {.way = told->way, .ticks_per_byte = told->ticks_per_byte};
+    hint = {.way = told->way, .ticks_per_byte = told->ticks_per_byte, .is_tuned = told->is_tuned};
   choice.reset(new (std::nothrow) WayChoice(assumed, possible, hint));
   return choice.get();
 }
@@ -201,6 +204,7 @@ double LivePlans::nanoseconds() const noexcept {
 void LivePlans::forget() noexcept {
   ++epoch_;
   under_way_ = 0;
+  attended_ = 0;
   batch_ = draining_ = {};
   note_measured();
 }

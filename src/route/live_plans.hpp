@@ -127,7 +127,14 @@ class LivePlans {
 
   /// From now on `present` is asked for.
   void keep_time() noexcept { looks_at_clock_ = keeps_time_ = true; }
-  /// Ticks that the rank has spent in MPI since some time. It is in MPI now, and `keep_time` has been called.
+  /// The same from a call with +1 to one with -1, of which there may be several; `forget` ends all.
+  void attend(int more) noexcept {
+    attended_ += attended_ > 0 || more > 0 ? more : 0;
+    note_measured();
+  }
+  [[nodiscard]] bool is_attended() const noexcept { return attended_ > 0; }
+  /// Ticks that the rank has spent in MPI since some time. It is in MPI now, and `keep_time` or `attend` has
+  /// been called.
   [[nodiscard]] std::uint64_t present() noexcept {
     come();
     return clock_() - absent_;
@@ -142,7 +149,8 @@ class LivePlans {
     bool has_all_ways = false;
     bool many = false;   ///< several are under way together
     bool mixed = false;  ///< with messages of other sizes, and this is their mean
-    bool told = false;   ///< by another rank, and not learned here
+    bool told = false;   ///< by another rank or an earlier job, and not learned here
+    bool tuned = false;  ///< and that was an earlier job
     LongWay way{}, assumed{};
     std::uint64_t messages = 0;
     double ticks_per_byte = 0;  ///< of the chosen way
@@ -238,7 +246,7 @@ class LivePlans {
   WayChoice* find(const Kind& kind, bool mixed, bool many, LongWay assumed,
                   std::span<const LongWay> possible) noexcept;
   void note_measured() noexcept {
-    looks_at_clock_ = keeps_time_ || batch_.is_measured || draining_.is_measured;
+    looks_at_clock_ = keeps_time_ || attended_ > 0 || batch_.is_measured || draining_.is_measured;
   }
 
   SharedLessons shared_;
@@ -254,6 +262,7 @@ class LivePlans {
   std::uint32_t absent_senders_ = 0;
   bool by_work_;
   bool keeps_time_ = false;
+  int attended_ = 0;
   bool looks_at_clock_ = false;  ///< when the rank leaves MPI
   bool mixed_ = false;           ///< the last batch had messages of several size classes
   std::uint64_t mean_ = 0;       ///< their bytes

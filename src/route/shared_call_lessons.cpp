@@ -52,4 +52,16 @@ void SharedCallLessons::write(const Kind& kind, const LessonWord& lesson,
   word->store(packed | second << in_lanes_at, std::memory_order_relaxed);
 }
 
+void SharedCallLessons::take(std::span<const TaughtCall> calls) const noexcept {
+  for (const TaughtCall& each : calls) {
+    if (each.up_to <= above || each.way >= ways || (each.in_lanes && *each.in_lanes >= ways)) continue;
+    const Kind kind{.collective = each.collective,
+                    .members = each.members,
+                    .spread = each.far,
+                    .size_class = size_class_of(each.up_to)};
+    if (!read(kind))
+      write(kind, {.way = each.way, .ticks_per_byte = each.ticks_per_byte, .is_tuned = true}, each.in_lanes);
+  }
+}
+
 }  // namespace isthmus

@@ -23,13 +23,41 @@ std::optional<SharedLessons::Lesson> SharedLessons::read(const Kind& kind) const
   if (!word) return std::nullopt;
   const auto found = LessonWord::read(word->load(std::memory_order_relaxed), long_way_count);
   if (!found) return std::nullopt;
-  return Lesson{.way = static_cast<LongWay>(found->way), .ticks_per_byte = found->ticks_per_byte};
+  return Lesson{.way = static_cast<LongWay>(found->way),
+                .ticks_per_byte = found->ticks_per_byte,
+                .is_tuned = found->is_tuned};
 }
 
 void SharedLessons::write(const Kind& kind, const Lesson& lesson) const noexcept {
   auto* const word = word_of(kind);
   const LessonWord said{.way = static_cast<std::uint8_t>(lesson.way),
-                        .ticks_per_byte = lesson.ticks_per_byte};
+                        .ticks_per_byte = lesson.ticks_per_byte,
+                        .is_tuned = lesson.is_tuned};
+  if (const std::uint64_t packed = said.packed(); word && packed != 0)
+    word->store(packed, std::memory_order_relaxed);
+}
+
+std::atomic<std::uint64_t>* SharedEagerLessons::word_of(const Kind& kind) const noexcept {
+  if (words_.empty() || kind.size_class >= size_classes) return nullptr;
+  const std::size_t row = (kind.far ? 2U : 0U) + (kind.many ? 1U : 0U);
+  return &words_[row * size_classes + kind.size_class];
+}
+
+std::optional<SharedEagerLessons::Lesson> SharedEagerLessons::read(const Kind& kind) const noexcept {
+  const auto* const word = word_of(kind);
+  if (!word) return std::nullopt;
+  const auto found = LessonWord::read(word->load(std::memory_order_relaxed), eager_way_count);
+  if (!found) return std::nullopt;
+  return Lesson{.way = static_cast<EagerWay>(found->way),
+                .ticks_per_byte = found->ticks_per_byte,
+                .is_tuned = found->is_tuned};
+}
+
+void SharedEagerLessons::write(const Kind& kind, const Lesson& lesson) const noexcept {
+  auto* const word = word_of(kind);
+  const LessonWord said{.way = static_cast<std::uint8_t>(lesson.way),
+                        .ticks_per_byte = lesson.ticks_per_byte,
+                        .is_tuned = lesson.is_tuned};
   if (const std::uint64_t packed = said.packed(); word && packed != 0)
     word->store(packed, std::memory_order_relaxed);
 }

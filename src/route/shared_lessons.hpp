@@ -31,6 +31,7 @@ class SharedLessons {
     LongWay way{};
     /// Of `ticks()`, whose unit the ranks of a machine have in common; above 0, and no more than `slowest`.
     double ticks_per_byte = 0;
+    bool is_tuned = false;
   };
   static constexpr double slowest = LessonWord::slowest;
 
@@ -40,6 +41,35 @@ class SharedLessons {
       : words_(words.size() < wire::lesson_words ? std::span<std::atomic<std::uint64_t>>() : words) {}
 
   /// Nothing where nobody has learned it yet, or what is there makes no sense.
+  [[nodiscard]] std::optional<Lesson> read(const Kind& kind) const noexcept;
+  void write(const Kind& kind, const Lesson& lesson) const noexcept;
+
+ private:
+  [[nodiscard]] std::atomic<std::uint64_t>* word_of(const Kind& kind) const noexcept;
+
+  std::span<std::atomic<std::uint64_t>> words_;
+};
+
+/// The same of whether messages go with their envelope.
+class SharedEagerLessons {
+ public:
+  struct Kind {
+    bool far = false;            ///< to ranks of other sockets
+    bool many = false;           ///< of sends that do not block
+    std::size_t size_class = 0;  ///< below `size_classes`
+  };
+  struct Lesson {
+    EagerWay way{};
+    double ticks_per_byte = 0;  ///< as of `SharedLessons`
+    bool is_tuned = false;
+  };
+  static constexpr std::size_t size_classes = wire::eager_lesson_words / 4;
+
+  SharedEagerLessons() = default;
+  /// As those of `SharedLessons`.
+  explicit SharedEagerLessons(std::span<std::atomic<std::uint64_t>> words) noexcept
+      : words_(words.size() < wire::eager_lesson_words ? std::span<std::atomic<std::uint64_t>>() : words) {}
+
   [[nodiscard]] std::optional<Lesson> read(const Kind& kind) const noexcept;
   void write(const Kind& kind, const Lesson& lesson) const noexcept;
 

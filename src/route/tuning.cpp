@@ -19,7 +19,10 @@ namespace {
 using Json = nlohmann::json;
 
 /// Size classes of a table at most.
-constexpr std::size_t most_taught_ways = 1024;
+constexpr std::size_t most_taught_ways = 4096;
+
+/// Of a communicator.
+constexpr std::uint64_t most_members = 1 << 20;
 
 /// More than any table has; a longer file is none.
 constexpr std::streamsize longest_table = 1 << 20;
@@ -63,23 +66,83 @@ Result<Value> parse_value(const std::string& variable, const Json& entry) {
   return result;
 }
 
+bool flag(const Json& entry, const char* name) {
+  const Json found = member(entry, name);
+  return found.is_boolean() && found.get<bool>();
+}
+
+bool is_cost(const Json& value) {
+  return value.is_number() && value.get<double>() > 0;
+}
+
 /// One entry of "taught": what `isthmus tune --from` has heard of messages of a size class.
 Result<TaughtWay> parse_taught_way(const Json& entry) {
-  const auto flag = [&](const char* name) {
-    return member(entry, name).is_boolean() && entry[name].get<bool>();
-  };
   const Json from = member(entry, "from");
   const Json cost = member(entry, "ticks_per_byte");
   const auto way = std::ranges::find(long_ways, text_of(member(entry, "way")));
-  if (!from.is_number_unsigned() || from.get<std::uint64_t>() == 0 || !cost.is_number() ||
-      cost.get<double>() <= 0 || way == long_ways.end())
+  if (!from.is_number_unsigned() || from.get<std::uint64_t>() == 0 || !is_cost(cost) ||
+      way == long_ways.end())
     return wrong("is damaged: a way that messages have taught has no size, way or cost");
   return TaughtWay{.from = from.get<std::uint64_t>(),
-                   .far = !flag("same_socket"),
-                   .all_ways = flag("any_way"),
-                   .many = flag("several"),
+                   .far = !flag(entry, "same_socket"),
+                   .all_ways = flag(entry, "any_way"),
+                   .many = flag(entry, "several"),
                    .way = static_cast<std::uint8_t>(way - long_ways.begin()),
                    .ticks_per_byte = cost.get<double>()};
+}
+
+/// One entry of "taught_eager".
+Result<TaughtEager> parse_taught_eager(const Json& entry) {
+  const Json from = member(entry, "from");
+  const Json cost = member(entry, "ticks_per_byte");
+  const auto way = std::ranges::find(eager_ways, text_of(member(entry, "way")));
+  if (!from.is_number_unsigned() || from.get<std::uint64_t>() == 0 || !is_cost(cost) ||
+      way == eager_ways.end())
+    return wrong("is damaged: what has been taught of sends has no size, way or cost");
+  return TaughtEager{.from = from.get<std::uint64_t>(),
+                     .far = !flag(entry, "same_socket"),
+                     .many = flag(entry, "nonblocking"),
+                     .way = static_cast<std::uint8_t>(way - eager_ways.begin()),
+                     .ticks_per_byte = cost.get<double>()};
+}
+
+/// One entry of "taught_collectives".
+Result<TaughtCall> parse_taught_call(const Json& entry) {
+  const auto collective = std::ranges::find(collectives, text_of(member(entry, "collective")));
+  const auto way = std::ranges::find(call_ways, text_of(member(entry, "way")));
+  const Json members = member(entry, "members");
+  const Json up_to = member(entry, "up_to");
+  const Json cost = member(entry, "ticks_per_byte");
+  const Json in_lanes = member(entry, "nonblocking_way");
+  const auto other = std::ranges::find(call_ways, text_of(in_lanes));
+  if (collective == collectives.end() || way == call_ways.end() || !members.is_number_unsigned() ||
+      members.get<std::uint64_t>() < 2 || members.get<std::uint64_t>() > most_members ||
+      !up_to.is_number_unsigned() || !is_cost(cost) || (!in_lanes.is_null() && other == call_ways.end()))
+    return wrong("is damaged: a collective that has been taught has no name, members, size, way or cost");
+  TaughtCall taught{.collective = static_cast<std::uint8_t>(collective - collectives.begin()),
+                    .way = static_cast<std::uint8_t>(way - call_ways.begin()),
+                    .in_lanes = {},
+                    .far = !flag(entry, "same_socket"),
+                    .members = members.get<int>(),
+                    .up_to = up_to.get<std::uint64_t>(),
+                    .ticks_per_byte = cost.get<double>()};
+  if (!in_lanes.is_null()) taught.in_lanes = static_cast<std::uint8_t>(other - call_ways.begin());
+  return taught;
+}
+
+/// The entries of one list of lessons, which may be missing.
+template <class Entry>
+Result<std::vector<Entry>> parse_taught(const Json& list, Result<Entry> (*parse_entry)(const Json&)) {
+  std::vector<Entry> entries;
+  if (list.is_null()) return entries;
+  if (!list.is_array() || list.size() > most_taught_ways)
+    return wrong("is damaged: what messages have taught is no list");
+  for (const Json& entry : list) {
+    auto parsed = parse_entry(entry);
+    if (!parsed) return std::unexpected(std::move(parsed).error());
+    entries.push_back(std::move(*parsed));
+  }
+  return entries;
 }
 
 }  // namespace
@@ -131,14 +194,15 @@ Result<Table> parse(std::string_view json, const Machine& machine) {
     if (!value) return std::unexpected(std::move(value).error());
     result.values.push_back(std::move(*value));
   }
-  const Json taught = member(table, "taught");
-  if (!taught.is_null() && (!taught.is_array() || taught.size() > most_taught_ways))
-    return wrong("is damaged: what messages have taught is no list");
-  for (const Json& entry : taught) {
-    auto way = parse_taught_way(entry);
-    if (!way) return std::unexpected(std::move(way).error());
-    result.taught_ways.push_back(*way);
-  }
+  auto ways = parse_taught(member(table, "taught"), &parse_taught_way);
+  if (!ways) return std::unexpected(std::move(ways).error());
+  auto eager = parse_taught(member(table, "taught_eager"), &parse_taught_eager);
+  if (!eager) return std::unexpected(std::move(eager).error());
+  auto calls = parse_taught(member(table, "taught_collectives"), &parse_taught_call);
+  if (!calls) return std::unexpected(std::move(calls).error());
+  result.taught_ways = std::move(*ways);
+  result.taught_eager = std::move(*eager);
+  result.taught_calls = std::move(*calls);
   return result;
 }
 
@@ -164,6 +228,8 @@ std::string apply(Settings& settings) {
     if (value.tuned && !settings.tune(value.variable, std::to_string(value.value)))
       return "the tuning table " + path + " does not fit";
   settings.taught_ways = std::move(table->taught_ways);
+  settings.taught_eager = std::move(table->taught_eager);
+  settings.taught_calls = std::move(table->taught_calls);
   return {};
 }
 

@@ -49,10 +49,21 @@ inline constexpr std::uint64_t version = 1;
 /// The names in a table of the ways of long messages, in the order of `LongWay`.
 inline constexpr std::array<std::string_view, 3> long_ways{"both copy", "receiver reads", "ring"};
 
+/// The names in a table of the ways of messages of middling length, in the order of `EagerWay`.
+inline constexpr std::array<std::string_view, 2> eager_ways{"eager", "rendezvous"};
+/// The names in a table of collectives, and of their ways, in the order of `SharedCallLessons` and
+/// `coll::TeamWay`.
+inline constexpr std::array<std::string_view, 8> collectives{
+    "bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter"};
+inline constexpr std::array<std::string_view, 8> call_ways{"flat",        "staged",     "counted",  "direct",
+                                                           "direct_both", "direct_all", "messages", "tree"};
+
 /// What a table says.
 struct Table {
   std::vector<Value> values;
   std::vector<TaughtWay> taught_ways;
+  std::vector<TaughtEager> taught_eager;
+  std::vector<TaughtCall> taught_calls;
 };
 
 /// Where the table of the user is: `$XDG_CONFIG_HOME/isthmus/tuning.json`, else below `$HOME/.config`; empty

@@ -54,7 +54,8 @@ constexpr double usual_of = 8;
 
 }  // namespace
 
-double WayChoice::Known::median(std::size_t most) const noexcept {
+template <class Way, std::size_t count_of_ways>
+double BasicWayChoice<Way, count_of_ways>::Known::median(std::size_t most) const noexcept {
   const std::size_t count = std::min({most, capacity, static_cast<std::size_t>(samples)});
   if (count == 0) return 0;
   std::array<float, capacity> last{};
@@ -65,7 +66,8 @@ double WayChoice::Known::median(std::size_t most) const noexcept {
   return *middle;
 }
 
-void WayChoice::Known::forget() noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::Known::forget() noexcept {
   samples = 0;
   strikes = 0;
   abandoned = false;
@@ -73,23 +75,27 @@ void WayChoice::Known::forget() noexcept {
   failures = 0;
 }
 
-WayChoice::WayChoice(LongWay assumed, std::span<const LongWay> possible, std::optional<Hint> hint) noexcept
+template <class Way, std::size_t count_of_ways>
+BasicWayChoice<Way, count_of_ways>::BasicWayChoice(Way assumed, std::span<const Way> possible,
+                                                   std::optional<Hint> hint, std::uint32_t first) noexcept
     : way_(assumed),
       assumed_(assumed),
+      patience_(first),
       hint_(hint),
       until_look_(first_look),
       look_every_(first_look),
       drift_patience_(first_drift_patience) {
-  for (const LongWay way : possible)
+  for (const Way way : possible)
     known(way).possible = true;
 }
 
-WayChoice::Turn WayChoice::next() noexcept {
+template <class Way, std::size_t count_of_ways>
+auto BasicWayChoice<Way, count_of_ways>::next() noexcept -> Turn {
   ++messages_;
   last_batch_ = std::exchange(batch_, 1);
   switch (phase_) {
     case Phase::first:
-      if (messages_ <= patience) return {.way = way_, .weight = Weight::none};
+      if (messages_ <= patience_) return {.way = way_, .weight = Weight::none};
       if (hint_ && known(hint_->way).possible) {
         follow_hint();
         return {.way = way_, .weight = Weight::full};
@@ -104,7 +110,8 @@ WayChoice::Turn WayChoice::next() noexcept {
   return next_of_settled();
 }
 
-void WayChoice::follow_hint() noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::follow_hint() noexcept {
   way_ = hint_->way;
   known(way_).predicted = hint_->ticks_per_byte;
   phase_ = Phase::settled;
@@ -115,7 +122,8 @@ void WayChoice::follow_hint() noexcept {
   --early_looks_;
 }
 
-void WayChoice::begin_trial(std::uint32_t messages) noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::begin_trial(std::uint32_t messages) noexcept {
   phase_ = Phase::trial;
   turn_ = 0;
   round_ = 0;
@@ -123,14 +131,15 @@ void WayChoice::begin_trial(std::uint32_t messages) noexcept {
   is_looking_ = false;
   way_count_ = 0;
   ways_[way_count_++] = way_;
-  for (std::size_t i = 0; i < long_way_count; ++i)
-    if (known_[i].possible && static_cast<LongWay>(i) != way_) ways_[way_count_++] = static_cast<LongWay>(i);
+  for (std::size_t i = 0; i < count_of_ways; ++i)
+    if (known_[i].possible && static_cast<Way>(i) != way_) ways_[way_count_++] = static_cast<Way>(i);
   wanted_ = messages * way_count_;
   for (Known& each : known_)
     each.forget();
 }
 
-WayChoice::Turn WayChoice::next_of_trial() noexcept {
+template <class Way, std::size_t count_of_ways>
+auto BasicWayChoice<Way, count_of_ways>::next_of_trial() noexcept -> Turn {
   for (;;) {
     if (turn_ == way_count_) {
       turn_ = 0;
@@ -140,7 +149,7 @@ WayChoice::Turn WayChoice::next_of_trial() noexcept {
         return {.way = way_, .weight = Weight::none};
       }
     }
-    const LongWay way = ways_[round_ % 2 == 0 ? turn_ : way_count_ - 1 - turn_];
+    const Way way = ways_[round_ % 2 == 0 ? turn_ : way_count_ - 1 - turn_];
     if (in_turn_ < block && !known(way).abandoned) {
       Turn turn{.way = way};
       if (way != way_ && !known(way).proven) turn.most = glimpse();
@@ -155,13 +164,15 @@ WayChoice::Turn WayChoice::next_of_trial() noexcept {
   }
 }
 
-void WayChoice::count_of_trial() noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::count_of_trial() noexcept {
   ++in_turn_;
   if (wanted_ > 0) --wanted_;
 }
 
 /// All ways that are left have been measured enough; or one is left, and has been measured.
-bool WayChoice::is_decided() const noexcept {
+template <class Way, std::size_t count_of_ways>
+bool BasicWayChoice<Way, count_of_ways>::is_decided() const noexcept {
   std::uint32_t left = 0, measured = 0, enough = 0;
   for (std::size_t i = 0; i < way_count_; ++i) {
     const Known& each = known(ways_[i]);
@@ -173,17 +184,18 @@ bool WayChoice::is_decided() const noexcept {
   return (left == 1 && measured == 1) || (wanted_ == 0 && round_ >= least_rounds && enough == left);
 }
 
-void WayChoice::settle() noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::settle() noexcept {
   ++trials_;
-  const LongWay before = way_;
+  const Way before = way_;
   double least = known(way_).abandoned ? 0 : known(way_).median() * (1 - worth_it);
-  for (std::size_t i = 0; i < long_way_count; ++i) {
+  for (std::size_t i = 0; i < count_of_ways; ++i) {
     Known& each = known_[i];
     each.predicted = each.median();
-    if (static_cast<LongWay>(i) != before && !each.abandoned && each.predicted > 0 &&
+    if (static_cast<Way>(i) != before && !each.abandoned && each.predicted > 0 &&
         (each.predicted < least || least == 0)) {
       least = each.predicted;
-      way_ = static_cast<LongWay>(i);
+      way_ = static_cast<Way>(i);
     }
   }
   for (Known& each : known_)
@@ -193,7 +205,8 @@ void WayChoice::settle() noexcept {
   phase_ = Phase::settled;
 }
 
-void WayChoice::join() noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::join() noexcept {
   ++messages_;
   ++batch_;
   if (phase_ == Phase::trial)
@@ -204,7 +217,8 @@ void WayChoice::join() noexcept {
     --until_look_;
 }
 
-WayChoice::Turn WayChoice::next_of_settled() noexcept {
+template <class Way, std::size_t count_of_ways>
+auto BasicWayChoice<Way, count_of_ways>::next_of_settled() noexcept -> Turn {
   if (!is_looking_ && until_look_ > 0) {
     --until_look_;
     // One in four is measured: that shows drift soon enough, and costs nothing that can be seen. Of a way
@@ -214,7 +228,7 @@ WayChoice::Turn WayChoice::next_of_settled() noexcept {
   }
   if (!is_looking_) {
     do
-      looked_at_ = static_cast<LongWay>((static_cast<std::size_t>(looked_at_) + 1) % long_way_count);
+      looked_at_ = static_cast<Way>((static_cast<std::size_t>(looked_at_) + 1) % count_of_ways);
     while (!known(looked_at_).possible || looked_at_ == way_);
     known(looked_at_).forget();
     is_looking_ = true;
@@ -226,7 +240,8 @@ WayChoice::Turn WayChoice::next_of_settled() noexcept {
   return {.way = way_, .weight = Weight::none};
 }
 
-void WayChoice::judge_look() noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::judge_look() noexcept {
   const double other = known(looked_at_).abandoned ? 0 : known(looked_at_).median();
   const double own = known(way_).median(recent);
   is_looking_ = false;
@@ -240,7 +255,8 @@ void WayChoice::judge_look() noexcept {
                                  : std::max(look_every_, between_looks * looking_);
 }
 
-void WayChoice::took(const Turn& turn, const Cost& cost) noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::took(const Turn& turn, const Cost& cost) noexcept {
   if (cost.ticks <= 0) return;
   Known& of = known(turn.way);
   if (turn.way == assumed_ && cost.passed > 0) notice_passed(cost);
@@ -254,7 +270,8 @@ void WayChoice::took(const Turn& turn, const Cost& cost) noexcept {
   if (phase_ == Phase::settled && turn.way == way_) notice_drift();
 }
 
-void WayChoice::glimpse_at(Known& of, const Cost& cost) noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::glimpse_at(Known& of, const Cost& cost) noexcept {
   const double own = known(way_).median();
   if (own == 0 || phase_ != Phase::trial || cost.other_bytes >= cost.bytes) return;
   const double rest = cost.ticks - own * static_cast<double>(cost.other_bytes);
@@ -263,7 +280,8 @@ void WayChoice::glimpse_at(Known& of, const Cost& cost) noexcept {
   if (of.failures >= glimpses_out) of.abandoned = true;
 }
 
-void WayChoice::drop_the_slow() noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::drop_the_slow() noexcept {
   double least = 0;
   for (const Known& each : known_)
     if (each.samples >= enough_to_drop && (least == 0 || each.median() < least)) least = each.median();
@@ -274,12 +292,14 @@ void WayChoice::drop_the_slow() noexcept {
 }
 
 /// Of a way that is being tried, or has been chosen though nobody would have assumed it.
-void WayChoice::strike(Known& of, const Cost& cost) noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::strike(Known& of, const Cost& cost) noexcept {
   of.strikes = static_cast<std::uint8_t>(is_far_too_long(cost) ? of.strikes + 1 : 0);
   if (of.strikes >= strikes_out) of.abandoned = true;
 }
 
-bool WayChoice::is_far_too_long(const Cost& cost) const noexcept {
+template <class Way, std::size_t count_of_ways>
+bool BasicWayChoice<Way, count_of_ways>::is_far_too_long(const Cost& cost) const noexcept {
   const auto bytes = static_cast<double>(cost.bytes);
   if (cost.passed > 0)
     return usually_passed_ > 0 && cost.passed > out_of_the_question_shared_ticks &&
@@ -289,7 +309,8 @@ bool WayChoice::is_far_too_long(const Cost& cost) const noexcept {
 }
 
 /// What has waited for its core for long moves it by no more than what has not.
-void WayChoice::notice_passed(const Cost& cost) noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::notice_passed(const Cost& cost) noexcept {
   const double passed = cost.passed / static_cast<double>(cost.bytes);
   if (usually_passed_ == 0) usually_passed_ = passed;
   usually_passed_ += (std::min(passed, 2 * usually_passed_) - usually_passed_) / usual_of;
@@ -297,7 +318,8 @@ void WayChoice::notice_passed(const Cost& cost) noexcept {
 
 /// The chosen way has begun to take far too long, as one does that needs a sender who computes now. What the
 /// plan assumes may not, and the next look is far away.
-void WayChoice::fall_back() noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::fall_back() noexcept {
   way_ = assumed_;
   for (Known& each : known_)
     each.forget();
@@ -306,7 +328,8 @@ void WayChoice::fall_back() noexcept {
   until_look_ = look_every_;
 }
 
-void WayChoice::notice_drift() noexcept {
+template <class Way, std::size_t count_of_ways>
+void BasicWayChoice<Way, count_of_ways>::notice_drift() noexcept {
   const double before = known(way_).predicted;
   if (++since_settled_ == calm) drift_patience_ = first_drift_patience;
   if (since_settled_ < drift_patience_ || since_settled_ % (recent / 2) != 0 || before == 0) return;
@@ -317,5 +340,8 @@ void WayChoice::notice_drift() noexcept {
   drift_patience_ = std::min(drift_patience_ * 2, longest_drift_patience);
   begin_trial(retrial);
 }
+
+template class BasicWayChoice<LongWay, long_way_count>;
+template class BasicWayChoice<EagerWay, eager_way_count>;
 
 }  // namespace isthmus

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "route/plan.hpp"
 
@@ -18,7 +19,15 @@ inline constexpr std::size_t long_way_count = 3;
   return way == LongWay::split ? Protocol::split : way == LongWay::pull ? Protocol::pull : Protocol::stream;
 }
 
+/// Whether a message of middling length goes with its envelope, which its sender decides.
+enum class EagerWay : std::uint8_t { eager, rendezvous };
+inline constexpr std::size_t eager_way_count = 2;
+[[nodiscard]] constexpr std::string_view name_of(EagerWay way) noexcept {
+  return way == EagerWay::eager ? "eager" : "rendezvous";
+}
+
 /// Which of some ways carries messages of one size class fastest, learned from the messages themselves.
+/// `Way`: an enumeration of so many, without gaps.
 ///
 /// Messages come in batches: one alone, or those that are under way at the same time. All of a batch go the
 /// same way, and a batch is measured as one, because messages under way together finish in bunches.
@@ -31,7 +40,8 @@ inline constexpr std::size_t long_way_count = 3;
 ///
 /// Costs are what the caller measures, in ticks. They may be wrong by a lot, because processors are taken
 /// away: medians decide, and less than `worth_it` is noise.
-class WayChoice {
+template <class Way, std::size_t count_of_ways>
+class BasicWayChoice {
  public:
   static constexpr std::uint32_t patience = 10;  ///< messages that go as assumed
   static constexpr std::uint32_t block = 5;      ///< messages of a turn, or one batch where that has more
@@ -61,7 +71,7 @@ class WayChoice {
   };
   /// How a batch is to go.
   struct Turn {
-    LongWay way = LongWay::pull;
+    Way way = Way{};
     Weight weight = Weight::none;
     /// So many of its first messages go that way; what follows goes the way that is chosen so far.
     std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
@@ -76,12 +86,15 @@ class WayChoice {
   };
   /// What others have learned. It need not be true.
   struct Hint {
-    LongWay way{};
+    Way way{};
     double ticks_per_byte = 0;
+    bool is_tuned = false;  ///< by an earlier job
   };
 
   /// `possible` has `assumed`. With a hint that is possible the choice begins with that instead of a trial.
-  WayChoice(LongWay assumed, std::span<const LongWay> possible, std::optional<Hint> hint = {}) noexcept;
+  /// `first`: messages that go as assumed.
+  BasicWayChoice(Way assumed, std::span<const Way> possible, std::optional<Hint> hint = {},
+                 std::uint32_t first = patience) noexcept;
 
   /// The turn of the batch that begins with the next message.
   Turn next() noexcept;
@@ -90,15 +103,17 @@ class WayChoice {
   /// A batch is over.
   void took(const Turn& turn, const Cost& cost) noexcept;
 
-  [[nodiscard]] LongWay way() const noexcept { return way_; }
-  [[nodiscard]] LongWay assumed() const noexcept { return assumed_; }
+  [[nodiscard]] Way way() const noexcept { return way_; }
+  [[nodiscard]] Way assumed() const noexcept { return assumed_; }
   /// Whether `way` has been chosen, and not just assumed.
   [[nodiscard]] bool is_settled() const noexcept { return phase_ == Phase::settled; }
   /// Per byte, by the last trial; 0 where there was none.
-  [[nodiscard]] double predicted(LongWay way) const noexcept { return known(way).predicted; }
+  [[nodiscard]] double predicted(Way way) const noexcept { return known(way).predicted; }
   /// Per byte, of the messages since; 0 where there were none.
-  [[nodiscard]] double measured(LongWay way) const noexcept { return known(way).median(); }
+  [[nodiscard]] double measured(Way way) const noexcept { return known(way).median(); }
   [[nodiscard]] std::uint64_t messages() const noexcept { return messages_; }
+  /// It goes as the hint has it, which an earlier job has given.
+  [[nodiscard]] bool is_tuned() const noexcept { return trials_ == 0 && hint_ && hint_->is_tuned; }
   /// How often a trial has ended.
   [[nodiscard]] std::uint32_t trials() const noexcept { return trials_; }
 
@@ -125,10 +140,8 @@ class WayChoice {
     void forget() noexcept;
   };
 
-  [[nodiscard]] Known& known(LongWay way) noexcept { return known_[static_cast<std::size_t>(way)]; }
-  [[nodiscard]] const Known& known(LongWay way) const noexcept {
-    return known_[static_cast<std::size_t>(way)];
-  }
+  [[nodiscard]] Known& known(Way way) noexcept { return known_[static_cast<std::size_t>(way)]; }
+  [[nodiscard]] const Known& known(Way way) const noexcept { return known_[static_cast<std::size_t>(way)]; }
   /// Messages that go a way of which nothing is known yet: the whole batch, where it is one.
   [[nodiscard]] std::uint32_t glimpse() const noexcept {
     return std::clamp(last_batch_ / glimpse_of, 1U, most_glimpsed);
@@ -150,10 +163,11 @@ class WayChoice {
   [[nodiscard]] bool is_far_too_long(const Cost& cost) const noexcept;
   void fall_back() noexcept;
 
-  std::array<Known, long_way_count> known_{};
-  LongWay way_;
-  LongWay assumed_;
+  std::array<Known, count_of_ways> known_{};
+  Way way_;
+  Way assumed_;
   Phase phase_ = Phase::first;
+  std::uint32_t patience_;
   std::optional<Hint> hint_;
   std::uint64_t messages_ = 0;
   double usually_passed_ = 0;  ///< ticks a byte, by the assumed way; 0: not known, or work does not count
@@ -162,7 +176,7 @@ class WayChoice {
   std::uint32_t last_batch_ = 0;
 
   // A trial.
-  std::array<LongWay, long_way_count>
+  std::array<Way, count_of_ways>
       ways_{};  ///< in the order of their turns; the other way round in each second round
   std::uint8_t way_count_ = 0;
   std::uint8_t turn_ = 0;  ///< in this round
@@ -172,7 +186,7 @@ class WayChoice {
   std::uint32_t wanted_ = 0;  ///< messages that are still to go in it
 
   // Looks at other ways.
-  LongWay looked_at_ = LongWay::pull;
+  Way looked_at_{1};
   std::uint32_t until_look_;  ///< messages
   std::uint32_t look_every_;
   std::uint32_t looking_ = 0;  ///< messages of this look so far
@@ -183,5 +197,11 @@ class WayChoice {
   std::uint32_t since_settled_ = 0;  ///< samples of the chosen way
   std::uint32_t drift_patience_;     ///< samples before drift is believed
 };
+
+extern template class BasicWayChoice<LongWay, long_way_count>;
+extern template class BasicWayChoice<EagerWay, eager_way_count>;
+
+using WayChoice = BasicWayChoice<LongWay, long_way_count>;
+using EagerChoice = BasicWayChoice<EagerWay, eager_way_count>;
 
 }  // namespace isthmus

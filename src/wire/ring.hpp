@@ -52,7 +52,9 @@ struct CellHeader {
   std::uint32_t size;  ///< payload bytes that belong to this cell
   CellKind kind;
   CellFlag flag;
-  std::uint16_t reserved;
+  /// Of `eager` and `ready_to_send`: the sender wants to hear what messages of this number take
+  /// (`BatchReport`); 0: it does not.
+  std::uint16_t mark;
 };
 static_assert(sizeof(CellHeader) == 24);
 
@@ -116,10 +118,28 @@ struct alignas(cache_line) Share {
   std::atomic<std::uint64_t> worked;   ///< `ticks()` that the sender's chunks took it, as in `FragmentHeader`
 };
 
-/// Start of a ring; cells and bytes follow it.
+/// Start of a ring; cells and bytes follow it. Written by the reader.
 struct RingHeader {
-  alignas(cache_line) std::atomic<std::uint64_t> cells_read;  ///< written by the reader
-  std::atomic<std::uint64_t> bytes_read;                      ///< written by the reader
+  alignas(cache_line) std::atomic<std::uint64_t> cells_read;
+  std::atomic<std::uint64_t> bytes_read;
+  std::atomic<std::uint64_t> report;  ///< a `BatchReport`
+};
+
+/// What the reader tells of the messages that its writer has given the same `CellHeader::mark`. It may say
+/// anything: its writer takes it for a cost, and measures on.
+struct BatchReport {
+  std::uint16_t mark = 0;   ///< 0: nothing has been told yet
+  std::uint16_t count = 0;  ///< messages of it that are there
+  std::uint32_t ticks = 0;  ///< of `ticks()`, that they have taken the reader
+
+  [[nodiscard]] constexpr std::uint64_t packed() const noexcept {
+    return std::uint64_t{mark} << 48 | std::uint64_t{count} << 32 | ticks;
+  }
+  static constexpr BatchReport of(std::uint64_t word) noexcept {
+    return {.mark = static_cast<std::uint16_t>(word >> 48),
+            .count = static_cast<std::uint16_t>(word >> 32),
+            .ticks = static_cast<std::uint32_t>(word)};
+  }
 };
 
 /// Whether `CellHeader::size` bytes of the byte ring belong to a cell of this kind.

@@ -1,6 +1,6 @@
 // Rank 0 sends messages to rank 1, one at a time: BYTES COUNT [SLOWED [COMPUTES]]. After COUNT of them copies
-// by the kernel become slow (slow_copies.c), and SLOWED more follow. The sender computes for COMPUTES
-// microseconds while each is under way. Rank 1 looks at every byte.
+// by the kernel become slow (slow_copies.c), or copies through memory (slow_memory.c), and SLOWED more
+// follow. The sender computes for COMPUTES microseconds while each is under way. Rank 1 looks at every byte.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -30,9 +30,10 @@ int main(int count, char** arguments) {
   MPI_Barrier(MPI_COMM_WORLD);
   for (int i = 0; i < before + slowed; ++i) {
     if (i == before) {
-      int* const slow = dlsym(RTLD_DEFAULT, "slow_copies");
+      int* slow = dlsym(RTLD_DEFAULT, "slow_copies");
+      if (!slow) slow = dlsym(RTLD_DEFAULT, "slow_memory");
       if (!slow) {
-        fputs("slow_copies.c is not preloaded\n", stderr);
+        fputs("neither slow_copies.c nor slow_memory.c is preloaded\n", stderr);
         MPI_Abort(MPI_COMM_WORLD, 2);
       }
       *slow = 1;

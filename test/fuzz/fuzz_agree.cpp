@@ -152,7 +152,7 @@ class Session {
                   .size = static_cast<std::uint32_t>(bytes),
                   .kind = wire::CellKind::eager_inline,
                   .flag = wire::CellFlag::none,
-                  .reserved = 0},
+                  .mark = 0},
                  payload.data(), payload.size());
   }
   void say_context(const Communicator& comm, int tag) { say(comm, tag, some_context()); }
@@ -193,7 +193,7 @@ class Session {
                   .size = sizeof sent,
                   .kind = wire::CellKind::eager_inline,
                   .flag = wire::CellFlag::none,
-                  .reserved = 0},
+                  .mark = 0},
                  &sent, sizeof sent);
     engine_->receive(world_->context(), 0, 3, Payload::of(&got, sizeof got));
     require(got == sent);

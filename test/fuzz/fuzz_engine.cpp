@@ -275,7 +275,7 @@ class Session {
         .size = is_of_gpu && input_.below(8) != 0 ? input_.pick(offered) : input_.pick(sizes),
         .kind = kind,
         .flag = static_cast<wire::CellFlag>(input_.below(9) / 4),
-        .reserved = 0};
+        .mark = 0};
     if (wire::has_piece(kind) && header.size <= wire::maximum_piece(geometry())) {
       std::byte* to = out_.reserve(header.size);
       if (!to) return;

@@ -329,7 +329,7 @@ class Session {
                                   .size = static_cast<std::uint32_t>(message.piece.size()),
                                   .kind = message.kind,
                                   .flag = wire::CellFlag::none,
-                                  .reserved = 0};
+                                  .mark = 0};
     if (message.piece.empty() || !wire::has_piece(message.kind)) {
       out_.publish(header, message.part.data(), message.part.size());
     } else if (std::byte* to = out_.reserve(header.size)) {

@@ -336,7 +336,7 @@ class Members : public Polled {
                  .size = static_cast<std::uint32_t>(what.size()),
                  .kind = wire::CellKind::eager_inline,
                  .flag = wire::CellFlag::none,
-                 .reserved = 0},
+                 .mark = 0},
                 payload.data(), payload.size());
   }
   /// As who stands above the engine in a broadcast from rank 0 hands it on.

@@ -57,7 +57,7 @@ class EngineHostile : public testing::Test {
                                   .size = size,
                                   .kind = kind,
                                   .flag = wire::CellFlag::none,
-                                  .reserved = 0};
+                                  .mark = 0};
     if (wire::has_piece(kind) && size <= wire::maximum_piece(region().geometry())) {
       std::byte* to = out.reserve(size);
       ASSERT_TRUE(to);
@@ -79,7 +79,7 @@ class EngineHostile : public testing::Test {
                  .size = sizeof fact,
                  .kind = wire::CellKind::eager_inline,
                  .flag = wire::CellFlag::none,
-                 .reserved = 0},
+                 .mark = 0},
                 &fact, sizeof fact);
     region().doorbells(0)[0].fetch_or(2);
   }

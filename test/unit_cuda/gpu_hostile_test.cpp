@@ -60,7 +60,7 @@ class GpuHostile : public CudaTest {
                                   .size = piece ? std::uint32_t{sizeof *piece} : 0U,
                                   .kind = kind,
                                   .flag = wire::CellFlag::none,
-                                  .reserved = 0};
+                                  .mark = 0};
     if (piece) {
       std::byte* const to = out_.reserve(header.size);
       ASSERT_TRUE(to);

@@ -1,6 +1,7 @@
 """Forces each way of collectives among ranks of this host (ISTHMUS_COLLECTIVE_WAY), and holds the ways that plans choose against the best one.
 
 Every way in turn, over and over. A way counts at a size where the job's report says that it is possible there.
+Those that do not block go as blocking ones have taught, of which the program makes some before: nothing is predicted of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from processes import run
 from ratios import Ratio, ratio
 
 ROOT = Path(__file__).resolve().parents[2]
-COLLECTIVES = ("bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter")
+COLLECTIVES = ("bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter", "ibcast", "ireduce", "iallreduce")
 WAYS = ("flat", "staged", "counted", "direct", "direct_both", "direct_all", "messages", "tree")
 PLANS = ("fixed", "live")
 SIZES = tuple(KIB << i for i in range(1, 15, 2))
@@ -45,6 +46,14 @@ def lesson_of(lessons: list[dict], collective: str, ranks: int, size: int) -> Le
     return None
 
 
+def calls_of(report: dict, collective: str) -> tuple[list[dict], str]:
+    """What rank 0 has to tell of a collective, and the name that it has there."""
+    rank = report["ranks"][0]
+    if not collective.startswith("i"):
+        return rank["live_collectives"], collective
+    return [lesson for lesson in rank["live_nonblocking"] if lesson["form"] == "nonblocking"], collective[1:]
+
+
 class CallPlans:
     """All that has been measured of collectives among so many ranks."""
 
@@ -54,6 +63,8 @@ class CallPlans:
         self.environment |= {"ISTHMUS_TUNING": "off", "ISTHMUS_EXPLAIN": "json", **(environment or {})}
         self.series: dict[tuple[str, int, str], Series] = {}
         self.lessons: dict[tuple[str, int], list[Lesson]] = {}
+        # Of those that do not block: the ways that calls have gone when they were forced.
+        self.gone: dict[tuple[str, int], set[str]] = {}
 
     def measure(self, collective: str, name: str, repetition: int) -> None:
         variable = f"ISTHMUS_PLANS={name}" if name in PLANS else f"ISTHMUS_COLLECTIVE_WAY={name}"
@@ -73,8 +84,13 @@ class CallPlans:
             point = collective, int(size)
             series = self.series.setdefault((*point, name), Series())
             series.settled[repetition], series.first[repetition] = float(settled), float(first)
-            if name == "live" and (lesson := lesson_of(report["ranks"][0]["live_collectives"], collective, self.ranks, point[1])):
+            lessons, named = calls_of(report, collective)
+            if not (lesson := lesson_of(lessons, named, self.ranks, point[1])):
+                continue
+            if name == "live":
                 self.lessons.setdefault(point, []).append(lesson)
+            if named != collective and name in (lesson.way, "live"):
+                self.gone.setdefault(point, set()).add(lesson.way)
 
 
 @dataclass(frozen=True)
@@ -104,7 +120,7 @@ def rows_of(plans: CallPlans, collectives: list[str]) -> list[Row]:
         for size in plans.sizes:
             lessons = plans.lessons.get((collective, size), [])
             series = {name: plans.series[collective, size, name] for name in (*WAYS, *PLANS) if (collective, size, name) in plans.series}
-            forced = [name for name in WAYS if name in series and any(name in lesson.possible for lesson in lessons)]
+            forced = [name for name in WAYS if name in series and (any(name in lesson.possible for lesson in lessons) or name in plans.gone.get((collective, size), ()))]
             if not forced:
                 continue
             best = min(forced, key=lambda name: series[name].median)

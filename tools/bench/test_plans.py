@@ -151,6 +151,23 @@ class CallPlans(unittest.TestCase):
         self.assertEqual(len(call_plans.as_json([row], found)[0]["ways"]["live"]["settled_us"]), 3)
 
 
+    def test_of_calls_that_do_not_block_a_way_counts_that_they_have_gone_when_it_was_forced(self):
+        found = call_plans.CallPlans(Path("/nowhere"), 2, (64 * KIB,), "1+1")
+        gone = {"direct": "direct", "messages": "messages", "staged": "direct", "fixed": "direct", "live": "messages"}
+        for repetition in range(3):
+            for name, settled in (("direct", 6.0), ("messages", 2.0), ("staged", 1.0), ("fixed", 6.0), ("live", 2.2)):
+                told = {**call_lesson("bcast", 64 * KIB, gone[name], {gone[name]: 0}, None), "form": "nonblocking"}
+                other = {**told, "form": "persistent", "way": "flat"}
+                report = {"ranks": [{"live_collectives": [self.TAUGHT], "live_nonblocking": [other, told]}]}
+                found.take("ibcast", name, repetition, f"{64 * KIB} {settled:.6f} {settled:.6f}\n", report)
+        (row,) = call_plans.rows_of(found, ["ibcast"])
+        self.assertEqual((row.best, row.learned), ("messages", {"messages": 3}))
+        self.assertNotIn("staged", row.times, "it went another way where this was asked for")
+        self.assertAlmostEqual(row.fixed.value, 3.0, 2)
+        self.assertAlmostEqual(row.live.value, 1.1, 2)
+        self.assertIsNone(row.apart)
+
+
 class Jobs(unittest.TestCase):
     def test_a_job_that_fails_is_told_with_its_words(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -42,4 +42,9 @@ void map_pages(std::span<std::byte> memory) noexcept {
   if (!pages.empty()) static_cast<void>(::madvise(pages.data(), pages.size(), populate_write));
 }
 
+void map_ring(const wire::RegionView& region, std::uint32_t from, std::uint32_t to) noexcept {
+  const std::uint32_t entry = region.directory(to)[from].load(std::memory_order_acquire);
+  if (entry > 0 && entry <= region.ring_capacity()) map_pages(region.ring(entry - 1));
+}
+
 }  // namespace isthmus

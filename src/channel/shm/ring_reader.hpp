@@ -56,6 +56,11 @@ class RingReader {
     return true;
   }
 
+  /// Tells the writer what it takes.
+  void tell(const wire::BatchReport& report) noexcept {
+    header_->report.store(report.packed(), std::memory_order_release);
+  }
+
  private:
   /// Lets the writer reuse what has been read. Not at every cell: the line would travel back and forth.
   void publish() noexcept {

@@ -76,6 +76,11 @@ class RingWriter {
     publish(header, inline_part, bytes);
   }
 
+  /// What the reader tells, a `wire::BatchReport`; 0: nothing yet.
+  [[nodiscard]] std::uint64_t report() const noexcept {
+    return header_->report.load(std::memory_order_acquire);
+  }
+
   /// Fetches the memory of the next `bytes` for writing. The reader has had these lines since it read them a
   /// round ago; to get them back while there is nothing else to do takes that time off the next message.
   void prefetch(std::uint32_t bytes) noexcept {

@@ -26,6 +26,7 @@ void LaneTeam::make(Communicator& comm) {
 
 LaneTeam::~LaneTeam() {
   if (state_ != State::ready) return;
+  if (rank() == 0) engine_.leave_call_reports(live_);
   // Members come and go at their own pace: the last of all of them has counted up to the size twice.
   const auto everybody = 2 * static_cast<std::uint32_t>(size());
   if (area_.header().members.fetch_add(1, std::memory_order_acq_rel) + 1 == everybody)
@@ -77,6 +78,7 @@ Result<> LaneTeam::enter() {
   for (std::uint32_t i = 0; i < persistent_stripes; ++i)
     persistent_[i].put_at(area_.persistent(i), rank());
   live_.open(comm_);
+  if (rank() == 0) engine_.join_call_reports(live_);
   area_.header().members.fetch_add(1, std::memory_order_acq_rel);
   state_ = State::ready;
   return {};
@@ -126,6 +128,9 @@ std::optional<Algorithm> LaneTeam::live(const Place& place, const Lane& lane, co
   const bool is_persistent = lane.kind == Lane::Kind::persistent;
   const std::size_t schedule = is_persistent ? call_classes + lane.number : call_class;
   const auto way = live_.way(area_.schedule(schedule), call_class, place.stripe(), place.step(), comm_);
+  const TeamWay taken = way && possible.has(*way) ? *way : *assumed;
+  live_.note(is_persistent ? CallReport::Form::persistent : CallReport::Form::nonblocking, call_class,
+             *assumed, taken);
   if (!way || !possible.has(*way)) return by_table;
   if (*way == TeamWay::messages) return std::nullopt;
   return algorithm_of(*way, question);

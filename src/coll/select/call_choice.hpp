@@ -68,6 +68,7 @@ class CallChoice {
   struct Hint {
     TeamWay way{};
     double ticks_per_byte = 0;
+    bool is_tuned = false;  ///< by an earlier job
   };
 
   /// `possible` has `assumed`, and another one. `lead`: what is said to all takes effect so many steps later,
@@ -93,6 +94,7 @@ class CallChoice {
   [[nodiscard]] std::uint32_t trials() const noexcept { return trials_; }
   [[nodiscard]] bool is_settled() const noexcept { return trials_ > 0 || is_told_; }
   [[nodiscard]] bool is_told() const noexcept { return trials_ == 0 && is_told_; }
+  [[nodiscard]] bool is_tuned() const noexcept { return is_told() && hint_->is_tuned; }
   /// Calls that went another way than the chosen one, to see what it takes.
   [[nodiscard]] std::uint64_t explored() const noexcept { return explored_; }
   /// Per byte, by the last trial; 0 where there was none.

@@ -6,6 +6,8 @@
 #include <limits>
 #include <new>
 
+#include "route/live_plans.hpp"
+
 namespace isthmus::coll {
 namespace {
 
@@ -13,12 +15,16 @@ constexpr std::uint64_t number_mask = 0xffff'ffff;
 
 constexpr std::uint64_t page_bytes = 4096;
 
-/// What a message through the ring takes at most, to a staged call, once messages have learned to go there:
+/// What a message through the ring takes at most, to a staged call, where messages have not been learned yet:
 /// the few of a turn go as their own plan assumes. bcast of 64 and 256 KiB: 1.6 and 1.2; far cores: 1.1.
 constexpr double ring_to_staged = 1.6;
 
 /// Of the first class: from there on, two for each power of two.
 constexpr std::size_t first_class = 2 * (std::bit_width(LiveCalls::above) - 1);
+
+constexpr bool is_over_messages(TeamWay way) noexcept {
+  return way == TeamWay::messages || way == TeamWay::tree;
+}
 
 /// The collective of a row of classes.
 constexpr Collective collective_of(std::size_t row) noexcept {
@@ -36,11 +42,12 @@ static_assert(collective_of(LiveCalls::collectives - 1) == Collective::reduce_sc
 }  // namespace
 
 std::size_t LiveCalls::class_of(Collective collective, std::uint64_t bytes) noexcept {
-  const std::uint64_t last = bytes - 1;
-  const auto high = static_cast<std::size_t>(std::bit_width(last)) - 1;
-  const std::size_t size_class = 2 * high + (last >> (high - 1) & 1) - first_class;
   const auto row = static_cast<std::size_t>(collective) - static_cast<std::size_t>(Collective::bcast);
-  return row * size_classes + size_class;
+  return row * size_classes + SharedCallLessons::size_class_of(bytes);
+}
+
+std::string_view LiveCalls::collective_name(std::size_t call_class) noexcept {
+  return name(collective_of(call_class / size_classes));
 }
 
 std::uint64_t LiveCalls::most_of(std::size_t call_class) noexcept {
@@ -81,6 +88,8 @@ TeamWay LiveCalls::begin(const Area& area, const Steps& steps, const Question& q
     }
   }
   const TeamWay chosen = way && possible.has(*way) ? *way : assumed;
+  // The first call of the turn, which does not count, has opened the rings that these messages take.
+  if (index && is_over_messages(chosen) && *index % schedule.turn == CallChoice::warm_up) map_rings();
   is_measured_ = index || number_ % measured_each == 0;
   if (member_.rank == 0)
     begun_[number_ % timed_calls] = {.choice = is_measured_ ? choice : nullptr,
@@ -104,6 +113,14 @@ void LiveCalls::touch_slots(const Area& area) noexcept {
   for (std::uint64_t meeting = 0; meeting < 2; ++meeting)
     for (int node = 0; node < area.nodes(); ++node)
       touch(area.node_slot(meeting, node));
+}
+
+/// As with slots: a ring of 512 KiB is used from end to end before its pages come again. 64 KiB take 43 us in
+/// a new one, and 1.8 later.
+void LiveCalls::map_rings() noexcept {
+  if (has_mapped_ || !member_.map_rings || member_.size > flat_ranks) return;
+  has_mapped_ = true;
+  member_.map_rings();
 }
 
 void LiveCalls::write_time(const Area& area) noexcept {
@@ -148,32 +165,57 @@ CallChoice* LiveCalls::find(std::size_t call_class, TeamWay assumed, TeamWays po
   if (choice) return choice.get();
   std::optional<CallChoice::Hint> hint;
   if (const auto told = member_.shared.read(kind_of(call_class)))
-    hint = {.way = static_cast<TeamWay>(told->way), .ticks_per_byte = told->ticks_per_byte};
+    hint = {.way = static_cast<TeamWay>(told->way),
+            .ticks_per_byte = told->ticks_per_byte,
+            .is_tuned = told->is_tuned};
   // Without memory the class goes as the table has it.
   choice.reset(new (std::nothrow) CallChoice(assumed, possible, depth, hint));
   return choice.get();
 }
 
-/// What a trial has found.
-void LiveCalls::share(std::size_t call_class, const CallChoice& choice) const noexcept {
-  std::optional<std::uint8_t> in_lanes;
+/// Of the ways that calls have too which do not block, the one that took the least.
+std::optional<TeamWay> LiveCalls::fastest_in_lanes(std::size_t call_class,
+                                                   const CallChoice& choice) const noexcept {
+  std::optional<TeamWay> fastest;
   double least = 0;
   const TeamWays also_in_lanes = choice.possible().and_of(ways_in_lanes);
   for (unsigned i = 0; i < also_in_lanes.count(); ++i) {
     const TeamWay way = also_in_lanes.at(i);
-    double cost = choice.predicted(way);
-    if (way == TeamWay::messages && choice.predicted(TeamWay::staged) > 0) {
-      const double by_ring = ring_to_staged * choice.predicted(TeamWay::staged);
-      cost = cost > 0 ? std::min(cost, by_ring) : by_ring;
-    }
+    const double cost = cost_in_lanes(call_class, choice, way);
     if (cost <= 0 || (least > 0 && cost >= least)) continue;
     least = cost;
-    in_lanes = static_cast<std::uint8_t>(way);
+    fastest = way;
   }
+  return fastest;
+}
+
+/// Per byte; 0: not known. The few messages of a turn go as their own plan assumes: where messages of that
+/// length have been learned in this job, what they take counts.
+double LiveCalls::cost_in_lanes(std::size_t call_class, const CallChoice& choice,
+                                TeamWay way) const noexcept {
+  const double cost = choice.predicted(way);
+  if (way != TeamWay::messages) return cost;
+  double later = 0;
+  if (collective_of(call_class / size_classes) == Collective::bcast) {
+    const auto learned = member_.messages.read({.far = spread_,
+                                                .all_ways = true,
+                                                .many = false,
+                                                .size_class = LivePlans::class_of(most_of(call_class) - 1)});
+    const auto rounds = static_cast<double>(std::bit_width(static_cast<unsigned>(member_.size - 1)));
+    if (learned) later = rounds * learned->ticks_per_byte;
+  }
+  if (later == 0) later = ring_to_staged * choice.predicted(TeamWay::staged);
+  if (later == 0) return cost;
+  return cost > 0 ? std::min(cost, later) : later;
+}
+
+/// What a trial has found.
+void LiveCalls::share(std::size_t call_class, const CallChoice& choice) const noexcept {
+  const auto in_lanes = fastest_in_lanes(call_class, choice);
   member_.shared.write(
       kind_of(call_class),
       {.way = static_cast<std::uint8_t>(choice.way()), .ticks_per_byte = choice.predicted(choice.way())},
-      in_lanes);
+      in_lanes ? std::optional(static_cast<std::uint8_t>(*in_lanes)) : std::nullopt);
 }
 
 void LiveCalls::add_to(std::vector<CallReport>& reports, double nanoseconds) const {
@@ -182,14 +224,19 @@ void LiveCalls::add_to(std::vector<CallReport>& reports, double nanoseconds) con
     if (!choice || !choice->is_settled()) continue;
     const std::uint64_t most = most_of(call_class);
     const double unit = nanoseconds / 1000 * static_cast<double>(most);
-    CallReport report{.collective = name(collective_of(call_class / size_classes)),
+    CallReport report{.collective = collective_name(call_class),
                       .members = member_.size,
                       .up_to = most,
                       .told = choice->is_told(),
+                      .tuned = choice->is_tuned(),
+                      .spread = spread_,
+                      .ticks_per_byte = choice->predicted(choice->way()),
+                      .in_lanes = {},
                       .way = name(choice->way()),
                       .assumed = name(choice->assumed()),
                       .calls = choice->calls(),
                       .ways = {}};
+    if (const auto way = fastest_in_lanes(call_class, *choice)) report.in_lanes = name(*way);
     for (unsigned i = 0; i < choice->possible().count(); ++i) {
       const TeamWay way = choice->possible().at(i);
       report.ways.push_back({.name = name(way),

@@ -3,8 +3,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "coll/select/call_choice.hpp"
 #include "route/call_report.hpp"
 #include "route/shared_call_lessons.hpp"
+#include "route/shared_lessons.hpp"
 
 namespace isthmus::coll {
 
@@ -33,7 +36,7 @@ namespace isthmus::coll {
 class LiveCalls final : public CallReporter {
  public:
   /// Calls of more bytes than that, as the table counts them. An 8 B allreduce pays two comparisons.
-  static constexpr std::uint64_t above = 1024;
+  static constexpr std::uint64_t above = SharedCallLessons::above;
   static constexpr std::uint64_t most_bytes = std::uint64_t{64} << 20;
   static constexpr std::size_t size_classes = SharedCallLessons::size_classes;
   static constexpr std::size_t collectives = SharedCallLessons::collectives;
@@ -47,8 +50,13 @@ class LiveCalls final : public CallReporter {
     int rank = 0, size = 2;
     std::optional<TeamWay> forced;  ///< that way wherever it is possible, and nothing is learned
     SharedCallLessons shared;
+    /// What messages take that such calls consist of, where that has been learned.
+    SharedLessons messages = {};
+    /// Has the pages mapped of the rings that there are among the members.
+    std::function<void()> map_rings = {};
   };
-  explicit LiveCalls(const Member& member, Ticks clock = ticks) noexcept : member_(member), clock_(clock) {}
+  explicit LiveCalls(Member member, Ticks clock = ticks) noexcept
+      : member_(std::move(member)), clock_(clock) {}
 
   [[nodiscard]] static bool covers(std::uint64_t bytes) noexcept {
     return bytes > above && bytes <= most_bytes;
@@ -85,6 +93,7 @@ class LiveCalls final : public CallReporter {
             .spread = spread,
             .size_class = call_class % size_classes};
   }
+  [[nodiscard]] static std::string_view collective_name(std::size_t call_class) noexcept;
   /// The largest call of the class.
   [[nodiscard]] static std::uint64_t most_of(std::size_t call_class) noexcept;
 
@@ -108,6 +117,11 @@ class LiveCalls final : public CallReporter {
   [[nodiscard]] std::optional<std::uint64_t> read_time(const Area& area, std::uint64_t number) const noexcept;
   void write_time(const Area& area) noexcept;
   void touch_slots(const Area& area) noexcept;
+  void map_rings() noexcept;
+  [[nodiscard]] std::optional<TeamWay> fastest_in_lanes(std::size_t call_class,
+                                                        const CallChoice& choice) const noexcept;
+  [[nodiscard]] double cost_in_lanes(std::size_t call_class, const CallChoice& choice,
+                                     TeamWay way) const noexcept;
   void share(std::size_t call_class, const CallChoice& choice) const noexcept;
   [[nodiscard]] SharedCallLessons::Kind kind_of(std::size_t call_class) const noexcept {
     return kind_of(call_class, member_.size, spread_);
@@ -118,6 +132,7 @@ class LiveCalls final : public CallReporter {
   bool spread_ = false;
   bool is_measured_ = false;
   bool has_touched_ = false;  ///< the slots
+  bool has_mapped_ = false;   ///< the rings
   std::uint64_t began_ = 0;   ///< ticks
   std::uint64_t number_ = 0;  ///< of the call that is under way, or was the last
   std::array<Progress, call_classes> progress_{};

@@ -83,7 +83,12 @@ Result<std::unique_ptr<Team>> Team::make(Communicator& comm) {
         .rank = comm.rank(),
         .size = comm.size(),
         .forced = is_forced ? way_of(static_cast<CollectiveWaySetting>(beginning.forced)) : std::nullopt,
-        .shared = SharedCallLessons(comm.engine().region().header().call_lessons)});
+        .shared = SharedCallLessons(comm.engine().region().header().call_lessons),
+        .messages = SharedLessons(comm.engine().region().header().lessons),
+        .map_rings = [&comm] {
+          for (int rank = 0; rank < comm.size(); ++rank)
+            if (rank != comm.rank()) comm.engine().map_rings(comm.peer(rank));
+        }});
   return std::unique_ptr<Team>(new Team(comm, area, place.offset, std::move(live)));
 }
 

@@ -12,6 +12,8 @@ Request* Completion::make_send(const Target& target, const Payload& payload, Sen
   send->tag = target.tag;
   send->context_id = target.context;
   send->payload = payload;
+  send->eagerness = Eagerness::by_limit;
+  send->told = {};
   send->synchronous = mode == SendMode::synchronous;
   if (payload.type) send->type = Ref<const Datatype>::share(payload.type);
   return send;

@@ -42,8 +42,8 @@ inline const Payload* cpu_destination_of(Request& receive) noexcept {
 }
 
 /// A message of `size` packed bytes, all of which are here, completes the `receive` that it matches.
-inline void deliver(Completion& completion, Request& receive, int source, int tag, const std::byte* bytes,
-                    std::uint64_t size) {
+[[gnu::always_inline]] inline void deliver(Completion& completion, Request& receive, int source, int tag,
+                                           const std::byte* bytes, std::uint64_t size) {
   receive.matched = true;
   receive.status.source = source;
   receive.status.tag = tag;

@@ -95,12 +95,14 @@ void UnexpectedMessages::keep(MatchContext& context, ContextId id, UnexpectedMes
 
 /// All is filled in before it is kept: who listens may give it back at once.
 void UnexpectedMessages::keep_offer(Peer& peer, MatchContext& context, const Envelope& envelope,
-                                    const Awaited& awaited, UnexpectedMessage::Where where) {
+                                    const Awaited& awaited, UnexpectedMessage::Where where,
+                                    std::uint16_t mark) {
   UnexpectedMessage& message = *matcher_.take_message();
   message.source = envelope.source;
   message.tag = envelope.tag;
   message.bytes = envelope.bytes;
   message.where = std::move(where);
+  message.mark = mark;
   message.peer = &peer;
   message.sender = awaited.sender;
   message.is_awaited = awaited.is_awaited;

@@ -92,9 +92,9 @@ class UnexpectedMessages {
   UnexpectedMessage* make(Peer& peer, int source, int tag, std::uint64_t bytes);
   /// Keeps a message that no receive waits for, on its peer's account. `context`: the matcher's for `id`.
   void keep(MatchContext& context, ContextId id, UnexpectedMessage* message);
-  /// The same for one whose bytes are elsewhere.
+  /// The same for one whose bytes are elsewhere. `mark`: of its cell.
   void keep_offer(Peer& peer, MatchContext& context, const Envelope& envelope, const Awaited& awaited,
-                  UnexpectedMessage::Where where);
+                  UnexpectedMessage::Where where, std::uint16_t mark = 0);
 
   /// What a receive of that message says to its sender needs no memory then.
   void prepare_answer(const UnexpectedMessage& message);

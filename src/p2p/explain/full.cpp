@@ -93,6 +93,12 @@ std::string_view short_name_of(LongWay way) {
   return name.substr(name.find(", ") + 2);
 }
 
+/// Who has found the way that a lesson is of, where it was not found here.
+std::string told_text(bool told, bool tuned, std::string_view who) {
+  if (tuned) return ", as isthmus tune --from has found";
+  return told ? fmt::format(", as another {} has told", who) : std::string();
+}
+
 /// What messages have taught of one size class.
 std::string lesson_text(const LivePlans::Report& lesson) {
   const auto& chosen = lesson.times[static_cast<std::size_t>(lesson.way)];
@@ -105,7 +111,7 @@ std::string lesson_text(const LivePlans::Report& lesson) {
     if (const auto way = static_cast<LongWay>(i); way != lesson.way && lesson.times[i].predicted > 0)
       text += fmt::format(", {} {:.3g}", short_name_of(way), lesson.times[i].predicted);
   return text +
-         fmt::format("; {} messages{}\n", lesson.messages, lesson.told ? ", as another rank has told" : "");
+         fmt::format("; {} messages{}\n", lesson.messages, told_text(lesson.told, lesson.tuned, "rank"));
 }
 
 /// Which ways long messages to this rank take by what earlier ones have taken.
@@ -127,14 +133,49 @@ std::string lessons_text(const LivePlans& plans) {
   return text;
 }
 
+/// What this rank has learned of whether messages go with their envelope.
+std::string eager_text(const ExplainParts& parts) {
+  std::string text;
+  const EagerPlans::Report* last = nullptr;
+  const std::vector<EagerPlans::Report> lessons = parts.eager.report(parts.plans.nanoseconds());
+  for (const EagerPlans::Report& lesson : lessons) {
+    if (!last || last->nearness != lesson.nearness || last->start != lesson.start)
+      text += fmt::format("    measured, {} sends{}:\n",
+                          lesson.start == Start::blocking ? "blocking" : "nonblocking",
+                          lesson.nearness == LivePlans::Nearness::far ? " to ranks of other sockets" : "");
+    const auto& chosen = lesson.times[static_cast<std::size_t>(lesson.way)];
+    const EagerWay other = lesson.way == EagerWay::eager ? EagerWay::rendezvous : EagerWay::eager;
+    text += fmt::format("      from {:<9} {}: {:.3g} us", size_text(lesson.from), name_of(lesson.way),
+                        chosen.predicted);
+    if (chosen.measured > 0 && chosen.predicted > 0)
+      text += fmt::format(" (since then {:.3g}, {:+.0f} %)", chosen.measured,
+                          100 * (chosen.measured / chosen.predicted - 1));
+    if (const double predicted = lesson.times[static_cast<std::size_t>(other)].predicted; predicted > 0)
+      text += fmt::format(", {} {:.3g}", name_of(other), predicted);
+    text += fmt::format("; {} messages{}\n", lesson.messages, told_text(lesson.told, lesson.tuned, "rank"));
+    last = &lesson;
+  }
+  return text;
+}
+
 /// Which ways the collectives take of the communicators whose rank 0 this rank is.
 std::string calls_text(const ExplainParts& parts) {
   std::string text;
   const CallReport* last = nullptr;
   const std::vector<CallReport> reports = parts.calls.all(parts.plans.nanoseconds());
   for (const CallReport& report : reports) {
-    if (!last || last->collective != report.collective || last->members != report.members)
-      text += fmt::format("    measured, {} among {} ranks:\n", report.collective, report.members);
+    const bool blocks = report.form == CallReport::Form::blocking;
+    if (!last || last->collective != report.collective || last->members != report.members ||
+        last->form != report.form)
+      text += fmt::format(
+          "    {}, {}{} among {} ranks:\n", blocks ? "measured" : "as blocking ones have shown",
+          blocks ? "" : fmt::format("{} ", name_of(report.form)), report.collective, report.members);
+    if (!blocks) {
+      text += fmt::format("      up to {:<8} {}; {} of {} calls, the others {}\n", size_text(report.up_to),
+                          report.way, report.calls_so, report.calls, report.assumed);
+      last = &report;
+      continue;
+    }
     const auto chosen = std::ranges::find(report.ways, report.way, &CallReport::Way::name);
     text += fmt::format("      up to {:<8} {}: {:.3g} us", size_text(report.up_to), report.way,
                         chosen->predicted);
@@ -144,8 +185,7 @@ std::string calls_text(const ExplainParts& parts) {
     for (const CallReport::Way& way : report.ways)
       if (way.name != report.way && way.predicted > 0)
         text += fmt::format(", {} {:.3g}", way.name, way.predicted);
-    text +=
-        fmt::format("; {} calls{}\n", report.calls, report.told ? ", as another communicator has told" : "");
+    text += fmt::format("; {} calls{}\n", report.calls, told_text(report.told, report.tuned, "communicator"));
     last = &report;
   }
   return text;
@@ -179,6 +219,7 @@ std::string full_report(const ExplainParts& parts) {
   for (const auto& [plan, ids] : plans)
     text += fmt::format("    from rank {}\n{}", list_of(ids), plan);
   traffic += lessons_text(parts.plans);
+  traffic += eager_text(parts);
   traffic += calls_text(parts);
   if (parts.gpu) {
     const auto& [between_gpus, by_window, across_hosts, by_host] = parts.gpu->collectives;

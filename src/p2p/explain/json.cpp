@@ -84,6 +84,11 @@ std::string memories_json(const PeerMemories& memories, const Peer& peer) {
   return {};
 }
 
+/// Who has found the way that a lesson is of.
+std::string_view origin_of(bool told, bool tuned) {
+  return tuned ? "tuned" : told ? "told" : "live";
+}
+
 std::string lesson_json(const LivePlans::Report& lesson, bool by_work) {
   std::string ways;
   for (std::size_t i = 0; i < long_way_count; ++i)
@@ -92,10 +97,28 @@ std::string lesson_json(const LivePlans::Report& lesson, bool by_work) {
                           ways.empty() ? "" : ",", quoted(name_of(protocol_of(static_cast<LongWay>(i)))),
                           predicted, measured > 0 ? fmt::format("{:.4g}", measured) : "null");
   return fmt::format(
-      R"({{"from":{},"same_socket":{},"any_way":{},"several":{},"mixed":{},"told":{},"by_work":{},"protocol":{},"assumed":{},"messages":{},"ticks_per_byte":{:.6g},"ways":[{}]}})",
+      R"({{"from":{},"same_socket":{},"any_way":{},"several":{},"mixed":{},"told":{},"origin":{},"by_work":{},"protocol":{},"assumed":{},"messages":{},"ticks_per_byte":{:.6g},"ways":[{}]}})",
       lesson.from, lesson.nearness == LivePlans::Nearness::near, lesson.has_all_ways, lesson.many,
-      lesson.mixed, lesson.told, by_work, quoted(name_of(protocol_of(lesson.way))),
-      quoted(name_of(protocol_of(lesson.assumed))), lesson.messages, lesson.ticks_per_byte, ways);
+      lesson.mixed, lesson.told, quoted(origin_of(lesson.told, lesson.tuned)), by_work,
+      quoted(name_of(protocol_of(lesson.way))), quoted(name_of(protocol_of(lesson.assumed))), lesson.messages,
+      lesson.ticks_per_byte, ways);
+}
+
+std::string eager_json(const EagerPlans::Report& lesson) {
+  const auto known = [](double microseconds) {
+    return microseconds > 0 ? fmt::format("{:.4g}", microseconds) : std::string("null");
+  };
+  std::string ways;
+  for (const EagerWay way : {EagerWay::eager, EagerWay::rendezvous}) {
+    const auto& times = lesson.times[static_cast<std::size_t>(way)];
+    ways += fmt::format(R"({}{{"way":{},"predicted_us":{},"measured_us":{}}})", ways.empty() ? "" : ",",
+                        quoted(name_of(way)), known(times.predicted), known(times.measured));
+  }
+  return fmt::format(
+      R"({{"from":{},"same_socket":{},"nonblocking":{},"told":{},"origin":{},"way":{},"assumed":{},"messages":{},"ticks_per_byte":{:.6g},"ways":[{}]}})",
+      lesson.from, lesson.nearness == LivePlans::Nearness::near, lesson.start == Start::nonblocking,
+      lesson.told, quoted(origin_of(lesson.told, lesson.tuned)), quoted(name_of(lesson.way)),
+      quoted(name_of(lesson.assumed)), lesson.messages, lesson.ticks_per_byte, ways);
 }
 
 std::string call_json(const CallReport& report) {
@@ -103,12 +126,22 @@ std::string call_json(const CallReport& report) {
     return microseconds > 0 ? fmt::format("{:.4g}", microseconds) : std::string("null");
   };
   return fmt::format(
-      R"({{"collective":{},"members":{},"up_to":{},"told":{},"way":{},"assumed":{},"calls":{},"ways":{}}})",
-      quoted(report.collective), report.members, report.up_to, report.told, quoted(report.way),
-      quoted(report.assumed), report.calls, array(report.ways, [&](const CallReport::Way& way) {
+      R"({{"collective":{},"form":{},"members":{},"same_socket":{},"up_to":{},"told":{},"origin":{},"way":{},"assumed":{},"nonblocking_way":{},"calls":{},"ticks_per_byte":{:.6g},"ways":{}}})",
+      quoted(report.collective), quoted(name_of(report.form)), report.members, !report.spread, report.up_to,
+      report.told, quoted(origin_of(report.told, report.tuned)), quoted(report.way), quoted(report.assumed),
+      report.in_lanes.empty() ? "null" : quoted(report.in_lanes), report.calls, report.ticks_per_byte,
+      array(report.ways, [&](const CallReport::Way& way) {
         return fmt::format(R"({{"way":{},"predicted_us":{},"measured_us":{}}})", quoted(way.name),
                            known(way.predicted), known(way.measured));
       }));
+}
+
+/// What has been learned of collectives that block, or that do not.
+std::vector<CallReport> calls_of(const ExplainParts& parts, bool blocking) {
+  std::vector<CallReport> reports = parts.calls.all(parts.plans.nanoseconds());
+  std::erase_if(
+      reports, [&](const CallReport& each) { return (each.form == CallReport::Form::blocking) != blocking; });
+  return reports;
 }
 
 std::string kinds_json(const std::vector<MemoryKind>& kinds) {
@@ -171,13 +204,14 @@ std::string json_report(const ExplainParts& parts) {
   const std::string gpu = links.job().singleton ? "" : chosen_gpu();
   const GpuMessages::Collectives counts = parts.gpu ? parts.gpu->collectives : GpuMessages::Collectives();
   return fmt::format(
-      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"place":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"live_collectives":{},"peers":{}]}})",
+      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"place":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"live_eager":{},"live_collectives":{},"live_nonblocking":{},"peers":{}]}})",
       links.rank(), place.pid, place.core, gpu.empty() ? "null" : quoted(gpu),
       place_json(links.job().host, place), counts.between_gpus, counts.by_window, counts.across_hosts,
       counts.by_host,
       array(parts.plans.report(),
             [&](const auto& lesson) { return lesson_json(lesson, parts.plans.by_work()); }),
-      array(parts.calls.all(parts.plans.nanoseconds()), call_json), peers);
+      array(parts.eager.report(parts.plans.nanoseconds()), eager_json),
+      array(calls_of(parts, true), call_json), array(calls_of(parts, false), call_json), peers);
 }
 
 std::string report_tail_json(const std::vector<WayEstimate>& estimates) {

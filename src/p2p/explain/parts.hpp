@@ -6,6 +6,7 @@
 #include "p2p/protocol/gpu/messages.hpp"
 #include "p2p/protocol/network/peers.hpp"
 #include "route/call_report.hpp"
+#include "route/eager_plans.hpp"
 #include "route/live_plans.hpp"
 
 namespace isthmus {
@@ -16,6 +17,7 @@ struct ExplainParts {
   PeerAccess& access;
   const PeerMemories& memories;
   const LivePlans& plans;
+  const EagerPlans& eager;
   const CallReports& calls;
   const NetworkPeers* network;  ///< null: all ranks share memory
   GpuMessages* gpu;             ///< null: no message was in GPU memory

@@ -252,6 +252,7 @@ ExplainParts Engine::parts() {
           .access = access_,
           .memories = memories_,
           .plans = plans_,
+          .eager = eager_plans_,
           .calls = call_reports_,
           .network = network_.get(),
           .gpu = gpu_.made()};

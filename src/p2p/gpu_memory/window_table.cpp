@@ -72,7 +72,7 @@ bool WindowTable::announce(Peer& peer, GpuWindows::Window& window, std::uint32_t
                              .size = sizeof what,
                              .kind = wire::CellKind::gpu_window,
                              .flag = wire::CellFlag::none,
-                             .reserved = 0},
+                             .mark = 0},
                             &told, sizeof told);
   links_.after_publish(peer);
   return true;

@@ -140,7 +140,7 @@ void Links::send_control(Peer& peer, wire::CellKind kind, const void* payload, s
                                 .size = 0,
                                 .kind = kind,
                                 .flag = wire::CellFlag::none,
-                                .reserved = 0};
+                                .mark = 0};
   if (peer.control.empty() && peer.out.has_cell()) {
     peer.out.publish(header, payload, bytes);
     after_publish(peer);

@@ -148,6 +148,7 @@ void Matcher::give_back(UnexpectedMessage* message) {
   if (owned->content() != UnexpectedMessage::Content::bytes) [[unlikely]]
     owned->where = UnexpectedMessage::Here{};
   owned->is_awaited = owned->is_claimable = false;
+  owned->mark = 0;
   owned->context = nullptr;
   owned->cost = 0;
   free_.push_back(std::move(owned));

@@ -43,10 +43,12 @@ struct UnexpectedMessage {
   std::uint64_t bytes = 0;
   std::uint64_t arrived = 0;  ///< of `bytes`, while they are `Here`
   bool is_awaited = false;    ///< the sender waits to hear that it has been matched, or never will be
+  std::uint16_t mark = 0;     ///< of its cell: its sender wants to hear what it takes
   bool is_claimable = false;  ///< the sender may take it back, and this rank has not claimed it (`Claims`)
   MatchContext* context = nullptr;
   Peer* peer = nullptr;
   wire::Cookie sender = 0;  ///< its send there; of one that is awaited
+  std::uint64_t spent = 0;  ///< ticks, of one that is marked
   Where where;              ///< `Here` in all that `take_message` gives
   std::byte* data = nullptr;
   Link<UnexpectedMessage> by_arrival;

@@ -20,6 +20,15 @@ namespace isthmus {
 class MatchContext;
 class Peer;
 
+/// Of a receive whose message is marked (`BatchReports`).
+struct BatchMark {
+  std::uint16_t number = 0;  ///< as in its cell; 0: it is not
+  std::uint64_t began = 0;   ///< ticks in MPI
+};
+
+/// How a send is to go whose length leaves a choice.
+enum class Eagerness : std::uint8_t { by_limit, eager, rendezvous };
+
 /// A pending operation. Requests live in their engine's `RequestPool` and never move; all fields are guarded
 /// by the engine's lock. `complete` is final: once set, `status` and `error` no longer change.
 class Request {
@@ -66,6 +75,8 @@ class Request {
   Link<Request> queued;     ///< in the one queue that holds it
   std::uint64_t order = 0;  ///< receive: age among posted receives of its context
 
+  /// Send: decided when it was started. Written by who makes a send.
+  Eagerness eagerness = Eagerness::by_limit;
   // The part that only rendezvous and waiting sends use.
   Peer* peer = nullptr;
   Transfer transfer = Transfer::none;
@@ -82,7 +93,10 @@ class Request {
   wire::Cookie peer_cookie = 0;      ///< of the peer's request
   std::uint64_t remote_address = 0;  ///< of a copy by both sides: the payload's at the peer
   TransferMark mark;                 ///< of a receive, for the plans that measure themselves
-  std::optional<Cursor> cursor;      ///< position in a payload that is not contiguous
+  /// Send: the mark of its cell is `told.number`. Receive: written when it is matched with a rendezvous, or
+  /// with the first of several pieces.
+  BatchMark told;
+  std::optional<Cursor> cursor;  ///< position in a payload that is not contiguous
   /// Packed bytes of the library's own: what a send leaves from, or what is to be unpacked into a receive.
   std::unique_ptr<std::byte[]> staging;
   std::unique_ptr<GpuPart> gpu;  ///< of a payload in GPU memory

@@ -361,7 +361,7 @@ TEST_F(EngineHostile, MessagesOfContextsThatNobodyOpensGoWithTheEngine) {
                  .size = 8,
                  .kind = wire::CellKind::eager_inline,
                  .flag = wire::CellFlag::none,
-                 .reserved = 0},
+                 .mark = 0},
                 &context, 8);
   }
   progress();

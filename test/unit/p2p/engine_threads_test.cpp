@@ -40,7 +40,7 @@ struct TwoThreads {
                                   .size = size,
                                   .kind = kind,
                                   .flag = wire::CellFlag::none,
-                                  .reserved = 0};
+                                  .mark = 0};
     const std::array<std::byte, wire::inline_capacity> nothing{};
     out.publish(header, nothing.data(), nothing.size());
     jobs[0].region.doorbells(0)[0].fetch_or(2);

@@ -2,13 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <random>
+
+#include "route/shared_call_lessons.hpp"
 
 namespace isthmus {
 namespace {
@@ -31,6 +35,60 @@ TEST(SharedLessons, AreReadAsTheyWereWrittenForEachKindApart) {
     if (change++ == 3) other = {.all_ways = true, .size_class = 33};
     EXPECT_FALSE(lessons.read(other)) << change;
   }
+}
+
+TEST(SharedLessons, OfATableSayThatTheyAre) {
+  Words words{};
+  const SharedLessons lessons(words);
+  lessons.write(kind, {.way = LongWay::pull, .ticks_per_byte = 1, .is_tuned = true});
+  ASSERT_TRUE(lessons.read(kind));
+  EXPECT_TRUE(lessons.read(kind)->is_tuned);
+  EXPECT_EQ(lessons.read(kind)->way, LongWay::pull);
+  lessons.write(kind, {.way = LongWay::pull, .ticks_per_byte = 1});
+  EXPECT_FALSE(lessons.read(kind)->is_tuned) << "a rank of this job has learned it";
+}
+
+TEST(SharedEagerLessons, AreReadAsTheyWereWrittenForEachKindApart) {
+  std::array<std::atomic<std::uint64_t>, wire::eager_lesson_words> words{};
+  const SharedEagerLessons lessons(words);
+  const SharedEagerLessons::Kind one{.far = true, .many = false, .size_class = 3};
+  lessons.write(one, {.way = EagerWay::rendezvous, .ticks_per_byte = 0.5});
+  ASSERT_TRUE(lessons.read(one));
+  EXPECT_EQ(lessons.read(one)->way, EagerWay::rendezvous);
+  for (const SharedEagerLessons::Kind& other :
+       {SharedEagerLessons::Kind{.far = false, .many = false, .size_class = 3},
+        SharedEagerLessons::Kind{.far = true, .many = true, .size_class = 3},
+        SharedEagerLessons::Kind{.far = true, .many = false, .size_class = 4},
+        SharedEagerLessons::Kind{.size_class = SharedEagerLessons::size_classes}})
+    EXPECT_FALSE(lessons.read(other));
+  for (auto& word : words)
+    word = ~std::uint64_t{0};
+  EXPECT_FALSE(lessons.read(one)) << "nonsense is no lesson";
+}
+
+/// What a table says is there until somebody has learned better.
+TEST(SharedCallLessons, TakeWhatATableSaysAndNoMore) {
+  std::array<std::atomic<std::uint64_t>, wire::call_lesson_words> words{};
+  const SharedCallLessons lessons(words);
+  const std::array taught{
+      TaughtCall{.collective = 0, .way = 1, .in_lanes = 6, .members = 2, .up_to = 65536, .ticks_per_byte = 2},
+      TaughtCall{.collective = 9, .way = 1, .in_lanes = {}, .up_to = 65536, .ticks_per_byte = 2},
+      TaughtCall{.collective = 1, .way = 9, .in_lanes = {}, .up_to = 65536, .ticks_per_byte = 2},
+      TaughtCall{.collective = 1, .way = 1, .in_lanes = 9, .up_to = 65536, .ticks_per_byte = 2},
+      TaughtCall{.collective = 1, .way = 1, .in_lanes = {}, .up_to = 0, .ticks_per_byte = 2},
+      TaughtCall{.collective = 1, .way = 1, .in_lanes = {}, .up_to = ~std::uint64_t{0}, .ticks_per_byte = 2}};
+  lessons.take(taught);
+  const SharedCallLessons::Kind kind_of_call{
+      .collective = 0, .members = 2, .size_class = SharedCallLessons::size_class_of(65536)};
+  ASSERT_TRUE(lessons.read(kind_of_call));
+  EXPECT_TRUE(lessons.read(kind_of_call)->is_tuned);
+  EXPECT_EQ(lessons.read(kind_of_call)->way, 1);
+  EXPECT_EQ(lessons.read_in_lanes(kind_of_call), std::optional<std::uint8_t>(6));
+  EXPECT_EQ(std::ranges::count_if(words, [](const auto& word) { return word.load() != 0; }), 1);
+  lessons.write(kind_of_call, {.way = 3, .ticks_per_byte = 1});
+  lessons.take(taught);
+  EXPECT_EQ(lessons.read(kind_of_call)->way, 3);
+  EXPECT_FALSE(lessons.read(kind_of_call)->is_tuned);
 }
 
 TEST(SharedLessons, OfSizesThatAreNeverLongAreNotKept) {

@@ -82,6 +82,59 @@ TEST(Tuning, SaysWhatIsWrongWithWhatMessagesHaveTaught) {
     EXPECT_THAT(complaint(taught("[" + std::string(entry) + "]")), HasSubstr("damaged: a way")) << entry;
 }
 
+/// A table with a list of that name.
+std::string with_list(const std::string& name, const std::string& entries) {
+  std::string text = table("");
+  text.insert(text.size() - 1, ", \"" + name + "\": " + entries);
+  return text;
+}
+
+TEST(Tuning, GivesWhatSendsAndCollectivesHaveTaught) {
+  const auto eager =
+      parse(with_list("taught_eager", R"([{"from": 16384, "same_socket": true, "nonblocking": true,
+                                                          "way": "rendezvous", "ticks_per_byte": 0.5}])"),
+            machine);
+  ASSERT_TRUE(eager) << eager.error().text();
+  ASSERT_EQ(eager->taught_eager.size(), 1U);
+  EXPECT_EQ(eager->taught_eager[0].from, 16384U);
+  EXPECT_EQ(eager->taught_eager[0].way, 1);
+  EXPECT_TRUE(eager->taught_eager[0].many && !eager->taught_eager[0].far);
+  const auto calls =
+      parse(with_list("taught_collectives", R"([{"collective": "alltoall", "members": 8, "up_to": 65536,
+                                                  "same_socket": false, "way": "staged", "ticks_per_byte": 2,
+                                                  "nonblocking_way": "messages"}])"),
+            machine);
+  ASSERT_TRUE(calls) << calls.error().text();
+  ASSERT_EQ(calls->taught_calls.size(), 1U);
+  const TaughtCall& call = calls->taught_calls[0];
+  EXPECT_EQ(call.collective, 4);
+  EXPECT_EQ(call.way, 1);
+  EXPECT_EQ(call.in_lanes, std::optional<std::uint8_t>(6));
+  EXPECT_EQ(call.members, 8);
+  EXPECT_EQ(call.up_to, 65536U);
+  EXPECT_TRUE(call.far);
+}
+
+TEST(Tuning, SaysWhatIsWrongWithWhatCollectivesHaveTaught) {
+  const std::string good = R"("collective": "bcast", "members": 2, "up_to": 4096, "ticks_per_byte": 1)";
+  for (const std::string entry :
+       {std::string("1"), std::string("{}"), "{" + good + "}", "{" + good + R"(, "way": "pigeon"})",
+        "{" + good + R"(, "way": "flat", "nonblocking_way": 7})",
+        std::string(
+            R"({"collective": "scan", "members": 2, "up_to": 4096, "ticks_per_byte": 1, "way": "flat"})"),
+        std::string(
+            R"({"collective": "bcast", "members": 1, "up_to": 4096, "ticks_per_byte": 1, "way": "flat"})"),
+        std::string(R"({"collective": "bcast", "members": 99999999999, "up_to": 4096, "ticks_per_byte": 1,
+                        "way": "flat"})"),
+        std::string(
+            R"({"collective": "bcast", "members": 2, "up_to": -1, "ticks_per_byte": 1, "way": "flat"})"),
+        std::string(
+            R"({"collective": "bcast", "members": 2, "up_to": 4096, "ticks_per_byte": 0, "way": "flat"})")})
+    EXPECT_THAT(complaint(with_list("taught_collectives", "[" + entry + "]")),
+                HasSubstr("damaged: a collective that has been taught"))
+        << entry;
+}
+
 TEST(Tuning, SaysWhatIsWrongWithATable) {
   for (const char* damaged : {"", "{", "[]", "7", "null", "{}", R"({"isthmus_tuning": "1"})", "\xff\xfe"})
     EXPECT_THAT(complaint(damaged), HasSubstr("damaged")) << damaged;

@@ -182,7 +182,7 @@ TEST(CellHeader, IsRefusedWhereAFieldHasNoMeaning) {
                         .size = 8,
                         .kind = CellKind::eager_inline,
                         .flag = CellFlag::none,
-                        .reserved = 0};
+                        .mark = 0};
   EXPECT_TRUE(check(good, geometry));
   const auto refused = [&](auto change) {
     CellHeader header = good;

@@ -278,14 +278,19 @@ RING = "rendezvous, pipelined through the ring"
 
 
 def ways(*words, plans="live", preloaded=None, env=None, before=()):
-    """The report of two ranks of which one sends the other long messages (test/bench/ways.c)."""
+    """What the receiver has to tell of two ranks of which one sends the other long messages (test/bench/ways.c)."""
+    return both_ranks(*words, plans=plans, preloaded=preloaded, env=env, before=before)[1]
+
+
+def both_ranks(*words, plans="live", preloaded=None, env=None, before=()):
+    """What both have."""
     if not WAYS.exists():
         suite.expect(suite.run([PREFIX / "bin/mpicc", "-O2", ROOT / "test/bench/ways.c", "-o", WAYS, "-ldl"], timeout=60))
     preload = ["env", f"LD_PRELOAD={preloaded}"] if preloaded else []
     setting = ["-x", f"ISTHMUS_PLANS={plans}"] if plans else []
     command = [*before, ISTHMUS, "explain", "--json", "mpiexec", "-n", 2, *setting, *preload, WAYS, *words]
     result = suite.expect(suite.run(command, env={**CONFIG, **(env or {})}, timeout=60))
-    return json.loads(result.err.splitlines()[-1])["ranks"][1]
+    return json.loads(result.err.splitlines()[-1])["ranks"]
 
 
 def received(rank):
@@ -321,6 +326,32 @@ with suite.case("ranks that share a core learn by the work of both sides, withou
 with suite.case("the ring is hardly tried where the sender computes, for it would wait"):
     counts = received(ways(262144, 300, 0, 3000))
     assert counts.get(RING, 0) <= 8, counts
+
+with suite.case("how long messages go with their envelope is left alone in a job of ten messages, and where a setting says it"):
+    for size in (8192, 16384, 32768):
+        sender, receiver = both_ranks(size, 10)
+        assert sender["live_eager"] == [] and received(receiver) == received(ways(size, 10, plans="fixed")), (size, sender, receiver)
+    for variable in ("ISTHMUS_EAGER_LIMIT", "ISTHMUS_BANDWIDTH_EAGER_LIMIT"):
+        sender, receiver = both_ranks(16384, 400, env={variable: "16384"})
+        assert sender["live_eager"] == [] and received(receiver)["eager"] == 400, (sender, receiver)
+    sender, _ = both_ranks(16384, 400, plans="fixed")
+    assert sender["live_eager"] == [], sender
+
+with suite.case("when copies through memory become slow, messages no longer go with their envelope, within a hundred of them"):
+    slow = suite.preload("test/bench/slow_memory.c")
+    # A processor that is taken away may begin one more trial, whose messages are no proof of anything.
+    for _ in range(4):
+        sender, receiver = both_ranks(16384, 200, 300, preloaded=slow)
+        (lesson,) = sender["live_eager"]
+        late = sum(count for way, count in received(receiver).items() if way != "eager")
+        if lesson["way"] == "rendezvous" and late >= 200:
+            break
+    else:
+        raise AssertionError((lesson, received(receiver)))
+    assert (lesson["from"], lesson["assumed"], lesson["nonblocking"], lesson["origin"]) == (16384, "eager", True, "live"), lesson
+    assert 400 <= lesson["messages"] <= 500 and all(way["predicted_us"] for way in lesson["ways"]), lesson
+    result = suite.run([ISTHMUS, "explain", "--full", "mpiexec", "-n", 2, WAYS, 16384, 400], env=CONFIG, timeout=60)
+    suite.expect(result, err=r"^    measured, nonblocking sends:\n      from 16 KiB +(eager|rendezvous): [\d.]+ us .*; \d+ messages$")
 
 CALL_WAYS = suite.tmp / "call_ways"
 
@@ -380,10 +411,10 @@ with suite.case("a way of collectives is forced where it is possible"):
         for collective, ranks in (("bcast", 2), ("allreduce", 2), ("allreduce", 3)):
             assert call_ways(collective, 65536, 5, ranks=ranks, env={"ISTHMUS_COLLECTIVE_WAY": way}) == []
 
-def long_messages(ranks):
-    """That have come to any of them."""
+def long_messages(ranks, size=65536):
+    """So many of that size have come to any of them, also with their envelopes. What a job needs besides is less than one."""
     ways = [way for rank in ranks for peer in rank["peers"] for way in peer["traffic"]]
-    return sum(way["received"]["messages"] for way in ways if not way["protocol"].startswith(("eager", "local")))
+    return sum(way["received"]["bytes"] for way in ways if not way["protocol"].startswith("local")) // size
 
 
 # A stripe is so many steps deep, and what is said takes effect as much later.
@@ -406,11 +437,23 @@ for form, deep in (("ibcast", 128), ("bcast_init", 4)):
             raise AssertionError((blocking, found))
         assert long_messages(call_report(form, 65536, 200, 400, preloaded=slow, plans="fixed")) == 0
 
+for form, kind in (("ibcast", "nonblocking"), ("bcast_init", "persistent")):
+    with suite.case(f"{form}: explain tells how such calls have gone"):
+        ranks = call_report(form, 65536, 0, 400, env={"ISTHMUS_COLLECTIVE_WAY": "messages"})
+        (told,) = ranks[0]["live_nonblocking"]
+        assert ranks[1]["live_nonblocking"] == [] and ranks[0]["live_collectives"] == [], ranks
+        assert (told["form"], told["collective"], told["up_to"], told["way"]) == (kind, "bcast", 65536, "messages"), told
+        assert told["assumed"].startswith("direct") and 398 <= told["calls"] <= 400, told
+        words = ["mpiexec", "-n", 2, "-x", "ISTHMUS_COLLECTIVE_WAY=messages", CALL_WAYS, form, 65536, 0, 400]
+        result = suite.run([ISTHMUS, "explain", "--full", *words], env=CONFIG, timeout=60)
+        suite.expect(result, err=rf"{kind} bcast among 2 ranks:\n      up to 64 KiB +messages; \d+ of \d+ calls, the others direct_both$")
+
 with suite.case("reductions that do not block never go over messages, which would combine otherwise"):
     for form in ("iallreduce", "allreduce_init"):
         for way in ("messages", "direct", "direct_all", "flat"):
-            for size in (8192, 65536):
-                assert long_messages(call_report(form, size, 3, 300, ranks=3, env={"ISTHMUS_COLLECTIVE_WAY": way})) == 0
+            # Persistent ones of 8 KiB have no room in lanes, and go over messages by the table.
+            for size in (8192, 65536) if form == "iallreduce" else (65536,):
+                assert long_messages(call_report(form, size, 3, 300, ranks=3, env={"ISTHMUS_COLLECTIVE_WAY": way}), size) < 30
 
 with suite.case("tune --from stores what a program's messages have taught, and later jobs begin with it"):
     table = suite.tmp / "taught.json"
@@ -429,6 +472,39 @@ with suite.case("tune --from stores what a program's messages have taught, and l
     after = json.loads(table.read_text())
     assert after["values"] == good["values"] and len(after["taught"]) == 1, after["taught"]
 
+with suite.case("tune --from stores what a program's collectives have taught, and later jobs begin with it"):
+    table = suite.tmp / "taught_calls.json"
+    slow = suite.preload("test/bench/slow_copies.c", "-ldl")
+    program = ["mpiexec", "-n", 2, "env", f"LD_PRELOAD={slow}", CALL_WAYS, "bcast", 65536, 1, 250]
+    said = r"^  bcast among 2 ranks, up to 64 KiB +\w+ +251 calls of 1 rank$"
+    suite.expect(suite.run([ISTHMUS, "tune", "--output", table, "--from", *program], env=CONFIG, timeout=60), out=said)
+    (lesson,) = json.loads(table.read_text())["taught_collectives"]
+    assert (lesson["collective"], lesson["members"], lesson["up_to"]) == ("bcast", 2, 65536), lesson
+    assert not lesson["way"].startswith("direct") and lesson["nonblocking_way"] == "messages", lesson
+    # Behind the ten that go as the table of algorithms has them.
+    (told,) = call_ways("bcast", 65536, 14, env={"ISTHMUS_TUNING": table})
+    assert (told["origin"], told["told"], told["way"]) == ("tuned", True, lesson["way"]), (told, lesson)
+    assert call_ways("bcast", 65536, 14) == []
+    # What does not block begins with it too.
+    (told,) = call_report("ibcast", 65536, 0, 400, env={"ISTHMUS_TUNING": table})[0]["live_nonblocking"]
+    assert told["way"] == "messages", told
+    # Another program adds to it, and takes the place of what is of the same kind.
+    other = ["mpiexec", "-n", 2, CALL_WAYS, "allreduce", 65536, 250]
+    for words in (other, program):
+        suite.expect(suite.run([ISTHMUS, "tune", "--output", table, "--from", *words], env=CONFIG, timeout=60))
+    after = json.loads(table.read_text())["taught_collectives"]
+    assert sorted(each["collective"] for each in after) == ["allreduce", "bcast"], after
+
+with suite.case("tune --from stores whether messages go with their envelope"):
+    table = suite.tmp / "taught_eager.json"
+    slow = suite.preload("test/bench/slow_memory.c")
+    program = ["mpiexec", "-n", 2, "env", f"LD_PRELOAD={slow}", WAYS, 16384, 1, 250]
+    said = r"^  from 16 KiB +nonblocking sends +rendezvous +\d+ messages of 1 rank$"
+    suite.expect(suite.run([ISTHMUS, "tune", "--output", table, "--from", *program], env=CONFIG, timeout=60), out=said)
+    sender, receiver = both_ranks(16384, 14, env={"ISTHMUS_TUNING": table})
+    (lesson,) = sender["live_eager"]
+    assert (lesson["origin"], lesson["way"], received(receiver)["eager"]) == ("tuned", "rendezvous", 10), (lesson, received(receiver))
+
 with suite.case("tune --from writes nothing where a program fails, teaches nothing or is none"):
     table = suite.tmp / "untaught.json"
     for words, status, why in (
@@ -442,9 +518,10 @@ with suite.case("tune --from writes nothing where a program fails, teaches nothi
     suite.expect(result, status=2, err="only --output goes with it")
 
 with suite.case("a table whose lessons are damaged is one warning"):
-    for taught in ({}, [{"from": 65536, "way": "pigeon", "ticks_per_byte": 1}]):
-        result, _ = job(env=written({**good, "taught": taught}))
-        suite.expect(result, err=r"is damaged: (what messages have taught|a way)")
+    for name in ("taught", "taught_eager", "taught_collectives"):
+        for taught in ({}, [{"from": 65536, "collective": "bcast", "members": 2, "up_to": 65536, "way": "pigeon", "ticks_per_byte": 1}]):
+            result, _ = job(env=written({**good, name: taught}))
+            suite.expect(result, err=r"is damaged: (what messages have taught|a way|what has been taught of sends|a collective that)")
 
 # Says at its end how often it has let others run, beyond what starting and ending take.
 YIELDS = r"""

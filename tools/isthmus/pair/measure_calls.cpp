@@ -1,6 +1,9 @@
 // What `./dev bench plans --collectives` starts: the time of one call of a collective at each size, in a line
 // "SIZE MICROSECONDS", and behind it what one of the first calls took, where that is asked for. A call begins
 // when all have met, and ends with the last; the data are those that the program has just changed.
+//
+// Of a collective that does not block ("ibcast"), start and wait are one call. Those go as blocking ones have
+// taught, so that before each size as many of these are made as it takes to learn, whatever is measured.
 #include <mpi.h>
 
 #include <algorithm>
@@ -16,9 +19,27 @@
 
 namespace {
 
-enum class Call { bcast, gather, scatter, allgather, alltoall, reduce, allreduce, reduce_scatter };
-constexpr std::string_view names[]{"bcast",    "gather", "scatter",   "allgather",
-                                   "alltoall", "reduce", "allreduce", "reduce_scatter"};
+enum class Call {
+  bcast,
+  gather,
+  scatter,
+  allgather,
+  alltoall,
+  reduce,
+  allreduce,
+  reduce_scatter,
+  ibcast,
+  ireduce,
+  iallreduce
+};
+constexpr std::string_view names[]{"bcast",    "gather",  "scatter",   "allgather",
+                                   "alltoall", "reduce",  "allreduce", "reduce_scatter",
+                                   "ibcast",   "ireduce", "iallreduce"};
+
+/// Calls behind which a way has been chosen of as many as there are.
+constexpr int teaching = 150;
+/// More than can be under way: from then on all go as has been said.
+constexpr int saying = 150;
 
 std::optional<Call> call_of(std::string_view text) {
   const auto* const found = std::ranges::find(names, text);
@@ -39,6 +60,7 @@ class Calls {
         in_(room(largest), 1.0) {}
 
   std::vector<double> measure(int bytes) {
+    teach(bytes);
     const double first = first_ > 0 ? mean(bytes, first_) : 0;
     const int calls = std::clamp((1 << 18) / std::max(bytes, 1), 4, 50);
     const double time = isthmus::pair::median_of(batches_, [&] { return mean(bytes, calls); });
@@ -46,6 +68,21 @@ class Calls {
   }
 
  private:
+  /// Has blocking calls of that size learn, and those that do not block hear of it.
+  void teach(int bytes) {
+    const int count = bytes / static_cast<int>(sizeof(double));
+    const Call own = call_;
+    if (own != Call::ibcast && own != Call::ireduce && own != Call::iallreduce) return;
+    call_ = own == Call::ibcast ? Call::bcast : own == Call::ireduce ? Call::reduce : Call::allreduce;
+    for (int i = 0; i < teaching; ++i) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      run(count);
+    }
+    call_ = own;
+    for (int i = 0; i < saying; ++i)
+      run(count);
+  }
+
   [[nodiscard]] std::size_t room(int bytes) const {
     return static_cast<std::size_t>(bytes) / sizeof(double) * static_cast<std::size_t>(ranks_) + 1;
   }
@@ -101,9 +138,23 @@ class Calls {
         MPI_Reduce_scatter_block(out_.data(), in_.data(), std::max(count / ranks_, 1), MPI_DOUBLE, MPI_SUM,
                                  comm);
         break;
+      case Call::ibcast:
+        wait(MPI_Ibcast(out_.data(), count, MPI_DOUBLE, 0, comm, &request_));
+        break;
+      case Call::ireduce:
+        wait(MPI_Ireduce(out_.data(), in_.data(), count, MPI_DOUBLE, MPI_SUM, 0, comm, &request_));
+        break;
+      case Call::iallreduce:
+        wait(MPI_Iallreduce(out_.data(), in_.data(), count, MPI_DOUBLE, MPI_SUM, comm, &request_));
+        break;
     }
   }
 
+  void wait(int started) {
+    if (started == MPI_SUCCESS) MPI_Wait(&request_, MPI_STATUS_IGNORE);
+  }
+
+  MPI_Request request_ = MPI_REQUEST_NULL;
   int rank_, ranks_;
   Call call_;
   int batches_, first_;

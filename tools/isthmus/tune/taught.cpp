@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <string_view>
@@ -72,6 +73,134 @@ Taught winner(const Kind& kind, const Votes& votes) {
   return taught;
 }
 
+/// Votes for the ways of anything else, by what they are of.
+struct EntryVotes {
+  std::string words;
+  std::map<std::string, Votes::Way> ways;
+  std::map<std::string, std::string> nonblocking_ways;  ///< by the way that was found
+};
+using Entries = std::map<std::string, EntryVotes>;
+
+/// Keeps the names of a lesson that say what it is of.
+Json kind_of(const Json& lesson, std::initializer_list<const char*> names) {
+  Json kind = Json::object();
+  for (const char* name : names)
+    kind[name] = lesson.at(name);
+  return kind;
+}
+
+/// What an earlier job has told is no vote.
+bool is_vote(const Json& lesson) {
+  return !lesson.at("told").get<bool>() && lesson.at("ticks_per_byte").get<double>() > 0;
+}
+
+bool count_entry(const Json& lesson, const Json& kind, const std::string& words, const char* calls,
+                 Entries& entries) {
+  EntryVotes& votes = entries[kind.dump()];
+  votes.words = words;
+  const auto way = lesson.at("way").get<std::string>();
+  Votes::Way& counted = votes.ways[way];
+  counted.messages += lesson.at(calls).get<std::uint64_t>();
+  counted.costs.push_back(lesson.at("ticks_per_byte").get<double>());
+  if (const auto other = lesson.find("nonblocking_way"); other != lesson.end() && other->is_string())
+    votes.nonblocking_ways[way] = other->get<std::string>();
+  return true;
+}
+
+bool count_eager(const Json& lesson, Entries& entries) {
+  try {
+    if (!is_vote(lesson)) return true;
+    if (std::ranges::find(tuning::eager_ways, lesson.at("way").get<std::string>()) ==
+        tuning::eager_ways.end())
+      return false;
+    const Json kind = kind_of(lesson, {"from", "same_socket", "nonblocking"});
+    const std::string words =
+        fmt::format("from {:<9} {:<18}", size_text(kind.at("from").get<std::uint64_t>()),
+                    kind.at("nonblocking").get<bool>() ? "nonblocking sends" : "blocking sends");
+    return count_entry(lesson, kind, words, "messages", entries);
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
+bool count_collective(const Json& lesson, Entries& entries) {
+  try {
+    if (!is_vote(lesson)) return true;
+    const auto named = [&](const char* name, const auto& names) {
+      return std::ranges::find(names, lesson.at(name).get<std::string>()) != names.end();
+    };
+    if (!named("collective", tuning::collectives) || !named("way", tuning::call_ways)) return false;
+    const Json kind = kind_of(lesson, {"collective", "members", "same_socket", "up_to"});
+    const std::string words = fmt::format(
+        "{} among {} ranks, up to {:<9}", kind.at("collective").get<std::string>(),
+        kind.at("members").get<std::uint64_t>(), size_text(kind.at("up_to").get<std::uint64_t>()));
+    return count_entry(lesson, kind, words, "calls", entries);
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
+std::vector<TaughtEntry> winners(const Entries& entries) {
+  std::vector<TaughtEntry> found;
+  for (const auto& [kind, votes] : entries) {
+    const auto most =
+        std::ranges::max_element(votes.ways, {}, [](const auto& entry) { return entry.second.messages; });
+    std::vector<double> costs = most->second.costs;
+    std::ranges::sort(costs);
+    TaughtEntry taught{.kind = kind,
+                       .words = votes.words,
+                       .way = most->first,
+                       .nonblocking_way = {},
+                       .ticks_per_byte = costs[costs.size() / 2],
+                       .messages = most->second.messages,
+                       .ranks = static_cast<int>(costs.size())};
+    if (const auto other = votes.nonblocking_ways.find(most->first); other != votes.nonblocking_ways.end())
+      taught.nonblocking_way = other->second;
+    for (const auto& [way, counted] : votes.ways)
+      if (way != most->first) taught.others += static_cast<int>(counted.costs.size());
+    found.push_back(std::move(taught));
+  }
+  return found;
+}
+
+/// The list of that name in `table` with `taught` besides or instead.
+Json list_with(const Json& table, const char* name, const std::vector<TaughtEntry>& taught) {
+  Json list = Json::array();
+  for (const Json& entry : table.value(name, Json::array())) {
+    const bool is_new = std::ranges::any_of(taught, [&](const TaughtEntry& each) {
+      const Json kind = Json::parse(each.kind);
+      return std::ranges::all_of(kind.items(), [&](const auto& part) {
+        const auto found = entry.find(part.key());
+        return found != entry.end() && *found == part.value();
+      });
+    });
+    if (!is_new) list.push_back(entry);
+  }
+  for (const TaughtEntry& each : taught) {
+    Json entry = Json::parse(each.kind);
+    entry["way"] = each.way;
+    entry["ticks_per_byte"] = each.ticks_per_byte;
+    entry["messages"] = each.messages;
+    if (!each.nonblocking_way.empty()) entry["nonblocking_way"] = each.nonblocking_way;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+void print(const TaughtEntry& taught, std::string_view what) {
+  fmt::print("  {} {:<15} {} {} of {} rank{}{}\n", taught.words, taught.way, taught.messages, what,
+             taught.ranks, taught.ranks == 1 ? "" : "s",
+             taught.others > 0 ? fmt::format(", {} found another", taught.others) : "");
+}
+
+/// Calls `take` with each lesson of a rank in the list of that name; false where one is nonsense.
+template <class Take>
+bool each_lesson(const Json& rank, const char* list, const Take& take) {
+  if (!rank.is_object()) return true;
+  const Json lessons = rank.value(list, Json::array());
+  return lessons.is_array() && std::ranges::all_of(lessons, take);
+}
+
 bool same_kind(const Json& entry, const Taught& taught) {
   return entry.value("from", std::uint64_t{0}) == taught.from &&
          entry.value("same_socket", false) == taught.same_socket &&
@@ -94,30 +223,35 @@ void print(const Taught& taught) {
 
 }  // namespace
 
-std::expected<std::vector<Taught>, std::string> taught_by(const std::vector<std::string>& reports) {
+std::expected<TaughtAll, std::string> taught_by(const std::vector<std::string>& reports) {
   std::map<Kind, Votes> votes;
+  Entries eager;
+  Entries collectives;
   for (const std::string& text : reports) {
     const Json report = Json::parse(text, nullptr, false);
     if (!report.is_object() || !report.contains("ranks") || !report["ranks"].is_array())
       return std::unexpected("a job has told nonsense");
     for (const Json& rank : report["ranks"])
-      for (const Json& lesson : rank.is_object() ? rank.value("live", Json::array()) : Json::array())
-        if (!count(lesson, votes)) return std::unexpected("a job has told nonsense of its messages");
+      if (!each_lesson(rank, "live", [&](const Json& lesson) { return count(lesson, votes); }) ||
+          !each_lesson(rank, "live_eager", [&](const Json& lesson) { return count_eager(lesson, eager); }) ||
+          !each_lesson(rank, "live_collectives",
+                       [&](const Json& lesson) { return count_collective(lesson, collectives); }))
+        return std::unexpected("a job has told nonsense of its messages");
   }
-  std::vector<Taught> taught;
-  taught.reserve(votes.size());
+  TaughtAll taught{.ways = {}, .eager = winners(eager), .collectives = winners(collectives)};
+  taught.ways.reserve(votes.size());
   for (const auto& [kind, found] : votes)
-    taught.push_back(winner(kind, found));
+    taught.ways.push_back(winner(kind, found));
   return taught;
 }
 
-std::string with_taught(const std::string& table, const std::vector<Taught>& taught) {
+std::string with_taught(const std::string& table, const TaughtAll& taught) {
   Json result = Json::parse(table.empty() ? table_text({}) : table);
   Json kept = Json::array();
   for (const Json& entry : result.value("taught", Json::array()))
-    if (std::ranges::none_of(taught, [&](const Taught& each) { return same_kind(entry, each); }))
+    if (std::ranges::none_of(taught.ways, [&](const Taught& each) { return same_kind(entry, each); }))
       kept.push_back(entry);
-  for (const Taught& each : taught)
+  for (const Taught& each : taught.ways)
     kept.push_back({{"from", each.from},
                     {"same_socket", each.same_socket},
                     {"any_way", each.any_way},
@@ -126,6 +260,8 @@ std::string with_taught(const std::string& table, const std::vector<Taught>& tau
                     {"ticks_per_byte", each.ticks_per_byte},
                     {"messages", each.messages}});
   result["taught"] = std::move(kept);
+  result["taught_eager"] = list_with(result, "taught_eager", taught.eager);
+  result["taught_collectives"] = list_with(result, "taught_collectives", taught.collectives);
   return result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -147,9 +283,11 @@ int tune_from(const TuneOptions& options, const std::string& path) {
   }
   const auto taught = taught_by(filter.reports());
   if (!taught || taught->empty()) {
-    fmt::print(stderr, "isthmus: {}, so no table is written\n",
-               taught ? "no kind of long messages came often enough to teach anything (a hundred times)"
-                      : taught.error());
+    fmt::print(
+        stderr, "isthmus: {}, so no table is written\n",
+        taught
+            ? "no kind of long messages or collectives came often enough to teach anything (a hundred times)"
+            : taught.error());
     return 1;
   }
   std::string before = read_table(path);
@@ -159,9 +297,15 @@ int tune_from(const TuneOptions& options, const std::string& path) {
     fmt::print(stderr, "isthmus: {}\n", written.error());
     return 1;
   }
-  fmt::print("The fastest ways of long messages:\n");
-  for (const Taught& each : *taught)
+  if (!taught->ways.empty()) fmt::print("The fastest ways of long messages:\n");
+  for (const Taught& each : taught->ways)
     print(each);
+  if (!taught->eager.empty()) fmt::print("Whether messages go with their envelope:\n");
+  for (const TaughtEntry& each : taught->eager)
+    print(each, "messages");
+  if (!taught->collectives.empty()) fmt::print("The fastest ways of collectives:\n");
+  for (const TaughtEntry& each : taught->collectives)
+    print(each, "calls");
   fmt::print("Written: {}\n", path);
   return 0;
 }

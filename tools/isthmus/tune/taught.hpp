@@ -24,13 +24,35 @@ struct Taught {
   int others = 0;  ///< ranks that have found another way
 };
 
+/// The same of anything else that has a way: an entry of the table without its way and what follows from it,
+/// which says what it is of; and for people the words that say it.
+struct TaughtEntry {
+  std::string kind;  ///< JSON
+  std::string words;
+  std::string way;
+  std::string nonblocking_way;  ///< of a collective; empty: none
+  double ticks_per_byte = 0;
+  std::uint64_t messages = 0;  ///< or calls
+  int ranks = 0;
+  int others = 0;
+};
+
+/// All that some jobs have taught, as the lists of a table.
+struct TaughtAll {
+  std::vector<Taught> ways;
+  std::vector<TaughtEntry> eager;
+  std::vector<TaughtEntry> collectives;
+
+  [[nodiscard]] bool empty() const noexcept { return ways.empty() && eager.empty() && collectives.empty(); }
+};
+
 /// Of what the ranks of some jobs have learned (`reports`: `isthmus explain --json`, a line each), what most
 /// messages speak for. Sizes that came mixed teach nothing of any size.
-std::expected<std::vector<Taught>, std::string> taught_by(const std::vector<std::string>& reports);
+std::expected<TaughtAll, std::string> taught_by(const std::vector<std::string>& reports);
 
 /// `table`, which is one of this machine, or empty for a new one, with what has been taught besides or
 /// instead.
-std::string with_taught(const std::string& table, const std::vector<Taught>& taught);
+std::string with_taught(const std::string& table, const TaughtAll& taught);
 
 /// `isthmus tune --from COMMAND`: runs it, and writes the table. The command's status where that is not 0.
 int tune_from(const TuneOptions& options, const std::string& path);

@@ -173,8 +173,8 @@ int tune(const TuneOptions& options) {
     fmt::print(stderr, "isthmus: {}; no table is written\n", asked.error());
     return 1;
   }
-  if (const auto written = write_whole(path, with_taught(table_text(tuner.answers()), tuner.taught()));
-      !written) {
+  const TaughtAll taught{.ways = tuner.taught(), .eager = {}, .collectives = {}};
+  if (const auto written = write_whole(path, with_taught(table_text(tuner.answers()), taught)); !written) {
     fmt::print(stderr, "isthmus: {}\n", written.error());
     return 1;
   }

@@ -38,8 +38,8 @@ constinit const Probe EagerMessages::probe_of_inline{Protocol::eager_inline, Cha
 constinit const Probe EagerMessages::probe_of_eager{Protocol::eager, ChannelId::shm, Cost::with_envelope,
                                                     &ask_of_eager};
 
-bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payload,
-                         const Request* synchronous) {
+bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payload, const Request* synchronous,
+                         std::uint16_t mark) {
   if (!peer.out.has_cell()) return false;
   if (payload.bytes <= wire::inline_capacity && !synchronous) {
     std::array<std::byte, wire::inline_capacity> packed;
@@ -49,7 +49,7 @@ bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payloa
     peer.traffic.add_sent(Protocol::eager_inline, payload.bytes);
     return true;
   }
-  wire::CellHeader header = header_of(target, payload.bytes, wire::CellKind::eager);
+  wire::CellHeader header = header_of(target, payload.bytes, wire::CellKind::eager, mark);
   wire::EagerHeader eager{.bytes = payload.bytes, .sender = 0};
   if (synchronous) {
     header.flag = wire::CellFlag::synchronous;
@@ -70,9 +70,13 @@ bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payloa
   return true;
 }
 
+std::uint32_t EagerMessages::pieces_of(std::uint64_t bytes) noexcept {
+  return static_cast<std::uint32_t>((bytes + piece_bytes - 1) / piece_bytes);
+}
+
 bool EagerMessages::emit_pieces(Peer& peer, wire::CellHeader header, const wire::EagerHeader& eager,
                                 const Payload& payload) {
-  const auto pieces = static_cast<std::uint32_t>((payload.bytes + piece_bytes - 1) / piece_bytes);
+  const std::uint32_t pieces = pieces_of(payload.bytes);
   if (!peer.out.has_room(pieces, payload.bytes, piece_bytes)) return false;
   std::optional<Cursor> cursor;
   if (payload.type) cursor.emplace(*payload.type, payload.data, payload.count);
@@ -129,7 +133,17 @@ void EagerMessages::arrived(const ArrivedCell& cell) {
     begin();
     if (synchronous)
       links_.send_control(peer, wire::CellKind::acknowledge, &eager.sender, sizeof eager.sender);
-    if (left == 0) return deliver(completion_, *receive, header.source, header.tag, bytes, header.size);
+    if (left == 0) {
+      if (header.mark == 0) [[likely]]
+        return deliver(completion_, *receive, header.source, header.tag, bytes, header.size);
+      const auto deliver_marked = [this] [[gnu::noinline]] (const ArrivedCell& marked, Request& to) {
+        const BatchMark mark = reports_.begin(marked.header.mark);
+        deliver(completion_, to, marked.header.source, marked.header.tag, marked.piece, marked.header.size);
+        reports_.end(marked.peer, mark);
+      };
+      return deliver_marked(cell, *receive);
+    }
+    receive->told = reports_.begin(header.mark);
     begin_pieces(peer, *receive, header.source, header.tag, eager.bytes);
     if (!peer.incoming_receive) return completion_.finish(*receive);
     return add_piece(peer, bytes, header.size);
@@ -144,7 +158,15 @@ void EagerMessages::arrived(const ArrivedCell& cell) {
   message->is_awaited = message->is_claimable = synchronous;
   message->sender = eager.sender;
   message->arrived = header.size;
-  std::memcpy(message->data, bytes, header.size);
+  if (header.mark == 0) [[likely]] {
+    std::memcpy(message->data, bytes, header.size);
+  } else {
+    message->mark = header.mark;
+    message->spent = 0;
+    const std::uint64_t began = reports_.now(header.mark);
+    std::memcpy(message->data, bytes, header.size);
+    note_spent(*message, began);
+  }
   if (left != 0) peer.incoming_message = message;  // first: who listens may give it back at once
   unexpected_.keep(context, header.context, message);
   begin();
@@ -170,6 +192,7 @@ void EagerMessages::add_piece(Peer& peer, const std::byte* bytes, std::uint32_t 
   receive.moved += taken;
   if (peer.incoming_left == 0) {
     peer.incoming_receive = nullptr;
+    reports_.end(peer, receive.told);
     completion_.finish(receive);
   }
 }
@@ -184,7 +207,9 @@ void EagerMessages::more_arrived(const ArrivedCell& cell) {
   if (peer.incoming_receive) return add_piece(peer, bytes, size);
   UnexpectedMessage* message = peer.incoming_message;
   if (!message) return;
+  const std::uint64_t began = reports_.now(message->mark);
   std::memcpy(message->data + message->arrived, bytes, size);
+  note_spent(*message, began);
   message->arrived += size;
   if (peer.incoming_left == 0) peer.incoming_message = nullptr;
 }
@@ -205,10 +230,26 @@ void EagerMessages::abandon_pieces(Peer& peer) {
 
 void EagerMessages::accept(UnexpectedMessage& message, Request& receive) {
   if (message.is_awaited) unexpected_.acknowledge(message);
-  if (message.arrived < message.bytes)
-    adopt_pieces(message, receive);
-  else
-    deliver(completion_, receive, message.source, message.tag, message.data, message.bytes);
+  if (message.mark == 0 && message.arrived == message.bytes) [[likely]]
+    return deliver(completion_, receive, message.source, message.tag, message.data, message.bytes);
+  // Apart, so that others pay a comparison and no more.
+  const auto accept_rest = [this] [[gnu::noinline]] (UnexpectedMessage & which, Request & to) {
+    const BatchMark mark = reports_.begin(which.mark, which.spent);
+    if (which.arrived < which.bytes) {
+      to.told = mark;
+      return adopt_pieces(which, to);
+    }
+    deliver(completion_, to, which.source, which.tag, which.data, which.bytes);
+    reports_.end(*which.peer, mark);
+  };
+  accept_rest(message, receive);
+}
+
+/// What it took to keep a piece of a message that is marked.
+void EagerMessages::note_spent(UnexpectedMessage& message, std::uint64_t began) noexcept {
+  if (began == 0) return;
+  const std::uint64_t now = reports_.now(message.mark);
+  if (now > began) message.spent += now - began;
 }
 
 /// Continues with `receive` what began to arrive as `message`.

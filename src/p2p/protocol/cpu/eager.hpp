@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "p2p/active/batch_reports.hpp"
 #include "p2p/active/cell_handlers.hpp"
 #include "p2p/active/completion.hpp"
 #include "p2p/active/unexpected.hpp"
@@ -22,8 +23,12 @@ namespace isthmus {
 class EagerMessages {
  public:
   EagerMessages(Links& links, Completion& completion, Matcher& matcher, UnexpectedMessages& unexpected,
-                CellHandlers& handlers)
-      : links_(links), completion_(completion), matcher_(matcher), unexpected_(unexpected) {
+                BatchReports& reports, CellHandlers& handlers)
+      : links_(links),
+        completion_(completion),
+        matcher_(matcher),
+        unexpected_(unexpected),
+        reports_(reports) {
     links.probes().add(probe_of_inline);
     links.probes().add(probe_of_eager);
     handlers.add<&EagerMessages::arrived>(wire::CellKind::eager, *this);
@@ -36,7 +41,11 @@ class EagerMessages {
 
   /// Writes a message to a peer whose ring is open; false, with nothing done, if that has no room.
   /// `synchronous`: the send that is to hear when it has been matched; null for none.
-  bool emit(Peer& peer, const Target& target, const Payload& payload, const Request* synchronous);
+  /// `mark`: of its cell.
+  bool emit(Peer& peer, const Target& target, const Payload& payload, const Request* synchronous,
+            std::uint16_t mark = 0);
+  /// In how many pieces a message goes whose receiver does not sleep.
+  [[nodiscard]] static std::uint32_t pieces_of(std::uint64_t bytes) noexcept;
   /// A message in its cell of no source of `context`, which may be one that is to be opened.
   void receive_early(Peer& peer, MatchContext& context, const wire::CellHeader& header,
                      const std::byte* bytes);
@@ -50,6 +59,7 @@ class EagerMessages {
                    const Payload& payload);
   void abandon_pieces(Peer& peer);
   static void begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes);
+  void note_spent(UnexpectedMessage& message, std::uint64_t began) noexcept;
   void add_piece(Peer& peer, const std::byte* bytes, std::uint32_t size);
   void adopt_pieces(UnexpectedMessage& message, Request& receive);
 
@@ -57,6 +67,7 @@ class EagerMessages {
   Completion& completion_;
   Matcher& matcher_;
   UnexpectedMessages& unexpected_;
+  BatchReports& reports_;
 };
 
 }  // namespace isthmus

@@ -31,13 +31,6 @@ Probed ask_of_stream(const PairFacts& facts) noexcept {
 
 constexpr auto stream_traffic = static_cast<std::size_t>(Protocol::stream);
 
-/// Before the first long message through the ring from `from` to `to`, which are slots. In a new ring the
-/// first messages take 43 us for 64 KiB, and later ones 1.8: long enough to rule this way out by mistake.
-void map_ring(const wire::RegionView& region, std::uint32_t from, std::uint32_t to) noexcept {
-  const std::uint32_t entry = region.directory(to)[from].load(std::memory_order_relaxed);
-  if (entry > 0 && entry <= region.ring_capacity()) map_pages(region.ring(entry - 1));
-}
-
 }  // namespace
 
 constinit const Probe FragmentStreams::probe{Protocol::stream, ChannelId::shm, Cost::two_copies,
@@ -99,7 +92,7 @@ unsigned FragmentStreams::push(Peer& peer) {
                                   .size = bytes,
                                   .kind = wire::CellKind::fragment,
                                   .flag = wire::CellFlag::none,
-                                  .reserved = 0};
+                                  .mark = 0};
     peer.out.publish_reserved(header, &fragment, sizeof fragment);
     if (++not_rung_for == fragments_a_bell) {
       links_.after_publish(peer);
@@ -137,6 +130,7 @@ void FragmentStreams::arrived(const ArrivedCell& cell) {
   receive->moved += size;
   if (receive->moved != receive->limit) return;
   plans_.ended(receive->mark, receive->limit);
+  reports_.end(peer, receive->told);
   completion_.finish(*receive);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "p2p/active/batch_reports.hpp"
 #include "p2p/active/cell_handlers.hpp"
 #include "p2p/active/completion.hpp"
 #include "p2p/link/links.hpp"
@@ -15,8 +16,9 @@ namespace isthmus {
 /// lock.
 class FragmentStreams {
  public:
-  FragmentStreams(Links& links, Completion& completion, LivePlans& plans, CellHandlers& handlers)
-      : links_(links), completion_(completion), plans_(plans) {
+  FragmentStreams(Links& links, Completion& completion, LivePlans& plans, BatchReports& reports,
+                  CellHandlers& handlers)
+      : links_(links), completion_(completion), plans_(plans), reports_(reports) {
     links.probes().add(probe);
     handlers.add<&FragmentStreams::asked_for>(wire::CellKind::clear_to_send, *this);
     handlers.add<&FragmentStreams::arrived>(wire::CellKind::fragment, *this);
@@ -40,6 +42,7 @@ class FragmentStreams {
   Links& links_;
   Completion& completion_;
   LivePlans& plans_;
+  BatchReports& reports_;
 };
 
 }  // namespace isthmus

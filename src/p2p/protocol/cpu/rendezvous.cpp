@@ -39,7 +39,8 @@ bool Rendezvous::try_offer(Peer& peer, Request& send, const Target& target) {
                               .memory = told_of(send),
                               .reads_only = static_cast<std::uint16_t>(peer.push ? 0 : 1),
                               .allocation = allocation};
-  peer.out.publish(header_of(target, 0, wire::CellKind::ready_to_send), &offer, sizeof offer);
+  peer.out.publish(header_of(target, 0, wire::CellKind::ready_to_send, send.told.number), &offer,
+                   sizeof offer);
   send.unsent = false;
   return true;
 }
@@ -62,15 +63,16 @@ void Rendezvous::offered(const ArrivedCell& cell) {
   const auto matched =
       around_.unexpected.match_claimed(peer, context, header.source, header.tag, offer.sender);
   if (!matched) return;
-  if (*matched) return start(peer, **matched, header.source, header.tag, offer);
+  if (*matched) return start(peer, **matched, header.source, header.tag, offer, header.mark);
   constexpr auto content = UnexpectedMessage::Content::offer;
   const UnexpectedMessages::Envelope envelope{header.context, header.source, header.tag, offer.bytes};
   const UnexpectedMessages::Awaited awaited{.content = content, .sender = offer.sender, .is_claimable = true};
   if (around_.unexpected.refuse(peer, context, envelope, awaited)) return;
-  around_.unexpected.keep_offer(peer, context, envelope, awaited, offer);
+  around_.unexpected.keep_offer(peer, context, envelope, awaited, offer, header.mark);
 }
 
-void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const wire::SendOffer& offer) {
+void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const wire::SendOffer& offer,
+                       std::uint16_t mark) {
   if (peer.lost) return around_.completion.end_lost(receive, source, tag);
   receive.assign(&peer, source, tag, offer.bytes);
   around_.completion.carry(receive);
@@ -87,6 +89,9 @@ void Rendezvous::start(Peer& peer, Request& receive, int source, int tag, const 
     // It has been matched, so it ends here, and its sender goes on.
     return around_.completion.end_without_memory(peer, receive, offer.sender);
   }
+  // A managed or a GPU's memory is not what is compared.
+  const bool is_compared = !receive.gpu && offer.memory == wire::SendMemory::plain;
+  receive.told = around_.reports.begin(is_compared ? mark : std::uint16_t{0});
   around_.memories.try_reach(peer);
   for (const Way& way : peer.plan(memory_of(offer)).serving(receive.limit)) {
     const Protocol protocol = measured(way.protocol, peer, receive, offer);
@@ -130,6 +135,7 @@ bool Rendezvous::try_start(Protocol way, Peer& peer, Request& receive, const wir
   LivePlans::worked(receive.mark, around_.plans.work_since(began));
   count_received(peer, receive, way, receive.limit);
   around_.plans.ended(receive.mark, receive.limit);
+  around_.reports.end(peer, receive.told);
   tell_done(peer, offer.sender);
   around_.completion.finish(receive);
   return true;

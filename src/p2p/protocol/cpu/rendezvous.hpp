@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "p2p/active/batch_reports.hpp"
 #include "p2p/active/cell_handlers.hpp"
 #include "p2p/active/completion.hpp"
 #include "p2p/active/unexpected.hpp"
@@ -33,6 +34,7 @@ class Rendezvous {
     FragmentStreams& streams;
     GpuOffers& gpu_offers;
     LivePlans& plans;
+    BatchReports& reports;
   };
   Rendezvous(const Surroundings& around, CellHandlers& handlers) : around_(around) {
     handlers.add<&Rendezvous::offered>(wire::CellKind::ready_to_send, *this);
@@ -45,7 +47,9 @@ class Rendezvous {
   /// Writes the offer of a send; false, with nothing done, if the ring has no room.
   bool try_offer(Peer& peer, Request& send, const Target& target);
   /// Begins to bring what a peer offers to the `receive` that it matches.
-  void start(Peer& peer, Request& receive, int source, int tag, const wire::SendOffer& offer);
+  /// `mark`: of its cell.
+  void start(Peer& peer, Request& receive, int source, int tag, const wire::SendOffer& offer,
+             std::uint16_t mark);
 
  private:
   void offered(const ArrivedCell& cell);

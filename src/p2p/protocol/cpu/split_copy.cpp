@@ -130,6 +130,7 @@ bool SplitCopies::finish_if_done(Peer& peer, Request& request) {
     LivePlans::worked(request.mark, share.worked.load(std::memory_order_relaxed));
     shares_.give_back(share);
     plans_.ended(request.mark, request.limit);
+    reports_.end(peer, request.told);
   } else {
     share.in_use.store(0, std::memory_order_release);
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "p2p/active/batch_reports.hpp"
 #include "p2p/active/cell_handlers.hpp"
 #include "p2p/active/completion.hpp"
 #include "p2p/link/links.hpp"
@@ -27,6 +28,7 @@ class SplitCopies final : public Polled {
     PeerAccess& access;
     PollList& polled;
     LivePlans& plans;
+    BatchReports& reports;
   };
   SplitCopies(const Surroundings& around, CellHandlers& handlers)
       : links_(around.links),
@@ -34,6 +36,7 @@ class SplitCopies final : public Polled {
         access_(around.access),
         polled_(around.polled),
         plans_(around.plans),
+        reports_(around.reports),
         shares_(around.links.region().heap()) {
     around.links.probes().add(probe);
     handlers.add<&SplitCopies::asked_to_join>(wire::CellKind::split_start, *this);
@@ -70,6 +73,7 @@ class SplitCopies final : public Polled {
   PeerAccess& access_;
   PollList& polled_;
   LivePlans& plans_;
+  BatchReports& reports_;
   Shares shares_;       ///< of what this rank receives
   Requests under_way_;  ///< oldest first
 };

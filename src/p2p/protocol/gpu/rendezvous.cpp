@@ -30,7 +30,7 @@ bool GpuMessages::emit(Peer& peer, Request& send, const Target& target) {
                           .size = 0,
                           .kind = wire::CellKind::gpu_offer,
                           .flag = wire::CellFlag::none,
-                          .reserved = 0};
+                          .mark = 0};
   if (send.status.error != 0) {
     const wire::GpuOffer nothing{.sender = send.cookie(),
                                  .bytes = send.payload.bytes,
@@ -68,7 +68,7 @@ bool GpuMessages::ask_to_push(Peer& peer, Request& receive, wire::Cookie sender)
                          .size = 0,
                          .kind = wire::CellKind::gpu_target,
                          .flag = wire::CellFlag::none,
-                         .reserved = 0},
+                         .mark = 0},
                         &target, announcement, part))
     return false;
   links_.after_publish(peer);

@@ -30,7 +30,7 @@ class RingTest : public testing::Test {
   }
 
   static wire::CellHeader header(int tag, std::uint32_t bytes, wire::CellKind kind) {
-    return {.context = 0, .source = 0, .tag = tag, .size = bytes, .kind = kind, .flag = {}, .reserved = 0};
+    return {.context = 0, .source = 0, .tag = tag, .size = bytes, .kind = kind, .flag = {}, .mark = 0};
   }
   static std::byte pattern(int tag, std::size_t i) {
     return static_cast<std::byte>(tag * 31 + static_cast<int>(i));

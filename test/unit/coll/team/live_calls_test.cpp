@@ -49,12 +49,21 @@ class Members {
     const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
     area_ = std::make_unique<Area>(layout_, memory_.data() + (wire::cache_line - begin % wire::cache_line));
     taken_.resize(calls_.size());
+    mapped_behind.resize(static_cast<std::size_t>(count));
+    over_messages_.resize(static_cast<std::size_t>(count));
     for (int rank = 0; rank < count; ++rank)
-      members_.push_back(
-          {.live = std::make_unique<LiveCalls>(
-               LiveCalls::Member{
-                   .rank = rank, .size = count, .forced = {}, .shared = SharedCallLessons(words_)},
-               clock_of_test)});
+      members_.push_back({.live = std::make_unique<LiveCalls>(
+                              LiveCalls::Member{.rank = rank,
+                                                .size = count,
+                                                .forced = {},
+                                                .shared = SharedCallLessons(words_),
+                                                .messages = {},
+                                                .map_rings =
+                                                    [this, rank] {
+                                                      const auto at = static_cast<std::size_t>(rank);
+                                                      mapped_behind[at].push_back(over_messages_[at]);
+                                                    }},
+                              clock_of_test)});
   }
 
   /// `cost(way, call)`: ticks of a call.
@@ -68,6 +77,9 @@ class Members {
   }
   /// Of each call, by all members.
   [[nodiscard]] const std::vector<std::vector<TeamWay>>& taken() const { return taken_; }
+
+  /// Of each member: behind how many calls over messages it has had its rings mapped.
+  std::vector<std::vector<int>> mapped_behind;
 
  private:
   struct Member {
@@ -101,6 +113,7 @@ class Members {
       const TeamWay way = member.live->begin(*area_, {.next = member.step + 1, .finished = member.known},
                                              question, assumed, possible);
       taken_[member.call].push_back(way);
+      over_messages_[rank] += way == messages ? 1 : 0;
       member.rest = way == staged ? (made.bytes + slot_bytes - 1) / slot_bytes : 1;
       now += cost(way, member.call);
     }
@@ -117,8 +130,25 @@ class Members {
   std::vector<std::atomic<std::uint64_t>> words_;
   std::vector<Member> members_;
   std::vector<std::vector<TeamWay>> taken_;
+  std::vector<int> over_messages_;
   std::minstd_rand random_;
 };
+
+TEST(LiveCalls, HaveTheRingsMappedOnceBehindTheFirstCallOverMessages) {
+  for (const int count : {2, 3}) {
+    Members members(count, std::vector<Members::Made>(200, {Collective::bcast, 65536}), 7);
+    members.run([](TeamWay, std::size_t) { return 100; });
+    for (const auto& behind : members.mapped_behind)
+      EXPECT_EQ(behind, std::vector{1}) << count;
+  }
+}
+
+TEST(LiveCalls, HaveNoRingsMappedWhereNoCallGoesOverMessages) {
+  Members members(2, std::vector<Members::Made>(200, {Collective::allreduce, 65536}), 7);
+  members.run([](TeamWay, std::size_t) { return 100; });
+  for (const auto& behind : members.mapped_behind)
+    EXPECT_TRUE(behind.empty());
+}
 
 std::vector<Members::Made> mixed(std::size_t count, std::uint32_t seed) {
   std::minstd_rand random(seed);

@@ -1,0 +1,173 @@
+#include "route/eager_plans.hpp"
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <utility>
+
+namespace isthmus {
+namespace {
+
+constexpr std::array both{EagerWay::eager, EagerWay::rendezvous};
+
+/// So many times what it took a batch of several that has not gone as assumed: these do not. By what each
+/// side was busy for, 64 messages of 64 KiB under way went with their envelope, and took 20 us each instead
+/// of 6 to 9 (EPYC, 2 cores, load 7).
+constexpr std::uint64_t not_for_many = 8;
+
+}  // namespace
+
+EagerChoice* EagerPlans::find(const Kind& kind, EagerWay assumed) noexcept {
+  std::unique_ptr<EagerChoice>& choice = choice_of(kind);
+  if (choice) return choice.get();
+  std::optional<EagerChoice::Hint> hint;
+  if (const auto told = shared_.read(shared_kind(kind)))
+    hint = {.way = told->way, .ticks_per_byte = told->ticks_per_byte, .is_tuned = told->is_tuned};
+  const bool waits = assumed == EagerWay::rendezvous && !hint;
+  choice.reset(new (std::nothrow)
+                   EagerChoice(assumed, both, hint, waits ? patience_of_rendezvous : EagerChoice::patience));
+  return choice.get();
+}
+
+void EagerPlans::take(std::span<const TaughtEager> ways) const noexcept {
+  for (const TaughtEager& each : ways) {
+    if (!covers(each.from) || each.way >= eager_way_count) continue;
+    const SharedEagerLessons::Kind kind{
+        .far = each.far, .many = each.many, .size_class = LivePlans::class_of(each.from) - first_class};
+    if (!shared_.read(kind))
+      shared_.write(
+          kind,
+          {.way = static_cast<EagerWay>(each.way), .ticks_per_byte = each.ticks_per_byte, .is_tuned = true});
+  }
+}
+
+EagerPlans::Fate EagerPlans::begin(const Sending& sending) noexcept {
+  if (sending.start == Start::blocking && sending.assumed_eager) return {.is_eager = true};
+  const Kind kind{
+      .nearness = sending.nearness, .start = sending.start, .number = LivePlans::class_of(sending.bytes)};
+  EagerChoice* const choice = find(kind, sending.assumed_eager ? EagerWay::eager : EagerWay::rendezvous);
+  if (!choice) return {.is_eager = sending.assumed_eager};
+  const Heard heard = awaits(sending.to) ? hear(sending.report) : Heard();
+  if (!batch_.choice) return open(sending, kind, *choice, heard);
+  return join(sending, batch_.choice == choice && batch_.to == sending.to, *choice);
+}
+
+/// A message that finds no batch under way.
+EagerPlans::Fate EagerPlans::open(const Sending& sending, const Kind& kind, EagerChoice& choice,
+                                  const Heard& heard) noexcept {
+  if (heard.expects == &choice) return begin_batch(sending, kind, choice, heard.turn, false);
+  const std::uint32_t trials = choice.trials();
+  const EagerChoice::Turn turn = choice.next();
+  if (choice.trials() != trials) share(kind, choice);
+  const Fate unmeasured{.is_eager = turn.way == EagerWay::eager};
+  if (turn.weight == EagerChoice::Weight::none) return unmeasured;
+  const bool is_usual = choice.is_settled() && turn.way == choice.way();
+  if (is_usual && until_measured_ > 0) {
+    --until_measured_;
+    return unmeasured;
+  }
+  return begin_batch(sending, kind, choice, turn, !heard.is_over);
+}
+
+EagerPlans::Fate EagerPlans::begin_batch(const Sending& sending, const Kind& kind, EagerChoice& choice,
+                                         const EagerChoice::Turn& turn, bool is_before) noexcept {
+  if (++last_mark_ == 0) ++last_mark_;
+  batch_ = {.choice = &choice,
+            .kind = kind,
+            .to = sending.to,
+            .turn = turn,
+            .is_before = is_before,
+            .mark = last_mark_,
+            .messages = 1,
+            .bytes = sending.bytes};
+  return {.is_eager = (is_before ? choice.way() : turn.way) == EagerWay::eager, .mark = last_mark_};
+}
+
+/// One that comes while a batch is.
+EagerPlans::Fate EagerPlans::join(const Sending& sending, bool is_of_batch, EagerChoice& choice) noexcept {
+  const bool is_tried = is_of_batch && !batch_.is_before && batch_.messages < batch_.turn.most;
+  const Fate fate{.is_eager = (is_tried ? batch_.turn.way : choice.way()) == EagerWay::eager};
+  if (is_of_batch && !batch_.is_before) choice.join();
+  if (!is_of_batch || batch_.messages == longest_batch) {
+    if (++batch_.behind > most_behind) give_up();
+    return fate;
+  }
+  ++batch_.messages;
+  batch_.bytes += sending.bytes;
+  if (!is_tried) batch_.other_bytes += sending.bytes;
+  return {.is_eager = fate.is_eager, .mark = batch_.mark};
+}
+
+void EagerPlans::note_written(std::uint16_t mark, std::uint64_t began, std::uint32_t pieces) noexcept {
+  if (!batch_.choice || mark != batch_.mark) return;
+  const std::uint64_t now = clock_();
+  const std::uint64_t took = now > began ? now - began : 0;
+  batch_.written += took;
+  batch_.written_first += took / pieces;
+}
+
+/// Where the receiver says that all of the batch are there, it is over.
+EagerPlans::Heard EagerPlans::hear(std::uint64_t report) noexcept {
+  const auto told = wire::BatchReport::of(report);
+  if (told.mark != batch_.mark || told.count != batch_.messages) return {};
+  const Batch batch = std::exchange(batch_, {});
+  lost_ = 0;
+  if (batch.is_before) return {.is_over = true, .expects = batch.choice, .turn = batch.turn};
+  std::uint64_t ticks = batch.messages >= many_from ? std::max<std::uint64_t>(batch.written, told.ticks)
+                                                    : batch.written_first + told.ticks;
+  // What each side was busy for is less than what a window takes whose sender waits for room in the ring.
+  if (batch.messages >= many_from && batch.turn.way != batch.choice->assumed()) ticks *= not_for_many;
+  batch.choice->took(batch.turn, {.ticks = static_cast<double>(ticks),
+                                  .bytes = batch.bytes,
+                                  .messages = batch.messages,
+                                  .other_bytes = batch.other_bytes});
+  note_measured(batch, static_cast<double>(ticks) / static_cast<double>(batch.bytes));
+  return {.is_over = true, .expects = nullptr, .turn = {}};
+}
+
+/// What takes longer than has been predicted is looked at again at once: drift is to be seen soon.
+void EagerPlans::note_measured(const Batch& batch, double ticks_per_byte) noexcept {
+  const EagerChoice& choice = *batch.choice;
+  const bool is_drift = ticks_per_byte > EagerChoice::drifted * choice.predicted(choice.way());
+  until_measured_ = is_drift ? 0 : unmeasured_for_each * batch.messages;
+}
+
+void EagerPlans::give_up() noexcept {
+  batch_ = {};
+  if (++lost_ == most_lost) span_ = 0;
+}
+
+/// What a trial has found.
+void EagerPlans::share(const Kind& kind, const EagerChoice& choice) const noexcept {
+  const EagerWay way = choice.way();
+  shared_.write(shared_kind(kind), {.way = way, .ticks_per_byte = choice.predicted(way)});
+}
+
+std::vector<EagerPlans::Report> EagerPlans::report(double nanoseconds) const {
+  std::vector<Report> reports;
+  for (const Nearness nearness : {Nearness::near, Nearness::far})
+    for (const Start start : {Start::blocking, Start::nonblocking})
+      for (std::size_t i = 0; i < classes; ++i) {
+        const EagerChoice* const choice =
+            choices_[static_cast<std::size_t>(nearness)][static_cast<std::size_t>(start)][i].get();
+        if (!choice || !choice->is_settled()) continue;
+        const std::uint64_t least = LivePlans::least_of(first_class + i);
+        const double unit = nanoseconds / 1000 * static_cast<double>(least);
+        Report report{.nearness = nearness,
+                      .start = start,
+                      .from = least,
+                      .told = choice->trials() == 0,
+                      .tuned = choice->is_tuned(),
+                      .way = choice->way(),
+                      .assumed = choice->assumed(),
+                      .messages = choice->messages(),
+                      .ticks_per_byte = choice->predicted(choice->way())};
+        for (const EagerWay way : both)
+          report.times[static_cast<std::size_t>(way)] = {.predicted = choice->predicted(way) * unit,
+                                                         .measured = choice->measured(way) * unit};
+        reports.push_back(report);
+      }
+  return reports;
+}
+
+}  // namespace isthmus

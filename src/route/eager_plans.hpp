@@ -1,0 +1,175 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "base/ticks.hpp"
+#include "route/live_plans.hpp"
+#include "route/shared_lessons.hpp"
+#include "route/way_choice.hpp"
+#include "route/workload.hpp"
+#include "wire/ring.hpp"
+
+namespace isthmus {
+
+/// Whether messages of middling length go with their envelope or by rendezvous, by what earlier ones took:
+/// what a sender learns.
+///
+/// The sender decides, and the receiver alone sees when the last byte is there. So the sender gives the
+/// messages that it wants to know of a number, the same to all of a batch, and the receiver tells in a word
+/// of their ring how many of them are there, and what they took it (`wire::BatchReport`). One batch is under
+/// way at a time. It ends when the next message finds that all of it are there; or has no more messages after
+/// `longest_batch`. Until then what follows goes the same way. Where messages before it were not measured, it
+/// has begun in the midst of others that came with it: such a batch is no measure, and the next one counts.
+///
+/// What a message costs is what it took the receiver, from the match on, and what it took the sender to write
+/// it, up to its first piece: behind that both are at work. Several under way together go as assumed.
+///
+/// There is one plan for each size class, for ranks on the same socket and on others, and for blocking and
+/// nonblocking sends. What has been learned is shared with the other ranks of the region.
+///
+/// Guarded by the engine's lock. Where there is no memory for a size class, it goes as assumed.
+class EagerPlans {
+ public:
+  using Nearness = LivePlans::Nearness;
+  using Ticks = LivePlans::Ticks;
+
+  static constexpr std::uint64_t from = 4 * 1024;
+  static constexpr std::uint64_t up_to = 128 * 1024;
+  static constexpr std::uint32_t longest_batch = 64;
+  /// So many in a batch were under way together.
+  static constexpr std::uint32_t many_from = 4;
+  /// Messages that go as assumed where that is by rendezvous: their receivers first learn which way those
+  /// come.
+  static constexpr std::uint32_t patience_of_rendezvous = 110;
+  /// Where nothing is to be decided, so many times as many messages are not measured as the last batch had,
+  /// if that took what was predicted.
+  static constexpr std::uint32_t unmeasured_for_each = 15;
+  /// A batch of which so many later messages have heard nothing is given up; behind so many of these in a
+  /// row, nothing is measured any more: the receivers do not.
+  static constexpr std::uint32_t most_behind = 256;
+  static constexpr std::uint32_t most_lost = 4;
+
+  /// Off where the settings say how long messages go with their envelope. `longest`: what a ring carries.
+  explicit EagerPlans(bool on, std::uint64_t longest = up_to, SharedEagerLessons shared = {},
+                      Ticks clock = ticks) noexcept
+      : shared_(shared), clock_(clock) {
+    if (on && longest >= from) span_ = std::min(longest, up_to) - from + 1;
+  }
+
+  /// Whether these plans decide for messages of so many bytes.
+  [[nodiscard]] bool covers(std::uint64_t bytes) const noexcept { return bytes - from < span_; }
+
+  /// Begins, as all ranks do, with what a table says that nobody has learned yet in this job.
+  void take(std::span<const TaughtEager> ways) const noexcept;
+
+  struct Sending {
+    std::uint32_t to = 0;  ///< which rank
+    Nearness nearness{};
+    std::uint64_t bytes = 0;  ///< `covers` them
+    Start start{};
+    bool assumed_eager = true;
+    std::uint64_t report = 0;  ///< what `to` tells, where `awaits(to)`
+  };
+  struct Fate {
+    bool is_eager = false;
+    std::uint16_t mark = 0;  ///< not 0: it is measured, and `wrote` has to follow
+  };
+  /// Whether what a rank tells is to be handed to `begin`.
+  [[nodiscard]] bool awaits(std::uint32_t rank) const noexcept { return batch_.choice && batch_.to == rank; }
+  /// How the next message goes.
+  Fate begin(const Sending& sending) noexcept;
+  /// Now, to be handed to `wrote`; 0 for a message that is not measured.
+  [[nodiscard]] std::uint64_t write_begins(std::uint16_t mark) const noexcept {
+    return mark != 0 ? clock_() : 0;
+  }
+  /// The message, or its offer, is in the ring, in so many pieces.
+  void wrote(std::uint16_t mark, std::uint64_t began, std::uint32_t pieces) noexcept {
+    if (mark != 0) note_written(mark, began, pieces);
+  }
+
+  /// What has been learned of a size class, for reports.
+  struct Report {
+    Nearness nearness{};
+    Start start{};
+    std::uint64_t from = 0;  ///< bytes; up to the next class
+    bool told = false;       ///< by another rank or an earlier job, and not learned here
+    bool tuned = false;      ///< and that was an earlier job
+    EagerWay way{}, assumed{};
+    std::uint64_t messages = 0;
+    double ticks_per_byte = 0;  ///< of the chosen way
+    /// Microseconds of a message of `from` bytes; 0: not known.
+    std::array<LivePlans::Report::Times, eager_way_count> times{};
+  };
+  /// Of all classes that have settled, the smallest first. `nanoseconds`: of a tick.
+  [[nodiscard]] std::vector<Report> report(double nanoseconds) const;
+
+ private:
+  static constexpr std::size_t first_class = LivePlans::class_of(from);
+  static constexpr std::size_t classes = LivePlans::class_of(up_to) - first_class + 1;
+
+  struct Kind {
+    Nearness nearness{};
+    Start start{};
+    std::size_t number = 0;  ///< of its size class
+  };
+  struct Batch {
+    EagerChoice* choice = nullptr;  ///< null: there is none
+    Kind kind;
+    std::uint32_t to = 0;
+    EagerChoice::Turn turn;
+    bool is_before = false;  ///< it is no measure: the turn's own batch comes behind it
+    std::uint16_t mark = 0;
+    std::uint32_t messages = 0;
+    std::uint32_t behind = 0;  ///< messages since, that are not of it
+    std::uint64_t bytes = 0;
+    std::uint64_t other_bytes = 0;    ///< of those that did not go the way of its turn
+    std::uint64_t written = 0;        ///< ticks that it took to write them
+    std::uint64_t written_first = 0;  ///< the same of their first pieces
+  };
+
+  /// What a report has told.
+  struct Heard {
+    bool is_over = false;                  ///< the batch that was under way
+    const EagerChoice* expects = nullptr;  ///< it was the one before the batch of this choice's turn
+    EagerChoice::Turn turn;                ///< that turn
+  };
+
+  [[nodiscard]] std::unique_ptr<EagerChoice>& choice_of(const Kind& kind) noexcept {
+    return choices_[static_cast<std::size_t>(kind.nearness)][static_cast<std::size_t>(kind.start)]
+                   [kind.number - first_class];
+  }
+  [[nodiscard]] SharedEagerLessons::Kind shared_kind(const Kind& kind) const noexcept {
+    return {.far = kind.nearness == Nearness::far,
+            .many = kind.start == Start::nonblocking,
+            .size_class = kind.number - first_class};
+  }
+  EagerChoice* find(const Kind& kind, EagerWay assumed) noexcept;
+  Fate open(const Sending& sending, const Kind& kind, EagerChoice& choice, const Heard& heard) noexcept;
+  Fate begin_batch(const Sending& sending, const Kind& kind, EagerChoice& choice,
+                   const EagerChoice::Turn& turn, bool is_before) noexcept;
+  Fate join(const Sending& sending, bool is_of_batch, EagerChoice& choice) noexcept;
+  Heard hear(std::uint64_t report) noexcept;
+  void note_measured(const Batch& batch, double ticks_per_byte) noexcept;
+  void give_up() noexcept;
+  void note_written(std::uint16_t mark, std::uint64_t began, std::uint32_t pieces) noexcept;
+  void share(const Kind& kind, const EagerChoice& choice) const noexcept;
+
+  SharedEagerLessons shared_;
+  Ticks clock_;
+  std::uint64_t span_ = 0;  ///< bytes above `from`; 0: off
+  std::array<std::array<std::array<std::unique_ptr<EagerChoice>, classes>, 2>, LivePlans::nearness_count>
+      choices_;
+  Batch batch_;
+  std::uint16_t last_mark_ = 0;
+  std::uint32_t until_measured_ = 0;  ///< messages
+  std::uint32_t lost_ = 0;            ///< batches in a row that nothing has been heard of
+};
+
+}  // namespace isthmus
