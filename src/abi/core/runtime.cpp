@@ -58,7 +58,13 @@ void write_line(std::string_view text) noexcept {
 }  // namespace
 
 RuntimeStorage runtime_storage __attribute__((init_priority(101)));
+constinit bool has_virtual_runtimes = false;
 constinit thread_local Runtime* current_runtime = &runtime_storage.runtime;
+
+Runtime& Runtime::make_virtual(RankTurns& turns) {
+  has_virtual_runtimes = true;
+  return *new Runtime(&turns);
+}
 
 Runtime::Runtime(RankTurns* turns) : turns_(turns) {
   early_lock_.enable();
