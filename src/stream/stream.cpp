@@ -194,8 +194,8 @@ Result<> Stream::launch(cuda::Function kernel, unsigned blocks, unsigned threads
 Status Stream::start(cuda::Function kernel, unsigned blocks, unsigned threads, void* arguments) const {
   if (!follows_ || blocks > 1)
     return functions_.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream_, &arguments, nullptr);
-  cuda::LaunchAttribute follows{.id = cuda::LaunchAttributeId::programmatic_stream_serialization};
-  follows.allowed = 1;
+  cuda::LaunchAttribute follows{.id = cuda::LaunchAttributeId::programmatic_stream_serialization,
+                                .allowed = 1};
   const cuda::LaunchConfig config{.grid = {blocks, 1, 1},
                                   .block = {threads, 1, 1},
                                   .shared_bytes = 0,

@@ -32,7 +32,7 @@ def cases(suite):
         with mock.patch.multiple(check_tidy, ROOT=root, BUILD=build, COMPILE_DATABASE=database):
             found = sorted(check_tidy.groups({Path(name) for name in files}), key=lambda group: group[-1])
             few = sorted(check_tidy.groups({Path(name) for name in files if name != "src/d.cpp"}), key=lambda group: group[-1])
-            right = [check_tidy.is_tidy(group) for group in found]
+            right = [check_tidy.tidy_together(group) == "" for group in found]
             with mock.patch.object(check_tidy, "MOST", 3):
                 short = sorted([str(path) for path in group[-1]] for group in check_tidy.groups({Path(name) for name in files}))
     names = [[str(path) for path in group[-1]] for group in found]

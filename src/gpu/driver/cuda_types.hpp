@@ -274,14 +274,12 @@ enum class LaunchAttributeId : std::uint32_t {
   programmatic_stream_serialization = 6,
 };
 
-/// CUlaunchAttribute, whose value is a union.
+/// CUlaunchAttribute, whose value is a union of 64 bytes: as programmatic_stream_serialization has it.
 struct alignas(8) LaunchAttribute {
   LaunchAttributeId id;
   std::uint32_t unused = 0;
-  union {
-    char bytes[64] = {};
-    int allowed;  ///< of programmatic_stream_serialization
-  };
+  int allowed = 0;
+  char others[60] = {};
 };
 
 /// CUlaunchConfig.

@@ -1,7 +1,7 @@
 """clang-tidy over all sources, with the flags of the release build. An answer is kept until what it depends on changes.
 
 Five sixths of the time of a file go into reading its headers: 7 files of src/p2p/explain take 41 s one by one, and 10 s as one. So
-where many have changed, up to 30 are read as one first; where that finds anything, half as many, and so on. What shows in a
+where many have changed, up to 30 are read as one first; where they cannot be, half as many, and so on. What shows in a
 file alone (an include that it lacks) is found when few have changed, which is when it is written."""
 
 import collections
@@ -58,6 +58,10 @@ def tidy(path, fix=False):
     else:
         command += ["--", *flags_for(path)]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return said_by(result)
+
+
+def said_by(result):
     if result.returncode == 0 and not _DIAGNOSTIC.search(result.stdout):
         return ""
     return (result.stdout or result.stderr).replace(f"{ROOT}/", "") or f"exit status {result.returncode}"
@@ -133,8 +137,8 @@ def command_of(entry):
     return tuple(word for word, before in zip(words, ("", *words)) if word not in ("-o", "-c", entry["file"]) and before != "-o")
 
 
-def is_tidy(group):
-    """Whether nothing is found in these files, read as one. That one is in their folder for clang-tidy alone."""
+def tidy_together(group):
+    """What is found in these files, read as one. That one is in their folder for clang-tidy alone."""
     command, directory, files = group
     with tempfile.TemporaryDirectory() as scratch:
         together, real = ROOT / files[0].parent / "together.cpp", Path(scratch, "together.cpp")
@@ -146,7 +150,7 @@ def is_tidy(group):
         command = [CLANG_TIDY, "--quiet", f"--vfsoverlay={scratch}/overlay.json", "-p", scratch, "--checks=-bugprone-suspicious-include"]
         command += [r"--header-filter=(^|/)(src|apps|bench|test|tools)/.*\.[ch]pp$", "--extra-arg=-Wno-unknown-warning-option", str(together)]
         result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    return result.returncode == 0 and not _DIAGNOSTIC.search(result.stdout)
+    return said_by(result)
 
 
 def check(fix=False):
@@ -157,15 +161,21 @@ def check(fix=False):
         flags = flags_for(path)
         return content_key(path, search_path(flags), context, flags)
 
+    found = {}  # in files that were read as one: with the first of them
+
     def one(path):
-        return cached("tidy", key(path), lambda: tidy(path))
+        return found[path] if path in found else cached("tidy", key(path), lambda: tidy(path))
 
     def several(group):
         *compiled, paths = group
-        if is_tidy(group):
+        text = tidy_together(group)
+        if not text:
             for path in paths:
                 store("tidy", key(path), "")
-        elif len(paths) > 3:  # half of them may be right, or not clash
+        elif re.search(": (warning|error): ", text) and "clang-diagnostic-error" not in text:
+            found.update(dict.fromkeys(paths, ""))
+            found[paths[0]] = text
+        elif len(paths) > 3:  # they clash: half of them may not
             several((*compiled, paths[: len(paths) // 2]))
             several((*compiled, paths[len(paths) // 2 :]))
 
