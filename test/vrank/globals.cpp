@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -98,7 +99,10 @@ int main(int argc, char** argv) {
         "the thread-local string");
   check(argv[optind][0] == 'a' + rank, "the argument");
   check(std::atoi(std::getenv("TEST_OWN")) == rank, "the environment");
-  std::cout << "rank " << rank << " of " << size << ": " << failures << " failures" << std::endl;
+  // As one piece: ranks of other workers write meanwhile.
+  std::ostringstream line;
+  line << "rank " << rank << " of " << size << ": " << failures << " failures\n";
+  std::cout << line.str() << std::flush;
   MPI_Finalize();
   return failures != 0;
 }
