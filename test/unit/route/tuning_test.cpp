@@ -117,7 +117,7 @@ TEST(Tuning, GivesWhatSendsAndCollectivesHaveTaught) {
 
 TEST(Tuning, SaysWhatIsWrongWithWhatCollectivesHaveTaught) {
   const std::string good = R"("collective": "bcast", "members": 2, "up_to": 4096, "ticks_per_byte": 1)";
-  for (const std::string entry :
+  for (const std::string& entry :
        {std::string("1"), std::string("{}"), "{" + good + "}", "{" + good + R"(, "way": "pigeon"})",
         "{" + good + R"(, "way": "flat", "nonblocking_way": 7})",
         std::string(
