@@ -100,27 +100,14 @@ class FusedLevel {
   // To each process of the row or column its part of `from`, whose parts are `stride` apart.
   ISTHMUS_DEVICE_FUNCTION bool send(const apps::gpu::KernelMail& mail, const Word* from, int stride,
                                     unsigned task) const {
-    const isthmus::device::ByBlock by;
-    unsigned piece = 0;
-    const int route = mail.route_of(task, piece);
-    const apps::gpu::Run run = apps::gpu::run_of(work_.words, mail.parts, piece);
-    auto* const to = reinterpret_cast<Word*>(mail.outgoing(work_.port, turn_, route));
-    for (long i = run.begin + by.index(); i < run.end; i += by.size())
-      to[i] = from[static_cast<long>(route) * stride + i];
-    return mail.send(work_.port, turn_, route, piece,
-                     static_cast<unsigned long long>(run.begin) * sizeof(Word),
-                     static_cast<unsigned long long>(run.end) * sizeof(Word));
+    return mail.send_values<Word>(
+        work_.port, turn_, task, [&](int) { return work_.words; },
+        [&](int route, long i) { return from[static_cast<long>(route) * stride + i]; });
   }
   ISTHMUS_DEVICE_FUNCTION bool receive(unsigned task) const {
-    const isthmus::device::ByBlock by;
-    unsigned piece = 0;
-    const int route = work_.expand.route_of(task, piece);
-    if (!work_.expand.take(work_.port, turn_, route, piece)) return false;
-    const apps::gpu::Run run = apps::gpu::run_of(work_.words, work_.expand.parts, piece);
-    const auto* const from = reinterpret_cast<const Word*>(work_.expand.incoming(turn_, route));
-    for (long i = run.begin + by.index(); i < run.end; i += by.size())
-      part(of_column_, route)[i] = from[i];
-    return true;
+    return work_.expand.take_values<Word>(
+        work_.port, turn_, task, [&](int) { return work_.words; },
+        [&](int route, long i, Word value) { part(of_column_, route)[i] = value; });
   }
   ISTHMUS_DEVICE_FUNCTION void follow_edges(unsigned tasks, unsigned task) const {
     const isthmus::device::ByBlock by;

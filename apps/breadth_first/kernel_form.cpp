@@ -23,14 +23,13 @@ constexpr unsigned most_tasks = 1024;
 constexpr unsigned most_blocks = 1056;  // 2^18 vertices: 355 us a search; 528 blocks 399 (H200)
 constexpr std::size_t part_bytes = 8192;
 // Of a launch. Those behind the last one are nearly free, but not quite.
-constexpr int levels_at_once = 8;
+constexpr int most_levels = 8;
 
 class Fused final : public KernelForm {
  public:
   Fused(const apps::gpu::Engine& engine, MPI_Comm comm, const Grid& grid, const Memory& memory, int ahead)
       : engine_(engine),
-        comm_(comm),
-        kernel_(engine, comm, FusedWork::kernel, role_count, std::max(levels_at_once, ahead), 2, most_peers),
+        kernel_(engine, comm, FusedWork::kernel, role_count, std::max(most_levels, ahead), 2, most_peers),
         over_(engine, 2) {
     work_.words = grid.part / word_bits;
     work_.row = grid.row;
@@ -62,13 +61,11 @@ class Fused final : public KernelForm {
     tasks[edges] = tasks_for(memory.edges, edges_of_task, most_tasks);
     tasks[folds] = tasks_for(work_.words, words_of_task, most_tasks);
     tasks[asks] = kernel_.reaches_all(work_.expand) ? 1 : 0;
-    work_.fusion.steps = static_cast<unsigned>(tasks[asks] > 0 ? levels_at_once : ahead);
+    work_.fusion.steps = static_cast<unsigned>(tasks[asks] > 0 ? most_levels : ahead);
   }
 
-  int run(int& depth, int most) override {
-    const int steps = static_cast<int>(work_.fusion.steps);
-    if (depth + steps >= most)
-      throw std::runtime_error("the graph has a path that is too long for this program");
+  [[nodiscard]] int levels_at_once() const override { return static_cast<int>(work_.fusion.steps); }
+  std::optional<bool> run(int& depth) override {
     engine_.clear(over_.data(), over_.bytes());
     work_.depth = depth;
     kernel_.launch(work_, most_blocks);
@@ -76,24 +73,15 @@ class Fused final : public KernelForm {
     over_.read(over);
     kernel_.check();
     // Levels that were not begun have used no place.
-    const bool has_asked = work_.fusion.tasks[asks] > 0;
-    const int done = has_asked && over[0] > 0 ? over[0] - depth : steps;
+    const int done = over[0] > 0 ? over[0] - depth : levels_at_once();
     work_.first_turn = (work_.first_turn + static_cast<unsigned>(done)) % KernelMail::turn_count;
     depth += done;
-    if (!has_asked) {
-      int here = 0;
-      engine_.copy(&here, work_.counts + depth, sizeof here);
-      engine_.wait();
-      int all = 0;
-      MPI_Allreduce(&here, &all, 1, MPI_INT, MPI_SUM, comm_);
-      over[0] = all == 0 ? depth : 0;
-    }
-    return over[0] > 0 ? over[0] : -1;
+    if (work_.fusion.tasks[asks] == 0) return std::nullopt;
+    return over[0] > 0;
   }
 
  private:
   const apps::gpu::Engine& engine_;
-  MPI_Comm comm_;
   FusedKernel kernel_;
   Buffer<int> over_;
   FusedWork work_{};

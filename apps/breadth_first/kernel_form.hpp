@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <memory>
+#include <optional>
 
 #include "common/gpu/engine.hpp"
 #include "graph.hpp"
@@ -27,10 +28,12 @@ class KernelForm {
   // Collective.
   virtual ~KernelForm() = default;
 
-  // Levels after `depth`, which is 0 at the beginning of a search. Waits for them. Returns the depth that
-  // found nothing anywhere, or -1 with the depth that it has come to in `depth`. Throws where a kernel was
-  // refused something, a process has died, or a level would be `most` or more.
-  virtual int run(int& depth, int most) = 0;
+  // How many levels a call of `run` goes through at most.
+  [[nodiscard]] virtual int levels_at_once() const = 0;
+  // Levels after `depth`, which is 0 at the beginning of a search, and becomes that of the last one. Waits
+  // for them. Returns whether that one has found nothing anywhere; nothing where kernels could not ask.
+  // Throws where a kernel was refused something, or a process has died.
+  virtual std::optional<bool> run(int& depth) = 0;
 
  protected:
   KernelForm() = default;

@@ -126,13 +126,8 @@ double Search::run(int root, bool is_watched) {
   MPI_Barrier(comm_);
   if (is_watched) MPI_Pcontrol(1);  // tools look at what lies between
   const double begin = MPI_Wtime();
-  const int ahead = form_ == Form::stream ? options_.ahead : 1;
   depth_ = 0;
-  if (by_kernels_) {
-    while (by_kernels_->run(depth_, most_depth) < 0) {
-    }
-  } else {
-    run_levels(ahead);
+  while (!run_levels()) {
   }
   const double seconds = MPI_Wtime() - begin;
   if (is_watched) MPI_Pcontrol(0);
@@ -140,13 +135,17 @@ double Search::run(int root, bool is_watched) {
   return seconds;
 }
 
-void Search::run_levels(int ahead) {
-  do {
-    if (depth_ + ahead >= most_depth)
-      throw std::runtime_error("the graph has a path that is too long for this program");
-    for (int i = 0; i < ahead; ++i)
+bool Search::run_levels() {
+  const int count = by_kernels_ ? by_kernels_->levels_at_once() : form_ == Form::stream ? options_.ahead : 1;
+  if (depth_ + count >= most_depth)
+    throw std::runtime_error("the graph has a path that is too long for this program");
+  if (by_kernels_) {
+    if (const auto over = by_kernels_->run(depth_)) return *over;
+  } else {
+    for (int i = 0; i < count; ++i)
       one_level(++depth_);
-  } while (!is_over(depth_));
+  }
+  return is_over(depth_);
 }
 
 std::vector<int> Search::levels() const {

@@ -33,8 +33,8 @@ class Search {
  private:
   void begin(int root);
   void one_level(int depth);
-  // All levels, so many between two looks of the host.
-  void run_levels(int ahead);
+  // As many as go without the host's looking; whether the last one has found nothing anywhere.
+  bool run_levels();
   [[nodiscard]] bool is_over(int depth);
 
   static constexpr int most_depth = 4096;

@@ -30,42 +30,19 @@ ISTHMUS_DEVICE_FUNCTION Level seen(Level level) {
   return level;
 }
 
-ISTHMUS_DEVICE_FUNCTION bool send_part(const FusedWork& work, const Level& level, unsigned turn,
-                                       unsigned task) {
-  const isthmus::device::ByBlock by;
-  unsigned part = 0;
-  const int face = work.mail.route_of(task, part);
-  const auto [begin, end] = apps::gpu::run_of(points_of_face(level, face), work.mail.parts, part);
-  auto* const values = reinterpret_cast<double*>(work.mail.outgoing(work.port, turn, face));
-  for (long i = begin + by.index(); i < end; i += by.size())
-    values[i] = level.u[cell_of_face(level, face, i, false)];
-  return work.mail.send(work.port, turn, face, part, static_cast<unsigned long long>(begin) * sizeof(double),
-                        static_cast<unsigned long long>(end) * sizeof(double));
-}
-
-ISTHMUS_DEVICE_FUNCTION bool receive_part(const FusedWork& work, const Level& level, unsigned turn,
-                                          unsigned task) {
-  const isthmus::device::ByBlock by;
-  unsigned part = 0;
-  const int face = work.mail.route_of(task, part);
-  if (!work.mail.take(work.port, turn, face, part)) return false;
-  const auto [begin, end] = apps::gpu::run_of(points_of_face(level, face), work.mail.parts, part);
-  const auto* const values = reinterpret_cast<const double*>(work.mail.incoming(turn, face));
-  for (long i = begin + by.index(); i < end; i += by.size())
-    level.u[cell_of_face(level, face, i, true)] = values[i];
-  return true;
-}
-
 ISTHMUS_DEVICE_FUNCTION bool fused_task(const FusedWork& work, const isthmus::device::Task& task,
                                         const isthmus::device::Crew& crew) {
   using apps::gpu::do_part;
   const Level level = seen(work.level);
   const unsigned turn = (work.first_turn + task.step) % apps::gpu::KernelMail::turn_count;
   const unsigned tasks = work.fusion.tasks[task.role];
+  const auto points = [&](int face) { return points_of_face(level, face); };
   if (task.role != computes && !crew.wait_for_last(computes)) return false;
   switch (task.role) {
     case sends:
-      return send_part(work, level, turn, task.index);
+      return work.mail.send_values<double>(work.port, turn, task.index, points, [&](int face, long i) {
+        return level.u[cell_of_face(level, face, i, false)];
+      });
     case locals: {
       LocalWork local{level, {}};
       for (int face = 0; face < face_count; ++face)
@@ -74,7 +51,9 @@ ISTHMUS_DEVICE_FUNCTION bool fused_task(const FusedWork& work, const isthmus::de
       return true;
     }
     case arrivals:
-      return receive_part(work, level, turn, task.index);
+      return work.mail.take_values<double>(
+          work.port, turn, task.index, points,
+          [&](int face, long i, double value) { level.u[cell_of_face(level, face, i, true)] = value; });
     default:
       // A cell that is sent may be computed anew when it has been.
       if (!crew.wait_for(sends) || !crew.wait_for(locals) || !crew.wait_for(arrivals)) return false;

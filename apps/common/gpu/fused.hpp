@@ -87,6 +87,36 @@ struct KernelMail {
     return isthmus::device::see(memory + place(turn, true, route));
   }
 
+  // A task of a role that sends: a part of a message of `count(route)` values, of which number `i` is
+  // `get(route, i)`. By a block.
+  template <class Value, class Count, class Get>
+  ISTHMUS_DEVICE_FUNCTION bool send_values(const isthmus::device::DevicePort& port, unsigned turn,
+                                           unsigned task, Count count, Get get) const {
+    const isthmus::device::ByBlock by;
+    unsigned part = 0;
+    const int route = route_of(task, part);
+    const Run run = run_of(count(route), parts, part);
+    auto* const values = reinterpret_cast<Value*>(outgoing(port, turn, route));
+    for (long i = run.begin + by.index(); i < run.end; i += by.size())
+      values[i] = get(route, i);
+    return send(port, turn, route, part, static_cast<unsigned long long>(run.begin) * sizeof(Value),
+                static_cast<unsigned long long>(run.end) * sizeof(Value));
+  }
+  // The same of one that waits for them: `put(route, i, value)`.
+  template <class Value, class Count, class Put>
+  ISTHMUS_DEVICE_FUNCTION bool take_values(const isthmus::device::DevicePort& port, unsigned turn,
+                                           unsigned task, Count count, Put put) const {
+    const isthmus::device::ByBlock by;
+    unsigned part = 0;
+    const int route = route_of(task, part);
+    if (!take(port, turn, route, part)) return false;
+    const Run run = run_of(count(route), parts, part);
+    const auto* const values = reinterpret_cast<const Value*>(incoming(turn, route));
+    for (long i = run.begin + by.index(); i < run.end; i += by.size())
+      put(route, i, values[i]);
+    return true;
+  }
+
   APPLICATION_DEVICE unsigned long long place(unsigned turn, bool inward, int route) const {
     const unsigned row = 2 * turn + (inward ? 1 : 0);
     return (row * static_cast<unsigned long long>(routes) + static_cast<unsigned>(route)) * place_bytes;

@@ -127,28 +127,19 @@ class FusedStep {
  private:
   // Each true, but where the port was ended.
   ISTHMUS_DEVICE_FUNCTION bool send(unsigned task) const {
-    const isthmus::device::ByBlock by;
-    unsigned part = 0;
-    const int face = work_.mail.route_of(task, part);
-    const auto [begin, end] = run(points_of_face(work_.shape, face), work_.mail.parts, part);
-    auto* const values = reinterpret_cast<double*>(work_.mail.outgoing(work_.port, turn_, face));
-    for (long i = begin + by.index(); i < end; i += by.size())
-      values[i] = sweep_.now[face_point(work_.shape, face, static_cast<int>(i), false)];
-    return work_.mail.send(work_.port, turn_, face, part,
-                           static_cast<unsigned long long>(begin) * sizeof(double),
-                           static_cast<unsigned long long>(end) * sizeof(double));
+    return work_.mail.send_values<double>(
+        work_.port, turn_, task, [&](int face) { return points_of_face(work_.shape, face); },
+        [&](int face, long i) {
+          return sweep_.now[face_point(work_.shape, face, static_cast<int>(i), false)];
+        });
   }
   ISTHMUS_DEVICE_FUNCTION bool receive(unsigned task) const {
-    const isthmus::device::ByBlock by;
-    unsigned part = 0;
-    const int face = work_.mail.route_of(task, part);
-    if (!work_.mail.take(work_.port, turn_, face, part)) return false;
-    const auto [begin, end] = run(points_of_face(work_.shape, face), work_.mail.parts, part);
-    const auto* const values = reinterpret_cast<const double*>(work_.mail.incoming(turn_, face));
     auto* const now = const_cast<double*>(sweep_.now);
-    for (long i = begin + by.index(); i < end; i += by.size())
-      now[face_point(work_.shape, face, static_cast<int>(i), true)] = values[i];
-    return true;
+    return work_.mail.take_values<double>(
+        work_.port, turn_, task, [&](int face) { return points_of_face(work_.shape, face); },
+        [&](int face, long i, double value) {
+          now[face_point(work_.shape, face, static_cast<int>(i), true)] = value;
+        });
   }
   ISTHMUS_DEVICE_FUNCTION bool sweep_inner(unsigned task) const {
     const Box box = work_.inner_box();
