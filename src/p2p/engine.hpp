@@ -350,6 +350,15 @@ class Engine final : private CpuSends, private Losses::Rings {
   void start_offer(Peer& peer, Request& send) override;
   Request* start_send_slow(Peer& peer, const Target& target, const Payload& payload, SendMode mode,
                            Start start, MemoryKind memory = MemoryKind::pageable);
+  /// How a send that becomes a request goes.
+  struct Going {
+    SendMode mode;
+    MemoryKind memory;
+    Eagerness eagerness = Eagerness::by_limit;
+    std::uint16_t mark = 0;
+  };
+  Request* start_request(Peer& peer, const Target& target, const Payload& payload, const Going& going);
+  Request* start_measured(Peer& peer, const Target& target, const Payload& payload, Start start);
   [[nodiscard]] EagerPlans::Fate measured_fate(const Peer& peer, std::uint64_t bytes, Start start) noexcept;
   bool emit_eagerly(Peer& peer, const Target& target, const Payload& payload, std::uint16_t mark);
   bool emit(Peer& peer, Request& send);

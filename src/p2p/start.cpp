@@ -86,43 +86,6 @@ Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload
   if (!peer.is_local()) return network_->start_send(peer, target, payload, mode);
   if (!peer.out.open() && !links_.connect(peer)) [[unlikely]]
     return refuse_send(target, payload, mode);
-  struct Going {
-    SendMode mode;
-    MemoryKind memory;
-    Eagerness eagerness;
-    std::uint16_t mark;
-  };
-  const auto start_request = [this](Peer& to, const Target& whereto, const Payload& what,
-                                    const Going& going) {
-    Request* send = completion_.make_send(whereto, what, going.mode);
-    send->peer = &to;
-    send->memory = going.memory;
-    send->eagerness = going.eagerness;
-    send->told.number = going.mark;
-    try {
-      start_offer(to, *send);
-    } catch (...) {
-      completion_.drop(send);
-      throw;
-    }
-    return send;
-  };
-  // Apart, so that shorter ones pay a comparison and no more.
-  const auto start_measured = [this, start_request] [[gnu::noinline]] (Peer & to, const Target& whereto,
-                                                                       const Payload& what, Start how) {
-    const EagerPlans::Fate fate = measured_fate(to, what.bytes, how);
-    Request* send = nullptr;
-    if (to.out.open() && fate.is_eager && to.waiting.empty() && emit_eagerly(to, whereto, what, fate.mark))
-      links_.after_publish(to);
-    else
-      send = start_request(to, whereto, what,
-                           {.mode = SendMode::standard,
-                            .memory = MemoryKind::pageable,
-                            .eagerness = fate.is_eager ? Eagerness::eager : Eagerness::rendezvous,
-                            .mark = fate.mark});
-    links_.trace_send(to, how);
-    return send;
-  };
   if (eager_plans_.covers(payload.bytes) && mode == SendMode::standard && memory == MemoryKind::pageable)
       [[unlikely]]
     return start_measured(peer, target, payload, start);
@@ -135,9 +98,41 @@ Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload
     if (traced) links_.trace_send(peer, start);
     return nullptr;
   }
-  Request* const send = start_request(
-      peer, target, payload, {.mode = mode, .memory = memory, .eagerness = Eagerness::by_limit, .mark = 0});
+  Request* const send = start_request(peer, target, payload, {.mode = mode, .memory = memory});
   if (traced) links_.trace_send(peer, start);
+  return send;
+}
+
+Request* Engine::start_request(Peer& peer, const Target& target, const Payload& payload, const Going& going) {
+  Request* send = completion_.make_send(target, payload, going.mode);
+  send->peer = &peer;
+  send->memory = going.memory;
+  send->eagerness = going.eagerness;
+  send->told.number = going.mark;
+  try {
+    start_offer(peer, *send);
+  } catch (...) {
+    completion_.drop(send);
+    throw;
+  }
+  return send;
+}
+
+/// One whose length leaves a choice. Apart, so that shorter ones pay a comparison and no more.
+[[gnu::noinline]] Request* Engine::start_measured(Peer& peer, const Target& target, const Payload& payload,
+                                                  Start start) {
+  const EagerPlans::Fate fate = measured_fate(peer, payload.bytes, start);
+  Request* send = nullptr;
+  if (peer.out.open() && fate.is_eager && peer.waiting.empty() &&
+      emit_eagerly(peer, target, payload, fate.mark))
+    links_.after_publish(peer);
+  else
+    send = start_request(peer, target, payload,
+                         {.mode = SendMode::standard,
+                          .memory = MemoryKind::pageable,
+                          .eagerness = fate.is_eager ? Eagerness::eager : Eagerness::rendezvous,
+                          .mark = fate.mark});
+  links_.trace_send(peer, start);
   return send;
 }
 

@@ -136,11 +136,6 @@ void EagerMessages::arrived(const ArrivedCell& cell) {
     if (left == 0) {
       if (header.mark == 0) [[likely]]
         return deliver(completion_, *receive, header.source, header.tag, bytes, header.size);
-      const auto deliver_marked = [this] [[gnu::noinline]] (const ArrivedCell& marked, Request& to) {
-        const BatchMark mark = reports_.begin(marked.header.mark);
-        deliver(completion_, to, marked.header.source, marked.header.tag, marked.piece, marked.header.size);
-        reports_.end(marked.peer, mark);
-      };
       return deliver_marked(cell, *receive);
     }
     receive->told = reports_.begin(header.mark);
@@ -232,17 +227,25 @@ void EagerMessages::accept(UnexpectedMessage& message, Request& receive) {
   if (message.is_awaited) unexpected_.acknowledge(message);
   if (message.mark == 0 && message.arrived == message.bytes) [[likely]]
     return deliver(completion_, receive, message.source, message.tag, message.data, message.bytes);
-  // Apart, so that others pay a comparison and no more.
-  const auto accept_rest = [this] [[gnu::noinline]] (UnexpectedMessage & which, Request & to) {
-    const BatchMark mark = reports_.begin(which.mark, which.spent);
-    if (which.arrived < which.bytes) {
-      to.told = mark;
-      return adopt_pieces(which, to);
-    }
-    deliver(completion_, to, which.source, which.tag, which.data, which.bytes);
-    reports_.end(*which.peer, mark);
-  };
-  accept_rest(message, receive);
+  accept_marked_or_part(message, receive);
+}
+
+/// Apart, as the next, so that others pay a comparison and no more.
+[[gnu::noinline]] void EagerMessages::accept_marked_or_part(UnexpectedMessage& message, Request& receive) {
+  const BatchMark mark = reports_.begin(message.mark, message.spent);
+  if (message.arrived < message.bytes) {
+    receive.told = mark;
+    return adopt_pieces(message, receive);
+  }
+  deliver(completion_, receive, message.source, message.tag, message.data, message.bytes);
+  reports_.end(*message.peer, mark);
+}
+
+/// All of a message that is marked.
+[[gnu::noinline]] void EagerMessages::deliver_marked(const ArrivedCell& cell, Request& receive) {
+  const BatchMark mark = reports_.begin(cell.header.mark);
+  deliver(completion_, receive, cell.header.source, cell.header.tag, cell.piece, cell.header.size);
+  reports_.end(cell.peer, mark);
 }
 
 /// What it took to keep a piece of a message that is marked.

@@ -61,6 +61,8 @@ class EagerMessages {
   static void begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes);
   void note_spent(UnexpectedMessage& message, std::uint64_t began) noexcept;
   void add_piece(Peer& peer, const std::byte* bytes, std::uint32_t size);
+  void accept_marked_or_part(UnexpectedMessage& message, Request& receive);
+  void deliver_marked(const ArrivedCell& cell, Request& receive);
   void adopt_pieces(UnexpectedMessage& message, Request& receive);
 
   Links& links_;
