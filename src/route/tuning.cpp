@@ -11,6 +11,9 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace isthmus::tuning {
@@ -75,35 +78,46 @@ bool is_cost(const Json& value) {
   return value.is_number() && value.get<double>() > 0;
 }
 
-/// One entry of "taught": what `isthmus tune --from` has heard of messages of a size class.
-Result<TaughtWay> parse_taught_way(const Json& entry) {
+/// What an entry says that is of messages from a length on.
+struct SizeLesson {
+  std::uint64_t from;
+  std::uint8_t way;
+  double ticks_per_byte;
+};
+
+/// Nothing where it has no size, cost, or none of these `ways`.
+std::optional<SizeLesson> parse_size_lesson(const Json& entry, std::span<const std::string_view> ways) {
   const Json from = member(entry, "from");
   const Json cost = member(entry, "ticks_per_byte");
-  const auto way = std::ranges::find(long_ways, text_of(member(entry, "way")));
-  if (!from.is_number_unsigned() || from.get<std::uint64_t>() == 0 || !is_cost(cost) ||
-      way == long_ways.end())
-    return wrong("is damaged: a way that messages have taught has no size, way or cost");
-  return TaughtWay{.from = from.get<std::uint64_t>(),
+  const auto way = std::ranges::find(ways, text_of(member(entry, "way")));
+  if (!from.is_number_unsigned() || from.get<std::uint64_t>() == 0 || !is_cost(cost) || way == ways.end())
+    return std::nullopt;
+  return SizeLesson{.from = from.get<std::uint64_t>(),
+                    .way = static_cast<std::uint8_t>(way - ways.begin()),
+                    .ticks_per_byte = cost.get<double>()};
+}
+
+/// One entry of "taught": what `isthmus tune --from` has heard of messages of a size class.
+Result<TaughtWay> parse_taught_way(const Json& entry) {
+  const auto lesson = parse_size_lesson(entry, long_ways);
+  if (!lesson) return wrong("is damaged: a way that messages have taught has no size, way or cost");
+  return TaughtWay{.from = lesson->from,
                    .far = !flag(entry, "same_socket"),
                    .all_ways = flag(entry, "any_way"),
                    .many = flag(entry, "several"),
-                   .way = static_cast<std::uint8_t>(way - long_ways.begin()),
-                   .ticks_per_byte = cost.get<double>()};
+                   .way = lesson->way,
+                   .ticks_per_byte = lesson->ticks_per_byte};
 }
 
 /// One entry of "taught_eager".
 Result<TaughtEager> parse_taught_eager(const Json& entry) {
-  const Json from = member(entry, "from");
-  const Json cost = member(entry, "ticks_per_byte");
-  const auto way = std::ranges::find(eager_ways, text_of(member(entry, "way")));
-  if (!from.is_number_unsigned() || from.get<std::uint64_t>() == 0 || !is_cost(cost) ||
-      way == eager_ways.end())
-    return wrong("is damaged: what has been taught of sends has no size, way or cost");
-  return TaughtEager{.from = from.get<std::uint64_t>(),
+  const auto lesson = parse_size_lesson(entry, eager_ways);
+  if (!lesson) return wrong("is damaged: what has been taught of sends has no size, way or cost");
+  return TaughtEager{.from = lesson->from,
                      .far = !flag(entry, "same_socket"),
                      .many = flag(entry, "nonblocking"),
-                     .way = static_cast<std::uint8_t>(way - eager_ways.begin()),
-                     .ticks_per_byte = cost.get<double>()};
+                     .way = lesson->way,
+                     .ticks_per_byte = lesson->ticks_per_byte};
 }
 
 /// One entry of "taught_collectives".

@@ -145,10 +145,11 @@ std::expected<std::vector<Taught>, std::string> ask_long_ways(const Rounds& roun
       if (!fresh.decided() || !same.decided() || fresh.best != same.best) continue;
       const double microseconds =
           (median_of(regimes[0].times[size][fresh.best]) + median_of(regimes[1].times[size][fresh.best])) / 2;
-      taught.push_back({.from = rounds.sizes[size],
-                        .several = many,
-                        .way = std::string(tuning::long_ways[fresh.best]),
-                        .ticks_per_byte = microseconds * unit / static_cast<double>(rounds.sizes[size])});
+      taught.push_back(
+          {.from = rounds.sizes[size],
+           .several = many,
+           .verdict = {.way = std::string(tuning::long_ways[fresh.best]),
+                       .ticks_per_byte = microseconds * unit / static_cast<double>(rounds.sizes[size])}});
     }
   }
   return taught;

@@ -24,13 +24,35 @@
 namespace isthmus::tool {
 namespace {
 
-/// Votes for the ways of messages of one kind.
-struct Votes {
+/// Votes for the ways of one kind of messages or calls.
+class Votes {
+ public:
+  void count(const std::string& way, std::uint64_t messages, double cost) {
+    Way& counted = ways_[way];
+    counted.messages += messages;
+    counted.costs.push_back(cost);
+  }
+  /// What most messages speak for. There are votes.
+  [[nodiscard]] Verdict verdict() const {
+    const auto most =
+        std::ranges::max_element(ways_, {}, [](const auto& entry) { return entry.second.messages; });
+    std::vector<double> costs = most->second.costs;
+    std::ranges::sort(costs);
+    Verdict verdict{.way = most->first,
+                    .ticks_per_byte = costs[costs.size() / 2],
+                    .messages = most->second.messages,
+                    .ranks = static_cast<int>(costs.size())};
+    for (const auto& [way, counted] : ways_)
+      if (way != verdict.way) verdict.others += static_cast<int>(counted.costs.size());
+    return verdict;
+  }
+
+ private:
   struct Way {
     std::uint64_t messages = 0;
     std::vector<double> costs;
   };
-  std::map<std::string, Way> ways;
+  std::map<std::string, Way> ways_;
 };
 using Kind = std::tuple<bool, bool, bool, std::uint64_t>;  ///< same socket, any way, several, from
 
@@ -49,9 +71,7 @@ bool count(const Json& lesson, std::map<Kind, Votes>& votes) {
     if (way.empty()) return false;
     const Kind kind{lesson.at("same_socket").get<bool>(), lesson.at("any_way").get<bool>(),
                     lesson.at("several").get<bool>(), lesson.at("from").get<std::uint64_t>()};
-    Votes::Way& counted = votes[kind].ways[std::string(way)];
-    counted.messages += lesson.at("messages").get<std::uint64_t>();
-    counted.costs.push_back(cost);
+    votes[kind].count(std::string(way), lesson.at("messages").get<std::uint64_t>(), cost);
     return true;
   } catch (const Json::exception&) {
     return false;
@@ -59,24 +79,15 @@ bool count(const Json& lesson, std::map<Kind, Votes>& votes) {
 }
 
 Taught winner(const Kind& kind, const Votes& votes) {
-  const auto most =
-      std::ranges::max_element(votes.ways, {}, [](const auto& entry) { return entry.second.messages; });
-  std::vector<double> costs = most->second.costs;
-  std::ranges::sort(costs);
-  Taught taught{.way = most->first,
-                .ticks_per_byte = costs[costs.size() / 2],
-                .messages = most->second.messages,
-                .ranks = static_cast<int>(costs.size())};
+  Taught taught{.verdict = votes.verdict()};
   std::tie(taught.same_socket, taught.any_way, taught.several, taught.from) = kind;
-  for (const auto& [way, counted] : votes.ways)
-    if (way != most->first) taught.others += static_cast<int>(counted.costs.size());
   return taught;
 }
 
 /// Votes for the ways of anything else, by what they are of.
 struct EntryVotes {
   std::string words;
-  std::map<std::string, Votes::Way> ways;
+  Votes votes;
   std::map<std::string, std::string> nonblocking_ways;  ///< by the way that was found
 };
 using Entries = std::map<std::string, EntryVotes>;
@@ -96,14 +107,12 @@ bool is_vote(const Json& lesson) {
 
 bool count_entry(const Json& lesson, const Json& kind, const std::string& words, const char* calls,
                  Entries& entries) {
-  EntryVotes& votes = entries[kind.dump()];
-  votes.words = words;
+  EntryVotes& entry = entries[kind.dump()];
+  entry.words = words;
   const auto way = lesson.at("way").get<std::string>();
-  Votes::Way& counted = votes.ways[way];
-  counted.messages += lesson.at(calls).get<std::uint64_t>();
-  counted.costs.push_back(lesson.at("ticks_per_byte").get<double>());
+  entry.votes.count(way, lesson.at(calls).get<std::uint64_t>(), lesson.at("ticks_per_byte").get<double>());
   if (const auto other = lesson.find("nonblocking_way"); other != lesson.end() && other->is_string())
-    votes.nonblocking_ways[way] = other->get<std::string>();
+    entry.nonblocking_ways[way] = other->get<std::string>();
   return true;
 }
 
@@ -142,25 +151,21 @@ bool count_collective(const Json& lesson, Entries& entries) {
 
 std::vector<TaughtEntry> winners(const Entries& entries) {
   std::vector<TaughtEntry> found;
-  for (const auto& [kind, votes] : entries) {
-    const auto most =
-        std::ranges::max_element(votes.ways, {}, [](const auto& entry) { return entry.second.messages; });
-    std::vector<double> costs = most->second.costs;
-    std::ranges::sort(costs);
-    TaughtEntry taught{.kind = kind,
-                       .words = votes.words,
-                       .way = most->first,
-                       .nonblocking_way = {},
-                       .ticks_per_byte = costs[costs.size() / 2],
-                       .messages = most->second.messages,
-                       .ranks = static_cast<int>(costs.size())};
-    if (const auto other = votes.nonblocking_ways.find(most->first); other != votes.nonblocking_ways.end())
+  for (const auto& [kind, entry] : entries) {
+    TaughtEntry taught{
+        .kind = kind, .words = entry.words, .nonblocking_way = {}, .verdict = entry.votes.verdict()};
+    if (const auto other = entry.nonblocking_ways.find(taught.verdict.way);
+        other != entry.nonblocking_ways.end())
       taught.nonblocking_way = other->second;
-    for (const auto& [way, counted] : votes.ways)
-      if (way != most->first) taught.others += static_cast<int>(counted.costs.size());
     found.push_back(std::move(taught));
   }
   return found;
+}
+
+void add_verdict(Json& entry, const Verdict& verdict) {
+  entry["way"] = verdict.way;
+  entry["ticks_per_byte"] = verdict.ticks_per_byte;
+  entry["messages"] = verdict.messages;
 }
 
 /// The list of that name in `table` with `taught` besides or instead.
@@ -178,19 +183,22 @@ Json list_with(const Json& table, const char* name, const std::vector<TaughtEntr
   }
   for (const TaughtEntry& each : taught) {
     Json entry = Json::parse(each.kind);
-    entry["way"] = each.way;
-    entry["ticks_per_byte"] = each.ticks_per_byte;
-    entry["messages"] = each.messages;
+    add_verdict(entry, each.verdict);
     if (!each.nonblocking_way.empty()) entry["nonblocking_way"] = each.nonblocking_way;
     list.push_back(std::move(entry));
   }
   return list;
 }
 
+/// Its way, and who speaks for it: `what` says how messages or calls are named.
+std::string text_of(const Verdict& verdict, std::string_view what) {
+  return fmt::format("{:<15} {} {} of {} rank{}{}", verdict.way, verdict.messages, what, verdict.ranks,
+                     verdict.ranks == 1 ? "" : "s",
+                     verdict.others > 0 ? fmt::format(", {} found another", verdict.others) : "");
+}
+
 void print(const TaughtEntry& taught, std::string_view what) {
-  fmt::print("  {} {:<15} {} {} of {} rank{}{}\n", taught.words, taught.way, taught.messages, what,
-             taught.ranks, taught.ranks == 1 ? "" : "s",
-             taught.others > 0 ? fmt::format(", {} found another", taught.others) : "");
+  fmt::print("  {} {}\n", taught.words, text_of(taught.verdict, what));
 }
 
 /// Calls `take` with each lesson of a rank in the list of that name; false where one is nonsense.
@@ -213,10 +221,8 @@ std::string read_table(const std::string& path) {
 }
 
 void print(const Taught& taught) {
-  fmt::print("  from {:<9} {:<18} {:<15} {} messages of {} rank{}{}{}{}\n", size_text(taught.from),
-             taught.several ? "several at a time" : "one at a time", taught.way, taught.messages,
-             taught.ranks, taught.ranks == 1 ? "" : "s",
-             taught.others > 0 ? fmt::format(", {} found another", taught.others) : "",
+  fmt::print("  from {:<9} {:<18} {}{}{}\n", size_text(taught.from),
+             taught.several ? "several at a time" : "one at a time", text_of(taught.verdict, "messages"),
              taught.any_way ? "" : ", data with gaps or for one side to copy",
              taught.same_socket ? "" : ", from other sockets");
 }
@@ -251,14 +257,14 @@ std::string with_taught(const std::string& table, const TaughtAll& taught) {
   for (const Json& entry : result.value("taught", Json::array()))
     if (std::ranges::none_of(taught.ways, [&](const Taught& each) { return same_kind(entry, each); }))
       kept.push_back(entry);
-  for (const Taught& each : taught.ways)
-    kept.push_back({{"from", each.from},
-                    {"same_socket", each.same_socket},
-                    {"any_way", each.any_way},
-                    {"several", each.several},
-                    {"way", each.way},
-                    {"ticks_per_byte", each.ticks_per_byte},
-                    {"messages", each.messages}});
+  for (const Taught& each : taught.ways) {
+    Json entry{{"from", each.from},
+               {"same_socket", each.same_socket},
+               {"any_way", each.any_way},
+               {"several", each.several}};
+    add_verdict(entry, each.verdict);
+    kept.push_back(std::move(entry));
+  }
   result["taught"] = std::move(kept);
   result["taught_eager"] = list_with(result, "taught_eager", taught.eager);
   result["taught_collectives"] = list_with(result, "taught_collectives", taught.collectives);

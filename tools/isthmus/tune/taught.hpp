@@ -11,17 +11,22 @@
 /// What the messages of a program have taught plans that measure themselves, kept in a table for later jobs.
 namespace isthmus::tool {
 
-/// Messages of one kind, and the way that has been found the fastest for them.
+/// The way that has been found the fastest for something.
+struct Verdict {
+  std::string way;  ///< as tables name it
+  double ticks_per_byte = 0;
+  std::uint64_t messages = 0;  ///< or calls, of the ranks that have found it
+  int ranks = 0;
+  int others = 0;  ///< ranks that have found another way
+};
+
+/// Messages of one kind, and their way.
 struct Taught {
   std::uint64_t from = 0;  ///< least bytes of their size class
   bool same_socket = true;
   bool any_way = true;
   bool several = false;  ///< under way together
-  std::string way;       ///< as tables name it
-  double ticks_per_byte = 0;
-  std::uint64_t messages = 0;  ///< of the ranks that have found it
-  int ranks = 0;
-  int others = 0;  ///< ranks that have found another way
+  Verdict verdict;
 };
 
 /// The same of anything else that has a way: an entry of the table without its way and what follows from it,
@@ -29,12 +34,8 @@ struct Taught {
 struct TaughtEntry {
   std::string kind;  ///< JSON
   std::string words;
-  std::string way;
   std::string nonblocking_way;  ///< of a collective; empty: none
-  double ticks_per_byte = 0;
-  std::uint64_t messages = 0;  ///< or calls
-  int ranks = 0;
-  int others = 0;
+  Verdict verdict;
 };
 
 /// All that some jobs have taught, as the lists of a table.

@@ -69,11 +69,11 @@ Complaint choose(Value& target, const std::string& text,
   return std::nullopt;
 }
 
-Complaint set_ranks(State& state, Operands operands) {
-  const std::uint32_t ranks = whole_number<std::uint32_t>(operands[0]).value_or(0);
-  if (ranks == 0 || ranks > wire::maximum_local_ranks)
-    return fmt::format("allowed: a whole number from 1 to {}", wire::maximum_local_ranks);
-  state.part.ranks = ranks;
+/// `to` stays what it is where that is no whole number from 1 to `most`.
+Complaint set_count(auto& to, Operands operands, std::uint32_t most) {
+  const std::uint32_t count = whole_number<std::uint32_t>(operands[0]).value_or(0);
+  if (count == 0 || count > most) return fmt::format("allowed: a whole number from 1 to {}", most);
+  to = count;
   return std::nullopt;
 }
 
@@ -192,31 +192,21 @@ const std::vector<Option> table{
      Scope::part,
      Group::job,
      "Start N ranks of the program. Without it, one for each core that may be used.",
-     set_ranks},
+     [](State& s, Operands o) { return set_count(s.part.ranks, o, wire::maximum_local_ranks); }},
     {{"ranks-per-process"},
      "N",
      Scope::job,
      Group::job,
      "Start a process for each N ranks, which take turns on its one thread, each with a copy of the "
      "program's globals: docs/virtual-ranks.md says which programs can. Default: 1.",
-     [](State& s, Operands o) -> Complaint {
-       s.options.ranks_per_process = whole_number<std::uint32_t>(o[0]).value_or(0);
-       return s.options.ranks_per_process == 0 || s.options.ranks_per_process > most_ranks_per_process
-                  ? Complaint(fmt::format("allowed: a whole number from 1 to {}", most_ranks_per_process))
-                  : std::nullopt;
-     }},
+     [](State& s, Operands o) { return set_count(s.options.ranks_per_process, o, most_ranks_per_process); }},
     {{"workers-per-process"},
      "N",
      Scope::job,
      Group::job,
      "With --ranks-per-process: N threads of each process give its ranks their turns, and ranks move between "
      "them (MPIX_Migrate, MPIX_Load_balance). Default: 1.",
-     [](State& s, Operands o) -> Complaint {
-       s.options.workers = whole_number<std::uint32_t>(o[0]).value_or(0);
-       return s.options.workers == 0 || s.options.workers > most_ranks_per_process
-                  ? Complaint(fmt::format("allowed: a whole number from 1 to {}", most_ranks_per_process))
-                  : std::nullopt;
-     }},
+     [](State& s, Operands o) { return set_count(s.options.workers, o, most_ranks_per_process); }},
     {{"wdir", "wd"},
      "DIR",
      Scope::part,
