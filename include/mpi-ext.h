@@ -119,7 +119,7 @@ typedef struct MPIX_ABI_Stream* MPIX_Stream;
 /* Sets `key` to `value_size` bytes, two hexadecimal digits each. */
 int MPIX_Info_set_hex(MPI_Info info, const char* key, const void* value, int value_size);
 /* A stream of the program's: `type` of `info` is "cudaStream_t" and `value` its bytes, by MPIX_Info_set_hex.
-   Not the default stream. Local. The CUDA stream must live until MPIX_Stream_free. */
+   No default stream; none with mpiexec --ranks-per-process. Local. It must live until MPIX_Stream_free. */
 int MPIX_Stream_create(MPI_Info info, MPIX_Stream* stream);
 /* An error while communicators have it or operations on it are not over. */
 int MPIX_Stream_free(MPIX_Stream* stream);

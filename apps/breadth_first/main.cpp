@@ -58,8 +58,8 @@ Outcome search(const Options& options, const Grid& grid, const LocalEdges& edges
     MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, comm);
     seconds.push_back(slowest / options.roots);
   }
-  outcome.search_seconds = apps::median(seconds);
-  outcome.edges_a_second = static_cast<double>(options.graph.edges()) / outcome.search_seconds;
+  outcome.step_seconds = apps::median(seconds);
+  outcome.edges_a_second = static_cast<double>(options.graph.edges()) / outcome.step_seconds;
   return outcome;
 }
 
@@ -69,8 +69,7 @@ int run(const Options& options, const apps::Member& member) {
   print_setting(options, grid, member);
   const LocalEdges edges = local_edges(options.graph, grid);
   const auto right = right_levels(options, grid);
-  std::vector<Form> forms = options.how.forms;
-  if (options.how.compares() && forms.front() != Form::sync) forms.insert(forms.begin(), Form::sync);
+  const std::vector<Form> forms = options.how.all();
   std::vector<Outcome> outcomes;
   outcomes.reserve(forms.size());
   for (const Form form : forms)

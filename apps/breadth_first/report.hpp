@@ -12,7 +12,7 @@ namespace breadth_first {
 // One form's result, the same on all processes.
 struct Outcome {
   apps::gpu::Form form = apps::gpu::Form::sync;
-  double search_seconds = 0;  // the slowest process's, mean of the roots, median of the repeats
+  double step_seconds = 0;  // of a search: the slowest process's, mean of the roots, median of the repeats
   double edges_a_second = 0;
   double levels = 0;  // that a search goes through, the mean
   long wrong = 0;     // vertices

@@ -19,4 +19,11 @@ struct Member {
   [[nodiscard]] bool speaks() const { return rank == 0; }
 };
 
+// Collective.
+[[nodiscard]] inline bool on_all(bool here, MPI_Comm comm) {
+  int mine = here ? 1 : 0, all = 0;
+  MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+  return all == 1;
+}
+
 }  // namespace apps

@@ -36,12 +36,16 @@ class Array {
   std::size_t size_;
 };
 
+// None does nothing.
 class Plan {
  public:
+  Plan() = default;
   explicit Plan(fftw_plan plan) : plan_(plan) {
     if (plan == nullptr) throw std::bad_alloc();
   }
-  void execute() const { fftw_execute(plan_.get()); }
+  void execute() const {
+    if (plan_) fftw_execute(plan_.get());
+  }
 
  private:
   struct Destroy {

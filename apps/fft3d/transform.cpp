@@ -1,6 +1,7 @@
 #include "transform.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -46,6 +47,17 @@ std::vector<Plan> along_pencils(int n, int in_plane, const std::vector<Piece>& p
     begin += static_cast<std::ptrdiff_t>(n) * count;
   }
   return plans;
+}
+
+// Of pencils along y, in place: `in_plane` that follow each other in each of so many planes along z.
+Plan along_y(const Pencils& p, Complex* first, int planes, int in_plane, int sign, Planning planning) {
+  if (planes == 0 || in_plane == 0) return {};
+  const int n = p.points[1];
+  const fftw_iodim along{.n = n, .is = 1, .os = 1};
+  const std::array<fftw_iodim, 2> all{
+      {{.n = planes, .is = n * p.x.size, .os = n * p.x.size}, {.n = in_plane, .is = n, .os = n}}};
+  return Plan(fftw_plan_guru_dft(1, &along, 2, all.data(), for_fftw(first), for_fftw(first), sign,
+                                 flags_of(planning)));
 }
 
 // Pencils along x of real numbers and of modes, by the pieces of planes along z.
@@ -94,6 +106,31 @@ std::size_t Transform::Leg::buffer_size() const {
   return sum;
 }
 
+// Forwards those of the lower x follow the transpose from x, as its pieces arrive, and the others lead into
+// that to z, each before its piece is sent; backwards the lower ones follow the transpose from z. So both
+// have work to hide behind. A transpose that has no message needs none.
+Transform::AlongY Transform::along_y_of_all(int sign, Planning planning) {
+  const std::vector<Piece>& in_z = x_to_y_.pieces;
+  const std::vector<Piece>& in_x = y_to_z_.pieces;
+  const bool forward = sign == FFTW_FORWARD;
+  std::size_t lower = (in_x.size() + 1) / 2;
+  if (y_to_z_.is_alone() || in_x.size() == 1) lower = forward ? in_x.size() : 0;
+  if (x_to_y_.is_alone()) lower = forward ? 0 : in_x.size();
+  const std::ptrdiff_t n = pencils_.points[1];
+  const std::ptrdiff_t parting = lower < in_x.size() ? in_x[lower].begin_of_a : n * pencils_.x.size;
+  const std::ptrdiff_t in_plane = forward ? parting / n : pencils_.x.size - parting / n;
+  AlongY plans;
+  for (const Piece& piece : in_z)
+    plans.by_z.push_back(along_y(pencils_, second_.data() + piece.begin_of_b + (forward ? 0 : parting),
+                                 piece.planes.c, static_cast<int>(in_plane), sign, planning));
+  for (std::size_t i = 0; i < in_x.size(); ++i) {
+    const bool has = (i < lower) != forward;
+    plans.by_x.push_back(along_y(pencils_, second_.data() + in_x[i].begin_of_a, pencils_.z.size,
+                                 has ? in_x[i].planes.c : 0, sign, planning));
+  }
+  return plans;
+}
+
 Transform::Transform(const Pencils& p, const Communicators& communicators, Exchange exchange, int pieces,
                      Planning planning)
     : pencils_(p),
@@ -106,14 +143,12 @@ Transform::Transform(const Pencils& p, const Communicators& communicators, Excha
       received_(sent_.size()),
       under_way_(static_cast<std::size_t>(pieces), MPI_REQUEST_NULL),
       x_forward_(to_modes(p, x_to_y_.pieces, points_.data(), first_.data(), planning)),
-      y_forward_(
-          along_pencils(p.points[1], p.x.size, x_to_y_.pieces, second_.data(), FFTW_FORWARD, planning)),
+      y_forward_(along_y_of_all(FFTW_FORWARD, planning)),
       z_forward_(
           along_pencils(p.points[2], p.y_of_z.size, y_to_z_.pieces, first_.data(), FFTW_FORWARD, planning)),
       z_backward_(
           along_pencils(p.points[2], p.y_of_z.size, y_to_z_.pieces, first_.data(), FFTW_BACKWARD, planning)),
-      y_backward_(
-          along_pencils(p.points[1], p.x.size, x_to_y_.pieces, second_.data(), FFTW_BACKWARD, planning)),
+      y_backward_(along_y_of_all(FFTW_BACKWARD, planning)),
       x_backward_(to_points(p, x_to_y_.pieces, first_.data(), points_.data(), planning)) {}
 
 void Transform::execute(const Plan& plan) {
@@ -143,22 +178,22 @@ void Transform::move_at_once(const Transpose& transpose, Transpose::Direction di
   times_.exchange += exchanged - packed;
 }
 
-void Transform::move(const Leg& leg, Transpose::Direction direction, const Plans* before, Complex* from,
-                     Complex* to, const Plans* after) {
+void Transform::move(const Leg& leg, Transpose::Direction direction, const Plans& before, Complex* from,
+                     Complex* to, const Plans& after) {
   const bool is_forward = direction == Transpose::Direction::forward;
   const std::size_t pieces = leg.pieces.size();
-  if (pieces == 1 || leg.transposes.front().is_alone()) {
+  if (pieces == 1 || leg.is_alone()) {
     for (std::size_t i = 0; i < pieces; ++i) {
       const Piece& piece = leg.pieces[i];
-      if (before) execute((*before)[i]);
+      execute(before[i]);
       move_at_once(leg.transposes[i], direction, from + (is_forward ? piece.begin_of_a : piece.begin_of_b),
                    to + (is_forward ? piece.begin_of_b : piece.begin_of_a));
-      if (after) execute((*after)[i]);
+      execute(after[i]);
     }
     return;
   }
   for (std::size_t i = 0; i < pieces; ++i) {
-    if (before) execute((*before)[i]);
+    execute(before[i]);
     const double begin = MPI_Wtime();
     Complex* const message = sent_.data() + leg.places[i];
     leg.transposes[i].pack(
@@ -173,7 +208,7 @@ void Transform::move(const Leg& leg, Transpose::Direction direction, const Plans
   }
   for (std::size_t i = 0; i < pieces; ++i) {
     receive(leg, i, direction, to + (is_forward ? leg.pieces[i].begin_of_b : leg.pieces[i].begin_of_a));
-    if (after) execute((*after)[i]);
+    execute(after[i]);
   }
 }
 
@@ -187,13 +222,13 @@ void Transform::receive(const Leg& leg, std::size_t piece, Transpose::Direction 
 }
 
 void Transform::forward() {
-  move(x_to_y_, Transpose::Direction::forward, &x_forward_, first_.data(), second_.data(), &y_forward_);
-  move(y_to_z_, Transpose::Direction::forward, nullptr, second_.data(), first_.data(), &z_forward_);
+  move(x_to_y_, Transpose::Direction::forward, x_forward_, first_.data(), second_.data(), y_forward_.by_z);
+  move(y_to_z_, Transpose::Direction::forward, y_forward_.by_x, second_.data(), first_.data(), z_forward_);
 }
 
 void Transform::backward() {
-  move(y_to_z_, Transpose::Direction::backward, &z_backward_, first_.data(), second_.data(), nullptr);
-  move(x_to_y_, Transpose::Direction::backward, &y_backward_, second_.data(), first_.data(), &x_backward_);
+  move(y_to_z_, Transpose::Direction::backward, z_backward_, first_.data(), second_.data(), y_backward_.by_x);
+  move(x_to_y_, Transpose::Direction::backward, y_backward_.by_z, second_.data(), first_.data(), x_backward_);
   const double begin = MPI_Wtime();
   const double scale = 1 / pencils_.points_in_all();
   double* const points = points_.data();

@@ -45,17 +45,23 @@ class Transform {
     Leg(const Planes& planes, int count, Exchange exchange, MPI_Comm comm);
     // Numbers that a buffer for the messages of all pieces must have room for.
     [[nodiscard]] std::size_t buffer_size() const;
+    [[nodiscard]] bool is_alone() const { return transposes.front().is_alone(); }
 
     std::vector<Piece> pieces;
     std::vector<Transpose> transposes;  // of each piece
     std::vector<std::size_t> places;    // where the messages of each begin
   };
   using Plans = std::vector<Plan>;  // of each piece
+  // Pencils along y, of which each is in one of both.
+  struct AlongY {
+    Plans by_z, by_x;  // of each piece of x_to_y_, and of y_to_z_
+  };
 
+  [[nodiscard]] AlongY along_y_of_all(int sign, Planning planning);
   void execute(const Plan& plan);
-  // Transforms `from` by `before`, transposes it to `to`, and transforms that by `after`; either may be none.
-  void move(const Leg& leg, Transpose::Direction direction, const Plans* before, Complex* from, Complex* to,
-            const Plans* after);
+  // Transforms `from` by `before`, transposes it to `to`, and transforms that by `after`.
+  void move(const Leg& leg, Transpose::Direction direction, const Plans& before, Complex* from, Complex* to,
+            const Plans& after);
   void move_at_once(const Transpose& transpose, Transpose::Direction direction, Complex* from, Complex* to);
   void receive(const Leg& leg, std::size_t piece, Transpose::Direction direction, Complex* to);
 
@@ -67,7 +73,11 @@ class Transform {
   Array<Complex> second_;           // pencils along y
   Array<Complex> sent_, received_;  // messages, where there are several pieces
   std::vector<MPI_Request> under_way_;
-  Plans x_forward_, y_forward_, z_forward_, z_backward_, y_backward_, x_backward_;
+  Plans x_forward_;
+  AlongY y_forward_;
+  Plans z_forward_, z_backward_;
+  AlongY y_backward_;
+  Plans x_backward_;
 };
 
 }  // namespace fft

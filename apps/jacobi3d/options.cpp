@@ -24,11 +24,12 @@ std::optional<Triple> parse_grid(const std::string& text) {
 
 // What the single options cannot know of each other; empty if all is well. Settles the grid.
 std::string reconcile(Options& options, const std::string& grid_text, int processes) {
-  if (options.form != apps::gpu::Form::sync && (!options.gpu || options.halo != HaloKind::pack))
-    return "--form " + name_of(options.form) + " needs --gpu and --halo pack";
-  if (options.halo == HaloKind::staged && !options.gpu) return "--halo staged needs --gpu";
-  if (options.survive && (options.gpu || options.check || options.halo != HaloKind::datatype))
-    return "--survive goes with none of --gpu, --check and --halo";
+  if (options.how.compares() && (!options.how.on_gpu() || options.halo != HaloKind::pack))
+    return "--form " + name_of(options.how.forms.back()) + " needs --gpu and --halo pack";
+  if (options.halo == HaloKind::staged && !options.how.on_gpu()) return "--halo staged needs --gpu";
+  if (options.survive &&
+      (options.how.on_gpu() || options.check || options.output.json || options.halo != HaloKind::datatype))
+    return "--survive goes with none of --gpu, --check, --halo and --json";
   if (options.survive && !can_survive())
     return "--survive needs an MPI with user-level failure mitigation (MPIX_Comm_shrink)";
   if (options.tolerance == 0 && options.iterations == 0) {
@@ -92,25 +93,14 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
       "jacobi: of the order of n^2 iterations; chebyshev: the same with Chebyshev's weights, "
       "of the order of n "
       "(default)");
-  app.add_flag("--gpu", options.gpu, "Iterate on a GPU, each process of a host on the next one");
+  using apps::gpu::Form;
+  apps::gpu::add_form_options(app, options.how, {Form::sync, Form::stream, Form::kernel});
   apps::add_choice<HaloKind>(
       app, "--halo", options.halo,
       {{"datatype", HaloKind::datatype}, {"pack", HaloKind::pack}, {"staged", HaloKind::staged}},
       "How faces travel: datatype, described by derived types (default); pack, copied to buffers. With --gpu "
       "both "
-      "are in its memory; staged: buffers that are copied to the host's");
-  apps::add_choice<apps::gpu::Form>(
-      app, "--form", options.form,
-      {{"sync", apps::gpu::Form::sync},
-       {"stream", apps::gpu::Form::stream},
-       {"kernel", apps::gpu::Form::kernel}},
-      "sync: the host waits for its GPU and calls MPI (default); stream: with --gpu --halo pack, faces are "
-      "enqueued on its stream, and the host waits only where it measures the residual; kernel: the same, and "
-      "one kernel exchanges and computes from one residual to the next");
-  apps::add_choice<apps::gpu::StreamWay>(
-      app, "--by", options.way,
-      {{"prepared", apps::gpu::StreamWay::prepared}, {"mpi", apps::gpu::StreamWay::mpi}},
-      "What is enqueued: prepared, puts by the stream alone, within a host (default); mpi, messages of MPI");
+      "are in its memory; staged: buffers that are copied to the host's. Forms but sync need pack");
   app.add_option("--grid", grid_text,
                  "Processes along x, y and z, as in 2x2x4 (otherwise those with the least surface)")
       ->option_text("AxBxC");
@@ -119,7 +109,7 @@ std::variant<Options, apps::Refusal> read_command_line(int argc, char** argv, in
   app.add_flag("--survive", options.survive,
                "Go on without processes that die, from a checkpoint that each keeps of another "
                "(mpiexec --on-failure continue)");
-  apps::add_progress_options(app, options.progress);
+  apps::add_output_options(app, options.output);
   if (auto refusal = apps::parse(app, argc, argv)) return *refusal;
   if (std::string problem = reconcile(options, grid_text, processes); !problem.empty()) {
     return apps::Refusal::bad(problem);

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "common/command_line.hpp"
-#include "common/gpu/form.hpp"
+#include "common/gpu/form_options.hpp"
 #include "decomposition.hpp"
 #include "halo.hpp"
 
@@ -19,12 +19,10 @@ struct Options {
   double tolerance = 1e-6;
   int residual_every = 10;
   Method method = Method::chebyshev;
-  bool gpu = false;
-  apps::gpu::Form form = apps::gpu::Form::sync;
-  apps::gpu::StreamWay way = apps::gpu::StreamWay::prepared;
+  apps::gpu::FormOptions how;
   HaloKind halo = HaloKind::datatype;
   std::optional<Triple> grid;  // nothing: choose_grid()
-  apps::ProgressStyle progress = apps::ProgressStyle::automatic;
+  apps::Output output;
   bool check = false;
   bool survive = false;
 };

@@ -66,9 +66,9 @@ double sweep(const Field& now, Field& older, const Field& source, double weight,
                  : sweep_block<false>(now, older, source, weight);
 }
 
-std::unique_ptr<Stepper> make_stepper(const Options& options, const Block& block, const Field& initial,
-                                      const Field& source, MPI_Comm comm) {
-  if (options.gpu) return make_gpu_stepper(options, block, initial, source, comm);
+std::unique_ptr<Stepper> make_stepper(const Options& options, apps::gpu::Form form, const Block& block,
+                                      const Field& initial, const Field& source, MPI_Comm comm) {
+  if (options.how.on_gpu()) return make_gpu_stepper(options, form, block, initial, source, comm);
   return std::make_unique<HostStepper>(options, block, initial, source, comm);
 }
 

@@ -25,6 +25,9 @@ class Stepper {
   // infinity if it is not finite.
   virtual double sweep(double weight, bool measure) = 0;
   virtual void swap() = 0;
+  // Where sweeps exchange by themselves: from now on they do not, and the layer stays as it is. Right behind
+  // a sweep that has measured. Elsewhere the caller leaves `exchange` out.
+  virtual void leave_exchange_out() {}
   // The current values, on the host.
   virtual const Field& values() = 0;
 
@@ -36,8 +39,9 @@ class Stepper {
 double sweep(const Field& now, Field& older, const Field& source, double weight, bool measure);
 
 // `initial`: values with the boundary around them; `source`: h^2 f. The communicator is borrowed. Throws
-// where there is no GPU and the options ask for one.
-[[nodiscard]] std::unique_ptr<Stepper> make_stepper(const Options& options, const Block& block,
-                                                    const Field& initial, const Field& source, MPI_Comm comm);
+// where there is no GPU and the options ask for one, or this MPI has no such form.
+[[nodiscard]] std::unique_ptr<Stepper> make_stepper(const Options& options, apps::gpu::Form form,
+                                                    const Block& block, const Field& initial,
+                                                    const Field& source, MPI_Comm comm);
 
 }  // namespace jacobi

@@ -72,11 +72,10 @@ std::variant<Job, apps::Refusal> read(int argc, char** argv, int processes) {
     return *refusal;
   }
   job.options = std::get<Options>(options);
-  if (job.options.check || job.options.survive)
-    return apps::Refusal::bad("chares take neither --check nor --survive");
-  if (job.options.form == apps::gpu::Form::stream)
-    return apps::Refusal::bad(
-        "chares take no --form stream: their faces go by entries or mailboxes (--carrier)");
+  if (job.options.check || job.options.survive || job.options.output.json)
+    return apps::Refusal::bad("chares take none of --check, --survive and --json");
+  if (job.options.how.compares())
+    return apps::Refusal::bad("chares take no --form: their faces go by entries or mailboxes (--carrier)");
   if (job.options.halo == HaloKind::datatype) job.options.halo = HaloKind::pack;  // nothing else travels here
   return job;
 }
@@ -102,8 +101,7 @@ int run(const Job& job, const apps::Member& member) {
                    member.size);
     return 2;
   }
-  const apps::gpu::Engine engine(job.options.gpu ? apps::gpu::Place::gpu : apps::gpu::Place::host,
-                                 member.comm);
+  const apps::gpu::Engine engine(job.options.how.place, member.comm);
   Setting all{.options = job.options,
               .problem = {job.options.n},
               .grid = *job.options.grid,
@@ -117,8 +115,9 @@ int run(const Job& job, const apps::Member& member) {
   print_setting(job.options, block, member.comm);
   if (const int code = chare::run(start); code != 0) return code;
   const Solution& solution = all.solution;
-  print_result(job.options, solution, member.comm);
-  return solution.within_bound() && (solution.converged || job.options.tolerance == 0) ? 0 : 1;
+  const Outcome outcome = outcome_of(job.options, apps::gpu::Form::sync, solution, member.comm);
+  print_outcomes(job.options, {outcome}, member);
+  return outcome.correct() ? 0 : 1;
 }
 
 }  // namespace

@@ -20,10 +20,8 @@ using apps::gpu::Engine;
 using apps::gpu::Form;
 
 bool same(const std::vector<Atom>& a, const std::vector<Atom>& b, MPI_Comm comm) {
-  int here = a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Atom)) == 0 ? 1 : 0;
-  int all = 0;
-  MPI_Allreduce(&here, &all, 1, MPI_INT, MPI_MIN, comm);
-  return all == 1;
+  return apps::on_all(a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Atom)) == 0,
+                      comm);
 }
 
 Outcome simulate(const Options& options, const Crystal& crystal, const Engine& engine, Form form,
@@ -59,8 +57,7 @@ int run(const Options& options, const apps::Member& member) {
       options.temperature};
   const Engine engine(options.how.place, member.comm);
   print_setting(options, crystal, member);
-  std::vector<Form> forms = options.how.forms;
-  if (options.how.compares() && forms.front() != Form::sync) forms.insert(forms.begin(), Form::sync);
+  const std::vector<Form> forms = options.how.all();
   std::vector<Outcome> outcomes;
   outcomes.reserve(forms.size());
   std::vector<Atom> sync_atoms;

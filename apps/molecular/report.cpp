@@ -1,23 +1,14 @@
 #include "report.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "common/gpu/form_report.hpp"
 #include "common/library.hpp"
 
 namespace molecular {
 namespace {
-
-const Outcome* synchronous(const std::vector<Outcome>& outcomes) {
-  const auto found = std::ranges::find(outcomes, apps::gpu::Form::sync, &Outcome::form);
-  return found == outcomes.end() ? nullptr : &*found;
-}
-
-double gain(const Outcome& outcome, const Outcome& sync) {
-  return 100 * (1 - outcome.step_seconds / sync.step_seconds);
-}
 
 const char* verdict(bool right) {
   return right ? "correct" : "WRONG";
@@ -25,27 +16,18 @@ const char* verdict(bool right) {
 
 void print_json(const Options& options, const Crystal& crystal, const std::vector<Outcome>& outcomes,
                 int processes) {
-  nlohmann::ordered_json json{{"program", "molecular"},
-                              {"library", apps::library()},
-                              {"processes", processes},
-                              {"atoms", crystal.atoms()},
-                              {"steps", options.steps},
-                              {"exchanges_of_step", 6},
-                              {"correct", std::ranges::all_of(outcomes, &Outcome::correct)},
-                              {"forms", nlohmann::ordered_json::array()}};
-  const Outcome* const sync = synchronous(outcomes);
-  for (const Outcome& outcome : outcomes) {
-    nlohmann::ordered_json form{{"form", apps::gpu::name_of(outcome.form)},
-                                {"step_seconds", outcome.step_seconds},
-                                {"rest_error", outcome.rest_error},
-                                {"drift", outcome.drift()},
-                                {"push", outcome.push()},
-                                {"same_bits", outcome.same_bits},
-                                {"correct", outcome.correct()}};
-    if (sync && sync != &outcome) form["gain_percent"] = gain(outcome, *sync);
-    json["forms"].push_back(form);
-  }
-  std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  apps::gpu::print_json({{"program", "molecular"},
+                         {"library", apps::library()},
+                         {"processes", processes},
+                         {"atoms", crystal.atoms()},
+                         {"steps", options.steps},
+                         {"exchanges_of_step", 6}},
+                        outcomes, [](const Outcome& outcome) {
+                          return nlohmann::ordered_json{{"rest_error", outcome.rest_error},
+                                                        {"drift", outcome.drift()},
+                                                        {"push", outcome.push()},
+                                                        {"same_bits", outcome.same_bits}};
+                        });
 }
 
 }  // namespace
@@ -80,7 +62,7 @@ void print_setting(const Options& options, const Crystal& crystal, const apps::M
   std::printf("  library      %s\n", apps::library().c_str());
   std::printf("  processes    %d as %d x %d x %d, each with %d x %d x %d cells, %s\n", member.size,
               crystal.processes[0], crystal.processes[1], crystal.processes[2], grid.cells[0], grid.cells[1],
-              grid.cells[2], options.how.place == apps::gpu::Place::gpu ? "on GPUs" : "on the host");
+              grid.cells[2], options.how.on_gpu() ? "on GPUs" : "on the host");
   std::fflush(stdout);
 }
 
@@ -89,10 +71,8 @@ void print_outcomes(const Options& options, const Crystal& crystal, const std::v
   if (!member.speaks()) return;
   if (options.json) {
     print_json(options, crystal, outcomes, member.size);
-    std::fflush(stdout);
     return;
   }
-  const Outcome* const sync = synchronous(outcomes);
   for (const Outcome& outcome : outcomes) {
     std::printf("  %-12s at rest %.9f eV an atom, off by %.1e; forces up to %.1e: %s\n",
                 apps::gpu::name_of(outcome.form).c_str(),
@@ -100,13 +80,10 @@ void print_outcomes(const Options& options, const Crystal& crystal, const std::v
                 outcome.begin.force, verdict(outcome.is_at_rest()));
     std::printf("  %-12s energy drifts by %.1e of what is kinetic, momentum by %.1e, %ld atoms: %s\n", "",
                 outcome.drift(), outcome.push(), outcome.end.atoms, verdict(outcome.keeps()));
-    if (sync && sync != &outcome)
-      std::printf("  %-12s %s\n", "",
-                  outcome.same_bits ? "the same bits as sync: correct" : "not the same bits as sync: WRONG");
+    apps::gpu::print_same_bits(outcome);
     std::printf("  %-12s %.1f us a step (median of %d times %d)", "", 1e6 * outcome.step_seconds,
                 options.repeats, options.steps);
-    if (sync && sync != &outcome) std::printf(", %+.1f %% gained on sync", gain(outcome, *sync));
-    std::printf("\n");
+    apps::gpu::print_gain(outcome, outcomes);
   }
   std::fflush(stdout);
 }

@@ -36,12 +36,6 @@ double largest(const std::vector<double>& values, MPI_Comm comm) {
   return all;
 }
 
-bool on_all(bool here, MPI_Comm comm) {
-  int mine = here ? 1 : 0, all = 0;
-  MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
-  return all == 1;
-}
-
 // The cells of the boxes, without the layers around them.
 std::vector<double> inner(const Division& division, const std::vector<double>& values) {
   const auto n = static_cast<std::size_t>(division.n), side = n + 2;
@@ -68,12 +62,10 @@ class Comparison {
         engine_(options.how.place, member.comm) {}
 
   int run() {
-    std::vector<Form> forms = options_.how.forms;
-    if (options_.how.compares() && forms.front() != Form::sync) forms.insert(forms.begin(), Form::sync);
     std::vector<Outcome> outcomes;
     int levels = 0;
     long exchanges = 0;
-    for (const Form form : forms) {
+    for (const Form form : options_.how.all()) {
       Solver solver(options_, division_, values_, engine_, form, member_.comm);
       levels = solver.level_count();
       exchanges = solver.exchanges_of_cycle();
@@ -96,10 +88,10 @@ class Comparison {
       MPI_Allreduce(&here, &slowest, 1, MPI_DOUBLE, MPI_MAX, member_.comm);
       seconds.push_back(slowest / options_.cycles);
     }
-    outcome.cycle_seconds = apps::median(seconds);
-    outcome.steady = on_all(inner(division_, solver.answer()) == answer, member_.comm);
+    outcome.step_seconds = apps::median(seconds);
+    outcome.steady = apps::on_all(inner(division_, solver.answer()) == answer, member_.comm);
     if (form == Form::sync) sync_answer_ = answer;
-    outcome.same_bits = on_all(answer == sync_answer_, member_.comm);
+    outcome.same_bits = apps::on_all(answer == sync_answer_, member_.comm);
     judge(solver, answer, outcome);
     return outcome;
   }

@@ -79,19 +79,23 @@ struct isthmus_chare_item {
    */
   void (*destroy)(void* value);
   /* ENTRY whose arguments have so many buffers, 1 to ISTHMUS_CHARE_BUFFERS; else 0, and the functions below
-     are null. `measure`, `write` and packed arguments are without them. */
+     are null. ISTHMUS_CHARE_ANY_BUFFERS: each invocation has as many as it says; one without any is made and
+     called as that of an entry without. `measure`, `write` and packed arguments are without them. */
   uint32_t buffers;
-  /* Of a value that is not packed: what it sends. The owners are the caller's from now on. */
-  void (*sources)(void* arguments, isthmus_chare_buffer* sources);
+  /* Of a value that is not packed: how many buffers it has, and what it sends. The owners are the caller's
+     from now on. `sources` null: only how many. */
+  uint32_t (*sources)(void* arguments, isthmus_chare_buffer* sources);
   /* The post entry: says where the data is to go. `buffers` come with the sizes of the data, and get
      addresses and the bytes that have room there, and an owner of that memory, if the entry is to have it. */
-  void (*post)(void* object, void* arguments, size_t bytes, int packed, isthmus_chare_buffer* buffers);
+  void (*post)(void* object, void* arguments, size_t bytes, int packed, isthmus_chare_buffer* buffers,
+               uint32_t count);
   /* Calls the entry, as `invoke` does, when the data is where `post` has said, or, of memory that was given
      away within this process, where it was. The owners are the entry's. */
   void (*invoke_with)(void* object, void* arguments, size_t bytes, int packed,
-                      const isthmus_chare_buffer* buffers);
+                      const isthmus_chare_buffer* buffers, uint32_t count);
 };
 #define ISTHMUS_CHARE_BUFFERS 64u
+#define ISTHMUS_CHARE_ANY_BUFFERS 0xffffffffu
 
 /* A chare, as a balancer sees it. */
 typedef struct isthmus_chare_load {
@@ -248,10 +252,10 @@ void* isthmus_chare_begin(isthmus_chare_runtime* runtime, const isthmus_chare_ta
                           const isthmus_chare_item* item, size_t bytes, int32_t priority);
 void isthmus_chare_send(isthmus_chare_runtime* runtime);
 /* The same of an ENTRY with buffers, for one chare: their content is sent apart, by isthmus_chare_send.
-   `buffers`: item->buffers of them. Their owners are the library's from now on. */
+   `buffers`: `count` of them, as many as the item has. Their owners are the library's from now on. */
 void* isthmus_chare_begin_with(isthmus_chare_runtime* runtime, const isthmus_chare_target* target,
                                const isthmus_chare_item* item, size_t bytes, int32_t priority,
-                               const isthmus_chare_buffer* buffers);
+                               const isthmus_chare_buffer* buffers, uint32_t count);
 /* Copies between memory of the host or of GPUs, whichever, and waits. */
 void isthmus_chare_copy(isthmus_chare_runtime* runtime, void* to, const void* from, size_t bytes);
 

@@ -23,7 +23,7 @@ const char* isthmus_device_error(void);
 
 /* Collective over `comm`, on the GPU whose CUDA context is current. `signals`: of each process, 1 to 65536,
    all 0. `most_shares`: how many shares there may be at a time, 1 to 4096. Fails on all processes where one
-   cannot. */
+   cannot: on none with mpiexec --ranks-per-process (MPI_ERR_UNSUPPORTED_OPERATION). */
 int isthmus_device_make(struct MPI_ABI_Comm* comm, uint32_t signals, uint32_t most_shares,
                         isthmus_device_port** port);
 /* Collective, when no kernel uses the port any more: meets the others, because their kernels write here, and

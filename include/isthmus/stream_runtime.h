@@ -28,7 +28,7 @@ typedef struct isthmus_stream_descriptor isthmus_stream_descriptor;
 const char* isthmus_stream_error(void);
 
 /* Collective over `comm`, on the GPU whose CUDA context is current. `words`: of each process, 1 to 65536, all
-   0. Fails on all processes where one cannot. */
+   0. Fails on all processes where one cannot, as none can with mpiexec --ranks-per-process. */
 int isthmus_stream_port_make(struct MPI_ABI_Comm* comm, uint32_t words, isthmus_stream_port** port);
 /* Not collective. The shares must be freed before, the streams must have passed what is on them, and no graph
    with something of the port may be launched any more. MPI_Finalize cancels a port that is left. */

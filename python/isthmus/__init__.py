@@ -22,9 +22,11 @@ and `mpiexec -n 2 python prog.py`. docs/python.md has the whole story.
 """
 
 from . import _reduce as reduce
+from ._arrays import Coming
 from ._channel import Channel
-from ._chare import Array, Chare, Collection, ElementProxy, Group, Map, entry
+from ._chare import Array, Chare, Collection, ElementProxy, Group, Map, entry, post
 from ._future import Future, RemoteError, RemoteFuture, RemoteTraceback
+from ._gpu_array import GpuArray
 from ._reduce import reducer
 from ._run import call, exit, flush, quiescence, rank, run, size
 
@@ -34,8 +36,10 @@ __all__ = [
     "Channel",
     "Chare",
     "Collection",
+    "Coming",
     "ElementProxy",
     "Future",
+    "GpuArray",
     "Group",
     "Map",
     "RemoteError",
@@ -45,6 +49,7 @@ __all__ = [
     "entry",
     "exit",
     "flush",
+    "post",
     "quiescence",
     "rank",
     "reduce",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import math
 import pickle
 from typing import Any, Callable, Iterable, TypeVar
@@ -30,6 +31,32 @@ def entry(function: _Function) -> _Function:
     return function
 
 
+def post(entry: Callable[..., Any]) -> Callable[[_Function], _Function]:
+    """Makes a method the post entry of an entry of the same class: it says where arrays of GPUs go.
+
+        @isthmus.entry
+        def face(self, data, step): ...
+
+        @isthmus.post(face)
+        def post_face(self, data, step):
+            data.into(self.ghost)
+
+    It is called before the data comes, with the arguments of the entry, and an `isthmus.Coming` in the place of each
+    array. The entry gets the arrays that it has named. It is a plain method, and returns nothing.
+    """
+    name = getattr(entry, "__name__", "")
+    if not getattr(entry, "_isthmus_entry", False):
+        raise TypeError(f"a post entry names an entry: {name or entry} is none")
+
+    def decorate(function: _Function) -> _Function:
+        if inspect.iscoroutinefunction(function):
+            raise TypeError("a post entry cannot be a coroutine: the data waits for it")
+        function._isthmus_post = name  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
 class Spec:
     """An entry of a class: its place among the items of the running job."""
 
@@ -48,6 +75,8 @@ class ClassSpec:
         self.name = name
         self.place = self.constructor = self.keyed_constructor = self.greedy = self.refine = -1
         self.entries = {each: Spec(each) for each in dir(cls) if getattr(getattr(cls, each), "_isthmus_entry", False)}
+        posts = (getattr(cls, each) for each in dir(cls))
+        self.posts = {each._isthmus_post: each for each in posts if hasattr(each, "_isthmus_post")}
         methods = {each: _method(spec) for each, spec in self.entries.items()}
         self.element = type(f"{cls.__name__}Proxy", (ElementProxy,), {**methods, "_class": self})
         to_all = {each: _broadcast(spec) for each, spec in self.entries.items()}
@@ -61,11 +90,20 @@ def _method(spec: Spec) -> Callable[..., Any]:
     invoke = _core.invoke
 
     def method(self: ElementProxy, /, *arguments: Any, **keywords: Any) -> Any:
-        if keywords and keywords.pop("ret", False):
-            future = Future()
-            _core.invoke_for(self, spec.place, arguments, keywords, future._number, False)
-            return future
-        return invoke(self, spec.place, arguments, keywords)
+        if not keywords:
+            return invoke(self, spec.place, arguments, keywords)
+        returns, sent = keywords.pop("ret", False), keywords.pop("sent", None)
+        if sent is not None and not isinstance(sent, (Future, RemoteFuture)):
+            raise TypeError("what is told that the arrays have been sent is a Future")
+        future = Future() if returns else None
+        number = 0 if future is None else future._number
+        try:
+            _core.invoke_for(self, spec.place, arguments, keywords, number, False, sent)
+        except BaseException:
+            if future is not None:
+                future._forget()
+            raise
+        return future
 
     method.__name__ = spec.name
     method._spec = spec  # type: ignore[attr-defined]
@@ -103,6 +141,11 @@ class ElementProxy(_core.Proxy):
     They return None at once; with `ret=True` a Future of what the entry returns or raises. Arguments are
     pickled, but for
     chares of the same process, which get the objects themselves: what has been sent is not to be changed.
+
+    Arrays of GPUs (CuPy, PyTorch, all with `__cuda_array_interface__` or DLPack) go apart from the other arguments,
+    straight from their memory. They must stay as they are until the entry has been called, or until `sent=future` gets
+    None. ValueError is raised for one that is not contiguous, or whose memory has been freed. The entry gets a new
+    array of CuPy or PyTorch, or a GpuArray; or what a post entry (`isthmus.post`) says.
     """
 
     _class: ClassSpec
@@ -410,27 +453,27 @@ class Chare:
 reducer_places: dict[Callable[[Any, Any], Any], int] = {}
 
 
-def items(functions: list[tuple[str, Any]]) -> list[tuple[int, str, int, Any]]:
-    """What is registered: (kind, name, place of its class, object). Sets all places."""
-    found: list[tuple[int, str, int, Any]] = [(FUNCTION, "isthmus.reply", -1, None)]
-    found += [(FUNCTION, name, -1, function) for name, function in functions]
+def items(functions: list[tuple[str, Any]]) -> list[tuple[int, str, int, Any, Any]]:
+    """What is registered: (kind, name, place of its class, object, post entry). Sets all places."""
+    found: list[tuple[int, str, int, Any, Any]] = [(FUNCTION, "isthmus.reply", -1, None, None)]
+    found += [(FUNCTION, name, -1, function, None) for name, function in functions]
     reducer_places.clear()
     for function, name in _reduce.all_reducers().items():
         reducer_places[function] = len(found)
-        found.append((REDUCER, f"reducer {name}", -1, function))
+        found.append((REDUCER, f"reducer {name}", -1, function, None))
     for spec in classes.values():
         place = spec.place = len(found)
         cls = spec.cls
-        found.append((TYPE, spec.name, -1, cls))
+        found.append((TYPE, spec.name, -1, cls, None))
         spec.constructor = len(found)
-        found.append((CONSTRUCTOR, f"{spec.name}.__init__", place, cls.__init__))
+        found.append((CONSTRUCTOR, f"{spec.name}.__init__", place, cls.__init__, None))
         spec.keyed_constructor = len(found)
-        found.append((CONSTRUCTOR, f"{spec.name}.__init__ by key", place, cls._begin))
+        found.append((CONSTRUCTOR, f"{spec.name}.__init__ by key", place, cls._begin, None))
         spec.greedy = len(found)
-        found.append((BALANCER, f"{spec.name} greedy", place, None))
+        found.append((BALANCER, f"{spec.name} greedy", place, None, None))
         spec.refine = len(found)
-        found.append((BALANCER, f"{spec.name} refine", place, None))
+        found.append((BALANCER, f"{spec.name} refine", place, None, None))
         for name, each in spec.entries.items():
             each.place = len(found)
-            found.append((ENTRY, f"{spec.name}.{name}", place, getattr(cls, name)))
+            found.append((ENTRY, f"{spec.name}.{name}", place, getattr(cls, name), spec.posts.get(name)))
     return found

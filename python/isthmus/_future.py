@@ -26,7 +26,7 @@ class RemoteTraceback(Exception):
 
 
 _numbers = itertools.count(1)
-_waiting: dict[int, "Future"] = {}
+_waiting: dict[int, "Future | Held"] = {}
 
 
 class Future(asyncio.Future):  # type: ignore[type-arg]
@@ -57,6 +57,10 @@ class Future(asyncio.Future):  # type: ignore[type-arg]
 
     def _target(self) -> tuple[int, int]:
         return self._number, _core.rank()
+
+    def _forget(self) -> None:
+        """Nobody will give it a value."""
+        _waiting.pop(self._number, None)
 
     def _give(self, arguments: tuple[Any, ...], is_error: bool) -> None:
         if self.done():  # it has been cancelled
@@ -92,6 +96,37 @@ class RemoteFuture:
 
     def _target(self) -> tuple[int, int]:
         return self._number, self._rank
+
+
+class Held:
+    """Arrays that are being sent: kept until they have been. Then a future gets None."""
+
+    __slots__ = ("_arguments", "_future", "_missing", "_number")
+
+    def __init__(self, future: Future | RemoteFuture | None, missing: int, arguments: tuple[Any, ...]) -> None:
+        self._future = future
+        self._missing = missing
+        self._arguments: tuple[Any, ...] | None = arguments
+        self._number = next(_numbers)
+        _waiting[self._number] = self
+
+    def _give(self, arguments: tuple[Any, ...], is_error: bool) -> None:
+        self._missing -= 1
+        if self._missing > 0:
+            return
+        _waiting.pop(self._number, None)
+        self._arguments = None
+        future = self._future
+        if future is not None and not (isinstance(future, Future) and future.done()):
+            future.set_result(None)
+
+
+def hold(future: Future | RemoteFuture | None, missing: int, arguments: tuple[Any, ...]) -> int:
+    """The number by which `resolve` is told, `missing` times, that an array has been sent. With none, it is done."""
+    held = Held(future, missing, arguments)
+    if missing == 0:
+        held._give((), False)
+    return held._number
 
 
 def exception_of(exception: Any, text: str) -> BaseException:

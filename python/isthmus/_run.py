@@ -8,7 +8,7 @@ import inspect
 import traceback
 from typing import Any, Callable
 
-from . import _chare, _core, _future
+from . import _arrays, _chare, _core, _future
 from ._chare import TO_FUNCTION, target_of
 from ._future import Future
 from ._loop import Loop
@@ -168,7 +168,7 @@ def run(main: Callable[..., Any], *arguments: Any) -> Any:
     made = _loop = Loop()
     begun = _Main(main, arguments)
     try:
-        _core.open(_chare.items([("isthmus.call", _apply)]), _start_task, _future.resolve)
+        _core.open(_chare.items([("isthmus.call", _apply)]), _start_task, _future.resolve, _future.hold, _arrays.of_gpu, _arrays.new, _arrays.Coming)
         if _core.rank() == 0:
             made.call_soon(begun.start)
         try:

@@ -1,19 +1,49 @@
 // What the library calls: entries, constructors, the writing of chares, reductions. No exception leaves
 // these.
+#include <array>
 #include <cstring>
 #include <new>
+#include <optional>
+#include <span>
 
+#include "channel.hpp"
 #include "job.hpp"
 
 namespace isthmus::python {
 namespace {
+
+/// Arrays of GPUs of an invocation, and what is said when they have been sent.
+struct Apart {
+  SplitArguments parts;
+  isthmus_chare_callback sent{};
+  bool has_sent = false;
+  /// Within a process the entry gets the arrays themselves. Else its post entry says where they are copied.
+  bool is_given = true;
+
+  /// The owners are the caller's.
+  void fill(isthmus_chare_buffer* to) const {
+    for (const ArrayArgument& each : parts.arrays) {
+      *to = {.address = each.address, .bytes = each.bytes, .owner = nullptr, .release = nullptr, .sent = nullptr};
+      if (has_sent) to->sent = &sent;
+      if (is_given) {
+        to->owner = nb::object(each.owner).release().ptr();
+        to->release = [](void* owner) {
+          const nb::gil_scoped_acquire held;
+          Py_DECREF(static_cast<PyObject*>(owner));
+        };
+      }
+      ++to;
+    }
+  }
+};
 
 /// Arguments within this process: the values themselves.
 struct Value {
   PyObject* positional;
   PyObject* keywords;  ///< or null
   Reply reply;
-  std::unique_ptr<Encoded> encoded;  ///< between `measure` and `write`
+  std::unique_ptr<EncodedArguments> encoded;  ///< between `measure` and `write`
+  std::unique_ptr<Apart> apart;               ///< where there are arrays of GPUs
 };
 
 isthmus_chare_runtime* runtime() {
@@ -131,6 +161,120 @@ void invoke(void* object, void* data, std::size_t bytes, int packed) {
   });
 }
 
+// --- entries with arrays of GPUs
+
+std::uint32_t sources(void* data, isthmus_chare_buffer* to) {
+  const auto& value = *static_cast<const Value*>(data);
+  if (!value.apart) return 0;
+  if (to) value.apart->fill(to);
+  return static_cast<std::uint32_t>(value.apart->parts.arrays.size());
+}
+
+/// Where the arrays go, as the post entry says, or to new ones: the arrays, which `buffers` name.
+std::vector<nb::object> destinations(const Item& item, const Chare& chare, const Arguments& others,
+                                     const std::vector<ArrayArgument>& arrays, isthmus_chare_buffer* buffers) {
+  const Hooks& hooks = Job::get().hooks();
+  const bool has_post = !item.post.is_none();
+  std::vector<nb::object> coming;
+  for (const ArrayArgument& each : arrays)
+    coming.push_back((has_post ? hooks.coming : hooks.new_array)(
+        each.shape.head.family, std::string(each.shape.head.element), each.shape.extents));
+  if (has_post) {
+    const nb::object result = call(item.post, chare.instance, join(others, arrays, coming));
+    if (is_coroutine(result)) {
+      result.attr("close")();
+      throw nb::type_error("a post entry cannot be a coroutine: the data waits for it");
+    }
+  }
+  std::vector<nb::object> values;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const nb::object said = has_post ? coming[i].attr("_destination")() : coming[i];
+    const auto& memory = nb::cast<const Memory&>(said[1]);
+    buffers[i].address = reinterpret_cast<void*>(memory.address);
+    buffers[i].bytes = memory.bytes;
+    values.push_back(nb::borrow(said[0]));
+  }
+  return values;
+}
+
+/// The data comes all the same, and is dropped.
+void refuse(Arriving& arriving, nb::object error, std::span<const std::uint64_t> sizes,
+            isthmus_chare_buffer* buffers) {
+  arriving.error = std::move(error);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    arriving.unwanted.push_back(std::make_unique_for_overwrite<std::byte[]>(sizes[i] + 1));
+    buffers[i].address = arriving.unwanted.back().get();
+    buffers[i].bytes = sizes[i];
+  }
+}
+
+void post(void* object, void* data, std::size_t bytes, int packed, isthmus_chare_buffer* buffers,
+          std::uint32_t count) {
+  guarded([&] {
+    const Item& item = *reinterpret_cast<const Item*>(isthmus_chare_current(runtime()));
+    const auto& chare = *static_cast<const Chare*>(object);
+    std::vector<std::uint64_t> sizes;
+    for (std::uint32_t i = 0; i < count; ++i)
+      sizes.push_back(buffers[i].bytes);
+    Arriving arriving;
+    std::vector<ArrayArgument> read_arrays;
+    const std::vector<ArrayArgument>* arrays = &read_arrays;
+    Arguments others;
+    Frame frame;
+    try {
+      if (packed != 0) {
+        const auto* const begin = static_cast<const std::byte*>(data);
+        std::size_t front = 0;
+        if (const std::string why = read_section(begin, bytes, sizes, read_arrays, front); !why.empty())
+          end_job("a message with arrays is not one: " + why);
+        others = decode(begin + front, bytes - front, frame, {});
+        arriving.reply = frame.reply;
+      } else {
+        const auto& value = *static_cast<const Value*>(data);
+        arrays = &value.apart->parts.arrays;
+        others = {value.apart->parts.positional, value.apart->parts.keywords};
+        arriving.reply = value.reply;
+      }
+      const std::vector<nb::object> values = destinations(item, chare, others, *arrays, buffers);
+      arriving.arguments = join(others, *arrays, values);
+    } catch (nb::python_error& error) {
+      arriving.reply = packed != 0 ? frame.reply : arriving.reply;
+      error.restore();
+      refuse(arriving, take_error(), sizes, buffers);
+    } catch (const nb::builtin_exception& error) {
+      // Of ours: a frame that is none, or an entry that is used wrongly.
+      const bool is_type = error.type() == nb::exception_type::type_error;
+      PyErr_SetString(is_type ? PyExc_TypeError : PyExc_ValueError, error.what());
+      refuse(arriving, take_error(), sizes, buffers);
+    }
+    if (arriving.reply.rank >= isthmus_chare_size(runtime()))
+      end_job("a message wants its reply in a process that does not exist");
+    Job::get().arriving().insert_or_assign(data, std::move(arriving));
+  });
+}
+
+void invoke_with(void* object, void* data, std::size_t, int, const isthmus_chare_buffer* buffers,
+                 std::uint32_t count) {
+  guarded([&] {
+    const Item& item = *reinterpret_cast<const Item*>(isthmus_chare_current(runtime()));
+    const auto* const chare = static_cast<const Chare*>(object);
+    const auto waiting = Job::get().arriving().extract(data);
+    if (waiting.empty()) {
+      // Within this process, without a post entry: the arrays themselves.
+      const auto& value = *static_cast<const Value*>(data);
+      for (std::uint32_t i = 0; i < count; ++i)
+        if (buffers[i].owner) buffers[i].release(buffers[i].owner);
+      const Arguments arguments{nb::borrow(value.positional),
+                                value.keywords ? nb::borrow(value.keywords) : nb::object()};
+      return run(item, chare, arguments, value.reply);
+    }
+    const Arriving& arriving = waiting.mapped();
+    if (!arriving.error.is_valid()) return run(item, chare, arriving.arguments, arriving.reply);
+    if (arriving.reply.number == 0) end_job(text_of(arriving.error));
+    Job::get().reply_error(arriving.reply, arriving.error, index_of(chare));
+  });
+}
+
 void resolve(void*, void* data, std::size_t bytes, int) {
   guarded([&] {
     std::uint64_t number = 0;
@@ -178,10 +322,12 @@ void write(const void* object, void* to) {
   it.encoded.reset();
 }
 
-std::unique_ptr<Encoded> encode_value(const Value& value) {
-  auto encoded = std::make_unique<Encoded>(Encoded::of(value.positional, value.keywords));
-  encoded->set_reply(value.reply);
-  return encoded;
+std::unique_ptr<EncodedArguments> encode_value(const Value& value) {
+  if (value.apart) return std::make_unique<EncodedArguments>(value.apart->parts, value.reply);
+  const SplitArguments all{nb::borrow(value.positional),
+                           value.keywords ? nb::borrow(value.keywords) : nb::object(),
+                           {}};
+  return std::make_unique<EncodedArguments>(all, value.reply);
 }
 void destroy_value(void* data) {
   auto& value = *static_cast<Value*>(data);
@@ -306,28 +452,66 @@ void fill_item(Item& item) {
       base.measure = measure<Value, encode_value>;
       base.write = write<Value>;
       base.destroy = destroy_value;
+      if (base.kind != ISTHMUS_CHARE_ENTRY) return;
+      base.buffers = ISTHMUS_CHARE_ANY_BUFFERS;
+      base.sources = sources;
+      base.post = post;
+      base.invoke_with = invoke_with;
       return;
   }
 }
 
 void Job::invoke(const Proxy& proxy, const Item& item, nb::handle arguments, nb::handle keywords,
-                 const Reply& reply) {
-  const bool has_keywords = keywords.is_valid() && !keywords.is_none() && PyDict_Size(keywords.ptr()) != 0;
+                 const Reply& reply, nb::handle sent) {
+  const isthmus_chare_target& target = proxy.target;
+  const bool is_of_one = target.kind == ISTHMUS_CHARE_TO_ELEMENT;
+  // Arrays go apart to one chare alone; elsewhere they are pickled as their class does it.
+  SplitArguments parts = is_of_one ? split(arguments, keywords, array_types_, hooks_.array_of)
+                                   : SplitArguments{nb::borrow(arguments), nb::borrow(keywords), {}};
+  if (parts.keywords.is_valid() && (parts.keywords.is_none() || PyDict_Size(parts.keywords.ptr()) == 0))
+    parts.keywords = nb::object();
   isthmus_chare_element* here = nullptr;
-  if (proxy.target.kind == ISTHMUS_CHARE_TO_ELEMENT)
-    here = isthmus_chare_find(runtime_, proxy.target.collection, proxy.target.index);
-  const bool is_call_here =
-      proxy.target.kind == ISTHMUS_CHARE_TO_FUNCTION && proxy.target.rank == isthmus_chare_rank(runtime_);
-  if ((here && isthmus_chare_object_of(here)) || is_call_here) {
+  if (is_of_one) here = isthmus_chare_find(runtime_, target.collection, target.index);
+  const bool is_here =
+      (here && isthmus_chare_object_of(here)) ||
+      (target.kind == ISTHMUS_CHARE_TO_FUNCTION && target.rank == isthmus_chare_rank(runtime_));
+  const bool has_arrays = !parts.arrays.empty();
+  const auto count = static_cast<std::uint32_t>(parts.arrays.size());
+
+  std::unique_ptr<Apart> apart;
+  if (has_arrays) {
+    apart = std::make_unique<Apart>();
+    apart->is_given = !is_here || item.post.is_none();
+  }
+  std::optional<EncodedArguments> encoded;
+  if (!is_here) encoded.emplace(parts, reply);
+  if (!sent.is_none() || (apart && !apart->is_given)) {
+    const nb::object number = hooks_.hold(sent, count, nb::make_tuple(arguments, keywords));
+    if (apart) {
+      apart->sent = callback_to_future(nb::cast<std::uint64_t>(number), isthmus_chare_rank(runtime_));
+      apart->has_sent = true;
+    }
+  }
+  if (is_here) {
+    const nb::object own_keywords = has_arrays && parts.keywords.is_valid() ? nb::borrow(keywords) : parts.keywords;
+    if (apart) apart->parts = std::move(parts);
     void* const memory = isthmus_chare_take(runtime_, sizeof(Value));
-    new (memory) Value{nb::borrow(arguments).release().ptr(),
-                       has_keywords ? nb::borrow(keywords).release().ptr() : nullptr, reply, nullptr};
+    new (memory) Value{nb::borrow(arguments).release().ptr(), nb::object(own_keywords).release().ptr(), reply,
+                       nullptr, std::move(apart)};
     isthmus_chare_post(runtime_, here, &item.base, memory, proxy.priority);
     return;
   }
-  Encoded encoded = Encoded::of(arguments, has_keywords ? keywords : nb::handle());
-  encoded.set_reply(reply);
-  encoded.write(isthmus_chare_begin(runtime_, &proxy.target, &item.base, encoded.size(), proxy.priority));
+  void* to = nullptr;
+  if (apart) {
+    apart->parts = std::move(parts);
+    std::array<isthmus_chare_buffer, ISTHMUS_CHARE_BUFFERS> buffers;
+    apart->fill(buffers.data());
+    to = isthmus_chare_begin_with(runtime_, &target, &item.base, encoded->size(), proxy.priority,
+                                  buffers.data(), count);
+  } else {
+    to = isthmus_chare_begin(runtime_, &target, &item.base, encoded->size(), proxy.priority);
+  }
+  encoded->write(to);
   isthmus_chare_send(runtime_);
 }
 

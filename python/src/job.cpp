@@ -42,6 +42,7 @@ void Job::open(nb::list items, Hooks hooks) {
     if (const auto type = nb::cast<long>(each[2]); type >= 0)
       item->base.type = &job->items_.at(static_cast<std::size_t>(type))->base;
     item->object = nb::borrow(each[3]);
+    item->post = nb::borrow(each[4]);
     fill_item(*item);
     all.push_back(&item->base);
     job->items_.push_back(std::move(item));

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "array_arguments.hpp"
 #include "codec.hpp"
 #include "python.hpp"
 
@@ -21,6 +23,7 @@ struct Item {
   isthmus_chare_item base{};  ///< first: the library hands out its address
   std::string name;
   nb::object object;  ///< a class, or what is called
+  nb::object post;    ///< of an entry: says where its arrays of GPUs go; None: they are new ones
 };
 
 /// What the Python part does for this one.
@@ -28,6 +31,19 @@ struct Hooks {
   nb::object
       start_task;      ///< (coroutine, chare or None, number, rank, index, name): runs it beside the others
   nb::object resolve;  ///< (number, arguments, is_error): a reply has come
+  nb::object hold;     ///< (future or None, count, arguments): the number for `resolve`, which is called so
+                       ///< often with nothing when arrays have been sent
+  nb::object array_of;   ///< what an argument is, as `split` asks
+  nb::object new_array;  ///< (family, element, extents): (array, Memory)
+  nb::object coming;     ///< (family, element, extents): what a post entry gets; `_destination()` as above
+};
+
+/// An invocation whose arrays are on their way.
+struct Arriving {
+  Arguments arguments;
+  Reply reply{};
+  nb::object error;  ///< what its post entry has raised: the entry is not called
+  std::vector<std::unique_ptr<std::byte[]>> unwanted;  ///< where the arrays go then
 };
 
 /// Where an invocation goes; what Python's proxies derive from.
@@ -61,7 +77,7 @@ class Job {
  public:
   ~Job();
 
-  /// Collective. `items`: (kind, name, place of its class or -1, object) each.
+  /// Collective. `items`: (kind, name, place of its class or -1, object, post entry or None) each.
   static void open(nb::list items, Hooks hooks);
   /// The open one. Throws Python's RuntimeError if there is none, or in another thread.
   static Job& get();
@@ -76,8 +92,11 @@ class Job {
   /// Of a kept message: whether this is still the job that it is of.
   [[nodiscard]] std::uint64_t serial() const noexcept { return serial_; }
 
+  /// `sent`: a future that gets None when the arrays of GPUs among the arguments may be changed, or None.
   void invoke(const Proxy& proxy, const Item& item, nb::handle arguments, nb::handle keywords,
-              const Reply& reply);
+              const Reply& reply, nb::handle sent);
+  /// Invocations with arrays, by the address of their arguments.
+  [[nodiscard]] std::unordered_map<const void*, Arriving>& arriving() noexcept { return arriving_; }
   /// To the future that waits.
   void reply(const Reply& to, nb::handle arguments, bool is_error, std::uint64_t index);
   /// The same with the exception that is set, which is cleared.
@@ -103,6 +122,8 @@ class Job {
   std::vector<std::unique_ptr<Item>> items_;
   std::unique_ptr<Channels> channels_;
   Hooks hooks_;
+  ArrayTypes array_types_;
+  std::unordered_map<const void*, Arriving> arriving_;
   unsigned long thread_ = 0;
   std::chrono::steady_clock::time_point looked_{};  ///< at descriptors
   std::uint64_t serial_ = 0;

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "channel.hpp"
+#include "gpu.hpp"
 #include "job.hpp"
 
 namespace isthmus::python {
@@ -158,19 +159,19 @@ void bind_chares(nb::module_& m) {
       "invoke",
       [](const Proxy& proxy, std::uint32_t item, nb::handle arguments, nb::handle keywords) {
         Job& job = Job::get();
-        job.invoke(proxy, job.item(item), arguments, keywords, {});
+        job.invoke(proxy, job.item(item), arguments, keywords, {}, nb::none());
       },
       nb::arg("proxy"), nb::arg("item"), nb::arg("arguments"), nb::arg("keywords").none());
   m.def(
       "invoke_for",
       [](const Proxy& proxy, std::uint32_t item, nb::handle arguments, nb::handle keywords,
-         std::uint64_t number, bool wants_index) {
+         std::uint64_t number, bool wants_index, nb::handle sent) {
         Job& job = Job::get();
         job.invoke(proxy, job.item(item), arguments, keywords,
-                   {number, isthmus_chare_rank(job.runtime()), wants_index ? 1U : 0U});
+                   {number, isthmus_chare_rank(job.runtime()), wants_index ? 1U : 0U}, sent);
       },
       nb::arg("proxy"), nb::arg("item"), nb::arg("arguments"), nb::arg("keywords").none(), nb::arg("number"),
-      nb::arg("wants_index"));
+      nb::arg("wants_index"), nb::arg("sent").none() = nb::none());
   m.def(
       "reply",
       [](std::uint64_t number, std::uint32_t rank, nb::handle arguments, nb::object index) {
@@ -208,8 +209,10 @@ void bind_chares(nb::module_& m) {
 void bind_job(nb::module_& m) {
   m.def("begin_mpi", begin_mpi);
   m.def("end_mpi", end_mpi);
-  m.def("open", [](nb::list items, nb::object start_task, nb::object resolve) {
-    Job::open(std::move(items), {std::move(start_task), std::move(resolve)});
+  m.def("open", [](nb::list items, nb::object start_task, nb::object resolve, nb::object hold,
+                   nb::object array_of, nb::object new_array, nb::object coming) {
+    Job::open(std::move(items), {std::move(start_task), std::move(resolve), std::move(hold),
+                                 std::move(array_of), std::move(new_array), std::move(coming)});
   });
   m.def("close", [] { Job::close(); });
   m.def("is_open", [] { return Job::now() != nullptr; });
@@ -252,6 +255,21 @@ void bind_channels(nb::module_& m) {
       .def("close", &Endpoint::close);
 }
 
+void bind_gpu(nb::module_& m) {
+  nb::class_<GpuMemory>(m, "GpuMemory")
+      .def(nb::init<std::size_t>())
+      .def_prop_ro("address", &GpuMemory::address)
+      .def_prop_ro("device", &GpuMemory::device);
+  m.def("need_gpu_memory", need_gpu_memory);
+  m.def("synchronize_stream", synchronize_stream);
+  m.def("copy_of_gpu", copy_of_gpu);
+  m.def("take_dlpack", [](nb::object capsule) {
+    DlpackView view = take_dlpack(std::move(capsule));
+    return nb::make_tuple(view.address, view.extents, view.strides, view.type, view.owner);
+  });
+  m.def("make_dlpack", make_dlpack);
+}
+
 void bind_codec(nb::module_& m) {
   // For tests: what one process writes, and what another makes of it.
   m.def(
@@ -263,6 +281,22 @@ void bind_codec(nb::module_& m) {
         return nb::bytes(bytes.data(), bytes.size());
       },
       nb::arg("arguments"), nb::arg("keywords") = nb::none());
+  m.def("section", [](nb::tuple arguments, nb::object keywords, nb::object array_of) {
+    ArrayTypes types;
+    const std::vector<std::byte> bytes = make_section(split(arguments, keywords, types, array_of).arrays);
+    return nb::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  });
+  m.def("read_section", [](nb::bytes text, const std::vector<std::uint64_t>& sizes) {
+    std::vector<ArrayArgument> arrays;
+    std::size_t front = 0;
+    const std::string why = read_section(reinterpret_cast<const std::byte*>(text.c_str()), text.size(), sizes,
+                                         arrays, front);
+    if (!why.empty()) throw nb::value_error(why.c_str());
+    nb::list found;
+    for (const ArrayArgument& each : arrays)
+      found.append(nb::make_tuple(each.position, std::string(each.shape.head.element), each.shape.extents));
+    return found;
+  });
   m.def("decode", [](nb::bytes text) {
     Frame frame;
     const Arguments made =
@@ -278,6 +312,7 @@ NB_MODULE(_core, m) {
   using namespace isthmus::python;
   nb::class_<KeptMessage>(m, "KeptMessage", nb::type_slots(kept_slots));
   bind_codec(m);
+  bind_gpu(m);
   bind_chares(m);
   bind_job(m);
   bind_channels(m);

@@ -212,9 +212,10 @@ constexpr auto table = std::to_array<Setting>({
      },
      [](const Settings& s) { return std::to_string(s.rank_stack); }},
     {"ISTHMUS_PLANS", "fixed or live",
-     "Which way long messages between ranks of a host take, and collectives among them: the one that "
-     "settings and tables give, or the one that has turned out to be the fastest. Where ranks share cores, "
-     "that of collectives is fixed unless this is set. A value for ISTHMUS_SPLIT_FROM holds with both.",
+     "Which way long messages between ranks of a host take, messages in GPU memory, and collectives among "
+     "them: the one that settings and tables give, or the one that has turned out to be the fastest. Where "
+     "ranks share cores, that of collectives is fixed unless this is set. Values for ISTHMUS_SPLIT_FROM, "
+     "ISTHMUS_GPU_PATH, ISTHMUS_GPU_PUSH_FROM and ISTHMUS_GPU_DIRECT_LIMIT hold with both.",
      [](Settings& s, std::string_view text) {
        if (text != "live" && text != "fixed") return false;
        s.plans = text == "fixed" ? PlansSetting::fixed : PlansSetting::live;

@@ -128,15 +128,25 @@ struct TaughtEager {
   double ticks_per_byte = 0;
 };
 
+/// The same of messages of one kind in GPU memory.
+struct TaughtGpu {
+  std::uint64_t from = 0;
+  std::uint8_t route = 0;
+  bool has_gaps = false;
+  bool many = false;
+  std::uint8_t way = 0;
+  double ticks_per_byte = 0;
+};
+
 /// The same of calls of a collective among ranks of a host.
 struct TaughtCall {
   std::uint8_t collective = 0;
-  std::uint8_t way = 0;
+  std::optional<std::uint8_t> way;       ///< none: only `in_lanes` has been taught
   std::optional<std::uint8_t> in_lanes;  ///< the fastest way of calls that do not block
   bool far = false;                      ///< among several sockets
   int members = 2;
-  std::uint64_t up_to = 0;  ///< most bytes of its size class
-  double ticks_per_byte = 0;
+  std::uint64_t up_to = 0;    ///< most bytes of its size class
+  double ticks_per_byte = 0;  ///< of `way`
 };
 
 /// Everything that a user can set, read once from `ISTHMUS_*` variables. A variable that is not set, or
@@ -225,6 +235,7 @@ struct Settings {
   /// What the table has of messages and collectives.
   std::vector<TaughtWay> taught_ways;
   std::vector<TaughtEager> taught_eager;
+  std::vector<TaughtGpu> taught_gpu;
   std::vector<TaughtCall> taught_calls;
   /// ISTHMUS_IVSHMEM: memory shared with other virtual machines: `auto` for the first ivshmem device that can
   /// be used, `off`, a PCI address, or the path of a file that stands in for one.

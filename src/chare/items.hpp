@@ -15,6 +15,15 @@ namespace isthmus::chare {
 
 using Item = isthmus_chare_item;
 
+/// Whether each invocation says how many buffers it has.
+[[nodiscard]] inline bool has_any_buffers(const Item& item) noexcept {
+  return item.buffers == ISTHMUS_CHARE_ANY_BUFFERS;
+}
+/// Whether there is no invocation without buffers.
+[[nodiscard]] inline bool needs_buffers(const Item& item) noexcept {
+  return item.buffers != 0 && !has_any_buffers(item);
+}
+
 /// What the program has registered, numbered. There is no list that somebody keeps: items are sorted by their
 /// mangled names, so the number of each follows from what the program contains, in whatever order its parts
 /// were initialised. Processes with the same names have the same numbers, which is checked at the start.

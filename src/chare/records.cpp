@@ -94,7 +94,7 @@ void Runtime::fill(Message& message, std::uint32_t source, const Record& record)
     case RecordKind::ask_broadcast:
     case RecordKind::broadcast:
       message.item = &item_of(record.item, ISTHMUS_CHARE_ENTRY);
-      if (message.item->buffers != 0) fail("an entry with buffers is invoked without them");
+      if (needs_buffers(*message.item)) fail("an entry with buffers is invoked without them");
       break;
     case RecordKind::call:
       message.item = &item_of(record.item, ISTHMUS_CHARE_FUNCTION);

@@ -306,7 +306,8 @@ void Runtime::post(Element* element, const Item* item, void* arguments, std::int
   message->packed = false;
   if (element) {
     ++element->pending;
-    if (item->buffers != 0) message->kind = RecordKind::invoke_with;
+    if (item->buffers != 0 && (needs_buffers(*item) || item->sources(arguments, nullptr) != 0))
+      message->kind = RecordKind::invoke_with;
   } else {
     message->kind = RecordKind::call;
   }
@@ -316,7 +317,7 @@ void Runtime::post(Element* element, const Item* item, void* arguments, std::int
 
 std::byte* Runtime::begin(const Target& target, const Item* item, std::size_t bytes, std::int32_t priority) {
   Record record{.item = static_cast<std::uint16_t>(item->number), .priority = priority};
-  if (item->buffers != 0) fail("an entry with buffers is invoked without them");
+  if (needs_buffers(*item)) fail("an entry with buffers is invoked without them");
   const std::uint32_t to = destination(target, record);
   return begin_record(to, record, bytes);
 }

@@ -86,7 +86,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   void post(Element* element, const Item* item, void* arguments, std::int32_t priority);
   std::byte* begin(const Target& target, const Item* item, std::size_t bytes, std::int32_t priority);
   std::byte* begin_with(const Target& target, const Item* item, std::size_t bytes, std::int32_t priority,
-                        const Buffer* buffers);
+                        std::span<const Buffer> buffers);
   void send();
   void copy(void* to, const void* from, std::size_t bytes);
   [[nodiscard]] DataMessages& data() noexcept { return data_; }
@@ -151,7 +151,7 @@ class Runtime final : private Transport::Receiver, private DataMessages::Listene
   // buffers.cpp
   void need_marks(Message& message, std::uint32_t source);
   std::byte* begin_marked(std::uint32_t to, const Record& record, std::size_t bytes,
-                          std::span<const Buffer> buffers);
+                          std::span<const Buffer> buffers, bool says_count);
   void send_buffers();
   void execute_with(Message* message);
   void ask_where(Message& message, Incoming& incoming, std::span<const std::uint64_t> sizes);

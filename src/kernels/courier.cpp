@@ -10,8 +10,6 @@
 
 namespace isthmus {
 
-using cuda::Status;
-
 namespace {
 
 /// How often the driver is asked whether the GPU is well while a copy does not come.
@@ -41,12 +39,12 @@ Result<std::unique_ptr<Courier>> Courier::make(cuda::PrimaryContexts& contexts, 
   const cuda::Functions& functions = contexts.functions();
   const cuda::ContextScope scope(functions, *context);
   GpuStream where{.device = device};
-  Status status =
+  cuda::Status status =
       functions.stream_create_with_priority(&where.stream, cuda::stream_non_blocking, highest_priority);
-  if (status != Status::success) return cuda::fail(functions, status, "make a stream");
+  if (status != cuda::Status::success) return cuda::fail(functions, status, "make a stream");
   void* memory = nullptr;
   status = functions.host_allocate(&memory, sizeof(kernel::CourierBoard), cuda::host_portable);
-  if (status != Status::success) {
+  if (status != cuda::Status::success) {
     functions.stream_destroy(where.stream);
     return cuda::fail(functions, status, "pin memory for a courier");
   }
@@ -219,8 +217,8 @@ Result<Courier::Fate> Courier::look_after(std::uint64_t number) {
   asked_ = now;
   const cuda::Functions& functions = contexts_.functions();
   const cuda::RelaxedCapture relaxed(functions);
-  const Status status = functions.stream_query(where_.stream);
-  if (status == Status::success || status == Status::not_ready) return Fate::waiting;
+  const cuda::Status status = functions.stream_query(where_.stream);
+  if (status == cuda::Status::success || status == cuda::Status::not_ready) return Fate::waiting;
   return cuda::fail(functions, status, "finish a courier's copy");
 }
 

@@ -19,8 +19,6 @@
 
 namespace isthmus {
 
-using cuda::Status;
-
 namespace {
 
 constexpr unsigned block_threads = 256;
@@ -69,9 +67,9 @@ class GpuKernels::Loaded {
       trouble_ = "this library was built without nvcc and so without kernels for GPUs";
       return;
     }
-    const Status status =
+    const cuda::Status status =
         contexts.functions().library_load(&library_, image.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
-    if (status == Status::success) return;
+    if (status == cuda::Status::success) return;
     library_ = nullptr;
     trouble_ = cuda::fail(contexts.functions(), status, "load the kernels of Isthmus").error().text();
   }
@@ -97,13 +95,14 @@ class GpuKernels::Loaded {
     if (known.has_all || !known.trouble.empty()) return known;
     const cuda::Functions& functions = contexts_.functions();
     const cuda::ContextScope scope(functions, known.context);
-    Status status = Status::success;
+    cuda::Status status = cuda::Status::success;
     const auto load = [&](const char* name) {
-      if (status != Status::success) return;
+      if (status != cuda::Status::success) return;
       cuda::Function function = nullptr;
       status = find(known, name, function);
       // To ask for the function is enough by the guide. This is for the letter of it.
-      if (status == Status::success && functions.function_load) status = functions.function_load(function);
+      if (status == cuda::Status::success && functions.function_load)
+        status = functions.function_load(function);
     };
     for (const char* name :
          {copy_name, courier_name, order_name, meet_name, put_name, send_name, receive_name})
@@ -115,7 +114,7 @@ class GpuKernels::Loaded {
       load(reduction_name(i));
     for (std::size_t i = 0; i < reduction_count(); ++i)
       load(meeting_name(i));
-    known.has_all = status == Status::success;
+    known.has_all = status == cuda::Status::success;
     if (!known.has_all) known.trouble = not_loaded(status, device);
     return known;
   }
@@ -125,8 +124,8 @@ class GpuKernels::Loaded {
     if (!known.trouble.empty()) return fail(ErrorClass::unsupported_operation, known.trouble);
     const cuda::ContextScope scope(contexts_.functions(), known.context);
     cuda::Function found = nullptr;
-    const Status status = find(known, name, found);
-    if (status == Status::success) return found;
+    const cuda::Status status = find(known, name, found);
+    if (status == cuda::Status::success) return found;
     return fail(ErrorClass::other, not_loaded(status, device));
   }
 
@@ -138,15 +137,15 @@ class GpuKernels::Loaded {
     // Whoever starts kernels between copies is in that context already.
     cuda::Context current = nullptr;
     std::optional<cuda::ContextScope> scope;
-    if (functions.context_current(&current) != Status::success || current != device.context)
+    if (functions.context_current(&current) != cuda::Status::success || current != device.context)
       scope.emplace(functions, device.context);
     cuda::Function function = nullptr;
-    Status status = find(device, name, function);
+    cuda::Status status = find(device, name, function);
     const auto grid =
         static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, device.multiprocessors * blocks_each));
-    if (status == Status::success)
+    if (status == cuda::Status::success)
       status = functions.launch(function, grid, 1, 1, threads, 1, 1, 0, where.stream, &arguments, nullptr);
-    if (status == Status::success) return {};
+    if (status == cuda::Status::success) return {};
     return cuda::fail(functions, status,
                       std::string("run ") + name + " on GPU " + std::to_string(where.device));
   }
@@ -160,20 +159,20 @@ class GpuKernels::Loaded {
     made.context = *context;
     const cuda::Functions& functions = contexts_.functions();
     int multiprocessors = 0;
-    Status status =
+    cuda::Status status =
         functions.device_attribute(&multiprocessors, cuda::DeviceAttribute::multiprocessor_count, device);
     const cuda::ContextScope scope(functions, made.context);
     // What messages and collectives come to use later, when a stream of the program's may wait for them.
     for (const char* name : {copy_name, order_name, courier_name}) {
       cuda::Function function = nullptr;
-      if (status == Status::success) status = find(made, name, function);
+      if (status == cuda::Status::success) status = find(made, name, function);
     }
-    if (status != Status::success) return not_loaded(status, device);
+    if (status != cuda::Status::success) return not_loaded(status, device);
     made.multiprocessors = static_cast<std::uint64_t>(std::max(multiprocessors, 1));
     return {};
   }
 
-  [[nodiscard]] std::string not_loaded(Status status, cuda::Device device) const {
+  [[nodiscard]] std::string not_loaded(cuda::Status status, cuda::Device device) const {
     return cuda::fail(contexts_.functions(), status,
                       "load the kernels of Isthmus on GPU " + std::to_string(device))
         .error()
@@ -181,15 +180,15 @@ class GpuKernels::Loaded {
   }
 
   /// In the device's context, which is current.
-  Status find(OnDevice& device, const char* name, cuda::Function& function) {
+  cuda::Status find(OnDevice& device, const char* name, cuda::Function& function) {
     cuda::Function& known = device.functions[name];
-    Status status = Status::success;
+    cuda::Status status = cuda::Status::success;
     if (!known) {
       const cuda::Functions& functions = contexts_.functions();
       const cuda::RelaxedCapture relaxed(functions);
       cuda::Kernel kernel = nullptr;
       status = functions.library_kernel(&kernel, library_, name);
-      if (status == Status::success) status = functions.kernel_function(&known, kernel);
+      if (status == cuda::Status::success) status = functions.kernel_function(&known, kernel);
     }
     function = known;
     return status;

@@ -8,8 +8,6 @@
 
 namespace isthmus {
 
-using cuda::Status;
-
 GpuKernels::RunLists::~RunLists() {
   for (const Entry& entry : entries_)
     drop(entry);
@@ -59,15 +57,15 @@ Result<> GpuKernels::RunLists::add(GpuStream where, const Layout& layout, const 
   const cuda::ContextScope scope(functions, *context);
   std::list<Entry> made(1);  // what the device gives is not lost for want of the host's
   cuda::Address memory = 0;
-  Status status = functions.allocate(&memory, bytes);
-  if (status != Status::success)
+  cuda::Status status = functions.allocate(&memory, bytes);
+  if (status != cuda::Status::success)
     return cuda::fail(functions, status,
                       "allocate " + std::to_string(bytes) + " bytes for a datatype's blocks on GPU " +
                           std::to_string(where.device));
   status = functions.copy_to_device_async(memory, list.runs.data(), bytes, where.stream);
   // Other streams may use it next, and the runs here are about to go.
-  if (status == Status::success) status = functions.stream_synchronize(where.stream);
-  if (status != Status::success) {
+  if (status == cuda::Status::success) status = functions.stream_synchronize(where.stream);
+  if (status != cuda::Status::success) {
     functions.free(memory);
     return cuda::fail(functions, status, "copy a datatype's blocks to GPU " + std::to_string(where.device));
   }

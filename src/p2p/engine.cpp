@@ -116,7 +116,7 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
       eager_plans_(plans_.on() && !plans_.by_work() && !says_how_long_eagerly(settings),
                    wire::maximum_piece(job.region.geometry()),
                    SharedEagerLessons(job.region.header().eager_lessons)),
-      gpu_({links_, completion_, access_, *this}, polled_),
+      gpu_({links_, completion_, access_, *this, plans_}, polled_),
       gpu_offers_(links_, completion_, matcher_, unexpected_, gpu_, polled_, handlers_),
       eager_(links_, completion_, matcher_, unexpected_, reports_, handlers_),
       self_(links_, completion_, matcher_, unexpected_),

@@ -295,6 +295,8 @@ class Engine final : private CpuSends, private Losses::Rings {
   void leave_call_reports(const CallReporter& reporter) {
     call_reports_.leave(reporter, plans_.nanoseconds());
   }
+  /// By whose clock the time counts that this rank spends in MPI.
+  [[nodiscard]] LivePlans& live_plans() noexcept { return plans_; }
 
   // --- end
   // ------------------------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ struct CallReport {
     // Microseconds of a call of `up_to` bytes; 0: not known.
     double predicted = 0, measured = 0;
   };
-  /// Of calls that do not block it is `Form::nonblocking` or `persistent`, and what each way takes is not
-  /// known.
+  /// Of calls that do not block it is `Form::nonblocking` or `persistent`, and what each way takes is known
+  /// where these have learned it themselves.
   enum class Form : std::uint8_t { blocking, nonblocking, persistent };
   Form form = Form::blocking;
   std::string_view collective;
@@ -26,7 +26,8 @@ struct CallReport {
   bool tuned = false;         ///< and that was an earlier job
   bool spread = false;        ///< the members are on several sockets
   double ticks_per_byte = 0;  ///< of the chosen way
-  std::string_view in_lanes;  ///< the way of such calls that do not block; empty: not known
+  /// The way of such calls that do not block; empty: not known. Of these themselves, what they have found.
+  std::string_view in_lanes;
   std::string_view way, assumed;
   std::uint64_t calls = 0;
   std::uint64_t calls_so = 0;  ///< of `calls`, of forms that do not block: that went `way`

@@ -151,20 +151,8 @@ std::vector<EagerPlans::Report> EagerPlans::report(double nanoseconds) const {
         const EagerChoice* const choice =
             choices_[static_cast<std::size_t>(nearness)][static_cast<std::size_t>(start)][i].get();
         if (!choice || !choice->is_settled()) continue;
-        const std::uint64_t least = LivePlans::least_of(first_class + i);
-        const double unit = nanoseconds / 1000 * static_cast<double>(least);
-        Report report{.nearness = nearness,
-                      .start = start,
-                      .from = least,
-                      .told = choice->trials() == 0,
-                      .tuned = choice->is_tuned(),
-                      .way = choice->way(),
-                      .assumed = choice->assumed(),
-                      .messages = choice->messages(),
-                      .ticks_per_byte = choice->predicted(choice->way())};
-        for (const EagerWay way : both)
-          report.times[static_cast<std::size_t>(way)] = {.predicted = choice->predicted(way) * unit,
-                                                         .measured = choice->measured(way) * unit};
+        Report report{.nearness = nearness, .start = start, .from = LivePlans::least_of(first_class + i)};
+        fill_report(report, *choice, nanoseconds / 1000 * static_cast<double>(report.from));
         reports.push_back(report);
       }
   return reports;

@@ -6,23 +6,7 @@
 #include <utility>
 
 namespace isthmus {
-namespace {
-
-/// `unit`: microseconds of a message that takes a tick for each byte.
-void fill(LivePlans::Report& report, const WayChoice& choice, double unit) noexcept {
-  report.told = choice.trials() == 0;
-  report.tuned = choice.is_tuned();
-  report.way = choice.way();
-  report.assumed = choice.assumed();
-  report.messages = choice.messages();
-  report.ticks_per_byte = choice.predicted(report.way);
-  for (std::size_t i = 0; i < long_way_count; ++i) {
-    const auto way = static_cast<LongWay>(i);
-    report.times[i] = {.predicted = choice.predicted(way) * unit, .measured = choice.measured(way) * unit};
-  }
-}
-
-}  // namespace
+namespace {}  // namespace
 
 LivePlans::LivePlans(bool on, SharedLessons shared, Ticks clock, Counted counted) noexcept
     : shared_(shared),
@@ -233,7 +217,7 @@ std::vector<LivePlans::Report> LivePlans::report() const {
                           .has_all_ways = has_all,
                           .many = many,
                           .mixed = mixed};
-            fill(report, *choice, microseconds * static_cast<double>(report.from));
+            fill_report(report, *choice, microseconds * static_cast<double>(report.from));
             reports.push_back(report);
           }
   return reports;

@@ -38,8 +38,9 @@ std::optional<std::uint8_t> SharedCallLessons::read_in_lanes(const Kind& kind) c
   if (!word) return std::nullopt;
   const std::uint64_t found = word->load(std::memory_order_relaxed);
   const std::uint64_t number = found >> in_lanes_at & fastest_mask;
-  if (!LessonWord::read(found & ~(fastest_mask << in_lanes_at), ways) || number == 0 || number > ways)
-    return std::nullopt;
+  const std::uint64_t rest = found & ~(fastest_mask << in_lanes_at);
+  // Without the rest, only calls have learned that do not block.
+  if ((rest != 0 && !LessonWord::read(rest, ways)) || number == 0 || number > ways) return std::nullopt;
   return static_cast<std::uint8_t>(number - 1);
 }
 
@@ -52,15 +53,27 @@ void SharedCallLessons::write(const Kind& kind, const LessonWord& lesson,
   word->store(packed | second << in_lanes_at, std::memory_order_relaxed);
 }
 
+void SharedCallLessons::write_in_lanes(const Kind& kind, std::uint8_t way) const noexcept {
+  auto* const word = word_of(kind);
+  if (!word || way >= ways) return;
+  // Another one may write meanwhile: then one of the two lessons is lost, and learned again.
+  const std::uint64_t rest = word->load(std::memory_order_relaxed) & ~(fastest_mask << in_lanes_at);
+  word->store(rest | (1 + std::uint64_t{way}) << in_lanes_at, std::memory_order_relaxed);
+}
+
 void SharedCallLessons::take(std::span<const TaughtCall> calls) const noexcept {
   for (const TaughtCall& each : calls) {
-    if (each.up_to <= above || each.way >= ways || (each.in_lanes && *each.in_lanes >= ways)) continue;
+    if (each.up_to <= above || (each.way && *each.way >= ways) || (each.in_lanes && *each.in_lanes >= ways))
+      continue;
     const Kind kind{.collective = each.collective,
                     .members = each.members,
                     .spread = each.far,
                     .size_class = size_class_of(each.up_to)};
-    if (!read(kind))
-      write(kind, {.way = each.way, .ticks_per_byte = each.ticks_per_byte, .is_tuned = true}, each.in_lanes);
+    // Several of a table's entries may be of one kind here.
+    const auto in_lanes = read_in_lanes(kind);
+    if (each.way && !read(kind))
+      write(kind, {.way = *each.way, .ticks_per_byte = each.ticks_per_byte, .is_tuned = true}, in_lanes);
+    if (each.in_lanes && !in_lanes) write_in_lanes(kind, *each.in_lanes);
   }
 }
 

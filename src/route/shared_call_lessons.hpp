@@ -57,6 +57,8 @@ class SharedCallLessons {
   /// A cost that is none is not written.
   void write(const Kind& kind, const LessonWord& lesson,
              std::optional<std::uint8_t> in_lanes = {}) const noexcept;
+  /// What calls have found that do not block, whose ways are fewer: what blocking ones have found stays.
+  void write_in_lanes(const Kind& kind, std::uint8_t way) const noexcept;
 
  private:
   [[nodiscard]] std::atomic<std::uint64_t>* word_of(const Kind& kind) const noexcept;

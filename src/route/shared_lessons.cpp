@@ -9,26 +9,6 @@ namespace {
 constexpr std::size_t first_class = 16;
 constexpr std::size_t classes = wire::lesson_words / 8;
 
-/// `word`: null for a kind of which nothing is kept.
-template <class Lesson>
-std::optional<Lesson> read_lesson(const std::atomic<std::uint64_t>* word, std::size_t ways) noexcept {
-  if (!word) return std::nullopt;
-  const auto found = LessonWord::read(word->load(std::memory_order_relaxed), ways);
-  if (!found) return std::nullopt;
-  return Lesson{.way = static_cast<decltype(Lesson::way)>(found->way),
-                .ticks_per_byte = found->ticks_per_byte,
-                .is_tuned = found->is_tuned};
-}
-
-template <class Lesson>
-void write_lesson(std::atomic<std::uint64_t>* word, const Lesson& lesson) noexcept {
-  const LessonWord said{.way = static_cast<std::uint8_t>(lesson.way),
-                        .ticks_per_byte = lesson.ticks_per_byte,
-                        .is_tuned = lesson.is_tuned};
-  if (const std::uint64_t packed = said.packed(); word && packed != 0)
-    word->store(packed, std::memory_order_relaxed);
-}
-
 }  // namespace
 
 std::atomic<std::uint64_t>* SharedLessons::word_of(const Kind& kind) const noexcept {

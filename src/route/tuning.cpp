@@ -16,6 +16,8 @@
 #include <string_view>
 #include <utility>
 
+#include "route/way_choice.hpp"
+
 namespace isthmus::tuning {
 namespace {
 
@@ -120,26 +122,45 @@ Result<TaughtEager> parse_taught_eager(const Json& entry) {
                      .ticks_per_byte = lesson->ticks_per_byte};
 }
 
+/// One entry of "taught_gpu".
+Result<TaughtGpu> parse_taught_gpu(const Json& entry) {
+  const auto lesson = parse_size_lesson(entry, gpu_way_names);
+  const auto route = std::ranges::find(gpu_route_names, text_of(member(entry, "route")));
+  if (!lesson || route == gpu_route_names.end())
+    return wrong("is damaged: what has been taught of GPU memory has no route, size, way or cost");
+  return TaughtGpu{.from = lesson->from,
+                   .route = static_cast<std::uint8_t>(route - gpu_route_names.begin()),
+                   .has_gaps = flag(entry, "gaps"),
+                   .many = flag(entry, "several"),
+                   .way = lesson->way,
+                   .ticks_per_byte = lesson->ticks_per_byte};
+}
+
 /// One entry of "taught_collectives".
 Result<TaughtCall> parse_taught_call(const Json& entry) {
   const auto collective = std::ranges::find(collectives, text_of(member(entry, "collective")));
-  const auto way = std::ranges::find(call_ways, text_of(member(entry, "way")));
+  const Json blocking = member(entry, "way");
+  const auto way = std::ranges::find(call_ways, text_of(blocking));
   const Json members = member(entry, "members");
   const Json up_to = member(entry, "up_to");
   const Json cost = member(entry, "ticks_per_byte");
   const Json in_lanes = member(entry, "nonblocking_way");
   const auto other = std::ranges::find(call_ways, text_of(in_lanes));
-  if (collective == collectives.end() || way == call_ways.end() || !members.is_number_unsigned() ||
+  const bool has_way = blocking.is_null() ? !in_lanes.is_null() : way != call_ways.end() && is_cost(cost);
+  if (collective == collectives.end() || !has_way || !members.is_number_unsigned() ||
       members.get<std::uint64_t>() < 2 || members.get<std::uint64_t>() > most_members ||
-      !up_to.is_number_unsigned() || !is_cost(cost) || (!in_lanes.is_null() && other == call_ways.end()))
+      !up_to.is_number_unsigned() || (!in_lanes.is_null() && other == call_ways.end()))
     return wrong("is damaged: a collective that has been taught has no name, members, size, way or cost");
   TaughtCall taught{.collective = static_cast<std::uint8_t>(collective - collectives.begin()),
-                    .way = static_cast<std::uint8_t>(way - call_ways.begin()),
+                    .way = {},
                     .in_lanes = {},
                     .far = !flag(entry, "same_socket"),
                     .members = members.get<int>(),
-                    .up_to = up_to.get<std::uint64_t>(),
-                    .ticks_per_byte = cost.get<double>()};
+                    .up_to = up_to.get<std::uint64_t>()};
+  if (!blocking.is_null()) {
+    taught.way = static_cast<std::uint8_t>(way - call_ways.begin());
+    taught.ticks_per_byte = cost.get<double>();
+  }
   if (!in_lanes.is_null()) taught.in_lanes = static_cast<std::uint8_t>(other - call_ways.begin());
   return taught;
 }
@@ -212,10 +233,13 @@ Result<Table> parse(std::string_view json, const Machine& machine) {
   if (!ways) return std::unexpected(std::move(ways).error());
   auto eager = parse_taught(member(table, "taught_eager"), &parse_taught_eager);
   if (!eager) return std::unexpected(std::move(eager).error());
+  auto gpu = parse_taught(member(table, "taught_gpu"), &parse_taught_gpu);
+  if (!gpu) return std::unexpected(std::move(gpu).error());
   auto calls = parse_taught(member(table, "taught_collectives"), &parse_taught_call);
   if (!calls) return std::unexpected(std::move(calls).error());
   result.taught_ways = std::move(*ways);
   result.taught_eager = std::move(*eager);
+  result.taught_gpu = std::move(*gpu);
   result.taught_calls = std::move(*calls);
   return result;
 }
@@ -243,6 +267,7 @@ std::string apply(Settings& settings) {
       return "the tuning table " + path + " does not fit";
   settings.taught_ways = std::move(table->taught_ways);
   settings.taught_eager = std::move(table->taught_eager);
+  settings.taught_gpu = std::move(table->taught_gpu);
   settings.taught_calls = std::move(table->taught_calls);
   return {};
 }

@@ -63,6 +63,7 @@ struct Table {
   std::vector<Value> values;
   std::vector<TaughtWay> taught_ways;
   std::vector<TaughtEager> taught_eager;
+  std::vector<TaughtGpu> taught_gpu;
   std::vector<TaughtCall> taught_calls;
 };
 

@@ -343,5 +343,6 @@ void BasicWayChoice<Way, count_of_ways>::notice_drift() noexcept {
 
 template class BasicWayChoice<LongWay, long_way_count>;
 template class BasicWayChoice<EagerWay, eager_way_count>;
+template class BasicWayChoice<GpuWay, gpu_way_count>;
 
 }  // namespace isthmus

@@ -25,9 +25,6 @@ Result<> went_with_mpi() {
   return fail(ErrorClass::arg, "the stream of comm went with MPI_Finalize, or MPI_Session_finalize");
 }
 
-/// The driver takes at most 256.
-constexpr std::size_t most_in_batch = 128;
-
 }  // namespace
 
 Result<Ref<Stream>> Stream::make(Engine& engine, const cuda::Functions& functions, cuda::Stream stream) {
@@ -163,9 +160,9 @@ Result<> Stream::wait(std::span<const Ref<Enqueued>> all, bool capturing) {
                         "at each launch"
                       : "request is of an operation of a capture: the wait belongs into the same capture");
   std::vector<StreamOperation> operations;
-  operations.reserve(std::min(all.size(), most_in_batch));
+  operations.reserve(std::min(all.size(), cuda::most_stream_operations));
   while (!all.empty()) {
-    const auto part = all.first(std::min(all.size(), most_in_batch));
+    const auto part = all.first(std::min(all.size(), cuda::most_stream_operations));
     operations.clear();
     for (const Ref<Enqueued>& each : part)
       operations.push_back(wait_for(each->words));

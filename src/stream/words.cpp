@@ -32,18 +32,19 @@ void WordPool::give_back(WordPair* pair) noexcept {
 }
 
 Result<> WordPool::grow() {
-  auto pages = PinnedPages::make(contexts_, device_, block_bytes);
+  auto pages = PinnedPages::make(*contexts_, device_, block_bytes);
   if (!pages) return std::unexpected(std::move(pages).error());
   Block block{.pages = std::move(*pages)};
   auto* const pairs = new (block.pages->span().data()) WordPair[pairs_in_block];
-  const cuda::ContextScope scope(contexts_.functions(), context_);
+  const cuda::Functions& functions = contexts_->functions();
+  const cuda::ContextScope scope(functions, context_);
   // Where it has no address of its own there, the host's is the GPU's: `Stream` tries it.
-  if (contexts_.functions().host_device_pointer(&block.address, pairs, 0) != cuda::Status::success)
+  if (functions.host_device_pointer(&block.address, pairs, 0) != cuda::Status::success)
     block.address = reinterpret_cast<cuda::Address>(pairs);
   const std::scoped_lock lock(mutex_);
   free_.reserve((blocks_.size() + 1) * pairs_in_block);
   blocks_.push_back(std::move(block));
-  if (life_ == 0) life_ = contexts_.life(device_);
+  if (life_ == 0) life_ = contexts_->life(device_);
   // The first is taken first.
   for (std::size_t i = pairs_in_block; i > 0; --i)
     free_.push_back(pairs + i - 1);
@@ -64,11 +65,14 @@ void WordPool::close() noexcept {
     blocks.swap(blocks_);
     free_.clear();
   }
+  blocks.clear();  // pages are unpinned in the context
+  const std::scoped_lock lock(mutex_);
+  contexts_.reset();
 }
 
 bool WordPool::is_lost() noexcept {
   const std::scoped_lock lock(mutex_);
-  return life_ != 0 && !contexts_.is_alive(device_, life_);
+  return life_ != 0 && contexts_ && !contexts_->is_alive(device_, life_);
 }
 
 }  // namespace isthmus::stream

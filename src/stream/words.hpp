@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -68,13 +69,13 @@ class WordPool : public std::enable_shared_from_this<WordPool> {
  public:
   /// `context`: the stream's, on that device.
   WordPool(const cuda::Functions& functions, cuda::Device device, cuda::Context context)
-      : contexts_(functions), device_(device), context_(context) {}
+      : contexts_(std::in_place, functions), device_(device), context_(context) {}
 
   /// One thread at a time. Other threads may give back meanwhile.
   Result<Words> take();
   void give_back(WordPair* pair) noexcept;
-  /// Unpins. To do that waits for all that the GPU has to do. What is still on loan is not to be looked at
-  /// again.
+  /// Unpins, and lets go of the context, whoever still holds the pool. To do that waits for all that the GPU
+  /// has to do. What is still on loan is not to be looked at again.
   void close() noexcept;
   /// Whether the program has reset the device: then nothing of the stream comes any more.
   [[nodiscard]] bool is_lost() noexcept;
@@ -90,7 +91,7 @@ class WordPool : public std::enable_shared_from_this<WordPool> {
   Result<> grow();
   [[nodiscard]] cuda::Address address_of(const WordPair* pair) const noexcept;
 
-  cuda::PrimaryContexts contexts_;
+  std::optional<cuda::PrimaryContexts> contexts_;  ///< none once it is closed
   const cuda::Device device_;
   cuda::Context context_;
   std::mutex mutex_;

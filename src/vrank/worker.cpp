@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <boost/context/detail/fcontext.hpp>
+#include <cerrno>
 #include <utility>
 
 #include "base/futex.hpp"
@@ -249,7 +250,9 @@ void Worker::let_others_run() noexcept {
 
 void Worker::sleep() noexcept {
   const std::uint64_t left = ticks();
+  const int kept = errno;  // it is that of the rank in whose turn nobody had news
   futex_wait(*wakes_.load(std::memory_order_relaxed), wakes_seen_, sleep_microseconds);
+  errno = kept;
   ++state_.sleeps;
   come_back(left);
 }

@@ -83,13 +83,21 @@ enum class StageWindow : std::uint16_t {
 /// Devices that a request or a start may name, and so windows.
 inline constexpr std::uint32_t most_windows = 64;
 
+/// Which chunks a message through memory of the host goes in.
+enum class StageChunks : std::uint8_t {
+  usual = 0,   ///< and the receiver has no better way
+  chosen = 1,  ///< the same, by what earlier messages have taken
+  small = 2,   ///< up to 512 KiB, by what earlier messages have taken
+};
+
 /// Of `CellKind::stage`: the receiver wants a message through memory that both ranks reach.
 struct StageRequest {
   Cookie sender;
   Cookie receiver;
   std::uint64_t bytes;
   std::uint16_t by_processor;  ///< 1: the receiver's processor copies out, 0: its GPU
-  std::uint16_t lacks_memory;  ///< 1: the receiver has not the sender's GPU memory open
+  std::uint8_t lacks_memory;   ///< 1: the receiver has not the sender's GPU memory open
+  StageChunks chunks;
   StageWindow window;
   std::uint16_t device;  ///< that is to read from a window, as the receiver numbers them
 };

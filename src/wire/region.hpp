@@ -27,12 +27,13 @@ namespace isthmus::wire {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
-inline constexpr std::uint32_t region_version = 13;
+inline constexpr std::uint32_t region_version = 15;
 inline constexpr std::uint32_t maximum_local_ranks = 16384;
 inline constexpr std::uint32_t maximum_world = 1U << 24;
 inline constexpr std::size_t lesson_words = 512;
 inline constexpr std::size_t call_lesson_words = 2048;
 inline constexpr std::size_t eager_lesson_words = 64;
+inline constexpr std::size_t gpu_lesson_words = 2560;
 
 using JobKey = std::array<std::uint8_t, 16>;
 
@@ -118,6 +119,8 @@ struct alignas(cache_line) RegionHeader {
   alignas(cache_line) std::array<std::atomic<std::uint64_t>, call_lesson_words> call_lessons;
   /// Of whether messages of middling length go with their envelope: `SharedEagerLessons` reads it.
   alignas(cache_line) std::array<std::atomic<std::uint64_t>, eager_lesson_words> eager_lessons;
+  /// Of messages in GPU memory: `SharedGpuLessons` reads it.
+  alignas(cache_line) std::array<std::atomic<std::uint64_t>, gpu_lesson_words> gpu_lessons;
 };
 
 /// Where a rank runs. The launcher fills in what binding decided, the rank the rest when it joins.

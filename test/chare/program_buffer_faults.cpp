@@ -66,9 +66,19 @@ void take(double* from, std::size_t size, int fault) {
   cell().invoke<&Cell::take>(chare::DeviceBuffer<double>(from, size), fault);
 }
 
-/// An invocation of `take` as no program makes it: with marks of its own.
-void forge(const std::vector<std::uint64_t>& marks, bool says_buffers = true) {
-  isthmus_chare_item item = *chare::detail::EntryItem<Cell, &Cell::take>::get();
+/// An entry that has as many buffers as each invocation says. No invocation of these tests reaches it.
+const chare::detail::Item any_number{"takes any number of buffers", ISTHMUS_CHARE_ENTRY,
+                                     chare::detail::TypeItem<Cell>::get(), [](chare::detail::Item& made) {
+                                       made.buffers = ISTHMUS_CHARE_ANY_BUFFERS;
+                                       made.post = [](void*, void*, std::size_t, int, isthmus_chare_buffer*,
+                                                      std::uint32_t) {
+                                         chare::detail::fail("its post entry is called");
+                                       };
+                                     }};
+
+/// An invocation of `take`, or of that entry, as no program makes it: with marks of its own.
+void forge(const std::vector<std::uint64_t>& marks, bool says_buffers = true, bool takes_any = false) {
+  isthmus_chare_item item = takes_any ? any_number : *chare::detail::EntryItem<Cell, &Cell::take>::get();
   item.buffers = 0;
   isthmus_chare_target target{};
   target.kind = ISTHMUS_CHARE_TO_ELEMENT;
@@ -77,11 +87,11 @@ void forge(const std::vector<std::uint64_t>& marks, bool says_buffers = true) {
   target.index.low = chare::size() - 1;
   const std::size_t bytes = marks.size() * sizeof marks[0];
   const int fault = 0;
-  void* const to =
-      says_buffers
-          ? isthmus_chare_begin_with(chare::detail::runtime, &target, &item, bytes + sizeof fault, 0, nullptr)
-          : isthmus_chare_begin(chare::detail::runtime, &target, &item, bytes + sizeof fault, 0);
-  std::memcpy(to, marks.data(), bytes);
+  void* const to = says_buffers
+                       ? isthmus_chare_begin_with(chare::detail::runtime, &target, &item,
+                                                  bytes + sizeof fault, 0, nullptr, 0)
+                       : isthmus_chare_begin(chare::detail::runtime, &target, &item, bytes + sizeof fault, 0);
+  if (bytes != 0) std::memcpy(to, marks.data(), bytes);
   std::memcpy(static_cast<char*>(to) + bytes, &fault, sizeof fault);
   isthmus_chare_send(chare::detail::runtime);
 }
@@ -128,10 +138,14 @@ const Faults& faults() {
          target.collection = chare::Array<Cell>::create({chare::size()}).id();
          target.index.low = chare::size() - 1;
          const isthmus_chare_buffer buffer{data().data(), 8, nullptr, nullptr, nullptr};
-         isthmus_chare_begin_with(chare::detail::runtime, &target, &item, 0, 0, &buffer);
+         isthmus_chare_begin_with(chare::detail::runtime, &target, &item, 0, 0, &buffer, 1);
          isthmus_chare_send(chare::detail::runtime);
        }},
       {"cut_off", [] { forge({tag(1, 0, 0)}); }},
+      {"any_without", [] { forge({}, true, true); }},
+      {"any_none", [] { forge({0, 0}, true, true); }},
+      {"any_too_many", [] { forge({65, tag(1, 0, 0), 8}, true, true); }},
+      {"any_cut_off", [] { forge({2, tag(1, 0, 0), 8}, true, true); }},
       {"no_type", [] { forge({tag(0, 0, 0), 8}); }},
       {"other_type", [] { forge({tag(9, 0, 0), 8}); }},
       {"of_a_mailbox", [] { forge({tag(2, 0, 1), 8}); }},

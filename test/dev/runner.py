@@ -21,6 +21,37 @@ expect "wrong output" 0 hello echo nothing
 SUITE_TIMEOUT=1 expect "too slow" 0 '' sleep 30
 suite_end
 """
+LONG = """# title: long
+import sys
+sys.path.insert(0, "tools/dev")
+from suite import Suite
+suite = Suite("long")
+said = ["begun"] + ["much"] * 98 + ["==7==ERROR: AddressSanitizer: the reason", "    #0 the place"] + ["more"] * 98 + ["over"]
+with suite.case("says much"):
+    suite.expect(suite.run(["printf", r"%s\\n", *said]), status=1)
+suite.finish()
+"""
+ASKING = """# title: asks several times
+import sys
+sys.path.insert(0, "tools/dev")
+from suite import Suite, ask_until
+suite = Suite("asking")
+answers = iter(range(100))
+with suite.case("the first that settles it"):
+    assert ask_until(4, lambda: next(answers), lambda answer: answer == 3) == 3
+    assert next(answers) == 4
+with suite.case("none of three"):
+    ask_until(3, lambda: next(answers), lambda answer: answer == 8)
+with suite.case("no more than three"):
+    assert next(answers) == 8
+with suite.case("wrong at once"):
+    def question():
+        assert next(answers) < 9, "not true of every answer"
+    ask_until(100, question, lambda answer: False)
+with suite.case("asked once"):
+    assert next(answers) == 10
+suite.finish()
+"""
 CRASHED = 'echo "ok: one"\nkill -SEGV $$\n'
 HANGING = '# timeout: 2\necho "ok: one"\nsleep 60\n'
 LYING = 'echo "lying: 1 passed, 0 failed"\nexit 1\n'
@@ -55,7 +86,11 @@ def cases(suite):
             assert last_line(result) == line, f"the last line is not '{line}':\n{result}"
 
     outcome("a suite in Python", {"10-good.py": GOOD}, 0, "1 passed, 0 failed, 1 skipped", shows="a good one")
+    outcome("a question is asked until an answer settles it, and no more often than said", {"10-asking.py": ASKING}, 1, "3 passed, 2 failed",
+            shows="asked 3 times, and none settles it: 7(.|\n)*not true of every answer")  # fmt: skip
     outcome("a suite in bash, and why its cases failed", {"10-bad.sh": BAD}, 1, "1 passed, 3 failed", shows="the reason")
+    complaint = r"99 lines left out \.\.\.\n +==7==ERROR: AddressSanitizer: the reason\n +#0 the place\n(.*\n)+ +over$"
+    outcome("what a sanitizer says comes before what else a command printed", {"10-long.py": LONG}, 1, "0 passed, 1 failed", shows=complaint)
     outcome("sums over suites", {"10-good.py": GOOD, "20-bad.sh": BAD}, 1, "2 passed, 3 failed, 1 skipped")
     outcome("only the named suite", {"10-good.py": GOOD, "20-bad.sh": BAD}, 0, "1 passed, 0 failed, 1 skipped", arguments=["good"])
     outcome("a suite that crashes has failed", {"10-crashed.sh": CRASHED}, 1, "1 passed, 1 failed", shows="without its summary")

@@ -226,8 +226,8 @@ class Session {
       case wire::CellKind::stage:
         put(wire::StageRequest{
             some_cookie(), some_cookie(), some_length(), static_cast<std::uint16_t>(input_.below(2)),
-            static_cast<std::uint16_t>(input_.below(2)), static_cast<wire::StageWindow>(input_.below(5)),
-            static_cast<std::uint16_t>(input_.below(70))});
+            static_cast<std::uint8_t>(input_.below(2)), static_cast<wire::StageChunks>(input_.below(4)),
+            static_cast<wire::StageWindow>(input_.below(5)), static_cast<std::uint16_t>(input_.below(70))});
         break;
       case wire::CellKind::gpu_window:
         put(wire::GpuWindow{some_cookie()});

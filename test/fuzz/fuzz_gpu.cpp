@@ -243,8 +243,8 @@ class Session {
   void put_stage(Message& message, wire::Cookie sender) {
     message.put(wire::StageRequest{
         sender, some_cookie(), some_length(), static_cast<std::uint16_t>(input_.below(2)),
-        static_cast<std::uint16_t>(input_.below(2)), static_cast<wire::StageWindow>(input_.below(5)),
-        static_cast<std::uint16_t>(input_.below(3))});
+        static_cast<std::uint8_t>(input_.below(2)), static_cast<wire::StageChunks>(input_.below(4)),
+        static_cast<wire::StageWindow>(input_.below(5)), static_cast<std::uint16_t>(input_.below(3))});
   }
   void put_start(Message& message, wire::Cookie receiver) {
     const std::uint32_t windows[]{65'536, 131'072, area_bytes - 4096, Gpus::arena_bytes, 0};

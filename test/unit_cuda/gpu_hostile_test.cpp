@@ -15,7 +15,7 @@
 #include "vmm_memory.hpp"
 #include "wire/gpu.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::gpu_hostile_test {
 namespace {
 
 /// Rank 0 is an engine, and rank 1 the test, which writes to the region by hand.
@@ -193,4 +193,4 @@ TEST_F(GpuHostile, WhatALostPeerHasPromisedIsNotWaitedFor) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::gpu_hostile_test

@@ -8,7 +8,7 @@
 #include "datatype/make/construct.hpp"
 #include "kernels_fixture.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::gpu_layouts_test {
 namespace {
 
 constexpr std::int64_t blocks = 5000;
@@ -126,4 +126,4 @@ TEST_F(GpuLayoutsTest, ManagedMemoryOnTheHostStaysThere) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::gpu_layouts_test

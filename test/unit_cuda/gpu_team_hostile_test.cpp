@@ -12,7 +12,7 @@
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::gpu_team_hostile_test {
 namespace {
 
 /// Rank 0 is a member of a team of two; rank 1 is the test, which writes to their area by hand.
@@ -144,4 +144,4 @@ TEST_F(GpuTeamHostile, WhatAMemberHasNotLeftIsWaitedForOnceInAll) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::gpu_team_hostile_test

@@ -1,23 +1,19 @@
 """Forces each way of collectives among ranks of this host (ISTHMUS_COLLECTIVE_WAY), and holds the ways that plans choose against the best one.
 
 Every way in turn, over and over. A way counts at a size where the job's report says that it is possible there.
-Those that do not block go as blocking ones have taught, of which the program makes some before: nothing is predicted of them.
+Those that do not block go as blocking ones have taught, of which the program makes some before; no prediction of theirs is compared.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
-from forced import FIRST, KIB, LIMIT, SETTLED, Failed, Series
-from processes import run
+from forced import FIRST, KIB, SETTLED, Series, environment_of_jobs, run_job
 from ratios import Ratio, ratio
 
-ROOT = Path(__file__).resolve().parents[2]
 COLLECTIVES = ("bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter", "ibcast", "ireduce", "iallreduce")
 WAYS = ("flat", "staged", "counted", "direct", "direct_both", "direct_all", "messages", "tree")
 PLANS = ("fixed", "live")
@@ -59,8 +55,7 @@ class CallPlans:
 
     def __init__(self, prefix: Path, ranks: int, sizes: tuple[int, ...], effort: str, environment: dict[str, str] | None = None):
         self.prefix, self.ranks, self.sizes, self.effort = prefix, ranks, sizes, effort
-        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("ISTHMUS_")}
-        self.environment |= {"ISTHMUS_TUNING": "off", "ISTHMUS_EXPLAIN": "json", **(environment or {})}
+        self.environment = environment_of_jobs(environment)
         self.series: dict[tuple[str, int, str], Series] = {}
         self.lessons: dict[tuple[str, int], list[Lesson]] = {}
         # Of those that do not block: the ways that calls have gone when they were forced.
@@ -70,13 +65,7 @@ class CallPlans:
         variable = f"ISTHMUS_PLANS={name}" if name in PLANS else f"ISTHMUS_COLLECTIVE_WAY={name}"
         command = [self.prefix / "bin/mpiexec", "-n", self.ranks, "--bind-to", "core", "-x", variable,
                    self.prefix / "libexec/isthmus/measure_calls", collective, self.effort, *self.sizes]  # fmt: skip
-        finished = run([str(word) for word in command], self.environment, ROOT, LIMIT)
-        if finished.status != 0 or finished.timed_out:
-            raise Failed(f"{name}, {collective}: exit status {finished.status}: {finished.errors.strip()[-400:]}")
-        lines = [line for line in finished.errors.splitlines() if line.startswith('{"isthmus_explain"')]
-        if not lines:
-            raise Failed(f"{name}, {collective}: there is no report: {finished.errors.strip()[-400:]}")
-        self.take(collective, name, repetition, finished.output, json.loads(lines[-1]))
+        self.take(collective, name, repetition, *run_job(command, self.environment, f"{name}, {collective}"))
 
     def take(self, collective: str, name: str, repetition: int, output: str, report: dict) -> None:
         """One job's times, and what it had learned."""
@@ -95,9 +84,9 @@ class CallPlans:
 
 @dataclass(frozen=True)
 class Row:
-    """One collective at one size."""
+    """One size of a collective, or of messages between two kinds of memory."""
 
-    collective: str
+    subject: str
     size: int
     times: dict[str, float]  # median of each way, us
     best: str  # of the forced ones
@@ -136,7 +125,7 @@ def rows_of(plans: CallPlans, collectives: list[str]) -> list[Row]:
 
 
 def size_text(size: int) -> str:
-    return f"{size // KIB // KIB} MiB" if size >= KIB * KIB else f"{size // KIB} KiB"
+    return f"{size // KIB // KIB} MiB" if size >= KIB * KIB else f"{size // KIB} KiB" if size >= KIB else f"{size} B"
 
 
 def ratio_text(found: Ratio | None) -> str:
@@ -145,33 +134,41 @@ def ratio_text(found: Ratio | None) -> str:
 
 def table(rows: list[Row], ranks: int) -> str:
     """As Markdown: medians, us a call; `*` marks the best forced way."""
-    names = [name for name in (*WAYS, *PLANS) if any(name in row.times for row in rows)]
-    lines = [f"\nCollectives among {ranks} ranks, us a call\n",
+    return rows_table(rows, f"Collectives among {ranks} ranks, us a call", (*WAYS, *PLANS))
+
+
+def rows_table(rows: list[Row], title: str, ways: tuple[str, ...]) -> str:
+    names = [name for name in ways if any(name in row.times for row in rows)]
+    lines = [f"\n{title}\n",
              "| | " + " | ".join(names) + " | live chose | fixed to the best | live to the best | live, first | predicted | measured | apart |",
              "|---|" + "--:|" * len(names) + "---|--:|--:|--:|--:|--:|--:|"]  # fmt: skip
     for row in rows:
         times = [(f"{row.times[name]:.3g}" + ("\\*" if name == row.best else "")) if name in row.times else "-" for name in names]
         learned = ", ".join(f"{way} {count}" if len(row.learned) > 1 else way for way, count in row.learned.items()) or "-"
         told = [f"{value:.3g}" if value else "-" for value in (row.predicted, row.measured)]
-        lines.append(f"| {row.collective} {size_text(row.size)} | " + " | ".join(times) + f" | {learned} | {ratio_text(row.fixed)} | {ratio_text(row.live)} | "
+        lines.append(f"| {row.subject} {size_text(row.size)} | " + " | ".join(times) + f" | {learned} | {ratio_text(row.fixed)} | {ratio_text(row.live)} | "
                      f"{f'{row.first:.2f}' if row.first else '-'} | " + " | ".join(told) + f" | {f'{row.apart:.0%}' if row.apart is not None else '-'} |")  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
 def summary(rows: list[Row]) -> str:
+    return rows_summary(rows, "collectives", "calls")
+
+
+def rows_summary(rows: list[Row], what: str, calls: str) -> str:
     lines = []
     for name in PLANS:
         found = [(getattr(row, name).value, row) for row in rows if getattr(row, name) is not None]
         if not found:
             continue
         worst, where = max(found, key=lambda pair: pair[0])
-        lines.append(f"collectives, {name}: median {statistics.median(value for value, _ in found):.2f} x the best forced way, "
+        lines.append(f"{what}, {name}: median {statistics.median(value for value, _ in found):.2f} x the best forced way, "
                      f"{sum(value <= SETTLED for value, _ in found)} of {len(found)} points within {SETTLED}; the worst {worst:.2f} "
-                     f"({where.collective} {size_text(where.size)})")  # fmt: skip
+                     f"({where.subject} {size_text(where.size)})")  # fmt: skip
     if firsts := [row.first for row in rows if row.first]:
-        lines.append(f"collectives, live, the first calls: {sum(first <= FIRST for first in firsts)} of {len(firsts)} points within {FIRST}")
+        lines.append(f"{what}, live, the first {calls}: {sum(first <= FIRST for first in firsts)} of {len(firsts)} points within {FIRST}")
     if aparts := [row.apart for row in rows if row.apart is not None]:
-        lines.append(f"collectives, predicted and measured: within 10 % at {sum(apart <= 0.1 for apart in aparts)} of {len(aparts)} points")
+        lines.append(f"{what}, predicted and measured: within 10 % at {sum(apart <= 0.1 for apart in aparts)} of {len(aparts)} points")
     return "\n".join(lines) + "\n"
 
 
@@ -179,9 +176,9 @@ def as_json(rows: list[Row], plans: CallPlans) -> list[dict[str, object]]:
     """Every sample."""
     points = []
     for row in rows:
-        series = {name: plans.series[row.collective, row.size, name] for name in (*WAYS, *PLANS) if (row.collective, row.size, name) in plans.series}
+        series = {name: plans.series[row.subject, row.size, name] for name in (*WAYS, *PLANS) if (row.subject, row.size, name) in plans.series}
         points.append({
-            "collective": row.collective, "ranks": plans.ranks, "size": row.size, "best": row.best, "live_chose": row.learned,
+            "collective": row.subject, "ranks": plans.ranks, "size": row.size, "best": row.best, "live_chose": row.learned,
             "predicted_us": row.predicted, "measured_us": row.measured,
             "ways": {name: {"settled_us": each.settled, "first_us": each.first} for name, each in series.items() if name in row.times},
         })  # fmt: skip

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import statistics
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from processes import run
 from progress import Progress
 
 KIB = 1024
 SETTLED, FIRST = 1.05, 1.3  # what live plans are to reach, times the best forced way
 LIMIT = 300  # seconds that a job may take
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass
@@ -29,6 +34,24 @@ class Series:
 
 class Failed(Exception):
     """A job that measures has failed."""
+
+
+def environment_of_jobs(more: dict[str, str] | None = None) -> dict[str, str]:
+    """This one, without settings and tables of Isthmus: jobs tell what they have done."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("ISTHMUS_")}
+    return kept | {"ISTHMUS_TUNING": "off", "ISTHMUS_EXPLAIN": "json", **(more or {})}
+
+
+def run_job(command: Sequence[object], environment: dict[str, str], what: str) -> tuple[str, dict]:
+    """What it prints, and what `isthmus explain` says of it."""
+    finished = run([str(word) for word in command], environment, ROOT, LIMIT)
+    said = finished.errors.strip()[-400:]
+    if finished.status != 0 or finished.timed_out:
+        raise Failed(f"{what}: exit status {finished.status}: {said}")
+    lines = [line for line in finished.errors.splitlines() if line.startswith('{"isthmus_explain"')]
+    if not lines:
+        raise Failed(f"{what}: there is no report: {said}")
+    return finished.output, json.loads(lines[-1])
 
 
 @dataclass(frozen=True)

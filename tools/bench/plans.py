@@ -3,17 +3,18 @@
 
 Sizes from 1 KiB to 64 MiB; fresh data (from a window of 256 MiB) and the same buffers again; one message at a time and 64 under way.
 Every way in turn, over and over. What is forced at a size is what `isthmus explain` says of that job, and nothing else.
-With --collectives it is collectives among ranks of this host, from 2 KiB to 8 MiB, that are measured so.
+With --collectives it is collectives among ranks of this host, from 2 KiB to 8 MiB, that are measured so; with --gpu messages between the
+memories of two GPUs, and of a GPU and the host, one at a time, from 8 B to 64 MiB.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import statistics
 import sys
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -22,9 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import call_plans  # noqa: E402
+import gpu_plans  # noqa: E402
 from compare import machine_facts  # noqa: E402
-from forced import FIRST, KIB, LIMIT, SETTLED, Failed, Series, Turn, take_turns  # noqa: E402
-from processes import begin_clean, run  # noqa: E402
+from forced import FIRST, KIB, SETTLED, Failed, Series, Turn, environment_of_jobs, run_job, take_turns  # noqa: E402
+from processes import begin_clean  # noqa: E402
 from ratios import Ratio, ratio  # noqa: E402
 
 SIZES = tuple(KIB << i for i in range(17))
@@ -93,8 +95,7 @@ class Plans:
 
     def __init__(self, prefix: Path, sizes: tuple[int, ...], effort: str, environment: dict[str, str] | None = None):
         self.prefix, self.sizes, self.effort = prefix, sizes, effort
-        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("ISTHMUS_")}
-        self.environment |= {"ISTHMUS_TUNING": "off", "ISTHMUS_EXPLAIN": "json", **(environment or {})}
+        self.environment = environment_of_jobs(environment)
         self.series: dict[tuple[Regime, int, str], Series] = {}
         self.chosen: dict[tuple[Regime, int], str] = {}  # by fixed plans
         self.lessons: dict[tuple[Regime, int], list[Lesson]] = {}  # of live plans: every rank's that receives, every repetition
@@ -103,13 +104,7 @@ class Plans:
         variables = [word for variable in {**WAYS, **PLANS}[name] for word in ("-x", variable)]
         command = [self.prefix / "bin/mpiexec", "-n", 2, "--bind-to", "core", *variables, self.prefix / "libexec/isthmus/measure_pair",
                    f"{regime.mode}-{regime.data}", self.effort, *self.sizes]
-        finished = run([str(word) for word in command], self.environment, ROOT, LIMIT)
-        if finished.status != 0 or finished.timed_out:
-            raise Failed(f"{name}, {regime.title}: exit status {finished.status}: {finished.errors.strip()[-400:]}")
-        lines = [line for line in finished.errors.splitlines() if line.startswith('{"isthmus_explain"')]
-        if not lines:
-            raise Failed(f"{name}, {regime.title}: there is no report: {finished.errors.strip()[-400:]}")
-        self.take(regime, name, repetition, finished.output, json.loads(lines[-1]))
+        self.take(regime, name, repetition, *run_job(command, self.environment, f"{name}, {regime.title}"))
 
     def take(self, regime: Regime, name: str, repetition: int, output: str, report: dict) -> None:
         """One job's times, as far as its messages took the way that was to be forced, and what it had learned."""
@@ -247,6 +242,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", metavar="WORD", help="only regimes whose name has it: fresh, same, one, 64")
     parser.add_argument("--ways", metavar="NAME,...", help=f"only these of {', '.join((*WAYS, *PLANS))}")
     parser.add_argument("--collectives", metavar="NAME,...", help=f"these instead of messages, of {', '.join(call_plans.COLLECTIVES)}, or all")
+    parser.add_argument("--gpu", metavar="FROM-TO,...", help=f"messages in GPU memory instead, of {', '.join(gpu_plans.PAIRS)}, or all")
     parser.add_argument("--ranks", type=int, default=2, metavar="N", help="that take part in collectives (2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every sample (build/plans.json)", default=ROOT / "build/plans.json")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="the table (build/plans.md)", default=ROOT / "build/plans.md")
@@ -260,45 +256,83 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
         arguments.sizes = tuple(bytes_of(word) for word in arguments.sizes.split(",")) if arguments.sizes else FEW_SIZES if arguments.quick else SIZES
     except ValueError as wrong:
         parser.error(f"--sizes: {wrong}")
+    if arguments.gpu:
+        return complete_for_gpu(parser, arguments)
     if arguments.collectives:
         return complete_for_collectives(parser, arguments)
     arguments.regimes = [regime for regime in REGIMES if not arguments.only or arguments.only in regime.title]
     if not arguments.regimes:
         parser.error(f"--only {arguments.only}: there are {'; '.join(regime.title for regime in REGIMES)}")
-    arguments.ways = arguments.ways.split(",") if arguments.ways else [*WAYS, *PLANS]
-    if unknown := [name for name in arguments.ways if name not in {**WAYS, **PLANS}]:
-        parser.error(f"--ways: {', '.join(unknown)} is none of {', '.join((*WAYS, *PLANS))}")
+    arguments.ways = names_of(parser, "--ways", arguments.ways or "all", (*WAYS, *PLANS))
+    return arguments
+
+
+def names_of(parser: argparse.ArgumentParser, option: str, words: str, known: tuple[str, ...]) -> list[str]:
+    names = list(known) if words == "all" else words.split(",")
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"{option}: {', '.join(unknown)} is none of {', '.join(known)}")
+    return names
+
+
+def complete_for_gpu(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> argparse.Namespace:
+    if arguments.collectives:
+        parser.error("--gpu and --collectives do not go together")
+    if arguments.sizes in (SIZES, FEW_SIZES):
+        arguments.sizes = gpu_plans.SIZES
+    arguments.gpu = names_of(parser, "--gpu", arguments.gpu, gpu_plans.PAIRS)
+    arguments.ways = names_of(parser, "--ways", arguments.ways or "all", (*gpu_plans.WAYS, *gpu_plans.PLANS))
     return arguments
 
 
 def complete_for_collectives(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> argparse.Namespace:
     if arguments.sizes in (SIZES, FEW_SIZES):
         arguments.sizes = call_plans.SIZES
-    arguments.collectives = list(call_plans.COLLECTIVES) if arguments.collectives == "all" else arguments.collectives.split(",")
-    if unknown := [name for name in arguments.collectives if name not in call_plans.COLLECTIVES]:
-        parser.error(f"--collectives: {', '.join(unknown)} is none of {', '.join(call_plans.COLLECTIVES)}")
-    known = (*call_plans.WAYS, *call_plans.PLANS)
-    arguments.ways = arguments.ways.split(",") if arguments.ways else list(known)
-    if unknown := [name for name in arguments.ways if name not in known]:
-        parser.error(f"--ways: {', '.join(unknown)} is none of {', '.join(known)}")
+    arguments.collectives = names_of(parser, "--collectives", arguments.collectives, tuple(call_plans.COLLECTIVES))
+    arguments.ways = names_of(parser, "--ways", arguments.ways or "all", (*call_plans.WAYS, *call_plans.PLANS))
     if arguments.ranks < 2:
         parser.error("--ranks must be above 1")
     return arguments
 
 
-def measure_collectives(arguments: argparse.Namespace) -> int:
+def measure_all(arguments: argparse.Namespace, measure: Callable[..., None], subjects: dict[Hashable, str], seconds: float, what: str) -> tuple[bool, dict]:
+    """Each way of each subject, under its title, in turn: whether one has failed, and the facts of this run. `what`: is measured."""
     facts = machine_facts()
-    found = call_plans.CallPlans(arguments.prefix.resolve(), arguments.ranks, arguments.sizes, f"{arguments.batches}+{arguments.first}")
-    turns = [Turn(repetition, collective, collective, name)
-             for repetition in range(arguments.repetitions) for collective in arguments.collectives for name in arguments.ways]  # fmt: skip
-    failed, took = take_turns(turns, 4.0, lambda turn: found.measure(turn.subject, turn.name, turn.repetition))
-    facts |= {"repetitions": arguments.repetitions, "first": f"the first {arguments.first} calls of a size", "took": took}
-    rows = call_plans.rows_of(found, arguments.collectives)
-    text = "".join(f"{key}: {value}  \n" for key, value in facts.items()) + call_plans.table(rows, arguments.ranks) + "\n" + call_plans.summary(rows)
+    turns = [Turn(repetition, subject, title, name)
+             for repetition in range(arguments.repetitions) for subject, title in subjects.items() for name in arguments.ways]  # fmt: skip
+    failed, took = take_turns(turns, seconds, lambda turn: measure(turn.subject, turn.name, turn.repetition))
+    return failed, facts | {"repetitions": arguments.repetitions, "first": f"the first {arguments.first} {what} of a size", "took": took}
+
+
+def write(arguments: argparse.Namespace, text: str, samples: object) -> None:
     print(text)
     arguments.markdown.write_text(text)
-    arguments.json.write_text(json.dumps({"facts": facts, "points": call_plans.as_json(rows, found)}, indent=1) + "\n")
+    arguments.json.write_text(json.dumps(samples, indent=1) + "\n")
     print(f"plans: written: {arguments.markdown}, {arguments.json}", file=sys.stderr)
+
+
+def text_of(facts: dict, table: str, summary: str) -> str:
+    return "".join(f"{key}: {value}  \n" for key, value in facts.items()) + table + "\n" + summary
+
+
+def measure_collectives(arguments: argparse.Namespace) -> int:
+    found = call_plans.CallPlans(arguments.prefix.resolve(), arguments.ranks, arguments.sizes, f"{arguments.batches}+{arguments.first}")
+    failed, facts = measure_all(arguments, found.measure, {name: name for name in arguments.collectives}, 4.0, "calls")
+    rows = call_plans.rows_of(found, arguments.collectives)
+    write(arguments, text_of(facts, call_plans.table(rows, arguments.ranks), call_plans.summary(rows)),
+          {"facts": facts, "points": call_plans.as_json(rows, found)})  # fmt: skip
+    return 1 if failed or not rows else 0
+
+
+def measure_gpu(arguments: argparse.Namespace) -> int:
+    found = gpu_plans.GpuPlans(arguments.prefix.resolve(), arguments.sizes, f"{arguments.batches}+{arguments.first}")
+    try:
+        found.try_out()
+    except Failed as why:
+        print(f"plans: --gpu measures nothing here: {why}\n(./dev gpu-bundle packs the library for a machine that has GPUs)", file=sys.stderr)
+        return 1
+    failed, facts = measure_all(arguments, found.measure, {pair: pair for pair in arguments.gpu}, 8.0, "messages")
+    rows = gpu_plans.rows_of(found, arguments.gpu)
+    write(arguments, text_of(facts, gpu_plans.table(rows), gpu_plans.summary(rows)), {"facts": facts, "points": gpu_plans.as_json(rows, found)})
     return 1 if failed or not rows else 0
 
 
@@ -314,20 +348,14 @@ def bytes_of(word: str) -> int:
 def main(words: list[str]) -> int:
     arguments = parse_arguments(words)
     begin_clean()
+    if arguments.gpu:
+        return measure_gpu(arguments)
     if arguments.collectives:
         return measure_collectives(arguments)
-    facts = machine_facts()
     plans = Plans(arguments.prefix.resolve(), arguments.sizes, f"{arguments.batches}+{arguments.first}")
-    turns = [Turn(repetition, regime, regime.title, name)
-             for repetition in range(arguments.repetitions) for regime in arguments.regimes for name in arguments.ways]  # fmt: skip
-    failed, took = take_turns(turns, 8.0, lambda turn: plans.measure(turn.subject, turn.name, turn.repetition))
-    facts |= {"repetitions": arguments.repetitions, "first": f"the first {arguments.first} messages of a size", "took": took}
+    failed, facts = measure_all(arguments, plans.measure, {regime: regime.title for regime in arguments.regimes}, 8.0, "messages")
     rows = rows_of(plans)
-    text = table(rows, facts) + "\n" + summary(rows)
-    print(text)
-    arguments.markdown.write_text(text)
-    arguments.json.write_text(json.dumps(as_json(rows, plans, facts), indent=1) + "\n")
-    print(f"plans: written: {arguments.markdown}, {arguments.json}", file=sys.stderr)
+    write(arguments, table(rows, facts) + "\n" + summary(rows), as_json(rows, plans, facts))
     return 1 if failed or not rows else 0
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Measures what `isthmus simulate` needs, writes it to a file, and holds the simulator against iterations that were measured beside it.
 
-Sweeps on one GPU; messages between two, straight and copied through the host; Jacobi3D on 2, 4, ... GPUs. What packing a face takes is
-taken from the iterations marked "calibration", which are not among those that the simulator is held against. Runs from the tree, and
+Sweeps on one GPU; messages between two, straight and copied through the host; Jacobi3D on 1, 2, 4, ... GPUs. What packing a face takes
+is taken from the iterations marked "calibration", which are not among those that the simulator is held against; nor are the sweeps: on
+one GPU it is held against cubes between theirs. It prints how far off each point is. Runs from the tree, and
 from a bundle of `./dev gpu-bundle jacobi3d bench_chare_data`: gpu-bundle/run python3 gpu-bundle/bench/scaling.py --gpus 2.
 """
 
@@ -20,7 +21,7 @@ IS_BUNDLE = (HERE.parent / "run").exists()
 ROOT = HERE.parent if IS_BUNDLE else HERE.parents[1]
 PREFIX = ROOT if IS_BUNDLE else ROOT / "build/prefix"
 WAYS = {"direct": "pack", "staged": "staged"}
-SIZES = (8, 1024, 8192, 65536, 262144, 1048576, 4194304, 16777216)
+SIZES = "8,1024,8192,65536,262144,1048576,4194304,16777216"
 
 
 def find(program, folder):
@@ -53,9 +54,10 @@ def best(arguments, gpus, n, halo):
 
 def messages(arguments, way):
     words = ([] if arguments.host else ["gpu"]) + (["staged"] if way == "staged" else [])
-    text = run([PREFIX / "bin/mpiexec", "-n", 2, find("bench_chare_data", "bench"), *words, *SIZES], 170)
+    sizes = arguments.bytes.split(",")
+    text = run([PREFIX / "bin/mpiexec", "-n", 2, find("bench_chare_data", "bench"), *words, *sizes], 170)
     found = re.findall(r"^ *(\d+) B  MPI +[\d.]+ / +([\d.]+) us", text, re.MULTILINE)
-    if "all data came as it was sent" not in text or len(found) != len(SIZES):
+    if "all data came as it was sent" not in text or len(found) != len(sizes):
         raise SystemExit(f"bench_chare_data has not said all:\n{text}")
     return [[int(size), float(time)] for size, time in found]
 
@@ -78,10 +80,16 @@ def at(points, size):
     return y1 + (y1 - y0) * (size - x1) / (x1 - x0)
 
 
+def between(edges):
+    """An edge in the middle of each two: cubes that no sweep was measured with."""
+    return [(one + other) // 2 for one, other in zip(edges, edges[1:]) if other - one > 1]
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpus", type=int, default=2, metavar="N", help="how many there are (2)")
     parser.add_argument("--sizes", default="64,128,192,256,384,512", metavar="N,N", help="edges of the cube; the first and the last calibrate")
+    parser.add_argument("--bytes", default=SIZES, metavar="N,N", help="of the messages that are measured, two or more (8 to 16 MiB)")
     parser.add_argument("--iterations", type=int, default=200, metavar="N", help="of each run (200)")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="the best of so many counts (3)")
     parser.add_argument("--host", action="store_true", help="processors instead of GPUs; there is one way then")
@@ -98,11 +106,16 @@ def main():
     edges = [int(edge) for edge in arguments.sizes.split(",")]
     if len(edges) < 3 or edges != sorted(edges):
         raise SystemExit("--sizes needs three edges or more, from the smallest on")
+    if "," not in arguments.bytes:
+        raise SystemExit("--bytes needs two sizes or more")
     ways = {"direct": "pack"} if arguments.host else WAYS
     sweep = rising([[n**3, best(arguments, 1, n, "pack")[0]] for n in (edges[0] // 2, *edges)])  # blocks of several are smaller
     curves = {way: rising(messages(arguments, way)) for way in ways}
     counts = [count for count in (2, 4, 8) if count <= arguments.gpus]
     faces, measured, calibration = [], [], []
+    for n in between(edges):
+        measured.append({"way": "direct", "gpus": 1, "n": n, "iteration": best(arguments, 1, n, "pack")[0]})
+        print(f"{'':>8}  1 GPU   n = {n:<4}  {measured[-1]['iteration']:10.1f} us an iteration", flush=True)
     for way, halo in ways.items():
         for count in counts:
             for n in edges:

@@ -85,7 +85,7 @@ def _message_points() -> list[Point]:
     points = [
         Point("latency.8B@2", "8 B one way", "us", section, "cache-line-pair", Target(to_limit=1.35, ahead=True)),
         Point("latency.64B@2", "64 B one way", "us", section),
-        Point("latency.1KiB@2", "1 KiB one way", "us", section),
+        Point("latency.1KiB@2", "1 KiB one way", "us", section, None, Target(to_best=0.9)),
         Point("latency.4KiB@2", "4 KiB one way", "us", section, "double-copy.4KiB", small),
         Point("latency.32KiB@2", "32 KiB one way", "us", section, "double-copy.32KiB", small),
         Point("latency.256KiB@2", "256 KiB one way", "us", section),
@@ -99,6 +99,9 @@ def _message_points() -> list[Point]:
     for size in (1, 4, 16, 64):
         copied = f"memcpy-2-cores.{size}MiB"
         points.append(Point(f"bandwidth-echo.{size}MiB@2", f"{size} MiB send/recv, fresh data", "GB/s", section, copied))
+    for size in (2, 4, 8, 16):
+        name = f"bandwidth-window.{size}KiB@2"
+        points.append(Point(name, f"{size} KiB window, one way", "GB/s", section, None, Target(to_best=1.1)))
     for size in (1, 16):
         copied = f"memcpy-2-cores.{size}MiB"
         points.append(Point(f"bandwidth-window.{size}MiB@2", f"{size} MiB window, one way", "GB/s", section, copied))

@@ -56,7 +56,7 @@ class Targets(unittest.TestCase):
         for name in ("latency.8B@2", "latency.4KiB@2", "latency.32KiB@2", "bandwidth.64MiB@2", "rate.8B@2",
                      "barrier@2", "allreduce.8B@2", "bcast.64KiB@2", "allreduce.1MiB@2", "alltoall.64KiB@2",
                      "allreduce.8B@8", "start@2", "resident@2", "start@32", "resident@32", "start@256",
-                     "alltoall.1KiB@256"):
+                     "alltoall.1KiB@256", "latency.1KiB@2", "bandwidth-window.2KiB@2", "bandwidth-window.16KiB@2"):
             self.assertIn(name, targeted)
 
 

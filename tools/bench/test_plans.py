@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sys
 import tempfile
 import unittest
@@ -13,6 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import call_plans  # noqa: E402
+import forced  # noqa: E402
+import gpu_plans  # noqa: E402
 import plans  # noqa: E402
 from plans import KIB, Lesson, Plans, Regime, as_json, lesson_of, parse_arguments, rows_of, step_of, summary, table  # noqa: E402
 
@@ -110,6 +113,9 @@ class Arguments(unittest.TestCase):
         self.assertIn("there are fresh", self.refused("--only", "warm"))
         self.assertIn("scan is none of", self.refused("--collectives", "bcast,scan"))
         self.assertIn("ring is none of", self.refused("--collectives", "bcast", "--ways", "ring"))
+        self.assertIn("host-host is none of", self.refused("--gpu", "host-host"))
+        self.assertIn("ring is none of", self.refused("--gpu", "all", "--ways", "ring"))
+        self.assertIn("do not go together", self.refused("--gpu", "all", "--collectives", "bcast"))
         self.assertIn("--ranks", self.refused("--collectives", "all", "--ranks", "1"))
 
     def test_all_regimes_without_a_word(self):
@@ -168,7 +174,59 @@ class CallPlans(unittest.TestCase):
         self.assertIsNone(row.apart)
 
 
+class GpuPlans(unittest.TestCase):
+    NAMES = {name: protocol for protocol, name in gpu_plans.PROTOCOLS.items()}
+
+    def report(self, way: str, lessons: list[dict] | None = None, up_to: int | None = None) -> dict:
+        steps = [{"up_to": up_to, "way": self.NAMES[way]}]
+        plan = {"from": ["device memory", "pool memory"], "to": ["device memory"], "steps": steps}
+        other = {"from": ["device memory"], "to": ["pageable host memory"], "steps": [{"up_to": None, "way": self.NAMES["staged"]}]}
+        return {"ranks": [{"peers": []}, {"peers": [{"gpu_plans": [other, plan]}], "live_gpu": lessons or []}]}
+
+    def test_plans_are_held_against_the_best_way_that_has_been_forced(self):
+        size = 96 * KIB
+        ways = [{"way": "pull", "predicted_us": 6.0, "measured_us": 6.3}, {"way": "push", "predicted_us": 9.0, "measured_us": None}]
+        lesson = {"from": size, "several": False, "way": "pull", "ways": ways}
+        taught = [{**lesson, "from": 64 * KIB, "way": "push"}, {**lesson, "several": True, "way": "push"}, lesson]
+        found = gpu_plans.GpuPlans(Path("/nowhere"), (size,), "1+1")
+        for repetition in range(3):
+            for name, settled, first, way in (("push", 9.0, 9.0, "push"), ("pull", 6.0, 6.0, "pull"), ("courier", 1.0, 1.0, "push"),
+                                              ("staged", 20.0, 20.0, "staged"), ("fixed", 9.0, 9.0, "push"), ("live", 6.6, 7.2, "push")):  # fmt: skip
+                found.take("device-device", name, repetition, f"{size} {settled:.6f} {first:.6f}\n", self.report(way, taught))
+        (row,) = gpu_plans.rows_of(found, ["device-device", "host-device"])
+        self.assertEqual((row.best, row.learned), ("pull", {"pull": 3}))
+        self.assertNotIn("courier", row.times, "it went another way where this was asked for")
+        self.assertAlmostEqual(row.fixed.value, 1.5, 2)
+        self.assertAlmostEqual(row.live.value, 1.1, 2)
+        self.assertAlmostEqual(row.first, 1.2, 2)
+        self.assertAlmostEqual(row.apart, 1 - 6.0 / 6.3, 3)
+        self.assertIn("| device-device 96 KiB | 9 | 6\\* | 20 | 9 | 6.6 | pull |", gpu_plans.table([row]))
+        self.assertIn("GPU memory, live: median 1.10 x the best forced way, 0 of 1 points within 1.05", gpu_plans.summary([row]))
+        (point,) = gpu_plans.as_json([row], found)
+        self.assertEqual((point["fixed_chose"], len(point["ways"]["live"]["settled_us"])), ("push", 3))
+
+    def test_the_way_of_a_size_is_that_of_both_memories(self):
+        self.assertEqual(gpu_plans.chosen_of(self.report("push"), "device-device", 8), "push")
+        self.assertEqual(gpu_plans.chosen_of(self.report("push"), "device-host", 8), "staged")
+        self.assertIsNone(gpu_plans.chosen_of(self.report("push"), "host-device", 8))
+        self.assertIsNone(gpu_plans.chosen_of(self.report("courier", up_to=4096), "device-device", 8192))
+
+
 class Jobs(unittest.TestCase):
+    def test_without_a_gpu_nothing_is_measured_nor_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prefix = Path(folder)
+            (prefix / "bin").mkdir()
+            mpiexec = prefix / "bin/mpiexec"
+            mpiexec.write_text("#!/bin/sh\necho no driver >&2; exit 2\n")
+            mpiexec.chmod(0o755)
+            words = ["--gpu", "all", "--prefix", folder, "--json", f"{folder}/plans.json", "--markdown", f"{folder}/plans.md"]
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                self.assertEqual(plans.measure_gpu(parse_arguments(words)), 1)
+            self.assertIn("--gpu measures nothing here: fixed, device-device: exit status 2: no driver", said.getvalue())
+            self.assertEqual(said.getvalue().count("exit status"), 1)
+            self.assertEqual(os.listdir(folder), ["bin"])
+
     def test_a_job_that_fails_is_told_with_its_words(self):
         with tempfile.TemporaryDirectory() as folder:
             prefix = Path(folder)
@@ -177,7 +235,7 @@ class Jobs(unittest.TestCase):
             for script, said in (("echo no cores >&2; exit 3", "exit status 3: no cores"), ("exit 0", "there is no report")):
                 mpiexec.write_text(f"#!/bin/sh\n{script}\n")
                 mpiexec.chmod(0o755)
-                with self.assertRaisesRegex(plans.Failed, f"ring, fresh, one: {said}"):
+                with self.assertRaisesRegex(forced.Failed, f"ring, fresh, one: {said}"):
                     Plans(prefix, (1024,), "1+1").measure(ONE, "ring", 0)
 
 

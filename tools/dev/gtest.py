@@ -5,8 +5,9 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 
+SANITIZER = os.environ.get("DEV_SANITIZER")
 # Under a sanitizer a program has this much more time; the sanitizer's suite has more still (sanitized.SLOWER).
-LONGER = 3 if os.environ.get("DEV_SANITIZER") else 1
+LONGER = 3 if SANITIZER else 1
 
 
 def run(suite, binary, *, timeout, env=None):
@@ -15,7 +16,13 @@ def run(suite, binary, *, timeout, env=None):
 
 
 def run_beside(suite, parts, *, at_once, timeout, env=None):
-    """As `run`, of parts (program, its --gtest_filter) of which so many run at once."""
+    """As `run`, of parts (program, its --gtest_filter) of which so many run at once.
+
+    Under a sanitizer each has one processor. Its shadow is memory that is read before it is written: at the first write to a page the kernel takes
+    the page of zeros out of every processor that runs a thread of the program, which in a virtual machine takes 100 us and more. On one processor
+    there is nobody to tell: 40 times faster under ThreadSanitizer (23 s, 0.6 s), which orders what it sees by locks and atomics, not by time.
+    """
+    cores = sorted(os.sched_getaffinity(0))
 
     def one(number):
         binary, chosen = parts[number]
@@ -23,7 +30,8 @@ def run_beside(suite, parts, *, at_once, timeout, env=None):
         chosen = {"GTEST_FILTER": chosen} if chosen != "*" else {}
         settings = {**(env or {}), **chosen}
         listed = tests_of(suite, binary, settings)
-        command = [binary, f"--gtest_output=json:{report}", "--gtest_color=no"]
+        place = ["taskset", "--cpu-list", cores[number % len(cores)]] if SANITIZER else []
+        command = [*place, binary, f"--gtest_output=json:{report}", "--gtest_color=no"]
         return listed, report, suite.run(command, timeout=timeout * LONGER, env=settings)
 
     with ThreadPoolExecutor(at_once) as pool:

@@ -55,11 +55,26 @@ class Result:
         lines = [f"$ {shlex.join(map(str, self.command))}", f"{end}, {self.seconds:.1f} s"]
         for name, text in (("stdout", self.out), ("stderr", self.err)):
             if text:
-                shown = text.splitlines()
-                if len(shown) > 60:
-                    shown = shown[:20] + [f"... {len(shown) - 60} lines left out ..."] + shown[-40:]
-                lines += [f"{name}:"] + ["  " + line for line in shown]
+                lines += [f"{name}:"] + ["  " + line for line in shortened(text.splitlines())]
         return "\n".join(lines)
+
+
+# How a sanitizer, a fuzzer or an assertion begins to say what is wrong.
+WRONG = re.compile(r"^==\d+==\s*ERROR: |^WARNING: \w+Sanitizer|: runtime error: |^fuzz: |Assertion .* failed")
+
+
+def shortened(lines, most=60):
+    """The same, or its beginning and end. Where a sanitizer complains in what is left out, that comes before all else: a report
+    is cut once more by those who show it."""
+    if len(lines) <= most:
+        return lines
+    first, last = most // 3, most - most // 3
+    wrong = next((i for i, line in enumerate(lines) if WRONG.search(line)), None)
+    if wrong is None or wrong < first or wrong >= len(lines) - last:
+        return lines[:first] + [f"... {len(lines) - most} lines left out ..."] + lines[-last:]
+    complaint = lines[wrong : wrong + last]
+    end = lines[max(wrong + last, len(lines) - first) :]
+    return [f"... {wrong} lines left out ..."] + complaint + ["..."] + end
 
 
 def run(command, *, timeout=60.0, env=None, stdin="", cwd=ROOT):
@@ -112,6 +127,17 @@ def need(why_not):
     """In a case: leaves it out where there is a reason why it cannot be run."""
     if why_not:
         raise Skip(why_not)
+
+
+def ask_until(times, question, settles):
+    """The first answer of `question()` for which `settles(answer)`, of up to so many; the case fails with the last one where there is none. For what
+    jobs tell that may end in the midst of a trial, of which nothing is told: a processor that is taken away begins one more. What must be
+    true of every answer is asserted in the question."""
+    for _ in range(times):
+        answer = question()
+        if settles(answer):
+            return answer
+    raise AssertionError(f"asked {times} times, and none settles it: {answer}")
 
 
 class Suite:

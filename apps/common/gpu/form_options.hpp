@@ -16,8 +16,15 @@ struct FormOptions {
   std::vector<Form> forms{Form::sync};  // without twice the same
   StreamWay way = StreamWay::prepared;
 
-  // The forms that are held against the synchronous one, which then runs first.
+  [[nodiscard]] bool on_gpu() const { return place == Place::gpu; }
+  // Whether any is held against the synchronous one.
   [[nodiscard]] bool compares() const { return forms != std::vector{Form::sync}; }
+  // Those that run, one after the other: the synchronous one is the first.
+  [[nodiscard]] std::vector<Form> all() const {
+    std::vector<Form> result = forms;
+    if (result.front() != Form::sync) result.insert(result.begin(), Form::sync);
+    return result;
+  }
 };
 
 // --gpu, --form and --by. `offered`: which forms the application has.

@@ -12,6 +12,7 @@
 
 #include "common/gpu/engine.hpp"
 #include "common/gpu/fused.hpp"
+#include "common/member.hpp"
 
 namespace apps::gpu {
 
@@ -74,11 +75,10 @@ class FusedKernel {
   [[nodiscard]] bool reaches_all(const KernelMail& mail) const {
     int ranks = 0;
     MPI_Comm_size(comm_, &ranks);
-    int all = 1;
+    bool all = true;
     for (int rank = 0; rank < ranks; ++rank)
-      if (!port_.reaches(mail.share, rank)) all = 0;
-    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm_);
-    return all == 1;
+      all = all && port_.reaches(mail.share, rank);
+    return on_all(all, comm_);
   }
   // In the order of the stream: `work.fusion.steps` steps of `work.fusion.tasks`. Any number of blocks will
   // do.

@@ -16,23 +16,23 @@ namespace {
 using gpu::face_count;
 
 // Faces have buffers of the block's where MPI is called for them one by one.
-bool has_buffers(const Options& options) {
-  return options.halo != HaloKind::datatype && options.form == apps::gpu::Form::sync;
+bool has_buffers(HaloKind halo, apps::gpu::Form form) {
+  return halo != HaloKind::datatype && form == apps::gpu::Form::sync;
 }
 
 class GpuStepper final : public Stepper {
  public:
-  GpuStepper(const Options& options, const Block& block, const Field& initial, const Field& source,
-             MPI_Comm comm)
+  GpuStepper(const Options& options, apps::gpu::Form form, const Block& block, const Field& initial,
+             const Field& source, MPI_Comm comm)
       : comm_(comm),
         engine_(apps::gpu::Place::gpu, comm),
-        block_(engine_.device(), block, initial, source, has_buffers(options) ? 1 : 0,
+        block_(engine_.device(), block, initial, source, has_buffers(options.halo, form) ? 1 : 0,
                options.halo == HaloKind::staged) {
     if (options.halo == HaloKind::datatype)
       in_place_ = make_halo(options.halo, block, comm);
-    else if (options.form == apps::gpu::Form::stream)
-      enqueue(options, comm);
-    else if (options.form == apps::gpu::Form::kernel)
+    else if (form == apps::gpu::Form::stream)
+      enqueue(options.how.way, comm);
+    else if (form == apps::gpu::Form::kernel)
       by_kernels_ = gpu::make_kernel_form(engine_, comm, block_);
   }
 
@@ -61,6 +61,9 @@ class GpuStepper final : public Stepper {
     if (measure && messages_) communication_->check();
     return largest;
   }
+  void leave_exchange_out() override {
+    if (by_kernels_) by_kernels_->leave_exchange_out();
+  }
   void swap() override { block_.swap(); }
   const Field& values() override {
     if (by_kernels_) by_kernels_->flush(nullptr);
@@ -68,8 +71,8 @@ class GpuStepper final : public Stepper {
   }
 
  private:
-  void enqueue(const Options& options, MPI_Comm comm) {
-    communication_.emplace(engine_, options.form, options.way, comm);
+  void enqueue(apps::gpu::StreamWay way, MPI_Comm comm) {
+    communication_.emplace(engine_, apps::gpu::Form::stream, way, comm);
     std::vector<apps::gpu::Route> routes;
     for (int face = 0; face < face_count; ++face) {
       const int neighbour = block_.neighbour(face);
@@ -113,9 +116,9 @@ class GpuStepper final : public Stepper {
 
 }  // namespace
 
-std::unique_ptr<Stepper> make_gpu_stepper(const Options& options, const Block& block, const Field& initial,
-                                          const Field& source, MPI_Comm comm) {
-  return std::make_unique<GpuStepper>(options, block, initial, source, comm);
+std::unique_ptr<Stepper> make_gpu_stepper(const Options& options, apps::gpu::Form form, const Block& block,
+                                          const Field& initial, const Field& source, MPI_Comm comm) {
+  return std::make_unique<GpuStepper>(options, form, block, initial, source, comm);
 }
 
 }  // namespace jacobi

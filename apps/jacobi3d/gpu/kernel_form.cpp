@@ -37,9 +37,7 @@ class Fused final : public KernelForm {
       longest = std::max(longest, block.length(face));
     }
     work_.mail = kernel_.mail(routes, static_cast<std::size_t>(longest) * sizeof(double), part_bytes);
-    work_.fusion.tasks[sends] = work_.fusion.tasks[arrivals] = work_.mail.tasks();
-    work_.fusion.tasks[inner] = tasks_for(work_.inner_box().points(), points_of_task, most_tasks);
-    work_.fusion.tasks[rim] = tasks_for(work_.rim_points(), points_of_task, most_tasks);
+    share_out();
   }
 
   void add(double weight) override {
@@ -59,9 +57,19 @@ class Fused final : public KernelForm {
     work_.first_turn = (work_.first_turn + steps) % KernelMail::turn_count;
     steps = 0;
   }
+  void leave_exchange_out() override {
+    std::ranges::fill(work_.mail.peers, -1);
+    share_out();
+  }
   void check() const override { kernel_.check(); }
 
  private:
+  void share_out() {
+    work_.fusion.tasks[sends] = work_.fusion.tasks[arrivals] = work_.mail.tasks();
+    work_.fusion.tasks[inner] = tasks_for(work_.inner_box().points(), points_of_task, most_tasks);
+    work_.fusion.tasks[rim] = tasks_for(work_.rim_points(), points_of_task, most_tasks);
+  }
+
   const GpuBlock& block_;
   FusedKernel kernel_;
   FusedWork work_{};

@@ -22,6 +22,9 @@ class KernelForm {
   virtual void add(double weight) = 0;
   // Enqueues what was put off. `largest`: of the last one, as SweepWork's; or null.
   virtual void flush(unsigned long long* largest) = 0;
+  // From now on values beside a neighbour's are computed from what that has sent last. Nothing is put off. On
+  // all processes, or on none.
+  virtual void leave_exchange_out() = 0;
   // Throws where a kernel was refused something, or a process has died. The stream has passed all.
   virtual void check() const = 0;
 

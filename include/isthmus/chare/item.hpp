@@ -274,11 +274,13 @@ struct BufferedEntry {
     };
     std::apply([&](auto&... each) { (one(each), ...); }, arguments);
   }
-  static void sources(void* arguments, isthmus_chare_buffer* buffers) {
+  static std::uint32_t sources(void* arguments, isthmus_chare_buffer* buffers) {
     guarded([&] {
+      if (!buffers) return;
       for_each_buffer(*static_cast<Arguments*>(arguments),
                       [&](auto& buffer, std::size_t i) { buffers[i] = buffer.give(); });
     });
+    return buffers_in<Arguments>;
   }
   static void ask(void* object, Arguments& given, isthmus_chare_buffer* buffers) {
     std::apply([&](auto&... each) { static_cast<T*>(object)->post(Post<method>{}, as_posted(each)...); },
@@ -290,7 +292,7 @@ struct BufferedEntry {
     return argument;
   }
   static void post(void* object, void* arguments, std::size_t bytes, int packed,
-                   isthmus_chare_buffer* buffers) {
+                   isthmus_chare_buffer* buffers, std::uint32_t) {
     guarded([&] {
       Arguments read;
       // What is not packed has given its buffers away, and gets others in `invoke_with`.
@@ -301,7 +303,7 @@ struct BufferedEntry {
     });
   }
   static void invoke_with(void* object, void* arguments, std::size_t bytes, int packed,
-                          const isthmus_chare_buffer* buffers) {
+                          const isthmus_chare_buffer* buffers, std::uint32_t) {
     guarded([&] {
       Arguments read;
       if (packed != 0) read_others(read, arguments, bytes);
@@ -391,9 +393,9 @@ template <class Arguments>
 void send_with_buffers(const isthmus_chare_target& target, const isthmus_chare_item* item, int priority,
                        Arguments arguments) {
   isthmus_chare_buffer buffers[buffers_in<Arguments>];
-  item->sources(&arguments, buffers);
+  const std::uint32_t count = item->sources(&arguments, buffers);
   const std::size_t bytes = item->measure(&arguments);
-  void* const to = isthmus_chare_begin_with(runtime, &target, item, bytes, priority, buffers);
+  void* const to = isthmus_chare_begin_with(runtime, &target, item, bytes, priority, buffers, count);
   item->write(&arguments, to);
   isthmus_chare_send(runtime);
 }

@@ -223,8 +223,9 @@ ISTHMUS_CHARE_EXPORT(void) isthmus_chare_send(isthmus_chare_runtime* runtime) {
 ISTHMUS_CHARE_EXPORT(void*)
 isthmus_chare_begin_with(isthmus_chare_runtime* runtime, const isthmus_chare_target* target,
                          const isthmus_chare_item* item, std::size_t bytes, std::int32_t priority,
-                         const isthmus_chare_buffer* buffers) {
-  return guarded([&]() -> void* { return of(runtime).begin_with(*target, item, bytes, priority, buffers); });
+                         const isthmus_chare_buffer* buffers, std::uint32_t count) {
+  return guarded(
+      [&]() -> void* { return of(runtime).begin_with(*target, item, bytes, priority, {buffers, count}); });
 }
 ISTHMUS_CHARE_EXPORT(void)
 isthmus_chare_copy(isthmus_chare_runtime* runtime, void* to, const void* from, std::size_t bytes) {

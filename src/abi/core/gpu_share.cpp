@@ -6,6 +6,7 @@
 
 #include "abi/core/call.hpp"
 #include "abi/core/runtime.hpp"
+#include "base/rank_turns.hpp"
 #include "gpu/memory/mapping_cache.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 
@@ -33,6 +34,15 @@ Result<> agree(MPI_Comm comm, Result<> mine) {
   return {};
 }
 
+Result<> check_one_rank(const Runtime& runtime, std::string_view what) {
+  if (!runtime.turns()) return {};
+  return fail(
+      ErrorClass::unsupported_operation,
+      fmt::format("{} are for processes of one rank: a rank that waits in CUDA would keep those that it "
+                  "waits for from their turns. Start the job without --ranks-per-process",
+                  what));
+}
+
 Result<std::vector<Told>> exchange(MPI_Comm comm, const Told& mine) {
   int size = 0;
   PMPI_Comm_size(comm, &size);
@@ -55,6 +65,8 @@ std::string why_apart(PeerId peer) {
 
 Result<PortGpu> find_port_gpu(const char* for_what) {
   Runtime& runtime = Runtime::get();
+  ISTHMUS_TRY(check_one_rank(runtime, fmt::format("ports of {}", for_what)));
+  runtime.engine->lock().enable();
   const CallGuard guard(runtime);
   GpuMessages* const gpu = runtime.engine->gpu();
   PortGpu found{.functions = runtime.cuda.find()};
@@ -150,6 +162,12 @@ void open_shared(const Members& members, std::size_t rank, const Told& told, Par
   part.why = why_apart(peer);
   if (part.why.empty() && told.is_there == 0) part.why = told.why.data();
   if (!part.why.empty()) return;
+  if (const launch::Job& job = *Runtime::get().job; job.turns && job.turns->is_here(peer)) {
+    part.why =
+        "it is a rank of this process: kernels that wait for each other's could keep its ranks from "
+        "launching those";
+    return;
+  }
   auto opened = gpu.exports().open(peer, told.memory, members.device, std::move(descriptor));
   if (!opened) {
     part.why = opened.error().text();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -23,11 +24,18 @@
 /// have in common.
 namespace isthmus::abi {
 
+class Runtime;
+
 /// What a function of MPI has returned, as an error that begins with `what`.
 Result<> check_mpi(int code, const char* what);
 
 /// The same outcome on all processes: who has none of its own names the first that has. Collective.
 Result<> agree(MPI_Comm comm, Result<> mine);
+
+/// What a program has kernels or streams wait for is for processes of one rank: who waits in CUDA keeps the
+/// other ranks of its worker from their turns, and CUDA's own calls wait for all kernels and streams of their
+/// process. `what`: in the plural, for people.
+Result<> check_one_rank(const Runtime& runtime, std::string_view what);
 
 /// What processes tell each other: a file, or memory of a GPU.
 struct Told {
@@ -69,7 +77,8 @@ struct PortGpu {
   cuda::Device device = cuda::no_device;
   cuda::Context context = nullptr;
 };
-/// `for_what`: what there is not where there is no driver. Without the engine's lock.
+/// `for_what`: what there is not where there is no driver, or where the process has several ranks. Without
+/// the engine's lock, which a port of one enables: its thread is a second one in the engine.
 Result<PortGpu> find_port_gpu(const char* for_what);
 
 /// Memory of this process, told to all, and theirs, opened. `own`: nothing where there is none to share, and

@@ -274,8 +274,6 @@ isthmus_device_make(MPI_ABI_Comm* comm, std::uint32_t signals, std::uint32_t mos
       return fail(ErrorClass::arg,
                   fmt::format("most_shares is {}, not between 1 and {}", most_shares, most_shares_ever));
     auto made = std::make_unique<isthmus_device_port>();
-    // From here on a second thread is in the engine.
-    Runtime::get().engine->lock().enable();
     ISTHMUS_TRY(check_mpi(PMPI_Comm_dup(comm, &made->comm), "the communicator of a port"));
     int size = 0;
     PMPI_Comm_size(made->comm, &size);

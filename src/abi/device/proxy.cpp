@@ -19,7 +19,6 @@
 namespace isthmus::abi {
 namespace {
 
-using cuda::Status;
 using device::Order;
 
 constexpr int order_tag = 1, put_tag = 2, get_tag = 3;
@@ -72,16 +71,17 @@ Result<> DeviceProxy::prepare(cuda::PrimaryContexts& contexts) {
   const cuda::Functions& cuda = port_.functions();
   const cuda::ContextScope scope(cuda, port_.context());
   std::byte* next = pinned_->span().data();
-  Status status = Status::success;
+  cuda::Status status = cuda::Status::success;
   for (cuda::Stream* stream : {&out_stream_, &in_stream_})
-    if (status == Status::success) status = cuda.stream_create(stream, cuda::stream_non_blocking);
+    if (status == cuda::Status::success) status = cuda.stream_create(stream, cuda::stream_non_blocking);
   for (Ring* ring : {&out_, &in_})
     for (Buffer& buffer : ring->all) {
       buffer.data = next;
       next += chunk;
-      if (status == Status::success) status = cuda.event_create(&buffer.copied, cuda::event_disable_timing);
+      if (status == cuda::Status::success)
+        status = cuda.event_create(&buffer.copied, cuda::event_disable_timing);
     }
-  if (status == Status::success) return {};
+  if (status == cuda::Status::success) return {};
   return cuda::fail(cuda, status, "make a stream or event");
 }
 
@@ -138,7 +138,8 @@ Result<> DeviceProxy::drain() {
                         "processes of a port do not meet"));
   ISTHMUS_TRY(until([&] { return done_ == expected; }));
   const cuda::ContextScope scope(port_.functions(), port_.context());
-  if (const Status status = port_.functions().stream_synchronize(in_stream_); status != Status::success)
+  if (const cuda::Status status = port_.functions().stream_synchronize(in_stream_);
+      status != cuda::Status::success)
     return cuda::fail(port_.functions(), status, "wait for a stream");
   return check_mpi(PMPI_Barrier(comm_), "processes of a port do not meet");
 }
@@ -290,16 +291,16 @@ Result<> DeviceProxy::obey(int source, const Order& order) {
 Result<> DeviceProxy::copy(cuda::Address to, cuda::Address from, std::size_t bytes, cuda::Stream stream,
                            cuda::Event event) const {
   const cuda::Functions& cuda = port_.functions();
-  Status status = cuda.copy_async(to, from, bytes, stream);
-  if (status == Status::success) status = cuda.event_record(event, stream);
-  if (status == Status::success) return {};
+  cuda::Status status = cuda.copy_async(to, from, bytes, stream);
+  if (status == cuda::Status::success) status = cuda.event_record(event, stream);
+  if (status == cuda::Status::success) return {};
   return cuda::fail(cuda, status, "copy what a kernel has put or wants to get");
 }
 
 Result<bool> DeviceProxy::is_copied(cuda::Event event) const {
-  const Status status = port_.functions().event_query(event);
-  if (status == Status::success) return true;
-  if (status == Status::not_ready) return false;
+  const cuda::Status status = port_.functions().event_query(event);
+  if (status == cuda::Status::success) return true;
+  if (status == cuda::Status::not_ready) return false;
   return std::unexpected(cuda::fail(port_.functions(), status, "copy what a kernel has put or got").error());
 }
 
@@ -401,8 +402,8 @@ Result<bool> DeviceProxy::land_chunks() {
       if (!over) return over;
       if (!*over) break;
       ISTHMUS_TRY(copy(buffer.in.to, address_of(buffer.data), buffer.bytes, in_stream_, buffer.copied));
-    } else if (const Status status = port_.functions().event_record(buffer.copied, in_stream_);
-               status != Status::success) {
+    } else if (const cuda::Status status = port_.functions().event_record(buffer.copied, in_stream_);
+               status != cuda::Status::success) {
       return std::unexpected(cuda::fail(port_.functions(), status, "record an event").error());
     }
     if (buffer.is_last && buffer.in.order.signals != 0) ISTHMUS_TRY(set_signal(buffer.in.order));
@@ -446,12 +447,12 @@ Result<bool> DeviceProxy::end_signals(Lane& lane) {
 Result<> DeviceProxy::set_signal(const Order& order) const {
   const cuda::Functions& cuda = port_.functions();
   const cuda::Address line = port_.signal(order.signal);
-  Status status = Status::success;
+  cuda::Status status = cuda::Status::success;
   if (order.signals == ISTHMUS_DEVICE_LINE)
     status =
         cuda.stream_write_value_64(in_stream_, line + offsetof(isthmus_device_line, word), order.word, 0);
-  if (status == Status::success) status = cuda.stream_write_value_64(in_stream_, line, order.value, 0);
-  if (status == Status::success) return {};
+  if (status == cuda::Status::success) status = cuda.stream_write_value_64(in_stream_, line, order.value, 0);
+  if (status == cuda::Status::success) return {};
   return cuda::fail(cuda, status, "let a stream set a signal (cuStreamWriteValue64)");
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "abi/core/gpu_share.hpp"
+
 namespace isthmus::abi {
 void close_what_is_gone(Runtime& runtime) {
   GpuMessages* const gpu = runtime.engine->gpu();
@@ -17,6 +19,7 @@ void close_what_is_gone(Runtime& runtime) {
 
 Result<stream::Stream*> find_stream_of(const Communicator& comm) {
   if (comm.stream) return static_cast<stream::Stream*>(comm.stream.get());
+  ISTHMUS_TRY(check_one_rank(Runtime::get(), enqueued_operations));
   return fail(ErrorClass::comm, "comm has no stream (MPIX_Stream_comm_create)");
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,9 @@
 /// How an entry point puts its operation on the stream of its communicator, once its arguments have been
 /// checked.
 namespace isthmus::abi {
+
+/// For people.
+inline constexpr std::string_view enqueued_operations = "enqueued operations";
 
 /// An error where it has none.
 Result<stream::Stream*> find_stream_of(const Communicator& comm);

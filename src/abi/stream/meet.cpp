@@ -328,11 +328,12 @@ Result<bool> all_can(MPI_Comm comm, bool mine) {
   return least == 1;
 }
 
-/// Whether this member's kernels could meet others'.
+/// Whether this member's kernels could meet others'. As `GpuMessages::may_meet`, not where its process has
+/// several ranks.
 bool can_meet(Communicator& comm) {
   const CallGuard guard(Runtime::get());
   GpuMessages* const gpu = comm.engine().gpu();
-  if (!comm.stream || !gpu) return false;
+  if (!comm.stream || !gpu || comm.engine().job().turns) return false;
   const auto& stream = static_cast<const stream::Stream&>(*comm.stream);
   const auto primary = gpu->copies().contexts().of(stream.device());
   return primary && *primary == stream.context() && gpu->copies().kernels().load_all(stream.device()).empty();

@@ -16,6 +16,7 @@
 #include "abi/comm/communicator.hpp"
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
+#include "abi/core/gpu_share.hpp"
 #include "abi/stream/enqueue.hpp"
 #include "abi/stream/meet.hpp"
 #include "coll/agree/agree.hpp"
@@ -109,6 +110,7 @@ ISTHMUS_EXTENSION(int, Stream_create)(MPI_Info info, MPIX_Stream* stream) {
   cuda::Stream of_cuda = nullptr;
   const int code = call(function, [&](Runtime& runtime) -> Result<> {
     ISTHMUS_TRY(check_pointer(stream, "stream"));
+    ISTHMUS_TRY(check_one_rank(runtime, enqueued_operations));
     Result<cuda::Stream> found = find_cuda_stream(info);
     if (!found) return std::unexpected(std::move(found).error());
     of_cuda = *found;

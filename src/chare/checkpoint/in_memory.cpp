@@ -83,7 +83,7 @@ void Runtime::send_copy(std::uint64_t generation, const MemoryPart& part) {
                       .release = [](void* owner) { delete static_cast<Owner*>(owner); },
                       .sent = nullptr};
   const Record record{.kind = RecordKind::copy};
-  std::byte* const at = begin_marked(buddy_of(rank(), node_keys_), record, sizeof head, {&buffer, 1});
+  std::byte* const at = begin_marked(buddy_of(rank(), node_keys_), record, sizeof head, {&buffer, 1}, false);
   std::memcpy(at, &head, sizeof head);
   send();
 }

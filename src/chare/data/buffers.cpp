@@ -20,29 +20,50 @@ struct Marks {
   [[nodiscard]] const BufferMark* begin() const noexcept { return all.data(); }
   [[nodiscard]] const BufferMark* end() const noexcept { return all.data() + count; }
 };
-/// How many are in front of what the message carries.
-std::size_t count_of_marks(const Message& message) {
+/// In front of the marks where the entry takes any number of buffers: how many there are.
+using MarkCount = std::uint64_t;
+bool says_count(const Message& message) {
+  return message.kind == RecordKind::invoke_with && has_any_buffers(*message.item);
+}
+/// How many are in front of what the message carries, which has been checked (`need_marks`).
+std::size_t count_of_marks(Message& message) {
   if (message.kind == RecordKind::copy) return 1;
-  return message.kind == RecordKind::invoke_with ? message.item->buffers : 0;
+  if (message.kind != RecordKind::invoke_with) return 0;
+  if (!says_count(message)) return message.item->buffers;
+  MarkCount count = 0;
+  std::memcpy(&count, message.data(), sizeof count);
+  return count;
+}
+/// Bytes in front of the arguments.
+std::size_t front_of(bool says_count, std::size_t marks) {
+  return (says_count ? sizeof(MarkCount) : 0) + marks * sizeof(BufferMark);
 }
 Marks marks_of(Message& message) {
   Marks marks;
   marks.count = count_of_marks(message);
-  std::memcpy(marks.all.data(), message.data(), marks.count * sizeof(BufferMark));
+  std::memcpy(marks.all.data(), message.data() + front_of(says_count(message), 0),
+              marks.count * sizeof(BufferMark));
   return marks;
 }
-std::size_t marks_size(const Item& item) {
-  return item.buffers * sizeof(BufferMark);
+/// What a value that is not packed sends.
+std::vector<Buffer> sources_of(Message& message) {
+  std::vector<Buffer> from(message.item->sources(message.data(), nullptr));
+  message.item->sources(message.data(), from.data());
+  return from;
 }
 
 }  // namespace
 
 /// What a peer has sent: as many marks as the entry has buffers, each with a tag of that peer.
 void Runtime::need_marks(Message& message, std::uint32_t source) {
-  const std::size_t count = count_of_marks(message);
-  if (count == 0) return;
+  if (message.kind != RecordKind::copy && message.kind != RecordKind::invoke_with) return;
   Message* const around = std::exchange(current_, &message);
-  if (message.bytes < count * sizeof(BufferMark))
+  if (says_count(message) && message.bytes < sizeof(MarkCount))
+    fail(fmt::format("an invocation with buffers has {} bytes", message.bytes));
+  const std::size_t count = count_of_marks(message);
+  if (count == 0 || count > ISTHMUS_CHARE_BUFFERS)
+    fail(fmt::format("an invocation is said to have {} buffers", count));
+  if (message.bytes < front_of(says_count(message), count))
     fail(fmt::format("an invocation with {} buffers has {} bytes", count, message.bytes));
   for (const BufferMark& mark : marks_of(message)) {
     const Result<TagParts> tag = data_.tags().parts(mark.tag);
@@ -56,21 +77,25 @@ void Runtime::need_marks(Message& message, std::uint32_t source) {
 }
 
 std::byte* Runtime::begin_with(const Target& target, const Item* item, std::size_t bytes,
-                               std::int32_t priority, const Buffer* buffers) {
+                               std::int32_t priority, std::span<const Buffer> buffers) {
   Record record{.kind = RecordKind::invoke_with,
                 .item = static_cast<std::uint16_t>(item->number),
                 .priority = priority};
   if (target.kind != ISTHMUS_CHARE_TO_ELEMENT) fail("buffers are sent to one chare alone");
   const std::uint32_t to = destination(target, record);
-  return begin_marked(to, record, bytes, {buffers, item->buffers});
+  return begin_marked(to, record, bytes, buffers, has_any_buffers(*item));
 }
 
 /// Of a record of invoke_with: writes the marks, and returns where the arguments go, before `send`.
 std::byte* Runtime::begin_marked(std::uint32_t to, const Record& record, std::size_t bytes,
-                                 std::span<const Buffer> buffers) {
-  std::byte* at =
-      begin_record(to, record, buffers.size_bytes() / sizeof(Buffer) * sizeof(BufferMark) + bytes);
+                                 std::span<const Buffer> buffers, bool says_count) {
+  std::byte* at = begin_record(to, record, front_of(says_count, buffers.size()) + bytes);
   unsent_to_ = to;
+  if (says_count) {
+    const MarkCount count = buffers.size();
+    std::memcpy(at, &count, sizeof count);
+    at += sizeof count;
+  }
   for (const Buffer& each : buffers) {
     const BufferMark mark{.tag = data_.next_tag(), .bytes = each.bytes};
     std::memcpy(at, &mark, sizeof mark);
@@ -117,7 +142,7 @@ void Runtime::execute_with(Message* message) {
 void Runtime::ask_where(Message& message, Incoming& incoming, std::span<const std::uint64_t> sizes) {
   turn_to(incoming.element);
   message.item->post(incoming.element->object, message.data(), message.bytes, message.packed ? 1 : 0,
-                     incoming.buffers.data());
+                     incoming.buffers.data(), static_cast<std::uint32_t>(incoming.buffers.size()));
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     Buffer& to = incoming.buffers[i];
     if (to.bytes < sizes[i] || (!to.address && sizes[i] != 0))
@@ -132,8 +157,9 @@ void Runtime::ask_where(Message& message, Incoming& incoming, std::span<const st
 
 void Runtime::take_packed(Message& message, Incoming& incoming) {
   const Marks marks = marks_of(message);
-  message.skip += static_cast<std::uint32_t>(marks_size(*message.item));
-  message.bytes -= marks_size(*message.item);
+  const std::size_t front = front_of(says_count(message), marks.count);
+  message.skip += static_cast<std::uint32_t>(front);
+  message.bytes -= front;
   std::array<std::uint64_t, ISTHMUS_CHARE_BUFFERS> sizes;
   for (std::size_t i = 0; i < marks.count; ++i) {
     sizes[i] = marks.all[i].bytes;
@@ -147,8 +173,7 @@ void Runtime::take_packed(Message& message, Incoming& incoming) {
 /// From memory of this process: what is given away stays where it is, and what has to be copied is a message
 /// to itself.
 void Runtime::take_local(Message& message, Incoming& incoming) {
-  std::vector<Buffer> from(message.item->buffers);
-  message.item->sources(message.data(), from.data());
+  std::vector<Buffer> from = sources_of(message);
   // The callbacks lie in the arguments, which the post entry gets.
   std::vector<Callback> sent(from.size());
   std::vector<std::uint64_t> sizes;
@@ -213,7 +238,7 @@ void Runtime::finish_with(Message* message) {
   current_ = message;
   turn_to(&element);
   message->item->invoke_with(element.object, message->data(), message->bytes, message->packed ? 1 : 0,
-                             incoming->buffers.data());
+                             incoming->buffers.data(), static_cast<std::uint32_t>(incoming->buffers.size()));
   turn_to(nullptr);
   incoming->buffers.clear();  // the owners are the entry's
   incoming->clear();
@@ -244,10 +269,9 @@ Buffer given(std::unique_ptr<std::byte[]> memory, std::uint64_t bytes) {
 /// there. What has not left the sender's memory is sent to where the chare is.
 void Runtime::pass_data_on(Message* message, std::uint32_t to) {
   if (!message->packed) {
-    std::vector<Buffer> from(message->item->buffers);
-    message->item->sources(message->data(), from.data());
+    const std::vector<Buffer> from = sources_of(*message);
     const std::size_t bytes = message->item->measure(message->data());
-    std::byte* const at = begin_marked(to, record_of(*message), bytes, from);
+    std::byte* const at = begin_marked(to, record_of(*message), bytes, from, says_count(*message));
     message->item->write(message->data(), at);
     send();
     ++count_.done;
@@ -271,10 +295,10 @@ void Runtime::forward(Message* message, Incoming& incoming) {
   from.reserve(incoming.memory.size());
   for (std::size_t i = 0; i < incoming.memory.size(); ++i)
     from.push_back(given(std::move(incoming.memory[i]), incoming.buffers[i].bytes));
-  const std::size_t skip = marks_size(*message->item);
-  const std::span<const std::byte> arguments = message->payload().subspan(skip);
-  std::byte* const at =
-      begin_marked(whereabouts(collection, message->index), record_of(*message), arguments.size(), from);
+  const bool says = says_count(*message);
+  const std::span<const std::byte> arguments = message->payload().subspan(front_of(says, from.size()));
+  std::byte* const at = begin_marked(whereabouts(collection, message->index), record_of(*message),
+                                     arguments.size(), from, says);
   if (!arguments.empty()) std::memcpy(at, arguments.data(), arguments.size());
   send();
   current_ = nullptr;

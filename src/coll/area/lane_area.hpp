@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -12,9 +13,10 @@
 ///
 ///     LaneHeader | LaneMember [ranks] | schedule [lane_schedules] | stripe | stripe of each persistent
 ///     operation | slots of the stripes
-///     stripe: Finished [ranks] | Line [depth][ranks]
+///     stripe: Finished [ranks] | Line [depth][ranks] | CallTime [ranks][4 * lead]
 ///
 /// Schedules are rank 0's: one for each class of nonblocking calls, then one for each persistent operation.
+/// A rank's times are its own, of the last calls that were measured.
 /// A line's sequence is `said(step, phase)`: what a rank says grows within a step, up to `last_phase`.
 namespace isthmus::coll {
 
@@ -23,6 +25,9 @@ namespace isthmus::coll {
 inline constexpr std::uint64_t nonblocking_depth = 128;
 /// The same where a rank's part takes a slot of `slot_bytes`.
 inline constexpr std::uint64_t long_depth = 16;
+/// The same of calls whose way is learned: what rank 0 says of them takes effect so many calls later, and
+/// more would take longer to learn.
+inline constexpr std::uint64_t live_depth = 8;
 /// Starts that a rank may be ahead with one persistent operation, less one.
 inline constexpr std::uint64_t persistent_depth = 4;
 static_assert(std::has_single_bit(nonblocking_depth) && std::has_single_bit(long_depth) &&
@@ -40,8 +45,11 @@ constexpr std::uint64_t said(std::uint64_t step, std::uint64_t phase) noexcept {
 }
 
 struct alignas(wire::cache_line) LaneHeader {
+  /// The table, `ISTHMUS_COLLECTIVE_WAY` of rank 0, or what calls take.
+  static constexpr std::uint32_t by_table = 0, forced = 1, learned = 2;
   std::atomic<std::uint32_t> members;  ///< that have come, plus those that have gone
   std::atomic<std::uint32_t> waiting;  ///< collectives of members that sleep until a line is free
+  std::atomic<std::uint32_t> ways;     ///< who chooses them; before all come
 };
 
 struct alignas(wire::cache_line) LaneMember {
@@ -55,9 +63,21 @@ struct StripeMemory {
   std::uint64_t ranks;
   Finished* finished;
   Line* lines;
+  CallTime* times;
   std::byte* short_slots;
   std::byte* long_slots;  ///< null: there are none
 
+  /// How many steps a call whose way is learned may be ahead of the slowest member.
+  [[nodiscard]] std::uint64_t lead() const noexcept { return std::min(depth, live_depth); }
+  /// Of the `number`-th call whose way is learned. Rank 0 looks for it no longer than 2 * `lead` calls, and
+  /// members are no more than `lead` ahead of it.
+  [[nodiscard]] CallTime& time(int rank, std::uint64_t number) const noexcept {
+    const std::uint64_t kept = times_kept(depth);
+    return times[static_cast<unsigned>(rank) * kept + number % kept];
+  }
+  [[nodiscard]] static constexpr std::uint64_t times_kept(std::uint64_t depth) noexcept {
+    return 4 * std::min(depth, live_depth);
+  }
   /// The lines of all ranks in that step, by rank.
   [[nodiscard]] Line* lines_of(std::uint64_t step) const noexcept {
     return lines + (step & (depth - 1)) * ranks;
@@ -110,13 +130,17 @@ class LaneArea {
     return schedules_at() + lane_schedules * sizeof(ScheduleWord);
   }
   [[nodiscard]] std::uint64_t stripe_bytes(std::uint64_t depth) const noexcept {
-    return ranks_ * (sizeof(Finished) + depth * sizeof(Line));
+    return ranks_ *
+           (sizeof(Finished) + depth * sizeof(Line) + StripeMemory::times_kept(depth) * sizeof(CallTime));
   }
   [[nodiscard]] StripeMemory stripe(std::uint64_t control, std::uint64_t depth) const noexcept {
+    static_assert(StripeMemory::times_kept(persistent_depth) * sizeof(CallTime) % wire::cache_line == 0);
+    const std::uint64_t lines = control + ranks_ * sizeof(Finished);
     return {.depth = depth,
             .ranks = ranks_,
             .finished = reinterpret_cast<Finished*>(memory_ + control),
-            .lines = reinterpret_cast<Line*>(memory_ + control + ranks_ * sizeof(Finished)),
+            .lines = reinterpret_cast<Line*>(memory_ + lines),
+            .times = reinterpret_cast<CallTime*>(memory_ + lines + depth * ranks_ * sizeof(Line)),
             .short_slots = nullptr,
             .long_slots = nullptr};
   }

@@ -37,11 +37,16 @@ class Stripe {
     memory_.finished[rank_].sequence.store(finished_, std::memory_order_release);
     return true;
   }
-  /// All members have finished this step, as far as has been looked at.
-  [[nodiscard]] std::uint64_t all_finished() const noexcept { return all_finished_; }
+  /// None was taken behind `step`; and this member has finished all before it.
+  [[nodiscard]] bool is_last(std::uint64_t step) const noexcept { return taken_ == step; }
+  [[nodiscard]] bool is_only(std::uint64_t step) const noexcept {
+    return is_last(step) && finished_ + 1 == step;
+  }
   [[nodiscard]] bool has_finished(int rank, std::uint64_t step) const noexcept {
     return memory_.finished[rank].sequence.load(std::memory_order_acquire) >= step;
   }
+  /// Calls whose way is learned are numbered as they start, alike at all members.
+  std::uint64_t number() noexcept { return ++numbered_; }
 
  private:
   bool look_for_readers(std::uint64_t step) noexcept {
@@ -58,10 +63,11 @@ class Stripe {
   StripeMemory memory_{};
   int rank_ = 0;
   std::uint64_t taken_ = 0;
-  std::uint64_t finished_ = 0;  ///< this one and all before it, by this member
-  std::uint64_t all_finished_ = 0;
+  std::uint64_t finished_ = 0;      ///< this one and all before it, by this member
+  std::uint64_t all_finished_ = 0;  ///< by all members, as far as has been looked at
   /// Of the steps behind the one after `finished_`, by their place in the ring.
   std::bitset<nonblocking_depth> finished_steps_;
+  std::uint64_t numbered_ = 0;
 };
 
 }  // namespace isthmus::coll

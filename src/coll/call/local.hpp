@@ -62,6 +62,14 @@ namespace isthmus::coll {
   return largest;
 }
 
+/// All blocks of one, in which members have to agree.
+[[nodiscard]] inline std::uint64_t bytes_of_blocks(const OutV& receive, int ranks) {
+  std::uint64_t total = 0;
+  for (int i = 0; i < ranks; ++i)
+    total += bytes_of(receive.counts[i], *receive.type);
+  return total;
+}
+
 /// Copies packed bytes; for what is mostly a few of them.
 inline void copy_bytes(std::byte* to, const std::byte* from, std::uint64_t bytes) noexcept {
   if (bytes <= 32) [[likely]]

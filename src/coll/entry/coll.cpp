@@ -189,6 +189,7 @@ Result<> run_alltoall_of_any_lengths(Collective collective, const Call& c, Commu
 template <class Receive>
 Result<> allgather_by_plan(const Plan& plan, const In& send, const Receive& receive, Communicator& comm) {
   if (plan.algorithm == Algorithm::flat) return allgather_flat(*plan.team, send, receive);
+  if (plan.algorithm == Algorithm::staged) return allgather_staged(*plan.team, send, receive);
   if (plan.algorithm == Algorithm::direct) return allgather_direct(*plan.team, send, receive);
   const Ranks ranks(comm, Tag::allgather);
   if (send.buffer != in_place) copy(whole(send), block(receive, comm.rank()));

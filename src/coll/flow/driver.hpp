@@ -35,10 +35,14 @@ class Driver final : public Polled {
     engine_.polled().add(*this);
   }
 
-  /// Polls up to `times`, as long as nothing is waited for that needs the engine's progress.
+  /// Polls up to `times`, as long as nothing is waited for that needs the engine's progress. For a rank that
+  /// has come to wait, or to test.
   void look(unsigned times) {
+    LivePlans& plans = engine_.live_plans();
+    plans.come();
     for (; times > 0 && awaited_ && awaited_->is_in_memory(); --times)
       poll();
+    plans.leave();
   }
 
   unsigned poll() override {

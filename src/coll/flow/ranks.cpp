@@ -18,7 +18,10 @@ Result<> check_receive(std::uint64_t expected, const Status& status) {
     return {};
   const auto error_class = status.error != 0 ? static_cast<ErrorClass>(status.error) : ErrorClass::other;
   if (error_class != ErrorClass::truncate && error_class != ErrorClass::other)
-    return fail(error_class, "the message of rank " + std::to_string(status.source) + " did not arrive");
+    return fail(error_class,
+                status.source < 0  // it was never there
+                    ? "the message of another rank did not arrive"
+                    : "the message of rank " + std::to_string(status.source) + " did not arrive");
   return fail(error_class, "rank " + std::to_string(status.source) + " sent " + std::to_string(status.bytes) +
                                " bytes where " + std::to_string(expected) +
                                " were expected: counts or datatypes do not match between ranks");

@@ -64,9 +64,27 @@ Flow in_lane(Algorithm algorithm, Place&& place, const call::Bcast& c);
 Flow in_lane(Algorithm algorithm, Place&& place, const call::Reduce& c);
 Flow in_lane(Algorithm algorithm, Place&& place, const call::Allreduce& c);
 
+/// A call whose way is learned and over messages, in a place that is free for it.
+template <class Call>
+Flow learned_over_messages(Ranks ranks, Place place, Call c) {
+  const LaneTeam::OverMessages under_way(place.team());
+  place.finish();
+  co_await over_messages(ranks, c);
+}
+
+/// A call that is measured, in a place that is free for it.
+template <class Call>
+Flow measured_in_lane(Ranks ranks, Place place, Call c, LaneTeam::LiveWay way) {
+  const CallTiming timing(place, way.measured);
+  if (way.algorithm)
+    co_await in_lane(*way.algorithm, std::move(place), c);
+  else
+    co_await learned_over_messages(ranks, std::move(place), c);
+}
+
 /// The same once it is known whether there is memory, and what the choice depends on.
 template <class Call>
-Flow when_known(Ranks ranks, Place place, Call c, LaneChoice choice) {
+Flow when_known(Ranks ranks, Place place, Call c, LaneChoice choice, CallNumber number) {
   LaneTeam& team = place.team();
   co_await team.ready(ranks.driver());
   if (team.has_failed()) co_return;
@@ -74,13 +92,27 @@ Flow when_known(Ranks ranks, Place place, Call c, LaneChoice choice) {
     if (!choice.is_one()) co_await team.know_direct(ranks.driver());
     std::optional<Algorithm> algorithm = choice.direct;
     if (!choice.is_one()) algorithm = team.direct() ? choice.of(*team.direct()) : std::nullopt;
-    // A stripe keeps account of `nonblocking_depth` steps. What has been said of long calls is known by then.
+    // A stripe keeps account of `nonblocking_depth` steps.
     bool given_up = false;
     const auto asked = lane_question(c);
     const bool may_be_live = algorithm && is_live(choice, *asked);
-    if (!algorithm || may_be_live) co_await Vacant(place, place.stripe().memory().depth, given_up);
-    if (may_be_live && !given_up)
-      algorithm = team.live(place, ranks.lane(), *asked, is_elementwise(c), *algorithm);
+    if (may_be_live)
+      co_await Vacant(place, team.live_depth(place.stripe()), given_up);
+    else if (!algorithm)
+      co_await Vacant(place, place.stripe().memory().depth, given_up);
+    if (may_be_live && !given_up) {
+      const LaneTeam::LiveWay way =
+          team.live(place, ranks.lane(), number, *asked, is_elementwise(c), *algorithm);
+      if (way.measured != 0) {
+        co_await measured_in_lane(ranks, std::move(place), c, way);
+        co_return;
+      }
+      if (!way.algorithm) {
+        co_await learned_over_messages(ranks, std::move(place), c);
+        co_return;
+      }
+      algorithm = way.algorithm;
+    }
     if (algorithm) {
       co_await in_lane(*algorithm, std::move(place), c);
       co_return;
@@ -118,14 +150,20 @@ class LaneWay {
   State state_ = State::unknown;
 };
 
-/// A call in a place that is free.
+/// A call in a place that is free for it.
 template <class Call>
 Flow start_live(const Ranks& ranks, Place place, const Call& c, const LaneQuestion& asked,
-                Algorithm by_table) {
-  const auto algorithm = place.team().live(place, ranks.lane(), asked, is_elementwise(c), by_table);
-  if (algorithm) return in_lane(*algorithm, std::move(place), c);
-  place.finish();
-  return over_messages(ranks, c);
+                const CallNumber& number, Algorithm by_table) {
+  LaneTeam& team = place.team();
+  const LaneTeam::LiveWay way = team.live(place, ranks.lane(), number, asked, is_elementwise(c), by_table);
+  if (way.measured != 0) {
+    Flow flow = measured_in_lane(ranks, std::move(place), c, way);
+    // From now on the program computes, until it makes progress.
+    team.engine().live_plans().leave();
+    return flow;
+  }
+  if (way.algorithm) return in_lane(*way.algorithm, std::move(place), c);
+  return learned_over_messages(ranks, std::move(place), c);
 }
 
 /// Begins a collective on the lane of `ranks`, for buffers that the processor can load from and store to.
@@ -137,17 +175,22 @@ template <class Call>
         const LaneChoice choice = team->choose(*asked, ranks.lane().kind);
         if (!choice.is_none() && team->has_stripe(ranks.lane())) {
           Place place = team->take(ranks.lane());
-          if (team->is_ready()) [[likely]] {
-            if (choice.is_one()) return in_lane(*choice.direct, std::move(place), c);
+          if (team->is_ready() && choice.is_one()) [[likely]]
+            return in_lane(*choice.direct, std::move(place), c);
+          CallNumber number;
+          if (is_live(choice, *asked)) number = team->number(place.stripe(), ranks.lane(), *asked);
+          if (team->is_ready()) {
             if (const bool* const is_direct = team->direct())
               if (const auto& algorithm = choice.of(*is_direct)) {
                 if (!LiveCalls::covers(asked->question.bytes))
                   return in_lane(*algorithm, std::move(place), c);
-                if (place.stripe().is_free(place.step(), place.stripe().memory().depth))
-                  return start_live(ranks, std::move(place), c, *asked, *algorithm);
+                if (place.stripe().is_free(place.step(), team->live_depth(place.stripe())))
+                  return start_live(ranks, std::move(place), c, *asked, number, *algorithm);
               }
           }
-          return when_known(ranks, std::move(place), c, choice);
+          Flow flow = when_known(ranks, std::move(place), c, choice, number);
+          team->engine().live_plans().leave();  // as in `start_live`: it may be measured
+          return flow;
         }
       }
     }

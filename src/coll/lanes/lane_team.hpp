@@ -51,6 +51,29 @@ class Place {
   Driver* driver_ = nullptr;
 };
 
+/// Of a call whose way is learned, as it starts: alike at all members.
+struct CallNumber {
+  std::uint64_t number = 0;  ///< on its stripe
+  std::uint32_t in_class = 0;
+};
+
+/// While a call is under way that is measured: tells in the end what it took this member.
+class CallTiming {
+ public:
+  CallTiming(const Place& place, std::uint64_t number) noexcept;
+  ~CallTiming();
+  CallTiming(const CallTiming&) = delete;
+  CallTiming& operator=(const CallTiming&) = delete;
+
+ private:
+  LaneTeam& team_;
+  const Stripe& stripe_;
+  CallTime& time_;
+  std::uint64_t step_, number_;
+  std::uint64_t began_, began_present_;
+  bool is_alone_;
+};
+
 /// What the members of a communicator, all on one host, need to carry out nonblocking and persistent
 /// collectives in shared memory: a stripe for all nonblocking ones, and one for each persistent one.
 ///
@@ -118,11 +141,39 @@ class LaneTeam final : public CollectiveState {
     return choices_.find(asked, size(), kind);
   }
 
-  /// How a call goes that the table has for `by_table`, which copies directly or not as `direct` has it;
-  /// null: over messages. For a place for which its stripe is free: all members have finished the step
-  /// `depth` before it. `elementwise`: as in `Reducing`.
-  [[nodiscard]] std::optional<Algorithm> live(const Place& place, const Lane& lane, const LaneQuestion& asked,
-                                              bool elementwise, Algorithm by_table);
+  /// The number of a call that starts on `lane` in a place of that stripe, and whose way is learned.
+  [[nodiscard]] CallNumber number(Stripe& stripe, const Lane& lane, const LaneQuestion& asked) noexcept;
+  struct LiveWay {
+    std::optional<Algorithm> algorithm;  ///< null: over messages
+    std::uint64_t measured = 0;          ///< the call's number, for `CallTiming`; 0: it is not measured
+  };
+  /// How a call goes that the table has for `by_table`, which copies directly or not as `direct` has it. For
+  /// a place for which its stripe is free: all members have finished the step `live_depth` before it.
+  /// `elementwise`: as in `Reducing`.
+  [[nodiscard]] LiveWay live(const Place& place, const Lane& lane, const CallNumber& number,
+                             const LaneQuestion& asked, bool elementwise, Algorithm by_table);
+  /// How many steps a call whose way may be learned may be ahead of the slowest member; alike at all members.
+  /// The memory is there.
+  [[nodiscard]] std::uint64_t live_depth(const Stripe& stripe) const noexcept {
+    return by_table_ ? stripe.memory().depth : stripe.memory().lead();
+  }
+  /// Those that are measured and under way.
+  [[nodiscard]] int& measured() noexcept { return measured_; }
+  /// While a call is under way that is over messages because that is what has been learned, or to be: its
+  /// place is free for others.
+  class OverMessages {
+   public:
+    explicit OverMessages(LaneTeam& team) noexcept : team_(team) { ++team_.over_messages_; }
+    ~OverMessages() { --team_.over_messages_; }
+    OverMessages(const OverMessages&) = delete;
+    OverMessages& operator=(const OverMessages&) = delete;
+
+   private:
+    LaneTeam& team_;
+  };
+  [[nodiscard]] int over_messages() const noexcept { return over_messages_; }
+  /// For how many ticks a rank may be out of MPI in any call that teaches something.
+  [[nodiscard]] std::uint64_t most_away() noexcept;
 
   void notify(int rank) noexcept { engine_.notify(peer(rank)); }
   void notify_all() noexcept {
@@ -148,6 +199,7 @@ class LaneTeam final : public CollectiveState {
   void try_reach();
   void try_reach_again() noexcept;
   bool look_for_direct() noexcept;
+  void prepare_turn(TeamWay way);
   void wake_all() noexcept;
   void wake_writers() noexcept;
 
@@ -168,6 +220,13 @@ class LaneTeam final : public CollectiveState {
   std::array<Stripe, persistent_stripes> persistent_;
   Driver driver_;
   std::optional<Flow> agreement_;
+  bool by_table_ = true;
+  int measured_ = 0;
+  int over_messages_ = 0;
+  std::uint64_t most_away_ = 0;
+  bool has_touched_ = false;  ///< the slots
+  bool has_mapped_ = false;   ///< the rings
+  std::array<std::uint32_t, call_classes> numbered_{};
 };
 
 class LaneTeam::Ready final : public Awaited {

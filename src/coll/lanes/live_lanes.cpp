@@ -1,83 +1,213 @@
 #include "coll/lanes/live_lanes.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <limits>
 #include <new>
 
 #include "coll/team/live_calls.hpp"
 #include "coll/team/team.hpp"
 #include "p2p/engine.hpp"
+#include "route/live_plans.hpp"
 
 namespace isthmus::coll {
+namespace {
 
-void LiveLanes::open(const Communicator& comm) {
+/// Calls over messages before their turn begins: long messages of a new kind go as assumed ten times, then
+/// three ways have five each, and some are spoiled. Who learns what others have found needs little more than
+/// the ten. Short ones go with their envelope from the first one on.
+constexpr std::uint8_t settling_of_new = 36;
+constexpr std::uint8_t settling_of_known = 12;
+constexpr std::uint8_t settling_of_short = 4;
+
+/// A member's part of a time: the number of the call, of 31 bits, whether it teaches something, then ticks.
+constexpr unsigned number_at = 33;
+constexpr std::uint64_t teaches_bit = std::uint64_t{1} << 32;
+constexpr std::uint64_t most_ticks = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
+
+std::uint32_t LiveLanes::chooser(const Engine& engine) {
+  if (way_of(engine.settings().collective_way)) return LaneHeader::forced;
+  return measures_calls(engine) ? LaneHeader::learned : LaneHeader::by_table;
+}
+
+void LiveLanes::open(const Communicator& comm, bool learns) {
   speaks_ = comm.rank() == 0;
   const Engine& engine = comm.engine();
   members_ = comm.size();
+  eager_limit_ = engine.settings().eager_limit;
   is_explained_ = speaks_ && engine.settings().explain != ExplainSetting::off;
   forced_ = way_of(engine.settings().collective_way);
-  if (measures_calls(engine)) lessons_ = SharedCallLessons(engine.region().header().call_lessons);
+  measures_ = learns;
+  learns_ = learns && speaks_;
+  if (!learns_) return;
+  lessons_ = SharedCallLessons(engine.region().header().call_lessons);
+  messages_ = SharedLessons(engine.region().header().lessons);
+  begun_.reserve(most_begun);
 }
 
-std::optional<TeamWay> LiveLanes::wanted(std::size_t call_class, const Communicator& comm) {
-  if (forced_) return forced_;
-  if (!spread_) spread_ = is_on_several_sockets(comm);
-  const auto told = lessons_.read_in_lanes(LiveCalls::kind_of(call_class, comm.size(), *spread_));
-  return told ? std::optional(static_cast<TeamWay>(*told)) : std::nullopt;
+LiveLanes::Said LiveLanes::ask(const Asked& asked, ScheduleWord& word, const StripeMemory& memory,
+                               const Communicator& comm) {
+  const auto lead = static_cast<std::uint32_t>(memory.lead());
+  Learner* learner = nullptr;
+  if (speaks_) {
+    if (!spread_) spread_ = is_on_several_sockets(comm);
+    if (forced_ && word.load(std::memory_order_relaxed) == 0)
+      word.store(CallSchedule{.from = asked.number_in_class + lead, .after = forced_}.packed(),
+                 std::memory_order_release);
+    if (learns_) collect(memory, asked.number);
+    if (learns_) learner = find(asked.schedule);
+    if (learner) learn(*learner, asked, word, lead);
+  }
+  const auto [way, index] = read(word, asked.number_in_class);
+  Said said{.way = way && asked.possible.has(*way) ? *way : asked.assumed, .is_in_turn = index.has_value()};
+  said.is_measured = measures_ && (index || asked.number_in_class <= first_measured ||
+                                   asked.number_in_class % measured_each == 0);
+  if (learner && said.is_measured) {
+    // The oldest is of a persistent operation that has not been started for long.
+    if (begun_.size() == most_begun) begun_.erase(begun_.begin());
+    begun_.push_back({.memory = &memory,
+                      .learner = learner,
+                      .number = asked.number,
+                      .bytes = asked.bytes,
+                      .index = index,
+                      .said_from = learner->choice ? learner->choice->said_from() : 0,
+                      .way = said.way});
+  }
+  if (is_explained_) note(asked, said.way, learner);
+  return said;
 }
 
-std::optional<TeamWay> LiveLanes::way(ScheduleWord& schedule, std::size_t call_class, const Stripe& stripe,
-                                      std::uint64_t step, const Communicator& comm) {
-  if (speaks_)
-    if (const auto now = wanted(call_class, comm))
-      say(schedule, *now, step, stripe.memory().depth, stripe.all_finished());
-  return read(schedule, step);
+LiveLanes::Read LiveLanes::read(const ScheduleWord& word, std::uint32_t number) noexcept {
+  const CallSchedule schedule = CallSchedule::of(word.load(std::memory_order_acquire));
+  if (!schedule.has_begun(number)) return {.way = schedule.before};
+  const std::uint32_t place = number - schedule.from;
+  if (place >= schedule.calls()) return {.way = schedule.after};
+  return {.way = schedule.way_at(place), .index = place};
 }
 
-void LiveLanes::note(CallReport::Form form, std::size_t call_class, TeamWay assumed, TeamWay taken) noexcept {
-  if (!is_explained_) return;
+/// Null without memory: calls go as the table has it.
+LiveLanes::Learner* LiveLanes::find(std::size_t schedule) noexcept try {
+  return &learners_[schedule];
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
+/// What is to be said before this call, if anything.
+void LiveLanes::learn(Learner& learner, const Asked& asked, ScheduleWord& word, std::uint32_t lead) {
+  if (!learner.choice) begin_choice(learner, asked, lead);
+  if (!learner.choice) return;
+  CallChoice& choice = *learner.choice;
+  const std::uint32_t trials = choice.trials();
+  if (const auto said = choice.next(asked.number_in_class))
+    word.store(said->packed(), std::memory_order_release);
+  const TeamWay way = choice.way();
+  if (choice.trials() != trials && choice.predicted(way) > 0)
+    lessons_.write_in_lanes(LiveCalls::kind_of(asked.call_class, members_, *spread_),
+                            static_cast<std::uint8_t>(way));
+}
+
+/// With what others have found, at once; else when calls have taught something.
+void LiveLanes::begin_choice(Learner& learner, const Asked& asked, std::uint32_t lead) const {
+  const auto told = lessons_.read_in_lanes(LiveCalls::kind_of(asked.call_class, members_, *spread_));
+  if (told && asked.possible.has(static_cast<TeamWay>(*told))) {
+    learner.choice.emplace(asked.assumed, asked.possible, lead,
+                           CallChoice::Hint{.way = static_cast<TeamWay>(*told)}, 0);
+    return;
+  }
+  if (learner.taught < enough) return;
+  const bool is_known = messages_
+                            .read({.far = *spread_,
+                                   .all_ways = true,
+                                   .many = false,
+                                   .size_class = LivePlans::class_of(asked.bytes)})
+                            .has_value();
+  const std::uint8_t settling = asked.bytes <= eager_limit_ ? settling_of_short
+                                : is_known                  ? settling_of_known
+                                                            : settling_of_new;
+  learner.choice.emplace(asked.assumed, asked.possible, lead, std::nullopt, 0, settling);
+}
+
+/// Of the calls of that stripe of which all members have told what they took: from when the last one has
+/// begun it to when the last one has ended it. A member that is late with that may never tell.
+void LiveLanes::collect(const StripeMemory& memory, std::uint64_t number) noexcept {
+  std::erase_if(begun_, [&](const Begun& call) {
+    if (call.memory != &memory) return false;
+    if (number > call.number + 2 * memory.lead()) return true;
+    std::uint64_t began = 0;
+    std::uint64_t ended = 0;
+    bool teaches = true;
+    for (int rank = 0; rank < members_; ++rank) {
+      const auto time = read_time(memory.time(rank, call.number), call.number);
+      if (!time) return false;
+      teaches = teaches && time->teaches;
+      began = std::max(began, time->began);
+      ended = std::max(ended, time->ended);
+    }
+    if (!teaches || ended <= began) return true;
+    Learner& learner = *call.learner;
+    ++learner.taught;
+    // A time that is told late is one of turns that have been judged.
+    if (learner.choice && (!call.index || learner.choice->said_from() == call.said_from))
+      learner.choice->took(call.way, call.index,
+                           static_cast<double>(ended - began) / static_cast<double>(call.bytes));
+    return true;
+  });
+}
+
+void LiveLanes::write_time(CallTime& time, std::uint64_t number, std::uint64_t began, std::uint64_t ended,
+                           bool teaches) noexcept {
+  const std::uint64_t took = std::min(ended > began ? ended - began : 0, most_ticks);
+  time.began.store(began, std::memory_order_relaxed);
+  time.took.store(number << number_at | (teaches ? teaches_bit : 0) | took, std::memory_order_release);
+}
+
+std::optional<LiveLanes::Time> LiveLanes::read_time(const CallTime& time, std::uint64_t number) noexcept {
+  const std::uint64_t took = time.took.load(std::memory_order_acquire);
+  if (took >> number_at != number << number_at >> number_at) return std::nullopt;
+  const std::uint64_t began = time.began.load(std::memory_order_relaxed);
+  return Time{.began = began, .ended = began + (took & most_ticks), .teaches = (took & teaches_bit) != 0};
+}
+
+void LiveLanes::note(const Asked& asked, TeamWay taken, const Learner* learner) noexcept {
   try {
-    Noted& noted = noted_[{form, call_class}];
-    noted.assumed = assumed;
+    Noted& noted = noted_[{asked.form, asked.call_class}];
+    noted.assumed = asked.assumed;
     noted.last = taken;
+    noted.learner = learner;
     ++noted.calls[static_cast<std::size_t>(taken)];
   } catch (const std::bad_alloc&) {
     return;  // a report that says less
   }
 }
 
-void LiveLanes::add_to(std::vector<CallReport>& reports, double) const {
+void LiveLanes::add_to(std::vector<CallReport>& reports, double nanoseconds) const {
   for (const auto& [kind, noted] : noted_) {
     const auto [form, call_class] = kind;
+    const CallChoice* const choice =
+        noted.learner && noted.learner->choice ? &*noted.learner->choice : nullptr;
     CallReport report{.form = form,
                       .collective = LiveCalls::collective_name(call_class),
                       .members = members_,
                       .up_to = LiveCalls::most_of(call_class),
-                      .told = noted.last != noted.assumed,
+                      .told = choice ? choice->is_told() : noted.last != noted.assumed,
                       .way = name(noted.last),
                       .assumed = name(noted.assumed),
                       .calls_so = noted.calls[static_cast<std::size_t>(noted.last)]};
+    if (spread_) report.spread = *spread_;
+    if (choice && choice->trials() > 0) report.in_lanes = name(choice->way());
+    const double unit = nanoseconds / 1000 * static_cast<double>(report.up_to);
     for (std::size_t i = 0; i < team_way_count; ++i) {
+      const auto way = static_cast<TeamWay>(i);
       report.calls += noted.calls[i];
-      if (noted.calls[i] > 0) report.ways.push_back({.name = name(static_cast<TeamWay>(i))});
+      if (noted.calls[i] > 0)
+        report.ways.push_back({.name = name(way),
+                               .predicted = choice ? choice->predicted(way) * unit : 0,
+                               .measured = choice ? choice->measured(way) * unit : 0});
     }
     reports.push_back(std::move(report));
   }
-}
-
-std::optional<TeamWay> LiveLanes::read(const ScheduleWord& schedule, std::uint64_t step) noexcept {
-  const CallSchedule said = CallSchedule::of(schedule.load(std::memory_order_acquire));
-  return said.has_begun(static_cast<std::uint32_t>(step)) ? said.after : said.before;
-}
-
-void LiveLanes::say(ScheduleWord& schedule, TeamWay way, std::uint64_t step, std::uint64_t depth,
-                    std::uint64_t finished) noexcept {
-  const std::uint64_t word = schedule.load(std::memory_order_relaxed);
-  const CallSchedule said = CallSchedule::of(word);
-  if (said.after == way) return;
-  if (word != 0 && !said.has_begun(static_cast<std::uint32_t>(finished))) return;
-  const CallSchedule next{
-      .from = static_cast<std::uint32_t>(step + depth), .before = said.after, .after = way};
-  schedule.store(next.packed(), std::memory_order_release);
 }
 
 }  // namespace isthmus::coll

@@ -13,7 +13,8 @@ constexpr std::uint32_t longest_drift_patience = 4096;
 constexpr std::uint32_t calm = 1000;
 
 // The word: `from`, then fields of so many bits.
-constexpr unsigned before_at = 32, after_at = 36, turn_at = 40, tried_at = 46, reversed_at = 54;
+constexpr unsigned before_at = 32, after_at = 36, turn_from = 40, tried_at = 46, reversed_at = 54,
+                   settling_at = 55;
 
 std::uint64_t number_of(const std::optional<TeamWay>& way) noexcept {
   return way ? 1 + static_cast<std::uint64_t>(*way) : 0;
@@ -29,19 +30,32 @@ std::optional<TeamWay> way_numbered(std::uint64_t number) noexcept {
 
 std::uint64_t CallSchedule::packed() const noexcept {
   return std::uint64_t{from} | number_of(before) << before_at | number_of(after) << after_at |
-         std::uint64_t{turn} << turn_at | std::uint64_t{tried.bits()} << tried_at |
-         std::uint64_t{reversed} << reversed_at;
+         std::uint64_t{turn} << turn_from | std::uint64_t{tried.bits()} << tried_at |
+         std::uint64_t{reversed} << reversed_at | std::uint64_t{settling} << settling_at;
 }
 
 CallSchedule CallSchedule::of(std::uint64_t word) noexcept {
   CallSchedule schedule{.from = static_cast<std::uint32_t>(word),
                         .before = way_numbered(word >> before_at & 0xf),
                         .after = way_numbered(word >> after_at & 0xf),
-                        .turn = static_cast<std::uint8_t>(word >> turn_at & longest_turn),
+                        .turn = static_cast<std::uint8_t>(word >> turn_from & longest_turn),
                         .tried = TeamWays(static_cast<std::uint8_t>(word >> tried_at & 0xff)),
-                        .reversed = (word >> reversed_at & 1) != 0};
+                        .reversed = (word >> reversed_at & 1) != 0,
+                        .settling = static_cast<std::uint8_t>(word >> settling_at & longest_turn)};
   if (schedule.tried.count() == 0) schedule.turn = 0;
   return schedule;
+}
+
+CallSchedule::Turn CallSchedule::turn_at(std::uint32_t index) const noexcept {
+  const unsigned count = tried.count();
+  for (unsigned i = 0; i < count; ++i) {
+    const TeamWay way = tried.at(reversed ? count - 1 - i : i);
+    const std::uint32_t before = way == TeamWay::messages ? settling : 0;
+    if (index < before + turn || i + 1 == count)
+      return {.way = way, .place = index, .counts = index >= before + warm_up};
+    index -= before + turn;
+  }
+  return {};
 }
 
 double CallChoice::Known::median(std::size_t most) const noexcept {
@@ -55,14 +69,15 @@ double CallChoice::Known::median(std::size_t most) const noexcept {
   return *middle;
 }
 
-CallChoice::CallChoice(TeamWay assumed, TeamWays possible, std::uint32_t lead,
-                       std::optional<Hint> hint) noexcept
+CallChoice::CallChoice(TeamWay assumed, TeamWays possible, std::uint32_t lead, std::optional<Hint> hint,
+                       std::uint32_t begins_after, std::uint8_t settling) noexcept
     : way_(assumed),
       assumed_(assumed),
       possible_(possible),
       lead_(lead),
+      settling_(settling),
       hint_(hint),
-      due_(patience + 1),
+      due_(std::uint64_t{begins_after} + 1),
       looked_at_(assumed),
       drift_patience_(first_drift_patience) {}
 
@@ -74,13 +89,14 @@ void CallChoice::count_in_schedule(std::uint32_t step) noexcept {
     return;
   }
   has_ended_ = true;
-  ended_at_ = step;
+  ended_at_ = latest_;
 }
 
 std::optional<CallSchedule> CallChoice::decide(std::uint32_t step) noexcept {
   if (is_under_way_) {
     // What is said next must not change how a member goes that is behind, and all costs must be known.
-    if (!has_ended_ || step - ended_at_ < lead_) return std::nullopt;
+    // A call before `ended_at_` is less than `lead_` behind it.
+    if (!has_ended_ || step - ended_at_ < lead_ || ended_at_ - step < lead_) return std::nullopt;
     is_under_way_ = false;
   }
   switch (phase_) {
@@ -110,13 +126,14 @@ std::optional<CallSchedule> CallChoice::decide(std::uint32_t step) noexcept {
 }
 
 CallSchedule CallChoice::say(std::uint32_t step, TeamWay after, TeamWays tried, std::uint8_t turn,
-                             bool reversed) noexcept {
+                             bool reversed, std::uint8_t settling) noexcept {
   said_ = {.from = step + lead_,
            .before = way_,
            .after = after,
            .turn = turn,
            .tried = tried,
-           .reversed = reversed};
+           .reversed = reversed,
+           .settling = settling};
   way_ = after;
   is_under_way_ = true;
   has_ended_ = false;
@@ -128,7 +145,7 @@ CallSchedule CallChoice::say(std::uint32_t step, TeamWay after, TeamWays tried, 
 CallSchedule CallChoice::begin_trial(std::uint32_t step) noexcept {
   phase_ = Phase::first_turns;
   forget_all();
-  return say(step, way_, possible_, first_turn);
+  return say(step, way_, possible_, first_turn, false, trials_ == 0 ? settling_ : std::uint8_t{0});
 }
 
 TeamWay CallChoice::fastest() const noexcept {
@@ -168,7 +185,8 @@ std::optional<CallSchedule> CallChoice::judge_first(std::uint32_t step) noexcept
 std::optional<CallSchedule> CallChoice::settle(std::uint32_t step) noexcept {
   const TeamWay best = fastest();
   const double own = known(way_).median();
-  const TeamWay chosen = own > 0 && known(best).median() > own * (1 - worth_it) ? way_ : best;
+  // Where the way so far has not been measured, nothing is known to be better.
+  const TeamWay chosen = own == 0 || known(best).median() > own * (1 - worth_it) ? way_ : best;
   ++trials_;
   for (Known& each : known_)
     if (const double cost = each.median(); cost > 0) each.predicted = cost;
@@ -210,7 +228,7 @@ std::optional<CallSchedule> CallChoice::judge_look(std::uint32_t step) noexcept 
 }
 
 void CallChoice::took(TeamWay way, std::optional<std::uint32_t> index, double ticks_per_byte) noexcept {
-  if (!(ticks_per_byte > 0) || (index && *index % std::max<std::uint32_t>(said_.turn, 1) < warm_up)) return;
+  if (!(ticks_per_byte > 0) || (index && !said_.turn_at(*index).counts)) return;
   known(way).add(ticks_per_byte);
   if (phase_ == Phase::settled && way == way_) notice_drift();
 }

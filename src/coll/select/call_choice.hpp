@@ -19,24 +19,36 @@ struct CallSchedule {
   std::uint8_t turn = 0;                 ///< calls, up to `longest_turn`; 0 without `tried`
   TeamWays tried;
   bool reversed = false;  ///< the last of `tried` comes first
+  /// Calls that `TeamWay::messages` has before its turn, up to `longest_turn`: in these, messages learn their
+  /// own way.
+  std::uint8_t settling = 0;
 
   static constexpr std::uint8_t longest_turn = 63;
+  static constexpr std::uint32_t warm_up = 1;  ///< calls of each turn that do not count
 
   /// Calls in turns.
-  [[nodiscard]] std::uint32_t calls() const noexcept { return turn * tried.count(); }
+  [[nodiscard]] std::uint32_t calls() const noexcept { return turn * tried.count() + settles(); }
   /// Whether a call that begins with `step` belongs to it.
   [[nodiscard]] bool has_begun(std::uint32_t step) const noexcept {
     return static_cast<std::int32_t>(step - from) >= 0;
   }
+  /// A call in turns: its way, and how many have gone that way in this turn before it.
+  struct Turn {
+    TeamWay way{};
+    std::uint32_t place = 0;
+    /// The first of a turn pay for what it takes to begin.
+    bool counts = false;
+  };
   /// Of the `index`-th call in turns, which is below `calls()`.
-  [[nodiscard]] TeamWay way_at(std::uint32_t index) const noexcept {
-    const unsigned place = index / turn;
-    return tried.at(reversed ? tried.count() - 1 - place : place);
-  }
+  [[nodiscard]] Turn turn_at(std::uint32_t index) const noexcept;
+  [[nodiscard]] TeamWay way_at(std::uint32_t index) const noexcept { return turn_at(index).way; }
 
   [[nodiscard]] std::uint64_t packed() const noexcept;
   static CallSchedule of(std::uint64_t word) noexcept;
   friend bool operator==(const CallSchedule&, const CallSchedule&) = default;
+
+ private:
+  [[nodiscard]] std::uint32_t settles() const noexcept { return tried.has(TeamWay::messages) ? settling : 0; }
 };
 
 /// Which of some ways carries out the calls of one class fastest, learned from the calls: what rank 0 of a
@@ -54,8 +66,8 @@ class CallChoice {
   static constexpr std::uint32_t patience = 10;   ///< calls that go as the table has it
   static constexpr std::uint8_t first_turn = 4;   ///< calls of a way's first turn
   static constexpr std::uint8_t second_turn = 7;  ///< of the second one, and of two that look alike
-  static constexpr std::uint32_t warm_up = 1;     ///< calls of each turn that do not count
-  static constexpr std::uint32_t finalists = 3;   ///< ways that have a second turn, at most
+  static constexpr std::uint32_t warm_up = CallSchedule::warm_up;
+  static constexpr std::uint32_t finalists = 3;  ///< ways that have a second turn, at most
   static constexpr double worth_it = 0.05;
   static constexpr double drifted = 1.3;   ///< times as slow as it was
   static constexpr double hopeless = 1.3;  ///< times as slow as the fastest: no second turn
@@ -72,18 +84,25 @@ class CallChoice {
   };
 
   /// `possible` has `assumed`, and another one. `lead`: what is said to all takes effect so many steps later,
-  /// and so many calls after a turn its costs are known.
-  CallChoice(TeamWay assumed, TeamWays possible, std::uint32_t lead, std::optional<Hint> hint = {}) noexcept;
+  /// and so many calls after a turn its costs are known. `begins_after`: calls that go as the table has it.
+  /// `settling`: as in `CallSchedule`, of the first trial.
+  CallChoice(TeamWay assumed, TeamWays possible, std::uint32_t lead, std::optional<Hint> hint = {},
+             std::uint32_t begins_after = patience, std::uint8_t settling = 0) noexcept;
 
-  /// The next call begins, with `step` as its first one: what is to be said to all before it, mostly nothing.
+  /// Another call begins, with `step` as its first one: what is to be said to all before it, mostly nothing.
+  /// A call may come behind one of a later step, which is less than `lead` away.
   std::optional<CallSchedule> next(std::uint32_t step) noexcept {
+    // One that is far ahead may as well be the first of all, or the first for long: numbers wrap.
+    if (latest_ - step >= lead_) latest_ = step;
     count_in_schedule(step);
     ++calls_;
     if (calls_ < due_) [[likely]]
       return std::nullopt;
     return decide(step);
   }
-  /// A call has been measured, whose place in the turns was `index`; none for calls behind them.
+  /// The step with which what has been said last takes effect: a call's place in turns is one in those.
+  [[nodiscard]] std::uint32_t said_from() const noexcept { return said_.from; }
+  /// A call has been measured, whose place in the turns said last was `index`; none for calls behind them.
   void took(TeamWay way, std::optional<std::uint32_t> index, double ticks_per_byte) noexcept;
 
   [[nodiscard]] TeamWay way() const noexcept { return way_; }
@@ -126,7 +145,7 @@ class CallChoice {
   std::optional<CallSchedule> decide(std::uint32_t step) noexcept;
   /// Says that from now on all go `after`, behind turns of `tried`.
   CallSchedule say(std::uint32_t step, TeamWay after, TeamWays tried = {}, std::uint8_t turn = 0,
-                   bool reversed = false) noexcept;
+                   bool reversed = false, std::uint8_t settling = 0) noexcept;
   CallSchedule begin_trial(std::uint32_t step) noexcept;
   std::optional<CallSchedule> judge_first(std::uint32_t step) noexcept;
   std::optional<CallSchedule> settle(std::uint32_t step) noexcept;
@@ -143,6 +162,7 @@ class CallChoice {
   TeamWay way_, assumed_;
   TeamWays possible_;
   std::uint32_t lead_;
+  std::uint8_t settling_;
   std::optional<Hint> hint_;
   Phase phase_ = Phase::first;
   bool is_told_ = false;
@@ -156,11 +176,13 @@ class CallChoice {
   std::uint32_t looks_of_hint_ = 0;
   TeamWay looked_at_;
 
+  std::uint32_t latest_ = 0;  ///< of the steps so far
+
   // What has been said last.
   CallSchedule said_;
   bool is_under_way_ = false;   ///< some calls still go by what was before it, or by its turns
   std::uint32_t in_turns_ = 0;  ///< calls of its turns that have begun
-  std::uint32_t ended_at_ = 0;  ///< the first step behind them
+  std::uint32_t ended_at_ = 0;  ///< a step behind them
   bool has_ended_ = false;      ///< its turns have
 
   std::uint32_t since_settled_ = 0;  ///< samples of the chosen way

@@ -43,7 +43,7 @@ TeamWays ways_of_move(const Question& question) noexcept {
       if (question.bytes <= longest_in_tree) ways.add(TeamWay::tree);
       break;
     case Collective::allgather:
-      if (question.bytes <= slot_bytes) ways.add(TeamWay::flat);
+      ways.add(question.bytes <= slot_bytes ? TeamWay::flat : TeamWay::staged);
       break;
     case Collective::alltoall:
       if (fit(question.bytes, n, slot_bytes)) ways.add(TeamWay::flat);

@@ -81,10 +81,7 @@ Result<> allgather_direct(Team& team, const In& send, const Out& receive) {
 }
 
 Result<> allgather_direct(Team& team, const In& send, const OutV& receive) {
-  std::uint64_t total = 0;
-  for (int i = 0; i < team.size(); ++i)
-    total += block(receive, i).bytes;
-  return allgather(team, send, receive, total);
+  return allgather(team, send, receive, bytes_of_blocks(receive, team.size()));
 }
 
 Result<> alltoall_direct(Team& team, const In& send, const Out& receive) {

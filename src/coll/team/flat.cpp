@@ -100,10 +100,7 @@ Result<> allgather_flat(Team& team, const In& send, const Out& receive) {
 Result<> allgather_flat(Team& team, const In& send, const OutV& receive) {
   const bool here = send.buffer == in_place;
   const Payload mine = here ? block(receive, team.rank()) : whole(send);
-  std::uint64_t total = 0;
-  for (int i = 0; i < team.size(); ++i)
-    total += block(receive, i).bytes;
-  return allgather(team, mine, receive, here, total);
+  return allgather(team, mine, receive, here, bytes_of_blocks(receive, team.size()));
 }
 
 Result<> alltoall_flat(Team& team, const In& send, const Out& receive) {

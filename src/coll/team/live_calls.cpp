@@ -6,14 +6,13 @@
 #include <limits>
 #include <new>
 
+#include "coll/area/touch.hpp"
 #include "route/live_plans.hpp"
 
 namespace isthmus::coll {
 namespace {
 
 constexpr std::uint64_t number_mask = 0xffff'ffff;
-
-constexpr std::uint64_t page_bytes = 4096;
 
 /// What a message through the ring takes at most, to a staged call, where messages have not been learned yet:
 /// the few of a turn go as their own plan assumes. bcast of 64 and 256 KiB: 1.6 and 1.2; far cores: 1.1.
@@ -31,13 +30,6 @@ constexpr Collective collective_of(std::size_t row) noexcept {
   return static_cast<Collective>(row + static_cast<std::size_t>(Collective::bcast));
 }
 static_assert(collective_of(LiveCalls::collectives - 1) == Collective::reduce_scatter);
-
-/// Has this process's pages of a slot there. A member may be writing to it: nobody looks at what is read, so
-/// that is no race that matters, and ThreadSanitizer is not asked.
-[[gnu::no_sanitize_thread, gnu::noinline]] void touch(const std::byte* slot) noexcept {
-  for (std::uint64_t at = 0; at < slot_bytes; at += page_bytes)
-    static_cast<void>(*static_cast<const volatile std::byte*>(slot + at));
-}
 
 }  // namespace
 
@@ -89,7 +81,7 @@ TeamWay LiveCalls::begin(const Area& area, const Steps& steps, const Question& q
   }
   const TeamWay chosen = way && possible.has(*way) ? *way : assumed;
   // The first call of the turn, which does not count, has opened the rings that these messages take.
-  if (index && is_over_messages(chosen) && *index % schedule.turn == CallChoice::warm_up) map_rings();
+  if (index && is_over_messages(chosen) && schedule.turn_at(*index).place == CallChoice::warm_up) map_rings();
   is_measured_ = index || number_ % measured_each == 0;
   if (member_.rank == 0)
     begun_[number_ % timed_calls] = {.choice = is_measured_ ? choice : nullptr,
@@ -109,10 +101,10 @@ void LiveCalls::touch_slots(const Area& area) noexcept {
   if (member_.size > flat_ranks) return;
   for (std::uint64_t step = 0; step < depth; ++step)
     for (int rank = 0; rank < member_.size; ++rank)
-      touch(area.slot(step, rank));
+      touch_pages(area.slot(step, rank), slot_bytes);
   for (std::uint64_t meeting = 0; meeting < 2; ++meeting)
     for (int node = 0; node < area.nodes(); ++node)
-      touch(area.node_slot(meeting, node));
+      touch_pages(area.node_slot(meeting, node), slot_bytes);
 }
 
 /// As with slots: a ring of 512 KiB is used from end to end before its pages come again. 64 KiB take 43 us in

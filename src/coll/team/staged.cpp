@@ -1,14 +1,75 @@
 #include "coll/team/staged.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <optional>
 
 #include "coll/call/local.hpp"
 #include "coll/call/operands.hpp"
+#include "coll/call/part_reduction.hpp"
 #include "coll/team/flat.hpp"
 #include "coll/team/step.hpp"
 
 namespace isthmus::coll {
+
+namespace {
+
+/// What of a block is in the piece that begins at `offset`.
+std::uint64_t in_piece(std::uint64_t block_bytes, std::uint64_t offset) noexcept {
+  return block_bytes > offset ? std::min(slot_bytes, block_bytes - offset) : 0;
+}
+
+/// `largest` of the blocks; `agreed`: what members have to agree on. Each piece is there for the others
+/// before the one ahead of it is taken, so that nobody waits for a copy.
+template <class Receive>
+Result<> allgather_in_pieces(Team& team, const In& send, const Receive& receive, std::uint64_t largest,
+                             std::uint64_t agreed) {
+  const Payload own = block(receive, team.rank());
+  const Payload mine = send.buffer == in_place ? own : whole(send);
+  const std::uint64_t sent = std::min(own.bytes, mine.bytes);
+  const auto take = [&](const Step& step, std::uint64_t offset) {
+    return for_others(team, [&](int other) -> Result<> {
+      ISTHMUS_TRY(step.hear(other));
+      const Payload place = block(receive, other);
+      if (const std::uint64_t bytes = in_piece(place.bytes, offset); bytes != 0)
+        unpack_part({step.heard(other, bytes), bytes}, place, offset);
+      return {};
+    });
+  };
+  if (send.buffer != in_place) copy(mine, own);
+  std::array<std::optional<Step>, 2> steps;
+  Result<> taken;
+  std::uint64_t piece = 0;
+  for (std::uint64_t offset = 0; offset < largest && taken; offset += slot_bytes, ++piece) {
+    const Step& step = steps[piece % 2].emplace(team, Collective::allgather, 0, agreed);
+    if (const std::uint64_t bytes = in_piece(sent, offset); bytes != 0)
+      pack_part(mine, offset, {step.room(bytes), bytes});
+    // Who is in another call takes other steps: nobody goes on before all are known to be in this one.
+    if (piece == 0)
+      taken = step.exchange();
+    else
+      step.publish();
+    std::optional<Step>& before = steps[(piece + 1) % 2];
+    if (!before) continue;
+    taken = take(*before, offset - slot_bytes);
+    before.reset();  // the older one first
+  }
+  if (taken && piece != 0) taken = take(*steps[(piece - 1) % 2], (piece - 1) * slot_bytes);
+  return taken;
+}
+
+}  // namespace
+
+Result<> allgather_staged(Team& team, const In& send, const Out& receive) {
+  const std::uint64_t bytes = block(receive, team.rank()).bytes;
+  return allgather_in_pieces(team, send, receive, bytes, bytes);
+}
+
+Result<> allgather_staged(Team& team, const In& send, const OutV& receive) {
+  return allgather_in_pieces(team, send, receive, largest_block(receive, team.size()),
+                             bytes_of_blocks(receive, team.size()));
+}
 
 Result<> bcast_staged(Team& team, const Payload& data, int root) {
   for (std::uint64_t offset = 0; offset < data.bytes; offset += slot_bytes) {
@@ -33,79 +94,157 @@ Result<> alltoall_staged(Team& team, const In& send, const Out& receive, std::by
   const auto from = [&](int rank) { return stage + bytes * n * static_cast<unsigned>(rank); };
   const Step step(team, Collective::alltoall, 0, bytes);
   team.staged_in(step.number());
-  pack(Payload::of(source.buffer, source.count * team.size(), *source.type), from(team.rank()));
-  ISTHMUS_TRY(step.exchange());
   for (int i = 0; i < team.size(); ++i)
-    unpack(from(i) + bytes * static_cast<unsigned>(team.rank()), block(receive, i));
+    if (i != team.rank()) pack(block(source, i), from(team.rank()) + bytes * static_cast<unsigned>(i));
+  step.announce();
+  copy(block(source, team.rank()), block(receive, team.rank()));  // nothing, where it is in place
+  ISTHMUS_TRY(step.hear_all());
+  for (int i = 0; i < team.size(); ++i)
+    if (i != team.rank()) unpack(from(i) + bytes * static_cast<unsigned>(team.rank()), block(receive, i));
   return {};
 }
 
 namespace {
 
 /// What each member puts on the stage at a time.
-constexpr std::uint64_t piece_bytes = 64 * 1024;
+constexpr std::uint64_t piece_bytes = 128 * 1024;
+/// Of each member, which are on the stage in turn.
+constexpr std::int64_t pieces_on_stage = 3;
 
-/// The pieces of a reduction: two of each member are on the stage, in turn.
+/// The pieces of a reduction, and the shares that members reduce of each.
 class StagedPieces {
  public:
-  explicit StagedPieces(const Reduction& what) noexcept
+  StagedPieces(const Reduction& what, int members) noexcept
       : elements_(std::clamp<std::int64_t>(
             static_cast<std::int64_t>(piece_bytes) / std::max<std::int64_t>(what.type->size(), 1), 1,
             std::max<std::int64_t>(what.count, 1))),
-        bytes_((static_cast<std::uint64_t>(elements_ * what.type->size()) + wire::cache_line - 1) /
-               wire::cache_line * wire::cache_line) {}
+        count_(what.count),
+        size_(what.type->size()),
+        bytes_((static_cast<std::uint64_t>(elements_ * size_) + wire::cache_line - 1) / wire::cache_line *
+               wire::cache_line),
+        members_(members) {}
 
-  [[nodiscard]] std::int64_t elements() const noexcept { return elements_; }
-  [[nodiscard]] std::uint64_t bytes_of_two() const noexcept { return 2 * bytes_; }
-  [[nodiscard]] std::byte* at(std::byte* stage, int rank, std::int64_t piece) const noexcept {
-    return stage + bytes_ * (2 * static_cast<std::uint64_t>(rank) + static_cast<std::uint64_t>(piece % 2));
+  [[nodiscard]] std::uint64_t bytes_on_stage() const noexcept { return bytes_ * pieces_on_stage; }
+  [[nodiscard]] std::int64_t count() const noexcept { return (count_ + elements_ - 1) / elements_; }
+  [[nodiscard]] std::int64_t largest_share() const noexcept { return Shares(elements_, members_).size(0); }
+
+  /// Elements of the whole.
+  struct Part {
+    std::int64_t begin = 0, size = 0;
+  };
+  [[nodiscard]] Part share(std::int64_t piece, int of) const noexcept {
+    const std::int64_t first = piece * elements_;
+    const Shares shares(std::min(elements_, count_ - first), members_);
+    return {first + shares.begin(of), shares.size(of)};
+  }
+  /// Where `rank` puts its operand for the share of another member, and for all what its own has come to. No
+  /// share lies where another one does in any piece.
+  [[nodiscard]] std::byte* at(std::byte* stage, std::int64_t piece, int rank, int of) const noexcept {
+    const std::int64_t place = std::int64_t{rank} * pieces_on_stage + piece % pieces_on_stage;
+    return stage + bytes_ * static_cast<std::uint64_t>(place) + Shares(elements_, members_).begin(of) * size_;
   }
 
  private:
   std::int64_t elements_;
+  std::int64_t count_, size_;
   std::uint64_t bytes_;
+  int members_;
+};
+
+/// One member's part in a reduction that is staged.
+class StagedReduction {
+ public:
+  StagedReduction(Team& team, const void* send, void* receive, const Reduction& what, int root,
+                  std::byte* stage)
+      : pieces(what, team.size()),
+        send_(send),
+        receive_(receive),
+        what_(what),
+        rank_(team.rank()),
+        size_(team.size()),
+        stage_(stage),
+        has_result_(root == everybody || root == rank_),
+        is_told_(root == everybody || root != rank_),
+        value_(pieces.largest_share(), *what.type) {}
+
+  /// For the others, what they reduce.
+  void contribute(std::int64_t piece) const {
+    for (int i = 0; i < size_; ++i) {
+      if (i == rank_) continue;
+      const auto [begin, size] = pieces.share(piece, i);
+      pack(elements(send_, begin, size, *what_.type), pieces.at(stage_, piece, rank_, i));
+    }
+  }
+  /// All have contributed to this piece. The running value is always the right operand, where results go.
+  Result<> reduce(std::int64_t piece) {
+    const auto [begin, size] = pieces.share(piece, rank_);
+    const Payload result = elements(value_.buffer(), 0, size, *what_.type);
+    if (rank_ == size_ - 1)
+      copy(elements(send_, begin, size, *what_.type), result);
+    else
+      unpack(pieces.at(stage_, piece, size_ - 1, rank_), result);
+    for (int i = size_ - 2; i >= 0; --i) {
+      const void* const operand =
+          i == rank_ ? element(send_, begin, *what_.type) : pieces.at(stage_, piece, i, rank_);
+      ISTHMUS_TRY(what_.op->reduce(operand, value_.buffer(), size, *what_.type));
+    }
+    if (is_told_) pack(result, pieces.at(stage_, piece, rank_, rank_));
+    if (has_result_) copy(result, elements(receive_, begin, size, *what_.type));
+    return {};
+  }
+  /// All have reduced this piece.
+  void fetch(std::int64_t piece) const {
+    for (int i = 0; i < size_ && has_result_; ++i) {
+      if (i == rank_) continue;
+      const auto [begin, size] = pieces.share(piece, i);
+      unpack(pieces.at(stage_, piece, i, i), elements(receive_, begin, size, *what_.type));
+    }
+  }
+
+  const StagedPieces pieces;
+
+ private:
+  const void* send_;
+  void* receive_;
+  const Reduction& what_;
+  int rank_, size_;
+  std::byte* stage_;
+  bool has_result_;
+  bool is_told_;  ///< others want what its own shares have come to
+  Elements value_;
 };
 
 }  // namespace
 
 std::uint64_t reduce_stage_bytes(const Reduction& what) noexcept {
-  return StagedPieces(what).bytes_of_two();
+  return StagedPieces(what, 1).bytes_on_stage();
 }
 
+/// In step `k` a member says that it has contributed to piece `k`, and reduced its share of the one before.
+/// It has fetched the results of piece `k - 3` by then, whose place on the stage is written again when all
+/// have said that.
 Result<> reduce_staged(Team& team, const void* send, void* receive, const Reduction& what, int root,
                        std::byte* stage) {
-  const StagedPieces pieces(what);
-  const int n = team.size();
+  StagedReduction mine(team, send, receive, what, root, stage);
   const bool to_all = root == everybody;
   const Collective collective = to_all ? Collective::allreduce : Collective::reduce;
   const std::uint64_t all_bytes = elements(send, what).bytes;
-  const std::int64_t size = what.type->size();
-  Elements value(Shares(pieces.elements(), n).size(0), *what.type);
+  const std::int64_t count = mine.pieces.count();
+  if (count == 0) return {};
   Result<> result;
-  for (std::int64_t first = 0, piece = 0; first < what.count; first += pieces.elements(), ++piece) {
-    const std::int64_t count = std::min(pieces.elements(), what.count - first);
-    const Shares shares(count, n);
-    const std::int64_t mine = shares.size(team.rank());
-    const auto share_of = [&](int rank, int share) {
-      return pieces.at(stage, rank, piece) + shares.begin(share) * size;
-    };
-    {
-      const Step step(team, collective, to_all ? 0 : root, all_bytes);
-      pack(elements(send, first, count, *what.type), pieces.at(stage, team.rank(), piece));
-      ISTHMUS_TRY(step.exchange());
-      // The running value is always the right operand, where results go.
-      unpack(share_of(n - 1, team.rank()), elements(value.buffer(), 0, mine, *what.type));
-      for (int i = n - 2; i >= 0 && result; --i)
-        result = what.op->reduce(share_of(i, team.rank()), value.buffer(), mine, *what.type);
-      pack(elements(value.buffer(), 0, mine, *what.type), share_of(team.rank(), team.rank()));
-    }
-    // Who has begun this step has reduced its share; who has begun the next piece has fetched this one's.
+  mine.contribute(0);
+  for (std::int64_t piece = 0; piece <= count; ++piece) {
     const Step step(team, collective, to_all ? 0 : root, all_bytes);
-    team.staged_in(step.number());
-    ISTHMUS_TRY(step.exchange());
-    if (!to_all && team.rank() != root) continue;
-    for (int i = 0; i < n; ++i)
-      unpack(share_of(i, i), elements(receive, first + shares.begin(i), shares.size(i), *what.type));
+    if (piece == count) team.staged_in(step.number());
+    step.announce();
+    if (piece >= 2) mine.fetch(piece - 2);
+    ISTHMUS_TRY(step.hear_all());
+    if (piece == count) {
+      mine.fetch(piece - 1);
+      break;
+    }
+    if (result) result = mine.reduce(piece);
+    if (piece + 1 < count) mine.contribute(piece + 1);
   }
   return result;
 }

@@ -15,6 +15,10 @@ namespace isthmus::coll {
 /// In pieces through the root's slots, several of which are under way.
 Result<> bcast_staged(Team& team, const Payload& data, int root);
 
+/// In pieces through the members' slots, as `bcast_staged`.
+Result<> allgather_staged(Team& team, const In& send, const Out& receive);
+Result<> allgather_staged(Team& team, const In& send, const OutV& receive);
+
 /// `stage`: what each member sends.
 Result<> alltoall_staged(Team& team, const In& send, const Out& receive, std::byte* stage);
 

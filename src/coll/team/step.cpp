@@ -4,18 +4,16 @@
 
 namespace isthmus::coll {
 
-Result<> Step::exchange() const {
+Result<> Step::hear_all() const {
   const int n = team_.size();
   Result<> result;
   if (n <= flat_ranks) [[likely]] {
-    publish();
     for (int i = 0; i < n; ++i) {
       if (i == team_.rank()) continue;
       if (auto heard = hear(i); !heard && result) [[unlikely]]
         result = std::move(heard);
     }
   } else {
-    publish_quietly();
     if (!meet(team_, [](const Meeting&) { return true; })) return team_.loss();
     for (int i = 0; i < n && result; ++i)
       result = check(i);

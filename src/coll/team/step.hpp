@@ -72,8 +72,19 @@ class Step {
       return team_.loss();
     return check(rank);
   }
-  /// Publishes, and waits for all others.
-  Result<> exchange() const;
+  /// Says it to all, each of whom calls `hear_all` after it.
+  void announce() const noexcept {
+    if (team_.size() <= flat_ranks) [[likely]]
+      publish();
+    else
+      publish_quietly();  // who waits is told at the meeting
+  }
+  /// Waits until all others have announced theirs.
+  Result<> hear_all() const;
+  Result<> exchange() const {
+    announce();
+    return hear_all();
+  }
   /// What `rank` put; after `hear` or `exchange`.
   [[nodiscard]] const std::byte* heard(int rank, std::uint64_t bytes) const noexcept {
     return bytes <= Line::capacity ? team_.area().line(number_, rank).data.data()

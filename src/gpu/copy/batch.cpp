@@ -7,8 +7,6 @@
 
 namespace isthmus {
 
-using cuda::Status;
-
 Result<> copy_batch(const cuda::Functions& functions, cuda::Stream stream,
                     std::span<const CopyPiece> pieces) {
   std::array<cuda::Address, most_in_batch> to;
@@ -21,17 +19,17 @@ Result<> copy_batch(const cuda::Functions& functions, cuda::Stream stream,
     lengths[i] = pieces[i].bytes;
     bytes += pieces[i].bytes;
   }
-  Status status = Status::success;
+  cuda::Status status = cuda::Status::success;
   if (functions.copy_batch && pieces.size() > 1) {
     cuda::CopyAttributes attributes;
     std::size_t first = 0;
     status = functions.copy_batch(to.data(), from.data(), lengths.data(), pieces.size(), &attributes, &first,
                                   1, stream);
   } else {
-    for (std::size_t i = 0; i < pieces.size() && status == Status::success; ++i)
+    for (std::size_t i = 0; i < pieces.size() && status == cuda::Status::success; ++i)
       status = functions.copy_async(to[i], from[i], lengths[i], stream);
   }
-  if (status == Status::success) return {};
+  if (status == cuda::Status::success) return {};
   return cuda::fail(functions, status, "copy " + std::to_string(bytes) + " bytes between GPUs");
 }
 

@@ -17,8 +17,6 @@ constexpr std::size_t enough = std::size_t{8} << 20U;
 
 }  // namespace
 
-using cuda::Status;
-
 PendingCopy::~PendingCopy() {
   if (engine_) engine_->settle(engine_->lanes_[lane_], number_);
 }
@@ -70,8 +68,8 @@ Result<> CopyEngine::open() {
   for (Lane& lane : lanes_) {
     if (lane.stream) continue;
     cuda::Stream stream = nullptr;
-    const Status status = functions.stream_create(&stream, cuda::stream_non_blocking);
-    if (status != Status::success) return cuda::fail(functions, status, "make a stream");
+    const cuda::Status status = functions.stream_create(&stream, cuda::stream_non_blocking);
+    if (status != cuda::Status::success) return cuda::fail(functions, status, "make a stream");
     lane.stream = stream;
   }
   return {};
@@ -130,8 +128,8 @@ Result<cuda::Event> CopyEngine::make_event() {
   events_.reserve(events_made_ + 1);  // so that each can be put back without memory
   cuda::Event event = nullptr;
   const cuda::Functions& functions = contexts_.functions();
-  const Status status = functions.event_create(&event, cuda::event_disable_timing);
-  if (status != Status::success) return cuda::fail(functions, status, "make an event");
+  const cuda::Status status = functions.event_create(&event, cuda::event_disable_timing);
+  if (status != cuda::Status::success) return cuda::fail(functions, status, "make an event");
   ++events_made_;
   return event;
 }
@@ -156,10 +154,10 @@ Result<PendingCopy> CopyEngine::start(std::span<const CopyPiece> pieces) {
   const cuda::Functions& functions = contexts_.functions();
   return put(bytes, [&](cuda::Stream stream) -> Result<> {
     for (const CopyPiece& piece : pieces) {
-      const Status status =
+      const cuda::Status status =
           functions.copy_async(reinterpret_cast<cuda::Address>(piece.to),
                                reinterpret_cast<cuda::Address>(piece.from), piece.bytes, stream);
-      if (status != Status::success)
+      if (status != cuda::Status::success)
         return cuda::fail(functions, status,
                           "copy " + std::to_string(bytes) + " bytes by GPU " + std::to_string(device_));
     }
@@ -210,7 +208,8 @@ Result<> CopyEngine::mark(Lane& lane) {
     events_.push_back(*event);
     throw;
   }
-  if (const Status status = functions.event_record(*event, lane.stream); status != Status::success) {
+  if (const cuda::Status status = functions.event_record(*event, lane.stream);
+      status != cuda::Status::success) {
     lane.marks.pop_back();
     events_.push_back(*event);
     return cuda::fail(functions, status, "record an event on GPU " + std::to_string(device_));
@@ -245,9 +244,9 @@ Result<bool> CopyEngine::is_done(Lane& lane, std::uint64_t number) {
   const cuda::Functions& functions = contexts_.functions();
   const cuda::RelaxedCapture relaxed(functions);  // an event brings its context along
   while (lane.finished < number) {
-    const Status status = functions.event_query(lane.marks.front().event);
-    if (status == Status::not_ready) return false;
-    if (status != Status::success) return cuda::fail(functions, status, "finish a copy");
+    const cuda::Status status = functions.event_query(lane.marks.front().event);
+    if (status == cuda::Status::not_ready) return false;
+    if (status != cuda::Status::success) return cuda::fail(functions, status, "finish a copy");
     pass(lane);
   }
   return true;
@@ -260,7 +259,7 @@ Result<> CopyEngine::wait(Lane& lane, std::uint64_t number) {
   const cuda::Functions& functions = contexts_.functions();
   const cuda::RelaxedCapture relaxed(functions);
   const auto last = std::ranges::find_if(lane.marks, [&](const Mark& mark) { return mark.last >= number; });
-  if (const Status status = functions.event_synchronize(last->event); status != Status::success)
+  if (const cuda::Status status = functions.event_synchronize(last->event); status != cuda::Status::success)
     return cuda::fail(functions, status, "finish a copy");
   while (lane.finished < number)
     pass(lane);

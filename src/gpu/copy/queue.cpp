@@ -6,12 +6,10 @@
 
 namespace isthmus {
 
-using cuda::Status;
-
 Result<std::unique_ptr<GpuQueue>> GpuQueue::make(const cuda::Functions& functions) {
   cuda::Stream stream = nullptr;
-  const Status status = functions.stream_create(&stream, cuda::stream_non_blocking);
-  if (status != Status::success) return cuda::fail(functions, status, "make a stream");
+  const cuda::Status status = functions.stream_create(&stream, cuda::stream_non_blocking);
+  if (status != cuda::Status::success) return cuda::fail(functions, status, "make a stream");
   return std::unique_ptr<GpuQueue>(new GpuQueue(functions, stream));
 }
 
@@ -25,28 +23,28 @@ GpuQueue::~GpuQueue() {
 
 Result<> GpuQueue::copy(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes == 0) return {};
-  const Status status = functions_.copy_async(reinterpret_cast<cuda::Address>(to),
-                                              reinterpret_cast<cuda::Address>(from), bytes, stream_);
-  if (status == Status::success) return {};
+  const cuda::Status status = functions_.copy_async(reinterpret_cast<cuda::Address>(to),
+                                                    reinterpret_cast<cuda::Address>(from), bytes, stream_);
+  if (status == cuda::Status::success) return {};
   return cuda::fail(functions_, status, "copy " + std::to_string(bytes) + " bytes between GPUs");
 }
 
 Result<std::size_t> GpuQueue::mark() {
   if (marks_ == events_.size()) {
     cuda::Event event = nullptr;
-    const Status status = functions_.event_create(&event, cuda::event_disable_timing);
-    if (status != Status::success) return cuda::fail(functions_, status, "make an event");
+    const cuda::Status status = functions_.event_create(&event, cuda::event_disable_timing);
+    if (status != cuda::Status::success) return cuda::fail(functions_, status, "make an event");
     events_.push_back(event);
   }
-  const Status status = functions_.event_record(events_[marks_], stream_);
-  if (status != Status::success) return cuda::fail(functions_, status, "record an event");
+  const cuda::Status status = functions_.event_record(events_[marks_], stream_);
+  if (status != cuda::Status::success) return cuda::fail(functions_, status, "record an event");
   return marks_++;
 }
 
 Result<bool> GpuQueue::has_passed(std::size_t mark) const {
-  const Status status = functions_.event_query(events_[mark]);
-  if (status == Status::success) return true;
-  if (status == Status::not_ready) return false;
+  const cuda::Status status = functions_.event_query(events_[mark]);
+  if (status == cuda::Status::success) return true;
+  if (status == cuda::Status::not_ready) return false;
   return cuda::fail(functions_, status, "finish a copy");
 }
 

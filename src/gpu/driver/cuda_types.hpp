@@ -259,6 +259,9 @@ enum class StreamOperationType : int {
   barrier = 6,
 };
 
+/// Of operations that are given to the driver at once; it takes at most 256.
+inline constexpr std::size_t most_stream_operations = 128;
+
 /// CUstreamBatchMemOpParams: waits, writes and fences have their fields at the same places.
 struct StreamOperation {
   StreamOperationType type = StreamOperationType::barrier;

@@ -10,8 +10,6 @@
 namespace isthmus {
 namespace {
 
-using cuda::Status;
-
 /// PCI addresses are in small letters under /sys.
 std::string small_letters(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -23,7 +21,8 @@ int numa_of(const cuda::Functions& functions, const Gpu& gpu) {
   int node = -1;
   if (std::ifstream file("/sys/bus/pci/devices/" + gpu.pci + "/numa_node"); file >> node && node >= 0)
     return node;
-  if (functions.device_attribute(&node, cuda::DeviceAttribute::host_numa_id, gpu.ordinal) != Status::success)
+  if (functions.device_attribute(&node, cuda::DeviceAttribute::host_numa_id, gpu.ordinal) !=
+      cuda::Status::success)
     return -1;
   return node;
 }
@@ -32,11 +31,12 @@ Result<Gpu> describe(const cuda::Functions& functions, int ordinal) {
   Gpu gpu;
   std::array<char, 256> name{};
   std::array<char, 32> pci{};
-  Status status = functions.device_get(&gpu.ordinal, ordinal);
-  if (status == Status::success) status = functions.device_uuid(&gpu.uuid, gpu.ordinal);
-  if (status == Status::success) status = functions.device_name(name.data(), name.size() - 1, gpu.ordinal);
-  if (status == Status::success) status = functions.device_pci(pci.data(), pci.size() - 1, gpu.ordinal);
-  if (status != Status::success)
+  cuda::Status status = functions.device_get(&gpu.ordinal, ordinal);
+  if (status == cuda::Status::success) status = functions.device_uuid(&gpu.uuid, gpu.ordinal);
+  if (status == cuda::Status::success)
+    status = functions.device_name(name.data(), name.size() - 1, gpu.ordinal);
+  if (status == cuda::Status::success) status = functions.device_pci(pci.data(), pci.size() - 1, gpu.ordinal);
+  if (status != cuda::Status::success)
     return cuda::fail(functions, status, "describe GPU " + std::to_string(ordinal));
   gpu.name = name.data();
   gpu.pci = small_letters(pci.data());
@@ -47,11 +47,12 @@ Result<Gpu> describe(const cuda::Functions& functions, int ordinal) {
 PeerLink link_between(const cuda::Functions& functions, cuda::Device from, cuda::Device to) {
   if (from == to) return PeerLink::nvlink;
   int can = 0;
-  if (functions.device_can_access_peer(&can, from, to) != Status::success || can == 0) return PeerLink::none;
+  if (functions.device_can_access_peer(&can, from, to) != cuda::Status::success || can == 0)
+    return PeerLink::none;
   int atomic = 0;
-  const Status status =
+  const cuda::Status status =
       functions.device_peer_attribute(&atomic, cuda::PeerAttribute::native_atomic_supported, from, to);
-  return status == Status::success && atomic != 0 ? PeerLink::nvlink : PeerLink::pcie;
+  return status == cuda::Status::success && atomic != 0 ? PeerLink::nvlink : PeerLink::pcie;
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ std::string to_string(const cuda::Uuid& uuid) {
 
 Result<GpuList> GpuList::read(const cuda::Functions& functions) {
   int count = 0;
-  if (const Status status = functions.device_count(&count); status != Status::success)
+  if (const cuda::Status status = functions.device_count(&count); status != cuda::Status::success)
     return cuda::fail(functions, status, "count the GPUs");
   GpuList list;
   for (int ordinal = 0; ordinal < count; ++ordinal) {

@@ -11,8 +11,6 @@
 namespace isthmus {
 namespace {
 
-using cuda::Status;
-
 class OnHost final : public Allocation {
  public:
   Result<> open(std::size_t bytes, std::size_t alignment) {
@@ -33,7 +31,7 @@ class OfCuda : public Allocation {
   /// The device of the thread's context, else the first.
   [[nodiscard]] cuda::Device device() const {
     cuda::Device device = 0;
-    return functions_.context_device(&device) == Status::success ? device : 0;
+    return functions_.context_device(&device) == cuda::Status::success ? device : 0;
   }
 
   const cuda::Functions& functions_;
@@ -70,14 +68,14 @@ class Mapped final : public OfCuda {
     const std::string what = "allocate " + std::to_string(bytes) + " bytes of " +
                              (kind_ == AllocationKind::cuda_host ? "pinned" : "managed") + " memory";
     if (kind_ == AllocationKind::cuda_host) {
-      if (const Status status = functions_.host_allocate(&data_, room, cuda::host_portable);
-          status != Status::success)
+      if (const cuda::Status status = functions_.host_allocate(&data_, room, cuda::host_portable);
+          status != cuda::Status::success)
         return cuda::fail(functions_, status, what);
       return {};
     }
     cuda::Address address = 0;
-    if (const Status status = functions_.managed_allocate(&address, room, cuda::attach_global);
-        status != Status::success)
+    if (const cuda::Status status = functions_.managed_allocate(&address, room, cuda::attach_global);
+        status != cuda::Status::success)
       return cuda::fail(functions_, status, what);
     data_ = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
     return {};

@@ -11,12 +11,12 @@ namespace isthmus {
 namespace {
 
 using cuda::PointerAttribute;
-using cuda::Status;
 
 /// VMM memory has a handle of its physical memory, memory that was opened from a peer has not.
 bool is_virtual(const cuda::Functions& functions, cuda::Address address) {
   cuda::Physical handle = 0;
-  if (functions.physical_retain(&handle, reinterpret_cast<void*>(address)) != Status::success) return false;
+  if (functions.physical_retain(&handle, reinterpret_cast<void*>(address)) != cuda::Status::success)
+    return false;
   functions.physical_release(handle);
   return true;
 }
@@ -31,7 +31,7 @@ struct Classifier::Answer {
   std::uint64_t buffer = 0;
   std::uint64_t block = 0;
 
-  Status ask(const cuda::Functions& functions, cuda::Address address) {
+  cuda::Status ask(const cuda::Functions& functions, cuda::Address address) {
     std::array attributes{PointerAttribute::memory_type, PointerAttribute::is_managed,
                           PointerAttribute::device_ordinal, PointerAttribute::buffer_id,
                           PointerAttribute::block_id};
@@ -81,10 +81,10 @@ Classifier::Known Classifier::inspect(const cuda::Functions& functions, cuda::Ad
 Result<Buffer> Classifier::ask(const cuda::Functions& functions, const void* address, std::size_t bytes) {
   const auto where = reinterpret_cast<cuda::Address>(address);
   Answer answer;
-  if (const Status status = answer.ask(functions, where); status != Status::success) {
+  if (const cuda::Status status = answer.ask(functions, where); status != cuda::Status::success) {
     // The driver has gone, as in a child of fork() or at exit; or its context is dead. Host memory is as
     // good as ever.
-    const bool is_gone = status == Status::not_initialized || status == Status::deinitialized;
+    const bool is_gone = status == cuda::Status::not_initialized || status == cuda::Status::deinitialized;
     if (is_gone || is_readable(address)) return pageable(address, bytes);
     return cuda::fail(functions, status, "send or receive GPU memory");
   }

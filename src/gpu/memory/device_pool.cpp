@@ -8,8 +8,6 @@
 
 namespace isthmus {
 
-using cuda::Status;
-
 DeviceBuffer::~DeviceBuffer() {
   if (const auto shelf = shelf_.lock()) shelf->free.push_back(piece_);
 }
@@ -59,7 +57,8 @@ Result<DeviceBuffer> DevicePool::take(cuda::Device device, std::size_t bytes) {
   free.reserve(shelf_->all.size() + 1);
   const cuda::Functions& functions = contexts_.functions();
   const cuda::ContextScope scope(functions, *context);
-  if (const Status status = functions.allocate(&piece.address, piece.bytes); status != Status::success)
+  if (const cuda::Status status = functions.allocate(&piece.address, piece.bytes);
+      status != cuda::Status::success)
     return cuda::fail(functions, status, what);
   piece.life = contexts_.life(device);
   shelf_->all.push_back(piece);

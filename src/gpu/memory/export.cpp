@@ -15,8 +15,6 @@
 namespace isthmus {
 namespace {
 
-using cuda::Status;
-
 /// The handle of physical memory behind an address.
 class PhysicalHandle {
  public:
@@ -26,15 +24,15 @@ class PhysicalHandle {
   PhysicalHandle(const PhysicalHandle&) = delete;
   PhysicalHandle& operator=(const PhysicalHandle&) = delete;
   ~PhysicalHandle() {
-    if (status_ == Status::success) functions_.physical_release(handle_);
+    if (status_ == cuda::Status::success) functions_.physical_release(handle_);
   }
-  [[nodiscard]] Status status() const noexcept { return status_; }
+  [[nodiscard]] cuda::Status status() const noexcept { return status_; }
   [[nodiscard]] cuda::Physical get() const noexcept { return handle_; }
 
  private:
   const cuda::Functions& functions_;
   cuda::Physical handle_ = 0;
-  Status status_ = Status::invalid_value;
+  cuda::Status status_ = cuda::Status::invalid_value;
 };
 
 }  // namespace
@@ -100,17 +98,26 @@ Result<Export> Exporter::try_offer(const Buffer& buffer) {
   return value;
 }
 
+Result<Export> Exporter::name(const Buffer& buffer) const {
+  Export named{.kind = export_kind_of(buffer.kind),
+               .pid = self_.pid,
+               .start_time = self_.start_time,
+               .exporter = self_.nonce,
+               .allocation = buffer.allocation,
+               .base = reinterpret_cast<std::uint64_t>(buffer.base),
+               .room = buffer.room,
+               .offset = buffer.offset(),
+               .bytes = buffer.bytes,
+               .device = {}};
+  const cuda::Status status = functions_.device_uuid(&named.device, buffer.device);
+  if (status == cuda::Status::success) return named;
+  return cuda::fail(functions_, status, "name GPU " + std::to_string(buffer.device));
+}
+
 Result<Exporter::Entry> Exporter::make(const Buffer& buffer) {
-  Entry entry{.kind = buffer.kind, .pool = buffer.pool};
-  entry.value.pid = self_.pid;
-  entry.value.start_time = self_.start_time;
-  entry.value.exporter = self_.nonce;
-  entry.value.allocation = buffer.allocation;
-  entry.value.base = reinterpret_cast<std::uint64_t>(buffer.base);
-  entry.value.room = buffer.room;
-  if (const Status status = functions_.device_uuid(&entry.value.device, buffer.device);
-      status != Status::success)
-    return cuda::fail(functions_, status, "name GPU " + std::to_string(buffer.device));
+  auto named = name(buffer);
+  if (!named) return std::unexpected(std::move(named).error());
+  Entry entry{.kind = buffer.kind, .pool = buffer.pool, .value = *named};
   const cuda::ContextScope scope(functions_, buffer.context);
   if (buffer.kind == MemoryKind::vmm) {
     entry.value.kind = ExportKind::vmm;
@@ -128,8 +135,8 @@ Result<Exporter::Entry> Exporter::make(const Buffer& buffer) {
 Result<> Exporter::make_legacy(Entry& entry) const {
   cuda::IpcMemory handle;
   static_assert(sizeof handle == sizeof entry.value.handle);
-  const Status status = functions_.ipc_get_memory(&handle, entry.value.base);
-  if (status != Status::success) return cuda::fail(functions_, status, gpu_refusal::no_ipc_handle.text);
+  const cuda::Status status = functions_.ipc_get_memory(&handle, entry.value.base);
+  if (status != cuda::Status::success) return cuda::fail(functions_, status, gpu_refusal::no_ipc_handle.text);
   entry.value.kind = ExportKind::legacy;
   std::memcpy(entry.value.handle.data(), handle.bytes.data(), handle.bytes.size());
   return {};
@@ -140,8 +147,8 @@ Result<> Exporter::make_pool(Entry& entry) {
     return fail(descriptor.error().error_class(), descriptor.error().text());
   cuda::PoolPointer pointer;
   static_assert(sizeof pointer == sizeof entry.value.handle);
-  const Status status = functions_.pool_export_pointer(&pointer, entry.value.base);
-  if (status != Status::success) return cuda::fail(functions_, status, "export cudaMallocAsync memory");
+  const cuda::Status status = functions_.pool_export_pointer(&pointer, entry.value.base);
+  if (status != cuda::Status::success) return cuda::fail(functions_, status, "export cudaMallocAsync memory");
   entry.value.kind = ExportKind::pool;
   entry.value.pool = pools_.try_emplace(entry.pool, pools_.size() + 1).first->second;
   std::memcpy(entry.value.handle.data(), pointer.bytes.data(), pointer.bytes.size());
@@ -150,13 +157,14 @@ Result<> Exporter::make_pool(Entry& entry) {
 
 Result<UniqueFd> Exporter::make_vmm_descriptor(const Entry& entry) const {
   const PhysicalHandle physical(functions_, reinterpret_cast<void*>(entry.value.base));
-  if (physical.status() != Status::success)
+  if (physical.status() != cuda::Status::success)
     return cuda::fail(functions_, physical.status(), "name the physical memory of a cuMemMap mapping");
   int descriptor = -1;
-  const Status status =
+  const cuda::Status status =
       functions_.physical_export(&descriptor, physical.get(), cuda::HandleType::posix_descriptor, 0);
-  if (status == Status::success) return UniqueFd(descriptor);
-  if (status != Status::invalid_value) return cuda::fail(functions_, status, "export cuMemCreate memory");
+  if (status == cuda::Status::success) return UniqueFd(descriptor);
+  if (status != cuda::Status::invalid_value)
+    return cuda::fail(functions_, status, "export cuMemCreate memory");
   return fail(ErrorClass::unsupported_operation,
               "this cuMemCreate memory cannot be handed to another process, because " +
                   std::string(gpu_refusal::vmm_without_handle.text));
@@ -164,9 +172,9 @@ Result<UniqueFd> Exporter::make_vmm_descriptor(const Entry& entry) const {
 
 Result<UniqueFd> Exporter::make_pool_descriptor(const Entry& entry) const {
   int descriptor = -1;
-  const Status status =
+  const cuda::Status status =
       functions_.pool_export(&descriptor, entry.pool, cuda::HandleType::posix_descriptor, 0);
-  if (status == Status::success) return UniqueFd(descriptor);
+  if (status == cuda::Status::success) return UniqueFd(descriptor);
   if (cuda::is_sticky(status)) return cuda::fail(functions_, status, "export a memory pool");
   return fail(ErrorClass::unsupported_operation,
               "this cudaMallocAsync memory cannot be handed to another process, because " +
@@ -188,7 +196,7 @@ bool Exporter::is_there(const Entry& entry) const {
   std::array attributes{cuda::PointerAttribute::buffer_id, cuda::PointerAttribute::block_id};
   std::array<void*, 2> values{&buffer, &block};
   return functions_.pointer_attributes(attributes.size(), attributes.data(), values.data(),
-                                       entry.value.base) == Status::success &&
+                                       entry.value.base) == cuda::Status::success &&
          allocation_id(entry.kind, buffer, block) == entry.value.allocation;
 }
 

@@ -79,6 +79,8 @@ class Exporter {
 
   /// Fails with the reason for memory that cannot be exported.
   Result<Export> offer(const Buffer& buffer);
+  /// For those who have this process's addresses: of any memory, without what others need to open it.
+  Result<Export> name(const Buffer& buffer) const;
   /// Why `offer` has refused an allocation for good; empty where it has not, as far as is remembered.
   [[nodiscard]] std::string_view why_refused(std::uint64_t allocation) const {
     const auto found = refused_.find(allocation);

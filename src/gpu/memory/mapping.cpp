@@ -10,8 +10,6 @@
 namespace isthmus {
 namespace {
 
-using cuda::Status;
-
 /// The largest allocation that is believed: more than any GPU has, less than what overflows.
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 46U;
 
@@ -66,9 +64,9 @@ Result<std::shared_ptr<const ImportedPool>> ImportedPool::open(const cuda::Funct
   if (descriptor < 0) return no_descriptor();
   const cuda::RelaxedCapture relaxed(functions);
   std::shared_ptr<ImportedPool> imported(new ImportedPool(functions));
-  const Status status =
+  const cuda::Status status =
       functions.pool_import(&imported->pool_, as_pointer(descriptor), cuda::HandleType::posix_descriptor, 0);
-  if (status != Status::success) return cuda::fail(functions, status, "open a peer's memory pool");
+  if (status != cuda::Status::success) return cuda::fail(functions, status, "open a peer's memory pool");
   return imported;
 }
 
@@ -104,15 +102,16 @@ Result<> Mapping::open_legacy(const Export& what, const Opening& with) {
   cuda::IpcMemory handle;
   std::memcpy(handle.bytes.data(), what.handle.data(), what.handle.size());
   cuda::Address address = 0;
-  const Status status = functions_.ipc_open_memory(&address, handle, cuda::ipc_lazy_peer_access);
-  if (status == Status::invalid_context && what.exporter != with.self.nonce && what.pid == with.self.pid)
+  const cuda::Status status = functions_.ipc_open_memory(&address, handle, cuda::ipc_lazy_peer_access);
+  if (status == cuda::Status::invalid_context && what.exporter != with.self.nonce &&
+      what.pid == with.self.pid)
     return fail(
         ErrorClass::unsupported_operation,
         "both processes have the process id " + std::to_string(what.pid) +
             " in their pid namespaces, and the CUDA driver takes the peer's cudaMalloc memory for this "
             "process's own then; start the containers with different ids (--pid=host, or an init "
             "process), or allocate the buffer with MPI_Alloc_mem");
-  if (status != Status::success) {
+  if (status != cuda::Status::success) {
     auto error = cuda::fail(functions_, status, gpu_refusal::ipc_handle_not_opened.text);
     return isthmus::fail(error.error().error_class(), error.error().text() + why_not_reachable(what, with));
   }
@@ -120,7 +119,8 @@ Result<> Mapping::open_legacy(const Export& what, const Opening& with) {
   // What the peer says of its size is not believed: the driver knows.
   cuda::Address base = 0;
   std::size_t room = 0;
-  if (functions_.address_range(&base, &room, address) == Status::success && base + room - address < room_)
+  if (functions_.address_range(&base, &room, address) == cuda::Status::success &&
+      base + room - address < room_)
     return fail(ErrorClass::intern, "a peer offers more GPU memory than its allocation has");
   return {};
 }
@@ -135,21 +135,23 @@ Result<> Mapping::open_vmm(const Export& what, const Opening& with) {
                                                        " cannot be given access to a peer's memory" +
                                                        why_not_reachable(what, with));
   cuda::Physical physical = 0;
-  Status status =
+  cuda::Status status =
       functions_.physical_import(&physical, as_pointer(with.descriptor), cuda::HandleType::posix_descriptor);
-  if (status != Status::success) return cuda::fail(functions_, status, "open a peer's cuMemCreate memory");
+  if (status != cuda::Status::success)
+    return cuda::fail(functions_, status, "open a peer's cuMemCreate memory");
   physical_ = physical;
   cuda::Address address = 0;
   status = functions_.address_reserve(&address, room_, 0, 0, 0);
-  if (status != Status::success)
+  if (status != cuda::Status::success)
     return cuda::fail(functions_, status, "reserve addresses for a peer's memory");
   address_ = address;
   status = functions_.map(address, room_, 0, physical, 0);
-  if (status != Status::success) return cuda::fail(functions_, status, "map a peer's cuMemCreate memory");
+  if (status != cuda::Status::success)
+    return cuda::fail(functions_, status, "map a peer's cuMemCreate memory");
   is_mapped_ = true;
   const auto accesses = accesses_for(what, with);
   status = functions_.set_access(address, room_, accesses.data(), accesses.size());
-  if (status == Status::success) return {};
+  if (status == cuda::Status::success) return {};
   auto error =
       cuda::fail(functions_, status, "give GPU " + std::to_string(with.local) + " access to a peer's memory");
   return isthmus::fail(error.error().error_class(), error.error().text() + why_not_reachable(what, with));
@@ -158,8 +160,8 @@ Result<> Mapping::open_vmm(const Export& what, const Opening& with) {
 Result<> Mapping::open_pool(const Export& what, const Opening& with) {
   if (!with.pool) return no_descriptor();
   const auto accesses = accesses_for(what, with);
-  Status status = functions_.pool_set_access(with.pool->get(), accesses.data(), accesses.size());
-  if (status != Status::success) {
+  cuda::Status status = functions_.pool_set_access(with.pool->get(), accesses.data(), accesses.size());
+  if (status != cuda::Status::success) {
     auto error =
         cuda::fail(functions_, status, "give GPU " + std::to_string(with.local) + " access to a peer's pool");
     return isthmus::fail(error.error().error_class(), error.error().text() + why_not_reachable(what, with));
@@ -168,13 +170,14 @@ Result<> Mapping::open_pool(const Export& what, const Opening& with) {
   std::memcpy(pointer.bytes.data(), what.handle.data(), what.handle.size());
   cuda::Address address = 0;
   status = functions_.pool_import_pointer(&address, with.pool->get(), &pointer);
-  if (status != Status::success)
+  if (status != cuda::Status::success)
     return cuda::fail(functions_, status, "open a peer's cudaMallocAsync memory");
   address_ = address;
   pool_ = with.pool;
   cuda::Address base = 0;
   std::size_t room = 0;
-  if (functions_.address_range(&base, &room, address) == Status::success && base + room - address < room_)
+  if (functions_.address_range(&base, &room, address) == cuda::Status::success &&
+      base + room - address < room_)
     return fail(ErrorClass::intern, "a peer offers more GPU memory than its allocation has");
   return {};
 }

@@ -6,16 +6,14 @@
 
 namespace isthmus {
 
-using cuda::Status;
-
 Result<PinnedRange> PinnedRange::pin(cuda::PrimaryContexts& contexts, cuda::Device device,
                                      std::span<std::byte> memory) {
   auto context = contexts.of(device);
   if (!context) return std::unexpected(std::move(context).error());
   const cuda::Functions& functions = contexts.functions();
   const cuda::ContextScope scope(functions, *context);
-  const Status status = functions.host_register(memory.data(), memory.size(), cuda::host_portable);
-  if (status != Status::success)
+  const cuda::Status status = functions.host_register(memory.data(), memory.size(), cuda::host_portable);
+  if (status != cuda::Status::success)
     return cuda::fail(functions, status,
                       "pin " + std::to_string(memory.size() >> 10U) + " KiB of host memory");
   return PinnedRange(contexts, device, memory);

@@ -7,8 +7,6 @@
 
 namespace isthmus {
 
-using cuda::Status;
-
 Result<std::unique_ptr<VmmAllocation>> VmmAllocation::make(cuda::PrimaryContexts& contexts,
                                                            const GpuList& gpus, cuda::Device device,
                                                            std::size_t bytes) {
@@ -25,25 +23,25 @@ Result<> VmmAllocation::map(const GpuList& gpus, cuda::Device device, std::size_
   const cuda::AllocationProperties properties{.handle_types = cuda::HandleType::posix_descriptor,
                                               .location = {cuda::LocationType::device, device}};
   std::size_t granule = 0;
-  Status status = functions_.granularity(&granule, &properties, cuda::GranularityKind::recommended);
-  if (status != Status::success) return cuda::fail(functions_, status, what);
+  cuda::Status status = functions_.granularity(&granule, &properties, cuda::GranularityKind::recommended);
+  if (status != cuda::Status::success) return cuda::fail(functions_, status, what);
   bytes_ = (bytes + granule - 1) / granule * granule;
-  if (bytes == 0 || bytes_ < bytes) return cuda::fail(functions_, Status::invalid_value, what);
+  if (bytes == 0 || bytes_ < bytes) return cuda::fail(functions_, cuda::Status::invalid_value, what);
   status = functions_.physical_create(&physical_, bytes_, &properties, 0);
-  if (status != Status::success) return cuda::fail(functions_, status, what);
+  if (status != cuda::Status::success) return cuda::fail(functions_, status, what);
   status = functions_.address_reserve(&address_, bytes_, 0, 0, 0);
-  if (status == Status::success) {
+  if (status == cuda::Status::success) {
     status = functions_.map(address_, bytes_, 0, physical_, 0);
-    is_mapped_ = status == Status::success;
+    is_mapped_ = status == cuda::Status::success;
   }
-  if (status != Status::success) return cuda::fail(functions_, status, what);
+  if (status != cuda::Status::success) return cuda::fail(functions_, status, what);
   std::vector<cuda::Access> accesses;
   for (const Gpu& gpu : gpus.gpus())
     if (gpus.link(gpu.ordinal, device) != PeerLink::none)
       accesses.push_back(
           {.location = {cuda::LocationType::device, gpu.ordinal}, .flags = cuda::AccessFlags::read_write});
   status = functions_.set_access(address_, bytes_, accesses.data(), accesses.size());
-  if (status != Status::success) return cuda::fail(functions_, status, what);
+  if (status != cuda::Status::success) return cuda::fail(functions_, status, what);
   return {};
 }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/chosen_gpu.hpp"
 #include "base/spelling.hpp"
@@ -99,17 +101,24 @@ std::string told_text(bool told, bool tuned, std::string_view who) {
   return told ? fmt::format(", as another {} has told", who) : std::string();
 }
 
-/// What messages have taught of one size class.
-std::string lesson_text(const LivePlans::Report& lesson) {
+/// What the chosen way takes, as "from 64 KiB  push: 11.4 us", and what it has taken since then.
+std::string chosen_text(std::string_view size, std::string_view way, double predicted, double measured) {
+  std::string text = fmt::format("      {} {}: {:.3g} us", size, way, predicted);
+  if (measured > 0 && predicted > 0)
+    text += fmt::format(" (since then {:.3g}, {:+.0f} %)", measured, 100 * (measured / predicted - 1));
+  return text;
+}
+
+/// What messages have taught of one size class. `name`: of a way.
+template <class Report, class Name>
+std::string lesson_text(const Report& lesson, Name name) {
   const auto& chosen = lesson.times[static_cast<std::size_t>(lesson.way)];
-  std::string text = fmt::format("      from {:<9} {}: {:.3g} us", size_text(lesson.from),
-                                 short_name_of(lesson.way), chosen.predicted);
-  if (chosen.measured > 0)
-    text += fmt::format(" (since then {:.3g}, {:+.0f} %)", chosen.measured,
-                        100 * (chosen.measured / chosen.predicted - 1));
-  for (std::size_t i = 0; i < long_way_count; ++i)
-    if (const auto way = static_cast<LongWay>(i); way != lesson.way && lesson.times[i].predicted > 0)
-      text += fmt::format(", {} {:.3g}", short_name_of(way), lesson.times[i].predicted);
+  std::string text = chosen_text(fmt::format("from {:<9}", size_text(lesson.from)), name(lesson.way),
+                                 chosen.predicted, chosen.measured);
+  for (std::size_t i = 0; i < lesson.times.size(); ++i)
+    if (const auto way = static_cast<decltype(lesson.way)>(i);
+        way != lesson.way && lesson.times[i].predicted > 0)
+      text += fmt::format(", {} {:.3g}", name(way), lesson.times[i].predicted);
   return text +
          fmt::format("; {} messages{}\n", lesson.messages, told_text(lesson.told, lesson.tuned, "rank"));
 }
@@ -127,8 +136,24 @@ std::string lessons_text(const LivePlans& plans) {
                           lesson.mixed ? ", sizes mixed" : "",
                           lesson.has_all_ways ? "" : ", data with gaps or for one side to copy",
                           lesson.nearness == LivePlans::Nearness::far ? ", from ranks of other sockets" : "");
-    text += lesson_text(lesson);
+    text += lesson_text(lesson, [](LongWay way) { return short_name_of(way); });
     last = &lesson;
+  }
+  return text;
+}
+
+/// Which ways messages in GPU memory to this rank take by what earlier ones have taken.
+std::string gpu_lessons_text(const LiveGpuPlans& plans) {
+  std::string text;
+  std::optional<LiveGpuPlans::Report> last;
+  for (const LiveGpuPlans::Report& lesson : plans.report()) {
+    if (!last || last->kind.route != lesson.kind.route || last->kind.has_gaps != lesson.kind.has_gaps ||
+        last->many != lesson.many)
+      text += fmt::format("    measured, {}{}, {}:\n", name_of(lesson.kind.route),
+                          lesson.kind.has_gaps ? ", with gaps" : "",
+                          lesson.many ? "several at a time" : "one at a time");
+    text += lesson_text(lesson, [](GpuWay way) { return name_of(way); });
+    last = lesson;
   }
   return text;
 }
@@ -143,16 +168,7 @@ std::string eager_text(const ExplainParts& parts) {
       text += fmt::format("    measured, {} sends{}:\n",
                           lesson.start == Start::blocking ? "blocking" : "nonblocking",
                           lesson.nearness == LivePlans::Nearness::far ? " to ranks of other sockets" : "");
-    const auto& chosen = lesson.times[static_cast<std::size_t>(lesson.way)];
-    const EagerWay other = lesson.way == EagerWay::eager ? EagerWay::rendezvous : EagerWay::eager;
-    text += fmt::format("      from {:<9} {}: {:.3g} us", size_text(lesson.from), name_of(lesson.way),
-                        chosen.predicted);
-    if (chosen.measured > 0 && chosen.predicted > 0)
-      text += fmt::format(" (since then {:.3g}, {:+.0f} %)", chosen.measured,
-                          100 * (chosen.measured / chosen.predicted - 1));
-    if (const double predicted = lesson.times[static_cast<std::size_t>(other)].predicted; predicted > 0)
-      text += fmt::format(", {} {:.3g}", name_of(other), predicted);
-    text += fmt::format("; {} messages{}\n", lesson.messages, told_text(lesson.told, lesson.tuned, "rank"));
+    text += lesson_text(lesson, [](EagerWay way) { return name_of(way); });
     last = &lesson;
   }
   return text;
@@ -168,20 +184,22 @@ std::string calls_text(const ExplainParts& parts) {
     if (!last || last->collective != report.collective || last->members != report.members ||
         last->form != report.form)
       text += fmt::format(
-          "    {}, {}{} among {} ranks:\n", blocks ? "measured" : "as blocking ones have shown",
+          "    {}, {}{} among {} ranks:\n", blocks ? "measured" : "measured, or as others have shown",
           blocks ? "" : fmt::format("{} ", name_of(report.form)), report.collective, report.members);
     if (!blocks) {
-      text += fmt::format("      up to {:<8} {}; {} of {} calls, the others {}\n", size_text(report.up_to),
+      text += fmt::format("      up to {:<8} {}; {} of {} calls, the table has {}", size_text(report.up_to),
                           report.way, report.calls_so, report.calls, report.assumed);
+      std::string_view before = "; in their trial ";
+      for (const CallReport::Way& way : report.ways)
+        if (way.predicted > 0)
+          text += fmt::format("{}{} {:.3g}", std::exchange(before, ", "), way.name, way.predicted);
+      text += before == ", " ? " us\n" : "\n";
       last = &report;
       continue;
     }
     const auto chosen = std::ranges::find(report.ways, report.way, &CallReport::Way::name);
-    text += fmt::format("      up to {:<8} {}: {:.3g} us", size_text(report.up_to), report.way,
-                        chosen->predicted);
-    if (chosen->measured > 0 && chosen->predicted > 0)
-      text += fmt::format(" (since then {:.3g}, {:+.0f} %)", chosen->measured,
-                          100 * (chosen->measured / chosen->predicted - 1));
+    text += chosen_text(fmt::format("up to {:<8}", size_text(report.up_to)), report.way, chosen->predicted,
+                        chosen->measured);
     for (const CallReport::Way& way : report.ways)
       if (way.name != report.way && way.predicted > 0)
         text += fmt::format(", {} {:.3g}", way.name, way.predicted);
@@ -219,6 +237,7 @@ std::string full_report(const ExplainParts& parts) {
   for (const auto& [plan, ids] : plans)
     text += fmt::format("    from rank {}\n{}", list_of(ids), plan);
   traffic += lessons_text(parts.plans);
+  if (parts.gpu) traffic += gpu_lessons_text(parts.gpu->lives());
   traffic += eager_text(parts);
   traffic += calls_text(parts);
   if (parts.gpu) {
@@ -232,6 +251,9 @@ std::string full_report(const ExplainParts& parts) {
           by_window == 0 ? "" : fmt::format(", {} by way of the library's memory on GPUs", by_window));
   }
   if (parts.gpu) traffic += parts.gpu->explain_short();
+  if (parts.gpu && links.job().turns)
+    traffic +=
+        "    no enqueued operations, no ports: the process has several ranks (mpiexec --ranks-per-process)\n";
   for (const PeerMemory* way : parts.memories.ways())
     if (const std::string why_not = way->why_not_allocated(); !why_not.empty())
       traffic += fmt::format("    memory of MPI_Alloc_mem: {}\n", why_not);

@@ -121,6 +121,20 @@ std::string eager_json(const EagerPlans::Report& lesson) {
       quoted(name_of(lesson.assumed)), lesson.messages, lesson.ticks_per_byte, ways);
 }
 
+std::string gpu_lesson_json(const LiveGpuPlans::Report& lesson) {
+  std::string ways;
+  for (std::size_t i = 0; i < gpu_way_count; ++i)
+    if (const auto [predicted, measured] = lesson.times[i]; predicted > 0)
+      ways += fmt::format(R"({}{{"way":{},"predicted_us":{:.4g},"measured_us":{}}})", ways.empty() ? "" : ",",
+                          quoted(name_of(static_cast<GpuWay>(i))), predicted,
+                          measured > 0 ? fmt::format("{:.4g}", measured) : "null");
+  return fmt::format(
+      R"({{"route":{},"gaps":{},"from":{},"several":{},"told":{},"origin":{},"way":{},"assumed":{},"messages":{},"ticks_per_byte":{:.6g},"ways":[{}]}})",
+      quoted(name_of(lesson.kind.route)), lesson.kind.has_gaps, lesson.from, lesson.many, lesson.told,
+      quoted(origin_of(lesson.told, lesson.tuned)), quoted(name_of(lesson.way)),
+      quoted(name_of(lesson.assumed)), lesson.messages, lesson.ticks_per_byte, ways);
+}
+
 std::string call_json(const CallReport& report) {
   const auto known = [](double microseconds) {
     return microseconds > 0 ? fmt::format("{:.4g}", microseconds) : std::string("null");
@@ -204,13 +218,14 @@ std::string json_report(const ExplainParts& parts) {
   const std::string gpu = links.job().singleton ? "" : chosen_gpu();
   const GpuMessages::Collectives counts = parts.gpu ? parts.gpu->collectives : GpuMessages::Collectives();
   return fmt::format(
-      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"place":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"live_eager":{},"live_collectives":{},"live_nonblocking":{},"peers":{}]}})",
+      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"place":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"live_eager":{},"live_gpu":{},"live_collectives":{},"live_nonblocking":{},"peers":{}]}})",
       links.rank(), place.pid, place.core, gpu.empty() ? "null" : quoted(gpu),
       place_json(links.job().host, place), counts.between_gpus, counts.by_window, counts.across_hosts,
       counts.by_host,
       array(parts.plans.report(),
             [&](const auto& lesson) { return lesson_json(lesson, parts.plans.by_work()); }),
       array(parts.eager.report(parts.plans.nanoseconds()), eager_json),
+      array(parts.gpu ? parts.gpu->lives().report() : std::vector<LiveGpuPlans::Report>(), gpu_lesson_json),
       array(calls_of(parts, true), call_json), array(calls_of(parts, false), call_json), peers);
 }
 

@@ -140,6 +140,9 @@ RankTally tally(const ExplainParts& parts) {
   if (!parts.plans.report().empty())
     tally.add(TallyKind::note,
               "ways of long messages are measured while the job runs: isthmus explain --full", {});
+  if (parts.gpu && !parts.gpu->lives().report().empty())
+    tally.add(TallyKind::note,
+              "ways of messages in GPU memory are measured while the job runs: isthmus explain --full", {});
   if (!parts.calls.all(nanoseconds).empty())
     tally.add(TallyKind::note, "ways of collectives are measured while the job runs: isthmus explain --full",
               {});

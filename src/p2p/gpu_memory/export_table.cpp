@@ -11,6 +11,9 @@
 #include <string>
 #include <utility>
 
+#include "gpu/driver/cuda_context.hpp"
+#include "gpu/driver/cuda_error.hpp"
+#include "gpu/driver/refusal.hpp"
 #include "launch/visit/descriptor_box.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/link/peer_access.hpp"
@@ -36,6 +39,7 @@ ExportTable::ExportTable(Links& links, PeerAccess& access, GpuCopies& copies, co
     : links_(links),
       access_(access),
       copies_(copies),
+      gpus_(gpus),
       self_(self),
       exporter_(functions, self),
       mappings_(copies.contexts(), gpus, self_, {}) {}
@@ -62,13 +66,17 @@ ExportTable::Announcement ExportTable::announce(Peer& peer, GpuPart& part) {
   tell_freed();
   Announcement announcement{.number = known.next_number()};
   announcement.what.descriptor = -1;
-  auto offer = exporter_.offer(part.buffer);
+  // Within a process cudaMalloc memory is reached as it is, and other memory by GPUs that have no access to
+  // it only by a mapping.
+  const bool is_named = links_.shares_process(peer) && export_kind_of(part.buffer.kind) == ExportKind::legacy;
+  auto offer = is_named ? exporter_.name(part.buffer) : exporter_.offer(part.buffer);
+  announcement.is_handed = offer && !is_named;
   if (!offer) {
     announcement.what.memory.bytes = part.buffer.bytes;
     return announcement;
   }
   announcement.what.memory = *offer;
-  if (offer->has_descriptor() && !known.may_be_open(offer->allocation)) {
+  if (announcement.is_handed && offer->has_descriptor() && !known.may_be_open(offer->allocation)) {
     if (auto descriptor = exporter_.descriptor(offer->allocation)) part.descriptor = std::move(*descriptor);
   }
   return announcement;
@@ -87,7 +95,8 @@ bool ExportTable::publish(Peer& peer, wire::CellHeader header, const void* paylo
   if (!to) return false;
   const bool is_export = announcement.in_full && announcement.what.memory.exporter != 0;
   GpuExports& known = of(peer);
-  if (is_export) known.handed(part.buffer.allocation);  // after the cell is written nothing may fail
+  // After the cell is written nothing may fail.
+  if (announcement.is_handed) known.handed(part.buffer.allocation);
   if (announcement.in_full) {
     if (part.descriptor) hand_over({&peer.id, 1}, announcement.what, part.descriptor);
     std::memcpy(to, &announcement.what, sizeof announcement.what);
@@ -212,8 +221,9 @@ void ExportTable::look_for_awaited() {
 
 Result<ExportTable::Opened> ExportTable::open(PeerId peer, const wire::GpuExport& from, cuda::Device local,
                                               UniqueFd descriptor) {
-  if (links_.job().in_process)  // all ranks of the job are in this process
-    return Opened{.mapping = {}, .base = reinterpret_cast<std::byte*>(from.memory.base)};
+  Result<bool> is_here = reaches_as_it_is(links_.peer(peer), from.memory, local);
+  if (!is_here) return std::unexpected(std::move(is_here).error());
+  if (*is_here) return Opened{.mapping = {}, .base = reinterpret_cast<std::byte*>(from.memory.base)};
   if (!is_exporter(links_.peer(peer), from.memory.exporter))
     return fail(ErrorClass::intern, "it names GPU memory of another process as its own");
   of(links_.peer(peer)).heard_from(from.memory);
@@ -223,11 +233,39 @@ Result<ExportTable::Opened> ExportTable::open(PeerId peer, const wire::GpuExport
   return Opened{.mapping = *mapping, .base = (*mapping)->base()};
 }
 
+Result<bool> ExportTable::reaches_as_it_is(const Peer& peer, const Export& what, cuda::Device local) {
+  if (links_.job().in_process) return true;
+  if (!links_.shares_process(peer)) return false;
+  const auto home = gpus_.find(what.device);
+  if (!home) return fail(ErrorClass::other, "this process does not see the GPU of that memory");
+  if (*home == local) return true;
+  // What has a descriptor is mapped, as from another process: the mapping gives `local` its access.
+  if (what.has_descriptor()) return false;
+  if (gpus_.link(local, *home) == PeerLink::none)
+    return fail(ErrorClass::unsupported_operation, std::string(gpu_refusal::out_of_reach.text));
+  cuda::PrimaryContexts& contexts = copies_.contexts();
+  auto mine = contexts.of(local);
+  auto theirs = contexts.of(*home);
+  if (!mine) return std::unexpected(std::move(mine).error());
+  if (!theirs) return std::unexpected(std::move(theirs).error());
+  const cuda::ContextScope scope(contexts.functions(), *mine);
+  const cuda::Status status = contexts.functions().context_enable_peer(*theirs, 0);
+  if (status == cuda::Status::success || status == cuda::Status::peer_access_already_enabled) return true;
+  return cuda::fail(contexts.functions(), status, "give a GPU access to another's memory");
+}
+
 Result<ExportTable::Reached> ExportTable::reach(Peer& peer, const wire::GpuExport& what, cuda::Device local) {
   if (what.memory.exporter == 0) return fail(ErrorClass::other, "it has not been told which memory it is");
-  if (links_.job().in_process)  // all ranks of the job are in this process
+  Result<bool> is_here = reaches_as_it_is(peer, what.memory, local);
+  if (!is_here) {
+    note_refusal(peer, what.memory, is_here.error());
+    return std::unexpected(std::move(is_here).error());
+  }
+  if (*is_here) {
+    of(peer).take_descriptor(what.memory.allocation).reset();
     return Reached{.address = reinterpret_cast<std::byte*>(what.memory.base) + what.memory.offset,
                    .mapping = {}};
+  }
   auto mapped = map(peer, what, local);
   if (!mapped) return std::unexpected(std::move(mapped).error());
   std::byte* const address = (*mapped)->at(what.memory);
@@ -255,11 +293,17 @@ Result<std::shared_ptr<const Mapping>> ExportTable::map(Peer& peer, const wire::
     for (GpuDependent* dependent : dependents_)
       dependent->forget(what.memory.exporter, gone);
   auto mapping = mappings_.open(what.memory, local, descriptor.get());
-  // Where memory is short now, it may be had later.
-  if (!mapping && mapping.error().error_class() != ErrorClass::no_mem)
-    of(peer).cannot_reach(what.memory.allocation);
-  of(peer).note(GpuExports::Whose::peers, what.memory.kind, mapping ? "" : mapping.error().text());
+  if (mapping)
+    of(peer).note(GpuExports::Whose::peers, what.memory.kind, "");
+  else
+    note_refusal(peer, what.memory, mapping.error());
   return mapping;
+}
+
+void ExportTable::note_refusal(Peer& peer, const Export& what, const Error& why) {
+  // Where memory is short now, it may be had later.
+  if (why.error_class() != ErrorClass::no_mem) of(peer).cannot_reach(what.allocation);
+  of(peer).note(GpuExports::Whose::peers, what.kind, why.text());
 }
 
 /// Of the exporter's own, where none came through the box.

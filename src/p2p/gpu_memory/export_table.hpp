@@ -49,6 +49,7 @@ class ExportTable {
   struct Announcement {
     std::uint32_t number = 0;
     bool in_full = true;
+    bool is_handed = false;  ///< it is told so that the peer can open it
     wire::GpuExport what{};
   };
   Announcement announce(Peer& peer, GpuPart& part);
@@ -95,8 +96,8 @@ class ExportTable {
   Result<Reached> reach(Peer& peer, const wire::GpuExport& what, cuda::Device local);
   /// Its mapping alone, of another process's memory.
   Result<std::shared_ptr<const Mapping>> map(Peer& peer, const wire::GpuExport& what, cuda::Device local);
-  /// Where an allocation that a peer of this host exports is, for copies by the device `local`. The mapping
-  /// is null for memory of this very process.
+  /// Where an allocation that a peer of this host exports is, for copies and kernels of the device `local`.
+  /// The mapping is null where memory of this very process is used as it is.
   struct Opened {
     std::shared_ptr<const Mapping> mapping;
     std::byte* base = nullptr;
@@ -113,10 +114,15 @@ class ExportTable {
   /// Takes the descriptor of an export that a peer has just told, or has it waited for.
   void expect_descriptor(const Peer& peer, const wire::GpuExport& what);
   Result<UniqueFd> descriptor_of(Peer& peer, const wire::GpuExport& what);
+  /// Whether this is memory of a rank of this process, which kernels of `local` reach at its own address.
+  Result<bool> reaches_as_it_is(const Peer& peer, const Export& what, cuda::Device local);
+  /// A peer's memory cannot be reached.
+  void note_refusal(Peer& peer, const Export& what, const Error& why);
 
   Links& links_;
   PeerAccess& access_;
   GpuCopies& copies_;
+  const GpuList& gpus_;
   const ProcessIdentity self_;
   Exporter exporter_;
   MappingCache mappings_;

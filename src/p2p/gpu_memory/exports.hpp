@@ -114,12 +114,14 @@ class GpuExports {
     return true;
   }
   [[nodiscard]] bool awaits(std::uint64_t allocation) const { return awaited_.contains(allocation); }
-  [[nodiscard]] bool awaits_any() const noexcept { return !awaited_.empty(); }
+  /// Also of memory that has been freed since.
+  [[nodiscard]] bool awaits_any() const noexcept { return !awaited_.empty() || !unwanted_.empty(); }
   /// Whether what the peer has told is waited for, or that has been in vain.
   [[nodiscard]] bool may_wait() const noexcept { return !gave_up_; }
   /// From now on nothing is waited for any more from this peer.
   void give_up() noexcept {
     awaited_.clear();
+    unwanted_.clear();
     gave_up_ = true;
   }
   /// Keeps the descriptor of an export if `take` finds it, which is not awaited any more then.
@@ -134,8 +136,10 @@ class GpuExports {
   void look_for_awaited(std::chrono::steady_clock::time_point now, std::chrono::milliseconds patience,
                         Take take) {
     std::erase_if(awaited_, [&](const auto& each) { return fetch(each.first, each.second.ticket, take); });
-    if (std::ranges::any_of(awaited_, [&](const auto& each) { return now - each.second.since >= patience; }))
-      give_up();
+    const auto is_late = [&](const Awaited& each) { return now - each.since >= patience; };
+    std::erase_if(unwanted_,
+                  [&](const Awaited& each) { return static_cast<bool>(take(each.ticket)) || is_late(each); });
+    if (std::ranges::any_of(awaited_, [&](const auto& each) { return is_late(each.second); })) give_up();
   }
   /// The peer has handed over an export otherwise than by a message.
   void heard_from(const Export& what) {
@@ -150,7 +154,13 @@ class GpuExports {
   void heard_freed(std::uint64_t allocation) {
     unreachable_.erase(allocation);
     descriptors_.erase(allocation);
-    awaited_.erase(allocation);
+    // Who has it in its hands puts it back: nobody else would take it out of the box, where it keeps the
+    // memory.
+    if (const auto found = awaited_.find(allocation); found != awaited_.end()) {
+      if (unwanted_.size() >= most_descriptors) unwanted_.erase(unwanted_.begin());
+      unwanted_.push_back(found->second);
+      awaited_.erase(found);
+    }
     for (wire::GpuExport& each : heard_)
       if (each.memory.allocation == allocation) each = {};
   }
@@ -226,6 +236,7 @@ class GpuExports {
   std::array<wire::GpuExport, wire::told_exports> heard_{};
   std::map<std::uint64_t, Kept> descriptors_;  ///< by allocation, the oldest first
   std::map<std::uint64_t, Awaited> awaited_;   ///< by allocation
+  std::vector<Awaited> unwanted_;              ///< of memory that was freed meanwhile: to be closed
   bool gave_up_ = false;
   std::array<std::array<std::string, 4>, 2> reasons_;  ///< by whose it is and kind
   cuda::Uuid device_{};

@@ -33,6 +33,10 @@ class Links {
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
   [[nodiscard]] const wire::RegionView& region() const noexcept { return region_; }
   [[nodiscard]] PeerId rank() const noexcept { return rank_; }
+  /// Whether the peer is in this process, so that its addresses are this rank's too.
+  [[nodiscard]] bool shares_process(const Peer& peer) const noexcept {
+    return job_.in_process || peer.beside;
+  }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   /// Whether ranks of this job may sleep, so that who writes to shared memory must `notify`.

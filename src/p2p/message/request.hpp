@@ -11,6 +11,7 @@
 #include "p2p/message/gpu_part.hpp"
 #include "p2p/message/message.hpp"
 #include "p2p/message/queue.hpp"
+#include "route/gpu/transfer_mark.hpp"
 #include "route/live_plans.hpp"
 #include "route/plan.hpp"
 #include "wire/ring.hpp"
@@ -93,6 +94,7 @@ class Request {
   wire::Cookie peer_cookie = 0;      ///< of the peer's request
   std::uint64_t remote_address = 0;  ///< of a copy by both sides: the payload's at the peer
   TransferMark mark;                 ///< of a receive, for the plans that measure themselves
+  GpuTransferMark gpu_mark;          ///< the same of one in GPU memory, or that comes from there
   /// Send: the mark of its cell is `told.number`. Receive: written when it is matched with a rendezvous, or
   /// with the first of several pieces.
   BatchMark told;

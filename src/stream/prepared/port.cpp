@@ -17,8 +17,6 @@ using cuda::Status;
 using cuda::StreamOperation;
 using cuda::StreamOperationType;
 
-/// The driver takes at most 256.
-constexpr std::size_t most_in_batch = 128;
 constexpr long look_nanoseconds = 20'000'000;
 /// How long a value is left for a stream to see, where several are waited for in turn.
 constexpr long hold_nanoseconds = 100'000;
@@ -129,7 +127,8 @@ Result<> Port::put(cuda::Stream stream, std::span<const Step> steps, bool& recor
   if (is_for_kernel(steps)) return launch(stream, steps);
   while (!steps.empty()) {
     const auto end = std::ranges::find(steps, Step::Kind::copy, &Step::kind);
-    const auto count = std::min<std::size_t>(static_cast<std::size_t>(end - steps.begin()), most_in_batch);
+    const auto count =
+        std::min<std::size_t>(static_cast<std::size_t>(end - steps.begin()), cuda::most_stream_operations);
     if (count > 0) {
       ISTHMUS_TRY(put_words(stream, steps.first(count)));
       steps = steps.subspan(count);
@@ -175,7 +174,7 @@ Result<> Port::launch(cuda::Stream stream, std::span<const Step> steps) const {
 }
 
 Result<> Port::put_words(cuda::Stream stream, std::span<const Step> steps) const {
-  std::array<StreamOperation, most_in_batch> operations;
+  std::array<StreamOperation, cuda::most_stream_operations> operations;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const bool waits = steps[i].kind == Step::Kind::wait;
     operations[i] = {.type = waits ? StreamOperationType::wait_value_32 : StreamOperationType::write_value_32,

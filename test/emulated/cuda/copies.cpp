@@ -24,6 +24,25 @@ void take_time(std::size_t bytes) {
     std::this_thread::sleep_for(std::chrono::microseconds(bytes / rate));
 }
 
+bool is_of_another_process(const Place& place) {
+  return place.allocation &&
+         (place.allocation->origin == Origin::ipc || place.allocation->origin == Origin::imported_pointer);
+}
+
+bool is_on_host(const Place& place) {
+  return !place.allocation || place.allocation->origin == Origin::pinned ||
+         place.allocation->origin == Origin::registered;
+}
+
+/// What copies of one kind take more (`Settings::writes_us` and the like).
+void take_more_time(const Place& to, const Place& from) {
+  unsigned more = 0;
+  if (is_of_another_process(to)) more += settings().writes_us;
+  if (is_of_another_process(from)) more += settings().reads_us;
+  if (is_on_host(to) != is_on_host(from)) more += settings().host_us;
+  if (more > 0) std::this_thread::sleep_for(std::chrono::microseconds(more));
+}
+
 void move(const Rows& rows) {
   take_time(rows.width * rows.height);
   for (std::size_t y = 0; y < rows.height; ++y)
@@ -35,7 +54,14 @@ enum class Waits { no, yes };
 /// A copy from or to pageable memory, and one without a stream, has been made when the call returns.
 Status start(const Rows& rows, const Place& to, const Place& from, Stream stream, Waits waits) {
   Position position;
-  ISTHMUS_PASS(submit(stream, [rows, to, from] { move(rows); }, &position));
+  ISTHMUS_PASS(submit(
+      stream,
+      [rows, to, from] {
+        begin_computing();
+        take_more_time(to, from);
+        move(rows);
+      },
+      &position));
   if (waits == Waits::yes || !to.allocation || !from.allocation) position.wait();
   return enter();
 }
@@ -105,6 +131,7 @@ Status fill(Address to, Element value, std::size_t count, Stream stream, Waits w
   ISTHMUS_PASS(submit(
       stream,
       [target, value, count] {
+        begin_computing();
         take_time(count * sizeof(Element));
         std::fill_n(reinterpret_cast<Element*>(target.view), count, value);
       },
@@ -167,8 +194,11 @@ Status cuMemcpyBatchAsync_v2(Address* to, Address* from, std::size_t* bytes, std
     ISTHMUS_PASS(locate(from[i], length, context->device, source));
   }
   return submit(stream, [copies = std::move(copies)] {
-    for (const auto& [target, source, length] : copies)
+    begin_computing();
+    for (const auto& [target, source, length] : copies) {
+      take_more_time(target, source);
       move({.target = target.view, .source = source.view, .width = length});
+    }
   });
 }
 

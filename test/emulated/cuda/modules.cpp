@@ -102,6 +102,9 @@ void load(Driver& cuda, FunctionObject& function, Context context) {
 
 void run(const EmulatedTwin& twin, EmulatedLaunch launch, Context context) {
   running() = context;
+  begin_computing();
+  if (const unsigned more = settings().kernel_us.load(); more > 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(more));
   if (const int error = twin.run(&launch); error != 0) settings().sticky = error;
   running() = nullptr;
 }

@@ -31,9 +31,10 @@ std::optional<unsigned> refusals(std::string_view text) {
   return bits;
 }
 
-constexpr std::array changeable{"MEMORY", "PINNED",       "DELAY_US", "MEGABYTES_PER_SECOND",
-                                "REFUSE", "STICKY_AFTER", "STICKY",   "MOVES",
-                                "SHUFFLE"};
+constexpr std::array changeable{"MEMORY",   "PINNED",       "DELAY_US", "MEGABYTES_PER_SECOND",
+                                "REFUSE",   "STICKY_AFTER", "STICKY",   "MOVES",
+                                "SHUFFLE",  "WRITES_US",    "READS_US", "HOST_US",
+                                "GRAPH_US", "KERNEL_US",    "START_US"};
 
 }  // namespace
 
@@ -53,6 +54,18 @@ bool Settings::set(std::string_view name, std::string_view value) {
     delay_us = static_cast<unsigned>(*parsed);
   else if (name == "MEGABYTES_PER_SECOND")
     megabytes_per_second = static_cast<unsigned>(*parsed);
+  else if (name == "WRITES_US")
+    writes_us = static_cast<unsigned>(*parsed);
+  else if (name == "READS_US")
+    reads_us = static_cast<unsigned>(*parsed);
+  else if (name == "HOST_US")
+    host_us = static_cast<unsigned>(*parsed);
+  else if (name == "START_US")
+    start_us = static_cast<unsigned>(*parsed);
+  else if (name == "GRAPH_US")
+    graph_us = static_cast<unsigned>(*parsed);
+  else if (name == "KERNEL_US")
+    kernel_us = static_cast<unsigned>(*parsed);
   else if (name == "STICKY")
     sticky = static_cast<int>(*parsed);
   else if (name == "SHUFFLE")

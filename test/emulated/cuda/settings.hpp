@@ -16,6 +16,16 @@ struct Settings {
   std::atomic<std::uint64_t> pinned{UINT64_MAX};
   std::atomic<unsigned> delay_us{20};
   std::atomic<unsigned> megabytes_per_second{0};
+  // Microseconds more of each copy to another process's memory, from there, and between a device and memory
+  // of the host.
+  std::atomic<unsigned> writes_us{0};
+  std::atomic<unsigned> reads_us{0};
+  std::atomic<unsigned> host_us{0};
+  // Microseconds more of each kernel, fill or copy that is not right behind another one in its stream.
+  std::atomic<unsigned> start_us{0};
+  // And of each piece of a graph, and of each kernel.
+  std::atomic<unsigned> graph_us{0};
+  std::atomic<unsigned> kernel_us{0};
   std::atomic<unsigned> refused{0};
   std::atomic<int> sticky{0};
   std::atomic<std::uint64_t> sticky_after{0};

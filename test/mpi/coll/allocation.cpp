@@ -1,4 +1,4 @@
-// ranks: 3
+// ranks: 3, live plans: what they learn takes memory too
 // Memory runs out at the n-th allocation of one member's collective, for every n, in all three forms: that
 // member's call succeeds or fails with MPI_ERR_NO_MEM, and its buffers are its own again. The others may wait
 // for it, until it revokes the communicator; who has success has the right data.

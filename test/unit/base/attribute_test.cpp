@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::attribute_test {
 namespace {
 
 using testing::ElementsAre;
@@ -128,4 +128,4 @@ TEST_F(Attributes, ADeleteCallbackMayDeleteAndSetOthers) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::attribute_test

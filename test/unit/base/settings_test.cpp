@@ -7,7 +7,7 @@
 
 #include "base/spelling.hpp"
 
-namespace isthmus {
+namespace isthmus::settings_test {
 namespace {
 
 using testing::AllOf;
@@ -170,4 +170,4 @@ TEST(Spelling, PrefersTheFewestEditsAndCompletions) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::settings_test

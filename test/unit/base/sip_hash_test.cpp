@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::sip_hash_test {
 namespace {
 
 // The paper's appendix A, and its authors' table for other lengths (key 00 01 .. 0f, input 00 01 ..).
@@ -26,4 +26,4 @@ TEST(SipHash, GivesWhatItsAuthorsPublish) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::sip_hash_test

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::spelling_test {
 namespace {
 
 TEST(ListOf, NumbersInARowAreRangesFromThreeOn) {
@@ -23,4 +23,4 @@ TEST(ListOf, ThereIsNoNumberAfterTheLargest) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::spelling_test

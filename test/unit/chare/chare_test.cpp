@@ -15,7 +15,7 @@
 #include "chare/quiescence.hpp"
 #include "chare/record.hpp"
 
-namespace isthmus::chare {
+namespace isthmus::chare::chare_test {
 namespace {
 
 using testing::HasSubstr;
@@ -409,4 +409,4 @@ TEST(ChareArchive, ATruthValueIsOneOfTwo) {
 }
 
 }  // namespace
-}  // namespace isthmus::chare
+}  // namespace isthmus::chare::chare_test

@@ -7,7 +7,7 @@
 
 #include "chare/nodes.hpp"
 
-namespace isthmus::chare {
+namespace isthmus::chare::nodes_test {
 namespace {
 
 using testing::ElementsAre;
@@ -55,4 +55,4 @@ TEST(ChareNodes, EachLeaderHearsOnceWhatAnyProcessTellsAllOfThem) {
 }
 
 }  // namespace
-}  // namespace isthmus::chare
+}  // namespace isthmus::chare::nodes_test

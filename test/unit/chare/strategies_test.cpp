@@ -7,7 +7,7 @@
 
 #include "chare/strategies.hpp"
 
-namespace isthmus::chare {
+namespace isthmus::chare::strategies_test {
 namespace {
 
 Load load_of(std::uint64_t index, double seconds, std::uint32_t rank, bool is_fixed = false) {
@@ -110,4 +110,4 @@ TEST(ChareStrategies, NeverMakeItWorseAndGreedyIsNearTheBest) {
 }
 
 }  // namespace
-}  // namespace isthmus::chare
+}  // namespace isthmus::chare::strategies_test

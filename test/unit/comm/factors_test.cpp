@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::factors_test {
 namespace {
 
 using testing::ElementsAre;
@@ -66,4 +66,4 @@ TEST(Factors, OfNoneAreNone) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::factors_test

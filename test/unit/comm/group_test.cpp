@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::group_test {
 namespace {
 
 using testing::ElementsAre;
@@ -124,4 +124,4 @@ TEST(Group, SetOperationsOnAQuarterOfAMillionMembersDoNotTakeQuadraticTime) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::group_test

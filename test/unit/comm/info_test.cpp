@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace isthmus {
+namespace isthmus::info_test {
 namespace {
 
 TEST(Info, KeepsKeysInTheOrderInWhichTheyWereFirstSet) {
@@ -36,4 +36,4 @@ TEST(Info, ADuplicateIsIndependent) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::info_test

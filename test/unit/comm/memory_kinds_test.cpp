@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace isthmus::memory_kinds {
+namespace isthmus::memory_kinds::memory_kinds_test {
 namespace {
 
 TEST(MemoryKinds, SystemAndMpiAreAlwaysThere) {
@@ -36,4 +36,4 @@ TEST(MemoryKinds, TheFirstIsAllocated) {
 }
 
 }  // namespace
-}  // namespace isthmus::memory_kinds
+}  // namespace isthmus::memory_kinds::memory_kinds_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::split_test {
 namespace {
 
 using testing::ElementsAre;
@@ -27,4 +27,4 @@ TEST(Split, SelectsProcessesOfAGroupInTheOrderOfThePart) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::split_test

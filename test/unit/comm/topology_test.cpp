@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::topology_test {
 namespace {
 
 using testing::ElementsAre;
@@ -72,4 +72,4 @@ TEST(Topology, AGraphKnowsTheNeighborsOfEachNode) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::topology_test

@@ -15,7 +15,7 @@
 #include "datatype/make/unnamed.hpp"
 #include "datatype_reference.hpp"
 
-namespace isthmus::test {
+namespace isthmus::test::external32_test {
 namespace {
 
 std::vector<std::byte> bytes(std::initializer_list<int> values) {
@@ -164,4 +164,4 @@ TEST(External32, RandomTypesComeBackWhole) {
 }
 
 }  // namespace
-}  // namespace isthmus::test
+}  // namespace isthmus::test::external32_test

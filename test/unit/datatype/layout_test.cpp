@@ -12,7 +12,7 @@
 #include "datatype/make/construct.hpp"
 #include "datatype_reference.hpp"
 
-namespace isthmus::test {
+namespace isthmus::test::layout_test {
 namespace {
 
 class RandomTypemaps : public ::testing::TestWithParam<unsigned> {
@@ -262,4 +262,4 @@ TEST(Layout, AFreedTypeServesTheCursorsThatUseIt) {
 }
 
 }  // namespace
-}  // namespace isthmus::test
+}  // namespace isthmus::test::layout_test

@@ -20,7 +20,7 @@
 #include "datatype/make/construct.hpp"
 #include "datatype/make/unnamed.hpp"
 
-namespace isthmus::test {
+namespace isthmus::test::op_test {
 namespace {
 
 constexpr OpCode all_codes[] = {OpCode::sum,    OpCode::min,    OpCode::max,     OpCode::prod, OpCode::band,
@@ -352,4 +352,4 @@ TEST(Op, UserFunctionsWorkOnDerivedTypesWithGaps) {
 }
 
 }  // namespace
-}  // namespace isthmus::test
+}  // namespace isthmus::test::op_test

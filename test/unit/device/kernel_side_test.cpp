@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace isthmus::device {
+namespace isthmus::device::kernel_side_test {
 namespace {
 
 /// As many ports in one process as there are ranks, with 4 signals and a share of 64 bytes each.
@@ -234,4 +234,4 @@ TEST(Fusion, ARoleThatWaitsForALaterOneIsRefused) {
 }
 
 }  // namespace
-}  // namespace isthmus::device
+}  // namespace isthmus::device::kernel_side_test

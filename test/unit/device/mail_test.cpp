@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace isthmus::kernel {
+namespace isthmus::kernel::mail_test {
 namespace {
 
 using Numbers = std::vector<std::int32_t>;
@@ -131,4 +131,4 @@ TEST(Mail, NobodyWaitsWhenTheHostHasEndedIt) {
 }
 
 }  // namespace
-}  // namespace isthmus::kernel
+}  // namespace isthmus::kernel::mail_test

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace isthmus::kernel {
+namespace isthmus::kernel::meet_test {
 namespace {
 
 using Numbers = std::vector<std::int32_t>;
@@ -230,4 +230,4 @@ TEST(MeetEnded, WaitsAreOver) {
 }
 
 }  // namespace
-}  // namespace isthmus::kernel
+}  // namespace isthmus::kernel::meet_test

@@ -9,7 +9,7 @@
 
 #include "device/refusal.hpp"
 
-namespace isthmus::device {
+namespace isthmus::device::order_test {
 namespace {
 
 using testing::HasSubstr;
@@ -133,4 +133,4 @@ TEST(DeviceRefusal, HasASentenceForEachReason) {
 }
 
 }  // namespace
-}  // namespace isthmus::device
+}  // namespace isthmus::device::order_test

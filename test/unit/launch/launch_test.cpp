@@ -9,7 +9,7 @@
 #include "launch/job.hpp"
 #include "launch/region/shared_region.hpp"
 
-namespace isthmus::launch {
+namespace isthmus::launch::launch_test {
 namespace {
 
 using testing::HasSubstr;
@@ -106,4 +106,4 @@ TEST(Join, IsAJobOfOneWithoutALauncherAndPublishesThePlace) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::launch_test

@@ -5,7 +5,7 @@
 
 #include "engine_ranks.hpp"
 
-namespace isthmus {
+namespace isthmus::engine_cancel_test {
 namespace {
 
 using namespace testing_ranks;
@@ -73,4 +73,4 @@ TEST_P(EngineCancel, ASendIsEitherCancelledOrReceived) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::engine_cancel_test

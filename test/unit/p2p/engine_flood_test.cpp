@@ -7,7 +7,7 @@
 #include "engine_hostile.hpp"
 #include "engine_ranks.hpp"
 
-namespace isthmus {
+namespace isthmus::engine_flood_test {
 namespace {
 
 using testing_hostile::EngineHostile;
@@ -248,4 +248,4 @@ TEST(EngineFloods, AThirdRankIsHeardAndTheFloodArrivesWhole) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::engine_flood_test

@@ -16,7 +16,7 @@
 #include "engine_hostile.hpp"
 #include "sanitizers.hpp"
 
-namespace isthmus {
+namespace isthmus::engine_hostile_reach_test {
 namespace {
 
 using testing::HasSubstr;
@@ -167,4 +167,4 @@ TEST(Cma, APeerThatIsAProcessOfItsOwnIsApart) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::engine_hostile_reach_test

@@ -8,7 +8,7 @@
 #include "engine_hostile.hpp"
 #include "wire/gpu.hpp"
 
-namespace isthmus {
+namespace isthmus::engine_hostile_test {
 namespace {
 
 using testing_hostile::Child;
@@ -332,8 +332,8 @@ TEST_F(EngineHostile, WithoutTheHeapNothingIsStaged) {
     make({64, 64 * 1024});
     region().header().heap.lock.store(lock);
     Request* send = start_send(50'000);
-    write(wire::CellKind::stage,
-          wire::StageRequest{send->cookie(), 9, 50'000, 1, 0, wire::StageWindow::none, 0});
+    write(wire::CellKind::stage, wire::StageRequest{send->cookie(), 9, 50'000, 1, 0, wire::StageChunks::usual,
+                                                    wire::StageWindow::none, 0});
     progress();
     ASSERT_TRUE(send->complete);
     EXPECT_EQ(send->status.error, static_cast<int>(ErrorClass::intern));
@@ -369,4 +369,4 @@ TEST_F(EngineHostile, MessagesOfContextsThatNobodyOpensGoWithTheEngine) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::engine_hostile_test

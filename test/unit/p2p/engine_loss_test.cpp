@@ -11,7 +11,7 @@
 #include "comm/communicator.hpp"
 #include "loss_ranks.hpp"
 
-namespace isthmus::testing_ranks {
+namespace isthmus::testing_ranks::engine_loss_test {
 namespace {
 
 using Kind = Agreements::Kind;
@@ -243,4 +243,4 @@ INSTANTIATE_TEST_SUITE_P(Idle, LossTest, testing::Values(wire::IdlePolicy::spin,
                          });
 
 }  // namespace
-}  // namespace isthmus::testing_ranks
+}  // namespace isthmus::testing_ranks::engine_loss_test

@@ -6,7 +6,7 @@
 #include "datatype/make/construct.hpp"
 #include "engine_ranks.hpp"
 
-namespace isthmus {
+namespace isthmus::engine_message_test {
 namespace {
 
 using namespace testing_ranks;
@@ -255,4 +255,4 @@ TEST_P(EngineMessage, ToOneselfArrives) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::engine_message_test

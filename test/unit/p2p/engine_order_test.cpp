@@ -6,7 +6,7 @@
 
 #include "engine_ranks.hpp"
 
-namespace isthmus {
+namespace isthmus::engine_order_test {
 namespace {
 
 using namespace testing_ranks;
@@ -232,4 +232,4 @@ TEST_P(EngineOrder, AMatchedMessageMayWaitWhileOthersPass) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::engine_order_test

@@ -5,7 +5,7 @@
 
 #include "engine_ranks.hpp"
 
-namespace isthmus {
+namespace isthmus::engine_pressure_test {
 namespace {
 
 using namespace testing_ranks;
@@ -166,4 +166,4 @@ TEST(EngineManyRanks, MoreThanADoorbellWordHas) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::engine_pressure_test

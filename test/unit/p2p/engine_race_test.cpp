@@ -14,7 +14,7 @@
 #include "sanitizers.hpp"
 #include "wire/gpu.hpp"
 
-namespace isthmus {
+namespace isthmus::engine_race_test {
 namespace {
 
 using testing_hostile::EngineHostile;
@@ -189,4 +189,4 @@ TEST_F(EngineRace, CountersThatJumpHarmNobody) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::engine_race_test

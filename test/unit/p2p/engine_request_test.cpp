@@ -6,7 +6,7 @@
 
 #include "engine_ranks.hpp"
 
-namespace isthmus {
+namespace isthmus::engine_request_test {
 namespace {
 
 using namespace testing_ranks;
@@ -230,4 +230,4 @@ TEST(EngineContext, NewIdsAreDistinctAcrossRanks) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::engine_request_test

@@ -12,7 +12,7 @@
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
 
-namespace isthmus {
+namespace isthmus::engine_threads_test {
 namespace {
 
 /// Rank 0 is an engine for several threads, whose waits sleep; rank 1 writes to its ring by hand.
@@ -84,4 +84,4 @@ TEST(EngineThreads, ASleeperAsksForCopiesWithTheLockHeld) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::engine_threads_test

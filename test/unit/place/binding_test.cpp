@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::binding_test {
 namespace {
 
 using testing::ElementsAre;
@@ -51,4 +51,4 @@ TEST(SpareProcessors, AreNoMoreThanWhatTheJobMayUse) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::binding_test

@@ -10,7 +10,7 @@
 
 #include "place/spot.hpp"
 
-namespace isthmus {
+namespace isthmus::place_test {
 namespace {
 
 using testing::HasSubstr;
@@ -165,4 +165,4 @@ TEST_F(SpotOfAFolder, IsUnknownWhereTheKernelTellsNonsense) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::place_test

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::eager_plans_test {
 namespace {
 
 constexpr std::uint64_t kib = 1024;
@@ -286,4 +286,4 @@ TEST(BatchReport, IsReadAsItWasWritten) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::eager_plans_test

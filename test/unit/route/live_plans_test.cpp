@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::live_plans_test {
 namespace {
 
 using Nearness = LivePlans::Nearness;
@@ -466,4 +466,4 @@ TEST_F(LivePlansTest, CountNoWorkWhereTimeCounts) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::live_plans_test

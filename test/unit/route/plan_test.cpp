@@ -16,7 +16,7 @@
 #include "p2p/protocol/mapping/mapped_memory.hpp"
 #include "p2p/protocol/network/peers.hpp"
 
-namespace isthmus {
+namespace isthmus::plan_test {
 namespace {
 
 using testing::ElementsAre;
@@ -224,4 +224,4 @@ TEST(Plan, EqualInputsGiveEqualPlans) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::plan_test

@@ -11,10 +11,11 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "route/shared_call_lessons.hpp"
 
-namespace isthmus {
+namespace isthmus::shared_lessons_test {
 namespace {
 
 using Words = std::array<std::atomic<std::uint64_t>, wire::lesson_words>;
@@ -91,6 +92,62 @@ TEST(SharedCallLessons, TakeWhatATableSaysAndNoMore) {
   EXPECT_FALSE(lessons.read(kind_of_call)->is_tuned);
 }
 
+/// What calls find that do not block stands beside what blocking ones have found, or alone.
+TEST(SharedCallLessons, OfCallsThatDoNotBlockStandAlone) {
+  std::array<std::atomic<std::uint64_t>, wire::call_lesson_words> words{};
+  const SharedCallLessons lessons(words);
+  const SharedCallLessons::Kind one{
+      .collective = 0, .members = 2, .size_class = SharedCallLessons::size_class_of(65536)};
+  lessons.write_in_lanes(one, 6);
+  EXPECT_EQ(lessons.read_in_lanes(one), std::optional<std::uint8_t>(6));
+  EXPECT_FALSE(lessons.read(one)) << "blocking ones try all of theirs";
+  lessons.write(one, {.way = 1, .ticks_per_byte = 2}, 3);
+  lessons.write_in_lanes(one, 0);
+  EXPECT_EQ(lessons.read_in_lanes(one), std::optional<std::uint8_t>(0));
+  ASSERT_TRUE(lessons.read(one));
+  EXPECT_EQ(lessons.read(one)->way, 1);
+  lessons.write_in_lanes(one, SharedCallLessons::ways);
+  EXPECT_EQ(lessons.read_in_lanes(one), std::optional<std::uint8_t>(0)) << "no such way";
+}
+
+/// What a table says of calls that do not block alone.
+TEST(SharedCallLessons, OfCallsThatDoNotBlockAreTakenFromATableAlone) {
+  std::array<std::atomic<std::uint64_t>, wire::call_lesson_words> words{};
+  const SharedCallLessons lessons(words);
+  const std::array taught{
+      TaughtCall{.collective = 0, .way = {}, .in_lanes = 6, .members = 2, .up_to = 65536},
+      TaughtCall{.collective = 1, .way = {}, .in_lanes = {}, .members = 2, .up_to = 65536},
+      TaughtCall{.collective = 1, .way = {}, .in_lanes = SharedCallLessons::ways, .up_to = 65536}};
+  lessons.take(taught);
+  const SharedCallLessons::Kind one{
+      .collective = 0, .members = 2, .size_class = SharedCallLessons::size_class_of(65536)};
+  EXPECT_EQ(lessons.read_in_lanes(one), std::optional<std::uint8_t>(6));
+  EXPECT_FALSE(lessons.read(one)) << "blocking ones try all of theirs";
+  EXPECT_EQ(std::ranges::count_if(words, [](const auto& word) { return word.load() != 0; }), 1);
+  lessons.write_in_lanes(one, 3);
+  lessons.take(taught);
+  EXPECT_EQ(lessons.read_in_lanes(one), std::optional<std::uint8_t>(3)) << "this job has learned better";
+}
+
+/// Teams of three and of four share what they learn; a table may have an entry of each.
+TEST(SharedCallLessons, OfBothKindsOfCallsAreTakenInAnyOrder) {
+  std::array taught{
+      TaughtCall{.collective = 0, .way = {}, .in_lanes = 6, .members = 3, .up_to = 65536},
+      TaughtCall{
+          .collective = 0, .way = 1, .in_lanes = {}, .members = 4, .up_to = 65536, .ticks_per_byte = 2}};
+  for (int order = 0; order < 2; ++order) {
+    std::array<std::atomic<std::uint64_t>, wire::call_lesson_words> words{};
+    const SharedCallLessons lessons(words);
+    lessons.take(taught);
+    const SharedCallLessons::Kind one{
+        .collective = 0, .members = 4, .size_class = SharedCallLessons::size_class_of(65536)};
+    EXPECT_EQ(lessons.read_in_lanes(one), std::optional<std::uint8_t>(6)) << order;
+    ASSERT_TRUE(lessons.read(one)) << order;
+    EXPECT_EQ(lessons.read(one)->way, 1) << order;
+    std::swap(taught[0], taught[1]);
+  }
+}
+
 TEST(SharedLessons, OfSizesThatAreNeverLongAreNotKept) {
   Words words{};
   const SharedLessons lessons(words);
@@ -140,4 +197,4 @@ TEST(SharedLessons, WhateverAHostileRankWritesIsAWayAndACostOrNothing) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::shared_lessons_test

@@ -14,7 +14,7 @@
 
 #include "route/switch_point.hpp"
 
-namespace isthmus::tuning {
+namespace isthmus::tuning::tuning_test {
 namespace {
 
 using testing::HasSubstr;
@@ -113,13 +113,21 @@ TEST(Tuning, GivesWhatSendsAndCollectivesHaveTaught) {
   EXPECT_EQ(call.members, 8);
   EXPECT_EQ(call.up_to, 65536U);
   EXPECT_TRUE(call.far);
+  const auto others =
+      parse(with_list("taught_collectives", R"([{"collective": "bcast", "members": 2, "up_to": 65536,
+                                                  "same_socket": true, "nonblocking_way": "messages"}])"),
+            machine);
+  ASSERT_TRUE(others && others->taught_calls.size() == 1) << others.error().text();
+  EXPECT_FALSE(others->taught_calls[0].way);
+  EXPECT_EQ(others->taught_calls[0].in_lanes, std::optional<std::uint8_t>(6));
 }
 
 TEST(Tuning, SaysWhatIsWrongWithWhatCollectivesHaveTaught) {
   const std::string good = R"("collective": "bcast", "members": 2, "up_to": 4096, "ticks_per_byte": 1)";
   for (const std::string& entry :
        {std::string("1"), std::string("{}"), "{" + good + "}", "{" + good + R"(, "way": "pigeon"})",
-        "{" + good + R"(, "way": "flat", "nonblocking_way": 7})",
+        "{" + good + R"(, "way": "flat", "nonblocking_way": 7})", "{" + good + R"(, "nonblocking_way": 7})",
+        "{" + good + R"(, "way": "pigeon", "nonblocking_way": "messages"})",
         std::string(
             R"({"collective": "scan", "members": 2, "up_to": 4096, "ticks_per_byte": 1, "way": "flat"})"),
         std::string(
@@ -186,4 +194,4 @@ TEST(SwitchPoint, TheBestCandidateHasToBeWorthIt) {
 }
 
 }  // namespace
-}  // namespace isthmus::tuning
+}  // namespace isthmus::tuning::tuning_test

@@ -9,7 +9,7 @@
 #include <map>
 #include <random>
 
-namespace isthmus {
+namespace isthmus::way_choice_test {
 namespace {
 
 constexpr std::array all_ways{LongWay::stream, LongWay::pull, LongWay::split};
@@ -218,4 +218,4 @@ TEST(WayChoice, SaysWhatItExpectsAndWhatHasComeOfIt) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::way_choice_test

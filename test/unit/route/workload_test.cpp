@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace isthmus {
+namespace isthmus::workload_test {
 namespace {
 
 /// A window of messages of which `blocking` are blocking; how often the workload changed.
@@ -51,4 +51,4 @@ TEST(Workload, StaysWhatItWasInAMixture) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::workload_test

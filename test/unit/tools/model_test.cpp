@@ -7,7 +7,7 @@
 #include "model/observed.hpp"
 #include "model/report.hpp"
 
-namespace isthmus::tool::model {
+namespace isthmus::tool::model::model_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -24,9 +24,9 @@ Parts iteration() {
   parts.send = 5 * us;
   parts.wait = 22 * us;
   parts.total = 60 * us;
-  parts.a = 8 * us;
-  parts.b = 10 * us;
-  parts.c = 6 * us;
+  parts.a.seconds = 8 * us;
+  parts.b.seconds = 10 * us;
+  parts.c.seconds = 6 * us;
   parts.stream_exchange = parts.graph_exchange = 20 * us;
   parts.stream_enqueue = 6 * us;
   parts.launches = 3;
@@ -58,13 +58,67 @@ TEST(Model, WithoutC1TheStreamFormGoesAtTheHostsPaceAndAGraphDoesNot) {
   EXPECT_DOUBLE_EQ(forms.graph, 44 * us);
 }
 
-TEST(Model, AGraphHasLessBetweenKernelsAndMessages) {
+/// The iteration of kernels of which a launch takes 5 us, timed by themselves.
+Parts iteration_of_short_kernels() {
   Parts parts = iteration();
+  parts.a = {8 * us, 1};
+  parts.b = {10 * us, 1};
+  parts.c = {6 * us, 1};
+  parts.piece_alone = 5 * us;
+  return parts;
+}
+
+TEST(Model, AKernelOfARowTakesWhatItComputesAndWhatAPieceOfTheRowTakes) {
+  Parts parts = iteration_of_short_kernels();
+  parts.piece_in_stream = {3 * us, 3 * us};
+  parts.piece_in_graph = {1 * us, 1 * us};
   parts.graph_exchange = 15 * us;
-  parts.graph_saving = 3 * us;
   const Prediction forms = predict(parts);
-  EXPECT_DOUBLE_EQ(forms.stream, 44 * us);
-  EXPECT_DOUBLE_EQ(forms.graph, 36 * us);
+  EXPECT_DOUBLE_EQ(forms.stream_gpu, (3 + 5 + 1 + 3 * 3 + 20) * us);
+  EXPECT_DOUBLE_EQ(forms.graph_gpu, (3 + 5 + 1 + 3 * 1 + 15) * us);
+  EXPECT_DOUBLE_EQ(forms.idle, (60 - 18) * us);
+  EXPECT_DOUBLE_EQ(forms.c1.right, 38 * us);
+}
+
+TEST(Model, KernelsThatComputeLessThanAPieceTakesComputeNothing) {
+  Parts parts = iteration_of_short_kernels();
+  parts.piece_alone = 9 * us;
+  parts.piece_in_graph = {1 * us, 1 * us};
+  EXPECT_DOUBLE_EQ(parts.gpu(parts.piece_in_graph), (0 + 1 + 0 + 3) * us);
+}
+
+/// One for each exchange: the first of C.
+TEST(Model, TheFirstKernelBehindAWaitTakesMoreThanOneInARow) {
+  Parts parts = iteration_of_short_kernels();
+  parts.c.pieces = 2;
+  parts.piece_in_stream = {2 * us, 5 * us};
+  EXPECT_DOUBLE_EQ(predict(parts).stream_gpu, (3 + 5 + 0 + 3 * 2 + 5 + 20) * us);
+  parts.exchanges = 10;
+  EXPECT_DOUBLE_EQ(predict(parts).stream_gpu, (3 + 5 + 0 + 2 * 2 + 2 * 5 + 20) * us);
+  parts.piece_in_stream = {2 * us, 1 * us};  // by noise
+  EXPECT_DOUBLE_EQ(predict(parts).stream_gpu, (3 + 5 + 0 + 4 * 2 + 20) * us);
+}
+
+TEST(Model, AGraphGoesAtTheHostsPaceWhereThatIsTheSlowerOne) {
+  Parts parts = iteration_of_short_kernels();
+  parts.graph_enqueue = 10 * us;
+  const Prediction forms = predict(parts);
+  EXPECT_DOUBLE_EQ(forms.graph_cpu, (3 + 2 * 2) * 10 * us);
+  EXPECT_DOUBLE_EQ(forms.graph, forms.graph_cpu);
+}
+
+/// What is a launch in other forms is a phase here, and an exchange a meeting and what its bytes take.
+TEST(Model, KernelsSaveLaunchesAndMeet) {
+  Parts parts = iteration_of_short_kernels();
+  parts.piece_in_stream = parts.piece_in_graph = {5 * us, 5 * us};
+  parts.graph_exchange = 20 * us;
+  parts.bare_exchange = 14 * us;
+  parts.meeting = 2 * us;
+  const Prediction forms = predict(parts);
+  EXPECT_DOUBLE_EQ(forms.kernel_exchange, (2 + 6) * us);
+  EXPECT_DOUBLE_EQ(forms.kernel_worst, (3 + 5 + 1 + 3 * 2 + 8) * us);
+  EXPECT_NEAR(forms.kernel_best, (3 + 5 + 1 + 8 - 3) * us, 1e-15);  // A hides
+  EXPECT_LT(forms.kernel_worst, forms.graph);
 }
 
 /// Section 4.2: T_GPU_SA < T_S is the same as S + W < T_idle, at the border too.
@@ -84,10 +138,10 @@ TEST(Model, KernelsHideTheLeastOfWhatTheyDo) {
   EXPECT_DOUBLE_EQ(forms.kernel_worst, forms.stream_gpu);
   EXPECT_DOUBLE_EQ(forms.kernel_best, 36 * us);  // A hides
   Parts small_b = iteration();
-  small_b.b = 2 * us;
+  small_b.b.seconds = 2 * us;
   EXPECT_DOUBLE_EQ(predict(small_b).kernel_best, 34 * us);  // of 36, B hides
   Parts no_b = iteration();
-  no_b.b = 0;
+  no_b.b.seconds = 0;
   EXPECT_DOUBLE_EQ(predict(no_b).kernel_best, 26 * us);  // of 34, A hides
 }
 
@@ -97,9 +151,9 @@ TEST(Model, KernelsHideTheLeastOfWhatTheyDo) {
 TEST(Model, HasThePapersGainsOfMultigrid) {
   Parts parts;
   parts.total = 100;
-  parts.a = 2;
-  parts.b = 20;
-  parts.c = 10;
+  parts.a.seconds = 2;
+  parts.b.seconds = 20;
+  parts.c.seconds = 10;
   parts.stream_exchange = parts.graph_exchange = 44;
   parts.launch = 30;
   parts.launches = 3;
@@ -115,7 +169,7 @@ TEST(Model, HasThePapersGainsOfMultigrid) {
 TEST(Model, BreadthFirstSearchDoesNotGain) {
   Parts parts;
   parts.total = 100;
-  parts.b = 70 * 1.14;
+  parts.b.seconds = 70 * 1.14;
   parts.stream_exchange = parts.graph_exchange = 25;
   parts.exchanges = 1;
   const Prediction forms = predict(parts);
@@ -125,7 +179,7 @@ TEST(Model, BreadthFirstSearchDoesNotGain) {
 
 TEST(Model, AllGoAtThePaceOfTheSlowest) {
   Parts slow = iteration();
-  slow.b = 30 * us;
+  slow.b.seconds = 30 * us;
   slow.total = 80 * us;
   const Prediction forms = predict({iteration(), slow});
   EXPECT_DOUBLE_EQ(forms.sync, 80 * us);
@@ -139,24 +193,32 @@ TEST(Model, NothingBetweenTwoWaitsIsNothingToRunAheadWith) {
 }
 
 constexpr const char* file =
-    "isthmus-observed 1\nrank 1 2\nseconds 0.5\nlaunch 300 0.03\ngpu_wait 200 0.2\nsend 200 0.01\nwait 100 "
+    "isthmus-observed 2\nrank 1 2\nseconds 0.5\nlaunch 300 0.03\ngpu_wait 200 0.2\nsend 200 0.01\nwait 100 "
     "0.1\n"
-    "collective 5 0.001\nexchanges 100 200 819200\ngpu 300 0.01 0.02 0.03\nstream 50 0.001 0.0002\n"
-    "graph 0.0008 1e-6\nwhy_not "
-    "\n";
+    "collective 5 0.001\na 100 0.01\nb 50 0.02\nc 150 0.03\nexchanges 100 200 819200\ngpu 300\n"
+    "stream 50 0.001 0.0002\ngraph 0.0008 0.0006\npieces 3e-6 2e-6 4e-6 1e-6 7e-6 5e-7\nmeeting "
+    "9e-7\nwhy_not \n"
+    "why_no_meeting \n";
 
 TEST(Model, ReadsWhatTheObserverWrites) {
   const auto observed = read_observed(file);
   ASSERT_TRUE(observed) << observed.error();
   EXPECT_EQ(observed->rank, 1);
   EXPECT_EQ(observed->launch.count, 300);
-  EXPECT_DOUBLE_EQ(observed->c, 0.03);
+  EXPECT_DOUBLE_EQ(observed->c.seconds, 0.03);
   EXPECT_TRUE(observed->why_not.empty());
   const Parts parts = parts_of(*observed, *observed);
-  EXPECT_DOUBLE_EQ(parts.gpu(), 0.06);
+  EXPECT_DOUBLE_EQ(parts.gpu(3e-6), 0.06);
+  EXPECT_DOUBLE_EQ(parts.gpu(0), 0.06 - 900e-6);
   EXPECT_DOUBLE_EQ(parts.stream_exchange, 0.002);  // 50 were replayed of 100
   EXPECT_DOUBLE_EQ(parts.graph_exchange, 0.0016);
-  EXPECT_DOUBLE_EQ(parts.graph_saving, 300e-6);
+  EXPECT_DOUBLE_EQ(parts.bare_exchange, 0.0012);
+  EXPECT_DOUBLE_EQ(parts.piece_in_stream.in_a_row, 2e-6);
+  EXPECT_DOUBLE_EQ(parts.piece_in_stream.behind_wait, 4e-6);
+  EXPECT_DOUBLE_EQ(parts.piece_in_graph.in_a_row, 1e-6);
+  EXPECT_DOUBLE_EQ(parts.piece_in_graph.behind_wait, 7e-6);
+  EXPECT_DOUBLE_EQ(parts.graph_enqueue, 5e-7);
+  EXPECT_DOUBLE_EQ(parts.meeting, 9e-7);
 }
 
 /// A run that ends when the answer is good enough may do more in one run than in the other.
@@ -165,7 +227,8 @@ TEST(Model, TakesKernelsByTheLaunch) {
   auto kernels = read_observed(file);
   ASSERT_TRUE(host && kernels);
   kernels->gpu_count = 600;
-  EXPECT_DOUBLE_EQ(parts_of(*host, *kernels).gpu(), 0.03);
+  EXPECT_DOUBLE_EQ(parts_of(*host, *kernels).a.seconds, 0.005);
+  EXPECT_DOUBLE_EQ(parts_of(*host, *kernels).a.pieces, 50);
 }
 
 TEST(Model, SaysWhatIsWrongWithAFile) {
@@ -184,14 +247,20 @@ TEST(Model, SaysWhatIsWrongWithAFile) {
 TEST(Model, SaysWhichConditionFails) {
   Parts parts = iteration();
   parts.stream_exchange = 50 * us;
-  Findings findings{{parts}, predict(parts), 100, ""};
+  Findings findings{{parts}, predict(parts), 100, "", ""};
   EXPECT_THAT(to_text(findings), HasSubstr("there is nothing to gain"));
   EXPECT_THAT(to_json(findings), HasSubstr(R"("why_no_prediction":null)"));
+  EXPECT_THAT(to_json(findings), Not(HasSubstr(R"("kernel_best":null)")));
+  findings.why_no_kernel = "they do not meet";
+  EXPECT_THAT(to_text(findings), HasSubstr("nothing is predicted: they do not meet"));
+  EXPECT_THAT(to_json(findings), HasSubstr(R"("kernel_worst":null,"kernel_best":null)"));
   findings.why_no_stream = "the \"network\" is between";
   EXPECT_THAT(to_text(findings), Not(HasSubstr("C2")));
-  EXPECT_THAT(to_json(findings),
-              HasSubstr(R"("why_no_prediction":"the \"network\" is between","seconds":null)"));
+  EXPECT_THAT(
+      to_json(findings),
+      HasSubstr(
+          R"("why_no_prediction":"the \"network\" is between","why_no_kernel":"they do not meet","seconds":null)"));
 }
 
 }  // namespace
-}  // namespace isthmus::tool::model
+}  // namespace isthmus::tool::model::model_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace isthmus::tool {
+namespace isthmus::tool::report_filter_test {
 namespace {
 
 using testing::ElementsAre;
@@ -49,4 +49,4 @@ TEST(ReportFilter, PartsSeveralReportsAndGivesWhatIsCutBack) {
 }
 
 }  // namespace
-}  // namespace isthmus::tool
+}  // namespace isthmus::tool::report_filter_test

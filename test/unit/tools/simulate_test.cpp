@@ -8,7 +8,7 @@
 #include "simulate/events.hpp"
 #include "simulate/jacobi.hpp"
 
-namespace isthmus::simulate {
+namespace isthmus::simulate::simulate_test {
 namespace {
 
 using testing::ElementsAre;
@@ -206,4 +206,4 @@ TEST(SimulateCosts, ThatAreNoneAreNamed) {
 }
 
 }  // namespace
-}  // namespace isthmus::simulate
+}  // namespace isthmus::simulate::simulate_test

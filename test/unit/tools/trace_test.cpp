@@ -10,7 +10,7 @@
 #include "trace/model.hpp"
 #include "trace/record.hpp"
 
-namespace isthmus::tool::trace {
+namespace isthmus::tool::trace::trace_test {
 namespace {
 
 namespace file = isthmus::trace;
@@ -325,4 +325,4 @@ TEST(Trace, AnyBytesAreReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace isthmus::tool::trace
+}  // namespace isthmus::tool::trace::trace_test

@@ -13,7 +13,7 @@
 #include <set>
 #include <thread>
 
-namespace isthmus::wire {
+namespace isthmus::wire::device_directory_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -439,4 +439,4 @@ TEST(RegionShapeFitting, TakesSmallerRingsWhereThePreferredOnesDoNotFit) {
 }
 
 }  // namespace
-}  // namespace isthmus::wire
+}  // namespace isthmus::wire::device_directory_test

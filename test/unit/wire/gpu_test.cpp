@@ -7,7 +7,7 @@
 
 #include "p2p/gpu_memory/exports.hpp"
 
-namespace isthmus {
+namespace isthmus::gpu_test {
 namespace {
 
 TEST(StagingChunk, CoverAMessageWithoutLeavingTheWindow) {
@@ -149,4 +149,4 @@ TEST(GpuExports, ADescriptorIsClosedWithItsAllocationAndABoundIsSetToTheirNumber
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::gpu_test

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace isthmus::wire {
+namespace isthmus::wire::heap_test {
 namespace {
 
 constexpr std::uint64_t page = 4096;
@@ -163,4 +163,4 @@ TEST_F(HeapTest, ThreadsNeverShareABlock) {
 }
 
 }  // namespace
-}  // namespace isthmus::wire
+}  // namespace isthmus::wire::heap_test

@@ -8,7 +8,7 @@
 
 #include "wire/port.hpp"
 
-namespace isthmus::wire {
+namespace isthmus::wire::network_address_test {
 namespace {
 
 using testing::HasSubstr;
@@ -96,4 +96,4 @@ TEST_F(NetworkMessage, IsRefusedWhereItsLengthsContradict) {
 }
 
 }  // namespace
-}  // namespace isthmus::wire
+}  // namespace isthmus::wire::network_address_test

@@ -8,7 +8,7 @@
 #include "wire/region.hpp"
 #include "wire/ring.hpp"
 
-namespace isthmus::wire {
+namespace isthmus::wire::region_test {
 namespace {
 
 using testing::HasSubstr;
@@ -204,4 +204,4 @@ TEST(CellHeader, IsRefusedWhereAFieldHasNoMeaning) {
 }
 
 }  // namespace
-}  // namespace isthmus::wire
+}  // namespace isthmus::wire::region_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace isthmus::wire {
+namespace isthmus::wire::roster_test {
 namespace {
 
 using testing::ElementsAre;
@@ -85,4 +85,4 @@ TEST(RosterOfAMillion, CostsAByteARankAndNamesEachMember) {
 }
 
 }  // namespace
-}  // namespace isthmus::wire
+}  // namespace isthmus::wire::roster_test

@@ -6,7 +6,7 @@
 #include "entry.hpp"
 #include "roles.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::emulated_kernel_test {
 namespace {
 
 using testing::Each;
@@ -246,4 +246,4 @@ TEST(EmulatedDriver, GivesItsFunctionsByName) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::emulated_kernel_test

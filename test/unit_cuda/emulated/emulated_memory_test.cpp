@@ -10,7 +10,7 @@
 // Functions of the driver that the library does not use.
 #include "entry.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::emulated_memory_test {
 namespace {
 
 using cuda::PointerAttribute;
@@ -239,4 +239,4 @@ TEST_F(EmulatedMemory, GoesWithItsContext) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::emulated_memory_test

@@ -5,7 +5,7 @@
 
 #include "cuda_fixture.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::emulated_stream_test {
 namespace {
 
 using testing::Each;
@@ -223,4 +223,4 @@ TEST_F(EmulatedCapture, SpreadsByEvents) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::emulated_stream_test

@@ -7,7 +7,7 @@
 #include "roles.hpp"
 #include "vmm_memory.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::classify_test {
 namespace {
 
 using testing::HasSubstr;
@@ -213,4 +213,4 @@ TEST_F(ClassifierTest, TakesAllForPageableInAChildOfFork) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::classify_test

@@ -2,7 +2,7 @@
 
 #include "cuda_fixture.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::copy_engine_test {
 namespace {
 
 using testing::Each;
@@ -251,4 +251,4 @@ TEST_F(CopyEngineTest, SaysWhyItCannot) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::copy_engine_test

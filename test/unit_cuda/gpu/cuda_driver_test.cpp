@@ -6,7 +6,7 @@
 #include "gpu/memory/classify.hpp"
 #include "roles.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::cuda_driver_test {
 namespace {
 
 using testing::HasSubstr;
@@ -110,4 +110,4 @@ TEST(CudaDriver, SaysThatThereIsNoGpu) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::cuda_driver_test

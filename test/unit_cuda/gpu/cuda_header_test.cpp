@@ -9,7 +9,7 @@
 #ifdef ISTHMUS_CUDA_HEADER
 #include <cuda.h>
 
-namespace isthmus::cuda {
+namespace isthmus::cuda::cuda_header_test {
 namespace {
 
 /// Whether values of both types take the same way through a call and the same room in memory.
@@ -268,7 +268,7 @@ TEST(CudaHeader, AgreesWithOurDeclarations) {
 }
 
 }  // namespace
-}  // namespace isthmus::cuda
+}  // namespace isthmus::cuda::cuda_header_test
 
 #else
 

@@ -4,7 +4,7 @@
 
 #include "cuda_fixture.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::device_pool_test {
 namespace {
 
 class DevicePoolTest : public CudaTest {
@@ -93,4 +93,4 @@ TEST_F(DevicePoolTest, MayGoBeforeItsBuffers) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::device_pool_test

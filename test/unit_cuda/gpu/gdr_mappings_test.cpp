@@ -8,7 +8,7 @@
 #include "gpu/memory/classify.hpp"
 #include "vmm_memory.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::gdr_mappings_test {
 namespace {
 
 class GdrMappingsTest : public CudaTest {
@@ -85,4 +85,4 @@ TEST_F(GdrMappingsTest, LeaveOtherMemoryAlone) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::gdr_mappings_test

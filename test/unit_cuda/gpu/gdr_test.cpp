@@ -7,7 +7,7 @@
 #include "roles.hpp"
 #include "vmm_memory.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::gdr_test {
 namespace {
 
 using testing::AllOf;
@@ -106,4 +106,4 @@ TEST(GdrDriver, SaysThatItsKernelModuleIsMissing) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::gdr_test

@@ -2,7 +2,7 @@
 
 #include "cuda_fixture.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::gpu_queue_test {
 namespace {
 
 using testing::Each;
@@ -56,4 +56,4 @@ TEST_F(GpuQueueTest, AFailedCopyNamesItsBytes) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::gpu_queue_test

@@ -3,7 +3,7 @@
 #include "cuda_fixture.hpp"
 #include "roles.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::gpu_test {
 namespace {
 
 TEST(GpuList, DescribesWhatTheProcessSees) {
@@ -48,4 +48,4 @@ TEST(GpuList, TellsLinksApart) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::gpu_test

@@ -1,7 +1,9 @@
 // GPU memory of one process, reached by another.
 #include "gpu/memory/mapping.hpp"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -11,7 +13,7 @@
 #include "gpu/memory/mapping_cache.hpp"
 #include "vmm_memory.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::mapping_test {
 namespace {
 
 using testing::AllOf;
@@ -192,6 +194,19 @@ TEST_F(MappingTest, RefusesADescriptorOfAnotherKind) {
   const auto mapping = cache.open(forged, 0, descriptor.get());
   ASSERT_FALSE(mapping);
   EXPECT_THAT(mapping.error().text(), HasSubstr("a peer's memory pool"));
+}
+
+/// As of a peer that names its standard output as memory.
+TEST_F(MappingTest, RefusesADescriptorOfAnyFile) {
+  Player exporter("exporter");
+  for (const MemoryKind kind : {MemoryKind::vmm, MemoryKind::pool}) {
+    const Letter offer = wish(exporter, Wish::allocate, number(kind));
+    for (const off_t bytes : {0, 4095, 4096, 5001, 65'537}) {
+      const UniqueFd file(::memfd_create("no memory of a GPU", MFD_CLOEXEC));
+      ASSERT_TRUE(file && ::ftruncate(file.get(), bytes) == 0);
+      EXPECT_FALSE(cache.open(offer.offer, 0, file.get())) << name_of(kind) << ", " << bytes;
+    }
+  }
 }
 
 TEST_F(MappingTest, NamesTheMissingPeerAccess) {
@@ -455,4 +470,4 @@ TEST_F(EqualPids, AreTheTrapAndNotThePidNamespaces) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::mapping_test

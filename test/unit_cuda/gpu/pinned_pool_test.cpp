@@ -2,7 +2,7 @@
 
 #include "cuda_fixture.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::pinned_pool_test {
 namespace {
 
 using testing::HasSubstr;
@@ -92,4 +92,4 @@ TEST_F(PinnedPoolTest, PinsAnewAfterAResetAndLeavesWhatIsLentReadable) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::pinned_pool_test

@@ -4,7 +4,7 @@
 #include "gpu/memory/classify.hpp"
 #include "gpu/memory/export.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::vmm_allocation_test {
 namespace {
 
 using testing::AllOf;
@@ -46,4 +46,4 @@ TEST_F(VmmAllocationTest, SaysThatMemoryIsShortAndLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::vmm_allocation_test

@@ -10,7 +10,7 @@
 #include "kernels_fixture.hpp"
 #include "p2p/gpu_copy/couriers.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::courier_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -254,4 +254,4 @@ TEST_F(CouriersTest, StayAtHomeWithoutKernels) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::courier_test

@@ -5,7 +5,7 @@
 
 #include "kernels_fixture.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::kernels_load_test {
 namespace {
 
 using cuda::Status;
@@ -69,4 +69,4 @@ TEST_F(KernelLoading, NoKernelWaitsForAStreamThatWaitsOnceAllAreLoaded) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::kernels_load_test

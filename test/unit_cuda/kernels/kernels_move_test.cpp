@@ -9,7 +9,7 @@
 #include "kernels_fixture.hpp"
 #include "p2p/gpu_copy/shapes.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::kernels_move_test {
 namespace {
 
 using test::Arena;
@@ -265,4 +265,4 @@ TEST(MoveDivider, DividesAsDivisionDoes) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::kernels_move_test

@@ -14,7 +14,7 @@
 #include "kernels/reduce_choice.hpp"
 #include "kernels_fixture.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::kernels_reduce_test {
 namespace {
 
 constexpr std::array all_codes{OpCode::sum,    OpCode::prod,   OpCode::min,     OpCode::max,  OpCode::band,
@@ -317,4 +317,4 @@ TEST(ReduceChoice, EveryKernelIsChosenForSomethingAndEveryOperationHasItsTypes) 
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::kernels_reduce_test

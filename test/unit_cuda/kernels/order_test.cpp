@@ -13,7 +13,7 @@
 #include "kernels/courier.hpp"
 #include "kernels_fixture.hpp"
 
-namespace isthmus::testing_cuda {
+namespace isthmus::testing_cuda::order_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -231,4 +231,4 @@ TEST(Orders, AreTakenWholeOrNotAtAll) {
 }
 
 }  // namespace
-}  // namespace isthmus::testing_cuda
+}  // namespace isthmus::testing_cuda::order_test

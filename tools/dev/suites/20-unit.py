@@ -12,7 +12,9 @@ suite = Suite("unit")
 binaries = sorted(path for path in BUILT.glob("**/isthmus_unit*") if path.is_file() and path.suffix == "")
 if not binaries:
     suite.fail("the unit tests are built", f"no isthmus_unit under {BUILT}")
-# Tests of the network wait most of their time, until a connection is given up: the others run beside them.
-parts = [(binary, "Network*") for binary in binaries] + [(binary, "-Network*") for binary in binaries]
-gtest.run_beside(suite, parts, at_once=2, timeout=540)
+# Most of their time tests of the network wait until a connection is given up, and others until somebody counts as lost: four programs do not fill two
+# cores.
+WAITING = ("Network*", "Watch*:DeviceDirectory*")
+GROUPS = (*WAITING, f"-{':'.join(WAITING)}:Domains*", "Domains*")
+gtest.run_beside(suite, [(binary, group) for group in GROUPS for binary in binaries], at_once=4, timeout=540)
 suite.finish()

@@ -98,7 +98,7 @@ for program, result in built:
         continue
     source = next(path for path in sources() if name_of(path) == program.name)
     has_forms = '"data.h"' in source.read_text()
-    is_live = " * live plans" in source.read_text()
+    is_live = "live plans: " in source.read_text()
     for ranks in ranks_of(source):
         for name, environment in (VARIANTS | (FORMS if has_forms else {}) | (LIVE if is_live else {})).items():
             if name and (ranks == 1 or SANITIZER or not program.name.startswith(("p2p", "coll"))):

@@ -14,6 +14,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, "tools/dev")
+from jobs import segments, shared_files, vanish
 from suite import BUILT, PREFIX, ROOT, Skip, Suite
 
 SANITIZER = os.environ.get("DEV_SANITIZER", "")
@@ -134,6 +135,10 @@ BUFFER_FAULTS = {
     "without": rf"rank 1: .*{TAKE}an entry with buffers is invoked without them",
     "with": rf"rank 1: .*entry {CELL}::other, invoked by rank 0: an entry without buffers is invoked with some",
     "cut_off": rf"rank 1: .*{TAKE}an invocation with 1 buffers has 12 bytes",
+    "any_without": r"rank 1: .*takes any number of buffers.*an invocation with buffers has 4 bytes",
+    "any_none": r"rank 1: .*takes any number of buffers.*an invocation is said to have 0 buffers",
+    "any_too_many": r"rank 1: .*takes any number of buffers.*an invocation is said to have 65 buffers",
+    "any_cut_off": r"rank 1: .*takes any number of buffers.*an invocation with 2 buffers has 28 bytes",
     "no_type": rf"rank 1: .*{TAKE}there is no tag of type 0",
     "other_type": rf"rank 1: .*{TAKE}there is no tag of type 9",
     "of_a_mailbox": rf"rank 1: .*{TAKE}its data has the tag of a mailbox",
@@ -327,6 +332,17 @@ with suite.case("a function of a process that has died goes on in process 0, of 
 with suite.case("a death before the first checkpoint, and a future of before a death, end the job with a sentence"):
     survive(4, 20, 100, "1:start:0", status=1, err="has lost ranks? .*1.*, and chares have no checkpoint in memory")
     survive(4, 20, 100, "1:step:9", "0:future:0", status=1, err="a future gets a value that was made before a process died")
+with suite.case("a process is killed before its MPI_Init: the job ends and names it, also where a death can be survived later"):
+    for victim in (0, 2):
+        early = f'test $ISTHMUS_WORLD_RANK = {victim} && kill -9 $$; exec {shlex.quote(str(SURVIVAL))} 20 100'
+        named = rf"rank {victim} \(pid \d+\) on host \S+ killed by signal 9"
+        files, memory = shared_files(), segments()
+        for options in ((), ("--on-failure", "continue"), ("--on-failure", "continue", *SPLIT_HOSTS)):
+            result = suite.run([MPIEXEC, *options, "--timeout", 20, "-n", 4, "sh", "-c", early], timeout=2 * TIMEOUT)
+            suite.expect(result, status=None, err=named)
+            assert result.status not in (0, 124) and not result.out, result
+        vanish(lambda: shared_files() - files)
+        vanish(lambda: segments() - memory)
 with suite.case("a job goes back with one line that says so"):
     survive(4, 20, 100, "1:step:9", status=KILLED, err="^isthmus: chares have lost rank 1, and go back to checkpoint 3 in memory, in 3 processes$")
 BEGIN_IN_TWO, RESIZED = {"CHARES_BEGIN_IN": "2"}, {"CHARES_RESIZE": "1"}

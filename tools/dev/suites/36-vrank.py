@@ -3,14 +3,18 @@
 # runs: mpi_abi mpiexec isthmus isthmus_network isthmus_virtual_ranks isthmus_unit_vrank integer_sort fft3d
 # about: src/vrank/* src/abi/core/runtime* src/abi/vrank/* src/p2p/* !src/p2p/protocol/* src/launch/job* src/launch/beside_turns* tools/virtual_ranks/* tools/mpiexec/*
 # reads: test/mpi/*
+import contextlib
 import json
 import os
 import re
 import resource
+import signal
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, "tools/dev")
+from jobs import marked_processes, running, segments, shared_files, vanish
 from namespaces import Hosts, why_not
 from suite import BUILT, PREFIX, ROOT, Suite, need
 
@@ -313,6 +317,73 @@ with suite.case("each rank is traced, on all hosts"):
     suite.expect(suite.run([*command, "--ranks-per-process", 2, *PLACES["apart"], polling], timeout=60), out="5 ranks, 0 failures")
     events = json.loads(timeline.read_text())["traceEvents"]
     assert {event["pid"] for event in events if event["ph"] == "X" and event["name"] == "MPI_Finalize"} == set(range(5)), events[:20]
+# --- a death while the job starts ------------------------------------------------------------------------------------------------------------
+
+starting = FOLDER / "starting"
+MOMENTS = ("constructor", "main", "init")
+
+
+def dies(command, env=None, **expected):
+    """Runs a job of which a process is killed: it ends, says whose, and leaves nothing."""
+    files, memory = shared_files(), segments()
+    mark = f"TEST_STARTING={os.getpid()}"
+    result = suite.expect(suite.run(command, env={**(env or {}), **dict([mark.split("=")])}, timeout=30), **expected)
+    vanish(lambda: marked_processes(mark))
+    vanish(lambda: shared_files() - files)
+    vanish(lambda: segments() - memory)
+    return result
+
+
+with suite.case("the program that is killed while it starts compiles"):
+    compile_program(OWN / "starting.c")
+for each, workers in ((2, 1), (4, 1), (4, 2)):
+    with suite.case(f"a rank is killed before MPI_Init or in a constructor, {each} a process with {workers} workers: the job ends, and its process is named"):
+        for moment in MOMENTS:
+            for victim in (0, 3):
+                first = victim // each * each
+                said = rf"mpiexec: ranks {first} to {first + each - 1} \(pid \d+\) on host \S+ killed by signal 9"
+                command = [MPIEXEC, "-n", 4, "--ranks-per-process", each, "--workers-per-process", workers, starting]
+                dies(command, {"MOMENT": moment, "VICTIM": victim}, status=137, err=said)
+with suite.case("the same with --on-failure continue: those who meet the dead end the job, and the dead are named too"):
+    for moment in MOMENTS:
+        for victim in (0, 3):
+            first = victim // 2 * 2
+            command = [MPIEXEC, "--on-failure", "continue", "-n", 4, "--ranks-per-process", 2, starting]
+            result = dies(command, {"MOMENT": moment, "VICTIM": victim}, status=None, err=rf"ranks {first} to {first + 1} \(pid \d+\) .*killed by signal 9")
+            assert result.status != 0 and "MPI_ERR_PROC_ABORTED" in result.err and "rank -1" not in result.err, result
+with suite.case("the same on two hosts"):
+    for moment in MOMENTS:
+        for where in PLACES.values():
+            command = [MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", *where, "-n", 4, "--ranks-per-process", 2, starting]
+            dies(command, {"MOMENT": moment, "VICTIM": 3}, status=137, err=r"ranks 2 to 3 \(pid \d+\) on host \S+ killed by signal 9")
+
+
+def children(pid):
+    """The processes that hold ranks."""
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(word) for word in words if b"virtual_ranks" in Path(f"/proc/{word}/cmdline").read_bytes().split(b"\0")[0]]
+    return []
+
+
+with suite.case("a process is killed at any moment while it loads the copies of its ranks"):
+    files, killed = shared_files(), 0
+    for run in range(20):
+        out = suite.tmp / "starting"
+        with running([MPIEXEC, "-n", 16, "--ranks-per-process", 8, starting], out, said="", times=0) as (process, _):
+            end = time.monotonic() + 10
+            while not (found := children(process.pid)) and process.poll() is None and time.monotonic() < end:
+                time.sleep(0.0005)
+            time.sleep(0.002 * run)
+            with contextlib.suppress(OSError, IndexError):
+                os.kill(found[run % len(found)], signal.SIGKILL)
+            status = process.wait(20)
+        text = out.read_text()
+        assert status in (0, 137), (status, text)
+        assert status == 0 or re.search(r"ranks (0 to 7|8 to 15) \(pid \d+\) on host \S+ killed by signal 9", text), text
+        killed += status == 137
+    assert killed > 0, "no process was killed before its end"
+    vanish(lambda: shared_files() - files)
 with suite.case("hosts with networks of their own"):
     need(why_not())
     with Hosts(2) as hosts:

@@ -1,6 +1,6 @@
 # title: the Python package: pip builds it, and its tests pass at 1, 2 and 4 processes
 # timeout: 300
-# runs: mpi_abi mpiexec
+# runs: mpi_abi mpiexec emulated_cuda emulated_kernels
 # about: src/chare/* src/abi/chare/* include/isthmus/*
 # reads: python/* pyproject.toml
 """With ISTHMUS_PREFIX pip builds the extension module alone, against the library that is under test."""
@@ -11,7 +11,7 @@ import sys
 
 sys.path[:0] = ["tools/dev", "test/mpi4py"]
 import package
-from suite import BUILD, PREFIX, ROOT, VENV, Suite
+from suite import BUILD, BUILT, PREFIX, ROOT, VENV, Suite
 
 suite = Suite("python")
 PIP = [VENV / "bin/python", "-m", "pip", "--disable-pip-version-check", "install", "--no-build-isolation", "--no-deps", "--no-index"]
@@ -28,9 +28,9 @@ with suite.case("pip install . builds the package"):
 if built:
     # mpi4py, where the suite of its name has built it already: that takes a minute.
     found = {"PYTHONPATH": str(package.SITE)} if package.SITE.is_dir() else {}
-    settings = {"DEV_MPIEXEC": PREFIX / "bin/mpiexec", "PYTHONDONTWRITEBYTECODE": "1", **found}
+    settings = {"DEV_MPIEXEC": PREFIX / "bin/mpiexec", "DEV_EMULATED": BUILT / "test/emulated", "PYTHONDONTWRITEBYTECODE": "1", **found}
     command = [VENV / "bin/python", "-m", "pytest", "-p", "no:cacheprovider", "-vv", "-rs", "--tb=short", ROOT / "python/tests"]
-    result = suite.run(command, env=settings, timeout=120)
+    result = suite.run(command, env=settings, timeout=240)
     reasons = dict(re.findall(r"^SKIPPED \[\d+\] python/tests/(\S+?):\d+: (.+)$", result.out, re.MULTILINE))
     for name, outcome in re.findall(r"^python/tests/(\S+?::.+?) (PASSED|FAILED|ERROR|SKIPPED)", result.out, re.MULTILINE):
         if outcome == "SKIPPED":

@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, "tools/dev")
 from namespaces import Hosts, why_not
-from suite import BUILT, PREFIX, ROOT, VENV, Skip, Suite
+from suite import BUILT, PREFIX, ROOT, VENV, Skip, Suite, ask_until
 
 suite = Suite("tune")
 ISTHMUS = PREFIX / "bin/isthmus"
@@ -82,6 +82,9 @@ with suite.case("tune --gpu measures the ways of GPU memory too, on the emulated
     suite.expect(suite.run(command, env={**CONFIG, **libraries}, timeout=150), status=0, out=r"-> ISTHMUS_GPU_PUSH_FROM = \d+")
     measured = json.loads(table.read_text())["values"]
     assert GPU_VALUES <= measured.keys(), measured.keys()
+    curves = [curve for curve in json.loads(table.read_text())["curves"] if curve["decides"] in GPU_VALUES]
+    fixed = ["ISTHMUS_PLANS=fixed" in way["variables"] for curve in curves for way in curve["series"]]
+    assert len(fixed) == 2 * len(GPU_VALUES) and all(fixed), curves
     assert ("ISTHMUS_GPU_CHUNK" in measured) == NETWORK.exists(), measured.keys()
 
 with suite.case("and without a GPU says so, and writes nothing"):
@@ -302,26 +305,23 @@ with suite.case("plans that measure themselves leave a job of ten messages as fi
 
 with suite.case("when copies by the kernel become slow, the ring is taken within a hundred messages"):
     slow = suite.preload("test/bench/slow_copies.c", "-ldl")
-    # A processor that is taken away may begin one more trial, whose messages are no proof of anything.
-    for _ in range(3):
+
+    def taught():
         rank = ways(262144, 200, 300, preloaded=slow)
-        lesson = [(each["protocol"], each["messages"]) for each in rank["live"] if each["from"] == 262144]
-        if [protocol for protocol, _ in lesson] == [RING] and received(rank).get(RING, 0) >= 200:
-            break
-    else:
-        raise AssertionError((lesson, received(rank)))
+        return [(each["protocol"], each["messages"]) for each in rank["live"] if each["from"] == 262144], received(rank)
+
+    lesson, _ = ask_until(3, taught, lambda told: [protocol for protocol, _ in told[0]] == [RING] and told[1].get(RING, 0) >= 200)
     assert 499 <= lesson[0][1] <= 500, lesson
 
 with suite.case("ranks that share a core learn by the work of both sides, without being asked to"):
     core = ("taskset", "-c", min(os.sched_getaffinity(0)))
     assert received(ways(262144, 10, plans=None, before=core)) == received(ways(262144, 10, plans="fixed", before=core))
-    for _ in range(3):
+
+    def taught():
         rank = ways(262144, 200, 300, plans=None, preloaded=slow, before=core)
-        lesson = [(each["protocol"], each["by_work"]) for each in rank["live"] if each["from"] == 262144]
-        if lesson == [(RING, True)] and received(rank).get(RING, 0) >= 200:
-            break
-    else:
-        raise AssertionError((lesson, received(rank)))
+        return [(each["protocol"], each["by_work"]) for each in rank["live"] if each["from"] == 262144], received(rank)
+
+    ask_until(3, taught, lambda told: told[0] == [(RING, True)] and told[1].get(RING, 0) >= 200)
 
 with suite.case("the ring is hardly tried where the sender computes, for it would wait"):
     counts = received(ways(262144, 300, 0, 3000))
@@ -339,15 +339,13 @@ with suite.case("how long messages go with their envelope is left alone in a job
 
 with suite.case("when copies through memory become slow, messages no longer go with their envelope, within a hundred of them"):
     slow = suite.preload("test/bench/slow_memory.c")
-    # A processor that is taken away may begin one more trial, whose messages are no proof of anything.
-    for _ in range(4):
+
+    def taught():
         sender, receiver = both_ranks(16384, 200, 300, preloaded=slow)
         (lesson,) = sender["live_eager"]
-        late = sum(count for way, count in received(receiver).items() if way != "eager")
-        if lesson["way"] == "rendezvous" and late >= 200:
-            break
-    else:
-        raise AssertionError((lesson, received(receiver)))
+        return lesson, sum(count for way, count in received(receiver).items() if way != "eager")
+
+    lesson, _ = ask_until(4, taught, lambda told: told[0]["way"] == "rendezvous" and told[1] >= 200)
     assert (lesson["from"], lesson["assumed"], lesson["nonblocking"], lesson["origin"]) == (16384, "eager", True, "live"), lesson
     assert 400 <= lesson["messages"] <= 500 and all(way["predicted_us"] for way in lesson["ways"]), lesson
     result = suite.run([ISTHMUS, "explain", "--full", "mpiexec", "-n", 2, WAYS, 16384, 400], env=CONFIG, timeout=60)
@@ -377,15 +375,15 @@ with suite.case("collectives of a job of a few calls go as the table has it, and
 
 with suite.case("where copies by the kernel are slow, a bcast goes another way within a hundred calls, and tells what each takes"):
     slow = suite.preload("test/bench/slow_copies.c", "-ldl")
-    for _ in range(3):
-        (lesson,) = call_ways("bcast", 65536, 0, 110, preloaded=slow)
-        if not lesson["way"].startswith("direct"):
-            break
-    else:
-        raise AssertionError(lesson)
+    (lesson,) = ask_until(3, lambda: call_ways("bcast", 65536, 0, 110, preloaded=slow), lambda told: len(told) == 1 and not told[0]["way"].startswith("direct"))
     assert lesson["assumed"] == "direct_both" and lesson["calls"] == 110 and not lesson["told"], lesson
     predicted = {way["way"]: way["predicted_us"] for way in lesson["ways"]}
     assert set(predicted) == {"staged", "direct", "direct_both", "messages"} and all(predicted.values()), lesson
+
+with suite.case("where copies by the kernel are slow, an allgather goes through memory that all share within a hundred calls"):
+    slow = suite.preload("test/bench/slow_copies.c", "-ldl")
+    (lesson,) = ask_until(4, lambda: call_ways("allgather", 65536, 0, 110, preloaded=slow), lambda lessons: [each["way"] for each in lessons] == ["staged"])
+    assert lesson["assumed"] == "direct" and {way["way"] for way in lesson["ways"]} == {"staged", "direct", "messages"}, lesson
 
 with suite.case("explain --full tells what a communicator has learned, explain that there is something to tell"):
     for words, said in ((["--full"], r"^    measured, bcast among 2 ranks:\n      up to 64 KiB   \w+: [\d.]+ us .*; 150 calls$"), ([], r"ways of collectives are measured")):
@@ -394,21 +392,18 @@ with suite.case("explain --full tells what a communicator has learned, explain t
 
 with suite.case("when copies through memory become slow, a bcast goes from buffer to buffer within a hundred calls"):
     slow = suite.preload("test/bench/slow_memory.c")
-    # A processor that is taken away may begin one more trial, whose calls are no proof of anything.
-    for _ in range(4):
-        (before,) = call_ways("bcast", 65536, 200, preloaded=slow)
-        (after,) = call_ways("bcast", 65536, 200, 100, preloaded=slow)
-        if before["way"] == "staged" and after["way"].startswith("direct"):
-            break
-    else:
-        raise AssertionError((before, after))
+
+    def taught():
+        return [*call_ways("bcast", 65536, 200, preloaded=slow), *call_ways("bcast", 65536, 200, 100, preloaded=slow)]
+
+    _, after = ask_until(4, taught, lambda told: len(told) == 2 and told[0]["way"] == "staged" and told[1]["way"].startswith("direct"))
     assert after["calls"] == 300, after
 
 with suite.case("a way of collectives is forced where it is possible"):
     _, report = job("ISTHMUS_COLLECTIVE_WAY=staged")
     assert setting(report, "ISTHMUS_COLLECTIVE_WAY") == ("staged", "environment"), report
     for way in ("flat", "staged", "counted", "direct", "direct_both", "direct_all", "messages", "tree"):
-        for collective, ranks in (("bcast", 2), ("allreduce", 2), ("allreduce", 3)):
+        for collective, ranks in (("bcast", 2), ("allreduce", 2), ("allreduce", 3), ("allgather", 2), ("allgather", 3)):
             assert call_ways(collective, 65536, 5, ranks=ranks, env={"ISTHMUS_COLLECTIVE_WAY": way}) == []
 
 def long_messages(ranks, size=65536):
@@ -417,8 +412,8 @@ def long_messages(ranks, size=65536):
     return sum(way["received"]["bytes"] for way in ways if not way["protocol"].startswith("local")) // size
 
 
-# A stripe is so many steps deep, and what is said takes effect as much later.
-for form, deep in (("ibcast", 128), ("bcast_init", 4)):
+# What is said of calls that do not block takes effect so many calls later.
+for form, deep in (("ibcast", 8), ("bcast_init", 4)):
     with suite.case(f"{form}: a way is forced where it is possible, from a step on that nobody can have reached"):
         for way, expected in (("messages", 400 - deep), ("direct", 0), ("staged", 0)):
             found = long_messages(call_report(form, 65536, 0, 400, env={"ISTHMUS_COLLECTIVE_WAY": way}))
@@ -428,13 +423,12 @@ for form, deep in (("ibcast", 128), ("bcast_init", 4)):
 
     with suite.case(f"{form}: goes as blocking calls have turned out to be the fastest of the ways that it has"):
         slow = suite.preload("test/bench/slow_copies.c", "-ldl")
-        for _ in range(3):
-            blocking = long_messages(call_report(form, 65536, 200, 0, preloaded=slow))
-            found = long_messages(call_report(form, 65536, 200, 400, preloaded=slow))
-            if found >= blocking // 2 + 400 - deep - 2:
-                break
-        else:
-            raise AssertionError((blocking, found))
+
+        def found():
+            return [long_messages(call_report(form, 65536, 200, more, preloaded=slow)) for more in (0, 400)]
+
+        # Some look whether another way has become better.
+        ask_until(3, found, lambda messages: messages[1] >= messages[0] // 2 + 400 - deep - 14)
         assert long_messages(call_report(form, 65536, 200, 400, preloaded=slow, plans="fixed")) == 0
 
 for form, kind in (("ibcast", "nonblocking"), ("bcast_init", "persistent")):
@@ -446,7 +440,72 @@ for form, kind in (("ibcast", "nonblocking"), ("bcast_init", "persistent")):
         assert told["assumed"].startswith("direct") and 398 <= told["calls"] <= 400, told
         words = ["mpiexec", "-n", 2, "-x", "ISTHMUS_COLLECTIVE_WAY=messages", CALL_WAYS, form, 65536, 0, 400]
         result = suite.run([ISTHMUS, "explain", "--full", *words], env=CONFIG, timeout=60)
-        suite.expect(result, err=rf"{kind} bcast among 2 ranks:\n      up to 64 KiB +messages; \d+ of \d+ calls, the others direct_both$")
+        suite.expect(result, err=rf"{kind} bcast among 2 ranks:\n      up to 64 KiB +messages; \d+ of \d+ calls, the table has direct_both$")
+
+def learned(form, size, calls, *words, **how):
+    """What rank 0 tells of calls of one kind that do not block, where no call has blocked."""
+    ranks = call_report(form, size, 0, calls, *words, **how)
+    assert ranks[0]["live_collectives"] == [] and ranks[1]["live_nonblocking"] == [], ranks
+    (told,) = ranks[0]["live_nonblocking"]
+    return told
+
+
+# Ways between buffers are slow. The others: messages, which find their own way first; flat; none but these. What counts is what has been
+# found: the last call may be one that looks at another way.
+for form, size in (("ibcast", 65536), ("bcast_init", 65536), ("iallreduce", 8192), ("ibcast", 8192)):
+    with suite.case(f"{form} of {size // 1024} KiB: learns by itself where no call has blocked, within a hundred calls"):
+        slow = suite.preload("test/bench/slow_copies.c", "-ldl")
+        # Messages may give up the ring, too.
+        told = ask_until(
+            8, lambda: learned(form, size, 110, preloaded=slow), lambda told: not (told["nonblocking_way"] or "direct").startswith("direct")
+        )
+        found = told["nonblocking_way"]
+        assert told["assumed"].startswith("direct") and told["origin"] == "live" and not told["told"], told
+        predicted = {way["way"]: way["predicted_us"] for way in told["ways"]}
+        assert predicted[found] < predicted[told["assumed"]], told
+        assert {way["way"] for way in learned(form, size, 110, preloaded=slow, plans="fixed")["ways"]} == {told["assumed"]}
+
+for form in ("iallreduce", "allreduce_init"):
+    with suite.case(f"{form} of 1 MiB: leaves the way that writes to others where that is slow, within a hundred calls"):
+        slow = suite.preload("test/bench/slow_copies.c", "-ldl")
+        told = ask_until(
+            8,
+            lambda: learned(form, 1 << 20, 110, preloaded=slow, env={"SLOW_WRITES_ONLY": "1"}),
+            lambda told: told["nonblocking_way"] == "direct_all",
+        )
+        assert told["assumed"] == "direct", told
+
+with suite.case("collectives that do not block go as the table has it in a job of a few"):
+    slow = suite.preload("test/bench/slow_copies.c", "-ldl")
+    for form, size in (("ibcast", 65536), ("bcast_init", 65536), ("iallreduce", 8192)):
+        told = learned(form, size, 10, preloaded=slow)
+        assert [way["way"] for way in told["ways"]] == [told["assumed"]] and told["calls"] <= 10, told
+
+with suite.case("of calls during which a program computes nothing is learned, nor of many at once: all go as the table has it"):
+    slow = suite.preload("test/bench/slow_copies.c", "-ldl")
+    for form, size, *words in (("ibcast", 65536, 500), ("bcast_init", 65536, 500), ("iallreduce", 65536, 2000), ("ibcast", 65536, 0, 32)):
+        told = learned(form, size, 320, *words, preloaded=slow)
+        assert [(way["way"], way["predicted_us"]) for way in told["ways"]] == [(told["assumed"], None)], told
+
+def bits_and_ways(form, size, ranks, plans):
+    command = [ISTHMUS, "explain", "--json", "mpiexec", "-n", ranks, "-x", f"ISTHMUS_PLANS={plans}", CALL_WAYS, form, size, 0, 150]
+    result = suite.expect(suite.run(command, env=CONFIG, timeout=60), out=r"^bits [0-9a-f]+$")
+    (told,) = json.loads(result.err.splitlines()[-1])["ranks"][0]["live_nonblocking"]
+    return result.out, len(told["ways"])
+
+
+with suite.case("sums that do not block have the same bits by fixed plans and while they learn, also among three"):
+    for kind in (("iallreduce_float", 8192, 2), ("iallreduce_float", 65536, 2), ("iallreduce_float", 65536, 3), ("allreduce_init_float", 65536, 2)):
+        fixed, count = bits_and_ways(*kind, "fixed")
+        assert count == 1, kind
+
+        def ways_of_live():
+            live, count = bits_and_ways(*kind, "live")
+            assert live == fixed, (kind, fixed, live)
+            return kind, count
+
+        # Where processors are taken away all the time, calls teach nothing, and no other way is tried.
+        ask_until(8, ways_of_live, lambda told: told[1] > 1)
 
 with suite.case("reductions that do not block never go over messages, which would combine otherwise"):
     for form in ("iallreduce", "allreduce_init"):
@@ -495,6 +554,34 @@ with suite.case("tune --from stores what a program's collectives have taught, an
     after = json.loads(table.read_text())["taught_collectives"]
     assert sorted(each["collective"] for each in after) == ["allreduce", "bcast"], after
 
+with suite.case("tune --from stores what calls that do not block have found themselves, beside what blocking ones have"):
+    table = suite.tmp / "taught_nonblocking.json"
+    slow = suite.preload("test/bench/slow_copies.c", "-ldl")
+
+    def taught(form, *counts):
+        program = ["mpiexec", "-n", 2, "env", f"LD_PRELOAD={slow}", CALL_WAYS, form, 65536, *counts]
+        result = suite.run([ISTHMUS, "tune", "--output", table, "--from", *program], env=CONFIG, timeout=60)
+        return result, json.loads(table.read_text())["taught_collectives"] if table.exists() else None
+
+    found = lambda answer: answer[1] and answer[1][0]["nonblocking_way"] == "messages"
+    result, lessons = ask_until(8, lambda: taught("ibcast", 0, 300), found)
+    kind = {"collective": "bcast", "members": 2, "same_socket": True, "up_to": 65536}
+    assert lessons == [{**kind, "nonblocking_way": "messages"}], (lessons, result)
+    suite.expect(result, out=r"^  bcast among 2 ranks, up to 64 KiB +messages +\d+ calls of 1 rank that do not block$")
+    # Later calls begin with it at once; blocking ones try all of theirs.
+    (told,) = call_report("ibcast", 65536, 0, 40, env={"ISTHMUS_TUNING": table})[0]["live_nonblocking"]
+    assert (told["told"], told["way"], told["nonblocking_way"]) == (True, "messages", None), told
+    assert call_ways("bcast", 65536, 14, env={"ISTHMUS_TUNING": table}) == []
+    # What blocking ones teach goes to the same entry.
+    result, (both,) = taught("bcast", 1, 250)
+    assert both["nonblocking_way"] == "messages" and both["ticks_per_byte"] > 0 and not both["way"].startswith("direct"), both
+    # What these suggest for the others is not worth what the others have found.
+    document = json.loads(table.read_text())
+    document["taught_collectives"][0]["nonblocking_way"] = "direct"
+    table.write_text(json.dumps(document))
+    result, (both,) = taught("bcast", 1, 250)
+    assert both["nonblocking_way"] == "direct", (both, result)
+
 with suite.case("tune --from stores whether messages go with their envelope"):
     table = suite.tmp / "taught_eager.json"
     slow = suite.preload("test/bench/slow_memory.c")
@@ -504,6 +591,21 @@ with suite.case("tune --from stores whether messages go with their envelope"):
     sender, receiver = both_ranks(16384, 14, env={"ISTHMUS_TUNING": table})
     (lesson,) = sender["live_eager"]
     assert (lesson["origin"], lesson["way"], received(receiver)["eager"]) == ("tuned", "rendezvous", 10), (lesson, received(receiver))
+
+with suite.case("tune --from stores what a program's messages in GPU memory have taught, and later jobs begin with it"):
+    table = suite.tmp / "taught_gpu.json"
+    program = ["mpiexec", "-n", 2, BUILT / "test/gpu/gpu_ways", "device", "device", 1 << 20]
+    emulated = {**CONFIG, "LD_LIBRARY_PATH": f"{BUILT / 'test/emulated'}:{PREFIX / 'lib'}"}
+    said = r"^  from 1 MiB +GPUs over NVLink, one at a time pull +200 messages of 1 rank$"
+    slow = {**emulated, "EMULATED_CUDA_WRITES_US": "20000"}
+    command = [ISTHMUS, "tune", "--output", table, "--from", *program, 200]
+    suite.expect(ask_until(4, lambda: suite.run(command, env=slow, timeout=60), lambda result: re.search(said, result.out, re.MULTILINE)))
+    (lesson,) = json.loads(table.read_text())["taught_gpu"]
+    assert (lesson["route"], lesson["from"], lesson["several"], lesson["way"]) == ("GPUs over NVLink", 1 << 20, False, "pull"), lesson
+    # Behind the ten that go as the plan has them.
+    result = suite.run([ISTHMUS, "explain", "--json", *program, 14], env={**emulated, "ISTHMUS_TUNING": table}, timeout=60)
+    (told,) = json.loads(suite.expect(result).err.splitlines()[-1])["ranks"][1]["live_gpu"]
+    assert (told["origin"], told["way"]) == ("tuned", "pull"), told
 
 with suite.case("tune --from writes nothing where a program fails, teaches nothing or is none"):
     table = suite.tmp / "untaught.json"
@@ -518,10 +620,10 @@ with suite.case("tune --from writes nothing where a program fails, teaches nothi
     suite.expect(result, status=2, err="only --output goes with it")
 
 with suite.case("a table whose lessons are damaged is one warning"):
-    for name in ("taught", "taught_eager", "taught_collectives"):
+    for name in ("taught", "taught_eager", "taught_gpu", "taught_collectives"):
         for taught in ({}, [{"from": 65536, "collective": "bcast", "members": 2, "up_to": 65536, "way": "pigeon", "ticks_per_byte": 1}]):
             result, _ = job(env=written({**good, name: taught}))
-            suite.expect(result, err=r"is damaged: (what messages have taught|a way|what has been taught of sends|a collective that)")
+            suite.expect(result, err=r"is damaged: (what messages have taught|a way|what has been taught of (sends|GPU memory)|a collective that)")
 
 # Says at its end how often it has let others run, beyond what starting and ending take.
 YIELDS = r"""

@@ -1,6 +1,6 @@
 # title: isthmus simulate: its curves, its verdict over measured points, what it refuses, its drawing
-# timeout: 120
-# runs: isthmus
+# timeout: 180
+# runs: isthmus mpiexec jacobi3d bench_chare_data
 # about: tools/isthmus/* apps/jacobi3d/decomposition* tools/bench/scaling.py
 """What it works out is held against hand-made cases by the unit tests."""
 
@@ -55,6 +55,17 @@ with suite.case("files that are none are refused with a sentence"):
     simulate({**COSTS, "measured": [{"way": "direct", "gpus": 7, "n": 3, "iteration": 1}]}, status=2, err="which it cannot be cut for")
     suite.expect(suite.run([ISTHMUS, "simulate", suite.tmp / "none"]), status=2, err="cannot be read: No such file")
     suite.expect(suite.run([ISTHMUS, "simulate"]), status=2, err="COSTS is required")
+with suite.case("one command measures, writes the costs, and says how far off each point is, on 1 and 2"):
+    command = [sys.executable, "tools/bench/scaling.py", "--host", "--sizes", "8,16,24", "--bytes", "8,1024", "--iterations", 3, "--runs", 1]
+    file = suite.tmp / "measured.json"
+    result = suite.run([*command, "--output", file, "--within", 1000], timeout=120)
+    suite.expect(result, status=None, out=r"the worst is [\d.]+ % off")
+    measured = json.loads(file.read_text())["measured"]
+    assert [(point["gpus"], point["n"]) for point in measured] == [(1, 12), (1, 20), (2, 16)], measured
+    lines = [line for line in result.out.splitlines() if line.split()[:1] == ["direct"] and "us" not in line]
+    assert [line.split()[1:3] for line in lines if len(line.split()) == 6] == [["1", "12"], ["1", "20"], ["2", "16"]], result
+    suite.expect(suite.run([*command, "--bytes", "8"]), status=1, err="--bytes needs two sizes")
+    suite.expect(suite.run([*command, "--sizes", "8,16"]), status=1, err="--sizes needs three edges")
 with suite.case("a picture"):
     environment = {"PATH": f"{VENV / 'bin'}:/usr/bin:/bin"}
     picture = suite.tmp / "curves.svg"

@@ -3,6 +3,7 @@
 # under: asan
 # runs: jacobi3d mpi_abi
 # about: apps/* tools/wrappers/*
+import json
 import os
 import re
 import sys
@@ -53,6 +54,11 @@ with suite.case("plain Jacobi contracts as theory says"):
     suite.expect(solve(2, "-n", "12", "--method", "jacobi", "--check"), out="theoretical rate: correct")
 with suite.case("large faces"):
     suite.expect(solve(2, "-n", "200", "--grid", "1x1x2", "--iterations", "3", "--tolerance", "0"), out="within the bound")
+with suite.case("--json: the result as one object, with what --check finds"):
+    outcome = json.loads(suite.expect(suite.run([MPIEXEC, "-n", 2, solver, "-n", "24", "--json", "--check"], timeout=120)).out)
+    (form,) = outcome["forms"]
+    assert outcome["correct"] is True and form["form"] == "sync" and form["error"] <= form["bound"] and 1.8 < form["order"] < 2.3, outcome
+    assert float(answers[2, "datatype"]) == float(f"{form['error']:.9e}") and 0 < form["halo_percent"] < 100, outcome
 with suite.case("progress comes in lines where there is no terminal; Ctrl-C says how far it was"):
     command = [MPIEXEC, "-n", 2, solver, "-n", "16", "--tolerance", "0", "--iterations", "1000000000"]
     line = r"^jacobi3d: interrupted after \d+ of about \d+ iterations$"

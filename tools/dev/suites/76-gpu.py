@@ -1,7 +1,7 @@
 # title: MPI programs with their data in GPU memory, on the emulated CUDA driver
 # timeout: 900
 # under: asan
-# runs: mpi_abi gpu_allocation gpu_p2p gpu_coll gpu_hosts gpu_streams gpu_prepared gpu_chares jacobi3d jacobi3d_chares bench_gpu bench_chare_data emulated_cuda emulated_kernels
+# runs: mpi_abi gpu_allocation gpu_p2p gpu_coll gpu_hosts gpu_streams gpu_prepared gpu_several gpu_chares gpu_ways jacobi3d jacobi3d_chares bench_gpu bench_chare_data emulated_cuda emulated_kernels
 # about: *gpu* *stream* src/kernels/* test/emulated/*
 """The programs of test/gpu check themselves and print nothing when all is right; the emulated driver reports what they leave open."""
 
@@ -13,12 +13,12 @@ import sys
 
 sys.path.insert(0, "tools/dev")
 from jobs import marked_processes, segments, shared_files, vanish
-from suite import BUILT, PREFIX, VENV, Skip, Suite
+from suite import BUILT, PREFIX, VENV, Skip, Suite, ask_until
 
 suite = Suite("gpu")
 PROGRAMS = BUILT / "test/gpu"
 EMULATED = BUILT / "test/emulated"
-HAS_KERNELS = '"gpu_kernels":{"text":"none' not in suite.run([PREFIX / "bin/isthmus", "info", "--json"]).out.replace(" ", "").replace("\n", "")
+HAS_KERNELS = '"gpu_kernels":{"value":null' not in suite.run([PREFIX / "bin/isthmus", "info", "--json"]).out.replace(" ", "").replace("\n", "")
 
 
 def run(program, ranks, before=(), options=(), **settings):
@@ -34,10 +34,10 @@ def run(program, ranks, before=(), options=(), **settings):
     return suite.run(command, env=environment, timeout=120)
 
 
-def once():
-    """Left out under a sanitizer, where it takes half a minute and runs no code that other cases do not."""
+def once(why="the same code as in other cases"):
+    """Left out under a sanitizer: unless told otherwise, since it takes half a minute there and runs no code that other cases do not."""
     if os.environ.get("DEV_SANITIZER"):
-        raise Skip("the same code as in other cases")
+        raise Skip(why)
 
 
 def quiet(result):
@@ -67,6 +67,43 @@ with suite.case("chares: the benchmark of data checks what comes, from GPU to GP
 with suite.case("messages between all kinds of memory"):
     quiet(run("gpu_p2p", 2))
 
+SEVERAL = ("--ranks-per-process", "2")
+NO_COPIES = "copies of a program lie where AddressSanitizer has its shadow"
+
+with suite.case("messages between all kinds of memory, of ranks of one process: none goes by way of the host"):
+    once(NO_COPIES)
+    for options in (SEVERAL, (*SEVERAL, "--workers-per-process", "2")):
+        quiet(run(["gpu_p2p", "short"], 2, options=options))
+    for program in ("gpu_local", "gpu_again"):
+        quiet(run(program, 2, options=SEVERAL))
+
+with suite.case("collectives of ranks of one process: no kernel waits for one that a rank in cuMemFree would have to launch"):
+    once(NO_COPIES)
+    for ranks, options in ((2, SEVERAL), (2, (*SEVERAL, "--workers-per-process", "2")), (4, SEVERAL), (4, ("--ranks-per-process", "4"))):
+        quiet(run("gpu_coll", ranks, options=options))
+
+# A process of the third number of ranks has one alone.
+with suite.case("streams, enqueued operations and ports are refused where processes have several ranks, and messages go on"):
+    once(NO_COPIES)
+    for ranks, options in ((2, SEVERAL), (2, (*SEVERAL, "--workers-per-process", "2")), (3, SEVERAL), (4, ("--ranks-per-process", "4"))):
+        quiet(run("gpu_several", ranks, options=options))
+    # Without CUDA the sentence is the same: it is not the driver that is missing.
+    suite.expect(run(["gpu_streams", "absent"], 2, options=SEVERAL), status=1, err="Start the job without --ranks-per-process")
+
+with suite.case("programs of streams and of ports end with that sentence where processes have several ranks, and nobody waits for ever"):
+    once(NO_COPIES)
+    for program, what in ((["gpu_streams", "pingpong"], "enqueued operations are"), (["gpu_prepared", "put"], "ports of streams are"), (["gpu_device", "direct"], "ports of kernels are")):
+        for workers in ((), ("--workers-per-process", "2")):
+            result = run(program, 4, options=(*SEVERAL, *workers), EMULATED_CUDA_LEAKS="")
+            assert result.status != 0 and f"{what} for processes of one rank" in result.err, result
+
+with suite.case("explain tells that a rank which shares its process has no enqueued operations and no ports"):
+    once(NO_COPIES)
+    for program, options, tells in (("gpu_several", SEVERAL, True), (["gpu_streams", "tags"], (), False)):
+        result = run(program, 2, options=options, ISTHMUS_EXPLAIN="full")
+        suite.expect(result)
+        assert ("no enqueued operations, no ports" in result.text) == tells, result
+
 with suite.case("messages between all kinds of memory, where the kernel refuses process_vm_*"):
     quiet(run(["gpu_p2p", "short"], 2, ISTHMUS_CMA="off"))
 
@@ -76,6 +113,63 @@ for path, which in (("auto", ["message", "self"]), ("auto", ["many"]), ("push", 
             once()
         result = run(["gpu_allocation", *which], 2, ISTHMUS_GPU_PATH=path, ISTHMUS_GPU_COURIER="on" if path == "auto" else "off")
         suite.expect(result)
+
+def way_lessons(*words, plans="live", **settings):
+    """What the receiver of test/gpu/gpu_ways.cpp has learned, and how many messages have come to it each way."""
+    command = [PREFIX / "bin/isthmus", "explain", "--json", PREFIX / "bin/mpiexec", "-n", 2, "-x", f"ISTHMUS_PLANS={plans}", PROGRAMS / "gpu_ways", *words]
+    environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_TWINS": str(EMULATED / "libemulated_kernels.so"), **settings}
+    report = json.loads(suite.expect(suite.run(command, env=environment, timeout=120)).err.splitlines()[-1])
+    rank = report["ranks"][1]
+    counts = {way["protocol"]: way["received"]["messages"] for way in rank["peers"][0]["traffic"] if "GPU" in way["protocol"]}
+    return rank["live_gpu"], counts
+
+
+def moved_to(way, *words, **settings):
+    """What it has learned, which is that way, and the counts."""
+    lessons, counts = ask_until(4, lambda: way_lessons(*words, **settings), lambda told: [lesson["way"] for lesson in told[0]] == [way])
+    return lessons[0], counts
+
+
+MIB = 1 << 20
+
+with suite.case("plans of GPU memory that measure themselves leave a job of ten messages as fixed plans have it"):
+    lessons, counts = way_lessons("device", "device", MIB, 10)
+    assert lessons == [] and counts == way_lessons("device", "device", MIB, 10, plans="fixed")[1], (lessons, counts)
+
+with suite.case("when writes to another GPU become slow, its receiver reads, within a hundred messages, and tells what each way takes"):
+    slowed = ["device", "device", MIB, 200, "READS_US", 0, 0, "WRITES_US", 20000]
+    before = moved_to("push", *slowed[:4], EMULATED_CUDA_READS_US="20000")[0]
+    lesson, counts = moved_to("pull", *slowed, 100, EMULATED_CUDA_READS_US="20000")
+    assert before["assumed"] == "push", before
+    assert (lesson["route"], lesson["assumed"], lesson["origin"], lesson["messages"]) == ("GPUs over NVLink", "push", "live", 300), lesson
+    predicted = {way["way"]: way["predicted_us"] for way in lesson["ways"]}
+    assert set(predicted) == {"push", "pull"} and predicted["push"] > 20000 > predicted["pull"], lesson
+
+with suite.case("the same where they are slow from the start on, and the other way round"):
+    moved_to("pull", "device", "device", MIB, 100, EMULATED_CUDA_WRITES_US="20000")
+    moved_to("push", "device", "device", MIB, 100, EMULATED_CUDA_READS_US="20000")
+
+with suite.case("where GPUs reach each other over PCIe, and slowly, messages go through memory of the host"):
+    lesson, counts = moved_to("staged", "device", "device", MIB, 200, "WRITES_US", 20000, 0, "READS_US", 20000, 150, EMULATED_CUDA_LINKS="pcie")
+    assert lesson["route"] == "GPUs over PCIe" and lesson["assumed"] == "push", lesson
+
+with suite.case("messages that are under way together learn as well, and between pinned memory and a GPU"):
+    lesson, _ = moved_to("pull", "window=8", "device", "device", MIB, 400, EMULATED_CUDA_WRITES_US="20000")
+    assert lesson["several"], lesson
+    lesson, _ = moved_to("staged", "pinned", "device", MIB, 200, EMULATED_CUDA_WRITES_US="20000")
+    assert (lesson["route"], lesson["assumed"]) == ("pinned memory to a GPU", "push"), lesson
+
+with suite.case("what has been set is never left, nor are fixed plans"):
+    for settings in ({"plans": "fixed"}, {"ISTHMUS_GPU_PATH": "push"}, {"ISTHMUS_GPU_PUSH_FROM": "1"}):
+        lessons, counts = way_lessons("device", "device", MIB, 120, **settings, EMULATED_CUDA_WRITES_US="20000")
+        (count,) = [count for count in counts.values() if count]
+        assert lessons == [] and count == 120, (settings, lessons, counts)
+
+with suite.case("explain --full tells what ways of GPU memory take"):
+    command = [PREFIX / "bin/isthmus", "explain", "--full", PREFIX / "bin/mpiexec", "-n", 2, PROGRAMS / "gpu_ways", "device", "device", MIB, 200]
+    said = r"^    measured, GPUs over NVLink, one at a time:\n      from 1 MiB +(push|pull): [\d.]+ us .*; 200 messages$"
+    environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}"}
+    suite.expect(ask_until(4, lambda: suite.run(command, env=environment, timeout=60), lambda result: re.search(said, result.err, re.MULTILINE)))
 
 CHECK = {"EMULATED_CUDA_MEMORY": str(4 << 30)}
 # What a default pool, and VMM memory without handles, cannot do is said once.
@@ -873,15 +967,20 @@ with suite.case("a trace has lines for what GPUs carry, and what overlaps is on 
         assert all(before[1] <= after[0] + 0.0015 for before, after in zip(spans, spans[1:])), spans
 
 
-def solve(halo, **settings):
+def solve(halo, options=(), **settings):
     environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", **settings}
-    command = [PREFIX / "bin/mpiexec", "-n", 2, BUILT / "apps/jacobi3d/jacobi3d", "-n", 24, "-q", *halo]
+    command = [PREFIX / "bin/mpiexec", *options, "-n", 2, BUILT / "apps/jacobi3d/jacobi3d", "-n", 24, "-q", *halo]
     return suite.run(command, env=environment, timeout=60)
 
 
-both = f"{EMULATED / 'libemulated_jacobi.so'}:{EMULATED / 'libemulated_kernels.so'}"
+def answer_of(result):
+    """The same for each form that has run."""
+    return frozenset(line for line in result.out.splitlines() if "residual" in line or " error " in line)
+
+
+both = f"{EMULATED / 'libemulated_jacobi3d.so'}:{EMULATED / 'libemulated_kernels.so'}"
 with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by way of the hosts"):
-    probe = solve(["--gpu"], EMULATED_CUDA_TWINS=str(EMULATED / "libemulated_jacobi.so"))
+    probe = solve(["--gpu"], EMULATED_CUDA_TWINS=str(EMULATED / "libemulated_jacobi3d.so"))
     if "built without nvcc" in probe.err:
         raise Skip("jacobi3d was built without nvcc")
     answers = set()
@@ -890,7 +989,11 @@ with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by 
     for halo in ([], ["--gpu"], packed, ["--gpu", "--halo", "staged"], enqueued, [*enqueued, "--by", "mpi"], [*packed, "--form", "kernel"]):
         result = solve(halo, EMULATED_CUDA_TWINS=both)
         suite.expect(result, out="correct")
-        answers.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
+        answers.add(answer_of(result))
+    for halo in (["--gpu"], packed, ["--gpu", "--halo", "staged"]) if not os.environ.get("DEV_SANITIZER") else ():  # NO_COPIES
+        result = solve(halo, SEVERAL, EMULATED_CUDA_TWINS=both)
+        suite.expect(result, out="correct")
+        answers.add(answer_of(result))
     assert len(answers) == 1, answers
 
     for words in ([], ["--carrier", "mailbox"], ["--parts", "8"], ["--parts", "8", "--carrier", "mailbox"]):
@@ -899,27 +1002,8 @@ with suite.case("jacobi3d on GPUs has the host's answer, from GPU to GPU and by 
             environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", "EMULATED_CUDA_TWINS": both}
             command = [PREFIX / "bin/mpiexec", "-n", 2, chares, *words, "-n", 24, "-q", "--gpu", "--halo", halo]
             result = suite.expect(suite.run(command, env=environment, timeout=60), out="correct")
-            answers.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
+            answers.add(answer_of(result))
     assert len(answers) == 1, answers
-
-for ranks, arguments, links in (
-    (1, ("-n", "12"), ""),
-    (2, ("-n", "7", "--residual-every", "50"), ""),  # more iterations than one kernel does
-    (4, ("-n", "5", "--grid", "1x1x4"), ""),  # one layer of points is a process's lower face and its upper one
-    (8, ("-n", "9"), ""),
-    (4, ("-n", "9"), "none"),  # by a proxy
-):
-    with suite.case(f"jacobi3d --form kernel on {ranks} GPUs, {' '.join(arguments)}, links: {links or 'all'}: the same bits as in the synchronous form"):
-        found = set()
-        for form in ("sync", "kernel"):
-            environment = {"LD_LIBRARY_PATH": f"{EMULATED}:{PREFIX / 'lib'}", "EMULATED_CUDA_LEAKS": "fail", "EMULATED_CUDA_TWINS": both, "EMULATED_CUDA_LINKS": links}
-            program = [BUILT / "apps/jacobi3d/jacobi3d", "-q", "--gpu", "--halo", "pack", "--form", form, *arguments]
-            result = suite.run([PREFIX / "bin/mpiexec", "-n", ranks, *program], env=environment, timeout=60)
-            if "built without nvcc" in result.err:
-                raise Skip("jacobi3d was built without nvcc")
-            suite.expect(result, out="correct")
-            found.add(tuple(line for line in result.out.splitlines() if "residual" in line or " error " in line))
-        assert len(found) == 1, found
 
 with suite.case("jacobi3d says what --gpu and --halo want of each other, and where there is no GPU"):
     suite.expect(solve(["--halo", "staged"]), status=2, err="--halo staged needs --gpu")

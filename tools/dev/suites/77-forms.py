@@ -1,7 +1,7 @@
 # title: applications on GPUs, synchronous, enqueued, in graphs: the right answer, the same bits in each form, on the emulated driver
 # timeout: 300
 # under: asan
-# runs: mpi_abi multigrid emulated_cuda emulated_kernels emulated_multigrid molecular emulated_molecular breadth_first emulated_breadth_first isthmus isthmus_observer
+# runs: mpi_abi multigrid emulated_cuda emulated_kernels emulated_multigrid molecular emulated_molecular breadth_first emulated_breadth_first jacobi3d emulated_jacobi3d isthmus isthmus_observer
 # about: apps/* *stream* test/gpu/twins/*
 import json
 import os
@@ -113,6 +113,41 @@ with suite.case("breadth_first: kernels that do not reach each other: the host a
 with suite.case("breadth_first --form graph: said once, with status 2"):
     suite.expect(run(2, "breadth_first", "--form", "graph"), status=2, err=r"graph not in \{sync,stream,kernel\}")
 
+JACOBI = ("--halo", "pack")
+for ranks, arguments, settings in (
+    (1, ("-n", "12"), {}),
+    (2, ("-n", "12"), {}),
+    (2, ("-n", "7", "--residual-every", "50"), {}),  # more iterations than one kernel does
+    (4, ("-n", "5", "--grid", "1x1x4"), {}),  # one layer of points is a process's lower face and its upper one
+    (8, ("-n", "9"), {}),
+    (4, ("-n", "9"), APART),  # by a proxy
+    (2, ("-n", "9"), {"EMULATED_CUDA_DEVICES": "1"}),
+):
+    for way in ("prepared", "mpi") if ranks in (2, 8) else ("prepared",):
+        with suite.case(f"jacobi3d on {ranks} GPUs in each form, {' '.join(arguments)}, by {way}{', ' if settings else ''}{' '.join(settings)}: the same bits"):
+            # Streams need mapped memory for prepared puts.
+            forms = "stream,kernel" if settings is not APART else "kernel"
+            found = on_gpu(ranks, "jacobi3d", *JACOBI, *arguments, "--form", forms, "--by", way, **settings)
+            assert list(found) == ["sync", *forms.split(",")] and all(form["same_bits"] for form in found.values()), found
+            for form in found.values():
+                assert (form["iterations"], form["error"]) == (found["sync"]["iterations"], found["sync"]["error"]), found
+                assert 0 < form["step_seconds"] and 0 <= form["halo_percent"] < 100 and 0 < form["allreduce_percent"] < 100, form
+for form, slow in (
+    ("kernel", {**APART, "EMULATED_CUDA_HOST_US": "5000"}),  # a proxy copies each face to the host
+    ("stream", {"EMULATED_CUDA_DELAY_US": "1000"}),  # each piece of work waits: five of an iteration, and one without the exchange
+):
+    with suite.case(f"jacobi3d --form {form}: what exchanges take is told, by what is left without them"):
+        forms = on_gpu(2, "jacobi3d", *JACOBI, "-n", "6", "--iterations", "40", "--tolerance", "0", "--form", form, **slow)
+        assert forms[form]["halo_percent"] > 50 and forms[form]["step_seconds"] > 0.004, forms
+with suite.case("jacobi3d: with one process there is nothing to exchange"):
+    result = suite.expect(run(1, "jacobi3d", "--gpu", *JACOBI, "-n", "12", "-q", "--form", "kernel"), out=r"form +kernel\n(.*\n)*.*the same bits as sync: correct\n.*gained on sync\n  halo +\d")
+    assert result.out.count("form  ") == 2, result
+with suite.case("jacobi3d --check holds each form against a coarser grid"):
+    forms = on_gpu(2, "jacobi3d", *JACOBI, "-n", "24", "--check", "--form", "kernel")
+    assert forms["kernel"]["order"] == forms["sync"]["order"] and 1.8 < forms["sync"]["order"] < 2.3, forms
+with suite.case("jacobi3d --form graph, whose weights would be those of the capture: said once, with status 2"):
+    suite.expect(run(2, "jacobi3d", "--form", "graph"), status=2, err=r"graph not in \{sync,stream,kernel\}")
+
 # --- isthmus model ---------------------------------------------------------------------------------------------------------------
 
 ISTHMUS = PREFIX / "bin/isthmus"
@@ -141,9 +176,49 @@ with suite.case("isthmus model counts what multigrid does, and predicts"):
         assert (parts["exchanges"], parts["messages"], parts["launches"]) == (4 * 26, 4 * 26, 4 * (26 * 3 + 26)), parts
         assert parts["gpu_waits"] == 4 * 26 + 1, parts
         inside = sum(parts[key] for key in ("launch", "gpu_wait", "send", "wait", "collective"))
-        assert 0 < inside <= parts["total"] and min(parts[key] for key in "abc") > 0, parts
+        assert 0 < inside <= parts["total"] and min(parts[key]["seconds"] for key in "abc") > 0, parts
+        # Faces are packed before messages are sent, layers filled from this process's own boxes meanwhile.
+        assert [parts[key]["pieces"] for key in "abc"] == [4 * 26, 4 * 26, 4 * 2 * 26], parts
     seconds = found["seconds"]
     assert seconds["kernel_best"] <= seconds["kernel_worst"] and seconds["stream"] >= seconds["graph"] > 0, seconds
+with suite.case("isthmus model counts what jacobi3d does, all but its first iteration, and predicts"):
+    if "built without nvcc" in run(1, "jacobi3d", "--gpu").err:
+        raise Skip("jacobi3d was built without nvcc")
+    words = ("--gpu", "--json", *JACOBI, "-n", "10", "--tolerance", "0", "--iterations", "40")
+    found = json.loads(suite.expect(model("--json", application="jacobi3d", arguments=words)).out)
+    for parts in found["parts"]:
+        # Of an iteration: faces are packed and unpacked, and a sweep; four of them clear and copy the largest change.
+        assert (parts["exchanges"], parts["messages"], parts["launches"], parts["gpu_waits"]) == (40, 40, 40 * 3 + 4 * 2, 40 * 3), parts
+        assert [parts[key]["pieces"] for key in "abc"] == [40, 0, 88] and parts["a"]["seconds"] > 0 < parts["collective"], parts
+    seconds = found["seconds"]
+    assert 0 < seconds["kernel_best"] <= seconds["kernel_worst"] and seconds["stream"] >= seconds["graph"] > 0, seconds
+    assert seconds["c3"]["fragments"] == 128 / 160, seconds
+
+
+def slowed(**settings):
+    """What is predicted of jacobi3d where parts of the emulated GPU are slow, in seconds; and the launches of a process."""
+    words = ("--gpu", "--json", *JACOBI, "-n", "6", "--tolerance", "0", "--iterations", "20")
+    found = json.loads(suite.expect(model("--json", application="jacobi3d", arguments=words, **settings)).out)
+    assert found["why_no_kernel"] is None, found
+    return found["seconds"], found["parts"][0]["launches"]
+
+
+with suite.case("isthmus model: where launches in a stream are slow, streams are, and neither graphs nor kernels"):
+    seconds, launches = slowed(EMULATED_CUDA_DELAY_US="5000")
+    assert seconds["stream"] > 0.9 * launches * 0.005 and max(seconds["graph"], seconds["kernel_worst"]) < seconds["stream"] / 2, seconds
+with suite.case("isthmus model: what starts slowly by itself is as fast in a row, and slow once behind each wait"):
+    seconds, launches = slowed(EMULATED_CUDA_DELAY_US="0", EMULATED_CUDA_START_US="5000")
+    # Of an exchange: the copy that sends, and the first kernel behind the wait. In the run that times them, each launch starts by itself.
+    assert 0.9 * 2 * 20 * 0.005 < min(seconds["stream_gpu"], seconds["graph_gpu"]) and seconds["kernel_worst"] < launches * 0.005 / 2, seconds
+    assert seconds["stream_gpu"] < 0.8 * (launches + 20) * 0.005, seconds
+with suite.case("isthmus model: where pieces of a graph are slow, graphs are, and neither streams nor kernels"):
+    seconds, launches = slowed(EMULATED_CUDA_DELAY_US="0", EMULATED_CUDA_GRAPH_US="5000")
+    assert seconds["graph"] > 0.9 * launches * 0.005 and max(seconds["stream"], seconds["kernel_worst"]) < seconds["graph"] / 2, seconds
+with suite.case("isthmus model: where kernels are slow, all forms are"):
+    seconds, launches = slowed(EMULATED_CUDA_DELAY_US="0", EMULATED_CUDA_KERNEL_US="5000")
+    kernels = 3 * 20 * 0.005  # the other launches clear and copy
+    assert min(seconds[form] for form in ("stream", "graph", "kernel_worst")) > 0.9 * kernels, seconds
+    assert seconds["kernel_best"] > 0.9 * kernels * 2 / 3, seconds  # a third, those before messages, can go on beside others
 with suite.case("it prints the program's output once, and its own behind it"):
     result = suite.expect(model(ranks=4, arguments=("--gpu", *MULTIGRID)), out=r"C1 .*\n.*C2 .*\n.*C3 ")
     assert result.out.count("library ") == 1, result

@@ -130,6 +130,7 @@ std::expected<model::Findings, std::string> find_out(const std::string& folder) 
     findings.parts.push_back(model::parts_of(observed, timed));
     findings.bytes += observed.bytes / static_cast<double>(host->size());
     if (!observed.why_not.empty()) findings.why_no_stream = observed.why_not;
+    if (!observed.why_no_meeting.empty()) findings.why_no_kernel = observed.why_no_meeting;
   }
   findings.prediction = model::predict(findings.parts);
   return findings;

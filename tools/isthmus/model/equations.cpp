@@ -7,19 +7,26 @@ namespace isthmus::tool::model {
 Prediction predict(const Parts& parts) {
   Prediction result;
   result.sync = parts.total;
-  result.idle = std::max(0.0, parts.total - parts.gpu());
-  result.stream_gpu = parts.gpu() + parts.stream_exchange + parts.collective;
+  const double busy = parts.gpu(parts.piece_in_stream);
+  result.idle = std::max(0.0, parts.total - busy);
+  result.stream_gpu = busy + parts.stream_exchange + parts.collective;
   result.stream_cpu = parts.launch + parts.stream_enqueue + parts.collective;
   result.stream = std::max(result.stream_gpu, result.stream_cpu);
-  result.graph = std::max(0.0, parts.gpu() - parts.graph_saving) + parts.graph_exchange + parts.collective;
-  result.kernel_worst = result.graph;
-  // S and W cannot be told apart in a stream: what an exchange keeps it is mostly waiting, so it goes with C.
-  const double share = parts.gpu() > 0 ? std::max(0.0, parts.gpu() - parts.graph_saving) / parts.gpu() : 0;
-  const double a = parts.a * share, b = parts.b * share, c = parts.c * share;
+  result.graph_gpu = parts.gpu(parts.piece_in_graph) + parts.graph_exchange + parts.collective;
+  // A message is two pieces of a graph: it is sent, and waited for.
+  result.graph_cpu = (parts.launches + 2 * parts.messages) * parts.graph_enqueue + parts.collective;
+  result.graph = std::max(result.graph_gpu, result.graph_cpu);
+  // What the bytes take is the same by kernels as by what a stream does; the rest of an exchange is a
+  // meeting.
+  result.kernel_exchange =
+      parts.exchanges * parts.meeting + std::max(0.0, parts.graph_exchange - parts.bare_exchange);
+  result.kernel_worst = parts.gpu(parts.meeting) + result.kernel_exchange + parts.collective;
+  // S and W cannot be told apart: what an exchange takes is mostly waiting, so it goes with C.
+  const double a = parts.in_a_row(parts.a, 0), b = parts.in_a_row(parts.b, 0), c = parts.in_a_row(parts.c, 0);
   const double overlap =
-      b > 0 ? std::min({a, parts.graph_exchange + c, b}) : std::min(a, parts.graph_exchange + c);
-  result.kernel_best = result.graph - overlap;
-  result.c1 = {parts.launch + parts.stream_enqueue, parts.gpu() + parts.stream_exchange};
+      b > 0 ? std::min({a, result.kernel_exchange + c, b}) : std::min(a, result.kernel_exchange + c);
+  result.kernel_best = parts.gpu(0) + result.kernel_exchange + parts.collective - overlap;
+  result.c1 = {parts.launch + parts.stream_enqueue, busy + parts.stream_exchange};
   result.c2 = {parts.stream_exchange, result.idle};
   const double waits = parts.gpu_waits + parts.exchanges;
   result.fragments = waits > 0 ? parts.launches / waits : 0;
@@ -27,8 +34,8 @@ Prediction predict(const Parts& parts) {
 }
 
 Prediction predict(const std::vector<Parts>& parts) {
-  const auto busiest = std::ranges::max_element(
-      parts, {}, [](const Parts& each) { return each.gpu() + each.stream_exchange + each.collective; });
+  const auto busiest =
+      std::ranges::max_element(parts, {}, [](const Parts& each) { return predict(each).stream_gpu; });
   Prediction result = predict(*busiest);
   for (const Parts& each : parts) {
     const Prediction other = predict(each);

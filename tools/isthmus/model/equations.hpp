@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,19 @@
 /// (2018), sections 4.1 to 4.3. Pure functions of measured parts. All times are seconds, sums over what was
 /// observed.
 namespace isthmus::tool::model {
+
+/// Kernels and copies of one of the paper's places, A, B or C, each timed by itself.
+struct Stage {
+  double seconds = 0;
+  double pieces = 0;  ///< how many
+};
+
+/// What the least piece of work that a GPU can be told to do takes: one of many in a row, and one right
+/// behind a wait for a message.
+struct Piece {
+  double in_a_row = 0;
+  double behind_wait = 0;
+};
 
 /// What one process's synchronous run is made of. A, B and C are the paper's: kernels (and copies) that come
 /// right before a message is sent, between sending and waiting, and behind the wait.
@@ -18,14 +32,30 @@ struct Parts {
   double send = 0;             ///< S: the host posts sends and receives
   double wait = 0;             ///< W: the host waits for messages
   double collective = 0;       ///< collective calls of MPI, which keep their time in all forms
-  double a = 0, b = 0, c = 0;  ///< on the GPU, one behind the other in a stream
+  Stage a, b, c;               ///< on the GPU
   double stream_exchange = 0;  ///< S + W in the order of a stream: how long it is kept by the same messages
   double stream_enqueue = 0;   ///< L_S + L_W: the host enqueues these
   double graph_exchange = 0;   ///< S + W in a graph
-  double graph_saving = 0;     ///< what kernels take less, one behind the other, in a graph
+  double bare_exchange = 0;    ///< the same, with messages of 8 bytes
+  double piece_alone = 0;      ///< the least piece of work by itself, as A, B and C were timed
+  Piece piece_in_stream, piece_in_graph;
+  double graph_enqueue = 0;  ///< the host's time for each piece of a graph that it launches
+  double meeting = 0;        ///< once, of kernels of all processes: each has heard of all others
   double launches = 0, gpu_waits = 0, exchanges = 0, messages = 0;  ///< how many
 
-  [[nodiscard]] double gpu() const { return a + b + c; }
+  /// A + B + C where messages are waited for in a stream or a graph: the first piece behind a wait does not
+  /// come in a row with others.
+  [[nodiscard]] double gpu(const Piece& piece) const {
+    return gpu(piece.in_a_row) +
+           std::min(exchanges, c.pieces) * std::max(0.0, piece.behind_wait - piece.in_a_row);
+  }
+  /// What the GPU computes, if each piece of it takes so much beside: A + B + C.
+  [[nodiscard]] double gpu(double piece) const {
+    return in_a_row(a, piece) + in_a_row(b, piece) + in_a_row(c, piece);
+  }
+  [[nodiscard]] double in_a_row(const Stage& stage, double piece) const {
+    return std::max(0.0, stage.seconds - stage.pieces * piece_alone) + stage.pieces * piece;
+  }
 };
 
 /// One of the paper's conditions: it holds where `left` < `right`.
@@ -36,17 +66,22 @@ struct Condition {
 
 struct Prediction {
   double sync = 0;
-  double idle = 0;        ///< of the GPU in the synchronous form
+  double idle = 0;        ///< of the GPU in the synchronous form; what a row saves it is idle time too
   double stream_gpu = 0;  ///< T_GPU of the stream form
   double stream_cpu = 0;  ///< the host's time for enqueueing it
   double stream = 0;      ///< the larger of the two, equation 2 with and without C1
-  double graph = 0;       ///< T_GPU of the same, enqueued once and launched as a graph
-  /// Equation 3, with A + S, B and W + C one behind the other, and with the most overlap. Within a kernel
-  /// there is no more between its parts than in a graph.
+  double graph_gpu = 0;   ///< T_GPU of the same, captured once and launched as a graph
+  double graph_cpu = 0;   ///< the host's time for launching it
+  double graph = 0;       ///< the larger of the two
+  /// Equation 3 with launches taken off: what is a kernel in the other forms is a phase of one here, behind a
+  /// barrier between its blocks, and exchanges are words that kernels write into each other's memory. At
+  /// worst a barrier takes as long as a meeting of all GPUs, and A + S, B and W + C come one behind the
+  /// other; at best it takes nothing, and they overlap as much as they can.
   double kernel_worst = 0, kernel_best = 0;
-  Condition c1;          ///< enqueueing < what the GPU does with it
-  Condition c2;          ///< S + W in a stream < idle
-  double fragments = 0;  ///< C3: kernels between two waits; one or more
+  double kernel_exchange = 0;  ///< S + W of both
+  Condition c1;                ///< enqueueing < what the GPU does with it
+  Condition c2;                ///< S + W in a stream < idle
+  double fragments = 0;        ///< C3: kernels between two waits; one or more
   [[nodiscard]] bool c3() const { return fragments >= 1; }
 
   /// The share of the synchronous time that a form saves, in percent; negative: it loses.

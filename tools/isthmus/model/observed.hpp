@@ -18,10 +18,15 @@ struct Observed {
     double count = 0, seconds = 0;
   };
   Sum launch, gpu_wait, send, wait, collective;
+  Sum a, b, c;
   double exchanges = 0, messages = 0, bytes = 0;
-  double gpu_count = 0, a = 0, b = 0, c = 0;
-  double stream_exchanges = 0, stream_seconds = 0, enqueue_seconds = 0, graph_seconds = 0, saving = 0;
-  std::string why_not;  ///< the messages could not be measured in a stream
+  double gpu_count = 0;
+  double stream_exchanges = 0, stream_seconds = 0, enqueue_seconds = 0, graph_seconds = 0, bare_seconds = 0;
+  double piece_alone = 0, graph_enqueue = 0;
+  Piece piece_in_stream, piece_in_graph;
+  double meeting = 0;
+  std::string why_not;         ///< the messages could not be measured in a stream
+  std::string why_no_meeting;  ///< nor in which time kernels meet
 };
 
 /// Why it is none, in words.

@@ -28,24 +28,42 @@ def without(queue, hidden):
     return left
 
 
+def in_a_row(parts, piece, behind_wait=0.0):
+    """What the GPU takes for kernels A, B and C, if each piece takes so much beside the work, or behind a wait (equations.hpp)."""
+    for name in "abc":
+        stage = parts[name]
+        time = max(0.0, stage["seconds"] - stage["pieces"] * parts["piece_alone"]) + stage["pieces"] * piece
+        if name == "c":
+            time += min(parts["exchanges"], stage["pieces"]) * max(0.0, behind_wait - piece)
+        yield f"kernels {name.upper()}", time
+
+
 def bars(report):
     """For each form its name, and (part, microseconds an exchange), one behind the other."""
     parts = max(report["parts"], key=lambda each: each["total"])
     scale = 1e6 / max(1, parts["exchanges"])
-    gpu = [("kernels A", parts["a"] * scale), ("kernels B", parts["b"] * scale), ("kernels C", parts["c"] * scale)]
-    busy = sum(time for _, time in gpu)
-    yield "sync, measured", [*gpu, ("the GPU is idle", max(0.0, parts["total"] * scale - busy))]
     seconds = report["seconds"]
+
+    def bar(pieces, *others):
+        return [(name, time * scale) for name, time in (*in_a_row(parts, *pieces), *others)]
+
+    def of(form):
+        return parts[f"piece_in_{form}"]["in_a_row"], parts[f"piece_in_{form}"]["behind_wait"]
+
+    kernels = bar(of("stream"))
+    yield "sync, measured", [*kernels, ("the GPU is idle", max(0.0, parts["total"] * scale - sum(time for _, time in kernels)))]
     if not seconds:
         return
-    queue = [*gpu, ("messages, S + W", parts["stream_exchange"] * scale), ("collective calls", parts["collective"] * scale)]
-    taken = sum(time for _, time in queue)
-    yield "stream", [*queue, ("the host enqueues longer than that", max(0.0, seconds["stream"] * scale - taken))]
-    share = max(0.0, busy - parts["graph_saving"] * scale) / busy if busy else 0.0
-    in_graph = [(name, time * share) for name, time in gpu] + [("messages, S + W", parts["graph_exchange"] * scale), queue[-1]]
-    yield "graph", in_graph
-    yield "kernel, no overlap", in_graph
-    yield "kernel, most overlap", without(in_graph, (seconds["kernel_worst"] - seconds["kernel_best"]) * scale)
+    collective = ("collective calls", parts["collective"])
+    for name in ("stream", "graph"):
+        queue = bar(of(name), ("messages, S + W", parts[f"{name}_exchange"]), collective)
+        yield name, [*queue, ("the host enqueues longer than that", max(0.0, seconds[name] * scale - sum(time for _, time in queue)))]
+    if seconds["kernel_worst"] is None:
+        return
+    exchange = ("messages, S + W", seconds["kernel_exchange"])
+    yield "kernel, no overlap", bar((parts["meeting"],), exchange, collective)
+    best = bar((0,), exchange, collective)
+    yield "kernel, most overlap", without(best, sum(time for _, time in best) - seconds["kernel_best"] * scale)
 
 
 def draw(report, file):

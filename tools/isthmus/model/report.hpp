@@ -12,6 +12,7 @@ struct Findings {
   Prediction prediction;
   double bytes = 0;           ///< that a process sends, the mean
   std::string why_no_stream;  ///< empty: messages in a stream were measured
+  std::string why_no_kernel;  ///< empty: and in which time kernels meet
 };
 
 /// What a person reads.

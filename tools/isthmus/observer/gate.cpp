@@ -12,7 +12,6 @@ namespace isthmus::observer {
 namespace {
 
 constexpr unsigned portable = 1;  // CU_MEMHOSTALLOC_PORTABLE
-constexpr unsigned equal = 1;     // CU_STREAM_WAIT_VALUE_EQ
 
 template <class Function>
 bool find(void* library, const char* name, Function*& function, std::string& why_not) {

@@ -14,6 +14,8 @@ struct CUgraphExec_st;
 /// What the observer itself does with the CUDA driver.
 namespace isthmus::observer {
 
+inline constexpr unsigned equal = 1;  // CU_STREAM_WAIT_VALUE_EQ
+
 using Stream = CUstream_st*;
 using Event = CUevent_st*;
 using Context = CUctx_st*;

@@ -38,7 +38,9 @@ void Observer::begin_passage() {
     // What was counted until now was before the first passage.
     for (Sum& sum : sums_)
       sum = {};
-    total_ = a_ = b_ = c_ = latest_ = 0;
+    total_ = 0;
+    a_ = b_ = c_ = {};
+    latest_.reset();
     kernels_seen_ = exchange_count_ = message_count_ = byte_count_ = 0;
     exchanges_.clear();
   }
@@ -53,8 +55,14 @@ void Observer::end_passage() {
   if (!is_steered_ || !is_open_) return;
   total_ += seconds_since(opened_);
   is_open_ = false;
-  c_ += latest_;
-  latest_ = 0;
+  settle_latest(c_);
+}
+
+void Observer::settle_latest(Sum& sum) {
+  if (!latest_) return;
+  ++sum.count;
+  sum.seconds += *latest_;
+  latest_.reset();
 }
 
 bool Observer::is_open() const {
@@ -80,10 +88,7 @@ void Observer::sends_to(int peer, std::uint64_t bytes) {
   ++current_[peer].messages_out;
   ++message_count_;
   byte_count_ += bytes;
-  if (!has_sent_) {
-    a_ += latest_;
-    latest_ = 0;
-  }
+  if (!has_sent_) settle_latest(a_);
   has_sent_ = true;
 }
 
@@ -106,12 +111,9 @@ void Observer::waits() {
 void Observer::ran(double seconds) {
   const std::scoped_lock lock(mutex_);
   ++kernels_seen_;
-  if (has_sent_) {
-    b_ += seconds;
-    return;
-  }
-  c_ += latest_;
+  settle_latest(c_);
   latest_ = seconds;
+  if (has_sent_) settle_latest(b_);
 }
 
 void Observer::finish() {
@@ -120,8 +122,7 @@ void Observer::finish() {
   {
     const std::scoped_lock lock(mutex_);
     if (!is_steered_ && is_open_) total_ = std::chrono::duration<double>(last_ - opened_).count();
-    c_ += latest_;
-    latest_ = 0;
+    settle_latest(c_);
     is_open_ = false;
     is_steered_ = true;
   }
@@ -142,17 +143,25 @@ void Observer::write(int rank, int size, const Replayed& replayed) const {
     return;
   }
   const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-  std::fprintf(file, "isthmus-observed 1\nrank %d %d\nseconds %.9g\n", rank, size, total_);
+  std::fprintf(file, "isthmus-observed 2\nrank %d %d\nseconds %.9g\n", rank, size, total_);
   constexpr const char* names[kind_count] = {"launch", "gpu_wait", "send", "wait", "collective"};
   for (std::size_t kind = 0; kind < kind_count; ++kind)
     std::fprintf(file, "%s %llu %.9g\n", names[kind], number(sums_[kind].count), sums_[kind].seconds);
+  std::fprintf(file, "a %llu %.9g\nb %llu %.9g\nc %llu %.9g\n", number(a_.count), a_.seconds,
+               number(b_.count), b_.seconds, number(c_.count), c_.seconds);
   std::fprintf(file, "exchanges %llu %llu %llu\n", number(exchange_count_), number(message_count_),
                number(byte_count_));
-  std::fprintf(file, "gpu %llu %.9g %.9g %.9g\n", number(kernels_seen_), a_, b_, c_);
+  std::fprintf(file, "gpu %llu\n", number(kernels_seen_));
   std::fprintf(file, "stream %llu %.9g %.9g\n", number(replayed.exchanges), replayed.stream_seconds,
                replayed.enqueue_seconds);
-  std::fprintf(file, "graph %.9g %.9g\n", replayed.graph_seconds, replayed.saving);
-  std::fprintf(file, "why_not %s\n", replayed.why_not.c_str());
+  std::fprintf(file, "graph %.9g %.9g\n", replayed.graph_seconds, replayed.bare_seconds);
+  const Pieces& pieces = replayed.pieces;
+  std::fprintf(file, "pieces %.9g %.9g %.9g %.9g %.9g %.9g\n", pieces.alone, pieces.stream.in_a_row,
+               pieces.stream.behind_wait, pieces.graph.in_a_row, pieces.graph.behind_wait,
+               pieces.graph_enqueue);
+  std::fprintf(file, "meeting %.9g\n", replayed.meeting);
+  std::fprintf(file, "why_not %s\nwhy_no_meeting %s\n", replayed.why_not.c_str(),
+               replayed.why_no_meeting.c_str());
   if (std::fclose(file) != 0)
     std::fprintf(stderr, "isthmus model: rank %d could not write all of %s\n", rank, name.c_str());
 }

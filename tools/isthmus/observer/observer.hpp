@@ -1,9 +1,12 @@
 #pragma once
 
+#include <dlfcn.h>
+
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,13 +44,28 @@ struct Traffic {
 /// All that was sent and received up to a wait, by peer.
 using ExchangeRecord = std::map<int, Traffic>;
 
-/// How long a stream is kept by the messages of an exchange, and the host by enqueueing them.
+/// What the least piece of work takes that a GPU can be told to do: what launches cost beside the work.
+struct Pieces {
+  /// Seconds of the GPU, of many in a row, and of one right behind a wait for a word.
+  struct Place {
+    double in_a_row = 0, behind_wait = 0;
+  };
+  double alone = 0;  ///< seconds of one timed by itself, as the `kernels` run times all
+  Place stream, graph;
+  double graph_enqueue = 0;  ///< seconds of the host, for each piece of a graph that it launches
+};
+
+/// What was measured behind the `host` run, by itself.
 struct Replayed {
   std::uint64_t exchanges = 0;
-  double stream_seconds = 0, enqueue_seconds = 0;
-  double graph_seconds = 0;  ///< of a stream, where they come in a graph
-  double saving = 0;         ///< seconds that a piece of work, such as a kernel, takes less in a graph
-  std::string why_not;       ///< empty: it was measured
+  double stream_seconds = 0;   ///< that a stream is kept by the messages of these exchanges
+  double enqueue_seconds = 0;  ///< that the host is by enqueueing them
+  double graph_seconds = 0;    ///< of a stream, where they come in a graph
+  double bare_seconds = 0;     ///< the same, of messages of 8 bytes at most
+  Pieces pieces;
+  double meeting = 0;          ///< seconds in which kernels of all processes meet
+  std::string why_not;         ///< empty: all but `meeting` was measured
+  std::string why_no_meeting;  ///< empty: that too
 };
 
 class Observer {
@@ -79,7 +97,8 @@ class Observer {
 
  private:
   Observer();
-  void settle_passage();
+  /// What ran last was no A, if it does not become one now.
+  void settle_latest(Sum& sum);
   void write(int rank, int size, const Replayed& replayed) const;
 
   std::recursive_mutex mutex_;
@@ -90,8 +109,8 @@ class Observer {
   Clock::time_point opened_, last_;
   double total_ = 0;
   Sum sums_[kind_count];
-  double a_ = 0, b_ = 0, c_ = 0,
-         latest_ = 0;  ///< seconds of the GPU; latest_: A if a message follows, else C
+  Sum a_, b_, c_;                 ///< of the GPU
+  std::optional<double> latest_;  ///< A if a message follows, else C
   std::uint64_t kernels_seen_ = 0;
   bool has_sent_ = false;  ///< since the last wait
   ExchangeRecord current_;
@@ -115,5 +134,11 @@ auto observe(Kind kind, Call call) {
 
 /// The real dlsym.
 void* find_symbol(void* library, const char* name);
+/// A function of the libraries that the program has loaded; false where none has it.
+template <class Function>
+bool find_in_program(Function& function, const char* name) {
+  function = reinterpret_cast<Function>(find_symbol(RTLD_DEFAULT, name));
+  return function != nullptr;
+}
 
 }  // namespace isthmus::observer

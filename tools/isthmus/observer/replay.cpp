@@ -1,14 +1,16 @@
 #include "observer/replay.hpp"
 
-#include <dlfcn.h>
 #include <isthmus/stream_runtime.h>
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 
+#include "observer/agree.hpp"
 #include "observer/gate.hpp"
+#include "observer/meeting.hpp"
 
 namespace isthmus::observer {
 namespace {
@@ -26,18 +28,14 @@ struct Prepared {
   decltype(&isthmus_stream_error) error = nullptr;
 
   [[nodiscard]] bool find() {
-    return find(port_make, "isthmus_stream_port_make") && find(port_free, "isthmus_stream_port_free") &&
-           find(share_make, "isthmus_stream_share_make") && find(share_free, "isthmus_stream_share_free") &&
-           find(prepare, "isthmus_stream_prepare") &&
-           find(descriptor_free, "isthmus_stream_descriptor_free") && find(post, "isthmus_stream_post") &&
-           find(wait, "isthmus_stream_wait") && find(error, "isthmus_stream_error");
-  }
-
- private:
-  template <class Function>
-  static bool find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(find_symbol(RTLD_DEFAULT, name));
-    return function != nullptr;
+    return find_in_program(port_make, "isthmus_stream_port_make") &&
+           find_in_program(port_free, "isthmus_stream_port_free") &&
+           find_in_program(share_make, "isthmus_stream_share_make") &&
+           find_in_program(share_free, "isthmus_stream_share_free") &&
+           find_in_program(prepare, "isthmus_stream_prepare") &&
+           find_in_program(descriptor_free, "isthmus_stream_descriptor_free") &&
+           find_in_program(post, "isthmus_stream_post") && find_in_program(wait, "isthmus_stream_wait") &&
+           find_in_program(error, "isthmus_stream_error");
   }
 };
 
@@ -45,12 +43,6 @@ struct Prepared {
 constexpr std::size_t most_pieces = 240;
 constexpr std::size_t most_messages = 60;  // to one peer in a batch: each has a word
 constexpr std::size_t most_batches = 40;
-
-bool all_agree(bool here) {
-  int mine = here ? 1 : 0, all = 0;
-  PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  return all == 1;
-}
 
 /// A put to one peer of one length; its word tells which message of the batch it is.
 class Puts {
@@ -141,6 +133,28 @@ bool pairs_up(const std::vector<ExchangeRecord>& exchanges, const Batch& batch, 
   return all_agree(out_of_peers == in);
 }
 
+/// A word of pinned memory that is 1.
+class OpenWord {
+ public:
+  explicit OpenWord(const Driver& driver) : driver_(driver) {
+    void* memory = nullptr;
+    if (driver_.host_allocate(&memory, sizeof(std::uint32_t), 0) != 0) return;
+    word_ = static_cast<std::uint32_t*>(memory);
+    *word_ = 1;
+  }
+  OpenWord(const OpenWord&) = delete;
+  OpenWord& operator=(const OpenWord&) = delete;
+  ~OpenWord() {
+    if (word_) driver_.host_free(word_);
+  }
+  /// Null where there is no memory.
+  [[nodiscard]] const std::uint32_t* get() const { return word_; }
+
+ private:
+  const Driver& driver_;
+  std::uint32_t* word_ = nullptr;
+};
+
 class Replay {
  public:
   Replay(const Prepared& prepared, const Driver& driver, isthmus_stream_port* port,
@@ -155,60 +169,122 @@ class Replay {
   }
   [[nodiscard]] bool works() const { return stream_ && gate_.works(); }
 
+  /// Of what length messages are: as the program's, or that which takes least.
+  enum class Length { whole, bare };
+
   /// All puts are prepared before anything is posted: so that all processes know whether they can.
   bool prepare(const std::vector<ExchangeRecord>& exchanges, const Batch& batch) {
-    return enqueue(exchanges, batch, false);
+    return enqueue(exchanges, batch, Length::whole, false) && enqueue(exchanges, batch, Length::bare, false);
   }
   void run(const std::vector<ExchangeRecord>& exchanges, const Batch& batch, Replayed& replayed) {
     double enqueueing = 0;
     const double seconds = gate_.time(stream_, [&] {
       const auto begin = Clock::now();
-      went_well_ = enqueue(exchanges, batch, true) && went_well_;
+      went_well_ = enqueue(exchanges, batch, Length::whole, true) && went_well_;
       enqueueing = seconds_since(begin);
     });
     went_well_ = went_well_ && seconds >= 0;
-    const Captured captured(driver_, stream_,
-                            [&] { went_well_ = enqueue(exchanges, batch, true) && went_well_; });
-    // All processes have one, or none launches it.
-    went_well_ = all_agree(captured.works()) && went_well_;
-    double in_graph = 0;
-    for (int launch = 0; went_well_ && launch < 2; ++launch) {  // the first one brings it to the GPU
-      PMPI_Barrier(MPI_COMM_WORLD);
-      in_graph = gate_.time(stream_, [&] { captured.launch(stream_); });
-    }
-    went_well_ = all_agree(went_well_ && in_graph >= 0);
-    replayed.graph_seconds += in_graph;
+    replayed.graph_seconds += time_graph(exchanges, batch, Length::whole);
+    replayed.bare_seconds += time_graph(exchanges, batch, Length::bare);
     replayed.exchanges += batch.end - batch.begin;
     replayed.stream_seconds += seconds;
     replayed.enqueue_seconds += enqueueing;
   }
-  /// What a piece of work takes less in a graph: the least that there is, `memory` is filled with 4 bytes.
-  double saving(Address memory) {
-    constexpr int pieces = 100;
-    const auto fill = [&] {
-      for (int i = 0; i < pieces; ++i)
-        driver_.fill(memory, 0, 1, stream_);
+  /// The least piece of work that there is: `memory` is filled with 4 bytes. `open`: a word of pinned memory
+  /// that is 1. Medians: what is timed by itself is as short as an event.
+  Pieces time_pieces(Address memory, const std::uint32_t* open) {
+    constexpr int row = 100;
+    constexpr std::size_t samples = 5;
+    const auto fill = [&] { driver_.fill(memory, 0, 1, stream_); };
+    const auto wait = [&] { driver_.wait_value(stream_, reinterpret_cast<Address>(open), 1, equal); };
+    const auto in_a_row = [](auto... pieces) {
+      return [=] {
+        for (int i = 0; i < row; ++i)
+          (pieces(), ...);
+      };
     };
-    const Captured captured(driver_, stream_, fill);
-    if (!captured.works()) return 0;
-    double in_stream = 0, in_graph = 0;
-    for (int i = 0; i < 3; ++i) {
-      in_stream = gate_.time(stream_, fill);
-      in_graph = gate_.time(stream_, [&] { captured.launch(stream_); });
+    const auto fills = in_a_row(fill);
+    const auto waits = in_a_row(wait);
+    const auto both = in_a_row(wait, fill);
+    const Captured graphs[] = {
+        {driver_, stream_, fills}, {driver_, stream_, waits}, {driver_, stream_, both}};
+    for (const Captured& graph : graphs) {
+      went_well_ = went_well_ && graph.works();
+      if (!went_well_) return {};
+      graph.launch(stream_);  // brings it to the GPU
     }
-    return std::max(0.0, (in_stream - in_graph) / pieces);
+    enum {
+      alone,
+      stream_fills,
+      stream_waits,
+      stream_both,
+      graph_fills,
+      graph_waits,
+      graph_both,
+      enqueue,
+      count
+    };
+    std::array<std::array<double, samples>, count> found{};
+    for (std::size_t i = 0; i < samples; ++i) {
+      const auto time = [&](int which, double pieces, auto call) {
+        const double seconds = gate_.time(stream_, call);
+        went_well_ = went_well_ && seconds >= 0;
+        found.at(static_cast<std::size_t>(which)).at(i) = seconds / pieces;
+      };
+      time(alone, 1, fill);
+      time(stream_fills, row, fills);
+      time(stream_waits, row, waits);
+      time(stream_both, row, both);
+      time(graph_waits, row, [&] { graphs[1].launch(stream_); });
+      time(graph_both, row, [&] { graphs[2].launch(stream_); });
+      time(graph_fills, row, [&] {
+        const auto begin = Clock::now();
+        graphs[0].launch(stream_);
+        found[enqueue].at(i) = seconds_since(begin) / row;
+      });
+    }
+    const auto median = [&](int which) {
+      auto& times = found.at(static_cast<std::size_t>(which));
+      std::ranges::sort(times);
+      return times[samples / 2];
+    };
+    return {.alone = median(alone),
+            .stream = {median(stream_fills), std::max(0.0, median(stream_both) - median(stream_waits))},
+            .graph = {median(graph_fills), std::max(0.0, median(graph_both) - median(graph_waits))},
+            .graph_enqueue = median(enqueue)};
+  }
+  /// Seconds in which kernels of all processes meet, 0 and why not. Collective.
+  double time_meeting(Address memory, double piece, std::string& why_not) {
+    return observer::time_meeting(driver_, gate_, memory, piece, why_not);
   }
   [[nodiscard]] bool went_well() const { return went_well_; }
 
  private:
-  bool enqueue(const std::vector<ExchangeRecord>& exchanges, const Batch& batch, bool posts) {
+  /// What a stream is kept by the messages in a graph.
+  double time_graph(const std::vector<ExchangeRecord>& exchanges, const Batch& batch, Length length) {
+    const Captured captured(driver_, stream_,
+                            [&] { went_well_ = enqueue(exchanges, batch, length, true) && went_well_; });
+    // All processes have one, or none launches it.
+    went_well_ = all_agree(captured.works() && went_well_);
+    double seconds = 0;
+    for (int launch = 0; went_well_ && launch < 2; ++launch) {  // the first one brings it to the GPU
+      PMPI_Barrier(MPI_COMM_WORLD);
+      seconds = gate_.time(stream_, [&] { captured.launch(stream_); });
+    }
+    went_well_ = all_agree(went_well_ && seconds >= 0);
+    return seconds;
+  }
+  bool enqueue(const std::vector<ExchangeRecord>& exchanges, const Batch& batch, Length length, bool posts) {
+    constexpr std::uint64_t bare_bytes = 8;
     std::map<int, std::size_t> sent, received;
     bool is_right = true;
     for (std::size_t i = batch.begin; i < batch.end; ++i) {
       descriptors_.clear();
       for (const auto& [peer, traffic] : exchanges[i])
         for (std::uint32_t message = 0; message < traffic.messages_out; ++message) {
-          auto* const put = puts_.find(peer, sent[peer]++, traffic.out / traffic.messages_out);
+          const std::uint64_t bytes = traffic.out / traffic.messages_out;
+          auto* const put =
+              puts_.find(peer, sent[peer]++, length == Length::whole ? bytes : std::min(bytes, bare_bytes));
           is_right = is_right && put != nullptr;
           descriptors_.push_back(put);
         }
@@ -268,7 +344,8 @@ void measure(const Prepared& prepared, const Driver& driver, const std::vector<E
   Address memory = 0;
   isthmus_stream_port* port = nullptr;
   isthmus_stream_share* share = nullptr;
-  const bool has_memory = driver.allocate(&memory, bytes) == 0;
+  const OpenWord word(driver);
+  const bool has_memory = driver.allocate(&memory, bytes) == 0 && word.get() != nullptr;
   const auto words = static_cast<std::uint32_t>(static_cast<std::size_t>(size) * most_messages);
   const int made = prepared.port_make(MPI_COMM_WORLD, words, &port);
   const int shared =
@@ -291,7 +368,8 @@ void measure(const Prepared& prepared, const Driver& driver, const std::vector<E
         PMPI_Barrier(MPI_COMM_WORLD);
         again.run(exchanges, batch, replayed);
       }
-      replayed.saving = again.saving(memory);
+      replayed.pieces = again.time_pieces(memory, word.get());
+      replayed.meeting = again.time_meeting(memory, replayed.pieces.graph.in_a_row, replayed.why_no_meeting);
       if (batches.empty())
         replayed.why_not = "what processes send between two waits is not what others receive between two";
       if (!again.went_well()) replayed.why_not = "the CUDA driver has failed";

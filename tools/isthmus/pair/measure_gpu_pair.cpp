@@ -1,10 +1,12 @@
-// What `isthmus tune --gpu` starts as two ranks: the time of one message from rank 0's memory to rank 1's at
-// each size, until rank 0 has heard that it is there, in a line "SIZE MICROSECONDS".
+// What `isthmus tune --gpu` and `./dev bench plans --gpu` start as two ranks: the time of one message from
+// rank 0's memory to rank 1's at each size, until rank 0 has heard that it is there, in a line "SIZE
+// MICROSECONDS", and behind it what one of the first messages took, where that is asked for.
 #include <mpi.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -39,6 +41,10 @@ class Memory {
       data_ = host_.data();
       return;
     }
+    if (kind == "pinned") {
+      if (cuda.host_allocate(&data_, bytes, 0) != cuda::Status::success) give_up("no pinned memory");
+      return;
+    }
     cuda::Address address = 0;
     if (kind != "device" || cuda.allocate(&address, bytes) != cuda::Status::success)
       give_up("no memory of that kind");
@@ -52,22 +58,39 @@ class Memory {
   void* data_ = nullptr;  ///< a GPU's goes with the process
 };
 
-double measure(const Memory& memory, int rank, int bytes, int batches) {
-  const int trips = std::clamp((1 << 22) / std::max(bytes, 1), 2, 50);
-  return pair::median_of(batches, [&] {
-    MPI_Barrier(MPI_COMM_WORLD);
-    const double begin = MPI_Wtime();
-    for (int i = 0; i < trips; ++i) {
-      if (rank == 0) {
-        MPI_Send(memory.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
-        MPI_Recv(nullptr, 0, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      } else {
-        MPI_Recv(memory.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
-      }
+/// How often is measured: "BATCHES" or "BATCHES+FIRST".
+struct Effort {
+  int batches = 0;
+  int first = 0;  ///< messages whose mean is told too
+
+  explicit Effort(const char* text) : batches(std::atoi(text)) {
+    if (const char* plus = std::strchr(text, '+')) first = std::atoi(plus + 1);
+  }
+};
+
+/// What one of so many messages takes, in seconds.
+double time_of(const Memory& memory, int rank, int bytes, int trips) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  for (int i = 0; i < trips; ++i) {
+    if (rank == 0) {
+      MPI_Send(memory.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+      MPI_Recv(nullptr, 0, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else {
+      MPI_Recv(memory.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
     }
-    return (MPI_Wtime() - begin) / trips;
-  });
+  }
+  return (MPI_Wtime() - begin) / trips;
+}
+
+std::vector<double> measure(const Memory& memory, int rank, int bytes, const Effort& effort) {
+  const double first = effort.first > 0 ? time_of(memory, rank, bytes, effort.first) : 0;
+  const int trips = std::clamp((1 << 22) / std::max(bytes, 1), 2, 50);
+  std::vector<double> times{
+      pair::median_of(effort.batches, [&] { return time_of(memory, rank, bytes, trips); })};
+  if (effort.first > 0) times.push_back(first);
+  return times;
 }
 
 }  // namespace
@@ -77,13 +100,14 @@ int main(int count, char** arguments) {
   int rank, size;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const int batches = count > 5 ? std::atoi(arguments[2]) : 0;
-  if (size != 2 || batches < 1)
-    give_up("isthmus tune starts it: latency BATCHES FROM TO SIZE..., with memory device or host");
+  const Effort effort(count > 5 ? arguments[2] : "0");
+  if (size != 2 || effort.batches < 1)
+    give_up(
+        "isthmus tune starts it: latency BATCHES[+FIRST] FROM TO SIZE..., with memory device, pinned or "
+        "host");
   const std::vector<int> sizes = pair::sizes_of(count, arguments, 5, 1);
   const Memory memory(arguments[3 + rank], rank, static_cast<std::size_t>(std::ranges::max(sizes)));
-  pair::print_times(rank, sizes,
-                    [&](int bytes) { return std::vector{measure(memory, rank, bytes, batches)}; });
+  pair::print_times(rank, sizes, [&](int bytes) { return measure(memory, rank, bytes, effort); });
   MPI_Finalize();
   return 0;
 }

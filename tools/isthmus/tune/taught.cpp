@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <map>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -32,8 +33,9 @@ class Votes {
     counted.messages += messages;
     counted.costs.push_back(cost);
   }
-  /// What most messages speak for. There are votes.
+  /// What most messages speak for; without votes, no way.
   [[nodiscard]] Verdict verdict() const {
+    if (ways_.empty()) return {};
     const auto most =
         std::ranges::max_element(ways_, {}, [](const auto& entry) { return entry.second.messages; });
     std::vector<double> costs = most->second.costs;
@@ -88,7 +90,9 @@ Taught winner(const Kind& kind, const Votes& votes) {
 struct EntryVotes {
   std::string words;
   Votes votes;
-  std::map<std::string, std::string> nonblocking_ways;  ///< by the way that was found
+  Votes nonblocking;  ///< of calls that do not block
+  /// What those suggest that block, by the way that these have found.
+  std::map<std::string, std::string> nonblocking_ways;
 };
 using Entries = std::map<std::string, EntryVotes>;
 
@@ -98,6 +102,11 @@ Json kind_of(const Json& lesson, std::initializer_list<const char*> names) {
   for (const char* name : names)
     kind[name] = lesson.at(name);
   return kind;
+}
+
+/// Whether a lesson says one of these names there.
+bool is_one_of(const Json& lesson, const char* member, std::span<const std::string_view> names) {
+  return std::ranges::find(names, lesson.at(member).get<std::string>()) != names.end();
 }
 
 /// What an earlier job has told is no vote.
@@ -119,9 +128,7 @@ bool count_entry(const Json& lesson, const Json& kind, const std::string& words,
 bool count_eager(const Json& lesson, Entries& entries) {
   try {
     if (!is_vote(lesson)) return true;
-    if (std::ranges::find(tuning::eager_ways, lesson.at("way").get<std::string>()) ==
-        tuning::eager_ways.end())
-      return false;
+    if (!is_one_of(lesson, "way", tuning::eager_ways)) return false;
     const Json kind = kind_of(lesson, {"from", "same_socket", "nonblocking"});
     const std::string words =
         fmt::format("from {:<9} {:<18}", size_text(kind.at("from").get<std::uint64_t>()),
@@ -132,18 +139,57 @@ bool count_eager(const Json& lesson, Entries& entries) {
   }
 }
 
+bool count_gpu(const Json& lesson, Entries& entries) {
+  try {
+    if (!is_vote(lesson)) return true;
+    if (!is_one_of(lesson, "route", gpu_route_names) || !is_one_of(lesson, "way", gpu_way_names))
+      return false;
+    const Json kind = kind_of(lesson, {"from", "route", "gaps", "several"});
+    const std::string words =
+        fmt::format("from {:<9} {}{}, {}", size_text(kind.at("from").get<std::uint64_t>()),
+                    kind.at("route").get<std::string>(), kind.at("gaps").get<bool>() ? ", with gaps" : "",
+                    kind.at("several").get<bool>() ? "several at a time" : "one at a time");
+    return count_entry(lesson, kind, words, "messages", entries);
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
+Json kind_of_calls(const Json& lesson) {
+  return kind_of(lesson, {"collective", "members", "same_socket", "up_to"});
+}
+
+std::string words_of_calls(const Json& kind) {
+  return fmt::format("{} among {} ranks, up to {:<9}", kind.at("collective").get<std::string>(),
+                     kind.at("members").get<std::uint64_t>(),
+                     size_text(kind.at("up_to").get<std::uint64_t>()));
+}
+
 bool count_collective(const Json& lesson, Entries& entries) {
   try {
     if (!is_vote(lesson)) return true;
-    const auto named = [&](const char* name, const auto& names) {
-      return std::ranges::find(names, lesson.at(name).get<std::string>()) != names.end();
-    };
-    if (!named("collective", tuning::collectives) || !named("way", tuning::call_ways)) return false;
-    const Json kind = kind_of(lesson, {"collective", "members", "same_socket", "up_to"});
-    const std::string words = fmt::format(
-        "{} among {} ranks, up to {:<9}", kind.at("collective").get<std::string>(),
-        kind.at("members").get<std::uint64_t>(), size_text(kind.at("up_to").get<std::uint64_t>()));
-    return count_entry(lesson, kind, words, "calls", entries);
+    if (!is_one_of(lesson, "collective", tuning::collectives) || !is_one_of(lesson, "way", tuning::call_ways))
+      return false;
+    const Json kind = kind_of_calls(lesson);
+    return count_entry(lesson, kind, words_of_calls(kind), "calls", entries);
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
+/// Calls that do not block vote where they have found a way themselves.
+bool count_nonblocking(const Json& lesson, Entries& entries) {
+  try {
+    if (lesson.at("told").get<bool>() || lesson.at("nonblocking_way").is_null()) return true;
+    if (!is_one_of(lesson, "collective", tuning::collectives) ||
+        !is_one_of(lesson, "nonblocking_way", tuning::call_ways))
+      return false;
+    const Json kind = kind_of_calls(lesson);
+    EntryVotes& entry = entries[kind.dump()];
+    entry.words = words_of_calls(kind);
+    entry.nonblocking.count(lesson.at("nonblocking_way").get<std::string>(),
+                            lesson.at("calls").get<std::uint64_t>(), 0);
+    return true;
   } catch (const Json::exception&) {
     return false;
   }
@@ -152,11 +198,13 @@ bool count_collective(const Json& lesson, Entries& entries) {
 std::vector<TaughtEntry> winners(const Entries& entries) {
   std::vector<TaughtEntry> found;
   for (const auto& [kind, entry] : entries) {
-    TaughtEntry taught{
-        .kind = kind, .words = entry.words, .nonblocking_way = {}, .verdict = entry.votes.verdict()};
-    if (const auto other = entry.nonblocking_ways.find(taught.verdict.way);
-        other != entry.nonblocking_ways.end())
-      taught.nonblocking_way = other->second;
+    TaughtEntry taught{.kind = kind,
+                       .words = entry.words,
+                       .verdict = entry.votes.verdict(),
+                       .nonblocking = entry.nonblocking.verdict()};
+    const auto suggested = entry.nonblocking_ways.find(taught.verdict.way);
+    if (taught.nonblocking.way.empty() && suggested != entry.nonblocking_ways.end())
+      taught.nonblocking.way = suggested->second;
     found.push_back(std::move(taught));
   }
   return found;
@@ -168,24 +216,27 @@ void add_verdict(Json& entry, const Verdict& verdict) {
   entry["messages"] = verdict.messages;
 }
 
-/// The list of that name in `table` with `taught` besides or instead.
+/// Whether an entry of a table is of that kind.
+bool is_of_kind(const Json& entry, const Json& kind) {
+  return std::ranges::all_of(kind.items(), [&](const auto& part) {
+    const auto found = entry.find(part.key());
+    return found != entry.end() && *found == part.value();
+  });
+}
+
+/// The list of that name in `table` with `taught` besides or instead. Calls that block and those that do not
+/// share an entry: what is taught of one leaves the other's.
 Json list_with(const Json& table, const char* name, const std::vector<TaughtEntry>& taught) {
-  Json list = Json::array();
-  for (const Json& entry : table.value(name, Json::array())) {
-    const bool is_new = std::ranges::any_of(taught, [&](const TaughtEntry& each) {
-      const Json kind = Json::parse(each.kind);
-      return std::ranges::all_of(kind.items(), [&](const auto& part) {
-        const auto found = entry.find(part.key());
-        return found != entry.end() && *found == part.value();
-      });
-    });
-    if (!is_new) list.push_back(entry);
-  }
+  Json list = table.value(name, Json::array());
   for (const TaughtEntry& each : taught) {
-    Json entry = Json::parse(each.kind);
-    add_verdict(entry, each.verdict);
-    if (!each.nonblocking_way.empty()) entry["nonblocking_way"] = each.nonblocking_way;
-    list.push_back(std::move(entry));
+    const Json kind = Json::parse(each.kind);
+    auto entry = std::ranges::find_if(list, [&](const Json& old) { return is_of_kind(old, kind); });
+    if (entry == list.end()) entry = list.insert(list.end(), kind);
+    if (!each.verdict.way.empty()) add_verdict(*entry, each.verdict);
+    // What calls that block suggest takes the place of nothing: it may be what others have found.
+    const bool is_found = each.nonblocking.messages > 0;
+    if (is_found || (!each.nonblocking.way.empty() && !entry->contains("nonblocking_way")))
+      (*entry)["nonblocking_way"] = each.nonblocking.way;
   }
   return list;
 }
@@ -198,7 +249,9 @@ std::string text_of(const Verdict& verdict, std::string_view what) {
 }
 
 void print(const TaughtEntry& taught, std::string_view what) {
-  fmt::print("  {} {}\n", taught.words, text_of(taught.verdict, what));
+  if (!taught.verdict.way.empty()) fmt::print("  {} {}\n", taught.words, text_of(taught.verdict, what));
+  if (taught.nonblocking.messages > 0)
+    fmt::print("  {} {} that do not block\n", taught.words, text_of(taught.nonblocking, what));
 }
 
 /// Calls `take` with each lesson of a rank in the list of that name; false where one is nonsense.
@@ -232,6 +285,7 @@ void print(const Taught& taught) {
 std::expected<TaughtAll, std::string> taught_by(const std::vector<std::string>& reports) {
   std::map<Kind, Votes> votes;
   Entries eager;
+  Entries gpu;
   Entries collectives;
   for (const std::string& text : reports) {
     const Json report = Json::parse(text, nullptr, false);
@@ -240,11 +294,15 @@ std::expected<TaughtAll, std::string> taught_by(const std::vector<std::string>& 
     for (const Json& rank : report["ranks"])
       if (!each_lesson(rank, "live", [&](const Json& lesson) { return count(lesson, votes); }) ||
           !each_lesson(rank, "live_eager", [&](const Json& lesson) { return count_eager(lesson, eager); }) ||
+          !each_lesson(rank, "live_gpu", [&](const Json& lesson) { return count_gpu(lesson, gpu); }) ||
           !each_lesson(rank, "live_collectives",
-                       [&](const Json& lesson) { return count_collective(lesson, collectives); }))
+                       [&](const Json& lesson) { return count_collective(lesson, collectives); }) ||
+          !each_lesson(rank, "live_nonblocking",
+                       [&](const Json& lesson) { return count_nonblocking(lesson, collectives); }))
         return std::unexpected("a job has told nonsense of its messages");
   }
-  TaughtAll taught{.ways = {}, .eager = winners(eager), .collectives = winners(collectives)};
+  TaughtAll taught{
+      .ways = {}, .eager = winners(eager), .gpu = winners(gpu), .collectives = winners(collectives)};
   taught.ways.reserve(votes.size());
   for (const auto& [kind, found] : votes)
     taught.ways.push_back(winner(kind, found));
@@ -267,6 +325,7 @@ std::string with_taught(const std::string& table, const TaughtAll& taught) {
   }
   result["taught"] = std::move(kept);
   result["taught_eager"] = list_with(result, "taught_eager", taught.eager);
+  result["taught_gpu"] = list_with(result, "taught_gpu", taught.gpu);
   result["taught_collectives"] = list_with(result, "taught_collectives", taught.collectives);
   return result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -289,11 +348,10 @@ int tune_from(const TuneOptions& options, const std::string& path) {
   }
   const auto taught = taught_by(filter.reports());
   if (!taught || taught->empty()) {
-    fmt::print(
-        stderr, "isthmus: {}, so no table is written\n",
-        taught
-            ? "no kind of long messages or collectives came often enough to teach anything (a hundred times)"
-            : taught.error());
+    fmt::print(stderr, "isthmus: {}, so no table is written\n",
+               taught ? "no kind of long messages, messages in GPU memory or collectives came often enough "
+                        "to teach anything (a hundred times)"
+                      : taught.error());
     return 1;
   }
   std::string before = read_table(path);
@@ -308,6 +366,9 @@ int tune_from(const TuneOptions& options, const std::string& path) {
     print(each);
   if (!taught->eager.empty()) fmt::print("Whether messages go with their envelope:\n");
   for (const TaughtEntry& each : taught->eager)
+    print(each, "messages");
+  if (!taught->gpu.empty()) fmt::print("The fastest ways of messages in GPU memory:\n");
+  for (const TaughtEntry& each : taught->gpu)
     print(each, "messages");
   if (!taught->collectives.empty()) fmt::print("The fastest ways of collectives:\n");
   for (const TaughtEntry& each : taught->collectives)

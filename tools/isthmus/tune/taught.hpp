@@ -34,17 +34,20 @@ struct Taught {
 struct TaughtEntry {
   std::string kind;  ///< JSON
   std::string words;
-  std::string nonblocking_way;  ///< of a collective; empty: none
-  Verdict verdict;
+  Verdict verdict;           ///< its `way` is empty where only calls that do not block have taught something
+  Verdict nonblocking = {};  ///< of a collective; its `way` is empty: none
 };
 
 /// All that some jobs have taught, as the lists of a table.
 struct TaughtAll {
   std::vector<Taught> ways;
   std::vector<TaughtEntry> eager;
+  std::vector<TaughtEntry> gpu;
   std::vector<TaughtEntry> collectives;
 
-  [[nodiscard]] bool empty() const noexcept { return ways.empty() && eager.empty() && collectives.empty(); }
+  [[nodiscard]] bool empty() const noexcept {
+    return ways.empty() && eager.empty() && gpu.empty() && collectives.empty();
+  }
 };
 
 /// Of what the ranks of some jobs have learned (`reports`: `isthmus explain --json`, a line each), what most

@@ -173,7 +173,7 @@ int tune(const TuneOptions& options) {
     fmt::print(stderr, "isthmus: {}; no table is written\n", asked.error());
     return 1;
   }
-  const TaughtAll taught{.ways = tuner.taught(), .eager = {}, .collectives = {}};
+  const TaughtAll taught{.ways = tuner.taught(), .eager = {}, .gpu = {}, .collectives = {}};
   if (const auto written = write_whole(path, with_taught(table_text(tuner.answers()), taught)); !written) {
     fmt::print(stderr, "isthmus: {}\n", written.error());
     return 1;

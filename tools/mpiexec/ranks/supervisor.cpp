@@ -54,7 +54,7 @@ int Supervisor::run() {
   while (!running_.empty() && !given_up_)
     step();
   clean_up();
-  if (!parts_.overseer && !failed() && !dead_.empty())
+  if (!parts_.overseer && !dead_.empty())
     parts_.output.message(describe_dead(
         dead_, ranks_.pids.size(), [&](const Failure& failure) { return failure.describe(parts_.host); }));
   return exit_status();

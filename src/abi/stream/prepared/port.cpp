@@ -133,8 +133,6 @@ isthmus_stream_port_make(MPI_ABI_Comm* comm, std::uint32_t words, isthmus_stream
       return fail(ErrorClass::arg, fmt::format("words is {}, not between 1 and {}", words, most_words));
     auto made = std::make_unique<isthmus_stream_port>();
     made->words = words;
-    // From here on a second thread is in the engine.
-    Runtime::get().engine->lock().enable();
     ISTHMUS_TRY(check_mpi(PMPI_Comm_dup(comm, &made->comm), "the communicator of a port"));
     Result<> opened = open_port(*made);
     if (!opened) {

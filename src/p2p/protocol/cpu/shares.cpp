@@ -10,8 +10,8 @@ namespace isthmus {
 namespace {
 
 /// The least that the heap hands out.
-constexpr std::uint64_t block_bytes = 4096;
-constexpr std::size_t shares_per_block = block_bytes / sizeof(wire::Share);
+constexpr std::uint64_t share_block_bytes = 4096;
+constexpr std::size_t shares_per_block = share_block_bytes / sizeof(wire::Share);
 
 bool is_free(const wire::Share* share) noexcept {
   return share->in_use.load(std::memory_order_acquire) == 0;
@@ -41,11 +41,11 @@ void Shares::give_back(wire::Share& share) noexcept {
 
 bool Shares::make_more() try {
   resting_.reserve(made_ + shares_per_block);
-  const auto offset = heap_.allocate(block_bytes);
-  const auto memory = offset ? heap_.at(*offset, block_bytes) : std::span<std::byte>();
+  const auto offset = heap_.allocate(share_block_bytes);
+  const auto memory = offset ? heap_.at(*offset, share_block_bytes) : std::span<std::byte>();
   if (memory.empty()) return false;
   if (*offset / sizeof(wire::Share) > std::numeric_limits<std::uint32_t>::max() - shares_per_block) {
-    heap_.release(*offset, block_bytes);  // further than a place tells: 256 GiB
+    heap_.release(*offset, share_block_bytes);  // further than a place tells: 256 GiB
     return false;
   }
   for (std::size_t i = 0; i < shares_per_block; ++i) {

@@ -16,6 +16,16 @@ constexpr std::uint32_t polls_per_clock = 256;
 /// How often the clock is looked at, and the program's allocations: 0.1 us each.
 constexpr std::chrono::milliseconds freed_interval{5};
 
+/// Who has set by hand which way such messages go wants them to go it. Where ranks share cores, or are in
+/// several virtual machines, or have turns, what a message takes is what the scheduler does meanwhile.
+bool measures_plans(const Links& links) {
+  const Settings& settings = links.settings();
+  const auto is_set = [&](const char* variable) { return settings.origin(variable) == Origin::environment; };
+  return settings.plans == PlansSetting::live && !links.peers_sleep() && !links.peers_nap() &&
+         settings.gpu_path == GpuPathSetting::automatic && !links.job().in_process && !links.job().turns &&
+         !is_set("ISTHMUS_GPU_PUSH_FROM") && !is_set("ISTHMUS_GPU_DIRECT_LIMIT");
+}
+
 std::unique_ptr<GpuPart> part_of(const Buffer& buffer, const Payload& payload) {
   auto part = std::make_unique<GpuPart>();
   part->buffer = buffer;
@@ -55,7 +65,11 @@ GpuMessages::GpuMessages(const Surroundings& around, CudaDriver& driver, const c
               .couriers = *couriers_,
               .gpus = gpus_,
               .network = network_}),
-      transfers_(links_, completion_, copies_) {}
+      lives_(measures_plans(links_), around.clock,
+             SharedGpuLessons(links_.job().region.header().gpu_lessons)),
+      transfers_(links_, completion_, copies_, lives_) {
+  lives_.take(links_.settings().taught_gpu);
+}
 
 GpuMessages::~GpuMessages() {
   parked_.clear();  // nobody asks for it any more, and what it waits for may never come
@@ -113,7 +127,7 @@ Request* GpuMessages::start_send(const Target& target, const Payload& payload, S
       if (Request* send = network_->try_send_gpu(peer, target, part, mode)) return send;
     return send_by_host(target, payload, mode, buffer);
   }
-  if ((payload.type || !buffer.is_whole()) && !offer_in_place(*part)) {
+  if ((payload.type || !buffer.is_whole()) && !offer_in_place(peer, *part)) {
     if (const Result<> packed = pack(*part); !packed) {
       links_.note_gpu_reason(peer, packed.error(), packed.error().error_class() == ErrorClass::no_mem);
       return send_by_host(target, payload, mode, buffer);
@@ -159,9 +173,11 @@ Result<> GpuMessages::pack(GpuPart& part) {
   return {};
 }
 
-bool GpuMessages::offer_in_place(GpuPart& part) {
+bool GpuMessages::offer_in_place(const Peer& peer, GpuPart& part) {
   const Buffer& buffer = part.buffer;
-  if (!part.payload.type || !buffer.is_own || buffer.kind == MemoryKind::managed || links_.job().in_process)
+  // Kernels reach memory of another GPU by a mapping, which there is none of within a process.
+  if (!part.payload.type || !buffer.is_own || buffer.kind == MemoryKind::managed ||
+      links_.shares_process(peer))
     return false;
   const auto shaped = shaped_payload(part.payload);
   if (!shaped || !reads_well(shaped->shape, part.payload.bytes)) return false;

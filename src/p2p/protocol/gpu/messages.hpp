@@ -24,6 +24,7 @@
 #include "p2p/protocol/gpu/gpu_network.hpp"
 #include "p2p/protocol/gpu/plans.hpp"
 #include "p2p/protocol/gpu/transfers.hpp"
+#include "route/gpu/live_plans.hpp"
 #include "route/plan.hpp"
 #include "wire/gpu.hpp"
 
@@ -56,10 +57,16 @@ class OfferFetcher {
   ~OfferFetcher() = default;
 };
 
+/// How a message goes through what both ranks reach.
+inline constexpr wire::StageChunks chunks_of(GpuWay way) noexcept {
+  return way == GpuWay::staged_finely ? wire::StageChunks::small : wire::StageChunks::chosen;
+}
+
 /// What is left of the plan of a message that no GPU copies from one side's memory to the other's.
 struct StagedWay {
   Protocol way;              ///< `gpu_bounce` or `gpu_staged`
   std::optional<Error> why;  ///< a GPU was to copy it straight, and could not
+  wire::StageChunks chunks = wire::StageChunks::usual;
 };
 
 /// Messages from and to GPU memory, for an engine, which makes one as soon as the program has initialised
@@ -86,6 +93,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
     Completion& completion;
     PeerAccess& access;
     CpuSends& sends;
+    LivePlans& clock;  ///< by which plans measure themselves
     OfferFetcher* offers = nullptr;
     GpuNetwork* network = nullptr;  ///< null where there is none
   };
@@ -122,6 +130,13 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// Brings a matched `receive` in another way of its plan than by the sender's GPU or the network, as
   /// `begin`. `may_read`: this rank's GPU may look at the sender's memory.
   std::optional<StagedWay> begin_rest(Peer& peer, Request& receive, bool may_read);
+  /// By what earlier messages took, which way the matched `receive` is to come that has that plan: null where
+  /// that is not measured. `GpuOffers` and this begin messages so.
+  [[nodiscard]] std::optional<GpuWay> choose(Request& receive, const GpuPlanKey& key, GpuPlanned& planned) {
+    if (!lives_.on()) return std::nullopt;
+    return choose_live(receive, key, planned);
+  }
+  [[nodiscard]] LiveGpuPlans& lives() noexcept { return lives_; }
   /// Packs a send that was offered as it lies, because it goes by way of the host; waits.
   Result<> pack_late(Request& send);
   /// The peer is no more: what it has asked for is not brought any more. Its requests are ended elsewhere.
@@ -155,9 +170,11 @@ class GpuMessages final : public Polled, public Completion::Lander {
   /// Whether no other rank of this host uses that GPU, as far as they have used any: two processes on one GPU
   /// take turns, and a kernel that waits would wait for whole turns in vain.
   bool has_to_itself(cuda::Device device) noexcept;
-  /// Whether kernels may meet in short collectives, as far as this rank is asked.
+  /// Whether kernels may meet in short collectives, as far as this rank is asked. Not where its process has
+  /// several ranks: a kernel waits for those of the other members, while any rank of the process may be in a
+  /// call of CUDA that waits for that kernel (cuMemFree), and keep a member from launching its own.
   [[nodiscard]] bool may_meet() const noexcept {
-    return links_.settings().collective_way != CollectiveWaySetting::direct;
+    return !links_.job().turns && links_.settings().collective_way != CollectiveWaySetting::direct;
   }
   /// Whether the courier of that GPU is to have this member's part of the next collective that the program
   /// waits for. Counts it. Then `take_order` gives it, if the courier can take it (`Courier::take`).
@@ -195,13 +212,20 @@ class GpuMessages final : public Polled, public Completion::Lander {
   GpuMessages(const Surroundings& around, CudaDriver& driver, const cuda::Functions& functions, GpuList gpus,
               const ProcessIdentity& self);
 
+  [[nodiscard]] std::optional<GpuWay> choose_live(Request& receive, const GpuPlanKey& key,
+                                                  GpuPlanned& planned);
+  enum class Begun : std::uint8_t { no, yes, by_staging };
+  /// Begins to bring what a peer offers by one way of its plan. Where that cannot be, and why, goes to
+  /// `trouble`.
+  Begun begin_by(Protocol way, Peer& peer, Request& receive, wire::Cookie sender, const GpuSource& from,
+                 std::optional<Error>& trouble);
   Request* start_send(const Target& target, const Payload& payload, SendMode mode, Start start,
                       const Buffer& buffer);
   void prepare(Request& receive, const Buffer& buffer);
   /// Puts a message without its gaps in place of that of a send.
   Result<> pack(GpuPart& part);
   /// Makes a send with gaps ready to be offered as it lies; false where it is to be packed.
-  bool offer_in_place(GpuPart& part);
+  bool offer_in_place(const Peer& peer, GpuPart& part);
   struct Offered {
     Request* send;
     bool is_alone;  ///< as `GpuExports::begin_send` says
@@ -267,6 +291,7 @@ class GpuMessages final : public Polled, public Completion::Lander {
   GdrMappings gdr_;
   std::unique_ptr<GpuCouriers> couriers_;
   GpuPlans plans_;
+  LiveGpuPlans lives_;
   GpuTransfers transfers_;
   cuda::Device published_ = cuda::no_device;
   std::vector<Parked> parked_;  ///< at most one for a request

@@ -151,6 +151,7 @@ void GpuOffers::fetch(Peer& peer, Request& receive, const wire::GpuOffer& offer,
   try {
     try_fetch(peer, receive, offer, from);
   } catch (const std::bad_alloc&) {
+    if (gpu_.made()) gpu_.made()->lives().given_up(receive.gpu_mark);
     completion_.end_without_memory(peer, receive, offer.sender);
   }
 }
@@ -171,7 +172,8 @@ void GpuOffers::stage(Peer& peer, Request& receive, wire::Cookie sender, const S
                       bool lacks_memory) {
   // Where a window may serve, it is no reason for a way through the host yet.
   if (left.why && left.way == Protocol::gpu_staged) links_.note_gpu_reason(peer, *left.why, true);
-  staging().request(peer, receive, sender, {left.way, lacks_memory});
+  staging().request(peer, receive, sender,
+                    {.way = left.way, .lacks_memory = lacks_memory, .chunks = left.chunks});
 }
 
 void GpuOffers::stage_managed(Peer& peer, Request& receive, wire::Cookie sender) {
@@ -184,16 +186,22 @@ void GpuOffers::stage_managed(Peer& peer, Request& receive, wire::Cookie sender)
 
 bool GpuOffers::begin_to_gpu(Peer& peer, Request& receive, const wire::SendOffer& offer) {
   const bool is_pinned = offer.memory == wire::SendMemory::pinned;
-  const Plan plan = gpu_.made()->plans().from_host(peer, receive, is_pinned);
+  GpuMessages& gpu = *gpu_.made();
+  const GpuPlanKey key = gpu.plans().key_from_host(peer, receive, is_pinned);
+  GpuPlanned& planned = gpu.plans().planned(peer, key);  // nothing below asks for another
   receive.gpu->source.is_on_host = is_pinned;
-  for (const Way& way : plan.serving(receive.limit)) {
-    if (way.protocol == Protocol::gpu_push && gpu_.made()->ask_to_push(peer, receive, offer.sender))
-      return true;
-    if (way.protocol == Protocol::gpu_bounce || way.protocol == Protocol::gpu_staged) {
-      staging().request(peer, receive, offer.sender, {way.protocol, false});
-      return true;
-    }
+  const auto try_way = [&](Protocol way, wire::StageChunks chunks) {
+    if (way == Protocol::gpu_push) return gpu.ask_to_push(peer, receive, offer.sender);
+    if (way != Protocol::gpu_bounce && way != Protocol::gpu_staged) return false;
+    staging().request(peer, receive, offer.sender, {.way = way, .lacks_memory = false, .chunks = chunks});
+    return true;
+  };
+  if (const std::optional<GpuWay> chosen = gpu.choose(receive, key, planned)) {
+    if (try_way(protocol_of(*chosen), chunks_of(*chosen))) return true;
+    gpu.lives().given_up(receive.gpu_mark);
   }
+  for (const Way& way : planned.plan.serving(receive.limit))
+    if (try_way(way.protocol, wire::StageChunks::usual)) return true;
   return false;
 }
 
@@ -213,11 +221,13 @@ void GpuOffers::ended(const ArrivedCell& cell) {
     case wire::GpuOutcome::landed:
       if (is_staged) return links_.malformed(peer, "end of a copy that has another way");
       receive->gpu->landed = true;
+      gpu_.made()->lives().ended(receive->gpu_mark, receive->limit);
       count_received(peer, *receive, Protocol::gpu_push, receive->limit);
       return completion_.finish(*receive);
     case wire::GpuOutcome::failed:
       warn_of(peer, "could not copy a message from or to GPU memory");
       if (is_staged) return staging().abandon(peer, *receive);
+      gpu_.made()->lives().given_up(receive->gpu_mark);
       receive->gpu->landed = true;
       receive->status.bytes = 0;
       receive->status.error = static_cast<int>(ErrorClass::other);

@@ -28,6 +28,7 @@ bool GpuMessages::park(Peer& peer, const Request& request, const wire::GpuTarget
 void GpuMessages::lost(const Peer& peer) noexcept {
   std::erase_if(parked_, [&peer](const Parked& each) { return each.peer == &peer; });
   exports_.lost(peer);
+  lives_.forget();
 }
 
 unsigned GpuMessages::poll_parked() {

@@ -13,7 +13,7 @@
 
 namespace isthmus {
 
-const Plan& GpuPlans::of(const Peer& peer, const GpuPlanKey& key) {
+GpuPlanned& GpuPlans::planned(const Peer& peer, const GpuPlanKey& key) {
   return plans_.find(key, [&] { return gpu_plan(facts(peer, key)); });
 }
 
@@ -43,8 +43,14 @@ GpuPlanInputs GpuPlans::facts(const Peer& peer, const GpuPlanKey& key) {
           .push_from = settings.gpu_push_from,
           .direct_limit = settings.gpu_direct_limit,
           .courier_limit = key.courier_limit,
-          .one_process = around_.links.job().in_process,
+          .one_process = around_.links.shares_process(peer),
           .many_under_way = key.many_under_way};
+}
+
+/// As `network_reach`, without the reason, which takes memory.
+bool GpuPlans::has_network(const Peer& peer) const {
+  if (peer.is_local() && around_.links.settings().gpu_path != GpuPathSetting::network) return false;
+  return network_reach(peer).has_value();
 }
 
 Reach GpuPlans::network_reach(const Peer& peer) const {
@@ -65,6 +71,10 @@ GpuLocality GpuPlans::locality(const Peer& peer) {
   return locality(around_.copies.last_device(), around_.exports.of(peer).device());
 }
 
+GpuLocality GpuPlans::place_of(const Peer& peer) {
+  return peer.is_local() ? locality(peer) : GpuLocality::other_host;
+}
+
 /// Where the matched `receive` wants what lies on the GPU `theirs` of the peer, if it lies on one, and which
 /// memory the two sides have refused to open.
 void GpuPlans::describe_target(const Peer& peer, const cuda::Uuid& theirs, const Request& receive,
@@ -82,12 +92,12 @@ void GpuPlans::describe_target(const Peer& peer, const cuda::Uuid& theirs, const
 }
 
 /// What is the same whatever the memories.
-GpuPlanKey GpuPlans::key_of(const Peer& peer) {
+GpuPlanKey GpuPlans::key_of(const Peer& peer, GpuLocality locality) {
   return {.from = {},
           .to = {},
-          .locality = peer.is_local() ? locality(peer) : GpuLocality::other_host,
+          .locality = locality,
           .many_under_way = peer.gpu_many,
-          .has_network = network_reach(peer).has_value(),
+          .has_network = has_network(peer),
           .host_eager_limit = peer.eager_limit,
           .gpu_eager_limit = static_cast<std::uint32_t>(around_.links.settings().gpu_eager_limit)};
 }
@@ -96,7 +106,7 @@ GpuPlanKey GpuPlans::key_of(Peer& peer, const Request& receive, const GpuSource&
   if (source.is_on_host) return key_from_host(peer, receive, true);
   const Export& from = source.memory.memory;
   peer.gpu_many = source.latency_bound == 0;
-  GpuPlanKey key = key_of(peer);
+  GpuPlanKey key = key_of(peer, GpuLocality::unknown);
   const bool is_told = from.exporter != 0;
   key.from = {.kind = is_told ? memory_kind_of(from.kind) : MemoryKind::managed,
               .has_pages = true,
@@ -108,24 +118,20 @@ GpuPlanKey GpuPlans::key_of(Peer& peer, const Request& receive, const GpuSource&
 }
 
 GpuPlanKey GpuPlans::key_from_host(const Peer& peer, const Request& receive, bool is_pinned) {
-  GpuPlanKey key = key_of(peer);
+  GpuPlanKey key = key_of(peer, GpuLocality::unknown);
   key.from = {.kind = is_pinned ? MemoryKind::pinned : MemoryKind::pageable, .has_pages = true};
   describe_target(peer, around_.exports.of(peer).device(), receive, key);
   return key;
 }
 
-const Plan& GpuPlans::from_host(const Peer& peer, const Request& receive, bool is_pinned) {
-  return of(peer, key_from_host(peer, receive, is_pinned));
-}
-
 const Plan& GpuPlans::to_host_of(const Peer& peer, const GpuPart& part) {
-  GpuPlanKey key = key_of(peer);
+  GpuPlanKey key = key_of(peer, GpuLocality::other_host);
   key.from = key.to = end_of(part);
   return of(peer, key);
 }
 
 const Plan& GpuPlans::from_host_of(const Peer& peer, const GpuPart& part) {
-  GpuPlanKey key = key_of(peer);
+  GpuPlanKey key = key_of(peer, GpuLocality::other_host);
   key.from = {.kind = MemoryKind::pageable, .has_pages = true};
   key.to = end_of(part);
   return of(peer, key);
@@ -158,7 +164,8 @@ std::set<std::string> GpuPlans::refusals(const Peer& peer) {
         !why.empty())
       all.insert(why);
   // Of what could be opened: where the GPUs are, and what is set.
-  if (const std::string_view why = why_not(facts(peer, key_of(peer)), Protocol::gpu_pull); !why.empty())
+  if (const std::string_view why = why_not(facts(peer, key_of(peer, place_of(peer))), Protocol::gpu_pull);
+      !why.empty())
     all.emplace(why);
   return all;
 }
@@ -169,7 +176,7 @@ std::vector<GpuPairs> GpuPlans::pairs(const Peer& peer) {
   const auto is_refused = [&](Whose whose, const GpuPlanEnd& end) {
     return !known.why_refused(whose, export_kind_of(end.kind)).empty();
   };
-  GpuPlanKey key = key_of(peer);
+  GpuPlanKey key = key_of(peer, place_of(peer));
   return gpu_pairs([&](const GpuPlanEnd& from, const GpuPlanEnd& to) {
     key.from = from;
     key.to = to;

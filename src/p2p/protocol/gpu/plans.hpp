@@ -7,8 +7,8 @@
 #include "gpu/driver/gpu.hpp"
 #include "p2p/message/gpu_part.hpp"
 #include "p2p/message/request.hpp"
-#include "route/gpu_pairs.hpp"
-#include "route/gpu_plan_cache.hpp"
+#include "route/gpu/pairs.hpp"
+#include "route/gpu/plan_cache.hpp"
 #include "route/plan.hpp"
 
 namespace isthmus {
@@ -41,12 +41,13 @@ class GpuPlans {
   GpuPlans& operator=(const GpuPlans&) = delete;
 
   /// Holds until the next call.
-  [[nodiscard]] const Plan& of(const Peer& peer, const GpuPlanKey& key);
+  [[nodiscard]] GpuPlanned& planned(const Peer& peer, const GpuPlanKey& key);
+  [[nodiscard]] const Plan& of(const Peer& peer, const GpuPlanKey& key) { return planned(peer, key).plan; }
   /// Of the plan between what a peer offers and where the matched `receive` wants it.
   [[nodiscard]] GpuPlanKey key_of(Peer& peer, const Request& receive, const GpuSource& source);
 
-  /// The plan of messages in memory of the sender's host to the GPU memory of the matched `receive`.
-  [[nodiscard]] const Plan& from_host(const Peer& peer, const Request& receive, bool is_pinned);
+  /// Of the plan of messages in memory of the sender's host to the GPU memory of the matched `receive`.
+  [[nodiscard]] GpuPlanKey key_from_host(const Peer& peer, const Request& receive, bool is_pinned);
   /// The plan of sends to a peer of another host; what its memory is, it does not say.
   [[nodiscard]] const Plan& to_host_of(const Peer& peer, const GpuPart& part);
   /// The plan of what a peer of another host offers as a whole, to the GPU memory of a matched receive.
@@ -69,9 +70,9 @@ class GpuPlans {
  private:
   /// What the probes of that plan look at, with the reasons in words.
   [[nodiscard]] GpuPlanInputs facts(const Peer& peer, const GpuPlanKey& key);
-  [[nodiscard]] GpuPlanKey key_of(const Peer& peer);
-  /// For what lies in memory of the sender's host.
-  [[nodiscard]] GpuPlanKey key_from_host(const Peer& peer, const Request& receive, bool is_pinned);
+  [[nodiscard]] bool has_network(const Peer& peer) const;
+  [[nodiscard]] GpuPlanKey key_of(const Peer& peer, GpuLocality locality);
+  [[nodiscard]] GpuLocality place_of(const Peer& peer);
   void describe_target(const Peer& peer, const cuda::Uuid& theirs, const Request& receive, GpuPlanKey& key);
   [[nodiscard]] static GpuPlanEnd end_of(const GpuPart& part) noexcept;
   [[nodiscard]] GpuLocality locality(cuda::Device mine, const cuda::Uuid& theirs) const;

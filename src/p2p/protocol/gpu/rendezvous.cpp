@@ -5,6 +5,7 @@
 #include "p2p/gpu_copy/shapes.hpp"
 #include "p2p/link/links.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
+#include "route/gpu/ways.hpp"
 
 namespace isthmus {
 namespace {
@@ -91,35 +92,67 @@ bool GpuMessages::can_help(const Peer& peer, const wire::GpuExport& from, cuda::
   return may_open && known.missed(help_opens_after);
 }
 
+std::optional<GpuWay> GpuMessages::choose_live(Request& receive, const GpuPlanKey& key, GpuPlanned& planned) {
+  if (planned.bytes != receive.limit) {
+    planned.bytes = receive.limit;
+    planned.ways = ways_worth_a_trial(planned.plan, key, receive.limit);
+    planned.route = route_of(key, planned.ways);
+  }
+  if (!planned.ways.leave_a_choice()) return std::nullopt;
+  return lives_.begin(receive.gpu_mark, planned.route, key.from.has_gaps || key.to.has_gaps, receive.limit,
+                      planned.ways);
+}
+
+GpuMessages::Begun GpuMessages::begin_by(Protocol way, Peer& peer, Request& receive, wire::Cookie sender,
+                                         const GpuSource& from, std::optional<Error>& trouble) {
+  const auto begun = [](bool has) { return has ? Begun::yes : Begun::no; };
+  switch (way) {
+    case Protocol::gpu_loopback:
+      return begun(ask_to_loop(peer, receive, sender));
+    case Protocol::gpu_courier:
+      return begun(begin_by_courier(peer, receive, sender, from));
+    case Protocol::gpu_push:
+      return begun(begin_by_push(peer, receive, sender, from));
+    case Protocol::gpu_pull:
+      return begun(try_pull(peer, receive, sender, from, trouble));
+    case Protocol::gpu_bounce:
+    case Protocol::gpu_staged:
+      return Begun::by_staging;
+    default:
+      return Begun::no;  // it has been offered
+  }
+}
+
 std::optional<StagedWay> GpuMessages::begin(Peer& peer, Request& receive, const wire::GpuOffer& offer,
                                             const GpuSource& from) {
   if (park(peer, receive, offer, from)) return std::nullopt;
   const wire::Cookie sender = offer.sender;
   if (receive.gpu) receive.gpu->source = from;
   const GpuPlanKey key = plans_.key_of(peer, receive, from);
-  const Plan planned = plans_.of(peer, key);
+  GpuPlanned& planned = plans_.planned(peer, key);  // nothing below asks for another
   std::optional<Error> trouble;
-  for (const Way& way : planned.serving(receive.limit))
-    switch (way.protocol) {
-      case Protocol::gpu_loopback:
-        if (ask_to_loop(peer, receive, sender)) return std::nullopt;
-        break;
-      case Protocol::gpu_courier:
-        if (begin_by_courier(peer, receive, sender, from)) return std::nullopt;
-        break;
-      case Protocol::gpu_push:
-        if (begin_by_push(peer, receive, sender, from)) return std::nullopt;
-        break;
-      case Protocol::gpu_pull:
-        if (try_pull(peer, receive, sender, from, trouble)) return std::nullopt;
-        break;
-      case Protocol::gpu_bounce:
-      case Protocol::gpu_staged:
-        if (!trouble) plans_.note(peer, key);
-        return StagedWay{way.protocol, std::move(trouble)};
-      default:
-        break;  // it has been offered
+  const std::optional<GpuWay> chosen = choose(receive, key, planned);
+  if (chosen) {
+    const Begun begun = begin_by(protocol_of(*chosen), peer, receive, sender, from, trouble);
+    if (begun == Begun::yes) return std::nullopt;
+    if (begun == Begun::by_staging) {
+      // The plan has no better one: both sides say why, as where there is no choice.
+      if (*chosen == planned.ways.assumed) {
+        plans_.note(peer, key);
+        return StagedWay{protocol_of(*chosen), {}};
+      }
+      return StagedWay{protocol_of(*chosen), {}, chunks_of(*chosen)};
     }
+    lives_.given_up(receive.gpu_mark);
+  }
+  for (const Way& way : planned.plan.serving(receive.limit)) {
+    if (chosen && way.protocol == protocol_of(*chosen)) continue;
+    const Begun begun = begin_by(way.protocol, peer, receive, sender, from, trouble);
+    if (begun == Begun::yes) return std::nullopt;
+    if (begun == Begun::no) continue;
+    if (!trouble) plans_.note(peer, key);
+    return StagedWay{way.protocol, std::move(trouble)};
+  }
   return StagedWay{Protocol::gpu_staged, std::move(trouble)};
 }
 
@@ -141,6 +174,7 @@ bool GpuMessages::begin_by_push(Peer& peer, Request& receive, wire::Cookie sende
 }
 
 std::optional<StagedWay> GpuMessages::begin_rest(Peer& peer, Request& receive, bool may_read) {
+  lives_.given_up(receive.gpu_mark);
   const GpuSource& from = receive.gpu->source;
   const Plan planned = plans_.of(peer, plans_.key_of(peer, receive, from));
   std::optional<Error> trouble;

@@ -23,6 +23,8 @@ namespace {
 /// through 1 MiB went at 23 GB/s, through 4 MiB at 15 (Sapphire Rapids). With a GPU at one end there is
 /// nothing to stay there for: see `copy_past_cache`.
 constexpr std::uint32_t short_window = 1024 * 1024;
+/// What messages go through in small chunks, of up to a quarter of it.
+constexpr std::uint32_t fine_window = 2 * 1024 * 1024;
 /// The least that a GPU's copies are given where pinned memory is short.
 constexpr std::uint32_t least_window = 256 * 1024;
 /// Messages up to this size go together with others that wait through a window.
@@ -99,8 +101,7 @@ void Staging::request(Peer& peer, Request& receive, wire::Cookie sender, Wanted 
   if (device != cuda::no_device) wanted_[receive.cookie()] = device;
   receive.transfer = Request::Transfer::staged;
   receive.peer_cookie = sender;
-  ask(peer, receive, wanted.lacks_memory,
-      device == cuda::no_device ? wire::StageWindow::none : wire::StageWindow::wanted);
+  ask(peer, receive, wanted, device == cuda::no_device ? wire::StageWindow::none : wire::StageWindow::wanted);
 }
 
 /// The device that a receive has asked for a window with; none where it has not.
@@ -118,12 +119,13 @@ cuda::Device Staging::device_for(const Request& request) const {
   return is_pinned ? gpu_.made()->copies().last_device() : cuda::no_device;
 }
 
-void Staging::ask(Peer& peer, const Request& receive, bool lacks_memory, wire::StageWindow window) {
+void Staging::ask(Peer& peer, const Request& receive, Wanted so, wire::StageWindow window) {
   const wire::StageRequest wanted{.sender = receive.peer_cookie,
                                   .receiver = receive.cookie(),
                                   .bytes = receive.limit,
                                   .by_processor = static_cast<std::uint16_t>(goes_by_gpu(receive) ? 0 : 1),
-                                  .lacks_memory = static_cast<std::uint16_t>(lacks_memory ? 1 : 0),
+                                  .lacks_memory = static_cast<std::uint8_t>(so.lacks_memory ? 1 : 0),
+                                  .chunks = so.chunks,
                                   .window = window,
                                   .device = static_cast<std::uint16_t>(std::max(wanted_for(receive), 0))};
   links_.send_control(peer, wire::CellKind::stage, &wanted, sizeof wanted);
@@ -131,12 +133,14 @@ void Staging::ask(Peer& peer, const Request& receive, bool lacks_memory, wire::S
 
 void Staging::resolve_window(Peer& peer, std::uint32_t number, const wire::GpuWindow& told,
                              const wire::GpuExport& what) {
-  const Request* receive = completion_.find(told.receiver);
+  Request* receive = completion_.find(told.receiver);
   if (!receive || receive->kind != Request::Kind::receive || receive->peer != &peer || receive->complete ||
       receive->transfer != Request::Transfer::staged || wanted_for(*receive) == cuda::no_device ||
       number == 0 || number > wire::most_windows)
     return links_.malformed(peer, "a window that no receive waits for");
-  ask(peer, *receive, false, gpu_.made()->windows().open(peer, number, what, wanted_for(*receive)));
+  const wire::StageWindow window = gpu_.made()->windows().open(peer, number, what, wanted_for(*receive));
+  if (window != wire::StageWindow::open) gpu_.made()->lives().given_up(receive->gpu_mark);
+  ask(peer, *receive, {.way = Protocol::gpu_bounce, .lacks_memory = false}, window);
 }
 
 void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
@@ -157,7 +161,8 @@ void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
   if (device != cuda::no_device) passage = gpu_.made()->windows().passage_to(peer, device, wanted);
   if (!passage) return;
   // Pageable memory takes this way whatever the other side lies in.
-  const bool is_setback = wanted.by_processor == 0 || wanted.window != wire::StageWindow::none;
+  const bool is_setback = (wanted.by_processor == 0 || wanted.window != wire::StageWindow::none) &&
+                          wanted.chunks == wire::StageChunks::usual;
   if (goes_by_gpu(*send) && is_setback) gpu_.made()->note_way(peer, send->gpu->buffer, passage->number != 0);
   Stream& out = out_[{&peer, passage->number}];
   out.number = passage->number;
@@ -166,7 +171,8 @@ void Staging::start(Peer& peer, const wire::StageRequest& wanted) {
                           .receiver = wanted.receiver,
                           .bytes = wanted.bytes,
                           .near = side_of(*send, device),
-                          .to_gpu = wanted.by_processor == 0});
+                          .to_gpu = wanted.by_processor == 0,
+                          .finely = wanted.chunks == wire::StageChunks::small});
   send->transfer = Request::Transfer::staged;
   ++under_way_;
   // A short one waits for `poll`: more may have come with it.
@@ -324,6 +330,7 @@ bool Staging::open(Stream& out, const Message& message, const Request& send) {
   const std::uint32_t most = out.area.largest_window();
   const bool is_long = (message.to_gpu || goes_by_gpu(send)) && message.bytes > short_window;
   std::uint32_t window = is_long ? most : std::min(most, short_window);
+  if (is_long && message.finely) window = std::min(most, fine_window);
   const bool is_ready =
       out.window == window && (!goes_by_gpu(send) || out.area.pinned() >= out.area.part(window).size());
   if (is_ready) return true;

@@ -34,7 +34,7 @@ class Request;
 ///
 /// That is a window in the memory of the sender's GPU (`GpuWindows`), or memory of the host that both share
 /// and have pinned, where a side without its bytes in a GPU's memory copies by its processor. Which of both,
-/// the plan says (`route/gpu_plan`): `gpu_bounce` or `gpu_staged`. Where the sender has no window after all,
+/// the plan says (`route/gpu/plan`): `gpu_bounce` or `gpu_staged`. Where the sender has no window after all,
 /// it is the host's.
 ///
 /// The receiver asks (`request`); the sender answers (`start`) that the message is at a position of the
@@ -51,6 +51,7 @@ class Staging final : public Polled {
   struct Wanted {
     Protocol way;       ///< `gpu_bounce` or `gpu_staged`
     bool lacks_memory;  ///< what the sender has told of its GPU memory is not open here
+    wire::StageChunks chunks = wire::StageChunks::usual;
   };
   /// Asks the sender of the matched `receive` for it.
   void request(Peer& peer, Request& receive, wire::Cookie sender, Wanted wanted);
@@ -83,6 +84,7 @@ class Staging final : public Polled {
     std::shared_ptr<const Mapping> mapping = {};  ///< of a receive: the window
     Buffer near = {};        ///< what a GPU copies from or to at this side, where one does
     bool to_gpu = false;     ///< of a send: a GPU takes the chunks up
+    bool finely = false;     ///< of a send: in small chunks
     bool is_told = false;    ///< of a send: the receiver knows the position
     bool failed = false;     ///< of a receive: what comes is thrown away
     bool abandoned = false;  ///< of a receive: nothing comes any more
@@ -107,7 +109,7 @@ class Staging final : public Polled {
   /// By the peer and the number of the window.
   using Streams = std::map<std::pair<Peer*, std::uint32_t>, Stream>;
 
-  void ask(Peer& peer, const Request& receive, bool lacks_memory, wire::StageWindow window);
+  void ask(Peer& peer, const Request& receive, Wanted so, wire::StageWindow window);
   [[nodiscard]] cuda::Device device_for(const Request& request) const;
   [[nodiscard]] cuda::Device wanted_for(const Request& receive) const;
   /// Of a GPU, under way at a time.

@@ -169,6 +169,8 @@ void Staging::end_receive(Peer& peer, Stream& in) {
   publish(peer, in.area.header().emptied, wire::staging_end(message.position, message.bytes));
   Request& receive = *completion_.find(message.request);
   const bool is_lost = message.failed || message.abandoned;
+  if (gpu_.made() && is_lost) gpu_.made()->lives().given_up(receive.gpu_mark);
+  if (gpu_.made() && !is_lost) gpu_.made()->lives().ended(receive.gpu_mark, message.bytes);
   if (receive.gpu && (goes_by_gpu(receive) || is_lost)) receive.gpu->landed = true;
   if (is_lost) {
     receive.status.bytes = 0;
@@ -193,6 +195,7 @@ void Staging::abandon(Peer& peer, Request& receive) {
       return;
     }
   }
+  if (gpu_.made()) gpu_.made()->lives().given_up(receive.gpu_mark);
   if (receive.gpu) receive.gpu->landed = true;
   receive.status.bytes = 0;
   receive.status.error = static_cast<int>(ErrorClass::other);

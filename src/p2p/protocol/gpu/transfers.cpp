@@ -107,8 +107,13 @@ unsigned GpuTransfers::poll() {
 void GpuTransfers::ended(const Running& running, const Result<bool>& result) {
   Request* request = completion_.find(running.request);
   if (!request) return;
-  if (running.purpose == Purpose::pull)
+  if (running.purpose == Purpose::pull) {
+    if (result)
+      lives_.ended(request->gpu_mark, request->limit);
+    else
+      lives_.given_up(request->gpu_mark);
     links_.send_control(*request->peer, wire::CellKind::share_done, &running.peers, sizeof running.peers);
+  }
   if (running.purpose == Purpose::push) {
     const wire::GpuEnd end{.receiver = running.peers,
                            .outcome = result ? wire::GpuOutcome::landed : wire::GpuOutcome::failed,

@@ -16,6 +16,7 @@
 #include "p2p/gpu_copy/courier_copy.hpp"
 #include "p2p/message/message.hpp"
 #include "p2p/message/request.hpp"
+#include "route/gpu/live_plans.hpp"
 
 namespace isthmus {
 
@@ -42,8 +43,8 @@ class GpuTransfers {
   };
 
   /// All of them outlive it.
-  GpuTransfers(Links& links, Completion& completion, GpuCopies& copies)
-      : links_(links), completion_(completion), copies_(copies) {}
+  GpuTransfers(Links& links, Completion& completion, GpuCopies& copies, LiveGpuPlans& lives)
+      : links_(links), completion_(completion), copies_(copies), lives_(lives) {}
   GpuTransfers(const GpuTransfers&) = delete;
   GpuTransfers& operator=(const GpuTransfers&) = delete;
   ~GpuTransfers() = default;  ///< each copy under way is waited for
@@ -102,6 +103,7 @@ class GpuTransfers {
   Links& links_;
   Completion& completion_;
   GpuCopies& copies_;
+  LiveGpuPlans& lives_;
   std::vector<Running> running_;        ///< in the order in which they were started
   std::vector<Held> held_;              ///< all of one GPU
   std::vector<wire::Cookie> landings_;  ///< receives in their stand-ins, whose copies are to be started

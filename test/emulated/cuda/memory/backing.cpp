@@ -46,8 +46,11 @@ std::shared_ptr<Backing> Backing::create(BackingKind kind, unsigned device, std:
 }
 
 std::shared_ptr<Backing> Backing::open(UniqueFd file, BackingKind kind) {
+  // Any file may be named as memory: a peer's standard output, say.
   struct stat status{};
-  if (!file || ::fstat(file.get(), &status) != 0 || status.st_size < static_cast<off_t>(page)) return nullptr;
+  if (!file || ::fstat(file.get(), &status) != 0 || status.st_size < static_cast<off_t>(page) ||
+      status.st_size % static_cast<off_t>(page) != 0)
+    return nullptr;
   std::shared_ptr<Backing> backing(new Backing);
   backing->file_ = std::move(file);
   if (!backing->map(static_cast<std::size_t>(status.st_size))) return nullptr;

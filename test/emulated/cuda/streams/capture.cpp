@@ -103,8 +103,12 @@ Status cuGraphLaunch(GraphExec handle, Stream stream) {
   }
   if (!executable) return Status::invalid_value;
   const auto work = [executable] {
-    for (const Work& each : executable->work)
+    for (const Work& each : executable->work) {
+      if (const unsigned more = settings().graph_us.load(); more > 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(more));
+      begin_piece();
       each();
+    }
   };
   return submit(stream, work, nullptr, executable->work.size());
 }

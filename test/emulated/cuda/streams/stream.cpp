@@ -86,6 +86,7 @@ void StreamObject::run() {
     queue_.pop_front();
     lock.unlock();
     std::this_thread::sleep_for(delay.next());
+    emulated::begin_piece();
     next.work();
     lock.lock();
     ++done_;
@@ -167,6 +168,29 @@ std::shared_ptr<StreamObject> stream_of(Stream handle) {
   if (value <= legacy_handle) return context->legacy;
   thread_local ThreadStreams own;
   return own.of(context);
+}
+
+namespace {
+
+/// Whether a piece of this thread's stream computes or copies, and whether the one before did.
+struct Row {
+  bool computes = false, is_behind_another = false;
+};
+Row& row() {
+  thread_local Row own;
+  return own;
+}
+
+}  // namespace
+
+void begin_piece() {
+  row() = {.computes = false, .is_behind_another = row().computes};
+}
+
+void begin_computing() {
+  if (const unsigned more = settings().start_us.load(); more > 0 && !row().is_behind_another)
+    std::this_thread::sleep_for(std::chrono::microseconds(more));
+  row().computes = true;
 }
 
 Alone::Alone() : held_(launches()) {}

@@ -71,6 +71,11 @@ namespace isthmus::emulated {
 /// What a handle means to the calling thread; null if nothing. With the driver's mutex held.
 std::shared_ptr<StreamObject> stream_of(Stream handle);
 
+/// On a stream's thread: another piece of its work, or of a graph, begins.
+void begin_piece();
+/// That piece computes or copies: if the one before did not, it waits for `Settings::start_us`.
+void begin_computing();
+
 /// Where and when work will be done.
 struct Position {
   std::shared_ptr<StreamObject> stream;  ///< null if it was captured

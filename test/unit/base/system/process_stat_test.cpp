@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace isthmus {
+namespace isthmus::process_stat_test {
 namespace {
 
 TEST(ProcessStat, OfThisProcess) {
@@ -47,4 +47,4 @@ TEST(ProcessStat, ANameMayHoldAnything) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::process_stat_test

@@ -7,7 +7,7 @@
 
 #include "base/unique_fd.hpp"
 
-namespace isthmus {
+namespace isthmus::unix_address_test {
 namespace {
 
 TEST(UnixAddress, WhoIsAtTheOtherEnd) {
@@ -36,4 +36,4 @@ TEST(Credentials, NobodyWhereTheKernelDoesNotTell) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::unix_address_test

@@ -6,7 +6,7 @@
 
 #include "channel/cma/cma.hpp"
 
-namespace isthmus::cma {
+namespace isthmus::cma::refusal_test {
 namespace {
 
 using testing::AllOf;
@@ -57,4 +57,4 @@ TEST(CmaRefusal, OfAProcessThatKnowsNoNonceIsThatThePidIsNotIts) {
 }
 
 }  // namespace
-}  // namespace isthmus::cma
+}  // namespace isthmus::cma::refusal_test

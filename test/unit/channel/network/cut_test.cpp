@@ -16,7 +16,7 @@
 #include "base/unique_fd.hpp"
 #include "ports.hpp"
 
-namespace isthmus::network {
+namespace isthmus::network::cut_test {
 namespace {
 
 constexpr PeerId ranks = 3;
@@ -201,4 +201,4 @@ TEST_F(NetworkCut, IsNoticedAndNothingElseIs) {
 }
 
 }  // namespace
-}  // namespace isthmus::network
+}  // namespace isthmus::network::cut_test

@@ -7,7 +7,7 @@
 #include "base/unique_fd.hpp"
 #include "ports.hpp"
 
-namespace isthmus::network {
+namespace isthmus::network::loss_test {
 namespace {
 
 using testing::HasSubstr;
@@ -189,4 +189,4 @@ TEST_F(NetworkKill, LeavesNothingToHangOnInTheDestructor) {
 }
 
 }  // namespace
-}  // namespace isthmus::network
+}  // namespace isthmus::network::loss_test

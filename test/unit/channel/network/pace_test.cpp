@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace isthmus::network {
+namespace isthmus::network::pace_test {
 namespace {
 
 /// A way with a round trip in microseconds and a rate in GB/s, as `samples` messages see it.
@@ -43,4 +43,4 @@ TEST(Pace, LearnsNothingFromAPieceThatIsSoonerThanAShortOne) {
 }
 
 }  // namespace
-}  // namespace isthmus::network
+}  // namespace isthmus::network::pace_test

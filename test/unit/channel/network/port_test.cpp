@@ -8,7 +8,7 @@
 
 #include "ports.hpp"
 
-namespace isthmus::network {
+namespace isthmus::network::port_test {
 namespace {
 
 using testing::HasSubstr;
@@ -263,4 +263,4 @@ TEST_F(NetworkFiles, ThatTooFewMayBeOpenedIsSaid) {
 }
 
 }  // namespace
-}  // namespace isthmus::network
+}  // namespace isthmus::network::port_test

@@ -5,7 +5,7 @@
 
 #include "channel/network/sequence.hpp"
 
-namespace isthmus::network {
+namespace isthmus::network::sequence_test {
 namespace {
 
 using Turn = Sequence<std::string>::Turn;
@@ -66,4 +66,4 @@ TEST(NetworkSequence, GivesWhatItKeepsToWhoClearsIt) {
 }
 
 }  // namespace
-}  // namespace isthmus::network
+}  // namespace isthmus::network::sequence_test

@@ -15,7 +15,7 @@
 
 #include "channel/network/watch.hpp"
 
-namespace isthmus::network {
+namespace isthmus::network::watch_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -332,4 +332,4 @@ TEST_F(WatchTest, LetsASleeperSleepWhileThereAreNoDescriptorsAndAcceptsLater) {
 }
 
 }  // namespace
-}  // namespace isthmus::network
+}  // namespace isthmus::network::watch_test

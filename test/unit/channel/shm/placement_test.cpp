@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::placement_test {
 namespace {
 
 constexpr std::size_t page = 4096;
@@ -76,4 +76,4 @@ TEST_F(SharedPages, AreMappedBeforeTheyAreTouched) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::placement_test

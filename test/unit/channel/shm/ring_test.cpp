@@ -11,7 +11,7 @@
 #include "channel/shm/ring_reader.hpp"
 #include "channel/shm/ring_writer.hpp"
 
-namespace isthmus {
+namespace isthmus::ring_test {
 namespace {
 
 constexpr wire::RingGeometry geometry{16, 4096};
@@ -260,4 +260,4 @@ TEST(PieceStart, NeverWrapsAndNeverSkipsWithoutNeed) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::ring_test

@@ -11,7 +11,7 @@
 
 #include "chare/checkpoint/memory_checkpoint.hpp"
 
-namespace isthmus::chare {
+namespace isthmus::chare::memory_checkpoint_test {
 namespace {
 
 using testing::ElementsAre;
@@ -292,4 +292,4 @@ TEST(ChareBuddy, IsAnotherProcessAndOnAnotherNodeIfThereIsOne) {
 }
 
 }  // namespace
-}  // namespace isthmus::chare
+}  // namespace isthmus::chare::memory_checkpoint_test

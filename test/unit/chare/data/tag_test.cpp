@@ -6,7 +6,7 @@
 
 #include "chare/data/tag.hpp"
 
-namespace isthmus::chare {
+namespace isthmus::chare::tag_test {
 namespace {
 
 using testing::HasSubstr;
@@ -84,4 +84,4 @@ TEST(ChareTag, DivisionWithoutRoomForTheProcessesIsRefused) {
 }
 
 }  // namespace
-}  // namespace isthmus::chare
+}  // namespace isthmus::chare::tag_test

@@ -14,7 +14,7 @@
 #include "engine_ranks.hpp"
 #include "p2p/message/context_ids.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::hostile_test {
 namespace {
 
 using testing::HasSubstr;
@@ -189,4 +189,4 @@ TEST(ContextIds, WhenTheyHaveRunOutEveryMemberHearsAnErrorAndNothingElseSuffers)
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::hostile_test

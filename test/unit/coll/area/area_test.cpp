@@ -4,7 +4,7 @@
 
 #include "launch/job.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::area_test {
 namespace {
 
 TEST(TeamAreaTest, MemoryThatRank0NamesIsInTheRegionAndAligned) {
@@ -23,4 +23,4 @@ TEST(TeamAreaTest, MemoryThatRank0NamesIsInTheRegionAndAligned) {
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::area_test

@@ -6,7 +6,7 @@
 
 #include "coll/area/patience.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::patience_test {
 namespace {
 
 /// How many of `calls` calls ask, where the answer is `yes`.
@@ -61,4 +61,4 @@ TEST(Patience, NoKindOfCallInALoopIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::patience_test

@@ -4,7 +4,7 @@
 
 #include "coll/call/even_cut.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::even_cut_test {
 namespace {
 
 TEST(EvenCut, PartsCoverAllAndBeginAtMultiplesOfTheGrain) {
@@ -25,4 +25,4 @@ TEST(EvenCut, PartsCoverAllAndBeginAtMultiplesOfTheGrain) {
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::even_cut_test

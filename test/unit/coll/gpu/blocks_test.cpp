@@ -9,7 +9,7 @@
 #include "coll_data.hpp"
 #include "datatype/make/construct.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::blocks_test {
 namespace {
 
 using namespace testing_data;
@@ -64,4 +64,4 @@ TEST(GpuBlocks, HaveGapsWhereTheirTypeHas) {
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::blocks_test

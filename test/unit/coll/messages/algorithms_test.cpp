@@ -16,7 +16,7 @@
 #include "launch/job.hpp"
 #include "p2p/engine.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::algorithms_test {
 namespace {
 
 using namespace testing_data;
@@ -275,4 +275,4 @@ TEST(CollectiveSizes, AShorterMessageThanExpectedIsAnError) {
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::algorithms_test

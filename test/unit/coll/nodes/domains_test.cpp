@@ -22,7 +22,7 @@
 #include "datatype/make/construct.hpp"
 #include "engine_ranks.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::domains_test {
 namespace {
 
 using testing_ranks::Conditions;
@@ -505,4 +505,4 @@ TEST_P(EveryShape, FloatingPointSumsAreTheSameBitsEverywhere) {
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::domains_test

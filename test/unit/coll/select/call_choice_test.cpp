@@ -7,9 +7,12 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <map>
+#include <optional>
+#include <random>
 #include <vector>
 
-namespace isthmus::coll {
+namespace isthmus::coll::call_choice_test {
 namespace {
 
 constexpr std::uint32_t lead = 8;
@@ -28,6 +31,8 @@ class Calls {
 
   Calls(TeamWay assumed, TeamWays possible, Cost cost, std::optional<CallChoice::Hint> hint = {})
       : choice_(assumed, possible, lead, hint), assumed_(assumed), cost_(std::move(cost)) {}
+  /// So many calls of other kinds.
+  void skip(std::uint32_t steps) { step_ += steps; }
 
   /// The ways that so many more calls took.
   std::vector<TeamWay> run(std::uint32_t calls) {
@@ -49,7 +54,7 @@ class Calls {
   };
 
   TeamWay call() {
-    while (!measured_.empty() && measured_.front().call + lead + 1 <= step_) {
+    while (!measured_.empty() && step_ - measured_.front().call > lead) {
       const Measured& front = measured_.front();
       choice_.took(front.way, front.index, front.cost);
       measured_.pop_front();
@@ -117,6 +122,25 @@ TEST(CallSchedule, SaysWhoseTurnItIs) {
   EXPECT_EQ(reversed.way_at(8), flat);
 }
 
+/// Messages go for a while before their turn; the others do not.
+TEST(CallSchedule, LetsMessagesSettleBeforeTheirTurn) {
+  CallSchedule schedule{
+      .from = 5, .after = flat, .turn = 4, .tried = ways({flat, direct, messages}), .settling = 30};
+  EXPECT_EQ(CallSchedule::of(schedule.packed()), schedule);
+  EXPECT_EQ(schedule.calls(), 42U);
+  EXPECT_FALSE(schedule.turn_at(4).counts) << "the first of a turn never counts";
+  EXPECT_TRUE(schedule.turn_at(5).counts);
+  EXPECT_EQ(schedule.way_at(8), messages);
+  EXPECT_EQ(schedule.way_at(41), messages);
+  EXPECT_FALSE(schedule.turn_at(38).counts);
+  EXPECT_TRUE(schedule.turn_at(39).counts);
+  schedule.reversed = true;
+  EXPECT_EQ(schedule.way_at(33), messages);
+  EXPECT_EQ(schedule.way_at(34), direct);
+  schedule.tried.remove(messages);
+  EXPECT_EQ(schedule.calls(), 8U);
+}
+
 TEST(CallSchedule, AnyWordCanBeAskedForAnyCall) {
   std::uint64_t word = 1;
   for (int i = 0; i < 100'000; ++i) {
@@ -145,6 +169,21 @@ TEST(CallChoice, TakesTheFastestWithinAHundredCalls) {
     EXPECT_EQ(calls.choice().way(), best);
     for (const TeamWay way : calls.run(100))
       EXPECT_EQ(way, best) << name(best);
+  }
+}
+
+/// The number of a step has 32 bits.
+TEST(CallChoice, LearnsBehindAnyNumberOfOtherCalls) {
+  for (const std::uint32_t others : {1'000'000U, 0x7fff'ffffU, 0x8000'0001U, 0xc000'0000U, 0xffff'ffc0U}) {
+    Calls calls(direct_both, ways({staged, direct_both}), constant({1, 1, 1, 1, 1, 1, 1, 1}));
+    calls.skip(others);
+    calls.set_cost([](TeamWay way, std::uint32_t) { return way == staged ? 5.0 : 10.0; });
+    calls.run(100);
+    EXPECT_EQ(calls.choice().way(), staged) << others;
+    calls.skip(0x7000'0000);
+    calls.set_cost([](TeamWay way, std::uint32_t) { return way == staged ? 50.0 : 10.0; });
+    calls.run(200);
+    EXPECT_EQ(calls.choice().way(), direct_both) << others;
   }
 }
 
@@ -225,6 +264,79 @@ TEST(CallChoice, AHintThatIsWrongIsFoundOut) {
     EXPECT_NE(way, tree) << "a way that is not possible";
 }
 
+/// Of the calls of one way nothing may be known, because the program computed during all of them.
+TEST(CallChoice, StaysWhereNothingIsKnownOfItsOwnWay) {
+  Calls calls(direct, ways({staged, direct}),
+              [](TeamWay way, std::uint32_t) { return way == direct ? 0.0 : 5.0; });
+  calls.run(500);
+  EXPECT_EQ(calls.choice().way(), direct);
+}
+
+TEST(CallChoice, MessagesThatLearnTheirOwnWayFirstAreFoundWithinAHundredCalls) {
+  CallChoice choice(direct_both, ways({direct, direct_both, messages}), lead, {}, 0, 30);
+  std::uint32_t gone_by_messages = 0;
+  CallSchedule schedule;
+  for (std::uint32_t call = 1; call <= 80; ++call) {
+    if (const auto said = choice.next(call)) schedule = *said;
+    const std::uint32_t place = call - schedule.from;
+    const bool in_turn = schedule.has_begun(call) && place < schedule.calls();
+    const TeamWay way = in_turn ? schedule.way_at(place) : choice.way();
+    gone_by_messages += way == messages ? 1 : 0;
+    // Slow as the others at first.
+    const double cost = way == messages && gone_by_messages > 25 ? 2 : 20;
+    choice.took(way, in_turn ? std::optional(place) : std::nullopt, cost);
+  }
+  EXPECT_EQ(choice.way(), messages);
+}
+
+/// Flows may ask in any order within `lead`. Whoever has not finished a call still finds how it goes.
+TEST(CallChoice, CallsMayAskInAnyOrder) {
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    std::mt19937 random(seed);
+    CallChoice choice(direct, ways({flat, staged, direct, messages}), lead, {}, 0, 3);
+    std::uint64_t word = 0;
+    std::map<std::uint32_t, std::optional<TeamWay>> gone;
+    std::vector<std::uint32_t> under_way;  // asked by rank 0, and not by the other
+    std::vector<std::uint32_t> to_ask;
+    std::uint32_t next = 1;
+    const auto read = [&](std::uint32_t number) -> std::optional<TeamWay> {
+      const CallSchedule schedule = CallSchedule::of(word);
+      if (!schedule.has_begun(number)) return schedule.before;
+      const std::uint32_t place = number - schedule.from;
+      return place < schedule.calls() ? std::optional(schedule.way_at(place)) : schedule.after;
+    };
+    const auto take = [&](std::vector<std::uint32_t>& from) {
+      const std::size_t at = random() % from.size();
+      const std::uint32_t number = from[at];
+      from.erase(from.begin() + static_cast<std::ptrdiff_t>(at));
+      return number;
+    };
+    const auto oldest = [&] {
+      std::uint32_t least = next;
+      for (const auto& list : {to_ask, under_way})
+        for (const std::uint32_t each : list)
+          least = std::min(least, each);
+      return least;
+    };
+    while (next < 3000) {
+      if (random() % 3 == 0 && next < oldest() + lead) to_ask.push_back(next++);
+      if (!to_ask.empty() && random() % 2 == 0) {
+        const std::uint32_t number = take(to_ask);
+        if (const auto said = choice.next(number)) word = said->packed();
+        gone[number] = read(number);
+        const double cost = 1 + static_cast<double>(random() % 1000);
+        choice.took(gone[number].value_or(direct), std::nullopt, cost);
+        under_way.push_back(number);
+      }
+      if (!under_way.empty() && random() % 2 == 0) {
+        const std::uint32_t number = take(under_way);
+        ASSERT_EQ(read(number), gone[number]) << "call " << number << ", seed " << seed;
+      }
+    }
+    EXPECT_GT(choice.trials(), 1U);
+  }
+}
+
 TEST(CallChoice, ClocksThatSayNothingLeaveTheTable) {
   for (const double cost : {0.0, -1.0}) {
     Calls calls(direct, ways({staged, direct}), [cost](TeamWay, std::uint32_t) { return cost; });
@@ -234,4 +346,4 @@ TEST(CallChoice, ClocksThatSayNothingLeaveTheTable) {
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::call_choice_test

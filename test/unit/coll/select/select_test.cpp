@@ -7,7 +7,7 @@
 #include "coll/area/team_area.hpp"
 #include "coll/select/select.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::select_test {
 namespace {
 
 TEST(Select, SmallDataOfManyGoesThroughSharedMemory) {
@@ -134,4 +134,4 @@ TEST(Select, TheTablePrintsARowForEveryChoice) {
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::select_test

@@ -7,7 +7,7 @@
 
 #include "team_ranks.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::gpu_presence_test {
 namespace {
 
 using Answers = std::vector<bool>;
@@ -49,4 +49,4 @@ TEST_P(PresenceAt, NobodyGoesWhereOneNeverHasIt) {
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::gpu_presence_test

@@ -13,7 +13,7 @@
 #include "coll_data.hpp"
 #include "engine_ranks.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::reach_test {
 namespace {
 
 using namespace testing_data;
@@ -82,4 +82,4 @@ TEST(Reach, OfLanesIsTriedWhenAllHaveJoined) {
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::reach_test

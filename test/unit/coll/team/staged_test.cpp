@@ -4,15 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "coll/team/flat.hpp"
 #include "coll_data.hpp"
 #include "datatype/make/construct.hpp"
 #include "team_ranks.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::staged_test {
 namespace {
 
 using namespace testing_data;
@@ -22,7 +26,7 @@ using StagedAt = testing_team::TeamAt;
 INSTANTIATE_TEST_SUITE_P(Ranks, StagedAt, testing::Values(2U, 3U, 5U, 17U));
 
 /// Some of one piece, and some of several that end in the middle of one.
-constexpr std::int64_t counts[]{1, 3, 4096, 4097, 50'001};
+constexpr std::int64_t counts[]{1, 3, 4096, 4097, 50'001, 150'001};
 
 TEST_P(StagedAt, BcastReachesAllFromEveryRoot) {
   run([](Communicator& comm, Team& team) {
@@ -53,6 +57,82 @@ TEST_P(StagedAt, BcastGoesFromAndToGaps) {
     for (std::size_t i = 0; i < buffer.size(); ++i)
       wrong += buffer[i] != (i % stride == 0 ? wanted[i / stride] : -1) ? 1 : 0;
     EXPECT_EQ(wrong, 0U);
+  });
+}
+
+TEST_P(StagedAt, AllgatherReachesAllInPlaceAndNot) {
+  run([](Communicator& comm, Team& team) {
+    for (const std::int64_t count : counts) {
+      for (const bool here : {false, true}) {
+        const auto n = static_cast<std::size_t>(comm.size());
+        const auto block = static_cast<std::size_t>(count);
+        Ints mine = data(comm.rank(), 2, count);
+        Ints wanted, all(n * block, -1);
+        for (int i = 0; i < comm.size(); ++i)
+          std::ranges::copy(data(i, 2, count), std::back_inserter(wanted));
+        if (here) std::ranges::copy(mine, all.begin() + static_cast<std::ptrdiff_t>(block) * comm.rank());
+        expect_done(allgather_staged(team, {here ? in_place : mine.data(), count, &int_type()},
+                                     {all.data(), count, &int_type()}));
+        EXPECT_EQ(all, wanted) << count << " in place: " << here;
+      }
+    }
+  });
+}
+
+/// One member's ends in a piece that another's has not. Both are told, and the next call is right.
+TEST_P(StagedAt, AllgathersThatDoNotMatchLeaveAllInStep) {
+  run([](Communicator& comm, Team& team) {
+    const std::int64_t count = comm.rank() == 0 ? 9000 : 3000;
+    const Ints mine(static_cast<std::size_t>(count), 1);
+    Ints all(static_cast<std::size_t>(count) * static_cast<std::size_t>(comm.size()));
+    EXPECT_FALSE(allgather_staged(team, {mine.data(), count, &int_type()}, {all.data(), count, &int_type()}));
+    for (int i = 0; i < 12; ++i)
+      expect_done(barrier_flat(team));
+  });
+}
+
+/// Blocks that end in different pieces, one of them empty, with room between them that stays as it was.
+TEST_P(StagedAt, AllgatherOfBlocksOfAnyLengthLeavesWhatIsBetweenThem) {
+  run([](Communicator& comm, Team& team) {
+    std::vector<int> lengths, places;
+    int end = 0;
+    for (int i = 0; i < comm.size(); ++i) {
+      lengths.push_back(i == 1 ? 0 : 1000 + 5003 * i);
+      places.push_back(end + 3);
+      end = places.back() + lengths.back();
+    }
+    Ints wanted(static_cast<std::size_t>(end) + 3, -1);
+    for (int i = 0; i < comm.size(); ++i)
+      std::ranges::copy(data(i, 3, lengths[static_cast<std::size_t>(i)]),
+                        wanted.begin() + places[static_cast<std::size_t>(i)]);
+    const auto rank = static_cast<std::size_t>(comm.rank());
+    Ints mine = data(comm.rank(), 3, lengths[rank]);
+    Ints all(wanted.size(), -1);
+    expect_done(
+        allgather_staged(team, {mine.data(), lengths[rank], &int_type()},
+                         {all.data(), Integers(lengths.data()), Integers(places.data()), &int_type()}));
+    EXPECT_EQ(all, wanted);
+  });
+}
+
+TEST_P(StagedAt, AlltoallReachesAllInPlaceAndNot) {
+  run([](Communicator& comm, Team& team) {
+    for (const std::int64_t count : {1, 1000, 5003}) {
+      for (const bool here : {false, true}) {
+        // From each to each a block of its own.
+        Ints leaving, wanted;
+        for (int i = 0; i < comm.size(); ++i) {
+          std::ranges::copy(data(comm.rank(), i, count), std::back_inserter(leaving));
+          std::ranges::copy(data(i, comm.rank(), count), std::back_inserter(wanted));
+        }
+        auto stage = team.stage(leaving.size() * sizeof leaving[0]);
+        ASSERT_TRUE(stage && *stage);
+        Ints all = here ? leaving : Ints(leaving.size(), -1);
+        expect_done(alltoall_staged(team, {here ? in_place : leaving.data(), count, &int_type()},
+                                    {all.data(), count, &int_type()}, *stage));
+        EXPECT_EQ(all, wanted) << count << " in place: " << here;
+      }
+    }
   });
 }
 
@@ -98,9 +178,9 @@ TEST_P(StagedAt, ReductionsAreThoseOfAllOperandsInOrder) {
       reduce_all_ways(comm, team, int_type(), Op::predefined(OpCode::sum), 1, count);
       reduce_all_ways(comm, team, **pair, composition(), 2, count);
     }
-    reduce_all_ways(comm, team, **huge, *sum_of_words, 40'000, 3);
+    reduce_all_ways(comm, team, **huge, *sum_of_words, 40'000, 5);
   });
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::staged_test

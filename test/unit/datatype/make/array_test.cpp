@@ -11,7 +11,7 @@
 
 #include "datatype/cursor.hpp"
 
-namespace isthmus::test {
+namespace isthmus::test::array_test {
 namespace {
 
 using Ints = std::vector<int>;
@@ -154,4 +154,4 @@ TEST(Darray, GridsThatDoNotFitAreRefused) {
 }
 
 }  // namespace
-}  // namespace isthmus::test
+}  // namespace isthmus::test::array_test

@@ -12,7 +12,7 @@
 #include "datatype/make/array_types.hpp"
 #include "datatype/make/unnamed.hpp"
 
-namespace isthmus::test {
+namespace isthmus::test::construct_test {
 namespace {
 
 using Ints = std::vector<int>;
@@ -247,4 +247,4 @@ TEST(Unnamed, ValueIndexTypesAreTheNamedPairs) {
 }
 
 }  // namespace
-}  // namespace isthmus::test
+}  // namespace isthmus::test::construct_test

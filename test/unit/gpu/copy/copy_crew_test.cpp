@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::copy_crew_test {
 namespace {
 
 CpuSet here() {
@@ -81,4 +81,4 @@ TEST(CopyCrew, DoesWithoutHelpersThatMayNotRunWhereTheyShould) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::copy_crew_test

@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "route/gpu_plan.hpp"
+#include "route/gpu/plan.hpp"
 
-namespace isthmus {
+namespace isthmus::refusal_test {
 namespace {
 
 using testing::HasSubstr;
@@ -57,4 +57,4 @@ TEST(GpuRefusal, HasARemedyForWhatAPlanRefuses) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::refusal_test

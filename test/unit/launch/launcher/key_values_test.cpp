@@ -10,7 +10,7 @@
 #include "launch/launcher/key_values.hpp"
 #include "pmi_server.hpp"
 
-namespace isthmus::launch {
+namespace isthmus::launch::key_values_test {
 namespace {
 
 using testing::HasSubstr;
@@ -138,4 +138,4 @@ TEST_F(FindKeyValues, SpeaksPmi2WithSlurmAndPmi1WithHydraAlsoBelowSlurm) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::key_values_test

@@ -1,7 +1,7 @@
 #include "pmi_dialects.hpp"
 
 // What only PMI-1 has.
-namespace isthmus::launch {
+namespace isthmus::launch::pmi1_test {
 namespace {
 
 TEST(Pmi1, KeepsToTheLimitOfValues) {
@@ -55,4 +55,4 @@ TEST(Pmi1DeathTest, AbortTellsTheCodeAndEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::pmi1_test

@@ -1,7 +1,7 @@
 #include "pmi_dialects.hpp"
 
 // What only PMI-2 has.
-namespace isthmus::launch {
+namespace isthmus::launch::pmi2_test {
 namespace {
 
 using testing::HasSubstr;
@@ -30,4 +30,4 @@ TEST(Pmi2DeathTest, AbortNamesTheWholeJobAndEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::pmi2_test

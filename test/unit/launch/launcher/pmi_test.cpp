@@ -3,7 +3,7 @@
 #include "pmi_dialects.hpp"
 
 // What a rank may expect of its launcher, whichever PMI that speaks.
-namespace isthmus::launch {
+namespace isthmus::launch::pmi_test {
 namespace {
 
 using testing::HasSubstr;
@@ -98,4 +98,4 @@ TYPED_TEST(Pmi, WhatIsNoPmiIsAnError) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::pmi_test

@@ -10,7 +10,7 @@
 #include "launch/meeting/meeting.hpp"
 #include "launch/region/device.hpp"
 
-namespace isthmus::launch {
+namespace isthmus::launch::device_test {
 namespace {
 
 using testing::ElementsAre;
@@ -187,4 +187,4 @@ TEST(Device, KeepsTheJobAliveAndTheNextGetsWhatItHasLeft) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::device_test

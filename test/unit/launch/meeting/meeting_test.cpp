@@ -12,7 +12,7 @@
 #include "fake_key_values.hpp"
 #include "launch/visit/broker.hpp"
 
-namespace isthmus::launch {
+namespace isthmus::launch::meeting_test {
 namespace {
 
 using testing::ElementsAre;
@@ -366,4 +366,4 @@ TEST(InheritedMembers, AreRefusedUnlessTheyAscendWithinTheJob) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::meeting_test

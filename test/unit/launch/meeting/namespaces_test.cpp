@@ -20,7 +20,7 @@
 #include "launch/meeting/meeting.hpp"
 #include "launch/visit/broker_socket.hpp"
 
-namespace isthmus::launch {
+namespace isthmus::launch::namespaces_test {
 namespace {
 
 using testing::ElementsAre;
@@ -280,4 +280,4 @@ TEST_F(MeetingBehindWalls, LeavesThoseApartWhoShareNothing) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::namespaces_test

@@ -8,7 +8,7 @@
 
 #include <csignal>
 
-namespace isthmus::launch {
+namespace isthmus::launch::life_line_test {
 namespace {
 
 /// A region's file, and another process that holds the line of slot 1 in it.
@@ -112,4 +112,4 @@ TEST_F(LifeLineTest, NeedsAFile) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::life_line_test

@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <future>
 
-namespace isthmus::launch {
+namespace isthmus::launch::broker_test {
 namespace {
 
 using testing::HasSubstr;
@@ -361,4 +361,4 @@ TEST_F(BrokerTest, SweepsAwayWhatKilledOnesHaveLeft) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::broker_test

@@ -17,7 +17,7 @@
 
 #include "launch/visit/broker_socket.hpp"
 
-namespace isthmus::launch {
+namespace isthmus::launch::descriptor_box_test {
 namespace {
 
 constexpr std::uint64_t owner = 0x1234;
@@ -204,4 +204,4 @@ TEST(DescriptorBox, ManyTakeAndPutBackAtOnce) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::descriptor_box_test

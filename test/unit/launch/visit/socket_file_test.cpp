@@ -34,7 +34,7 @@ extern "C" int bind(int socket, const sockaddr* address, socklen_t size) noexcep
   return static_cast<int>(result);
 }
 
-namespace isthmus::launch {
+namespace isthmus::launch::socket_file_test {
 namespace {
 
 namespace files = std::filesystem;
@@ -140,4 +140,4 @@ TEST_F(SocketFile, OfARegionServerIsReachedAndRemoved) {
 }
 
 }  // namespace
-}  // namespace isthmus::launch
+}  // namespace isthmus::launch::socket_file_test

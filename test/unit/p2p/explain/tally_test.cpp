@@ -12,7 +12,7 @@
 
 #include "p2p/explain/rank_set.hpp"
 
-namespace isthmus {
+namespace isthmus::tally_test {
 namespace {
 
 using testing::HasSubstr;
@@ -175,4 +175,4 @@ TEST(Tally, LeavesOutWhatIsNoTally) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::tally_test

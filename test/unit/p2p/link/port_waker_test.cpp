@@ -9,7 +9,7 @@
 
 #include "base/futex.hpp"
 
-namespace isthmus {
+namespace isthmus::port_waker_test {
 namespace {
 
 /// A port of which something may be heard, and a rank that may sleep.
@@ -74,4 +74,4 @@ TEST_F(PortWakerTest, EndsWhileItIsArmed) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::port_waker_test

@@ -7,7 +7,7 @@
 #include "p2p/message/matcher.hpp"
 #include "p2p/message/request_pool.hpp"
 
-namespace isthmus {
+namespace isthmus::matcher_loss_test {
 namespace {
 
 constexpr int together = 100;  // tags below
@@ -115,4 +115,4 @@ TEST_F(MatcherLossTest, ALossElsewhereIsNone) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::matcher_loss_test

@@ -6,7 +6,7 @@
 
 #include "p2p/message/request_pool.hpp"
 
-namespace isthmus {
+namespace isthmus::matcher_test {
 namespace {
 
 class MatcherTest : public testing::Test {
@@ -210,4 +210,4 @@ TEST_F(MatcherTest, MessagesThatNobodyReceivesGoWithTheMatcher) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::matcher_test

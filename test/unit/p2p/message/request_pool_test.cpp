@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::request_pool_test {
 namespace {
 
 TEST(RequestPool, FindsTheLivingByIndexAndGeneration) {
@@ -114,4 +114,4 @@ TEST(RequestPool, NothingOfAnEarlierUseIsLeft) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::request_pool_test

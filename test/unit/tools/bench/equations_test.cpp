@@ -8,7 +8,7 @@
 #include "suite/core/equations.hpp"
 #include "suite/core/statistics.hpp"
 
-namespace isthmus::bench {
+namespace isthmus::bench::equations_test {
 namespace {
 
 // A timeline whose true answer is known: messages and migrations take what they take, and each launch of a
@@ -102,4 +102,4 @@ TEST(Overlap, IsTheShareOfTheOperationThatTookNoTimeOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace isthmus::bench
+}  // namespace isthmus::bench::equations_test

@@ -10,7 +10,7 @@
 
 #include "suite/core/options.hpp"
 
-namespace isthmus::bench {
+namespace isthmus::bench::options_test {
 namespace {
 
 using testing::ElementsAre;
@@ -164,4 +164,4 @@ TEST(BenchOptions, HelpNamesWhatTheBenchmarkHasAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace isthmus::bench
+}  // namespace isthmus::bench::options_test

@@ -11,7 +11,7 @@
 #include "suite/core/sampling.hpp"
 #include "suite/core/statistics.hpp"
 
-namespace isthmus::bench {
+namespace isthmus::bench::statistics_test {
 namespace {
 
 std::vector<double> one_to(int n) {
@@ -170,4 +170,4 @@ TEST(BenchNoise, LostTimeIsWhatQuantaTakeBeyondTheFastest) {
 }
 
 }  // namespace
-}  // namespace isthmus::bench
+}  // namespace isthmus::bench::statistics_test

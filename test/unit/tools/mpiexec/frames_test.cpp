@@ -16,7 +16,7 @@
 #include "node/order.hpp"
 #include "talk/pack.hpp"
 
-namespace isthmus::mpiexec {
+namespace isthmus::mpiexec::frames_test {
 namespace {
 
 using testing::HasSubstr;
@@ -332,4 +332,4 @@ TEST(Frames, ThatWereDamagedAnywhereInAConversationAreNotBelieved) {
 }
 
 }  // namespace
-}  // namespace isthmus::mpiexec
+}  // namespace isthmus::mpiexec::frames_test

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace isthmus::mpiexec {
+namespace isthmus::mpiexec::output_test {
 namespace {
 
 /// More than a sink takes at once, in pipes of 64 KiB each.
@@ -77,4 +77,4 @@ TEST(MpiexecOutput, WaitsForItsReaderWhileRanksPipesHoldMore) {
 }
 
 }  // namespace
-}  // namespace isthmus::mpiexec
+}  // namespace isthmus::mpiexec::output_test

@@ -10,7 +10,7 @@
 #include "stuck/rank_state.hpp"
 #include "stuck/text.hpp"
 
-namespace isthmus::mpiexec::stuck {
+namespace isthmus::mpiexec::stuck::stuck_test {
 namespace {
 
 using ::testing::AllOf;
@@ -178,4 +178,4 @@ TEST(Stuck, AHostileRecordIsMadeSafe) {
 }
 
 }  // namespace
-}  // namespace isthmus::mpiexec::stuck
+}  // namespace isthmus::mpiexec::stuck::stuck_test

@@ -17,7 +17,7 @@
 #include "trace/record.hpp"
 #include "trace/writer.hpp"
 
-namespace isthmus::mpiexec {
+namespace isthmus::mpiexec::trace_files_test {
 namespace {
 
 using testing::HasSubstr;
@@ -125,4 +125,4 @@ TEST_F(TraceFilesTest, AFolderThatCannotBeWrittenToIsNamedOnceForARank) {
 }
 
 }  // namespace
-}  // namespace isthmus::mpiexec
+}  // namespace isthmus::mpiexec::trace_files_test

@@ -4,7 +4,7 @@
 
 #include "gpu/memory/export.hpp"
 
-namespace isthmus::coll {
+namespace isthmus::coll::table_test {
 namespace {
 
 constexpr std::uint64_t exporter = 77;
@@ -87,4 +87,4 @@ TEST(GpuTable, ForgetsAnAllocationAtItsExportersWord) {
 }
 
 }  // namespace
-}  // namespace isthmus::coll
+}  // namespace isthmus::coll::table_test

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-namespace isthmus {
+namespace isthmus::shares_test {
 namespace {
 
 class SharesTest : public testing::Test {
@@ -56,4 +56,4 @@ TEST_F(SharesTest, OneIsTakenAgainWhenBothSidesAreDoneWithIt) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::shares_test

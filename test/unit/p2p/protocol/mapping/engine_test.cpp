@@ -18,7 +18,7 @@
 #include "p2p/protocol/mapping/own_allocations.hpp"
 #include "wire/mapping.hpp"
 
-namespace isthmus {
+namespace isthmus::engine_test {
 namespace {
 
 using testing::HasSubstr;
@@ -375,4 +375,4 @@ TEST_F(MappedHostile, NumbersWithoutSenseChangeNothing) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::engine_test

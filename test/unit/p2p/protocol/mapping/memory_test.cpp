@@ -18,7 +18,7 @@
 #include "p2p/protocol/mapping/peer_mappings.hpp"
 #include "p2p/protocol/mapping/shared_memory.hpp"
 
-namespace isthmus {
+namespace isthmus::memory_test {
 namespace {
 
 using testing::HasSubstr;
@@ -327,4 +327,4 @@ TEST(OwnAllocations, HaveRoomForSoMany) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::memory_test

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "route/gpu_plan.hpp"
+#include "route/gpu/plan.hpp"
 
 namespace isthmus {
 

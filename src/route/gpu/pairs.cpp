@@ -1,4 +1,4 @@
-#include "route/gpu_pairs.hpp"
+#include "route/gpu/pairs.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "route/gpu_plan.hpp"
+#include "route/gpu/plan.hpp"
 
 #include <algorithm>
 #include <array>
@@ -152,11 +152,11 @@ Probed courier(const Inputs& inputs) noexcept {
 
 Probed pull(const Inputs& inputs) noexcept {
   if (is_remote(inputs)) return no(on_another_host);
-  if (inputs.one_process) return all_or(why_not_exportable(inputs.from));
   if (inputs.path == GpuPathSetting::staged || inputs.path == GpuPathSetting::network)
     return no(another_wanted);
+  const std::string_view unseen = inputs.one_process ? std::string_view() : why_not_seen(inputs);
   const std::string_view why =
-      first_of(why_not_exportable(inputs.from), first_of(why_not_seen(inputs), reason_of(inputs.pull)));
+      first_of(why_not_exportable(inputs.from), first_of(unseen, reason_of(inputs.pull)));
   if (!why.empty()) return no(why);
   // Gaps are filled by a kernel, whatever the memory.
   if (inputs.to.kind != MemoryKind::pageable || inputs.to.has_gaps) return Serves{};

@@ -1,4 +1,4 @@
-#include "route/gpu_plan.hpp"
+#include "route/gpu/plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "route/gpu_pairs.hpp"
-#include "route/gpu_plan_cache.hpp"
+#include "route/gpu/pairs.hpp"
+#include "route/gpu/plan_cache.hpp"
 
-namespace isthmus {
+namespace isthmus::gpu_plan_test {
 namespace {
 
 using testing::ElementsAre;
@@ -219,11 +219,22 @@ TEST(GpuPlan, ShortMessagesGoByCourierWhereGpusAreJoinedByNvlinkAndOneIsUnderWay
 }
 
 TEST(GpuPlan, RanksOfOneProcessReadWhatIsExportable) {
-  GpuPlanInputs one = inputs(device, pageable);
+  GpuPlanInputs one = inputs(device, device);
   one.one_process = true;
   EXPECT_THAT(steps(one), ElementsAre(pull));
   one.from.kind = managed;
+  one.to.kind = pageable;
   EXPECT_THAT(steps(one), ElementsAre(staged));
+}
+
+TEST(GpuPlan, RanksOfOneProcessAreNotSparedWhatHasBeenSetNorWhatHoldsTheProcessorUp) {
+  GpuPlanInputs one = inputs(device, pageable);
+  one.one_process = true;
+  EXPECT_EQ(tried(one, 8).front(), Protocol::gpu_pull);
+  EXPECT_EQ(tried(one, 1 << 20).front(), Protocol::gpu_staged);
+  one.to.kind = device;
+  one.path = GpuPathSetting::staged;
+  EXPECT_EQ(tried(one, 8).front(), Protocol::gpu_staged);
 }
 
 TEST(GpuPlan, WhatFailsGoesTheNextWayThatServesIt) {
@@ -238,10 +249,13 @@ TEST(GpuPlanCache, KeepsThePlanOfAKeyUntilSomethingThatAProbeSeesChanges) {
   GpuPlanCache cache;
   int made = 0;
   const auto find = [&](const GpuPlanKey& key) {
-    return cache.find(key, [&] {
-      ++made;
-      return gpu_plan({.from = key.from, .to = key.to, .locality = key.locality});
-    });
+    return cache
+        .find(key,
+              [&] {
+                ++made;
+                return gpu_plan({.from = key.from, .to = key.to, .locality = key.locality});
+              })
+        .plan;
   };
   GpuPlanKey key{.from = {.kind = device}, .to = {.kind = vmm}, .locality = GpuLocality::nvlink};
   EXPECT_EQ(find(key).steps().back().protocol, Protocol::gpu_push);
@@ -366,4 +380,4 @@ TEST(GpuPairs, PutsPairsWithOnePlanTogetherAndTellsWhatIsRefused) {
 }
 
 }  // namespace
-}  // namespace isthmus
+}  // namespace isthmus::gpu_plan_test

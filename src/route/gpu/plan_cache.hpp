@@ -5,8 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "route/gpu_plan.hpp"
+#include "route/gpu/plan.hpp"
 #include "route/plan.hpp"
+#include "route/way_choice.hpp"
 
 namespace isthmus {
 
@@ -27,22 +28,37 @@ struct GpuPlanKey {
   friend bool operator==(const GpuPlanKey&, const GpuPlanKey&) = default;
 };
 
+/// A plan, and what follows from it for messages of the size that came last (`route/gpu/ways`).
+struct GpuPlanned {
+  Plan plan;
+  std::uint64_t bytes = 0;  ///< 0: none has come
+  GpuWays ways;
+  GpuRoute route{};
+};
+
 /// The plans that messages of this process have last asked for.
 class GpuPlanCache {
  public:
   /// The plan of `key`, which `make` makes where it is not known. Holds until the next call.
   template <class Make>
-  [[nodiscard]] const Plan& find(const GpuPlanKey& key, Make make) {
+  [[nodiscard]] GpuPlanned& find(const GpuPlanKey& key, Make make) {
+    if (last_ < count_ && entries_[last_].key == key) [[likely]]
+      return entries_[last_].planned;
     const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(count_);
     if (const auto known =
             std::find_if(entries_.begin(), end, [&](const Entry& each) { return each.key == key; });
-        known != end)
-      return known->plan;
+        known != end) {
+      last_ = static_cast<std::size_t>(known - entries_.begin());
+      return known->planned;
+    }
     Entry& entry = entries_[next_];
-    entry = {.key = key, .plan = make()};
+    entry.key = key;
+    entry.planned = {};
+    entry.planned.plan = make();
+    last_ = next_;
     count_ = std::max(count_, next_ + 1);
     next_ = (next_ + 1) % most;
-    return entry.plan;
+    return entry.planned;
   }
 
  private:
@@ -50,11 +66,12 @@ class GpuPlanCache {
   static constexpr std::size_t most = 32;
   struct Entry {
     GpuPlanKey key;
-    Plan plan;
+    GpuPlanned planned;
   };
   std::array<Entry, most> entries_{};
   std::size_t count_ = 0;
   std::size_t next_ = 0;
+  std::size_t last_ = 0;  ///< that has been asked for
 };
 
 }  // namespace isthmus
