@@ -216,6 +216,17 @@ ISTHMUS_DEVICE_FUNCTION u64 load_word(const u64* from) {
   return __atomic_load_n(from, __ATOMIC_ACQUIRE);
 #endif
 }
+/// Acquire: what the writer has done before a release that this sees comes before all that follows here. It
+/// does not wait for this thread's own stores, as a fence would.
+ISTHMUS_DEVICE_FUNCTION u64 acquire_word(const u64* from) {
+#if defined(__CUDACC__)
+  u64 value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+#else
+  return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+#endif
+}
 ISTHMUS_DEVICE_FUNCTION void store_word(u64* to, u64 value) {
 #if defined(__CUDACC__)
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
@@ -231,16 +242,27 @@ ISTHMUS_DEVICE_FUNCTION void add_to_word(u64* to, u64 value) {
 #endif
 }
 /// 16 bytes as one. (A processor has no such store: there the word comes first, and the value tells of it.)
+/// `acquires`: as `acquire_word`.
+template <bool acquires = false>
 ISTHMUS_DEVICE_FUNCTION Line load_line(const Line* from) {
 #if defined(__CUDACC__)
   Line line;
-  asm volatile(
-      "{\n\t.reg .b128 both;\n\t"
-      "ld.relaxed.sys.global.b128 both, [%2];\n\t"
-      "mov.b128 {%0, %1}, both;\n\t}"
-      : "=l"(line.value), "=l"(line.word)
-      : "l"(from)
-      : "memory");
+  if constexpr (acquires)
+    asm volatile(
+        "{\n\t.reg .b128 both;\n\t"
+        "ld.acquire.sys.global.b128 both, [%2];\n\t"
+        "mov.b128 {%0, %1}, both;\n\t}"
+        : "=l"(line.value), "=l"(line.word)
+        : "l"(from)
+        : "memory");
+  else
+    asm volatile(
+        "{\n\t.reg .b128 both;\n\t"
+        "ld.relaxed.sys.global.b128 both, [%2];\n\t"
+        "mov.b128 {%0, %1}, both;\n\t}"
+        : "=l"(line.value), "=l"(line.word)
+        : "l"(from)
+        : "memory");
   return line;
 #else
   const u64 value = __atomic_load_n(&from->value, __ATOMIC_ACQUIRE);
@@ -531,8 +553,7 @@ class DevicePort {
     if (!check_own_signal(by, signal)) return false;
     bool ok = true;
     if (by.index() == leader(by)) {
-      ok = holds(detail::load_word(&own_signals()[signal].value), value, condition);
-      if (ok) detail::fence_system();
+      ok = holds(detail::acquire_word(&own_signals()[signal].value), value, condition);
     }
     return by.all(ok);
   }
@@ -573,8 +594,7 @@ class DevicePort {
     }
     for (u32 i = by.index(); i < static_cast<u32>(view_.ranks); i += by.size()) {
       u64 bits = 0;
-      ok = ok && receive(static_cast<int>(i), round, 0, bits);
-      detail::fence_system();
+      ok = ok && receive<true>(static_cast<int>(i), round, 0, bits);
     }
     return end_round(by, round, ok);
   }
@@ -668,9 +688,7 @@ class DevicePort {
   }
   /// Until a word of memory that this GPU looks at fulfils the condition; acquire. By one thread.
   ISTHMUS_DEVICE_FUNCTION bool poll(const u64* word, u64 value, Condition condition) const {
-    if (!await([&] { return holds(detail::load_word(word), value, condition); })) return false;
-    detail::fence_system();
-    return true;
+    return await([&] { return holds(detail::acquire_word(word), value, condition); });
   }
 
   // For <isthmus/device_mail.cuh>.
@@ -820,12 +838,13 @@ class DevicePort {
     detail::store_line(see(reinterpret_cast<Line*>(peer(to).packets)) + packet(round, view_.rank, i),
                        {round, bits});
   }
+  template <bool acquires = false>
   ISTHMUS_DEVICE_FUNCTION bool receive(int from, u64 round, u32 i, u64& bits) const {
     const Line* const at =
         see(reinterpret_cast<const Line*>(peer(view_.rank).packets)) + packet(round, from, i);
     Line line{};
     const bool ok = await([&] {
-      line = detail::load_line(at);
+      line = detail::load_line<acquires>(at);
       return line.value == round;
     });
     bits = line.word;

@@ -48,9 +48,11 @@ bool DescriptorBox::is_one(int fd) noexcept {
   return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_DGRAM;
 }
 
-bool DescriptorBox::leave(std::uint32_t rank, const wire::DescriptorTicket& ticket, int fd) noexcept {
+std::expected<void, std::errc> DescriptorBox::leave(std::uint32_t rank, const wire::DescriptorTicket& ticket,
+                                                    int fd) noexcept {
   const wire::LeftDescriptor packet{.ticket = ticket, .rank = rank};
-  return send_packet(socket_.get(), &packet, sizeof packet, fd);
+  if (send_packet(socket_.get(), &packet, sizeof packet, fd)) return {};
+  return std::unexpected(static_cast<std::errc>(errno));
 }
 
 DescriptorBox::Seen DescriptorBox::look(const wire::DescriptorTicket& ticket, UniqueFd& wanted,

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <expected>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
@@ -33,8 +35,11 @@ class DescriptorBox {
   /// `rank`: this process's in the job.
   DescriptorBox(UniqueFd socket, std::uint32_t rank) : socket_(std::move(socket)), rank_(rank) {}
 
-  /// Leaves a copy of `fd` for process `rank`. False where the box is full.
-  [[nodiscard]] bool leave(std::uint32_t rank, const wire::DescriptorTicket& ticket, int fd) noexcept;
+  /// Leaves a copy of `fd` for process `rank`. Fails with `resource_unavailable_try_again` where the box is
+  /// full; else the kernel refuses it (`too_many_references`: more descriptors of this user are on their way
+  /// than RLIMIT_NOFILE, unix(7)).
+  [[nodiscard]] std::expected<void, std::errc> leave(std::uint32_t rank, const wire::DescriptorTicket& ticket,
+                                                     int fd) noexcept;
   /// What was left for this process, close-on-exec. Empty where it is not there. Waits for `patience`.
   [[nodiscard]] UniqueFd take(const wire::DescriptorTicket& ticket);
   /// The same without waiting: also empty where another process has it in its hands. Looks at each packet in

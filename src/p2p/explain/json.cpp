@@ -84,6 +84,13 @@ std::string memories_json(const PeerMemories& memories, const Peer& peer) {
   return {};
 }
 
+/// Why other ranks cannot have what MPI_Alloc_mem has given here; null where they can.
+std::string not_shared_json(const PeerMemories& memories) {
+  for (const PeerMemory* way : memories.ways())
+    if (const std::string why_not = way->why_not_allocated(); !why_not.empty()) return quoted(why_not);
+  return "null";
+}
+
 /// Who has found the way that a lesson is of.
 std::string_view origin_of(bool told, bool tuned) {
   return tuned ? "tuned" : told ? "told" : "live";
@@ -218,7 +225,7 @@ std::string json_report(const ExplainParts& parts) {
   const std::string gpu = links.job().singleton ? "" : chosen_gpu();
   const GpuMessages::Collectives counts = parts.gpu ? parts.gpu->collectives : GpuMessages::Collectives();
   return fmt::format(
-      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"place":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"live_eager":{},"live_gpu":{},"live_collectives":{},"live_nonblocking":{},"peers":{}]}})",
+      R"({{"rank":{},"pid":{},"core":{},"gpu":{},"place":{},"gpu_collectives":{{"between_gpus":{},"by_window":{},"across_hosts":{},"by_host":{}}},"live":{},"live_eager":{},"live_gpu":{},"live_collectives":{},"live_nonblocking":{},"not_shared":{},"peers":{}]}})",
       links.rank(), place.pid, place.core, gpu.empty() ? "null" : quoted(gpu),
       place_json(links.job().host, place), counts.between_gpus, counts.by_window, counts.across_hosts,
       counts.by_host,
@@ -226,7 +233,7 @@ std::string json_report(const ExplainParts& parts) {
             [&](const auto& lesson) { return lesson_json(lesson, parts.plans.by_work()); }),
       array(parts.eager.report(parts.plans.nanoseconds()), eager_json),
       array(parts.gpu ? parts.gpu->lives().report() : std::vector<LiveGpuPlans::Report>(), gpu_lesson_json),
-      array(calls_of(parts, true), call_json), array(calls_of(parts, false), call_json), peers);
+      array(calls_of(parts, true), call_json), array(calls_of(parts, false), call_json), not_shared_json(parts.memories), peers);
 }
 
 std::string report_tail_json(const std::vector<WayEstimate>& estimates) {

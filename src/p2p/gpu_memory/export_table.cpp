@@ -113,8 +113,8 @@ void ExportTable::hand_over(std::span<const PeerId> peers, wire::GpuExport& what
   if (!box || !descriptor) return;
   if (++last_ticket_ == 0) ++last_ticket_;
   const wire::DescriptorTicket ticket{what.memory.exporter, last_ticket_};
-  const auto left =
-      std::ranges::count_if(peers, [&](PeerId id) { return box->leave(id, ticket, descriptor.get()); });
+  const auto left = std::ranges::count_if(
+      peers, [&](PeerId id) { return box->leave(id, ticket, descriptor.get()).has_value(); });
   if (left > 0) what.ticket = last_ticket_;
   if (static_cast<std::size_t>(left) < peers.size()) return;
   what.descriptor = -1;

@@ -83,7 +83,7 @@ std::uint32_t MappedMemory::announce(Peer& peer, const void* data, std::uint64_t
   return 0;  // the next message tells it
 }
 
-/// Hands an allocation to a peer. False where the box is full: the next message tries again.
+/// Hands an allocation to a peer. False where the box takes no descriptor: the next message tries again.
 bool MappedMemory::tell(Peer& peer, OwnAllocations::Entry& allocation) {
   if (self_ == 0 && ::getrandom(&self_, sizeof self_, 0) != sizeof self_) return false;
   links_.prepare_answer(peer);
@@ -93,7 +93,11 @@ bool MappedMemory::tell(Peer& peer, OwnAllocations::Entry& allocation) {
       .address = reinterpret_cast<std::uint64_t>(allocation.memory.range.data()),
       .ticket = {.owner = self_, .number = ++tickets_},
   };
-  if (!links_.job().box->leave(peer.id, what.ticket, allocation.memory.file.get())) return false;
+  if (const auto left = links_.job().box->leave(peer.id, what.ticket, allocation.memory.file.get()); !left) {
+    ++not_left_;
+    why_not_left_ = left.error();
+    return false;
+  }
   links_.send_control(peer, wire::CellKind::memory_told, &what, sizeof what);
   allocation.told[peer.slot] = true;
   return true;
@@ -220,9 +224,14 @@ std::optional<MemoryReport> MappedMemory::report(const Peer& peer) const {
 }
 
 std::string MappedMemory::why_not_allocated() const {
-  if (apart_ == 0) return {};
-  return std::to_string(apart_) + (apart_ == 1 ? " allocation" : " allocations") +
-         " cannot be mapped by other ranks: " + why_apart_;
+  std::string why;
+  if (apart_ > 0)
+    why = std::to_string(apart_) + (apart_ == 1 ? " allocation" : " allocations") +
+          " cannot be mapped by other ranks: " + why_apart_;
+  if (not_left_ > 0)
+    why += (why.empty() ? "" : "; ") + std::to_string(not_left_) +
+           " times the box of descriptors took none: " + std::make_error_code(why_not_left_).message();
+  return why;
 }
 
 }  // namespace isthmus

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "p2p/active/cell_handlers.hpp"
@@ -71,6 +72,8 @@ class MappedMemory final : public PeerMemory, public Polled {
   std::uint64_t tickets_ = 0;
   std::uint64_t apart_ = 0;  ///< allocations that are not shared
   std::string why_apart_;    ///< the last of them
+  std::uint64_t not_left_ = 0;  ///< times that a descriptor could not be left in the box
+  std::errc why_not_left_{};    ///< the last time
   /// What has become of the memory of a peer, by slot.
   struct Heard {
     bool mapped = false;
