@@ -18,11 +18,11 @@ namespace isthmus::launch {
 /// their namespaces, users and process ids; the kernel refuses all others. So no name, no key and no
 /// permission is needed, nobody waits for the other, and nothing is left when the last holder is gone.
 ///
-/// All holders receive from the same queue. One that takes a packet that is not for it puts it back; one that
-/// looks for its own waits for a packet that another is just putting back. About 270 packets fit in.
+/// All holders receive from the same queue, one process at a time, and put back what is not for them. About
+/// 270 packets fit in.
 class DescriptorBox {
  public:
-  /// How long `take` waits for what another process has in its hands: it may have lost its processor.
+  /// How long `take` waits while another process looks: it may have lost its processor.
   static constexpr std::chrono::milliseconds patience{1000};
   /// Descriptors that were left for this process and that it has not asked for yet.
   static constexpr std::size_t most_kept = 256;
@@ -42,8 +42,7 @@ class DescriptorBox {
                                                      int fd) noexcept;
   /// What was left for this process, close-on-exec. Empty where it is not there. Waits for `patience`.
   [[nodiscard]] UniqueFd take(const wire::DescriptorTicket& ticket);
-  /// The same without waiting: also empty where another process has it in its hands. Looks at each packet in
-  /// the box once.
+  /// The same without waiting: also empty while another process looks. Looks at each packet in the box once.
   [[nodiscard]] UniqueFd take_now(const wire::DescriptorTicket& ticket);
 
   /// Whether packets of others are in this process's hands because the box had no room when they were to go

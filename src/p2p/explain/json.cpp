@@ -233,7 +233,8 @@ std::string json_report(const ExplainParts& parts) {
             [&](const auto& lesson) { return lesson_json(lesson, parts.plans.by_work()); }),
       array(parts.eager.report(parts.plans.nanoseconds()), eager_json),
       array(parts.gpu ? parts.gpu->lives().report() : std::vector<LiveGpuPlans::Report>(), gpu_lesson_json),
-      array(calls_of(parts, true), call_json), array(calls_of(parts, false), call_json), not_shared_json(parts.memories), peers);
+      array(calls_of(parts, true), call_json), array(calls_of(parts, false), call_json),
+      not_shared_json(parts.memories), peers);
 }
 
 std::string report_tail_json(const std::vector<WayEstimate>& estimates) {

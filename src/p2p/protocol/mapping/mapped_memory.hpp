@@ -70,8 +70,8 @@ class MappedMemory final : public PeerMemory, public Polled {
   PeerMappings mappings_;
   std::uint64_t self_ = 0;  ///< names this process on its tickets; 0 before the first
   std::uint64_t tickets_ = 0;
-  std::uint64_t apart_ = 0;  ///< allocations that are not shared
-  std::string why_apart_;    ///< the last of them
+  std::uint64_t apart_ = 0;     ///< allocations that are not shared
+  std::string why_apart_;       ///< the last of them
   std::uint64_t not_left_ = 0;  ///< times that a descriptor could not be left in the box
   std::errc why_not_left_{};    ///< the last time
   /// What has become of the memory of a peer, by slot.

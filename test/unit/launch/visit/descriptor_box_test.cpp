@@ -6,12 +6,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <cerrno>
 #include <filesystem>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -117,6 +120,55 @@ TEST(DescriptorBox, SaysWhenItIsFull) {
   EXPECT_LT(number, 100'000U);
   EXPECT_TRUE(taker.take({owner, 1}));
   EXPECT_TRUE(sender.leave(1, {owner, number + 1}, fd.get())) << "now there is room for one";
+}
+
+/// What two processes share that go through rounds at the same pace.
+struct Pace {
+  static constexpr std::uint64_t rounds = 3000;
+
+  /// Waits until both processes have come `times` times, this one now.
+  void meet(int times) {
+    ++steps;
+    while (steps < 2 * times) {
+    }
+  }
+
+  std::atomic<int> steps = 0;
+  std::array<std::atomic<int>, rounds> found{};  ///< how many have found their own at the first look
+};
+
+// Of two that look at the same moment, one at least finds its own. (Without turns, both fail in some rounds.)
+TEST(DescriptorBox, TwoProcessesDoNotKeepEachOtherFromTheirOwn) {
+  const UniqueFd socket = made();
+  void* const memory =
+      ::mmap(nullptr, sizeof(Pace), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const pace = new (memory) Pace;
+  const auto play = [&](std::uint32_t rank) {
+    DescriptorBox box(same(socket), rank);
+    const UniqueFd mine = file(100 + rank);
+    bool all_right = true;
+    int met = 0;
+    for (std::uint64_t round = 0; round < Pace::rounds; ++round) {
+      const bool was_left = box.leave(1 - rank, {owner + rank, round + 1}, mine.get()).has_value();
+      pace->meet(++met);
+      const wire::DescriptorTicket wanted{owner + 1 - rank, round + 1};
+      UniqueFd taken = box.take_now(wanted);
+      if (taken) ++pace->found[round];
+      pace->meet(++met);
+      if (!taken) taken = box.take(wanted);
+      all_right = all_right && was_left && size_of(taken) == 101 - rank && pace->found[round] > 0;
+    }
+    return all_right;
+  };
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(play(1) ? 0 : 1);
+  EXPECT_TRUE(play(0));
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ::munmap(memory, sizeof(Pace));
 }
 
 TEST(DescriptorBox, RefusesStrangers) {
