@@ -4,15 +4,29 @@
 
 namespace isthmus::tool::model {
 
+namespace {
+
+/// S + W in the order of a stream or a graph, less what B hides: that lies between a put and the wait, and is
+/// computed while bytes travel. The put itself and the end of the wait are pieces of the row, and hide
+/// nothing.
+double exposed(const Parts& parts, double exchange, const Piece& piece) {
+  const double under_way = std::max(0.0, exchange - 2 * parts.messages * piece.in_a_row);
+  return exchange - std::min(parts.in_a_row(parts.b, piece.in_a_row), under_way);
+}
+
+}  // namespace
+
 Prediction predict(const Parts& parts) {
   Prediction result;
   result.sync = parts.total;
   const double busy = parts.gpu(parts.piece_in_stream);
+  const double stream_exchange = exposed(parts, parts.stream_exchange, parts.piece_in_stream);
   result.idle = std::max(0.0, parts.total - busy);
-  result.stream_gpu = busy + parts.stream_exchange + parts.collective;
+  result.stream_gpu = busy + stream_exchange + parts.collective;
   result.stream_cpu = parts.launch + parts.stream_enqueue + parts.collective;
   result.stream = std::max(result.stream_gpu, result.stream_cpu);
-  result.graph_gpu = parts.gpu(parts.piece_in_graph) + parts.graph_exchange + parts.collective;
+  result.graph_gpu = parts.gpu(parts.piece_in_graph) +
+                     exposed(parts, parts.graph_exchange, parts.piece_in_graph) + parts.collective;
   // A message is two pieces of a graph: it is sent, and waited for.
   result.graph_cpu = (parts.launches + 2 * parts.messages) * parts.graph_enqueue + parts.collective;
   result.graph = std::max(result.graph_gpu, result.graph_cpu);
@@ -26,8 +40,8 @@ Prediction predict(const Parts& parts) {
   const double overlap =
       b > 0 ? std::min({a, result.kernel_exchange + c, b}) : std::min(a, result.kernel_exchange + c);
   result.kernel_best = parts.gpu(0) + result.kernel_exchange + parts.collective - overlap;
-  result.c1 = {parts.launch + parts.stream_enqueue, busy + parts.stream_exchange};
-  result.c2 = {parts.stream_exchange, result.idle};
+  result.c1 = {parts.launch + parts.stream_enqueue, busy + stream_exchange};
+  result.c2 = {stream_exchange, result.idle};
   const double waits = parts.gpu_waits + parts.exchanges;
   result.fragments = waits > 0 ? parts.launches / waits : 0;
   return result;

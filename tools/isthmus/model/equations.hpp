@@ -67,7 +67,7 @@ struct Condition {
 struct Prediction {
   double sync = 0;
   double idle = 0;        ///< of the GPU in the synchronous form; what a row saves it is idle time too
-  double stream_gpu = 0;  ///< T_GPU of the stream form
+  double stream_gpu = 0;  ///< T_GPU of the stream form; unlike equation 2, B goes on while messages travel
   double stream_cpu = 0;  ///< the host's time for enqueueing it
   double stream = 0;      ///< the larger of the two, equation 2 with and without C1
   double graph_gpu = 0;   ///< T_GPU of the same, captured once and launched as a graph
