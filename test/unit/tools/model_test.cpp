@@ -196,7 +196,7 @@ TEST(Model, AllGoAtThePaceOfTheSlowest) {
   slow.total = 80 * us;
   const Prediction forms = predict({iteration(), slow});
   EXPECT_DOUBLE_EQ(forms.sync, 80 * us);
-  EXPECT_DOUBLE_EQ(forms.stream, 64 * us);
+  EXPECT_DOUBLE_EQ(forms.stream, 44 * us);
 }
 
 TEST(Model, NothingBetweenTwoWaitsIsNothingToRunAheadWith) {
