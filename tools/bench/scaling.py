@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures what `isthmus simulate` needs, writes it to a file, and holds the simulator against iterations that were measured beside it.
 
-Sweeps on one GPU; messages between two, straight and copied through the host; Jacobi3D on 1, 2, 4, ... GPUs. What packing a face takes
-is taken from the iterations marked "calibration", which are not among those that the simulator is held against; nor are the sweeps: on
-one GPU it is held against cubes between theirs. It prints how far off each point is. Runs from the tree, and
+Sweeps on one GPU; messages between two, straight and copied through the host; Jacobi3D on 1, 2, 4, ... GPUs. What packing a face takes,
+and what else an exchange does, is taken for each way from two iterations marked "calibration", which are not among those that the
+simulator is held against; nor are the sweeps: on one GPU it is held against cubes between theirs. It prints how far off each point is. Runs from the tree, and
 from a bundle of `./dev gpu-bundle jacobi3d bench_chare_data`: gpu-bundle/run python3 gpu-bundle/bench/scaling.py --gpus 2.
 """
 
@@ -109,11 +109,13 @@ def main():
     if "," not in arguments.bytes:
         raise SystemExit("--bytes needs two sizes or more")
     ways = {"direct": "pack"} if arguments.host else WAYS
-    sweep = rising([[n**3, best(arguments, 1, n, "pack")[0]] for n in (edges[0] // 2, *edges)])  # blocks of several are smaller
+    # Blocks of several GPUs are smaller; and where a cube begins to fill a GPU, the curve is not straight.
+    swept = sorted({edges[0] // 2, edges[0] * 5 // 4, edges[0] * 7 // 4, *edges})
+    sweep = rising([[n**3, best(arguments, 1, n, "pack")[0]] for n in swept])
     curves = {way: rising(messages(arguments, way)) for way in ways}
     counts = [count for count in (2, 4, 8) if count <= arguments.gpus]
-    faces, measured, calibration = [], [], []
-    for n in between(edges):
+    faces, measured, calibration = {way: [] for way in ways}, [], []
+    for n in (edge for edge in between(edges) if edge not in swept):
         measured.append({"way": "direct", "gpus": 1, "n": n, "iteration": best(arguments, 1, n, "pack")[0]})
         print(f"{'':>8}  1 GPU   n = {n:<4}  {measured[-1]['iteration']:10.1f} us an iteration", flush=True)
     for way, halo in ways.items():
@@ -122,9 +124,9 @@ def main():
                 iteration, exchange = best(arguments, count, n, halo)
                 point = {"way": way, "gpus": count, "n": n, "iteration": iteration}
                 print(f"{way:>8}  {count} GPUs  n = {n:<4}  {iteration:10.1f} us an iteration, {exchange:8.1f} us an exchange", flush=True)
-                if count == 2 and way == "direct" and n in (edges[0], edges[-1]):
+                if count == 2 and n in (edges[0], edges[-1]):
                     calibration.append(point)
-                    faces.append([n * n, max(exchange - at(curves[way], 8 * n * n), 0.0)])
+                    faces[way].append([n * n, max(exchange - at(curves[way], 8 * n * n), 0.0)])
                 else:
                     measured.append(point)
     host = max(arguments.gpus, arguments.gpus_per_host) if arguments.network else max(arguments.gpus, 1)
@@ -132,12 +134,12 @@ def main():
         "name": f"{'processors' if arguments.host else 'GPUs'} of one machine, up to {arguments.gpus}"
         + (f"; a network of {arguments.network} (us, GB/s) is assumed, hosts of {host}" if arguments.network else ""),
         "gpus_per_host": host, "adapters_per_host": host,
-        "sweep": sweep, "faces": rising(faces), "residual_every": 1000,
+        "sweep": sweep, "residual_every": 1000,
         "weak_edge": edges[-1], "strong_n": 3 * edges[-1],
         "ways": [], "calibration": calibration, "measured": measured,
     }  # fmt: skip
     for way, curve in curves.items():
-        entry = {"name": way, "host": curve}
+        entry = {"name": way, "host": curve, "faces": rising(faces[way])}
         if arguments.network:
             latency, rate = (float(word) for word in arguments.network.split(","))
             # What the copies through the host take besides is what staged takes more than direct.

@@ -108,7 +108,7 @@ TEST(SimulateJacobi, TwoGpusTakeTheirSweepAndOneMessage) {
 
 TEST(SimulateJacobi, PackingPostingAndReducingAreAdded) {
   Costs costs = costs_of(curve({{0, 5}, {8000, 13}}));
-  costs.faces = curve({{0, 2}, {100, 6}});
+  costs.ways[0].faces = curve({{0, 2}, {100, 6}});
   costs.post = 1;
   costs.allreduce = curve({{2, 30}, {4, 60}});
   costs.residual_every = 4;

@@ -13,11 +13,11 @@ from suite import PREFIX, VENV, Skip, Suite
 suite = Suite("simulate")
 ISTHMUS = PREFIX / "bin/isthmus"
 COSTS = {
-    "name": "made up", "gpus_per_host": 8, "sweep": [[0, 5], [262144, 12], [134217728, 1500]], "faces": [[0, 6], [1572864, 40]],
+    "name": "made up", "gpus_per_host": 8, "sweep": [[0, 5], [262144, 12], [134217728, 1500]],
     "allreduce": [[2, 12], [1536, 80]], "weak_edge": 256, "strong_n": 768,
     "ways": [
-        {"name": "direct", "host": [[8, 3], [1048576, 8], [16777216, 60]], "network": [[8, 5], [1048576, 48], [16777216, 720]]},
-        {"name": "staged", "host": [[8, 25], [1048576, 150], [16777216, 1700]]},
+        {"name": "direct", "host": [[8, 3], [1048576, 8], [16777216, 60]], "network": [[8, 5], [1048576, 48], [16777216, 720]], "faces": [[0, 6], [1572864, 40]]},
+        {"name": "staged", "host": [[8, 25], [1048576, 150], [16777216, 1700]], "faces": [[0, 16], [1572864, 60]]},
     ],
     "measured": [{"way": "direct", "gpus": 2, "n": 512, "iteration": 800.0}, {"way": "staged", "gpus": 4, "n": 256, "iteration": 230.0}],
 }  # fmt: skip

@@ -69,7 +69,7 @@ Costs costs_of(const Json& in) {
   costs.gpus_per_host = number(in, "gpus_per_host", 1, 1, most_gpus);
   costs.adapters_per_host = number(in, "adapters_per_host", costs.gpus_per_host, 1, most_gpus);
   costs.sweep = curve(in, "sweep", true);
-  costs.faces = curve(in, "faces", false);
+  if (in.contains("faces")) throw Wrong{"\"faces\" stands in each of the \"ways\""};
   costs.allreduce = curve(in, "allreduce", false);
   costs.residual_every = number(in, "residual_every", costs.residual_every, 1, longest / 1000);
   costs.post = number(in, "post", 0.0, 0, longest);
@@ -77,7 +77,8 @@ Costs costs_of(const Json& in) {
   costs.weak_edge = number(in, "weak_edge", 0, 1, most_points);
   costs.strong_n = number(in, "strong_n", 0, 1, most_points);
   for (const Json& each : list(in, "ways")) {
-    costs.ways.push_back({text(each, "name"), curve(each, "host", true), curve(each, "network", false)});
+    costs.ways.push_back({text(each, "name"), curve(each, "host", true), curve(each, "network", false),
+                          curve(each, "faces", false)});
     if (costs.way(costs.ways.back().name) != &costs.ways.back())
       throw Wrong{fmt::format("the way \"{}\" is there twice", costs.ways.back().name)};
   }

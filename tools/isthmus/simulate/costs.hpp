@@ -35,6 +35,9 @@ struct Way {
   std::string name;
   Curve host;     ///< one way, by bytes, between GPUs of a host
   Curve network;  ///< and of two hosts; empty: not known
+  /// Packing all faces of a block and unpacking them, by their points, with what else this way has the GPU
+  /// and its processor do for an exchange; empty: nothing.
+  Curve faces;
 };
 
 /// An iteration that was measured.
@@ -50,9 +53,8 @@ struct Costs {
   std::string name;
   int gpus_per_host = 1;
   int adapters_per_host = 1;
-  Curve sweep;      ///< of a block, by its points
-  Curve faces;      ///< packing all faces of a block and unpacking them, by their points; empty: nothing
-  Curve allreduce;  ///< by processes; empty: none
+  Curve sweep;              ///< of a block, by its points
+  Curve allreduce;          ///< by processes; empty: none
   int residual_every = 10;  ///< iterations from one allreduce to the next
   double post = 0;          ///< what a processor does for each message that it starts
   double overhead = 0;      ///< what an iteration takes beside all that: launches, waits

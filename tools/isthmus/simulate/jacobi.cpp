@@ -80,7 +80,7 @@ class Jacobi::Job {
     for (int face = 0; face < faces; ++face)
       if (block_of(gpu).neighbour(face / 2, face % 2 == 0 ? -1 : 1) >= 0)
         points += points_of_face(block_of(gpu), face / 2);
-    return points > 0 ? costs_.faces.at(points) : 0;
+    return points > 0 ? way_.faces.at(points) : 0;
   }
   [[nodiscard]] double sweep(int gpu) const { return costs_.sweep.at(points_of(block_of(gpu))); }
   [[nodiscard]] double work(int gpu) const { return sweep(gpu) + packing(gpu) + costs_.overhead; }
