@@ -301,6 +301,7 @@ unsigned Engine::drain_cells(Peer& peer) {
       continue;
     }
     const bool has_piece = wire::has_piece(header.kind);
+    if (header.kind == wire::CellKind::eager_over) peer.in.start_over();
     const std::byte* piece = has_piece ? peer.in.piece(header.size) : nullptr;
     if (!handlers_.handle({peer, header, *cell, piece}))
       links_.malformed(peer, "cell of a kind that nobody handles");

@@ -18,6 +18,7 @@ Result<> check(const CellHeader& header, const RingGeometry& geometry) {
       if (header.size > inline_capacity) return malformed("inline payload too long");
       break;
     case CellKind::eager:
+    case CellKind::eager_over:
     case CellKind::eager_more:
     case CellKind::fragment:
       if (header.size > maximum_piece(geometry)) return malformed("piece too long");

@@ -38,6 +38,7 @@ enum class CellKind : std::uint8_t {
   memory_told = 18,    ///< memory of the writer that the reader can map: `MemoryTold`
   memory_freed = 19,   ///< such memory is no more: `MemoryNumber`
   memory_missed = 20,  ///< such memory of the reader is to be told again: `MemoryNumber`
+  eager_over = 21,     ///< `eager`, whose piece starts over at the beginning of the byte ring
 };
 
 enum class CellFlag : std::uint8_t { none = 0, synchronous = 1 };
@@ -72,6 +73,9 @@ using Cookie = std::uint64_t;
 struct EagerHeader {
   std::uint64_t bytes;  ///< of the whole message
   Cookie sender;        ///< with `CellFlag::synchronous`: whom to acknowledge
+  /// How many cells its sender has read of the ring that comes the other way: so who sends there learns, with
+  /// the answer, that all it has sent was read.
+  std::uint64_t cells_read;
 };
 /// What a send of memory of the host lies in.
 enum class SendMemory : std::uint16_t {
@@ -105,8 +109,9 @@ struct SplitOffer {
   std::uint32_t share;  ///< where in the region's heap the `Share` lies, in their size
   std::uint32_t chunk;
 };
-static_assert(sizeof(SendOffer) <= inline_capacity && sizeof(ReceiveOffer) <= inline_capacity &&
-              sizeof(SplitOffer) <= inline_capacity && sizeof(FragmentHeader) <= inline_capacity);
+static_assert(sizeof(EagerHeader) <= inline_capacity && sizeof(SendOffer) <= inline_capacity &&
+              sizeof(ReceiveOffer) <= inline_capacity && sizeof(SplitOffer) <= inline_capacity &&
+              sizeof(FragmentHeader) <= inline_capacity);
 
 /// A copy that both sides work on: the receiver pulls chunks from the front while the sender pushes chunks
 /// from the back. In the region's heap, in memory that the receiver has taken.
@@ -144,8 +149,9 @@ struct BatchReport {
 
 /// Whether `CellHeader::size` bytes of the byte ring belong to a cell of this kind.
 [[nodiscard]] constexpr bool has_piece(CellKind kind) noexcept {
-  return kind == CellKind::eager || kind == CellKind::eager_more || kind == CellKind::fragment ||
-         kind == CellKind::gpu_offer || kind == CellKind::gpu_target || kind == CellKind::gpu_window;
+  return kind == CellKind::eager || kind == CellKind::eager_over || kind == CellKind::eager_more ||
+         kind == CellKind::fragment || kind == CellKind::gpu_offer || kind == CellKind::gpu_target ||
+         kind == CellKind::gpu_window;
 }
 
 [[nodiscard]] constexpr std::uint64_t round_to_line(std::uint32_t bytes) noexcept {
@@ -154,11 +160,16 @@ struct BatchReport {
 
 /// Where a piece of `bytes` begins that is written to the byte ring behind `position`: pieces do not wrap;
 /// where they would, the rest of the ring is skipped. Writer and reader both compute it, so no offset is on
-/// the wire. `mask`: size of the byte ring - 1.
+/// the wire; `eager_over` says that the rest is skipped in any case. `mask`: size of the byte ring - 1.
 [[nodiscard]] constexpr std::uint64_t piece_start(std::uint64_t position, std::uint32_t bytes,
                                                   std::uint64_t mask) noexcept {
   const std::uint64_t offset = position & mask;
   return offset + bytes > mask + 1 ? position + (mask + 1 - offset) : position;
+}
+
+/// The next position that lies at the beginning of the byte ring.
+[[nodiscard]] constexpr std::uint64_t ring_start(std::uint64_t position, std::uint64_t mask) noexcept {
+  return (position + mask) & ~mask;
 }
 
 /// The largest piece that always finds room in the end, wherever it comes to lie: 3/8 of the byte ring. The

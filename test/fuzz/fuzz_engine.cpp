@@ -188,7 +188,7 @@ class Session {
     const auto put = [&](const auto& value) { std::memcpy(part.data(), &value, sizeof value); };
     switch (kind) {
       case wire::CellKind::eager:
-        put(wire::EagerHeader{some_length(), some_cookie()});
+        put(wire::EagerHeader{some_length(), some_cookie(), in_.cells_read()});
         break;
       case wire::CellKind::ready_to_send:
         put(wire::SendOffer{some_cookie(), some_length(), input_.below(2) != 0 ? some_address() : 0,
@@ -277,8 +277,10 @@ class Session {
         .flag = static_cast<wire::CellFlag>(input_.below(9) / 4),
         .mark = 0};
     if (wire::has_piece(kind) && header.size <= wire::maximum_piece(geometry())) {
-      std::byte* to = out_.reserve(header.size);
+      std::byte* to =
+          kind == wire::CellKind::eager ? out_.reserve_first(header.size) : out_.reserve(header.size);
       if (!to) return;
+      if (out_.starts_over()) header.kind = wire::CellKind::eager_over;
       write_piece(kind, {to, header.size});
       out_.publish_reserved(header, part.data(), part.size());
     } else {
@@ -405,6 +407,9 @@ class Session {
       const wire::Cell* cell = in_.front();
       if (!cell) return;
       const wire::CellHeader header = cell->header;
+      if (header.kind == wire::CellKind::eager_over) in_.start_over();
+      if (header.kind == wire::CellKind::eager || header.kind == wire::CellKind::eager_over)
+        out_.heard(wire::copy_out<wire::EagerHeader>(cell->payload.data()).cells_read);
       if (wire::has_piece(header.kind))
         in_.pop_piece(std::min(header.size, wire::maximum_piece(geometry())));
       else

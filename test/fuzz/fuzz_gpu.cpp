@@ -307,7 +307,7 @@ class Session {
         break;
       case CellKind::eager: {
         const std::uint64_t bytes = input_.below(256);
-        message.put(wire::EagerHeader{bytes, about});
+        message.put(wire::EagerHeader{bytes, about, 0});
         message.piece.resize(bytes);
         break;
       }

@@ -32,6 +32,15 @@ class RingReader {
     return cell.sequence.load(std::memory_order_acquire) == expected ? &cell : nullptr;
   }
 
+  /// How many cells have been read.
+  [[nodiscard]] std::uint64_t cells_read() const noexcept { return position_; }
+
+  /// The piece of the front cell is the first of an `eager_over`. May be called again for the same cell.
+  void start_over() noexcept {
+    const std::uint64_t skipped = wire::ring_start(data_position_, data_mask_) - data_position_;
+    data_position_ += skipped;
+    data_published_ += skipped;  // the writer knows what has been read
+  }
   /// The piece of the byte ring that belongs to the front cell; `bytes` is its checked size.
   [[nodiscard]] const std::byte* piece(std::uint32_t bytes) const noexcept {
     return data_ + (wire::piece_start(data_position_, bytes, data_mask_) & data_mask_);

@@ -23,7 +23,8 @@ class RingWriter {
         cell_mask_(geometry.cells - 1),
         data_mask_(geometry.data_bytes - 1),
         position_(cells),
-        cells_read_(cells) {}
+        cells_read_(cells),
+        cells_told_(cells) {}
 
   [[nodiscard]] bool open() const noexcept { return header_ != nullptr; }
 
@@ -49,6 +50,7 @@ class RingWriter {
   /// Room for `bytes` in one piece in the byte ring, or null. Stays reserved for the next `publish` with that
   /// size.
   [[nodiscard]] std::byte* reserve(std::uint32_t bytes) noexcept {
+    starts_over_ = false;
     const std::uint64_t start = data_start(bytes);
     const std::uint64_t end = start + wire::round_to_line(bytes);
     if (end - bytes_read_ > data_mask_ + 1) {
@@ -56,6 +58,24 @@ class RingWriter {
       if (end - bytes_read_ > data_mask_ + 1) return nullptr;
     }
     return data_ + (start & data_mask_);
+  }
+
+  /// The same for the first piece of a message: at the beginning of the byte ring where the reader has told
+  /// that it has read all, so that a message and its answer go through the same lines again and again, which
+  /// lie in both cores' nearest caches. 4 KiB one way through one place 0.45 us, through 4 to 250 in turn
+  /// 0.55 to 0.70 (EPYC of 2 cores, virtual; medians of 6 runs).
+  [[nodiscard]] std::byte* reserve_first(std::uint32_t bytes) noexcept {
+    is_answered_ = cells_told_ == position_;
+    if (!is_answered_ || (data_position_ & data_mask_) == 0 || bytes > data_mask_ + 1) return reserve(bytes);
+    starts_over_ = true;
+    return data_;
+  }
+  /// Whether what has been reserved lies at the beginning of the byte ring out of turn: its cell has to tell
+  /// the reader.
+  [[nodiscard]] bool starts_over() const noexcept { return starts_over_; }
+  /// The reader has told with a message of its own how many cells it has read.
+  void heard(std::uint64_t cells) noexcept {
+    if (cells <= position_ && cells > cells_told_) cells_told_ = cells;
   }
 
   /// Writes a cell with up to `wire::inline_capacity` bytes. Requires `has_cell()`.
@@ -72,6 +92,10 @@ class RingWriter {
 
   /// Writes a cell whose `header.size` bytes have been put where `reserve` said, with a further inline part.
   void publish_reserved(const wire::CellHeader& header, const void* inline_part, std::size_t bytes) noexcept {
+    if (starts_over_) {
+      data_position_ = bytes_read_ = wire::ring_start(data_position_, data_mask_);
+      starts_over_ = false;
+    }
     data_position_ = data_start(header.size) + wire::round_to_line(header.size);
     publish(header, inline_part, bytes);
   }
@@ -82,8 +106,10 @@ class RingWriter {
   }
 
   /// Fetches the memory of the next `bytes` for writing. The reader has had these lines since it read them a
-  /// round ago; to get them back while there is nothing else to do takes that time off the next message.
+  /// round ago; to get them back while there is nothing else to do takes that time off the next message. Not
+  /// where messages are answered one by one: the next one starts over.
   void prefetch(std::uint32_t bytes) noexcept {
+    if (is_answered_) return;
     const std::uint64_t start = data_start(bytes) & data_mask_;
     for (std::uint32_t i = 0; i < bytes; i += wire::cache_line)
       prefetch_for_write(data_ + ((start + i) & data_mask_));
@@ -96,12 +122,12 @@ class RingWriter {
   }
 
   /// Looks how far the reader is. Numbers that no honest reader can have written are ignored: the ring then
-  /// stays full.
+  /// stays full. So are those below what is known already, from `heard`.
   bool refresh() noexcept {
     const std::uint64_t cells = header_->cells_read.load(std::memory_order_acquire);
     const std::uint64_t bytes = header_->bytes_read.load(std::memory_order_acquire);
-    if (position_ - cells <= cell_mask_ + 1) cells_read_ = cells;
-    if (data_position_ - bytes <= data_mask_ + 1) bytes_read_ = bytes;
+    if (position_ - cells <= cell_mask_ + 1 && cells > cells_read_) cells_read_ = cells;
+    if (data_position_ - bytes <= data_mask_ + 1 && bytes > bytes_read_) bytes_read_ = bytes;
     return position_ - cells_read_ <= cell_mask_;
   }
 
@@ -114,6 +140,9 @@ class RingWriter {
   std::uint64_t data_position_ = 0;  ///< end of what has been written to the byte ring
   std::uint64_t cells_read_ = 0;     ///< the reader's progress as last seen
   std::uint64_t bytes_read_ = 0;
+  std::uint64_t cells_told_ = 0;  ///< its progress as its own messages have told
+  bool starts_over_ = false;      ///< what is reserved does
+  bool is_answered_ = false;      ///< it had read all before the last message
 };
 
 }  // namespace isthmus

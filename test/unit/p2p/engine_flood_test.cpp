@@ -194,7 +194,7 @@ TEST_P(EngineFlood, EarlyMessagesOfSourcesThatTheirContextHasNotAreDropped) {
 TEST_P(EngineFlood, LongMessagesCountWithTheirBytes) {
   int taken = 0;
   for (int i = 0; i < 1000 && out.has_cell() && out.reserve(1024); ++i, ++taken) {
-    write(wire::CellKind::eager, wire::EagerHeader{1024, 0}, 1024);
+    write(wire::CellKind::eager, wire::EagerHeader{1024, 0, 0}, 1024);
     progress(1);
   }
   EXPECT_GE(taken, static_cast<int>(limit / (1024 + sizeof(UnexpectedMessage))));

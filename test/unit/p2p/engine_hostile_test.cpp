@@ -20,9 +20,9 @@ TEST_F(EngineHostile, MalformedCellsAreDroppedAndWhatFollowsArrives) {
   write(wire::CellKind::eager_inline, 0, 33);
   write(wire::CellKind::eager_inline, 0, 4, -1);
   write(wire::CellKind::eager_inline, 0, 4, 2);
-  write(wire::CellKind::eager, wire::EagerHeader{0, 0}, 1U << 31);
-  write(wire::CellKind::eager, wire::EagerHeader{~std::uint64_t{0}, 0}, 64);
-  write(wire::CellKind::eager, wire::EagerHeader{63, 0}, 64);
+  write(wire::CellKind::eager, wire::EagerHeader{0, 0, 0}, 1U << 31);
+  write(wire::CellKind::eager, wire::EagerHeader{~std::uint64_t{0}, 0, 0}, 64);
+  write(wire::CellKind::eager, wire::EagerHeader{63, 0, 0}, 64);
   write(wire::CellKind::eager_more, 0, 64);
   write(wire::CellKind::ready_to_send, wire::SendOffer{1, ~std::uint64_t{0}, 0});
   progress();
@@ -167,16 +167,16 @@ TEST_F(EngineHostile, FragmentsOutOfPlaceAreRefused) {
 
 TEST_F(EngineHostile, AMessageThatEndsEarlyIsAnErrorOfItsReceive) {
   Request* receive = start_receive(5000);
-  write(wire::CellKind::eager, wire::EagerHeader{5000, 0}, 2000);
+  write(wire::CellKind::eager, wire::EagerHeader{5000, 0, 0}, 2000);
   progress();
   EXPECT_TRUE(receive->matched);
   EXPECT_FALSE(receive->complete);
-  write(wire::CellKind::eager, wire::EagerHeader{3000, 0}, 1000);
+  write(wire::CellKind::eager, wire::EagerHeader{3000, 0, 0}, 1000);
   progress();
   ASSERT_TRUE(receive->complete);
   EXPECT_EQ(receive->status.error, static_cast<int>(ErrorClass::intern));
   // The second has come unexpected, and is cut short by the third.
-  write(wire::CellKind::eager, wire::EagerHeader{100, 0}, 100);
+  write(wire::CellKind::eager, wire::EagerHeader{100, 0, 0}, 100);
   Request* second = start_receive(3000);
   Request* third = start_receive(3000);
   write(wire::CellKind::eager_more, 0, 100);
@@ -187,9 +187,22 @@ TEST_F(EngineHostile, AMessageThatEndsEarlyIsAnErrorOfItsReceive) {
   EXPECT_EQ(third->status.bytes, 100U);
 }
 
+TEST_F(EngineHostile, WhoSaysThatAllWasReadOrStartsOverOutOfTurnHarmsNobodyElse) {
+  for (const std::uint64_t told : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, ~std::uint64_t{0}}) {
+    Request* first = start_receive(1000);
+    Request* second = start_receive(1000);
+    write(wire::CellKind::eager, wire::EagerHeader{1000, 0, told}, 1000);
+    write(wire::CellKind::eager_over, wire::EagerHeader{1000, 0, told}, 1000);
+    EXPECT_EQ(start_send(3000), nullptr) << "it is complete";
+    progress();
+    EXPECT_TRUE(first->complete && second->complete) << told;
+    EXPECT_EQ(second->status.bytes, 1000U);
+  }
+}
+
 TEST_F(EngineHostile, APartOfAnUnexpectedMessageIsNeverTakenForAnother) {
-  write(wire::CellKind::eager, wire::EagerHeader{5000, 0}, 1000);
-  write(wire::CellKind::eager, wire::EagerHeader{6000, 0}, 1000);
+  write(wire::CellKind::eager, wire::EagerHeader{5000, 0, 0}, 1000);
+  write(wire::CellKind::eager, wire::EagerHeader{6000, 0, 0}, 1000);
   progress();
   Request* first = start_receive(5000);
   EXPECT_TRUE(first->complete);
@@ -202,7 +215,7 @@ TEST_F(EngineHostile, APartOfAnUnexpectedMessageIsNeverTakenForAnother) {
 }
 
 TEST_F(EngineHostile, PiecesOfAMessageToAListenerAreDropped) {
-  write(wire::CellKind::eager, wire::EagerHeader{5000, 0}, 1000, 1, 5, ContextIds::failure);
+  write(wire::CellKind::eager, wire::EagerHeader{5000, 0, 0}, 1000, 1, 5, ContextIds::failure);
   progress();
   write(wire::CellKind::eager_more, 0, 4000);
   say(Engine::world_context, 1, 5, std::uint64_t{42});

@@ -99,7 +99,7 @@ class EngineRace : public EngineHostile {
         return say(0, 1, 5, std::uint64_t{7});
       case 1:
         if (out.reserve(size))
-          write(wire::CellKind::eager, wire::EagerHeader{size + below(2) * 100, 0}, size);
+          write(wire::CellKind::eager, wire::EagerHeader{size + below(2) * 100, 0, 0}, size);
         return;
       case 2:
         if (out.reserve(size)) write(wire::CellKind::eager_more, 0, size);

@@ -50,7 +50,7 @@ bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payloa
     return true;
   }
   wire::CellHeader header = header_of(target, payload.bytes, wire::CellKind::eager, mark);
-  wire::EagerHeader eager{.bytes = payload.bytes, .sender = 0};
+  wire::EagerHeader eager{.bytes = payload.bytes, .sender = 0, .cells_read = peer.in.cells_read()};
   if (synchronous) {
     header.flag = wire::CellFlag::synchronous;
     eager.sender = synchronous->cookie();
@@ -60,8 +60,9 @@ bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payloa
       payload.bytes <= std::uint64_t{piece_bytes} * (links_.region().geometry().cells / 2)) {
     if (!emit_pieces(peer, header, eager, payload)) return false;
   } else {
-    std::byte* to = peer.out.reserve(header.size);
+    std::byte* to = peer.out.reserve_first(header.size);
     if (!to) return false;
+    if (peer.out.starts_over()) header.kind = wire::CellKind::eager_over;
     pack_into(payload, to);
     peer.out.publish_reserved(header, &eager, sizeof eager);
   }
@@ -82,7 +83,8 @@ bool EagerMessages::emit_pieces(Peer& peer, wire::CellHeader header, const wire:
   if (payload.type) cursor.emplace(*payload.type, payload.data, payload.count);
   for (std::uint64_t offset = 0; offset < payload.bytes; offset += piece_bytes) {
     header.size = static_cast<std::uint32_t>(std::min<std::uint64_t>(piece_bytes, payload.bytes - offset));
-    std::byte* to = peer.out.reserve(header.size);
+    std::byte* to = offset == 0 ? peer.out.reserve_first(header.size) : peer.out.reserve(header.size);
+    if (peer.out.starts_over()) header.kind = wire::CellKind::eager_over;
     if (cursor)
       cursor->pack({to, header.size});
     else
@@ -111,6 +113,7 @@ void EagerMessages::arrived(const ArrivedCell& cell) {
   const wire::CellHeader& header = cell.header;
   const auto eager = cell.payload<wire::EagerHeader>();
   const std::byte* const bytes = cell.piece;
+  peer.out.heard(eager.cells_read);
   MatchContext& context = matcher_.context(header.context);
   if (!context.is_source(header.source) && !unexpected_.may_be_early(peer, context, header.source))
       [[unlikely]]

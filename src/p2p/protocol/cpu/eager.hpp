@@ -32,6 +32,7 @@ class EagerMessages {
     links.probes().add(probe_of_inline);
     links.probes().add(probe_of_eager);
     handlers.add<&EagerMessages::arrived>(wire::CellKind::eager, *this);
+    handlers.add<&EagerMessages::arrived>(wire::CellKind::eager_over, *this);
     handlers.add<&EagerMessages::more_arrived>(wire::CellKind::eager_more, *this);
   }
   EagerMessages(const EagerMessages&) = delete;

@@ -44,16 +44,20 @@ class RingTest : public testing::Test {
     writer.publish(header(tag, 32, wire::CellKind::eager_inline), payload.data(), payload.size());
     return true;
   }
-  bool write_piece(int tag, std::uint32_t bytes) {
+  bool write_piece(int tag, std::uint32_t bytes) { return write_at(tag, bytes, &RingWriter::reserve); }
+  bool write_first(int tag, std::uint32_t bytes) { return write_at(tag, bytes, &RingWriter::reserve_first); }
+  bool write_at(int tag, std::uint32_t bytes, std::byte* (RingWriter::*reserve)(std::uint32_t)) {
     if (!writer.has_cell()) return false;
-    std::byte* to = writer.reserve(bytes);
+    std::byte* to = (writer.*reserve)(bytes);
     if (!to) return false;
+    last = static_cast<std::size_t>(to - data());
     const auto offset = static_cast<std::size_t>(to - data());
     EXPECT_LE(offset + bytes, geometry.data_bytes) << "a piece beyond the ring";
     for (std::uint32_t i = 0; i < bytes; ++i)
       to[i] = pattern(tag, i);
     const std::uint64_t part = 77;
-    writer.publish_reserved(header(tag, bytes, wire::CellKind::fragment), &part, sizeof part);
+    const auto kind = writer.starts_over() ? wire::CellKind::eager_over : wire::CellKind::fragment;
+    writer.publish_reserved(header(tag, bytes, kind), &part, sizeof part);
     return true;
   }
   /// Reads the next cell and checks it.
@@ -67,6 +71,7 @@ class RingTest : public testing::Test {
         ASSERT_EQ(cell->payload[i], pattern(tag, i));
       reader.pop();
     } else {
+      if (found.kind == wire::CellKind::eager_over) reader.start_over();
       const std::byte* piece = reader.piece(found.size);
       for (std::uint32_t i = 0; i < found.size; ++i)
         ASSERT_EQ(piece[i], pattern(tag, i));
@@ -79,7 +84,94 @@ class RingTest : public testing::Test {
   std::unique_ptr<std::byte, Free> memory{zeros()};
   RingWriter writer{{memory.get(), size}, geometry};
   RingReader reader{{memory.get(), size}, geometry};
+  std::size_t last = 0;  ///< where the last piece lies in the byte ring
 };
+
+TEST_F(RingTest, MessagesThatAreAnsweredGoThroughOnePlace) {
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(write_first(3 * i, 600));
+    EXPECT_EQ(last, 0U);
+    ASSERT_TRUE(write_piece(3 * i + 1, static_cast<std::uint32_t>(i)));
+    ASSERT_TRUE(write_inline(3 * i + 2));
+    for (int tag = 3 * i; tag < 3 * i + 3; ++tag)
+      read(tag);
+    writer.heard(reader.cells_read());
+  }
+}
+
+TEST_F(RingTest, NothingStartsOverBeforeAllIsKnownToBeRead) {
+  ASSERT_TRUE(write_first(0, 600));
+  ASSERT_TRUE(write_first(1, 600));
+  EXPECT_EQ(last, 640U);
+  read(0);
+  writer.heard(reader.cells_read());
+  ASSERT_TRUE(write_first(2, 600));
+  EXPECT_EQ(last, 1280U);
+  read(1);
+  read(2);
+  ASSERT_TRUE(write_first(3, 600));
+  EXPECT_NE(last, 0U) << "it has been read, and nobody has said so";
+  read(3);
+}
+
+TEST_F(RingTest, WhatNoReaderCanHaveReadIsNotBelieved) {
+  ASSERT_TRUE(write_first(0, 600));
+  writer.heard(7);
+  ASSERT_TRUE(write_first(1, 600));
+  EXPECT_EQ(last, 640U);
+  read(0);
+  read(1);
+  writer.heard(reader.cells_read());
+  writer.heard(1);  // older
+  ASSERT_TRUE(write_first(2, 600));
+  EXPECT_EQ(last, 0U);
+  read(2);
+}
+
+/// A piece that is reserved to start over and never written leaves no trace.
+TEST_F(RingTest, AReservationThatIsGivenUpDoesNotStartOver) {
+  ASSERT_TRUE(write_first(0, 600));
+  read(0);
+  writer.heard(reader.cells_read());
+  EXPECT_EQ(writer.reserve_first(64), data());
+  EXPECT_TRUE(writer.starts_over());
+  ASSERT_TRUE(write_piece(1, 64));
+  EXPECT_EQ(last, 640U);
+  read(1);
+}
+
+/// Answered and unanswered messages of all lengths in any order: none is lost, and the ring never stays full.
+TEST_F(RingTest, StartsOverAmongAllElse) {
+  std::mt19937 random(5);
+  int written = 0;
+  int was_read = 0;
+  for (int step = 0; step < 100'000; ++step) {
+    const auto bytes = static_cast<std::uint32_t>(random() % (wire::maximum_piece(geometry) + 1));
+    switch (random() % 6) {
+      case 0:
+        if (write_inline(written)) ++written;
+        break;
+      case 1:
+        if (write_piece(written, bytes)) ++written;
+        break;
+      case 2:
+        if (write_first(written, bytes)) ++written;
+        break;
+      case 3:
+        writer.heard(reader.cells_read());
+        break;
+      case 4:
+        if (was_read < written) read(was_read++);
+        break;
+      default:
+        while (was_read < written)
+          read(was_read++);
+        ASSERT_TRUE(write_first(written, bytes)) << step;
+        ++written;
+    }
+    if (HasFatalFailure()) return;
+  }
+}
 
 TEST_F(RingTest, IsEmptyAtFirstAndAfterEverythingHasBeenRead) {
   EXPECT_EQ(reader.front(), nullptr);
