@@ -14,6 +14,7 @@
 
 #include "abi/core/gpu_share.hpp"
 #include "abi/core/runtime.hpp"
+#include "base/log.hpp"
 #include "base/system/blocked_signals.hpp"
 #include "gpu/driver/cuda_error.hpp"
 #include "launch/leave_core.hpp"
@@ -203,11 +204,13 @@ void Carrier::fail_for_good(Error why) noexcept {
   port_->look_for_losses();
   if (!port_->check()) return;
   port_->fail_for_good(std::move(why));
+  Result<> told;
   try {
-    static_cast<void>(say_to_all(Kind::failed));
+    told = say_to_all(Kind::failed);
   } catch (const std::bad_alloc&) {
-    // They wait until this process ends its port, or until the job ends.
+    told = std::unexpected(Error(ErrorClass::no_mem));
   }
+  if (!told) warn("a port has failed, and other processes cannot be told: what they wait for will not come");
 }
 
 Result<bool> Carrier::look() {

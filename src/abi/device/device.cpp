@@ -118,6 +118,8 @@ Result<> start_proxy(isthmus_device_port& of, bool is_needed_here) {
   of.port->before_end = [proxy = std::weak_ptr(of.proxy)] {
     if (const auto still_there = proxy.lock()) still_there->stop();
   };
+  // Behind the program's shares: what kernels match messages in.
+  of.proxy->set_share(of.port->extent().shares, of.port->shared(), of.port->shared_bytes());
   for (std::uint32_t i = 0; i < of.shares.size(); ++i)
     of.proxy->set_share(i, of.shares[i].own.data, of.shares[i].own.bytes);
   return {};

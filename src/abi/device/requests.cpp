@@ -1,5 +1,7 @@
 #include "abi/device/requests.hpp"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <cstddef>
 
@@ -16,7 +18,16 @@ Result<bool> KernelRequests::take_requests(Carrier& carrier) {
   bool moved = false;
   for (; is_asked(); ++next_) {
     const isthmus_device_request request = slot();
-    ISTHMUS_TRY(carrier.begin(request.rank, device::order_of(request), request.local, begun_.begin()));
+    carry::Order order = device::order_of(request);
+    if (request.share == ISTHMUS_DEVICE_ROOM) {
+      order.share = port_.extent().shares;
+      order.offset += port_.room_offset();
+      order.signal += static_cast<std::uint32_t>(port_.room_offset() / sizeof(isthmus_device_line));
+    } else if (order.signals != carry::Signal::none && order.signal >= port_.extent().signals) {
+      return fail(ErrorClass::arg, fmt::format("a kernel's request names signal {}, of {}", order.signal,
+                                               port_.extent().signals));
+    }
+    ISTHMUS_TRY(carrier.begin(request.rank, order, request.local, begun_.begin()));
     moved = true;
   }
   return moved;
@@ -44,7 +55,8 @@ Result<> KernelRequests::set_signal(const carry::Order& order, cuda::Stream stre
 }
 
 carry::Limits KernelRequests::limits() const {
-  return {.signals = port_.extent().signals,
+  // Lines of what is shared: the asking side has held signals of the program against their count.
+  return {.signals = static_cast<std::uint32_t>(port_.shared_bytes() / sizeof(isthmus_device_line)),
           .shares = {},
           .asks = "a kernel",
           .late = "it was launched before isthmus_device_unshare"};

@@ -94,7 +94,7 @@ Result<> check_word(const isthmus_stream_port& port, int rank, std::uint32_t wor
 /// The part of that rank in what is shared.
 Result<const Part*> find_part(const isthmus_stream_share& share, int rank);
 /// Collective: where a stream of any process does not reach something, all have a carrier from now on.
-Result<> start_carrier(isthmus_stream_port& port, bool is_needed_here);
+Result<> start_carrier(isthmus_stream_port& of, bool is_needed_here);
 
 /// The processor waits, and makes progress for others meanwhile.
 template <class Ready>
