@@ -703,6 +703,21 @@ class DevicePort {
     return reinterpret_cast<unsigned char*>(
         packets + u64{2} * static_cast<u32>(view_.ranks) * ISTHMUS_DEVICE_TEAM_WORDS * sizeof(Line));
   }
+  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION bool has_proxy() const { return view_.requests != nullptr; }
+  /// Has the proxy bring bytes into the room of a process, and set a line there behind them; both are counted
+  /// in lines from its begin. `from`: memory of this GPU, which stays as it is until that line has been seen.
+  template <class By>
+  ISTHMUS_DEVICE_FUNCTION bool carry(By by, int rank, u64 to, const void* from, u64 bytes, u64 line,
+                                     Line what) const {
+    isthmus_device_request wanted = request(bytes != 0 ? ISTHMUS_DEVICE_PUT : ISTHMUS_DEVICE_SIGNAL,
+                                            {ISTHMUS_DEVICE_ROOM, rank, to * sizeof(Line)}, bytes);
+    wanted.local = reinterpret_cast<u64>(from);
+    wanted.signal = static_cast<u32>(line);
+    wanted.signals = ISTHMUS_DEVICE_LINE;
+    wanted.value = what.value;
+    wanted.word = what.word;
+    return post(by, wanted);
+  }
   /// What a process shares, where all of that can be reached; refuses what cannot.
   template <class By>
   ISTHMUS_DEVICE_FUNCTION bool find(By by, u32 what, Place place, u64 bytes,

@@ -21,6 +21,9 @@
 /// there; longer ones lie still until their receiver's kernel copies them. A sender is at most
 /// `Messages::ahead` messages ahead of each receiver, and then waits.
 ///
+/// Where a process is not mapped, a proxy brings the packets there: the same calls serve, with the same
+/// matching.
+///
 /// Threading: one scope of a process at a time sends to a process, and one receives from it; scopes for
 /// different processes go side by side.
 namespace isthmus::device {
@@ -55,6 +58,9 @@ ISTHMUS_DEVICE_FUNCTION void store_some(unsigned char* to, u64 left, u64 word) {
 /// that the other writes into, `slots` (a power of two) of up to `most_bytes` bytes. A message is a packet
 /// that says its tag and length, and packets of data, each with the message's number. Numbers are counted in
 /// memory of the GPU, so captured launches are right at each replay.
+///
+/// Where the other's room is not mapped, what is sent is written behind the own room, in a slot of the same
+/// number, and the caller has it brought to where `slot_line` and `free_line` say.
 template <u32 slots, u32 most_bytes>
 class Mail {
  public:
@@ -64,16 +70,37 @@ class Mail {
     u64 sent;             ///< messages to it
     u64 taken;            ///< of it: all up to this number have been received
     u64 received[slots];  ///< of each of its slots: the last that was
-    u64 free[slots];      ///< the same of the slots there, which it writes
+    Line free[slots];     ///< the same of the slots there, which it writes: the value
   };
   static_assert(sizeof(Book) % sizeof(Line) == 0, "slots lie behind books");
+  static_assert(slots % 2 == 0 && sizeof(Book) == (2 + slots) / 2 * sizeof(Line) + slots * sizeof(Line),
+                "what is free lies at lines");
   [[nodiscard]] ISTHMUS_DEVICE_ANYWHERE static constexpr u64 room_bytes(u32 ranks) {
     return ranks * (sizeof(Book) + u64{slots} * packets * sizeof(Line));
   }
+  /// Behind a room, for others that are not mapped.
+  [[nodiscard]] ISTHMUS_DEVICE_ANYWHERE static constexpr u64 outbox_bytes(u32 ranks) {
+    return ranks * u64{slots} * packets * sizeof(Line);
+  }
 
-  /// Of process `rank` with process `peer`, of `ranks`; the rooms of both.
+  /// Of process `rank` with process `peer`, of `ranks`; the rooms of both. `theirs`: null: not mapped.
   ISTHMUS_DEVICE_FUNCTION Mail(unsigned char* own, unsigned char* theirs, u32 rank, u32 peer, u32 ranks)
       : own_(own), theirs_(theirs), rank_(rank), peer_(peer), ranks_(ranks) {}
+  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION bool is_far() const { return theirs_ == nullptr; }
+
+  // Of one that is far, in lines from the begin of a room: the slot of a message to it there, and of that
+  // here; the line there that says that a message of it has been received.
+  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION u64 slot_line(u64 number) const { return first_line(rank_, number); }
+  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION u64 outbox_line(u64 number) const {
+    return room_bytes(ranks_) / sizeof(Line) + (u64{peer_} * slots + number % slots) * packets;
+  }
+  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION u64 free_line(u64 number) const {
+    return rank_ * (sizeof(Book) / sizeof(Line)) + (2 + slots) / 2 + number % slots;
+  }
+  /// The packet that says that a message is there.
+  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION static Line header(u64 number, u32 tag, u32 bytes) {
+    return {number, u64{tag} << 32U | bytes};
+  }
 
   /// The number of the next message, once there is a slot for it; 0: nobody waits any more. By all of a scope.
   template <class By>
@@ -85,7 +112,7 @@ class Mail {
   }
   /// Whether the message of that number has been received.
   [[nodiscard]] ISTHMUS_DEVICE_FUNCTION bool is_free(u64 number) const {
-    return load_word(&own()->free[number % slots]) >= number;
+    return load_word(&own()->free[number % slots].value) >= number;
   }
   /// This thread's part in the data of one.
   template <class By>
@@ -94,11 +121,12 @@ class Mail {
       write_word(number, i, load_some(from + i * 8, bytes - i * 8));
   }
   ISTHMUS_DEVICE_FUNCTION void write_word(u64 number, u64 i, u64 word) const {
-    store_line(slot(theirs_, rank_, number) + 1 + i, {number, word});
+    Line* const to = is_far() ? reinterpret_cast<Line*>(own_) + outbox_line(number) : slot(theirs_, rank_, number);
+    store_line(to + 1 + i, {number, word});
   }
-  /// Tells of it. By one thread, after all have begun.
+  /// Tells of it. By one thread, after all have begun; where it is far, the header is the caller's.
   ISTHMUS_DEVICE_FUNCTION void announce(u64 number, u32 tag, u32 bytes) const {
-    store_line(slot(theirs_, rank_, number), {number, u64{tag} << 32U | bytes});
+    if (!is_far()) store_line(slot(theirs_, rank_, number), header(number, tag, bytes));
     store_word(&own()->sent, number);
   }
 
@@ -144,7 +172,7 @@ class Mail {
     }
     return true;
   }
-  /// It has been received. By one thread, after all have read.
+  /// It has been received. By one thread, after all have read; a far one is the caller's to tell.
   ISTHMUS_DEVICE_FUNCTION void end(u64 number) const {
     Book* const book = own();
     store_word(&book->received[number % slots], number);
@@ -152,14 +180,16 @@ class Mail {
     while (load_word(&book->received[(taken + 1) % slots]) == taken + 1)
       ++taken;
     store_word(&book->taken, taken);
-    store_word(&(reinterpret_cast<Book*>(theirs_) + rank_)->free[number % slots], number);
+    if (!is_far()) store_word(&(reinterpret_cast<Book*>(theirs_) + rank_)->free[number % slots].value, number);
   }
 
  private:
   ISTHMUS_DEVICE_FUNCTION Book* own() const { return reinterpret_cast<Book*>(own_) + peer_; }
   ISTHMUS_DEVICE_FUNCTION Line* slot(unsigned char* room, u32 sender, u64 number) const {
-    return reinterpret_cast<Line*>(room + ranks_ * sizeof(Book)) +
-           (u64{sender} * slots + number % slots) * packets;
+    return reinterpret_cast<Line*>(room) + first_line(sender, number);
+  }
+  ISTHMUS_DEVICE_FUNCTION u64 first_line(u32 sender, u64 number) const {
+    return ranks_ * (sizeof(Book) / sizeof(Line)) + (u64{sender} * slots + number % slots) * packets;
   }
 
   unsigned char* own_;
@@ -187,15 +217,16 @@ struct ReceiveDescriptor {
   u64 bytes;
 };
 
-/// The messages of a port. All processes that exchange some must be mapped; what they share need not be: then
-/// proxies carry what is longer than `most_short`.
+/// The messages of a port. Of a process that is not mapped, proxies carry them; of one whose share is not,
+/// what is longer than `most_short`.
 class Messages {
  public:
   static constexpr u32 most_short = 1024;  ///< bytes
   static constexpr u32 ahead = 8;
+  using Mail = detail::Mail<ahead, most_short>;
   /// Bytes of a port's room behind its packets.
   [[nodiscard]] ISTHMUS_DEVICE_ANYWHERE static constexpr u64 room_bytes(u32 ranks) {
-    return detail::Mail<ahead, most_short>::room_bytes(ranks);
+    return Mail::room_bytes(ranks) + Mail::outbox_bytes(ranks);
   }
 
   explicit ISTHMUS_DEVICE_FUNCTION Messages(const DevicePort& port) : port_(port) {}
@@ -216,15 +247,24 @@ class Messages {
     if (is_short)
       mail.write(by, number, see(reinterpret_cast<const unsigned char*>(own.base + what.offset)), what.bytes);
     by.sync();
-    if (by.index() != 0) return number;
-    if (!is_short) {
+    if (by.index() == 0 && !is_short) {
       detail::fence_system();
       mail.write_word(number, 0, what.bytes);
       mail.write_word(number, 1, what.offset);
       mail.write_word(number, 2, what.share);
     }
-    mail.announce(number, what.tag, is_short ? static_cast<u32>(what.bytes) : lies_still);
-    return number;
+    const u32 length = is_short ? static_cast<u32>(what.bytes) : lies_still;
+    if (by.index() == 0) mail.announce(number, what.tag, length);
+    if (!mail.is_far()) return number;
+    const u64 lines = is_short ? (what.bytes + 7) / 8 : still_words;
+    // The packets lie behind the room; behind them, the header makes it a message.
+    const Line* const packets =
+        reinterpret_cast<const Line*>(port_.room(port_.rank())) + mail.outbox_line(number) + 1;
+    const u64 to = mail.slot_line(number);
+    return port_.carry(by, what.rank, to + 1, packets, lines * sizeof(Line), to,
+                       Mail::header(number, what.tag, length))
+               ? number
+               : 0;
   }
   /// Until a message that this process has sent to that one has been received, so that its memory is free.
   template <class By>
@@ -263,6 +303,8 @@ class Messages {
       mail.end(number);
     }
     by.sync();
+    if (mail.is_far() && !port_.carry(by, what.rank, 0, nullptr, 0, mail.free_line(number), {number, 0}))
+      return false;
     if (!ok) return false;
     if (bytes <= what.bytes) return true;
     return port_.refuse(by, ISTHMUS_DEVICE_TRUNCATED, ISTHMUS_DEVICE_RECEIVE, what.rank,
@@ -272,27 +314,28 @@ class Messages {
  private:
   /// In place of a length: three words say where the bytes are.
   static constexpr u32 lies_still = ~u32{0};
-  using Mail = detail::Mail<ahead, most_short>;
+  static constexpr u32 still_words = 3;
 
   ISTHMUS_DEVICE_FUNCTION static u64 least(u64 a, u64 b) { return a < b ? a : b; }
   ISTHMUS_DEVICE_FUNCTION Mail mail_with(int rank) const {
-    return Mail(see(port_.room(port_.rank())), see(port_.room(rank)), static_cast<u32>(port_.rank()),
+    unsigned char* const theirs = port_.room(rank);
+    return Mail(see(port_.room(port_.rank())), theirs ? see(theirs) : nullptr, static_cast<u32>(port_.rank()),
                 static_cast<u32>(rank), static_cast<u32>(port_.ranks()));
   }
   template <class By>
   ISTHMUS_DEVICE_FUNCTION bool check(By by, u32 what, int rank, u32 tag) const {
     if (!port_.is_rank(rank)) return port_.refuse(by, ISTHMUS_DEVICE_BAD_RANK, what, rank, 0, 0, 0);
     if (tag == any_tag) return port_.refuse(by, ISTHMUS_DEVICE_BAD_TAG, what, rank, 0, 0, 0);
-    if (!port_.room(rank)) return port_.refuse(by, ISTHMUS_DEVICE_NO_WAY, what, rank, 0, 0, 0);
+    if (!port_.room(rank) && !port_.has_proxy()) return port_.refuse(by, ISTHMUS_DEVICE_NO_WAY, what, rank, 0, 0, 0);
     return true;
   }
   /// Copies what lies still at its sender.
   template <class By>
   ISTHMUS_DEVICE_FUNCTION bool fetch(By by, const Mail& mail, u64 number, const ReceiveDescriptor& what,
                                      u64& bytes) const {
-    u64 words[3]{};
+    u64 words[still_words]{};
     bool ok = true;
-    for (u32 i = 0; i < 3 && by.index() == 0 && ok; ++i)
+    for (u32 i = 0; i < still_words && by.index() == 0 && ok; ++i)
       ok = mail.read_word(port_, number, i, words[i]);
     if (!by.all(ok)) return false;
     bytes = by.first_has(words[0]);

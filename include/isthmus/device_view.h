@@ -92,6 +92,9 @@ typedef struct isthmus_device_request {
   unsigned long long number; /* comes last */
 } isthmus_device_request;
 
+/* As a share: what lies behind the packets of a process; `signal` counts lines from there, too. */
+#define ISTHMUS_DEVICE_ROOM 0xffffffffu
+
 #define ISTHMUS_DEVICE_SET 1u
 #define ISTHMUS_DEVICE_ADD 2u
 #define ISTHMUS_DEVICE_LINE 3u /* value and word */

@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-/// Communication that is prepared once and posted on CUDA streams, in C++20 and later: docs/prepared.md. The
+/// Communication that is prepared once and posted on CUDA streams, in C++20 and later: docs/prepared.md. What
+/// streams do not reach, on other hosts above all, a thread of the library carries: the same calls serve. The
 /// model is LibMP's (Agostini, Rossetti, Potluri: GPUDirect Async, 2018).
 ///
 ///     isthmus::prepared::Port port(MPI_COMM_WORLD, 2);
@@ -110,7 +111,8 @@ class Share : public detail::Owned<isthmus_stream_share, isthmus_stream_share_fr
   Share(const Port& port, void* address, std::size_t bytes) {
     detail::check(isthmus_stream_share_make(port.get(), address, bytes, &what_));
   }
-  /// Whether streams of this process reach that rank's memory with no processor on the way.
+  /// Whether streams of this process reach that rank's memory with no processor on the way; else a proxy
+  /// carries the bytes.
   [[nodiscard]] bool reaches(int rank) const noexcept { return isthmus_stream_share_reach(what_, rank) == 0; }
 };
 
@@ -126,13 +128,14 @@ class Descriptor : public detail::Owned<isthmus_stream_descriptor, isthmus_strea
   explicit Descriptor(const isthmus_stream_transfer& transfer) {
     detail::check(isthmus_stream_prepare(&transfer, &what_));
   }
-  /// In the order of the stream; behind it, the memory on this side is free.
+  /// In the order of the stream; behind it, the memory on this side is free. When the bytes of a put are
+  /// there, its notification tells, and nothing else.
   void post(Stream stream = now) const { detail::check(isthmus_stream_post(&what_, 1, stream)); }
   /// The processor waits for the last post.
   void finish() const { detail::check(isthmus_stream_finish(what_)); }
 };
 
-/// Several at once: all copies, then all notifications.
+/// Several at once: all copies, then all notifications; where a proxy carries, for each process by itself.
 inline void post(std::initializer_list<const Descriptor*> batch, Stream stream = now) {
   std::vector<isthmus_stream_descriptor*> all;
   for (const Descriptor* each : batch)

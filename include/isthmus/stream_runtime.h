@@ -31,20 +31,23 @@ const char* isthmus_stream_error(void);
    0. Fails on all processes where one cannot, as none can with mpiexec --ranks-per-process. */
 int isthmus_stream_port_make(struct MPI_ABI_Comm* comm, uint32_t words, isthmus_stream_port** port);
 /* Not collective. The shares must be freed before, the streams must have passed what is on them, and no graph
-   with something of the port may be launched any more. MPI_Finalize cancels a port that is left. */
+   with something of the port may be launched any more. A proxy goes on in the background until all processes
+   have freed the port. MPI_Finalize cancels a port that is left. */
 int isthmus_stream_port_free(isthmus_stream_port* port);
-/* 0 while all processes of the port live and nobody has cancelled it here. */
+/* 0 while all processes of the port live, no proxy has failed, and nobody has cancelled it here. */
 int isthmus_stream_port_check(isthmus_stream_port* port);
-/* Lets all streams go on that wait for words here, now and from now on. Nothing more can be posted. */
+/* Lets all streams go on that wait for words here, now and from now on. Nothing more can be posted; what
+   others have put comes still. */
 int isthmus_stream_port_cancel(isthmus_stream_port* port);
 
 /* Collective over the port. `address`: memory of a GPU, or pinned; null with 0 bytes: none. The memory stays
    the program's, and must live until isthmus_stream_share_free. */
 int isthmus_stream_share_make(isthmus_stream_port* port, void* address, size_t bytes,
                               isthmus_stream_share** share);
-/* Not collective. Refused while there are descriptors of it. */
+/* Not collective. Refused while there are descriptors of it. What a proxy brings later is dropped. */
 int isthmus_stream_share_free(isthmus_stream_share* share);
-/* 0 where a stream of this process reaches what process `rank` shares; else why not. */
+/* 0 where a stream of this process reaches what process `rank` shares; else why not: then a proxy carries
+   what is put there and got from there. */
 int isthmus_stream_share_reach(const isthmus_stream_share* share, int rank);
 
 #define ISTHMUS_STREAM_PUT 1u
@@ -63,7 +66,8 @@ typedef struct isthmus_stream_transfer {
   uint32_t value;
 } isthmus_stream_transfer;
 int isthmus_stream_prepare(const isthmus_stream_transfer* transfer, isthmus_stream_descriptor** descriptor);
-/* Posts in the order of `stream`; null: now. As a batch: no copy waits for another's notification. */
+/* Posts in the order of `stream`; null: now. As a batch: no copy waits for another's notification, and all
+   notifications of a process come behind all copies to it. */
 int isthmus_stream_post(isthmus_stream_descriptor* const* descriptors, size_t count,
                         struct CUstream_st* stream);
 /* The processor waits until the last post is over: the memory on this side is free. Not after a capture. */
@@ -71,7 +75,7 @@ int isthmus_stream_finish(isthmus_stream_descriptor* descriptor);
 /* Refused while a post is not over. */
 int isthmus_stream_descriptor_free(isthmus_stream_descriptor* descriptor);
 
-/* Sets a word of any process of the host, in the order of `stream`; null: now. */
+/* Sets a word of any process, in the order of `stream`; null: now. */
 int isthmus_stream_set(isthmus_stream_port* port, int rank, uint32_t word, uint32_t value,
                        struct CUstream_st* stream);
 #define ISTHMUS_STREAM_EQUAL 1u

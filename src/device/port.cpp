@@ -44,7 +44,7 @@ std::size_t Port::shared_bytes() const noexcept {
 
 std::byte* Port::room(std::size_t of) const noexcept {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the GPU
-  return reinterpret_cast<std::byte*>(peers_[of].signals) + (shared_bytes() - extent_.room);
+  return reinterpret_cast<std::byte*>(peers_[of].signals) + room_offset();
 }
 
 const std::uint64_t* Port::ended_word() const noexcept {

@@ -57,6 +57,8 @@ class Port {
   Result<> set_peer(std::size_t of, const std::byte* at, bool has_atomics);
   /// Not all that it shares is mapped, so signals for it go by the proxy, behind what the proxy carries.
   Result<> set_detour(std::size_t of);
+  /// Where the room begins in what is shared.
+  [[nodiscard]] std::size_t room_offset() const noexcept { return shared_bytes() - extent_.room; }
   /// Where kernels here have the room of the process of that rank.
   [[nodiscard]] std::byte* room(std::size_t of) const noexcept;
   /// Not 0 when kernels are to wait no longer, as they see it.

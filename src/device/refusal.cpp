@@ -58,11 +58,6 @@ Error refusal(const isthmus_device_control& noted) {
         return Error(ErrorClass::unsupported_operation,
                      "a kernel's team operation needs all processes of the port mapped, and one is not: "
                      "isthmus_device_reach says why; use MPI's collectives");
-      if (noted.what == ISTHMUS_DEVICE_SEND || noted.what == ISTHMUS_DEVICE_RECEIVE)
-        return Error(ErrorClass::unsupported_operation,
-                     fmt::format("a kernel's {} needs the signals of rank {} mapped, and they are not: "
-                                 "isthmus_device_reach says why; use a put with a signal",
-                                 call, rank));
       return Error(
           ErrorClass::unsupported_operation,
           fmt::format("a kernel's {} names rank {}, whose memory is not mapped, and there is no proxy for "

@@ -239,8 +239,6 @@ void check_carried(const Setting& at) {
     refused("needs all processes of the port mapped", [&] { port.check(); });
     CHECK(!caller.run(port, Call::add, {share, peer(), 0}, nullptr, 0, 0));
     refused("set it instead", [&] { port.check(); });
-    CHECK(!caller.run(port, Call::send, {share, peer(), 0}, nullptr, 8, 0));
-    refused("put with a signal", [&] { port.check(); });
     CHECK(!caller.run(port, Call::put, {share, peer(), 60}, x.data(), 8, 0));
     refused("does not lie within", [&] { port.check(); });
   }

@@ -1,7 +1,9 @@
 // The prepared API (<isthmus/stream.hpp>), on the emulated driver and on GPUs; rank 0 prints a line for each
 // case that is right. Two ranks. The argument:
-//   names of cases; `all`, which none means too
+//   names of cases; `all`, which none means too. `carried` before them: the processes do not reach each
+//   other's memory, and a proxy carries it
 //   lost      --on-failure continue: rank 1 dies while streams of rank 0 wait for it
+//   leave     MPI_Finalize with a port that is not freed, and a stream that waits
 //   pingpong  measures, and prints microseconds one way
 #include <unistd.h>
 #include <isthmus/stream.hpp>
@@ -25,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 int rank = -1;
+bool is_carried = false;
 int peer() {
   return 1 - rank;
 }
@@ -98,7 +101,7 @@ void check_put(const Gpu& gpu) {
                             : source == MemoryKind::pool ? MemoryKind::pool
                                                          : MemoryKind::device);
       const Share out(port, x->data(), bytes), in(port, y->data(), bytes);
-      CHECK(in.reaches(peer()));
+      CHECK(in.reaches(peer()) == !is_carried);
       const auto put = prepared::put(out, 0, in, peer(), 0, bytes, {.word = arrived});
       for (int round = 0; round < 4; ++round) {
         // One at a time: who receives waits before anything is put, and looks at the end of it at once.
@@ -227,7 +230,7 @@ void check_graph(const Gpu& gpu) {
   const Lane lane(gpu);
   const Port port(MPI_COMM_WORLD, 3);
   constexpr std::size_t count = 50;
-  constexpr int launches = 1000;
+  const int launches = is_carried ? 200 : 1000;
   // What comes goes out again, so that after an even number of launches each has its own.
   const auto x = memory(gpu, ascending(count, 100 * rank)), y = memory(gpu, Ints(count, -1));
   const Share out(port, x->data(), count * 4), in(port, y->data(), count * 4);
@@ -254,6 +257,144 @@ void check_graph(const Gpu& gpu) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/// Streams do not reach another process's pinned memory: a proxy brings it there, and words come behind.
+void check_pinned(const Gpu& gpu) {
+  constexpr std::size_t count = 300'000, bytes = count * sizeof(int);
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  const auto x = memory(gpu, Ints(count, -1)), z = memory(gpu, Ints(count, -1));
+  const auto y = memory(gpu, Ints(count, -1), MemoryKind::pinned);
+  const Share out(port, x->data(), bytes), in(port, y->data(), bytes), beside(port, z->data(), bytes);
+  CHECK(!in.reaches(peer()));
+  const auto put = prepared::put(out, 0, in, peer(), 0, bytes, {.word = arrived});
+  const auto quiet = prepared::put(out, 0, in, peer(), 0, bytes);
+  const auto get = prepared::get(out, 0, in, peer(), 0, bytes, {.word = third});
+  const auto near = prepared::put(out, 0, beside, peer(), 400, 400, {.word = arrived});
+  for (int round = 0; round < 6; ++round) {
+    const auto values = [&](int of) { return ascending(count, 1000 * of + round); };
+    x->write(values(rank));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (round % 3 == 0) {
+      put.post(of(lane.stream));
+    } else if (round % 3 == 1) {
+      quiet.post(of(lane.stream));
+      port.set(peer(), arrived, 1, of(lane.stream));
+    } else {
+      // All copies come before any notification, whoever brings them.
+      prepared::post({&near, &quiet}, of(lane.stream));
+    }
+    port.take(arrived, 1);
+    CHECK(y->read<int>(count) == values(peer()));
+    if (round % 3 == 2) CHECK(z->read<int>(200)[100] == values(peer())[0]);
+    lane.sync();
+    // And back: what has come is what was sent.
+    x->write(Ints(count, -1));
+    MPI_Barrier(MPI_COMM_WORLD);
+    get.post(of(lane.stream));
+    lane.sync();
+    CHECK(x->read<int>(count) == values(rank));
+    port.take(third, 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+/// A batch of gets and puts: each notification comes when its bytes have been read, or are there.
+void check_both(const Gpu& gpu) {
+  constexpr std::size_t count = 200'000, bytes = count * sizeof(int);
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  const auto x = memory(gpu, Ints(count, rank)), y = memory(gpu, Ints(count, -1)),
+             z = memory(gpu, Ints(count, -1));
+  const Share out(port, x->data(), bytes), in(port, y->data(), bytes), got(port, z->data(), bytes);
+  const auto put = prepared::put(out, 0, in, peer(), 0, bytes, {.word = arrived});
+  const auto get = prepared::get(got, 0, out, peer(), 0, bytes, {.word = third});
+  for (int round = 0; round < 5; ++round) {
+    x->write(ascending(count, 10 * round + rank));
+    MPI_Barrier(MPI_COMM_WORLD);
+    prepared::post({&get, &put}, of(lane.stream));
+    port.take(arrived, 1, of(lane.stream));
+    port.take(third, 1, of(lane.stream));
+    // The peer has read it, and this process's own put has left.
+    CHECK_CUDA(gpu.functions().fill_async(reinterpret_cast<cuda::Address>(x->data()), 0, bytes, lane.stream));
+    lane.sync();
+    CHECK(y->read<int>(count) == ascending(count, 10 * round + peer()));
+    CHECK(z->read<int>(count) == ascending(count, 10 * round + peer()));
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+/// More words than a port has lines for at a time, in the order of the stream.
+void check_many(const Gpu& gpu) {
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  constexpr std::uint32_t most = 2500;
+  for (std::uint32_t i = 1; i <= most; ++i)
+    port.set(peer(), arrived, i, of(lane.stream));
+  port.set(peer(), credit, 1, of(lane.stream));
+  port.take(credit, 1);
+  port.wait_equal(arrived, most);
+  lane.sync();
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// To free a port is not collective: what has been put comes all the same, and the next port knows nothing of
+/// it.
+void check_parting(const Gpu& gpu) {
+  constexpr std::size_t count = 2'000'000, bytes = count * sizeof(int);
+  for (int round = 0; round < 3; ++round) {
+    const auto x = memory(gpu, ascending(count, round)), y = memory(gpu, Ints(count, -1));
+    int token = 0;
+    {
+      const Port port(MPI_COMM_WORLD, 3);
+      const Share out(port, x->data(), bytes), in(port, y->data(), bytes);
+      if (rank == 0) {
+        const auto put = prepared::put(out, 0, in, 1, 0, bytes, {.word = arrived});
+        put.post();
+        put.finish();
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        port.take(arrived, 1);
+        CHECK(y->read<int>(count) == ascending(count, round));
+      }
+    }
+    // Rank 0 has freed its port while the other still waits.
+    if (rank == 0)
+      MPI_Recv(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else
+      MPI_Send(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+  }
+}
+
+/// Memory that a graph puts from has been freed: the next call says so, on all processes, and nobody waits.
+void check_broken(const Gpu& gpu) {
+  const cuda::Functions& cuda = gpu.functions();
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  auto x = memory(gpu, Ints(1000, rank));
+  const auto y = memory(gpu, Ints(1000, rank));
+  const Share out(port, x->data(), 4000), in(port, y->data(), 4000);
+  const auto put = prepared::put(out, 0, in, peer(), 0, 4000, {.word = arrived});
+  if (rank == 0) {
+    CHECK_CUDA(cuda.stream_begin_capture(lane.stream, cuda::CaptureMode::global));
+    put.post(of(lane.stream));
+    cuda::Graph graph = nullptr;
+    CHECK_CUDA(cuda.stream_end_capture(lane.stream, &graph));
+    cuda::GraphExec executable = nullptr;
+    CHECK_CUDA(cuda.graph_instantiate(&executable, graph, 0));
+    x.reset();
+    CHECK_CUDA(cuda.graph_launch(executable, lane.stream));
+    lane.sync();
+    refused("copy what is put or got through a proxy", [&] { port.check(); });
+    CHECK_CUDA(cuda.graph_exec_destroy(executable));
+    CHECK_CUDA(cuda.graph_destroy(graph));
+  } else {
+    port.take(arrived, 1, of(lane.stream));
+    lane.sync();
+    refused("rank 0 of the port can carry nothing any more", [&] { port.check(); });
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 void check_errors(const Gpu& gpu) {
   const Lane lane(gpu), other(gpu);
   refused("words is 0", [&] { const Port none(MPI_COMM_WORLD, 0); });
@@ -271,15 +412,15 @@ void check_errors(const Gpu& gpu) {
     refused("address is null", [&] { const Share no(port, nullptr, 400); });
   Share share(port, x->data(), 400);
   const Share of_host(port, host->data(), 400);
-  CHECK(!of_host.reaches(peer()) && share.reaches(peer()));
+  CHECK(!of_host.reaches(peer()) && share.reaches(peer()) == !is_carried);
   const auto put = [&](std::size_t from, std::size_t to, std::size_t bytes) {
     return prepared::put(share, from, share, peer(), to, bytes, {.word = arrived});
   };
   refused("do not lie within the 400 that this process", [&] { static_cast<void>(put(396, 0, 8)); });
   refused("do not lie within the 400 that rank", [&] { static_cast<void>(put(0, 396, 8)); });
   refused("do not lie within", [&] { static_cast<void>(put(SIZE_MAX, 0, 8)); });
-  refused("memory of the host",
-          [&] { static_cast<void>(prepared::put(share, 0, of_host, peer(), 0, 8, {.word = 0})); });
+  refused("do not lie within the 400 that rank",
+          [&] { static_cast<void>(prepared::put(share, 0, of_host, peer(), 400, 8, {.word = 0})); });
   refused("word is 3", [&] { static_cast<void>(prepared::put(share, 0, share, peer(), 0, 8, {.word = 3})); });
   refused("rank is 2", [&] { port.set(2, 0, 1); });
   refused("rank is -1", [&] { static_cast<void>(prepared::put(share, 0, share, -1, 0, 8)); });
@@ -322,6 +463,24 @@ void check_cancel(const Gpu& gpu) {
   refused("cancelled", [&] { port.take(0, 1, of(lane.stream)); });
   refused("cancelled", [&] { port.wait_equal(2, 1); });
   MPI_Barrier(MPI_COMM_WORLD);
+  // What others put here comes still, and their streams do not wait for this process's.
+  constexpr std::size_t count = 3'000'000, bytes = count * sizeof(int);
+  const Port half(MPI_COMM_WORLD, 3);
+  const auto x = memory(gpu, ascending(count, 7)), y = memory(gpu, Ints(count, -1));
+  const Share out(half, x->data(), bytes), in(half, y->data(), bytes);
+  if (rank == 0) half.cancel();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1) {
+    const auto put = prepared::put(out, 0, in, 0, 0, bytes, {.word = arrived});
+    put.post(of(lane.stream));
+    lane.sync();
+    const auto get = prepared::get(out, 0, in, 0, 0, bytes);
+    get.post(of(lane.stream));
+    lane.sync();
+    CHECK(x->read<int>(count) == ascending(count, 7));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) CHECK(y->read<int>(count) == ascending(count, 7));
 }
 
 void check_lost(const Gpu& gpu) {
@@ -335,6 +494,9 @@ void check_lost(const Gpu& gpu) {
     MPI_Recv(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     ::raise(SIGKILL);
   }
+  const auto get = prepared::get(share, 0, share, peer(), 200, 200);
+  for (int i = 0; i < 40; ++i)
+    get.post(of(lane.stream));
   for (int i = 0; i < 20; ++i) {
     port.take(credit, 1, of(lane.stream));
     put.post(of(lane.stream));
@@ -346,6 +508,28 @@ void check_lost(const Gpu& gpu) {
   refused("rank 1 of the port has died", [&] { put.post(of(lane.stream)); });
   refused("rank 1 of the port has died", [&] { port.wait_equal(third, 9); });
   std::printf("lost: right\n");
+}
+
+/// MPI_Finalize ends the wait, and what streams have passed comes before.
+void check_leave(const Gpu& gpu) {
+  constexpr std::size_t count = 1'000'000, bytes = count * sizeof(int);
+  auto* const lane = new Lane(gpu);
+  auto* const port = new Port(MPI_COMM_WORLD, 3);
+  const auto x = memory(gpu, ascending(count, 3)), y = memory(gpu, Ints(count, -1));
+  auto* const out = new Share(*port, x->data(), bytes);
+  auto* const in = new Share(*port, y->data(), bytes);
+  auto* const put =
+      new prepared::Descriptor(prepared::put(*out, 0, *in, peer(), 0, bytes, {.word = arrived}));
+  put->post();
+  put->finish();
+  if (!is_carried) port->take(arrived, 1);
+  port->take(third, 1, of(lane->stream));
+  MPI_Finalize();
+  lane->sync();
+  CHECK(y->read<int>(count) == ascending(count, 3));
+  if (rank == 0) std::printf("leave: right\n");
+  std::fflush(stdout);
+  ::_exit(0);
 }
 
 /// Microseconds one way, of memory that is put and waited for by streams alone.
@@ -380,17 +564,29 @@ struct Case {
   const char* name;
   void (*run)(const Gpu&);
 };
-constexpr Case cases[]{{"put", check_put},           {"now", check_now},      {"words", check_words},
-                       {"pressure", check_pressure}, {"batch", check_batch},  {"graph", check_graph},
-                       {"errors", check_errors},     {"cancel", check_cancel}};
+constexpr Case cases[]{{"put", check_put},           {"now", check_now},       {"words", check_words},
+                       {"pressure", check_pressure}, {"batch", check_batch},   {"graph", check_graph},
+                       {"errors", check_errors},     {"cancel", check_cancel}, {"pinned", check_pinned},
+                       {"both", check_both},         {"many", check_many},     {"parting", check_parting}};
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "carried") {
+    is_carried = true;
+    std::rotate(argv + 1, argv + 2, argv + argc);
+    --argc;
+  }
   const std::string_view what = argc > 1 ? argv[1] : "all";
   return run_on_gpu(argc, argv, [&](const Gpu& gpu, int the_rank) {
     rank = the_rank;
     if (what == "lost") return check_lost(gpu);
+    if (what == "leave") return check_leave(gpu);
+    if (what == "broken") {
+      check_broken(gpu);
+      if (rank == 0) std::printf("broken: right\n");
+      return;
+    }
     if (what == "pingpong") return measure(gpu);
     for (const Case& each : cases) {
       const bool is_asked =

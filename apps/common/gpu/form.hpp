@@ -14,7 +14,7 @@ enum class Form {
 
 // How messages of a stream travel.
 enum class StreamWay {
-  prepared,  // <isthmus/stream.hpp>: by the stream alone, within a host
+  prepared,  // <isthmus/stream.hpp>: by the stream alone
   mpi,       // <mpi-ext.h>: MPIX_Isend_enqueue and so on, to anywhere
 };
 

@@ -53,7 +53,7 @@ inline void add_form_options(CLI::App& app, FormOptions& options, const std::vec
       ->option_text("NAMES");
   add_choice<StreamWay>(app, "--by", options.way,
                         {{"prepared", StreamWay::prepared}, {"mpi", StreamWay::mpi}},
-                        "What is enqueued: prepared, puts by the stream alone, within a host (default); mpi, "
+                        "What is enqueued: prepared, puts by the stream alone (default); mpi, "
                         "messages of MPI");
 }
 

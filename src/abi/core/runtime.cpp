@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -244,10 +245,43 @@ Result<> Runtime::close() {
 /// program's streams may still have to look at them.
 void Runtime::cancel_ports() noexcept {
   const EngineLock::Released released(engine->lock());
+  leave_carriers();
   for (const std::shared_ptr<stream::Port>& port : ports)
     port->abandon();
   for (const std::shared_ptr<device::Port>& port : device_ports)
     port->abandon();
+  free_left_ports();
+}
+
+/// Of one port after the other they would wait for each other: processes have them in different orders.
+void Runtime::leave_carriers() noexcept {
+  for (const std::shared_ptr<stream::Port>& port : ports) {
+    port->cancel();
+    if (port->carrier) port->carrier->leave();
+  }
+  constexpr timespec nap{0, 100'000};
+  for (const auto* each : {&ports, &left_ports})
+    for (const std::shared_ptr<stream::Port>& port : *each)
+      while (port->carrier && !port->carrier->is_over())
+        ::nanosleep(&nap, nullptr);
+}
+
+void Runtime::free_left_ports() {
+  std::vector<std::shared_ptr<stream::Port>> over;
+  {
+    const std::scoped_lock lock(engine->lock());
+    std::erase_if(left_ports, [&](const std::shared_ptr<stream::Port>& port) {
+      if (!port->carrier->is_over()) return false;
+      over.push_back(port);
+      return true;
+    });
+  }
+  for (const std::shared_ptr<stream::Port>& port : over) {
+    port->carrier.reset();
+    port->stop();
+  }
+  const std::scoped_lock lock(engine->lock());
+  over.clear();
 }
 
 Result<> Runtime::close_streams() const {

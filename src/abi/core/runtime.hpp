@@ -145,6 +145,10 @@ class Runtime {
   std::unordered_map<void*, std::unique_ptr<Allocation>> allocations;
   /// Of <isthmus/stream.hpp>, that the program has not freed.
   std::vector<std::shared_ptr<stream::Port>> ports;
+  /// Those that it has freed, and whose carriers go on until other processes have freed theirs.
+  std::vector<std::shared_ptr<stream::Port>> left_ports;
+  /// Those of them that nobody needs any more. Without the engine's lock.
+  void free_left_ports();
   /// The same of <isthmus/device.hpp>.
   std::vector<std::shared_ptr<device::Port>> device_ports;
   /// Of communicators with streams. One that nobody else has any more goes when no stream waits for anything,
@@ -184,6 +188,7 @@ class Runtime {
   /// told.
   Result<> close_streams() const;
   void cancel_ports() noexcept;
+  void leave_carriers() noexcept;
   void define_errhandlers();
   void define_datatypes_and_ops();
   void define_communicators();

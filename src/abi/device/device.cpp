@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "abi/carry/carrier.hpp"
 #include "abi/core/call.hpp"
 #include "abi/core/gpu_share.hpp"
-#include "abi/device/proxy.hpp"
+#include "abi/device/requests.hpp"
 #include "device/port.hpp"
 #include "gpu/driver/gpu.hpp"
 #include "gpu/memory/mapping_cache.hpp"
@@ -35,9 +36,9 @@ struct DeviceShare {
 struct isthmus_device_port {
   MPI_Comm comm = MPI_COMM_NULL;
   std::shared_ptr<device::Port> port;
-  std::vector<isthmus::abi::Part> peers;             ///< their signals
-  std::vector<DeviceShare> shares;                   ///< by number
-  std::shared_ptr<isthmus::abi::DeviceProxy> proxy;  ///< null: kernels reach all that there is
+  std::vector<isthmus::abi::Part> peers;         ///< their signals
+  std::vector<DeviceShare> shares;               ///< by number
+  std::shared_ptr<isthmus::abi::Carrier> proxy;  ///< null: kernels reach all that there is
   bool holds_mappings = false;
 };
 
@@ -109,13 +110,16 @@ Result<> start_proxy(isthmus_device_port& of, bool is_needed_here) {
   int mine = is_needed_here ? 1 : 0, any = 0;
   ISTHMUS_TRY(check_mpi(PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, of.comm), "processes do not meet"));
   if (any == 0) return {};
-  auto started = DeviceProxy::start(*of.port, Runtime::get().engine->gpu()->copies().contexts(), of.comm);
+  auto started = Carrier::start(std::make_unique<KernelRequests>(*of.port),
+                                Runtime::get().engine->gpu()->copies().contexts(), of.comm);
   ISTHMUS_TRY(agree(of.comm, outcome_of(started)));
   of.proxy = std::move(*started);
   of.port->set_proxy(true);
   of.port->before_end = [proxy = std::weak_ptr(of.proxy)] {
     if (const auto still_there = proxy.lock()) still_there->stop();
   };
+  // Behind the program's shares: what kernels match messages in.
+  of.proxy->set_share(of.port->extent().shares, of.port->shared(), of.port->shared_bytes());
   for (std::uint32_t i = 0; i < of.shares.size(); ++i)
     of.proxy->set_share(i, of.shares[i].own.data, of.shares[i].own.bytes);
   return {};

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <system_error>
+#include <utility>
 
 #include "base/system/blocked_signals.hpp"
 #include "gpu/driver/cuda_error.hpp"
@@ -29,6 +31,7 @@ void nap(long nanoseconds) noexcept {
 }  // namespace
 
 Port::~Port() {
+  carrier.reset();
   stop();
 }
 
@@ -69,13 +72,30 @@ void Port::stop() noexcept {
 }
 
 Result<> Port::check() const {
+  ISTHMUS_TRY(check_peers());
+  if (cancelled_.load(std::memory_order_acquire)) return fail(ErrorClass::other, "the port was cancelled");
+  return {};
+}
+
+Result<> Port::check_peers() const {
+  if (has_failed_.load(std::memory_order_acquire)) return fail(failure_->error_class(), failure_->text());
   if (const int lost = lost_.load(std::memory_order_acquire); lost >= 0)
     return fail(ErrorClass::proc_aborted,
                 "rank " + std::to_string(lost) +
                     " of the port has died: streams that waited have been let go, what they wait for "
                     "has not come");
-  if (cancelled_.load(std::memory_order_acquire)) return fail(ErrorClass::other, "the port was cancelled");
   return {};
+}
+
+void Port::fail_for_good(Error why) noexcept {
+  if (is_failing_.exchange(true)) return;
+  failure_.emplace(std::move(why));
+  has_failed_.store(true, std::memory_order_release);
+}
+
+void Port::set_errands(std::shared_ptr<ErrandLines> lines) {
+  const std::scoped_lock lock(mutex_);
+  errands_ = std::move(lines);
 }
 
 void Port::cancel() noexcept {
@@ -85,6 +105,7 @@ void Port::cancel() noexcept {
 void Port::abandon() noexcept {
   cancel();
   stop();
+  is_abandoned_.store(true);
   ending_.store(false);
   const BlockedSignals blocked;
   try {
@@ -194,10 +215,15 @@ void Port::await(std::size_t line, std::uint32_t value) {
 }
 
 void Port::watch() noexcept {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point looked;
   while (!ending_.load(std::memory_order_acquire)) {
-    const bool is_cancelled = cancelled_.load(std::memory_order_acquire);
-    if (lost_.load(std::memory_order_relaxed) < 0 && !is_cancelled) look_for_losses();
-    if (lost_.load(std::memory_order_relaxed) >= 0 || is_cancelled)
+    // Also when it was cancelled here: the carrier goes on for others until a process dies.
+    if (const auto now = Clock::now(); now - looked >= std::chrono::nanoseconds(look_nanoseconds)) {
+      if (!is_abandoned_.load(std::memory_order_acquire) && !is_broken()) look_for_losses();
+      looked = now;
+    }
+    if (is_broken() || cancelled_.load(std::memory_order_acquire))
       release_streams();
     else
       nap(look_nanoseconds);
@@ -216,6 +242,10 @@ void Port::look_for_losses() noexcept {
 
 /// One value after the other: a stream waits for one of them, and then perhaps for another of the same word.
 void Port::release_streams() noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (errands_) errands_->release_streams();
+  }
   for (std::size_t i = 0;; ++i) {
     {
       const std::scoped_lock lock(mutex_);

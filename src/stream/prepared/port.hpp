@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "carry/leaving.hpp"
 #include "gpu/driver/cuda_api.hpp"
 #include "p2p/engine.hpp"
+#include "stream/prepared/errand_lines.hpp"
 #include "stream/prepared/lines.hpp"
 
 namespace isthmus::stream {
@@ -32,7 +34,8 @@ struct Step {
 /// Processes whose streams write to each other's memory, with no processor on the way: a stream copies to the
 /// mapping of a peer's memory and then writes to a word of the peer's, for which the peer's stream waits. A
 /// thread of the library looks every 20 ms whether a process has died; then it sets the words that streams of
-/// this process wait for, again and again, until the port goes, and nothing more is posted.
+/// this process wait for, again and again, until the port goes, and nothing more is posted. What streams do
+/// not reach, a carrier does for them.
 class Port {
  public:
   struct Peer {
@@ -55,6 +58,12 @@ class Port {
 
   /// Why nothing can be posted any more.
   [[nodiscard]] Result<> check() const;
+  /// Why nothing comes from other processes, or goes to them: as `check`, but `cancel` is this process's own.
+  [[nodiscard]] Result<> check_peers() const;
+  /// Whether a process has died since. Without the engine's lock.
+  void look_for_losses() noexcept;
+  /// Nothing can be done any more, because of this.
+  void fail_for_good(Error why) noexcept;
   void cancel() noexcept;
   /// At the end of MPI, of a port that is never freed: lets streams go on from now on without the engine.
   /// Without its lock.
@@ -74,8 +83,12 @@ class Port {
   [[nodiscard]] cuda::Context context() const noexcept { return context_; }
   [[nodiscard]] const Lines& own() const noexcept { return *peers[static_cast<std::size_t>(rank)].lines; }
 
+  /// What streams wait for when they have asked the carrier for something.
+  void set_errands(std::shared_ptr<ErrandLines> lines);
+
   int rank = 0;
-  std::vector<Peer> peers;  ///< by rank, this process too
+  std::vector<Peer> peers;                  ///< by rank, this process too
+  std::unique_ptr<carry::Leaving> carrier;  ///< null: streams reach all that there is
 
  private:
   struct Awaited {
@@ -83,13 +96,16 @@ class Port {
     std::uint32_t value;
     bool operator==(const Awaited&) const = default;
   };
+  /// As `check_peers` says it.
+  [[nodiscard]] bool is_broken() const noexcept {
+    return lost_.load(std::memory_order_relaxed) >= 0 || has_failed_.load(std::memory_order_relaxed);
+  }
   Result<bool> check_stream(cuda::Stream stream) const;
   /// Whether all of them are one kernel's.
   [[nodiscard]] bool is_for_kernel(std::span<const Step> steps) const noexcept;
   Result<> launch(cuda::Stream stream, std::span<const Step> steps) const;
   Result<> put_words(cuda::Stream stream, std::span<const Step> steps) const;
   void watch() noexcept;
-  void look_for_losses() noexcept;
   void release_streams() noexcept;
 
   Engine& engine_;
@@ -101,8 +117,12 @@ class Port {
   std::uint32_t flush_ = 0;
   mutable std::mutex mutex_;  ///< guards what follows
   std::vector<Awaited> awaited_;
+  std::shared_ptr<ErrandLines> errands_;
+  std::optional<Error> failure_;  ///< read once `has_failed_`
+  std::atomic<bool> is_failing_{false}, has_failed_{false};
   std::atomic<int> lost_{-1};  ///< a rank
   std::atomic<bool> cancelled_{false};
+  std::atomic<bool> is_abandoned_{false};  ///< the engine ends
   std::atomic<bool> ending_{false};
   std::thread thread_;
 };

@@ -48,8 +48,8 @@ for ranks in (1, 2, 4):
             forms = on_gpu(ranks, "multigrid", *MULTIGRID, "--form", "sync,stream,graph,kernel", "--by", way)
             assert list(forms) == ["sync", "stream", "graph", "kernel"] and all(form["same_bits"] for form in forms.values()), forms
 APART = {"EMULATED_CUDA_LINKS": "none"}
-with suite.case("multigrid: kernels that do not reach each other send by a proxy"):
-    on_gpu(4, "multigrid", *MULTIGRID, "--form", "kernel", **APART)
+with suite.case("multigrid: streams and kernels that do not reach each other send by a proxy"):
+    on_gpu(4, "multigrid", *MULTIGRID, "--form", "stream,graph,kernel", **APART)
 with suite.case("multigrid: two ranks share a GPU"):
     on_gpu(2, "multigrid", *MULTIGRID, "--form", "stream,graph,kernel", EMULATED_CUDA_DEVICES="1")
 with suite.case("multigrid: Helmholtz's equation, boxes of unequal number"):
@@ -81,8 +81,8 @@ for ranks in (1, 2, 4):
         with suite.case(f"molecular on {ranks} GPUs in each form, by {way}: the same bits"):
             forms = on_gpu(ranks, "molecular", *MOLECULAR, "--form", "stream,graph,kernel", "--by", way)
             assert list(forms) == ["sync", "stream", "graph", "kernel"], forms
-with suite.case("molecular: kernels that do not reach each other send by a proxy"):
-    on_gpu(4, "molecular", *MOLECULAR, "--form", "kernel", **APART)
+with suite.case("molecular: streams and kernels that do not reach each other send by a proxy"):
+    on_gpu(4, "molecular", *MOLECULAR, "--form", "stream,graph,kernel", **APART)
 with suite.case("molecular: more steps than one kernel does, of hot atoms"):
     on_gpu(2, "molecular", "--edge", "3", "--steps", "38", "--repeats", "1", "--temperature", "2500", "--form", "kernel")
 with suite.case("molecular: two ranks share a GPU"):
@@ -125,10 +125,8 @@ for ranks, arguments, settings in (
 ):
     for way in ("prepared", "mpi") if ranks in (2, 8) else ("prepared",):
         with suite.case(f"jacobi3d on {ranks} GPUs in each form, {' '.join(arguments)}, by {way}{', ' if settings else ''}{' '.join(settings)}: the same bits"):
-            # Streams need mapped memory for prepared puts.
-            forms = "stream,kernel" if settings is not APART else "kernel"
-            found = on_gpu(ranks, "jacobi3d", *JACOBI, *arguments, "--form", forms, "--by", way, **settings)
-            assert list(found) == ["sync", *forms.split(",")] and all(form["same_bits"] for form in found.values()), found
+            found = on_gpu(ranks, "jacobi3d", *JACOBI, *arguments, "--form", "stream,kernel", "--by", way, **settings)
+            assert list(found) == ["sync", "stream", "kernel"] and all(form["same_bits"] for form in found.values()), found
             for form in found.values():
                 assert (form["iterations"], form["error"]) == (found["sync"]["iterations"], found["sync"]["error"]), found
                 assert 0 < form["step_seconds"] and 0 <= form["halo_percent"] < 100 and 0 < form["allreduce_percent"] < 100, form
@@ -219,6 +217,8 @@ with suite.case("isthmus model: where kernels are slow, all forms are"):
     kernels = 3 * 20 * 0.005  # the other launches clear and copy
     assert min(seconds[form] for form in ("stream", "graph", "kernel_worst")) > 0.9 * kernels, seconds
     assert seconds["kernel_best"] > 0.9 * kernels * 2 / 3, seconds  # a third, those before messages, can go on beside others
+with suite.case("isthmus model: where streams do not reach a peer's memory, nothing is predicted, and it says why"):
+    suite.expect(model(arguments=("--gpu", *MULTIGRID), **APART), status=1, out=r"nothing is predicted: no stream reaches what rank \d shares, a proxy carries it: .*no peer access")
 with suite.case("it prints the program's output once, and its own behind it"):
     result = suite.expect(model(ranks=4, arguments=("--gpu", *MULTIGRID)), out=r"C1 .*\n.*C2 .*\n.*C3 ")
     assert result.out.count("library ") == 1, result

@@ -64,9 +64,14 @@ for ranks in (2, 4):
     with suite.case(f"to another host, a proxy carries what kernels put, get and signal: {ranks} ranks"):
         right(run(["carried"], ranks, HOSTS, ISTHMUS_LOCALITY="static"), "carried")
 
+for ranks in (2, 4):
+    with suite.case(f"messages with tags go to another host, match as on one, and are refused for the same reasons: {ranks} ranks"):
+        right(run(["messages", "misfits"], ranks, HOSTS, ISTHMUS_LOCALITY="static"), "messages", "misfits")
+
 for refused, settings in (("GPUs with no link", {"EMULATED_CUDA_LINKS": "none"}), ("memory that the driver does not open", {"EMULATED_CUDA_REFUSE": "ipc"})):
     with suite.case(f"a proxy carries it between {refused}"):
         right(run(["carried"], **settings), "carried")
+        right(run(["messages", "misfits"], **settings), "messages", "misfits")
 
 with suite.case("kernels that wait for what a dead process's proxy would bring are let go"):
     result = run(["lost"], options=("--on-failure", "continue"), EMULATED_CUDA_LINKS="none", EMULATED_CUDA_LEAKS="report")

@@ -21,6 +21,7 @@ struct Prepared {
   decltype(&isthmus_stream_port_free) port_free = nullptr;
   decltype(&isthmus_stream_share_make) share_make = nullptr;
   decltype(&isthmus_stream_share_free) share_free = nullptr;
+  decltype(&isthmus_stream_share_reach) share_reach = nullptr;
   decltype(&isthmus_stream_prepare) prepare = nullptr;
   decltype(&isthmus_stream_descriptor_free) descriptor_free = nullptr;
   decltype(&isthmus_stream_post) post = nullptr;
@@ -32,6 +33,7 @@ struct Prepared {
            find_in_program(port_free, "isthmus_stream_port_free") &&
            find_in_program(share_make, "isthmus_stream_share_make") &&
            find_in_program(share_free, "isthmus_stream_share_free") &&
+           find_in_program(share_reach, "isthmus_stream_share_reach") &&
            find_in_program(prepare, "isthmus_stream_prepare") &&
            find_in_program(descriptor_free, "isthmus_stream_descriptor_free") &&
            find_in_program(post, "isthmus_stream_post") && find_in_program(wait, "isthmus_stream_wait") &&
@@ -55,7 +57,8 @@ class Puts {
     for (const auto& [key, descriptor] : made_)
       prepared_.descriptor_free(descriptor);
   }
-  /// Null where it cannot be prepared.
+  /// Null where it cannot be prepared, or a proxy would carry it: that takes more pieces of the stream than
+  /// are counted, and one must not wait for room.
   isthmus_stream_descriptor* find(int peer, std::size_t message, std::uint64_t bytes) {
     const auto [at, is_new] = made_.try_emplace({peer, message, bytes}, nullptr);
     if (!is_new) return at->second;
@@ -69,7 +72,7 @@ class Puts {
                                            1,
                                            static_cast<std::uint32_t>(rank_ * most_messages + message),
                                            1};
-    if (prepared_.prepare(&transfer, &at->second) != 0) {
+    if (prepared_.share_reach(share_, peer) != 0 || prepared_.prepare(&transfer, &at->second) != 0) {
       made_.erase(at);
       return nullptr;
     }

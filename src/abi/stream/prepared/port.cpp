@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -90,23 +91,55 @@ Result<> open_port(isthmus_stream_port& made) {
   auto all = exchange(made.comm, told);
   if (!all) return std::unexpected(std::move(all).error());
   open_lines(*made.port, *all, count);
-  return agree(made.comm, made.port->start(made.words));
+  made.detours.resize(all->size());
+  ISTHMUS_TRY(agree(made.comm, made.port->start(made.words)));
+  return start_carrier(made, std::ranges::any_of(made.port->peers,
+                                                 [](const stream::Port::Peer& peer) { return !peer.lines; }));
 }
 
+/// What has a carrier goes on for others: the runtime has it then.
 void close_port(isthmus_stream_port& port) {
-  if (port.port) port.port->stop();
+  const bool goes_on = port.port && port.port->carrier;
+  if (goes_on)
+    port.port->carrier->leave();
+  else if (port.port)
+    port.port->stop();
   {
     Runtime& runtime = Runtime::get();
     const CallGuard guard(runtime);
     std::erase(runtime.ports, port.port);
     port.kept.clear();
+    if (goes_on) runtime.left_ports.push_back(port.port);
     port.port.reset();
     if (std::exchange(port.holds_mappings, false)) runtime.engine->gpu()->exports().mappings().release();
   }
   if (port.comm != MPI_COMM_NULL) PMPI_Comm_free(&port.comm);
+  Runtime::get().free_left_ports();
 }
 
 }  // namespace
+
+Result<> start_carrier(isthmus_stream_port& of, bool is_needed_here) {
+  if (of.carrier) return {};
+  int mine = is_needed_here ? 1 : 0, any = 0;
+  ISTHMUS_TRY(check_mpi(PMPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, of.comm), "processes do not meet"));
+  if (any == 0) return {};
+  stream::Port& port = *of.port;
+  cuda::PrimaryContexts& contexts = Runtime::get().engine->gpu()->copies().contexts();
+  auto lines = stream::ErrandLines::make(contexts, port.device(), port.context());
+  ISTHMUS_TRY(agree(of.comm, outcome_of(lines)));
+  auto errands = std::make_unique<Errands>(port, *lines, of.words);
+  Errands* const asked = errands.get();
+  auto started = Carrier::start(std::move(errands), contexts, of.comm);
+  ISTHMUS_TRY(agree(of.comm, outcome_of(started)));
+  port.set_errands(std::move(*lines));
+  of.errands = asked;
+  of.carrier = started->get();
+  port.carrier = std::move(*started);
+  for (std::uint32_t i = 0; i < of.shared.size(); ++i)
+    of.carrier->set_share(i, of.shared[i].data, of.shared[i].bytes);
+  return {};
+}
 
 int tell_stream_error(const Error& error) {
   last_error = error.text().empty() ? "no reason is known" : error.text();
@@ -136,6 +169,8 @@ isthmus_stream_port_make(MPI_ABI_Comm* comm, std::uint32_t words, isthmus_stream
     ISTHMUS_TRY(check_mpi(PMPI_Comm_dup(comm, &made->comm), "the communicator of a port"));
     Result<> opened = open_port(*made);
     if (!opened) {
+      // All have failed together: nobody waits for this one.
+      if (made->port) made->port->carrier.reset();
       close_port(*made);
       return opened;
     }

@@ -10,8 +10,10 @@
 #include <new>
 #include <vector>
 
+#include "abi/carry/carrier.hpp"
 #include "abi/core/call.hpp"
 #include "abi/core/gpu_share.hpp"
+#include "abi/stream/prepared/errands.hpp"
 #include "base/error.hpp"
 #include "stream/prepared/port.hpp"
 
@@ -32,13 +34,20 @@ struct isthmus_stream_port {
   std::vector<std::size_t> free_lines;  ///< of descriptors
   std::size_t next_line = 0;
   bool holds_mappings = false;
+  /// Of the port's carrier; null: streams reach all that there is.
+  isthmus::abi::Carrier* carrier = nullptr;
+  isthmus::abi::Errands* errands = nullptr;
+  std::vector<isthmus::Buffer> shared;  ///< by number; what has been freed has no data
+  std::vector<bool> detours;            ///< by rank: not all that it shares is mapped
+  std::vector<std::size_t> lent;        ///< lines of errands that set words
 };
 
 struct isthmus_stream_share {
   isthmus_stream_port* of = nullptr;
   std::vector<isthmus::abi::Part> parts;
-  isthmus::Buffer own;      ///< as it was when it was shared
-  bool is_reached = false;  ///< by kernels on the port's GPU
+  isthmus::Buffer own;       ///< as it was when it was shared
+  std::uint32_t number = 0;  ///< the same in all processes
+  bool is_reached = false;   ///< by kernels on the port's GPU
   mutable std::size_t descriptors = 0;
 };
 
@@ -49,6 +58,7 @@ struct isthmus_stream_descriptor {
   std::uint32_t posts = 0;
   cuda::Stream last = nullptr;
   bool recorded = false;
+  std::size_t errand = isthmus::abi::Errands::none;  ///< its line
 };
 
 namespace isthmus::abi {
@@ -76,10 +86,15 @@ int guarded_stream_call(Body&& body) noexcept {
 
 /// The processes of a port, by rank.
 std::vector<PeerId> ids_of(const stream::Port& port);
-/// Whether the port has that word of that rank, and streams of this process reach it.
+/// Whether the port has that word of that rank.
 Result<> check_word(const isthmus_stream_port& port, int rank, std::uint32_t word);
-/// The same of what that rank shares.
-Result<> check_reach(const isthmus_stream_share& share, int rank);
+/// Whether the carrier sets words of that rank: streams do not reach them, or the carrier brings bytes there,
+/// which words come behind.
+[[nodiscard]] bool are_words_carried(const isthmus_stream_port& port, int rank);
+/// The part of that rank in what is shared.
+Result<const Part*> find_part(const isthmus_stream_share& share, int rank);
+/// Collective: where a stream of any process does not reach something, all have a carrier from now on.
+Result<> start_carrier(isthmus_stream_port& of, bool is_needed_here);
 
 /// The processor waits, and makes progress for others meanwhile.
 template <class Ready>

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "p2p/protocol/gpu/messages.hpp"
@@ -11,7 +12,7 @@
 namespace isthmus::abi {
 namespace {
 
-/// Where a process's words are out of reach, so is its memory.
+/// Where a process's words are out of reach, so is its memory: the words are to come behind the bytes.
 void open_part(const stream::Port& port, const Members& members, std::size_t at, const Told& told,
                Part& part) {
   open_shared(members, at, told, part);
@@ -19,8 +20,31 @@ void open_part(const stream::Port& port, const Members& members, std::size_t at,
     part = {nullptr, part.bytes, {}, peer.why};
 }
 
+bool is_carried(const Part& part) {
+  return !part.data && part.bytes > 0;
+}
+
+/// Nobody's carrier is asked for what it does not know: all meet again afterwards.
+Result<> show_to_carriers(isthmus_stream_share& share) {
+  isthmus_stream_port& of = *share.of;
+  of.shared[share.number] = share.own;
+  ISTHMUS_TRY(start_carrier(of, std::ranges::any_of(share.parts, is_carried)));
+  if (of.carrier) of.carrier->set_share(share.number, share.own.data, share.own.bytes);
+  for (std::size_t i = 0; i < share.parts.size(); ++i)
+    if (is_carried(share.parts[i])) of.detours[i] = true;
+  return {};
+}
+
+void forget(isthmus_stream_share& share) {
+  share.of->shared[share.number] = {};
+  if (share.of->carrier) share.of->carrier->forget_share(share.number);
+}
+
 Result<> make_share(isthmus_stream_share& share, void* address, std::size_t bytes) {
   const stream::Port& port = *share.of->port;
+  // Counted where it fails, too: it fails everywhere.
+  share.number = static_cast<std::uint32_t>(share.of->shared.size());
+  share.of->shared.emplace_back();
   const std::vector<PeerId> ids = ids_of(port);
   const Members members{ids, port.rank, port.device()};
   Told told;
@@ -50,19 +74,17 @@ Result<> make_share(isthmus_stream_share& share, void* address, std::size_t byte
       else
         open_part(port, members, i, (*all)[i], share.parts[i]);
   }
-  return agree(share.of->comm, std::move(mine));
+  ISTHMUS_TRY(agree(share.of->comm, std::move(mine)));
+  return agree(share.of->comm, show_to_carriers(share));
 }
 
 }  // namespace
 
-Result<> check_reach(const isthmus_stream_share& share, int rank) {
+Result<const Part*> find_part(const isthmus_stream_share& share, int rank) {
   if (rank < 0 || static_cast<std::size_t>(rank) >= share.parts.size())
     return fail(ErrorClass::rank,
                 fmt::format("rank is {}, not one of the {} of the port", rank, share.parts.size()));
-  const Part& part = share.parts[static_cast<std::size_t>(rank)];
-  if (part.why.empty()) return {};
-  return fail(ErrorClass::unsupported_operation,
-              fmt::format("no stream reaches what rank {} shares: {}", rank, part.why));
+  return &share.parts[static_cast<std::size_t>(rank)];
 }
 
 ISTHMUS_STREAM_EXPORT(int)
@@ -73,6 +95,7 @@ isthmus_stream_share_make(isthmus_stream_port* port, void* address, std::size_t 
     made->of = port;
     Result<> outcome = make_share(*made, address, bytes);
     if (!outcome) {
+      forget(*made);
       const CallGuard guard(Runtime::get());
       made.reset();
       return outcome;
@@ -88,13 +111,21 @@ ISTHMUS_STREAM_EXPORT(int) isthmus_stream_share_free(isthmus_stream_share* share
       return fail(ErrorClass::pending,
                   fmt::format("share is in use: {} descriptors of it are not freed", share->descriptors));
     --share->of->shares;
+    forget(*share);
     const CallGuard guard(Runtime::get());
     delete share;
     return {};
   });
 }
 ISTHMUS_STREAM_EXPORT(int) isthmus_stream_share_reach(const isthmus_stream_share* share, int rank) {
-  return guarded_stream_call([&] { return check_reach(*share, rank); });
+  return guarded_stream_call([&]() -> Result<> {
+    auto part = find_part(*share, rank);
+    if (!part) return outcome_of(part);
+    if ((*part)->why.empty()) return {};
+    return fail(
+        ErrorClass::unsupported_operation,
+        fmt::format("no stream reaches what rank {} shares, a proxy carries it: {}", rank, (*part)->why));
+  });
 }
 
 }  // namespace isthmus::abi

@@ -10,6 +10,8 @@
 namespace isthmus::abi {
 namespace {
 
+using stream::ErrandWords;
+
 bool holds(std::uint32_t now, std::uint32_t condition, std::uint32_t value) {
   if (condition == ISTHMUS_STREAM_EQUAL) return now == value;
   if (condition == ISTHMUS_STREAM_ANY_BIT) return (now & value) != 0;
@@ -41,6 +43,56 @@ Result<> wait_for_word(isthmus_stream_port& of, std::uint32_t word, std::uint32_
   return port.put(stream, std::span(steps).first(resets ? 2 : 1), recorded);
 }
 
+/// Lines that no stream has to look at any more.
+void take_back_lines(isthmus_stream_port& of) {
+  std::erase_if(of.lent, [&](std::size_t line) {
+    const bool is_free =
+        of.errands->lines().word(line, &ErrandWords::passed).load(std::memory_order_acquire) != 0;
+    if (is_free) of.errands->remove(line);
+    return is_free;
+  });
+}
+
+/// Where all lines are in use, waits until a stream has passed one, as the driver does where a stream is
+/// full.
+Result<std::size_t> lend_line(isthmus_stream_port& of, const Errands::Errand& what) {
+  std::size_t line = Errands::none;
+  ISTHMUS_TRY(wait_here(*of.port, [&] {
+    take_back_lines(of);
+    line = of.errands->add(what);
+    return line != Errands::none || of.lent.empty();
+  }));
+  if (line != Errands::none) return line;
+  return fail(ErrorClass::no_mem, "graphs and descriptors have all that a port can have carried at a time");
+}
+
+Result<> set_by_carrier(isthmus_stream_port& of, int rank, std::uint32_t word, std::uint32_t value,
+                        cuda::Stream stream) {
+  if (!stream) {
+    of.errands->set_now(rank, word, value);
+    return {};
+  }
+  auto lent = lend_line(of, {.rank = rank, .notifies = true, .word = word, .value = value});
+  if (!lent) return outcome_of(lent);
+  const stream::ErrandLines& lines = of.errands->lines();
+  const std::size_t line = *lent;
+  const std::array steps{
+      stream::Step{.to = lines.address(line, &ErrandWords::done), .value = 0},
+      stream::Step{.to = lines.address(line, &ErrandWords::tell), .value = 1},
+      stream::Step{
+          .kind = stream::Step::Kind::wait, .to = lines.address(line, &ErrandWords::done), .value = 1},
+      stream::Step{.to = lines.address(line, &ErrandWords::passed), .value = 1}};
+  bool recorded = false;
+  Result<> put = of.port->put(stream, steps, recorded);
+  if (!put) {
+    of.errands->remove(line);
+    return put;
+  }
+  // A graph has it for good.
+  if (!recorded) of.lent.push_back(line);
+  return {};
+}
+
 }  // namespace
 
 Result<> check_word(const isthmus_stream_port& port, int rank, std::uint32_t word) {
@@ -50,11 +102,12 @@ Result<> check_word(const isthmus_stream_port& port, int rank, std::uint32_t wor
                 fmt::format("rank is {}, not one of the {} of the port", rank, peers.size()));
   if (word >= port.words)
     return fail(ErrorClass::arg, fmt::format("word is {}, of {} that each process has", word, port.words));
-  const auto& peer = peers[static_cast<std::size_t>(rank)];
-  if (!peer.lines)
-    return fail(ErrorClass::unsupported_operation,
-                fmt::format("no stream reaches the words of rank {}: {}", rank, peer.why));
   return {};
+}
+
+bool are_words_carried(const isthmus_stream_port& port, int rank) {
+  const auto at = static_cast<std::size_t>(rank);
+  return !port.port->peers[at].lines || port.detours[at];
 }
 
 ISTHMUS_STREAM_EXPORT(int)
@@ -63,6 +116,8 @@ isthmus_stream_set(isthmus_stream_port* port, int rank, std::uint32_t word, std:
   return guarded_stream_call([&]() -> Result<> {
     ISTHMUS_TRY(check_word(*port, rank, word));
     ISTHMUS_TRY(port->port->check());
+    if (are_words_carried(*port, rank))
+      return set_by_carrier(*port, rank, word, value, reinterpret_cast<cuda::Stream>(stream));
     const stream::Lines& lines = *port->port->peers[static_cast<std::size_t>(rank)].lines;
     if (!stream) {
       lines.word(word).store(value, std::memory_order_release);
