@@ -322,7 +322,8 @@ Result<bool> Carrier::take_orders() {
   }
 }
 
-Result<> Carrier::check_order(const Order& order, cuda::Address& data) {
+/// Where its bytes lie, of a get.
+Result<cuda::Address> Carrier::check_order(const Order& order) {
   carry::Limits limits = port_->limits();
   const std::scoped_lock lock(mutex_);
   limits.shares = share_bytes_;
@@ -330,8 +331,7 @@ Result<> Carrier::check_order(const Order& order, cuda::Address& data) {
   if (order.kind == Kind::get && order.bytes > 0 && is_forgotten_[order.share])
     return fail(ErrorClass::arg, fmt::format("{} gets from share {}, which there is not any more: {}",
                                              limits.asks, order.share, limits.late));
-  if (order.kind == Kind::get) data = address_of(shares_[order.share]) + order.offset;
-  return {};
+  return order.kind == Kind::get ? address_of(shares_[order.share]) + order.offset : 0;
 }
 
 Result<> Carrier::obey(int source, const Order& order) {
@@ -343,16 +343,7 @@ Result<> Carrier::obey(int source, const Order& order) {
     ++others_left_;
     return {};
   }
-  cuda::Address data = 0;
-  ISTHMUS_TRY(check_order(order, data));
-  if (order.kind == Kind::get) {
-    if (order.bytes > 0)
-      leaving_bytes_.push_back(
-          {.number = 0, .to = source, .tag = get_tag, .from = data, .bytes = order.bytes});
-    const std::scoped_lock lock(mutex_);
-    ++done_[static_cast<std::size_t>(source)];
-    return {};
-  }
+  ISTHMUS_TRY(check_order(order));
   lanes_[static_cast<std::size_t>(source)].coming.push_back(
       {.number = 0, .bytes = order.kind == Kind::put ? order.bytes : 0, .order = order});
   return {};
@@ -486,6 +477,8 @@ Result<bool> Carrier::land_chunks() {
     if (!*copied) break;
     const std::uint64_t number = buffer.is_last ? buffer.in.number : 0;
     if (buffer.is_last && number == 0) {
+      // What that process has put before it gets is there now, and so it gets it.
+      if (buffer.in.order.kind == Kind::get) ISTHMUS_TRY(give(buffer.out.to, buffer.in.order));
       const std::scoped_lock lock(mutex_);
       ++done_[static_cast<std::size_t>(buffer.out.to)];
     }
@@ -496,6 +489,16 @@ Result<bool> Carrier::land_chunks() {
     if (number != 0) ISTHMUS_TRY(port_->end(*this, number));
   }
   return moved;
+}
+
+/// What another process gets.
+Result<> Carrier::give(int to, const Order& order) {
+  if (order.bytes == 0) return {};
+  // Again: it may have been forgotten meanwhile.
+  const auto from = check_order(order);
+  if (!from) return std::unexpected(from.error());
+  leaving_bytes_.push_back({.number = 0, .to = to, .tag = get_tag, .from = *from, .bytes = order.bytes});
+  return {};
 }
 
 Result<> Carrier::land(Buffer& buffer) {
@@ -516,7 +519,7 @@ Result<> Carrier::land(Buffer& buffer) {
   return port_->set_signal(in.order, in_stream_);
 }
 
-/// Orders with no bytes take a buffer as well, for their place among the others.
+/// Orders with no bytes that come take a buffer as well, for their place among the others.
 Result<bool> Carrier::end_signals(Lane& lane) {
   bool moved = false;
   while (!lane.coming.empty() && lane.coming.front().bytes == 0 && in_.used < buffers) {

@@ -66,7 +66,7 @@ class CarriedPort {
 /// Carries what kernels and streams put and get where they do not reach, to other hosts above all: a thread
 /// takes what the port is asked for, and sends each request as an order by a message of MPI, and the bytes by
 /// others; and it does what other processes' carriers order. Orders of one process are done in their order: a
-/// signal is set when the bytes of all before it have come.
+/// signal is set, and a get begins, when the bytes of all before it have come.
 ///
 /// Bytes go in chunks through memory that is pinned when it starts, and by streams that are made then: to pin
 /// or unpin, or to open what a peer has, may wait for the very kernel or stream that waits for the bytes. So
@@ -121,7 +121,7 @@ class Carrier final : public carry::Leaving {
     std::uint64_t number = 0;  ///< of the request that gets them; 0: another process's put
     cuda::Address local = 0;   ///< of a get
     std::uint64_t bytes = 0;
-    carry::Order order;  ///< of a put: where they go, and its signal
+    carry::Order order;  ///< of a put: where they go, and its signal; of another process's get: what it gets
   };
   struct Buffer {
     std::byte* data = nullptr;
@@ -162,7 +162,8 @@ class Carrier final : public carry::Leaving {
   Result<bool> take_orders();
   Result<> listen();
   Result<> obey(int source, const carry::Order& order);
-  Result<> check_order(const carry::Order& order, cuda::Address& data);
+  Result<cuda::Address> check_order(const carry::Order& order);
+  Result<> give(int to, const carry::Order& order);
   Result<bool> send_chunks();
   Result<bool> receive_chunks();
   Result<bool> receive_chunk(Lane& lane);
