@@ -495,8 +495,8 @@ Result<bool> Carrier::land_chunks() {
 Result<> Carrier::give(int to, const Order& order) {
   if (order.bytes == 0) return {};
   // Again: it may have been forgotten meanwhile.
-  const auto from = check_order(order);
-  if (!from) return std::unexpected(from.error());
+  auto from = check_order(order);
+  if (!from) return std::unexpected(std::move(from).error());
   leaving_bytes_.push_back({.number = 0, .to = to, .tag = get_tag, .from = *from, .bytes = order.bytes});
   return {};
 }
