@@ -337,6 +337,29 @@ void check_many(const Gpu& gpu) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/// A get sees what the same process has put before it, to the last byte.
+void check_behind(const Gpu& gpu) {
+  const Lane lane(gpu);
+  const Port port(MPI_COMM_WORLD, 3);
+  constexpr std::size_t count = 1'500'000, bytes = count * sizeof(int), end = 4000;
+  const auto x = memory(gpu, Ints(count, -1)), y = memory(gpu, Ints(count, -1)),
+             z = memory(gpu, Ints(end, -1));
+  const Share out(port, x->data(), bytes), in(port, y->data(), bytes), back(port, z->data(), end);
+  if (rank == 0) {
+    const auto put = prepared::put(out, 0, in, 1, 0, bytes);
+    const auto get = prepared::get(back, 0, in, 1, bytes - end, end);
+    for (int round = 0; round < 10; ++round) {
+      const Ints values = ascending(count, round);
+      x->write(values);
+      put.post(of(lane.stream));
+      get.post(of(lane.stream));
+      lane.sync();
+      CHECK(z->read<int>(end / sizeof(int)) == Ints(values.end() - end / sizeof(int), values.end()));
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /// To free a port is not collective: what has been put comes all the same, and the next port knows nothing of
 /// it.
 void check_parting(const Gpu& gpu) {
@@ -567,7 +590,8 @@ struct Case {
 constexpr Case cases[]{{"put", check_put},           {"now", check_now},       {"words", check_words},
                        {"pressure", check_pressure}, {"batch", check_batch},   {"graph", check_graph},
                        {"errors", check_errors},     {"cancel", check_cancel}, {"pinned", check_pinned},
-                       {"both", check_both},         {"many", check_many},     {"parting", check_parting}};
+                       {"both", check_both},         {"many", check_many},     {"behind", check_behind},
+                       {"parting", check_parting}};
 
 }  // namespace
 

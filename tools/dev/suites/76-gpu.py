@@ -895,7 +895,7 @@ with suite.case("without memory operations of streams, or without CUDA, there is
     quiet(run(["gpu_streams", "refused"], 1, EMULATED_CUDA_REFUSE="memops"))
     quiet(run(["gpu_streams", "absent"], 1))
 
-PREPARED = ("put", "now", "words", "pressure", "batch", "graph", "errors", "cancel", "pinned", "both", "many", "parting")
+PREPARED = ("put", "now", "words", "pressure", "batch", "graph", "errors", "cancel", "pinned", "both", "many", "behind", "parting")
 
 
 def prepared(words, **options):
@@ -919,7 +919,7 @@ with suite.case("prepared puts and gets to another host: a proxy carries them, w
 for refused, settings in (("GPUs with no link", {"EMULATED_CUDA_LINKS": "none"}), ("memory that the driver does not open", {"EMULATED_CUDA_REFUSE": "ipc"})):
     with suite.case(f"a proxy carries prepared puts and gets between {refused}"):
         once()
-        prepared(["carried", "now", "batch", "graph", "both", "pinned"], **settings)
+        prepared(["carried", "now", "batch", "graph", "both", "behind", "pinned"], **settings)
 
 with suite.case("streams that wait for what a dead process's proxy would bring go on, and the next call tells it"):
     for options, settings in (((), {"EMULATED_CUDA_LINKS": "none"}), (HOSTS, {"ISTHMUS_LOCALITY": "static"})):
