@@ -202,8 +202,8 @@ class Session {
         break;
       default:
         what.ticket = ++last_ticket_;
-        if (input_.below(16) != 0)
-          static_cast<void>(box_->leave(0, what.left(), lent[which].descriptor.get()));
+        if (input_.below(16) != 0) [[maybe_unused]]
+          const auto left = box_->leave(0, what.left(), lent[which].descriptor.get());
     }
     if (input_.below(8) == 0) {
       auto bytes = std::as_writable_bytes(std::span(&what, 1));
@@ -401,7 +401,7 @@ class Session {
     const int descriptor =
         input_.below(4) != 0 ? lent[input_.below(256) % lent.size()].descriptor.get() : STDIN_FILENO;
     const wire::DescriptorTicket ticket{input_.pick(exporters), last_ticket_ + input_.below(3)};
-    static_cast<void>(box_->leave(input_.below(3), ticket, descriptor));
+    [[maybe_unused]] const auto left = box_->leave(input_.below(3), ticket, descriptor);
   }
   /// A counter of a stream of chunks: the peer's own, or that of a stream of the engine's.
   void count() {
