@@ -1,6 +1,7 @@
 // Calls of a collective among all ranks: bcast|allreduce|allgather BYTES COUNT [SLOWED]. After COUNT of them
-// copies by the kernel become slow (slow_copies.c), and SLOWED more follow. Every rank looks at every
-// element, of an allgather at the last rank's.
+// copies by the kernel become slow (slow_copies.c), or those through memory (slow_memory.c), and SLOWED more
+// follow; where both are preloaded, copies by the kernel are slow before, and those through memory from then
+// on. Every rank looks at every element, of an allgather at the last rank's.
 //
 // ibcast|bcast_init|iallreduce|allreduce_init BYTES COUNT MORE [COMPUTES [AT_ONCE]]: COUNT calls that block,
 // then MORE that do not, or starts of a persistent one; each rank computes for COMPUTES microseconds while
@@ -64,23 +65,21 @@ int main(int count, char** arguments) {
   int* const data = malloc(sizeof(int) * elements);
   int* const result = malloc(sizeof(int) * elements * (gathers ? size : 1));
   MPI_Request request = MPI_REQUEST_NULL;
-  if (starts || restarts) {
-    int* const slow = dlsym(RTLD_DEFAULT, "slow_copies");
-    if (slow) *slow = 1;
-  }
+  int* const slow_copies = dlsym(RTLD_DEFAULT, "slow_copies");
+  int* const slow_memory = dlsym(RTLD_DEFAULT, "slow_memory");
+  if (slow_copies && (starts || restarts || slow_memory)) *slow_copies = 1;
   if (at_once > 1 && at_once <= 64) {
     many_at_once(data, elements, slowed, at_once);
     slowed = 0;
   }
   for (int i = 0; i < before + slowed; ++i) {
     if (i == before && !starts && !restarts) {
-      int* slow = dlsym(RTLD_DEFAULT, "slow_copies");
-      if (!slow) slow = dlsym(RTLD_DEFAULT, "slow_memory");
-      if (!slow) {
+      if (!slow_copies && !slow_memory) {
         fputs("neither slow_copies.c nor slow_memory.c is preloaded\n", stderr);
         MPI_Abort(MPI_COMM_WORLD, 2);
       }
-      *slow = 1;
+      if (slow_copies) *slow_copies = !slow_memory;
+      if (slow_memory) *slow_memory = 1;
     }
     for (int at = 0; at < elements; ++at)
       if (floats)

@@ -338,7 +338,8 @@ with suite.case("how long messages go with their envelope is left alone in a job
     assert sender["live_eager"] == [], sender
 
 with suite.case("when copies through memory become slow, messages no longer go with their envelope, within a hundred of them"):
-    slow = suite.preload("test/bench/slow_memory.c")
+    # Before that, copies by the kernel are slow: where cores are far from each other, copies through memory may be so by themselves.
+    slow = f"{suite.preload('test/bench/slow_copies.c', '-ldl')}:{suite.preload('test/bench/slow_memory.c')}"
 
     def taught():
         sender, receiver = both_ranks(16384, 200, 300, preloaded=slow)
@@ -396,7 +397,7 @@ with suite.case("when copies through memory become slow, a bcast goes from buffe
     def taught():
         return [*call_ways("bcast", 65536, 200, preloaded=slow), *call_ways("bcast", 65536, 200, 100, preloaded=slow)]
 
-    _, after = ask_until(4, taught, lambda told: len(told) == 2 and told[0]["way"] == "staged" and told[1]["way"].startswith("direct"))
+    _, after = ask_until(4, taught, lambda told: len(told) == 2 and not told[0]["way"].startswith("direct") and told[1]["way"].startswith("direct"))
     assert after["calls"] == 300, after
 
 with suite.case("a way of collectives is forced where it is possible"):
