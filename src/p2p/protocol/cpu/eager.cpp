@@ -31,6 +31,13 @@ Probed ask_of_eager(const PairFacts& facts) noexcept {
   return Serves{.up_to = facts.eager_limit};
 }
 
+/// Room for a message's first piece, which `header` announces; null where there is none.
+std::byte* reserve_first(RingWriter& out, wire::CellHeader& header) noexcept {
+  std::byte* const to = out.reserve_first(header.size);
+  if (out.starts_over()) header.kind = wire::CellKind::eager_over;
+  return to;
+}
+
 }  // namespace
 
 constinit const Probe EagerMessages::probe_of_inline{Protocol::eager_inline, ChannelId::shm,
@@ -60,9 +67,8 @@ bool EagerMessages::emit(Peer& peer, const Target& target, const Payload& payloa
       payload.bytes <= std::uint64_t{piece_bytes} * (links_.region().geometry().cells / 2)) {
     if (!emit_pieces(peer, header, eager, payload)) return false;
   } else {
-    std::byte* to = peer.out.reserve_first(header.size);
+    std::byte* to = reserve_first(peer.out, header);
     if (!to) return false;
-    if (peer.out.starts_over()) header.kind = wire::CellKind::eager_over;
     pack_into(payload, to);
     peer.out.publish_reserved(header, &eager, sizeof eager);
   }
@@ -83,8 +89,7 @@ bool EagerMessages::emit_pieces(Peer& peer, wire::CellHeader header, const wire:
   if (payload.type) cursor.emplace(*payload.type, payload.data, payload.count);
   for (std::uint64_t offset = 0; offset < payload.bytes; offset += piece_bytes) {
     header.size = static_cast<std::uint32_t>(std::min<std::uint64_t>(piece_bytes, payload.bytes - offset));
-    std::byte* to = offset == 0 ? peer.out.reserve_first(header.size) : peer.out.reserve(header.size);
-    if (peer.out.starts_over()) header.kind = wire::CellKind::eager_over;
+    std::byte* to = offset == 0 ? reserve_first(peer.out, header) : peer.out.reserve(header.size);
     if (cursor)
       cursor->pack({to, header.size});
     else
