@@ -55,7 +55,7 @@ def case(name):
     with suite.case(name):
         try:
             yield
-            wait_until(lambda: not marked_processes(), 3.0)
+            wait_until(lambda: not marked_processes())
             left = marked_processes()
             assert not left, f"processes are left: {left}"
             assert not jobs.shared_files(), f"files are left in /dev/shm: {jobs.shared_files()}"
@@ -481,7 +481,7 @@ def test_output():
         os.close(writer)
         time.sleep(0.5)
         os.kill(job.pid, signal.SIGTERM)
-        wait_until(lambda: len(marked_processes()) <= 1, 3)  # the ranks are gone, mpiexec waits for the reader
+        wait_until(lambda: len(marked_processes()) <= 1)  # the ranks are gone, mpiexec waits for the reader
         assert len(marked_processes()) <= 1, marked_processes()
         while os.read(reader, 1 << 16):
             pass
@@ -726,7 +726,7 @@ def test_phases():
             job.wait_for_lines(4)
             os.kill(job.pid, signal.SIGKILL)
             job.finish()
-            assert wait_until(lambda: not marked_processes(), 5), marked_processes()
+            assert wait_until(lambda: not marked_processes()), marked_processes()
 
 
 def test_leftovers():
@@ -749,7 +749,7 @@ def test_leftovers():
         job.wait_for_lines(3)
         os.kill(job.pid, signal.SIGKILL)
         job.finish()
-        assert wait_until(lambda: not marked_processes(), 3), marked_processes()
+        assert wait_until(lambda: not marked_processes()), marked_processes()
 
     with case("kill -9 of mpiexec and its guard at once leaves no rank"):
         job = Running("-n", "3", PROBE, "join", "say=started", "sleep=60")
@@ -760,7 +760,7 @@ def test_leftovers():
         for pid in (*guards, job.pid):
             os.kill(int(pid), signal.SIGKILL)
         job.finish()
-        assert wait_until(lambda: not marked_processes(), 3), marked_processes()
+        assert wait_until(lambda: not marked_processes()), marked_processes()
 
     with case("kill -9 of mpiexec while it starts ranks"):
         for delay in (0.005, 0.02, 0.05, 0.1):
@@ -768,7 +768,7 @@ def test_leftovers():
             time.sleep(delay)
             os.kill(job.pid, signal.SIGKILL)
             job.finish()
-            assert wait_until(lambda: not marked_processes(), 5), marked_processes()
+            assert wait_until(lambda: not marked_processes()), marked_processes()
 
     with case("a child that the shell had before it became mpiexec is none of its business"):
         result = suite.run(["bash", "-c", f"sleep 3 & echo $!; exec {MPIEXEC} -n 1 sh -c 'exit 2'"])
