@@ -116,8 +116,10 @@ Flow compare_calls(Ranks ranks, const CallRecord& mine, Verdict& verdict);
 /// For a form that waits: the error where the calls do not fit.
 template <class Call>
 Result<> check_call(const Call& call, CallForm form, Communicator& comm) {
-  const std::uint32_t number = comm.nonblocking_lanes++;
+  // Not before: of an intercommunicator's group those who have no part in a call do not come here, and
+  // numbers of lanes must be the same at all.
   if (!compares(comm)) return {};
+  const std::uint32_t number = comm.nonblocking_lanes++;
   const CallRecord mine(call, form, comm);
   Verdict verdict;
   ISTHMUS_TRY(compare_calls({comm, Lane::checking(number, nullptr)}, mine, verdict).result());

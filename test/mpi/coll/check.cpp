@@ -222,6 +222,28 @@ static void all_fits() {
     CHECK_EQUAL(all[(size_t)i], i);
 }
 
+/* Between two groups, those of the root's group who have no part in a call are not compared, and what follows
+ * goes on. */
+static void between_groups() {
+  MPI_Comm local, inter;
+  const bool high = rank == size - 1;
+  int word = high ? -1 : 7;
+  MPI_Request request;
+  CHECK_MPI(MPI_Comm_split(comm, high, rank, &local));
+  CHECK_MPI(MPI_Intercomm_create(local, 0, comm, high ? 0 : size - 1, 5, &inter));
+  for (int i = 0; i < 3; ++i) {
+    CHECK_MPI(MPI_Bcast(&word, 1, MPI_INT, high ? 0 : rank == 0 ? MPI_ROOT : MPI_PROC_NULL, inter));
+    CHECK_EQUAL(word, 7);
+    CHECK_MPI(waited(MPI_Ibarrier(inter, &request), &request));
+    CHECK_MPI(MPI_Barrier_init(inter, MPI_INFO_NULL, &request));
+    CHECK_MPI(MPI_Start(&request));
+    CHECK_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    CHECK_MPI(MPI_Request_free(&request));
+  }
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&local);
+}
+
 int main(int argc, char** argv) {
   setenv("ISTHMUS_CHECK", "1", 1);
   MPI_Init(&argc, &argv);
@@ -238,6 +260,7 @@ int main(int argc, char** argv) {
     other_types();
     all_fits();
   }
+  between_groups();
   MPI_Comm_free(&comm);
   MPI_Finalize();
   return 0;
