@@ -303,6 +303,8 @@ class Engine final : private CpuSends, private Losses::Rings {
 
   /// Completes everything that peers may still need of this rank: its sends.
   void settle();
+  /// Whether anything of this rank goes through a network, which `finalize` closes.
+  [[nodiscard]] bool has_network() const noexcept { return network_ != nullptr; }
   /// Completes everything that peers may still need of this rank, meets all ranks, and marks this one
   /// finalized.
   void finalize();

@@ -95,11 +95,16 @@ Result<> Runtime::open(int required) {
   if (world_phase() == Phase::forked) return fail(ErrorClass::other, std::string(in_child));
   if (!engine) {
     ISTHMUS_TRY(join());
+    joined_by_ = ::getpid();
     define_datatypes_and_ops();
     define_communicators();
     set_world_attributes(*this);
     main_thread = std::this_thread::get_id();
   }
+  if (has_left_ && engine->has_network())
+    return fail(ErrorClass::other,
+                "MPI has been finalized, and in a job that uses a network that is closed with it: open the "
+                "session before MPI_Finalize");
   // Without this, a child that MPI_Finalize is called in would be counted as its parent, and take its
   // messages.
   if (!watches_forks_) watches_forks_ = ::pthread_atfork(nullptr, nullptr, [] { get().become_child(); }) == 0;
@@ -221,16 +226,16 @@ Result<> Runtime::close() {
     each->posted.clear();
   close_unused_boards();
   progress_thread.reset();
-  if (world_phase() == Phase::finalized) {
+  if (world_phase() == Phase::finalized && !has_left_) {
     engine->finalize();
-    if (job->launcher) {
-      Result<> left = launch::beside_turns(turns_, [&] { return job->launcher->finalize(); });
-      if (result) result = std::move(left);
-    }
+    Result<> left = launch::beside_turns(turns_, [&] { return leave_launcher(); });
+    if (result) result = std::move(left);
   } else {
     // Other processes may never open a session, so there is no meeting them; and this one may open another.
     engine->settle();
     job->region.roster(job->rank).store(wire::RosterState::finalized, std::memory_order_release);
+    const auto leave = [](int /*status*/, void* of) { static_cast<Runtime*>(of)->leave_at_exit(); };
+    if (job->launcher && !has_left_ && !watches_exit_) watches_exit_ = ::on_exit(leave, this) == 0;
   }
   release_orphans();
   // Its driver may be gone when the process ends; memory of the host a program may still look at.
@@ -239,6 +244,19 @@ Result<> Runtime::close() {
   running_.store(false, std::memory_order_release);
   lock_.store(&early_lock_, std::memory_order_relaxed);
   return result;
+}
+
+/// Once: a launcher lets go of a process that has told it.
+Result<> Runtime::leave_launcher() {
+  if (std::exchange(has_left_, true) || !job->launcher) return {};
+  return job->launcher->finalize();
+}
+
+void Runtime::leave_at_exit() noexcept {
+  // A child of a fork has its parent's exit handlers.
+  if (running() || world_phase() != Phase::before_init || ::getpid() != joined_by_) return;
+  // Nobody is left to be told of an error: a launcher that has not heard takes the process for a failed one.
+  (void)leave_launcher();
 }
 
 /// Their streams and kernels wait for what nobody will send any more. The words are never unpinned: the

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <mpi-ext.h>
 #include <mpi.h>
 
@@ -88,7 +90,9 @@ class Runtime {
   [[nodiscard]] Phase world_phase() const noexcept { return world_phase_.load(std::memory_order_acquire); }
 
   // `required` is a thread level as MPI_Init_thread takes it. What opens first joins the job and defines all
-  // predefined objects; what closes last ends the engine.
+  // predefined objects. Behind MPI_Finalize what closes last leaves the job; sessions alone leave it when the
+  // process exits, for another one may be opened. A session that is opened when the job has been left works
+  // among processes that share memory; in a job with a network it is refused.
 
   /// MPI_Init. Only in `Phase::before_init`.
   Result<> open_world(int required);
@@ -184,6 +188,10 @@ class Runtime {
   [[nodiscard]] ThreadLevel level_for(int required) const noexcept;
   Result<> close();
   Result<> join();
+  Result<> leave_launcher();
+  /// Where sessions have been closed, and there may be no other: the launcher would take the process for one
+  /// that has failed.
+  void leave_at_exit() noexcept;
   /// Completes what is on the streams that the program has not freed. The first error that it has not been
   /// told.
   Result<> close_streams() const;
@@ -198,6 +206,9 @@ class Runtime {
   RankTurns* const turns_;
   int open_sessions_ = 0;
   bool watches_forks_ = false;
+  bool watches_exit_ = false;
+  bool has_left_ = false;  ///< the job: its launcher answers no more
+  pid_t joined_by_ = 0;    ///< the process that is of the job, and not a child of it
   std::atomic<EngineLock*> lock_{&early_lock_};
   EngineLock early_lock_;
 };

@@ -42,6 +42,13 @@ def lines_of(result):
     return sorted(result.out.splitlines())
 
 
+SESSIONS = suite.tmp / "program_sessions"
+
+
+def compile_sessions():
+    suite.expect(suite.run([PREFIX / "bin/mpicc", "-std=gnu11", ROOT / "test/mpi/program/sessions.c", "-o", SESSIONS], timeout=60))
+
+
 def test_launcher(launcher):
     def case(name):
         return suite.case(f"{launcher.name}: {name}")
@@ -60,6 +67,14 @@ def test_launcher(launcher):
         launcher.needs()
         names = {lines_of(suite.expect(launcher.run(1, PROBE)))[0].rpartition(" ")[2] for _ in range(3)}
         assert len(names) == 3, names
+
+    with case("sessions without MPI_Init, and behind MPI_Finalize"):
+        launcher.needs()
+        compile_sessions()
+        for way in ("alone", "after"):
+            result = suite.expect(launcher.run(4, SESSIONS, way), status=0)
+            assert lines_of(result) == ["sum 4"] * 4, str(result)
+        suite.expect(launcher.run(4, SESSIONS, "exits"), status=7)
 
     with case("one rank is a job too"):
         launcher.needs()

@@ -20,7 +20,7 @@ import jobs
 from cable import CableRefused
 from cgroup import Cgroup, CgroupRefused
 from namespaces import Hosts, why_not
-from suite import BUILT, PREFIX, Skip, Suite, need
+from suite import BUILT, PREFIX, ROOT, Skip, Suite, need
 
 suite = Suite("hosts")
 # Hosts that are called a and b are asked for before a launcher is: a nameserver that drops that takes 5 s, or one with this.
@@ -422,6 +422,18 @@ def need_mpich():
     if not MPICH.exists():
         raise Skip("MPICH's compiler is not installed")
 
+
+with suite.case("sessions without MPI_Init end well; behind MPI_Finalize, whose network is closed, they are refused, and told before"):
+    need_network()
+    sessions = suite.tmp / "sessions"
+    suite.expect(suite.run([PREFIX / "bin/mpicc", "-std=gnu11", ROOT / "test/mpi/program/sessions.c", "-o", sessions], timeout=60))
+    static = ("-x", "ISTHMUS_LOCALITY=static", "-x", "UCX_TLS=tcp")
+    for options in ((), ("--ranks-per-process", 2)):
+        result = local("-n", 4, "--hosts", "a:2,b:2", *static, *options, sessions, "alone")
+        expect_lines(result, ["sum 4"] * 4)
+    suite.expect(local("-n", 4, "--hosts", "a:2,b:2", *static, sessions, "exits"), status=7, err="exited with code 7")
+    result = suite.expect(local("-n", 4, "--hosts", "a:2,b:2", *static, sessions, "after"))
+    assert result.out.count("refused: ") == 4 and result.out.count("open the session before MPI_Finalize") == 4, result
 
 APART = {"ISTHMUS_LOCALITY": "static"}
 
