@@ -122,8 +122,9 @@ struct TaughtWay {
 /// The same of whether messages of one kind go with their envelope.
 struct TaughtEager {
   std::uint64_t from = 0;
-  bool far = false;   ///< to ranks of other sockets
-  bool many = false;  ///< of sends that do not block
+  bool far = false;          ///< to ranks of other sockets
+  bool nonblocking = false;  ///< of sends that do not block
+  bool several = false;      ///< and several of them are under way together
   std::uint8_t way = 0;
   double ticks_per_byte = 0;
 };

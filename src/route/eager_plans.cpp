@@ -10,15 +10,10 @@ namespace {
 
 constexpr std::array both{EagerWay::eager, EagerWay::rendezvous};
 
-/// So many times what it took a batch of several that has not gone as assumed: these do not. By what each
-/// side was busy for, 64 messages of 64 KiB under way went with their envelope, and took 20 us each instead
-/// of 6 to 9 (EPYC, 2 cores, load 7).
-constexpr std::uint64_t not_for_many = 8;
-
 }  // namespace
 
 EagerChoice* EagerPlans::find(const Kind& kind, EagerWay assumed) noexcept {
-  std::unique_ptr<EagerChoice>& choice = choice_of(kind);
+  std::unique_ptr<EagerChoice>& choice = size_of(kind).choices[static_cast<std::size_t>(kind.several)];
   if (choice) return choice.get();
   std::optional<EagerChoice::Hint> hint;
   if (const auto told = shared_.read(shared_kind(kind)))
@@ -32,8 +27,10 @@ EagerChoice* EagerPlans::find(const Kind& kind, EagerWay assumed) noexcept {
 void EagerPlans::take(std::span<const TaughtEager> ways) const noexcept {
   for (const TaughtEager& each : ways) {
     if (!covers(each.from) || each.way >= eager_way_count) continue;
-    const SharedEagerLessons::Kind kind{
-        .far = each.far, .many = each.many, .size_class = LivePlans::class_of(each.from) - first_class};
+    const SharedEagerLessons::Kind kind{.far = each.far,
+                                        .nonblocking = each.nonblocking,
+                                        .several = each.several,
+                                        .size_class = LivePlans::class_of(each.from) - first_class};
     if (!shared_.read(kind))
       shared_.write(
           kind,
@@ -43,11 +40,14 @@ void EagerPlans::take(std::span<const TaughtEager> ways) const noexcept {
 
 EagerPlans::Fate EagerPlans::begin(const Sending& sending) noexcept {
   if (sending.start == Start::blocking && sending.assumed_eager) return {.is_eager = true};
-  const Kind kind{
-      .nearness = sending.nearness, .start = sending.start, .number = LivePlans::class_of(sending.bytes)};
+  const Heard heard = awaits(sending.to) ? hear(sending.report) : Heard();
+  Kind kind{.nearness = sending.nearness,
+            .start = sending.start,
+            .several = false,
+            .number = LivePlans::class_of(sending.bytes)};
+  kind.several = size_of(kind).several;
   EagerChoice* const choice = find(kind, sending.assumed_eager ? EagerWay::eager : EagerWay::rendezvous);
   if (!choice) return {.is_eager = sending.assumed_eager};
-  const Heard heard = awaits(sending.to) ? hear(sending.report) : Heard();
   if (!batch_.choice) return open(sending, kind, *choice, heard);
   return join(sending, batch_.choice == choice && batch_.to == sending.to, *choice);
 }
@@ -113,10 +113,14 @@ EagerPlans::Heard EagerPlans::hear(std::uint64_t report) noexcept {
   const Batch batch = std::exchange(batch_, {});
   lost_ = 0;
   if (batch.is_before) return {.is_over = true, .expects = batch.choice, .turn = batch.turn};
-  std::uint64_t ticks = batch.messages >= many_from ? std::max<std::uint64_t>(batch.written, told.ticks)
-                                                    : batch.written_first + told.ticks;
-  // What each side was busy for is less than what a window takes whose sender waits for room in the ring.
-  if (batch.messages >= many_from && batch.turn.way != batch.choice->assumed()) ticks *= not_for_many;
+  const bool several = batch.messages >= several_from;
+  if (batch.kind.start == Start::nonblocking) {
+    size_of(batch.kind).several = several;
+    // Another plan's. Of a turn that it was to have nothing is known, as of a batch that is given up.
+    if (several != batch.kind.several) return {.is_over = true, .expects = nullptr, .turn = {}};
+  }
+  const std::uint64_t ticks =
+      several ? std::max<std::uint64_t>(batch.written, told.ticks) : batch.written_first + told.ticks;
   batch.choice->took(batch.turn, {.ticks = static_cast<double>(ticks),
                                   .bytes = batch.bytes,
                                   .messages = batch.messages,
@@ -147,14 +151,18 @@ std::vector<EagerPlans::Report> EagerPlans::report(double nanoseconds) const {
   std::vector<Report> reports;
   for (const Nearness nearness : {Nearness::near, Nearness::far})
     for (const Start start : {Start::blocking, Start::nonblocking})
-      for (std::size_t i = 0; i < classes; ++i) {
-        const EagerChoice* const choice =
-            choices_[static_cast<std::size_t>(nearness)][static_cast<std::size_t>(start)][i].get();
-        if (!choice || !choice->is_settled()) continue;
-        Report report{.nearness = nearness, .start = start, .from = LivePlans::least_of(first_class + i)};
-        fill_report(report, *choice, nanoseconds / 1000 * static_cast<double>(report.from));
-        reports.push_back(report);
-      }
+      for (const bool several : {false, true})
+        for (std::size_t i = 0; i < classes; ++i) {
+          const Size& size = sizes_[static_cast<std::size_t>(nearness)][static_cast<std::size_t>(start)][i];
+          const EagerChoice* const choice = size.choices[static_cast<std::size_t>(several)].get();
+          if (!choice || !choice->is_settled()) continue;
+          Report report{.nearness = nearness,
+                        .start = start,
+                        .several = several,
+                        .from = LivePlans::least_of(first_class + i)};
+          fill_report(report, *choice, nanoseconds / 1000 * static_cast<double>(report.from));
+          reports.push_back(report);
+        }
   return reports;
 }
 

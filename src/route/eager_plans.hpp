@@ -29,10 +29,12 @@ namespace isthmus {
 /// has begun in the midst of others that came with it: such a batch is no measure, and the next one counts.
 ///
 /// What a message costs is what it took the receiver, from the match on, and what it took the sender to write
-/// it, up to its first piece: behind that both are at work. Several under way together go as assumed.
+/// it, up to its first piece: behind that both are at work. Several that are under way together cost what
+/// they took the receiver together, or the sender to write them, where that is more.
 ///
-/// There is one plan for each size class, for ranks on the same socket and on others, and for blocking and
-/// nonblocking sends. What has been learned is shared with the other ranks of the region.
+/// There is one plan for each size class, for ranks on the same socket and on others, for blocking and
+/// nonblocking sends, and for nonblocking ones of which several are under way; whether that is so, the batch
+/// before tells. What has been learned is shared with the other ranks of the region.
 ///
 /// Guarded by the engine's lock. Where there is no memory for a size class, it goes as assumed.
 class EagerPlans {
@@ -44,7 +46,7 @@ class EagerPlans {
   static constexpr std::uint64_t up_to = 128 * 1024;
   static constexpr std::uint32_t longest_batch = 64;
   /// So many in a batch were under way together.
-  static constexpr std::uint32_t many_from = 4;
+  static constexpr std::uint32_t several_from = wire::BatchReport::several_from;
   /// Messages that go as assumed where that is by rendezvous: their receivers first learn which way those
   /// come.
   static constexpr std::uint32_t patience_of_rendezvous = 110;
@@ -98,6 +100,7 @@ class EagerPlans {
   struct Report {
     Nearness nearness{};
     Start start{};
+    bool several = false;    ///< are under way together
     std::uint64_t from = 0;  ///< bytes; up to the next class
     bool told = false;       ///< by another rank or an earlier job, and not learned here
     bool tuned = false;      ///< and that was an earlier job
@@ -117,7 +120,14 @@ class EagerPlans {
   struct Kind {
     Nearness nearness{};
     Start start{};
+    bool several = false;    ///< are under way together
     std::size_t number = 0;  ///< of its size class
+  };
+  /// The plans of a size class.
+  struct Size {
+    /// For messages that come one at a time, and for several.
+    std::array<std::unique_ptr<EagerChoice>, 2> choices;
+    bool several = false;  ///< so they came the last time
   };
   struct Batch {
     EagerChoice* choice = nullptr;  ///< null: there is none
@@ -141,13 +151,14 @@ class EagerPlans {
     EagerChoice::Turn turn;                ///< that turn
   };
 
-  [[nodiscard]] std::unique_ptr<EagerChoice>& choice_of(const Kind& kind) noexcept {
-    return choices_[static_cast<std::size_t>(kind.nearness)][static_cast<std::size_t>(kind.start)]
-                   [kind.number - first_class];
+  [[nodiscard]] Size& size_of(const Kind& kind) noexcept {
+    return sizes_[static_cast<std::size_t>(kind.nearness)][static_cast<std::size_t>(kind.start)]
+                 [kind.number - first_class];
   }
   [[nodiscard]] SharedEagerLessons::Kind shared_kind(const Kind& kind) const noexcept {
     return {.far = kind.nearness == Nearness::far,
-            .many = kind.start == Start::nonblocking,
+            .nonblocking = kind.start == Start::nonblocking,
+            .several = kind.several,
             .size_class = kind.number - first_class};
   }
   EagerChoice* find(const Kind& kind, EagerWay assumed) noexcept;
@@ -164,8 +175,7 @@ class EagerPlans {
   SharedEagerLessons shared_;
   Ticks clock_;
   std::uint64_t span_ = 0;  ///< bytes above `from`; 0: off
-  std::array<std::array<std::array<std::unique_ptr<EagerChoice>, classes>, 2>, LivePlans::nearness_count>
-      choices_;
+  std::array<std::array<std::array<Size, classes>, 2>, LivePlans::nearness_count> sizes_;
   Batch batch_;
   std::uint16_t last_mark_ = 0;
   std::uint32_t until_measured_ = 0;  ///< messages

@@ -188,7 +188,7 @@ double LivePlans::nanoseconds() const noexcept {
 void LivePlans::forget() noexcept {
   ++epoch_;
   under_way_ = 0;
-  attended_ = 0;
+  attended_ = lingering_ = 0;
   batch_ = draining_ = {};
   note_measured();
 }

@@ -112,7 +112,7 @@ class LivePlans {
   /// The rank goes back to its program.
   void leave() noexcept {
     if (looks_at_clock_) [[unlikely]]
-      left_ = clock_();
+      note_left();
   }
   /// It makes progress.
   void come() noexcept {
@@ -133,6 +133,11 @@ class LivePlans {
     note_measured();
   }
   [[nodiscard]] bool is_attended() const noexcept { return attended_ > 0; }
+  /// The same for the next few calls, in which more of what was attended to may come. They pay for it.
+  void linger() noexcept {
+    lingering_ = lingered_calls;
+    note_measured();
+  }
   /// Ticks that the rank has spent in MPI since some time. It is in MPI now, and `keep_time` or `attend` has
   /// been called.
   [[nodiscard]] std::uint64_t present() noexcept {
@@ -178,6 +183,7 @@ class LivePlans {
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t classes = 128;
   static constexpr std::uint32_t most_absent = 8;
+  static constexpr std::uint8_t lingered_calls = 16;
   /// Of a piece of a copy: what a peer says may be anything, and sums must not overflow.
   static constexpr std::uint64_t most_work = std::uint64_t{1} << 40;
 
@@ -246,7 +252,12 @@ class LivePlans {
   WayChoice* find(const Kind& kind, bool mixed, bool many, LongWay assumed,
                   std::span<const LongWay> possible) noexcept;
   void note_measured() noexcept {
-    looks_at_clock_ = keeps_time_ || attended_ > 0 || batch_.is_measured || draining_.is_measured;
+    looks_at_clock_ =
+        keeps_time_ || attended_ > 0 || lingering_ > 0 || batch_.is_measured || draining_.is_measured;
+  }
+  void note_left() noexcept {
+    left_ = clock_();
+    if (lingering_ > 0 && --lingering_ == 0) note_measured();
   }
 
   SharedLessons shared_;
@@ -263,6 +274,7 @@ class LivePlans {
   bool by_work_;
   bool keeps_time_ = false;
   int attended_ = 0;
+  std::uint8_t lingering_ = 0;   ///< calls in which the clock is looked at all the same
   bool looks_at_clock_ = false;  ///< when the rank leaves MPI
   bool mixed_ = false;           ///< the last batch had messages of several size classes
   std::uint64_t mean_ = 0;       ///< their bytes

@@ -28,7 +28,7 @@ void SharedLessons::write(const Kind& kind, const Lesson& lesson) const noexcept
 
 std::atomic<std::uint64_t>* SharedEagerLessons::word_of(const Kind& kind) const noexcept {
   if (words_.empty() || kind.size_class >= size_classes) return nullptr;
-  const std::size_t row = (kind.far ? 2U : 0U) + (kind.many ? 1U : 0U);
+  const std::size_t row = (kind.far ? 4U : 0U) + (kind.nonblocking ? 2U : 0U) + (kind.several ? 1U : 0U);
   return &words_[row * size_classes + kind.size_class];
 }
 

@@ -55,7 +55,8 @@ class SharedEagerLessons {
  public:
   struct Kind {
     bool far = false;            ///< to ranks of other sockets
-    bool many = false;           ///< of sends that do not block
+    bool nonblocking = false;    ///< of sends that do not block
+    bool several = false;        ///< several are under way together
     std::size_t size_class = 0;  ///< below `size_classes`
   };
   struct Lesson {
@@ -63,7 +64,7 @@ class SharedEagerLessons {
     double ticks_per_byte = 0;  ///< as of `SharedLessons`
     bool is_tuned = false;
   };
-  static constexpr std::size_t size_classes = wire::eager_lesson_words / 4;
+  static constexpr std::size_t size_classes = wire::eager_lesson_words / 8;
 
   SharedEagerLessons() = default;
   /// As those of `SharedLessons`.

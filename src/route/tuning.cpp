@@ -117,7 +117,8 @@ Result<TaughtEager> parse_taught_eager(const Json& entry) {
   if (!lesson) return wrong("is damaged: what has been taught of sends has no size, way or cost");
   return TaughtEager{.from = lesson->from,
                      .far = !flag(entry, "same_socket"),
-                     .many = flag(entry, "nonblocking"),
+                     .nonblocking = flag(entry, "nonblocking"),
+                     .several = flag(entry, "several"),
                      .way = lesson->way,
                      .ticks_per_byte = lesson->ticks_per_byte};
 }

@@ -27,12 +27,12 @@ namespace isthmus::wire {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
-inline constexpr std::uint32_t region_version = 16;
+inline constexpr std::uint32_t region_version = 17;
 inline constexpr std::uint32_t maximum_local_ranks = 16384;
 inline constexpr std::uint32_t maximum_world = 1U << 24;
 inline constexpr std::size_t lesson_words = 512;
 inline constexpr std::size_t call_lesson_words = 2048;
-inline constexpr std::size_t eager_lesson_words = 64;
+inline constexpr std::size_t eager_lesson_words = 128;
 inline constexpr std::size_t gpu_lesson_words = 2560;
 
 using JobKey = std::array<std::uint8_t, 16>;

@@ -133,9 +133,14 @@ struct RingHeader {
 /// What the reader tells of the messages that its writer has given the same `CellHeader::mark`. It may say
 /// anything: its writer takes it for a cost, and measures on.
 struct BatchReport {
+  /// Of so many and more, what counts is how long they took to come, one beside the other.
+  static constexpr std::uint16_t several_from = 4;
+
   std::uint16_t mark = 0;   ///< 0: nothing has been told yet
   std::uint16_t count = 0;  ///< messages of it that are there
-  std::uint32_t ticks = 0;  ///< of `ticks()`, that they have taken the reader
+  /// Of `ticks()`, that they have taken the reader: of a few, each; of several, from the match of the first
+  /// to the last byte of the last, also while it waited for its writer.
+  std::uint32_t ticks = 0;
 
   [[nodiscard]] constexpr std::uint64_t packed() const noexcept {
     return std::uint64_t{mark} << 48 | std::uint64_t{count} << 32 | ticks;

@@ -1,5 +1,5 @@
-// Preloaded: copies by the kernel between processes take ten times as long, and 200 us more, from the moment at
-// which a program sets `slow_copies`: longer than any other way, also with cores far from each other. With
+// Preloaded: copies by the kernel between processes take ten times as long, and 200 us more, from the moment
+// at which a program sets `slow_copies`: longer than any other way, also with cores far from each other. With
 // SLOW_WRITES_ONLY in the environment, copies to another process alone.
 #define _GNU_SOURCE
 #include <dlfcn.h>

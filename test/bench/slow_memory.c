@@ -1,5 +1,5 @@
-// Preloaded: copies of 4 KiB and more within a process take ten times as long, and 200 us more, from the moment
-// at which a program sets `slow_memory`, so that what goes through memory that ranks share is slow.
+// Preloaded: copies of 4 KiB and more within a process take ten times as long, and 200 us more, from the
+// moment at which a program sets `slow_memory`, so that what goes through memory that ranks share is slow.
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <time.h>

@@ -1,6 +1,7 @@
-// Rank 0 sends messages to rank 1, one at a time: BYTES COUNT [SLOWED [COMPUTES]]. After COUNT of them copies
-// by the kernel become slow (slow_copies.c), or copies through memory (slow_memory.c), and SLOWED more
-// follow. The sender computes for COMPUTES microseconds while each is under way. Rank 1 looks at every byte.
+// Rank 0 sends messages to rank 1: BYTES COUNT [SLOWED [COMPUTES [AT_ONCE]]]. AT_ONCE of them, or one, are
+// under way together. After COUNT times that many copies by the kernel become slow (slow_copies.c), or copies
+// through memory (slow_memory.c), and SLOWED times as many follow. The sender computes for COMPUTES
+// microseconds while they are under way. Rank 1 looks at every byte.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -25,7 +26,10 @@ int main(int count, char** arguments) {
   const int before = atoi(arguments[2]);
   const int slowed = count > 3 ? atoi(arguments[3]) : 0;
   const int computes = count > 4 ? atoi(arguments[4]) : 0;
-  unsigned char* const data = malloc(bytes);
+  const int at_once = count > 5 ? atoi(arguments[5]) : 1;
+  const size_t all = (size_t)bytes * at_once;
+  unsigned char* const data = malloc(all);
+  MPI_Request* const requests = malloc(sizeof(MPI_Request) * at_once);
   // A message to a rank that has not joined yet goes another way than those behind it.
   MPI_Barrier(MPI_COMM_WORLD);
   for (int i = 0; i < before + slowed; ++i) {
@@ -39,22 +43,25 @@ int main(int count, char** arguments) {
       *slow = 1;
     }
     if (rank == 0) {
-      MPI_Request request;
-      memset(data, i & 255, bytes);
-      MPI_Isend(data, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request);
+      memset(data, i & 255, all);
+      for (int k = 0; k < at_once; ++k)
+        MPI_Isend(data + (size_t)k * bytes, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &requests[k]);
       compute(computes);
-      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      MPI_Waitall(at_once, requests, MPI_STATUSES_IGNORE);
       MPI_Recv(NULL, 0, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
-      MPI_Recv(data, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      for (int at = 0; at < bytes; ++at)
+      for (int k = 0; k < at_once; ++k)
+        MPI_Irecv(data + (size_t)k * bytes, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &requests[k]);
+      MPI_Waitall(at_once, requests, MPI_STATUSES_IGNORE);
+      for (size_t at = 0; at < all; ++at)
         if (data[at] != (i & 255)) {
-          fprintf(stderr, "message %d: byte %d is wrong\n", i, at);
+          fprintf(stderr, "message %d: byte %zu is wrong\n", i, at);
           MPI_Abort(MPI_COMM_WORLD, 3);
         }
       MPI_Send(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
     }
   }
+  free(requests);
   free(data);
   MPI_Finalize();
   return 0;

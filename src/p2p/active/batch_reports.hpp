@@ -8,10 +8,12 @@
 
 namespace isthmus {
 
-/// Tells senders what the messages that they have marked take this rank (`EagerPlans`): from the match to the
-/// last byte, without the time in which the rank is not in MPI, and without what an earlier marked message of
-/// the same sender has been told to take. Nothing is told where this rank does not measure plans. Guarded by
-/// the engine's lock.
+/// Tells senders what the messages that they have marked take this rank (`EagerPlans`), without the time in
+/// which the rank is not in MPI. Of a few of the same mark it is the sum of what each takes from its match to
+/// its last byte, without what an earlier marked message of the same sender has been told to take. Of several
+/// it is what they take together, from the first match on: while the rank waits for the next one, its sender
+/// is writing, or waits for room in the ring. Nothing is told where this rank does not measure plans. Guarded
+/// by the engine's lock.
 ///
 /// While a marked message is under way, the ends of others count as well: a marked one that waits behind them
 /// has not taken that time.

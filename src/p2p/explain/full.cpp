@@ -164,9 +164,11 @@ std::string eager_text(const ExplainParts& parts) {
   const EagerPlans::Report* last = nullptr;
   const std::vector<EagerPlans::Report> lessons = parts.eager.report(parts.plans.nanoseconds());
   for (const EagerPlans::Report& lesson : lessons) {
-    if (!last || last->nearness != lesson.nearness || last->start != lesson.start)
-      text += fmt::format("    measured, {} sends{}:\n",
+    if (!last || last->nearness != lesson.nearness || last->start != lesson.start ||
+        last->several != lesson.several)
+      text += fmt::format("    measured, {} sends{}{}:\n",
                           lesson.start == Start::blocking ? "blocking" : "nonblocking",
+                          lesson.several ? ", several at a time" : "",
                           lesson.nearness == LivePlans::Nearness::far ? " to ranks of other sockets" : "");
     text += lesson_text(lesson, [](EagerWay way) { return name_of(way); });
     last = &lesson;

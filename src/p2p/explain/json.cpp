@@ -122,9 +122,9 @@ std::string eager_json(const EagerPlans::Report& lesson) {
                         quoted(name_of(way)), known(times.predicted), known(times.measured));
   }
   return fmt::format(
-      R"({{"from":{},"same_socket":{},"nonblocking":{},"told":{},"origin":{},"way":{},"assumed":{},"messages":{},"ticks_per_byte":{:.6g},"ways":[{}]}})",
+      R"({{"from":{},"same_socket":{},"nonblocking":{},"several":{},"told":{},"origin":{},"way":{},"assumed":{},"messages":{},"ticks_per_byte":{:.6g},"ways":[{}]}})",
       lesson.from, lesson.nearness == LivePlans::Nearness::near, lesson.start == Start::nonblocking,
-      lesson.told, quoted(origin_of(lesson.told, lesson.tuned)), quoted(name_of(lesson.way)),
+      lesson.several, lesson.told, quoted(origin_of(lesson.told, lesson.tuned)), quoted(name_of(lesson.way)),
       quoted(name_of(lesson.assumed)), lesson.messages, lesson.ticks_per_byte, ways);
 }
 

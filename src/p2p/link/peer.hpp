@@ -86,8 +86,10 @@ class Peer {
   std::uint64_t incoming_left = 0;
 
   // Of its marked messages (`BatchReports`).
-  wire::BatchReport told;     ///< what it has been told last
-  std::uint64_t told_at = 0;  ///< ticks in MPI, when one was there last
+  wire::BatchReport told;       ///< what it has been told last
+  std::uint64_t told_from = 0;  ///< ticks in MPI, when the first of these was matched
+  std::uint64_t told_sum = 0;   ///< ticks that each of them took
+  std::uint64_t told_at = 0;    ///< ticks in MPI, when one was there last
 
   std::uint64_t unexpected = 0;  ///< memory of the peer's messages that no receive has matched
   bool held = false;             ///< it has sent too many; see p2p/active/unexpected.cpp

@@ -75,10 +75,10 @@ class Sender {
       }
     }
   }
-  [[nodiscard]] const EagerPlans::Report* lesson(std::uint64_t from) {
+  [[nodiscard]] const EagerPlans::Report* lesson(std::uint64_t from, bool several = false) {
     reports_ = plans.report(1);
     for (const auto& each : reports_)
-      if (each.from == from && each.start == start) return &each;
+      if (each.from == from && each.start == start && each.several == several) return &each;
     return nullptr;
   }
 
@@ -120,13 +120,13 @@ TEST(EagerPlans, LeaveTenMessagesAsThePlanHasThem) {
 TEST(EagerPlans, FindTheFasterWayOneAtATimeAndInWindows) {
   for (const bool faster : {false, true})
     for (const bool assumed : {false, true})
-      for (const std::uint32_t window : {1U, 8U, 64U}) {
+      for (const std::uint32_t window : {1U, 2U, 8U, 64U}) {
         Sender sender(fast(faster), assumed);
         sender.windows(static_cast<int>(std::max(1000 / window, 30U)), 32 * kib, window);
-        const auto* const lesson = sender.lesson(32 * kib);
+        const auto* const lesson = sender.lesson(32 * kib, window > 2);
         ASSERT_TRUE(lesson) << window;
-        const bool expected = window == 1 ? faster : assumed;
-        EXPECT_EQ(lesson->way, expected ? EagerWay::eager : EagerWay::rendezvous) << assumed << window;
+        EXPECT_EQ(lesson->way, faster ? EagerWay::eager : EagerWay::rendezvous) << assumed << window;
+        EXPECT_FALSE(sender.lesson(32 * kib, window <= 2)) << window;
         EXPECT_EQ(lesson->assumed, assumed ? EagerWay::eager : EagerWay::rendezvous);
         EXPECT_FALSE(lesson->told);
       }
@@ -159,27 +159,45 @@ TEST(EagerPlans, FindNoDriftWhereWindowsAreMeasuredInPart) {
     const int before = sender.rendezvous;
     sender.windows(static_cast<int>(40'000 / window), 16 * kib, window);
     EXPECT_LE(sender.rendezvous - before, 800) << window;
-    const auto* const lesson = sender.lesson(16 * kib);
+    const auto* const lesson = sender.lesson(16 * kib, true);
     ASSERT_TRUE(lesson) << window;
     EXPECT_NEAR(lesson->times[0].measured, lesson->times[0].predicted, 0.1 * lesson->times[0].predicted)
         << window;
   }
 }
 
-/// By what each side is busy for, windows look faster than they are.
-TEST(EagerPlans, LeaveManyAsThePlanHasThem) {
+/// One at a time, a message costs what both sides take one after the other; of several, the slower side
+/// counts.
+TEST(EagerPlans, HavePlansOfTheirOwnForOneAtATimeAndForSeveral) {
   const Machine machine = [](bool is_eager, std::uint64_t bytes) {
     return is_eager ? Taken{.sender = bytes / 2, .receiver = bytes / 2} : Taken{.receiver = bytes * 3 / 4};
   };
   for (const bool assumed : {false, true}) {
-    Sender many(machine, assumed);
-    many.windows(200, 16 * kib, 16);
-    ASSERT_TRUE(many.lesson(16 * kib));
-    EXPECT_EQ(many.lesson(16 * kib)->way, assumed ? EagerWay::eager : EagerWay::rendezvous);
+    Sender sender(machine, assumed);
+    for (int i = 0; i < 20; ++i) {
+      sender.windows(20, 16 * kib, 16);
+      sender.windows(40, 16 * kib);
+    }
+    ASSERT_TRUE(sender.lesson(16 * kib, true));
+    EXPECT_EQ(sender.lesson(16 * kib, true)->way, EagerWay::eager);
+    ASSERT_TRUE(sender.lesson(16 * kib));
+    EXPECT_EQ(sender.lesson(16 * kib)->way, EagerWay::rendezvous);
   }
-  Sender one(machine, true);
-  one.windows(200, 16 * kib);
-  EXPECT_EQ(one.lesson(16 * kib)->way, EagerWay::rendezvous);
+}
+
+/// What has been told of several is of several.
+TEST(EagerPlans, TellOthersOfSeveralApart) {
+  Words words{};
+  const SharedEagerLessons shared(words);
+  Sender first(fast(false), true, shared);
+  first.windows(60, 16 * kib, 16);
+  ASSERT_TRUE(first.lesson(16 * kib, true));
+  EXPECT_EQ(first.lesson(16 * kib, true)->way, EagerWay::rendezvous);
+  Sender second(fast(false), true, shared);
+  second.windows(12, 16 * kib, 16);
+  ASSERT_TRUE(second.lesson(16 * kib, true));
+  EXPECT_TRUE(second.lesson(16 * kib, true)->told);
+  EXPECT_FALSE(second.lesson(16 * kib)) << "of those that come one at a time nobody knows anything";
 }
 
 /// Programs rely on it that MPI_Send of a few KiB returns without its receive.
@@ -223,8 +241,9 @@ TEST(EagerPlans, BeginWithWhatAnotherRankHasLearned) {
 TEST(EagerPlans, MeasureOnWhereAnotherRankHasLied) {
   Words words{};
   const SharedEagerLessons shared(words);
-  shared.write({.far = false, .many = true, .size_class = LivePlans::class_of(64 * kib) - 24},
-               {.way = EagerWay::eager, .ticks_per_byte = 1e-6});
+  shared.write(
+      {.far = false, .nonblocking = true, .several = false, .size_class = LivePlans::class_of(64 * kib) - 24},
+      {.way = EagerWay::eager, .ticks_per_byte = 1e-6});
   Sender sender(fast(false, 3), false, shared);
   sender.windows(1000, 64 * kib);
   EXPECT_EQ(sender.lesson(64 * kib)->way, EagerWay::rendezvous);

@@ -359,6 +359,28 @@ TEST_F(LivePlansTest, KeepTheTimeInMpiForWhoAsks) {
   EXPECT_EQ(plans.present() - began, 110U);
 }
 
+/// Messages that belong together may come in one call each, and what the program does in between is not their
+/// time.
+TEST_F(LivePlansTest, KeepTheTimeInMpiForAFewCallsBehindWhatWasAttendedTo) {
+  LivePlans plans(false, {}, read_clock);
+  const auto call = [&] {
+    plans.leave();
+    now += 1000;
+    plans.come();
+    now += 1;
+  };
+  plans.attend(1);
+  const std::uint64_t began = plans.present();
+  plans.attend(-1);
+  plans.linger();
+  for (int i = 0; i < 10; ++i)
+    call();
+  EXPECT_EQ(plans.present() - began, 10U);
+  for (int i = 0; i < 100; ++i)
+    call();
+  EXPECT_GT(plans.present() - began, 50'000U) << "it is not kept for good: calls would pay for it";
+}
+
 TEST_F(LivePlansTest, ForgetMessagesThatNeverEnd) {
   LivePlans plans(true, {}, read_clock);
   std::vector<TransferMark> marks(100);

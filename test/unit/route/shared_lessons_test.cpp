@@ -52,14 +52,15 @@ TEST(SharedLessons, OfATableSayThatTheyAre) {
 TEST(SharedEagerLessons, AreReadAsTheyWereWrittenForEachKindApart) {
   std::array<std::atomic<std::uint64_t>, wire::eager_lesson_words> words{};
   const SharedEagerLessons lessons(words);
-  const SharedEagerLessons::Kind one{.far = true, .many = false, .size_class = 3};
+  const SharedEagerLessons::Kind one{.far = true, .nonblocking = false, .several = false, .size_class = 3};
   lessons.write(one, {.way = EagerWay::rendezvous, .ticks_per_byte = 0.5});
   ASSERT_TRUE(lessons.read(one));
   EXPECT_EQ(lessons.read(one)->way, EagerWay::rendezvous);
   for (const SharedEagerLessons::Kind& other :
-       {SharedEagerLessons::Kind{.far = false, .many = false, .size_class = 3},
-        SharedEagerLessons::Kind{.far = true, .many = true, .size_class = 3},
-        SharedEagerLessons::Kind{.far = true, .many = false, .size_class = 4},
+       {SharedEagerLessons::Kind{.far = false, .nonblocking = false, .several = false, .size_class = 3},
+        SharedEagerLessons::Kind{.far = true, .nonblocking = true, .several = false, .size_class = 3},
+        SharedEagerLessons::Kind{.far = true, .nonblocking = false, .several = true, .size_class = 3},
+        SharedEagerLessons::Kind{.far = true, .nonblocking = false, .several = false, .size_class = 4},
         SharedEagerLessons::Kind{.size_class = SharedEagerLessons::size_classes}})
     EXPECT_FALSE(lessons.read(other));
   for (auto& word : words)

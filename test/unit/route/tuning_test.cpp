@@ -98,7 +98,8 @@ TEST(Tuning, GivesWhatSendsAndCollectivesHaveTaught) {
   ASSERT_EQ(eager->taught_eager.size(), 1U);
   EXPECT_EQ(eager->taught_eager[0].from, 16384U);
   EXPECT_EQ(eager->taught_eager[0].way, 1);
-  EXPECT_TRUE(eager->taught_eager[0].many && !eager->taught_eager[0].far);
+  EXPECT_TRUE(eager->taught_eager[0].nonblocking && !eager->taught_eager[0].far);
+  EXPECT_FALSE(eager->taught_eager[0].several) << "an older table has nothing else";
   const auto calls =
       parse(with_list("taught_collectives", R"([{"collective": "alltoall", "members": 8, "up_to": 65536,
                                                   "same_socket": false, "way": "staged", "ticks_per_byte": 2,

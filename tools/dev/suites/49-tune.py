@@ -342,7 +342,7 @@ with suite.case("when copies through memory become slow, messages no longer go w
 
     def taught():
         sender, receiver = both_ranks(16384, 200, 300, preloaded=slow)
-        (lesson,) = sender["live_eager"]
+        (lesson,) = [each for each in sender["live_eager"] if not each["several"]]
         return lesson, sum(count for way, count in received(receiver).items() if way != "eager")
 
     lesson, _ = ask_until(4, taught, lambda told: told[0]["way"] == "rendezvous" and told[1] >= 200)
@@ -350,6 +350,17 @@ with suite.case("when copies through memory become slow, messages no longer go w
     assert 400 <= lesson["messages"] <= 500 and all(way["predicted_us"] for way in lesson["ways"]), lesson
     result = suite.run([ISTHMUS, "explain", "--full", "mpiexec", "-n", 2, WAYS, 16384, 400], env=CONFIG, timeout=60)
     suite.expect(result, err=r"^    measured, nonblocking sends:\n      from 16 KiB +(eager|rendezvous): [\d.]+ us .*; \d+ messages$")
+
+with suite.case("the same of several that are under way together"):
+    slow = suite.preload("test/bench/slow_memory.c")
+
+    def taught():
+        sender, receiver = both_ranks(16384, 20, 30, 0, 16, preloaded=slow)
+        lessons = [each for each in sender["live_eager"] if each["several"]]
+        return lessons, sum(count for way, count in received(receiver).items() if way != "eager")
+
+    (lesson,), _ = ask_until(4, taught, lambda told: [each["way"] for each in told[0]] == ["rendezvous"] and told[1] >= 320)
+    assert (lesson["from"], lesson["assumed"], lesson["nonblocking"], lesson["origin"]) == (16384, "eager", True, "live"), lesson
 
 CALL_WAYS = suite.tmp / "call_ways"
 
