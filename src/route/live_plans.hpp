@@ -257,7 +257,9 @@ class LivePlans {
   }
   void note_left() noexcept {
     left_ = clock_();
-    if (lingering_ > 0 && --lingering_ == 0) note_measured();
+    if (lingering_ == 0) return;
+    --lingering_;
+    note_measured();
   }
 
   SharedLessons shared_;

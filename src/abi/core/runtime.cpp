@@ -255,8 +255,7 @@ Result<> Runtime::leave_launcher() {
 void Runtime::leave_at_exit() noexcept {
   // A child of a fork has its parent's exit handlers.
   if (running() || world_phase() != Phase::before_init || ::getpid() != joined_by_) return;
-  // Nobody is left to be told of an error: a launcher that has not heard takes the process for a failed one.
-  (void)leave_launcher();
+  if (const Result<> left = leave_launcher(); !left && settings.warn) warn(left.error().text());
 }
 
 /// Their streams and kernels wait for what nobody will send any more. The words are never unpinned: the
