@@ -36,17 +36,6 @@ Result<> Datatype::commit() {
   return {};
 }
 
-std::string Datatype::name() const {
-  const std::lock_guard lock(name_mutex_);
-  if (set_name_) return *set_name_;
-  return std::string(default_name_);
-}
-
-void Datatype::set_name(std::string name) {
-  const std::lock_guard lock(name_mutex_);
-  set_name_ = std::make_unique<std::string>(std::move(name));
-}
-
 namespace {
 
 /// Where a packed message of one element stops early: whole parts count at once, and the part in which it

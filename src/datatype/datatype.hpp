@@ -2,8 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -67,13 +65,21 @@ struct Bounds {
   bool has_markers = false;  // lb and ub were set by MPI_Type_create_resized somewhere inside
 };
 
+/// What a program has said of a type: local to a rank (MPI 5.0, sections 7.7 and 7.8). Guarded by the
+/// engine's lock.
+struct TypeLabels {
+  std::optional<std::string> name;  ///< of MPI_Type_set_name
+  AttributeSet attributes;          ///< of MPI_Type_set_attr
+};
+
 /// An MPI datatype: a typemap, how it was made, and, once committed, its compiled `Layout`.
 ///
-/// Made by the functions of `construct.hpp`, `array_types.hpp` and `unnamed.hpp`; the predefined ones by
-/// `basic`. Immutable except for its name and for being committed; both may happen in any thread.
+/// Made by the functions of `construct.hpp`, `array_types.hpp` and `unnamed.hpp`; the named ones by `basic`.
+/// Immutable except for its labels and for being committed, which may happen in any thread. The ranks of a
+/// process share the named types; every other type belongs to one rank.
 class Datatype final : public RefCounted {
  public:
-  /// The predefined type, immortal and committed.
+  /// The named type, immortal and committed.
   [[nodiscard]] static Datatype& basic(Basic basic) noexcept;
 
   [[nodiscard]] std::int64_t size() const noexcept { return bounds_.size; }
@@ -100,6 +106,8 @@ class Datatype final : public RefCounted {
 
   /// Named or unnamed predefined type: always committed, must not be freed (MPI 5.0, section 5.1.9).
   [[nodiscard]] bool is_predefined() const noexcept { return predefined_; }
+  /// Has a constant in mpi.h, and is shared by the ranks of a process.
+  [[nodiscard]] bool is_named() const noexcept { return combiner() == Combiner::named; }
   /// The named type whose data this predefined type has: itself, or for example `real8` for what
   /// MPI_Type_create_f90_real(15, MPI_UNDEFINED) gives. Nothing for derived types and pairs.
   [[nodiscard]] std::optional<Basic> as_basic() const noexcept { return basic_; }
@@ -118,12 +126,11 @@ class Datatype final : public RefCounted {
   [[nodiscard]] const Contents& contents() const noexcept { return contents_; }
   [[nodiscard]] Combiner combiner() const noexcept { return contents_.combiner; }
 
-  /// MPI_Type_get_name: "MPI_INT" for named types, empty for others, until set.
-  [[nodiscard]] std::string name() const;
-  void set_name(std::string name);
-
-  /// MPI_Type_set_attr and its relatives. Guarded by the engine's lock.
-  [[nodiscard]] AttributeSet& attributes() noexcept { return attributes_; }
+  /// What MPI_Type_get_name gives until a name is set: "MPI_INT" for named types, empty for others.
+  [[nodiscard]] std::string_view default_name() const noexcept { return default_name_; }
+  /// Only for types that are not named. Those of named types are each rank's own, and lie in its
+  /// `abi::Runtime`.
+  [[nodiscard]] TypeLabels& labels() noexcept { return labels_; }
 
   /// Basic elements in the first `bytes` bytes of a packed message of this type: what MPI_Get_elements
   /// returns. Nothing where they end within an element (MPI_UNDEFINED).
@@ -158,9 +165,7 @@ class Datatype final : public RefCounted {
   std::atomic<bool> contiguous_ = false;
   std::atomic<const Layout*> layout_ = nullptr;  // owns one reference
 
-  AttributeSet attributes_;
-  mutable std::mutex name_mutex_;
-  std::unique_ptr<std::string> set_name_;
+  TypeLabels labels_;
   std::string_view default_name_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "datatype/cursor.hpp"
@@ -158,9 +159,10 @@ bool Op::accepts(const Datatype& type) const noexcept {
 
 Result<> Op::check(const Datatype& type) const {
   if (accepts(type)) return {};
-  const std::string what = type.is_predefined() ? type.name() : "a derived datatype";
-  return fail(ErrorClass::op,
-              std::string(name()) + " is not defined on " + (what.empty() ? "this unnamed datatype" : what));
+  const std::string_view what = !type.is_predefined() ? "a derived datatype"
+                                : type.is_named()     ? type.default_name()
+                                                      : "this unnamed datatype";
+  return fail(ErrorClass::op, std::string(name()) + " is not defined on " + std::string(what));
 }
 
 Result<> Op::reduce(const void* a, const void* b, void* out, std::int64_t count, const Datatype& type) const {

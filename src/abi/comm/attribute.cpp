@@ -277,20 +277,20 @@ ISTHMUS_ENTRY(int, Type_free_keyval)(int* type_keyval) {
 }
 ISTHMUS_ENTRY(int, Type_set_attr)(MPI_Datatype datatype, int type_keyval, void* attribute_val) {
   return call_with_kept_type("MPI_Type_set_attr", datatype, [&](Runtime& runtime, Datatype& type) {
-    return set_attribute(runtime, AttributeOwner::datatype, type.attributes(), type.handle, type_keyval,
-                         "type_keyval", attribute_val);
+    return set_attribute(runtime, AttributeOwner::datatype, runtime.labels_of(type).attributes, type.handle,
+                         type_keyval, "type_keyval", attribute_val);
   });
 }
 ISTHMUS_ENTRY(int, Type_get_attr)(MPI_Datatype datatype, int type_keyval, void* attribute_val, int* flag) {
   return call_with_kept_type("MPI_Type_get_attr", datatype, [&](Runtime& runtime, Datatype& type) {
-    return get_attribute(runtime, AttributeOwner::datatype, type.attributes(), type_keyval, "type_keyval",
-                         attribute_val, flag);
+    return get_attribute(runtime, AttributeOwner::datatype, runtime.labels_of(type).attributes, type_keyval,
+                         "type_keyval", attribute_val, flag);
   });
 }
 ISTHMUS_ENTRY(int, Type_delete_attr)(MPI_Datatype datatype, int type_keyval) {
   return call_with_kept_type("MPI_Type_delete_attr", datatype, [&](Runtime& runtime, Datatype& type) {
-    return delete_attribute(runtime, AttributeOwner::datatype, type.attributes(), type.handle, type_keyval,
-                            "type_keyval");
+    return delete_attribute(runtime, AttributeOwner::datatype, runtime.labels_of(type).attributes,
+                            type.handle, type_keyval, "type_keyval");
   });
 }
 

@@ -301,6 +301,10 @@ void Runtime::free_left_ports() {
   over.clear();
 }
 
+TypeLabels& Runtime::labels_of(Datatype& type) {
+  return type.is_named() ? labels_of_named_[&type] : type.labels();
+}
+
 Result<> Runtime::close_streams() const {
   Result<> result;
   streams.for_each([&](stream::Stream& each) {

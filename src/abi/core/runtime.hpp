@@ -31,6 +31,7 @@
 #include "comm/group.hpp"
 #include "comm/info.hpp"
 #include "datatype/datatype.hpp"
+#include "datatype/make/unnamed.hpp"
 #include "datatype/op.hpp"
 #include "device/port.hpp"
 #include "gpu/memory/allocation.hpp"
@@ -140,7 +141,11 @@ class Runtime {
   /// Of the next collective that does not block; null where there is none, or that begins just now.
   std::unique_ptr<coll::Driver> next_driver;
 
+  F90Types f90_types;
   KeyvalTable keyvals;
+  /// The name and the attributes that this rank has given `type`. They stay where they are as long as the
+  /// type lives.
+  [[nodiscard]] TypeLabels& labels_of(Datatype& type);
   WorldAttributes world_attributes;
   ErrorCodes error_codes;
   Ref<Errhandler> file_errhandler;  ///< of MPI_FILE_NULL: what new files get
@@ -201,6 +206,8 @@ class Runtime {
   void define_datatypes_and_ops();
   void define_communicators();
 
+  /// Of named types, which the ranks of a process share.
+  std::unordered_map<const Datatype*, TypeLabels> labels_of_named_;
   std::atomic<bool> running_{false};
   std::atomic<Phase> world_phase_{Phase::before_init};
   RankTurns* const turns_;

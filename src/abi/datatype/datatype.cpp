@@ -78,12 +78,11 @@ int type_true_extent(const char* function, MPI_Datatype datatype, Integer* true_
 
 Result<> free_type(Datatype& type, MPI_Datatype* datatype) {
   if (type.is_predefined()) {
-    const std::string name = type.name();
     return fail(ErrorClass::type, fmt::format("datatype is {}, which is predefined and cannot be freed",
-                                              name.empty() ? "an unnamed datatype" : name));
+                                              type.is_named() ? type.default_name() : "an unnamed datatype"));
   }
   const Ref<Datatype> alive = Ref<Datatype>::share(&type);
-  ISTHMUS_TRY(type.attributes().clear(type.handle));
+  ISTHMUS_TRY(type.labels().attributes.clear(type.handle));
   Runtime::get().datatypes.remove(*datatype);
   *datatype = MPI_DATATYPE_NULL;
   return {};
@@ -142,7 +141,7 @@ ISTHMUS_ENTRY(int, Type_free)(MPI_Datatype* datatype) {
 }
 
 ISTHMUS_ENTRY(int, Type_dup)(MPI_Datatype oldtype, MPI_Datatype* newtype) {
-  return call("MPI_Type_dup", [&](Runtime&) -> Result<> {
+  return call("MPI_Type_dup", [&](Runtime& runtime) -> Result<> {
     ISTHMUS_TRY(check_pointer(newtype, "newtype"));
     Result<Datatype*> old = find_datatype(oldtype, "oldtype");
     if (!old) return std::unexpected(std::move(old).error());
@@ -150,7 +149,7 @@ ISTHMUS_ENTRY(int, Type_dup)(MPI_Datatype oldtype, MPI_Datatype* newtype) {
     Result<Ref<Datatype>> made = dup_type(**old);
     if (!made) return std::unexpected(std::move(made).error());
     const Ref<Datatype> alive = Ref<Datatype>::share(*old);
-    ISTHMUS_TRY(alive->attributes().copy_to((*made)->attributes(), alive->handle));
+    ISTHMUS_TRY(runtime.labels_of(*alive).attributes.copy_to((*made)->labels().attributes, alive->handle));
     return give(std::move(made), newtype);
   });
 }
@@ -158,13 +157,13 @@ ISTHMUS_ENTRY(int, Type_dup)(MPI_Datatype oldtype, MPI_Datatype* newtype) {
 ISTHMUS_ENTRY(int, Type_set_name)(MPI_Datatype datatype, const char* type_name) {
   return call_with_type("MPI_Type_set_name", datatype, [&](Datatype& type) -> Result<> {
     ISTHMUS_TRY(check_pointer(type_name, "type_name"));
-    type.set_name(std::string(type_name, strnlen(type_name, MPI_MAX_OBJECT_NAME - 1)));
+    Runtime::get().labels_of(type).name = std::string(type_name, strnlen(type_name, MPI_MAX_OBJECT_NAME - 1));
     return {};
   });
 }
 
 ISTHMUS_ENTRY(int, Type_get_name)(MPI_Datatype datatype, char* type_name, int* resultlen) {
-  return call("MPI_Type_get_name", [&](Runtime&) -> Result<> {
+  return call("MPI_Type_get_name", [&](Runtime& runtime) -> Result<> {
     ISTHMUS_TRY(check_pointer(type_name, "type_name"));
     ISTHMUS_TRY(check_pointer(resultlen, "resultlen"));
     if (datatype == MPI_DATATYPE_NULL) {  // has a name too (section 7.8)
@@ -173,7 +172,8 @@ ISTHMUS_ENTRY(int, Type_get_name)(MPI_Datatype datatype, char* type_name, int* r
     }
     Result<Datatype*> type = find_datatype(datatype);
     if (!type) return std::unexpected(std::move(type).error());
-    store_type_name((*type)->name(), type_name, resultlen);
+    const TypeLabels& labels = runtime.labels_of(**type);
+    store_type_name(labels.name ? *labels.name : (*type)->default_name(), type_name, resultlen);
     return {};
   });
 }

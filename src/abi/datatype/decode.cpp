@@ -115,12 +115,13 @@ Result<> store_contents(const Contents& contents, const ContentsRoom& room) {
   return {};
 }
 
-/// For functions that find a predefined type. `find`: `Result<Datatype*>()`; null is MPI_DATATYPE_NULL.
+/// For functions that find a predefined type. `find`: `Result<Datatype*>(Runtime&)`; null is
+/// MPI_DATATYPE_NULL.
 template <class Find>
 int give_predefined(const char* function, MPI_Datatype* newtype, const char* argument, Find&& find) noexcept {
-  return call(function, [&](Runtime&) -> Result<> {
+  return call(function, [&](Runtime& runtime) -> Result<> {
     ISTHMUS_TRY(check_pointer(newtype, argument));
-    Result<Datatype*> found = find();
+    Result<Datatype*> found = find(runtime);
     if (!found) return std::unexpected(std::move(found).error());
     *newtype = *found != nullptr ? handle_of(**found) : MPI_DATATYPE_NULL;
     return {};
@@ -175,29 +176,31 @@ ISTHMUS_ENTRY(int, Type_get_contents_c)
 }
 
 ISTHMUS_ENTRY(int, Type_create_f90_real)(int p, int r, MPI_Datatype* newtype) {
-  return give_predefined("MPI_Type_create_f90_real", newtype, "newtype", [&] { return f90_real_type(p, r); });
+  return give_predefined("MPI_Type_create_f90_real", newtype, "newtype",
+                         [&](Runtime& runtime) { return runtime.f90_types.real(p, r); });
 }
 ISTHMUS_ENTRY(int, Type_create_f90_complex)(int p, int r, MPI_Datatype* newtype) {
   return give_predefined("MPI_Type_create_f90_complex", newtype, "newtype",
-                         [&] { return f90_complex_type(p, r); });
+                         [&](Runtime& runtime) { return runtime.f90_types.complex(p, r); });
 }
 ISTHMUS_ENTRY(int, Type_create_f90_integer)(int r, MPI_Datatype* newtype) {
   return give_predefined("MPI_Type_create_f90_integer", newtype, "newtype",
-                         [&] { return f90_integer_type(r); });
+                         [&](Runtime& runtime) { return runtime.f90_types.integer(r); });
 }
 ISTHMUS_ENTRY(int, Type_match_size)(int typeclass, int size, MPI_Datatype* datatype) {
   return give_predefined("MPI_Type_match_size", datatype, "datatype",
-                         [&] { return match_size_type(static_cast<SizeClass>(typeclass), size); });
+                         [&](Runtime&) { return match_size_type(static_cast<SizeClass>(typeclass), size); });
 }
 ISTHMUS_ENTRY(int, Type_get_value_index)
 (MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype* pair_type) {
-  return give_predefined("MPI_Type_get_value_index", pair_type, "pair_type", [&]() -> Result<Datatype*> {
-    Result<Datatype*> value = find_datatype(value_type, "value_type");
-    if (!value) return value;
-    Result<Datatype*> index = find_datatype(index_type, "index_type");
-    if (!index) return index;
-    return value_index_type(**value, **index);
-  });
+  return give_predefined("MPI_Type_get_value_index", pair_type, "pair_type",
+                         [&](Runtime&) -> Result<Datatype*> {
+                           Result<Datatype*> value = find_datatype(value_type, "value_type");
+                           if (!value) return value;
+                           Result<Datatype*> index = find_datatype(index_type, "index_type");
+                           if (!index) return index;
+                           return value_index_type(**value, **index);
+                         });
 }
 
 }  // namespace isthmus::abi

@@ -18,11 +18,9 @@ class Datatype::Maker {
 
   /// A named type.
   [[nodiscard]] static Datatype* named(const BasicInfo& info);
-  /// An unnamed predefined type with the data of `basic`, made from `contents`.
-  [[nodiscard]] static Datatype* unnamed(Basic basic, Contents contents);
-
- private:
-  static void finish_predefined(Datatype& type);
+  /// An unnamed predefined type with the data of `basic`, made from `contents`. Fails only for want of
+  /// memory.
+  [[nodiscard]] static Result<Ref<Datatype>> unnamed(Basic basic, Contents contents);
 };
 
 }  // namespace isthmus

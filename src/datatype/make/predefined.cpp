@@ -52,12 +52,6 @@ Datatype& Datatype::basic(Basic basic) noexcept {
   return *predefined[slot(basic)];
 }
 
-void Datatype::Maker::finish_predefined(Datatype& type) {
-  type.predefined_ = true;
-  type.make_immortal();
-  type.adopt(*Layout::compile(type));
-}
-
 Datatype* Datatype::Maker::named(const BasicInfo& info) {
   auto* type = new Datatype;
   type->pair_ = info.pair;
@@ -70,17 +64,20 @@ Datatype* Datatype::Maker::named(const BasicInfo& info) {
     type->only_basic_ = info.basic;
   }
   type->default_name_ = info.name;
-  finish_predefined(*type);
+  type->predefined_ = true;
+  type->make_immortal();
+  type->adopt(*Layout::compile(*type));
   return type;
 }
 
-Datatype* Datatype::Maker::unnamed(Basic basic, Contents contents) {
-  auto* type = new Datatype;
+Result<Ref<Datatype>> Datatype::Maker::unnamed(Basic basic, Contents contents) {
+  Ref<Datatype> type = Ref<Datatype>::adopt(new Datatype);
   type->bounds_ = basic_bounds(info(basic));
   type->basic_ = basic;
   type->only_basic_ = basic;
   type->contents_ = std::move(contents);
-  finish_predefined(*type);
+  type->predefined_ = true;
+  ISTHMUS_TRY(type->commit());
   return type;
 }
 

@@ -1,11 +1,8 @@
 #include "datatype/make/unnamed.hpp"
 
 #include <array>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "datatype/make/maker.hpp"
@@ -13,30 +10,6 @@
 namespace isthmus {
 
 namespace {
-
-/// Keeps what was made: MPI promises the same handle for the same arguments (MPI 5.0, section 19.1.9).
-/// Predefined objects belong to the process, as the named ones do.
-class Cache {
- public:
-  using Key = std::tuple<Combiner, int, int>;
-
-  template <class Make>
-  Datatype* find_or_make(const Key& key, Make&& make) {
-    const std::lock_guard lock(mutex_);
-    Datatype*& entry = made_[key];
-    if (entry == nullptr) entry = make();
-    return entry;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<Key, Datatype*> made_;
-};
-
-Cache& cache() {
-  static Cache* const instance = new Cache;  // outlives whatever runs at exit
-  return *instance;
-}
 
 /// A kind of real that gfortran has: decimal precision, decimal exponent range, and the types with that data.
 struct RealKind {
@@ -65,30 +38,8 @@ constexpr std::array integer_kinds{
     IntegerKind{18, Basic::integer8}, IntegerKind{38, Basic::integer16},
 };
 
-Datatype* make_unnamed(Basic basic, Combiner combiner, std::vector<int> arguments) {
-  Contents contents;
-  contents.combiner = combiner;
-  contents.integers = std::move(arguments);
-  return Datatype::Maker::unnamed(basic, std::move(contents));
-}
-
 std::string wanted(int value) {
   return value == unspecified ? "MPI_UNDEFINED" : std::to_string(value);
-}
-
-Result<Datatype*> f90_floating(Combiner combiner, int precision, int range) {
-  if (precision == unspecified && range == unspecified) {
-    return fail(ErrorClass::arg, "neither precision nor range is given");
-  }
-  for (const RealKind& kind : real_kinds) {
-    const bool precise = precision == unspecified || precision <= kind.precision;
-    const bool ranges = range == unspecified || range <= kind.range;
-    if (!precise || !ranges) continue;
-    const Basic basic = combiner == Combiner::f90_real ? kind.real : kind.complex;
-    return cache().find_or_make({combiner, precision, range},
-                                [&] { return make_unnamed(basic, combiner, {precision, range}); });
-  }
-  return fail(ErrorClass::arg, "no real has precision " + wanted(precision) + " and range " + wanted(range));
 }
 
 struct Sized {
@@ -119,19 +70,45 @@ std::optional<Basic> named_pair(Basic value, Basic index) {
 
 }  // namespace
 
-Result<Datatype*> f90_real_type(int precision, int range) {
-  return f90_floating(Combiner::f90_real, precision, range);
+Result<Datatype*> F90Types::find_or_make(Basic basic, Combiner combiner, std::vector<int> arguments) {
+  Ref<Datatype>& entry = made_[{combiner, arguments}];
+  if (!entry) {
+    Contents contents;
+    contents.combiner = combiner;
+    contents.integers = std::move(arguments);
+    Result<Ref<Datatype>> type = Datatype::Maker::unnamed(basic, std::move(contents));
+    if (!type) return std::unexpected(std::move(type).error());
+    entry = *std::move(type);
+  }
+  return entry.get();
 }
 
-Result<Datatype*> f90_complex_type(int precision, int range) {
-  return f90_floating(Combiner::f90_complex, precision, range);
+Result<Datatype*> F90Types::floating(Combiner combiner, int precision, int range) {
+  if (precision == unspecified && range == unspecified) {
+    return fail(ErrorClass::arg, "neither precision nor range is given");
+  }
+  for (const RealKind& kind : real_kinds) {
+    const bool precise = precision == unspecified || precision <= kind.precision;
+    const bool ranges = range == unspecified || range <= kind.range;
+    if (!precise || !ranges) continue;
+    const Basic basic = combiner == Combiner::f90_real ? kind.real : kind.complex;
+    return find_or_make(basic, combiner, {precision, range});
+  }
+  return fail(ErrorClass::arg, "no real has precision " + wanted(precision) + " and range " + wanted(range));
 }
 
-Result<Datatype*> f90_integer_type(int range) {
+Result<Datatype*> F90Types::real(int precision, int range) {
+  return floating(Combiner::f90_real, precision, range);
+}
+
+Result<Datatype*> F90Types::complex(int precision, int range) {
+  return floating(Combiner::f90_complex, precision, range);
+}
+
+Result<Datatype*> F90Types::integer(int range) {
   for (const IntegerKind& kind : integer_kinds) {
     if (range == unspecified || range > kind.range) continue;
-    return cache().find_or_make({Combiner::f90_integer, range, 0},
-                                [&] { return make_unnamed(kind.integer, Combiner::f90_integer, {range}); });
+    return find_or_make(kind.integer, Combiner::f90_integer, {range});
   }
   return fail(ErrorClass::arg, "no integer has range " + wanted(range));
 }

@@ -1,6 +1,8 @@
 #pragma once
 
-#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/ref.hpp"
@@ -8,19 +10,31 @@
 
 namespace isthmus {
 
-// Predefined types found by their properties (MPI 5.0, sections 6.9.4 and 19.1.9); some have no name. Equal
-// arguments give the same object; it lives as long as the process and is not to be freed. Thread-safe.
+// Predefined types found by their properties (MPI 5.0, sections 6.9.4 and 19.1.9); some have no name. They
+// are not to be freed.
 
 /// MPI_UNDEFINED of the standard ABI: the precision or the range does not matter.
 inline constexpr int unspecified = -32766;
 
-/// The type of gfortran's real of kind SELECTED_REAL_KIND(precision, range). Class `arg` where there is none,
-/// or where both are `unspecified`.
-[[nodiscard]] Result<Datatype*> f90_real_type(int precision, int range);
-/// The same for a complex.
-[[nodiscard]] Result<Datatype*> f90_complex_type(int precision, int range);
-/// The type of gfortran's integer of kind SELECTED_INT_KIND(range).
-[[nodiscard]] Result<Datatype*> f90_integer_type(int range);
+/// The types of gfortran's kinds, which have no name. Equal arguments give the same object (MPI 5.0, section
+/// 19.1.9), which lives as long as this one. Each rank has its own: a type knows one handle, which names it
+/// in one rank. Guarded by the engine's lock.
+class F90Types {
+ public:
+  /// Of a real of kind SELECTED_REAL_KIND(precision, range). Class `arg` where there is none, or where both
+  /// are `unspecified`.
+  [[nodiscard]] Result<Datatype*> real(int precision, int range);
+  /// The same for a complex.
+  [[nodiscard]] Result<Datatype*> complex(int precision, int range);
+  /// Of an integer of kind SELECTED_INT_KIND(range).
+  [[nodiscard]] Result<Datatype*> integer(int range);
+
+ private:
+  Result<Datatype*> floating(Combiner combiner, int precision, int range);
+  Result<Datatype*> find_or_make(Basic basic, Combiner combiner, std::vector<int> arguments);
+
+  std::map<std::pair<Combiner, std::vector<int>>, Ref<Datatype>> made_;
+};
 
 /// The values are those of MPI_TYPECLASS_* in the standard ABI (`logical` is an extension of the reference).
 enum class SizeClass : int { logical = 191, integer = 192, real = 193, complex = 194 };

@@ -96,7 +96,8 @@ TEST(External32, SizesAreTheStandards) {
   EXPECT_EQ(size(Basic::logical), 4);
   EXPECT_EQ(size(Basic::c_bool), 1);
   EXPECT_EQ(size(Basic::long_int), 8);
-  EXPECT_EQ(*external32_size(**f90_real_type(16, unspecified), 2), 32);
+  F90Types types;
+  EXPECT_EQ(*external32_size(**types.real(16, unspecified), 2), 32);
   const auto wide = contiguous_type(1ll << 61, Datatype::basic(Basic::char_), Form::large);
   EXPECT_EQ(external32_size(**wide, 8).error().error_class(), ErrorClass::count);
 }

@@ -191,12 +191,12 @@ void check_basic(Basic basic) {
         const auto count = static_cast<std::int64_t>(n);
         fill();
         ASSERT_TRUE(op.reduce(l, r, o, count, type));
-        ASSERT_TRUE(matches(o)) << op.name() << " " << type.name() << " " << n;
+        ASSERT_TRUE(matches(o)) << op.name() << " " << type.default_name() << " " << n;
         ASSERT_TRUE(op.reduce(l, r, count, type));
-        ASSERT_TRUE(matches(r)) << op.name() << " " << type.name() << " " << n;
+        ASSERT_TRUE(matches(r)) << op.name() << " " << type.default_name() << " " << n;
         fill();
         ASSERT_TRUE(op.reduce(l, r, l, count, type));
-        ASSERT_TRUE(matches(l)) << op.name() << " " << type.name() << " " << n;
+        ASSERT_TRUE(matches(l)) << op.name() << " " << type.default_name() << " " << n;
       }
     }
   }
@@ -306,7 +306,8 @@ TEST(Op, LocatesInEveryPairType) {
 TEST(Op, ComputesUnnamedPredefinedTypes) {
   const double a = 1.5;
   double b = 2;
-  ASSERT_TRUE(Op::predefined(OpCode::sum).reduce(&a, &b, 1, **f90_real_type(15, unspecified)));
+  F90Types types;
+  ASSERT_TRUE(Op::predefined(OpCode::sum).reduce(&a, &b, 1, **types.real(15, unspecified)));
   EXPECT_EQ(b, 3.5);
 }
 

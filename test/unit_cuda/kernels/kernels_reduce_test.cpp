@@ -105,7 +105,7 @@ class ReduceKernels : public KernelTest {
     }
     std::ranges::copy(sum, at(target));
     ASSERT_TRUE(memory(target).read(used) == host[target])
-        << op.name() << " of " << how.count << " " << type.name() << " from " << how.sources
+        << op.name() << " of " << how.count << " " << type.default_name() << " from " << how.sources
         << " sources, in place " << how.in_place << ", result at " << how.shifts[target];
   }
 
@@ -282,7 +282,7 @@ TEST_F(ReduceKernels, TreatInfinitiesAndNaNsAsTheHostDoes) {
       std::memcpy(&value, got.data() + i * sizeof value, sizeof value);
       const bool same = std::memcmp(&value, &expected[i], sizeof value) == 0 ||
                         (std::isnan(value) && std::isnan(expected[i]));
-      ASSERT_TRUE(same) << op.name() << " of " << type.name() << ", number " << i << ": " << value
+      ASSERT_TRUE(same) << op.name() << " of " << type.default_name() << ", number " << i << ": " << value
                         << " instead of " << expected[i];
     }
   };

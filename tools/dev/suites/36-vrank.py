@@ -72,6 +72,14 @@ with suite.case("a stack that is too large for the addresses of a rank"):
     result = several(4, 2, FOLDER / "globals as it is", options=["-x", "ISTHMUS_RANK_STACK=200G"])
     suite.expect(result, status=1, err=r"ISTHMUS_RANK_STACK: a stack of 204800 MiB is too large for a rank of 4; it may have 32768")
 
+for name, what in {"f90.c": "the types of Fortran's kinds: handles", "labels.c": "names and attributes of predefined datatypes"}.items():
+    with suite.case(f"each rank has its own: {what}"):
+        program = compile_program(OWN / name)
+        for ranks, each in ((1, 4), (2, 2), (5, 3), (8, 8)):
+            suite.expect(several(ranks, each, program), out=f"{ranks} ranks, 0 failures")
+        for ranks, each, workers in ((2, 2, 2), (4, 4, 3), (8, 4, 2)):
+            suite.expect(several(ranks, each, program, options=["--workers-per-process", workers]), out=f"{ranks} ranks, 0 failures")
+
 # --- turns ------------------------------------------------------------------------------------------------------------------------------
 
 with suite.case("polling in every way, waiting, and messages of all lengths"):

@@ -47,7 +47,7 @@ TEST(Basic, EveryHandleOfTheAbiIsFoundAndNoOther) {
     EXPECT_EQ(info(*basic).basic, *basic);
     EXPECT_TRUE(Datatype::basic(*basic).committed());
     EXPECT_TRUE(Datatype::basic(*basic).is_predefined());
-    EXPECT_EQ(Datatype::basic(*basic).name(), info(*basic).name);
+    EXPECT_EQ(Datatype::basic(*basic).default_name(), info(*basic).name);
   }
   EXPECT_EQ(found, 70);
 }
@@ -196,12 +196,12 @@ TEST(Contents, LargeFormsKeepCounts) {
   EXPECT_EQ((*subarray)->contents().large_counts, (Longs{4, 5, 2, 3, 1, 2}));
 }
 
-TEST(Name, IsEmptyForDerivedTypesUntilSet) {
+TEST(Name, IsEmptyForDerivedTypes) {
   const auto made = contiguous_type(2, integer(), Form::small);
-  EXPECT_EQ((*made)->name(), "");
-  (*made)->set_name("halo");
-  EXPECT_EQ((*made)->name(), "halo");
-  EXPECT_EQ(Datatype::basic(Basic::two_double_precision).name(), "MPI_2DOUBLE_PRECISION");
+  EXPECT_EQ((*made)->default_name(), "");
+  EXPECT_FALSE((*made)->is_named());
+  EXPECT_EQ(Datatype::basic(Basic::two_double_precision).default_name(), "MPI_2DOUBLE_PRECISION");
+  EXPECT_TRUE(Datatype::basic(Basic::two_double_precision).is_named());
 }
 
 TEST(Elements, AllOfOneBasicTypeAreRecognised) {
@@ -214,21 +214,34 @@ TEST(Elements, AllOfOneBasicTypeAreRecognised) {
 }
 
 TEST(Unnamed, F90TypesAreTheSameForTheSameArguments) {
-  Datatype* const type = *f90_real_type(15, unspecified);
-  EXPECT_EQ(type, *f90_real_type(15, unspecified));
-  EXPECT_NE(type, *f90_real_type(14, unspecified));
+  F90Types types;
+  Datatype* const type = *types.real(15, unspecified);
+  EXPECT_EQ(type, *types.real(15, unspecified));
+  EXPECT_NE(type, *types.real(14, unspecified));
   EXPECT_TRUE(type->is_predefined());
+  EXPECT_FALSE(type->is_named());
+  EXPECT_TRUE(type->committed());
   EXPECT_EQ(type->as_basic(), Basic::real8);
   EXPECT_EQ(type->combiner(), Combiner::f90_real);
   EXPECT_EQ(type->contents().integers, (Ints{15, unspecified}));
-  EXPECT_EQ(type->name(), "");
-  EXPECT_EQ((*f90_real_type(unspecified, 37))->size(), 4);
-  EXPECT_EQ((*f90_complex_type(33, 4931))->size(), 32);
-  EXPECT_EQ((*f90_integer_type(18))->size(), 8);
-  EXPECT_EQ((*f90_integer_type(0))->size(), 1);
-  EXPECT_EQ(f90_real_type(34, 0).error().error_class(), ErrorClass::arg);
-  EXPECT_EQ(f90_real_type(unspecified, unspecified).error().error_class(), ErrorClass::arg);
-  EXPECT_EQ(f90_integer_type(39).error().error_class(), ErrorClass::arg);
+  EXPECT_EQ(type->default_name(), "");
+  EXPECT_EQ((*types.real(unspecified, 37))->size(), 4);
+  EXPECT_EQ((*types.complex(33, 4931))->size(), 32);
+  EXPECT_EQ((*types.integer(18))->size(), 8);
+  EXPECT_EQ((*types.integer(0))->size(), 1);
+  EXPECT_EQ(types.real(34, 0).error().error_class(), ErrorClass::arg);
+  EXPECT_EQ(types.real(unspecified, unspecified).error().error_class(), ErrorClass::arg);
+  EXPECT_EQ(types.integer(39).error().error_class(), ErrorClass::arg);
+}
+
+TEST(Unnamed, F90TypesBelongToWhoMadeThem) {
+  F90Types mine;
+  F90Types theirs;
+  Datatype* const type = *mine.real(15, 307);
+  EXPECT_NE(type, *theirs.real(15, 307));
+  type->handle = 7;
+  EXPECT_EQ((*theirs.real(15, 307))->handle, 0u);
+  EXPECT_EQ((*mine.real(15, 307))->handle, 7u);
 }
 
 TEST(Unnamed, SizesMatchNamedTypes) {
