@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -23,12 +24,19 @@ constexpr std::size_t most_packets = 512;
 /// from a process that ends. Without it, two processes that look at the same moment hold each other's
 /// packets, put them back, and see the same ones again: on a quiet machine, where both find out about each
 /// other's memory in the same microsecond, 2 of 50 jobs of two ranks never got any.
+///
+/// A look takes some microseconds, so another one's is waited for: a message whose memory was to be mapped
+/// would go another way, and where there is one message for each piece of memory, nothing makes up for it.
+/// One that has lost its processor in its turn is not waited for.
 class Turn {
  public:
   explicit Turn(int socket) noexcept : socket_(socket) {
-    if (set(F_WRLCK)) return;
-    // Whatever else keeps it from being locked: looks without turns find nearly all.
-    is_another_process_ = errno == EAGAIN || errno == EACCES;
+    if (take()) return;
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (is_another_process_ && std::chrono::steady_clock::now() < deadline) {
+      ::sched_yield();
+      if (take()) return;
+    }
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -39,6 +47,14 @@ class Turn {
   [[nodiscard]] bool is_another_process() const noexcept { return is_another_process_; }
 
  private:
+  static constexpr std::chrono::milliseconds patience{1};
+
+  bool take() noexcept {
+    const bool is_ours = set(F_WRLCK);
+    // Whatever else keeps it from being locked: looks without turns find nearly all.
+    is_another_process_ = !is_ours && (errno == EAGAIN || errno == EACCES);
+    return is_ours;
+  }
   [[nodiscard]] bool set(short type) const noexcept {
     struct flock all{};
     all.l_type = type;

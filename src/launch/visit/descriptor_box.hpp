@@ -42,7 +42,8 @@ class DescriptorBox {
                                                      int fd) noexcept;
   /// What was left for this process, close-on-exec. Empty where it is not there. Waits for `patience`.
   [[nodiscard]] UniqueFd take(const wire::DescriptorTicket& ticket);
-  /// The same without waiting: also empty while another process looks. Looks at each packet in the box once.
+  /// The same without waiting for what is not there, and at most a millisecond for another process that
+  /// looks: empty where that goes on. Looks at each packet in the box once.
   [[nodiscard]] UniqueFd take_now(const wire::DescriptorTicket& ticket);
 
   /// Whether packets of others are in this process's hands because the box had no room when they were to go

@@ -75,11 +75,10 @@ class Sender {
       }
     }
   }
-  [[nodiscard]] const EagerPlans::Report* lesson(std::uint64_t from, bool several = false) {
-    reports_ = plans.report(1);
-    for (const auto& each : reports_)
-      if (each.from == from && each.start == start && each.several == several) return &each;
-    return nullptr;
+  [[nodiscard]] std::optional<EagerPlans::Report> lesson(std::uint64_t from, bool several = false) const {
+    for (const auto& each : plans.report(1))
+      if (each.from == from && each.start == start && each.several == several) return each;
+    return std::nullopt;
   }
 
   EagerPlans plans;
@@ -89,9 +88,6 @@ class Sender {
   Start start = Start::nonblocking;
   std::array<wire::BatchReport, 8> report{};
   int eager = 0, rendezvous = 0, marked = 0;
-
- private:
-  std::vector<EagerPlans::Report> reports_;
 };
 
 TEST(EagerPlans, DecideBetweenFourAnd128KiBWhereTheyAreOn) {
@@ -123,7 +119,7 @@ TEST(EagerPlans, FindTheFasterWayOneAtATimeAndInWindows) {
       for (const std::uint32_t window : {1U, 2U, 8U, 64U}) {
         Sender sender(fast(faster), assumed);
         sender.windows(static_cast<int>(std::max(1000 / window, 30U)), 32 * kib, window);
-        const auto* const lesson = sender.lesson(32 * kib, window > 2);
+        const auto lesson = sender.lesson(32 * kib, window > 2);
         ASSERT_TRUE(lesson) << window;
         EXPECT_EQ(lesson->way, faster ? EagerWay::eager : EagerWay::rendezvous) << assumed << window;
         EXPECT_FALSE(sender.lesson(32 * kib, window <= 2)) << window;
@@ -159,7 +155,7 @@ TEST(EagerPlans, FindNoDriftWhereWindowsAreMeasuredInPart) {
     const int before = sender.rendezvous;
     sender.windows(static_cast<int>(40'000 / window), 16 * kib, window);
     EXPECT_LE(sender.rendezvous - before, 800) << window;
-    const auto* const lesson = sender.lesson(16 * kib, true);
+    const auto lesson = sender.lesson(16 * kib, true);
     ASSERT_TRUE(lesson) << window;
     EXPECT_NEAR(lesson->times[0].measured, lesson->times[0].predicted, 0.1 * lesson->times[0].predicted)
         << window;

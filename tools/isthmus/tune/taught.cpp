@@ -130,10 +130,10 @@ bool count_eager(const Json& lesson, Entries& entries) {
     if (!is_vote(lesson)) return true;
     if (!is_one_of(lesson, "way", tuning::eager_ways)) return false;
     const Json kind = kind_of(lesson, {"from", "same_socket", "nonblocking", "several"});
+    std::string sends = kind.at("nonblocking").get<bool>() ? "nonblocking sends" : "blocking sends";
+    if (kind.at("several").get<bool>()) sends += ", several at a time";
     const std::string words =
-        fmt::format("from {:<9} {:<18}{}", size_text(kind.at("from").get<std::uint64_t>()),
-                    kind.at("nonblocking").get<bool>() ? "nonblocking sends" : "blocking sends",
-                    kind.at("several").get<bool>() ? ", several at a time" : "");
+        fmt::format("from {:<9} {:<17}", size_text(kind.at("from").get<std::uint64_t>()), sends);
     return count_entry(lesson, kind, words, "messages", entries);
   } catch (const Json::exception&) {
     return false;
