@@ -138,12 +138,16 @@ TEST(EagerPlans, MoveWithinAHundredMessages) {
 }
 
 TEST(EagerPlans, MoveWhereTheChosenWayBecomesSlow) {
-  Sender sender(fast(true), true);
-  sender.windows(500, 16 * kib);
-  EXPECT_EQ(sender.lesson(16 * kib)->way, EagerWay::eager);
-  sender.machine = fast(false, 4);
-  sender.windows(400, 16 * kib);
-  EXPECT_EQ(sender.lesson(16 * kib)->way, EagerWay::rendezvous);
+  for (const std::uint32_t window : {1U, 16U}) {
+    const bool several = window > 1;
+    Sender sender(fast(true), true);
+    sender.windows(several ? 60 : 500, 16 * kib, window);
+    ASSERT_TRUE(sender.lesson(16 * kib, several));
+    EXPECT_EQ(sender.lesson(16 * kib, several)->way, EagerWay::eager);
+    sender.machine = fast(false, 4);
+    sender.windows(several ? 60 : 400, 16 * kib, window);
+    EXPECT_EQ(sender.lesson(16 * kib, several)->way, EagerWay::rendezvous) << window;
+  }
 }
 
 /// A batch that begins in the midst of a window, or near its end, says nothing else than one of a whole
