@@ -133,7 +133,8 @@ class LivePlans {
     note_measured();
   }
   [[nodiscard]] bool is_attended() const noexcept { return attended_ > 0; }
-  /// The same for the next few calls, in which more of what was attended to may come. They pay for it.
+  /// `present` goes on to be right for a few calls, in which more of what was attended to may come. They pay
+  /// for it.
   void linger() noexcept {
     lingering_ = lingered_calls;
     note_measured();
