@@ -34,6 +34,7 @@ constexpr const char* copy_name = "isthmus_copy";
 constexpr const char* courier_name = "isthmus_courier";
 constexpr const char* order_name = "isthmus_order";
 constexpr const char* meet_name = "isthmus_meet";
+constexpr const char* pieces_name = "isthmus_meet_in_pieces";
 constexpr const char* put_name = "isthmus_put";
 constexpr const char* send_name = "isthmus_send_mail";
 constexpr const char* receive_name = "isthmus_receive_mail";
@@ -105,7 +106,7 @@ class GpuKernels::Loaded {
         status = functions.function_load(function);
     };
     for (const char* name :
-         {copy_name, courier_name, order_name, meet_name, put_name, send_name, receive_name})
+         {copy_name, courier_name, order_name, meet_name, pieces_name, put_name, send_name, receive_name})
       load(name);
     for (const auto* names : {&few_names, &many_names})
       for (const char* name : *names)
@@ -223,6 +224,10 @@ Result<cuda::Function> GpuKernels::meeting(cuda::Device device, const Op* op, co
   const auto choice = choose_reduction(*op, *type);
   if (!choice) return fail(ErrorClass::op, "there is no kernel for that operation on that type");
   return load().function(device, choice->meeting);
+}
+
+Result<cuda::Function> GpuKernels::meeting_in_pieces(cuda::Device device) {
+  return load().function(device, pieces_name);
 }
 
 Result<cuda::Function> GpuKernels::putting(cuda::Device device) {

@@ -91,12 +91,14 @@ class GpuKernels {
 
   /// Carries out one member's part of a short collective, by one block.
   Result<> order(GpuStream where, const kernel::OrderArguments& work);
-  /// How orders name the operation on that type (`MeetOrder::combine`); nothing where there is no kernel.
+  /// How orders and meetings in pieces name the operation on that type (`combine`); nothing where there is no kernel.
   [[nodiscard]] static std::optional<std::uint16_t> combiner(const Op& op, const Datatype& type) noexcept;
 
   /// The kernel by which members combine what they have, or move it for null,
-  /// (body/meet.hpp), for whoever puts it on a stream of the program's. That device has kernels.
+  /// (body/meet), for whoever puts it on a stream of the program's. That device has kernels.
   Result<cuda::Function> meeting(cuda::Device device, const Op* op, const Datatype* type);
+  /// The kernel by which they move or combine long data (`MeetArguments::combine`, the `combiner`).
+  Result<cuda::Function> meeting_in_pieces(cuda::Device device);
 
   /// The one that puts and notifies (body/put.hpp), of one block; the same.
   Result<cuda::Function> putting(cuda::Device device);

@@ -2,7 +2,8 @@
 #include "kernels/body/copy.hpp"
 #include "kernels/body/courier_warp.hpp"
 #include "kernels/body/mail.hpp"
-#include "kernels/body/meet.hpp"
+#include "kernels/body/meet/packets.hpp"
+#include "kernels/body/meet/pieces.hpp"
 #include "kernels/body/move.hpp"
 #include "kernels/body/order_part.hpp"
 #include "kernels/body/put.hpp"
@@ -60,6 +61,12 @@ __global__ void __launch_bounds__(order_threads) isthmus_order(const __grid_cons
 __global__ void __launch_bounds__(meet_threads) isthmus_meet(const __grid_constant__ MeetArguments work) {
   follow();
   meet_move(work);
+}
+
+__global__ void __launch_bounds__(meet_threads, 2)
+    isthmus_meet_in_pieces(const __grid_constant__ MeetArguments work) {
+  follow();
+  meet_in_pieces(work);
 }
 
 __global__ void __launch_bounds__(mail_threads) isthmus_send_mail(const __grid_constant__ MailArguments work) {

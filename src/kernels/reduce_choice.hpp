@@ -12,7 +12,7 @@ namespace isthmus {
 /// The kernel that combines elements of a type.
 struct ReduceChoice {
   const char* name;
-  const char* meeting;      ///< the kernel that does it with the other members' (body/meet.hpp)
+  const char* meeting;      ///< the kernel that does it with the other members' (body/meet)
   std::uint32_t bytes;      ///< from one of the kernel's elements to the next
   std::uint32_t alignment;  ///< of the kernel's elements
   std::uint32_t factor;     ///< the kernel's elements in one of the type

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,12 @@ using cuda::StreamOperationType;
 StreamOperation write(cuda::Address address, std::uint32_t value) noexcept {
   return {.type = StreamOperationType::write_value_32, .address = address, .value = value};
 }
+
+/// Of memory that no kernel reaches, or with gaps, for operations that are enqueued: each of up to 64 MiB that
+/// its process sends, and what it receives.
+constexpr std::size_t most_staged = std::size_t{1} << 30U;
+/// Then what is enqueued waits for what is enqueued later: a mistake of the program's.
+constexpr std::chrono::seconds most_to_wait_for_staging{10};
 
 Result<> went_with_mpi() {
   return fail(ErrorClass::arg, "the stream of comm went with MPI_Finalize, or MPI_Session_finalize");
@@ -204,18 +212,34 @@ Status Stream::start(cuda::Function kernel, unsigned blocks, unsigned threads, v
 
 Result<std::shared_ptr<const PinnedBuffer>> Stream::stage(std::size_t bytes) {
   const EngineLock::Released released(engine_.lock());
+  const auto give_up = std::chrono::steady_clock::now() + most_to_wait_for_staging;
+  for (;;) {
+    auto buffer = try_stage(bytes);
+    if (buffer || buffer.error().error_class() != ErrorClass::no_mem) return buffer;
+    const bool can_come = [&] {
+      const std::scoped_lock turn(turn_);
+      const cuda::ContextScope scope(functions_, context_);
+      const auto capturing = is_capturing();
+      return proxy_ && capturing && !*capturing && proxy_->outstanding() > 0;
+    }();
+    if (!can_come || std::chrono::steady_clock::now() > give_up) return buffer;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+/// Without the engine's lock.
+Result<std::shared_ptr<const PinnedBuffer>> Stream::try_stage(std::size_t bytes) {
   const std::scoped_lock turn(turn_);
   if (!proxy_) return std::unexpected(went_with_mpi().error());
   if (!staging_)
     // NOLINTNEXTLINE(modernize-make-shared): an aggregate of what cannot be moved
     staging_.reset(new Staging{.mutex = {},
-                               .pool = {engine_.gpu()->copies().contexts(), device_, PinnedPool::Limits{}}});
+                               .pool = {engine_.gpu()->copies().contexts(), device_,
+                                        PinnedPool::Limits{.most = most_staged}}});
   const std::scoped_lock lock(staging_->mutex);
-  auto taken = staging_->pool.take(bytes);
-  if (!taken) return std::unexpected(std::move(taken).error());
-  if (taken->size() < bytes)
-    return fail(ErrorClass::no_mem, "no pinned memory for " + std::to_string(bytes) +
-                                        " bytes of an operation in the order of a stream");
+  auto taken = staging_->pool.take_whole(bytes);
+  if (!taken)
+    return fail(taken.error().error_class(), "an operation in the order of a stream: " + taken.error().text());
   return std::shared_ptr<const PinnedBuffer>(new PinnedBuffer(std::move(*taken)),
                                              [from = staging_](const PinnedBuffer* buffer) {
                                                const std::scoped_lock giving(from->mutex);

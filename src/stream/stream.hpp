@@ -104,6 +104,7 @@ class Stream final : public RefCounted {
   std::size_t launched_ = 0;  ///< kernels since it was last found idle
   std::vector<Ref<RefCounted>> kept_;
   std::shared_ptr<WordPool> words_;
+  Result<std::shared_ptr<const PinnedBuffer>> try_stage(std::size_t bytes);
   /// What is staged is given back by other threads.
   struct Staging {
     std::mutex mutex;

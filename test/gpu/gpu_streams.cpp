@@ -333,7 +333,7 @@ void check_tags(const Setting& at) {
 void check_collectives(const Setting& at) {
   const Lane lane(at.gpu);
   for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pinned})
-    for (const int count : {1, 1000, 70'000}) {
+    for (const int count : {1, 1000, 70'000, 300'000}) {
       const auto n = static_cast<std::size_t>(count);
       const auto all = n * static_cast<std::size_t>(ranks);
       const auto source = memory(at, ascending(all, 0));
@@ -424,10 +424,10 @@ void check_collectives(const Setting& at) {
 }
 
 /// What kernels that meet have to do besides: in place, with gaps, from memory that they do not reach at one
-/// member alone, of several types, of no length, in between such that are too long for them.
+/// member alone, of several types, of no length, in packets and in pieces.
 void check_meetings(const Setting& at) {
   const Lane lane(at.gpu);
-  for (const int count : {0, 1, 3, 5000, 600'000}) {
+  for (const int count : {0, 1, 3, 5000, 600'001, 1'300'000}) {
     const auto n = static_cast<std::size_t>(count);
     const auto all = n * static_cast<std::size_t>(ranks);
     // Each rank in turn has its data where no kernel reaches it.
@@ -499,6 +499,45 @@ void check_meetings(const Setting& at) {
     const auto at_own = i - static_cast<std::size_t>(before);
     if (at_own < own) CHECK(mine[at_own] == expected);
   }
+}
+
+/// Parts of lengths of their own, in place: a result lies where blocks of the same kernel have to read still.
+void check_in_place(const Setting& at) {
+  const Lane lane(at.gpu);
+  for (const int scale : {1000, 300'000}) {
+    std::vector<int> counts;
+    int before = 0, total = 0;
+    for (int r = 0; r < ranks; ++r) {
+      counts.push_back(scale * (r + 1) + 7 * r);
+      if (r == rank) before = total;
+      total += counts.back();
+    }
+    const auto data = memory(at, ascending(static_cast<std::size_t>(total), 10 * rank));
+    CHECK_MPI(MPIX_Reduce_scatter_enqueue(MPI_IN_PLACE, data->data(), counts.data(), MPI_INT, MPI_SUM, lane.comm));
+    lane.sync();
+    const auto own = static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
+    Ints sums(own);
+    for (std::size_t i = 0; i < own; ++i)
+      sums[i] = ranks * (before + static_cast<int>(i)) + 10 * ranks * (ranks - 1) / 2;
+    CHECK(data->read<int>(own) == sums);
+  }
+}
+
+/// More in memory that no kernel reaches than there is memory to stage it in (the suite sees to that): calls wait
+/// until the stream has passed earlier ones.
+void check_staging(const Setting& at) {
+  const Lane lane(at.gpu);
+  constexpr int count = 400'000, calls = 20;
+  const auto data = memory(at, ascending(count, 10 * rank), MemoryKind::pageable),
+             sum = memory(at, Ints(count, -1), MemoryKind::pageable);
+  if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  for (int i = 0; i < calls; ++i)
+    CHECK_MPI(MPIX_Allreduce_enqueue(data->data(), sum->data(), count, MPI_INT, MPI_SUM, lane.comm));
+  lane.sync();
+  Ints sums(count);
+  for (int i = 0; i < count; ++i)
+    sums[static_cast<std::size_t>(i)] = ranks * i + 10 * ranks * (ranks - 1) / 2;
+  CHECK(sum->read<int>(count) == sums);
 }
 
 /// What a stream has captured, to be launched.
@@ -1003,6 +1042,8 @@ constexpr Case cases[]{{"pingpong", check_pingpong},
                        {"tags", check_tags},
                        {"collectives", check_collectives},
                        {"meetings", check_meetings},
+                       {"in_place", check_in_place},
+                       {"staging", check_staging},
                        {"graph", check_graph},
                        {"full", check_full},
                        {"two", check_two},

@@ -11,7 +11,7 @@
 #include "stream/stream.hpp"
 
 /// Collectives in the order of a stream by kernels of all members that meet in each other's memory
-/// (kernels/body/meet.hpp): no processor is on the way.
+/// (kernels/body/meet): no processor is on the way.
 namespace isthmus::abi {
 
 /// Gives a new communicator with a stream a board, where it has one at all members, of GPUs that reach each

@@ -47,10 +47,19 @@ PinnedPool::PinnedPool(cuda::PrimaryContexts& contexts, cuda::Device device, Lim
     : contexts_(contexts), device_(device), limits_(limits) {}
 
 Result<PinnedBuffer> PinnedPool::take(std::size_t bytes) {
-  forget_lost();
   const std::size_t wanted = std::bit_ceil(std::clamp(bytes, limits_.least, limits_.most));
+  return take(wanted, limits_.least);
+}
+
+Result<PinnedBuffer> PinnedPool::take_whole(std::size_t bytes) {
+  const std::size_t wanted = std::bit_ceil(std::max(bytes, limits_.least));
+  return take(wanted, wanted);
+}
+
+Result<PinnedBuffer> PinnedPool::take(std::size_t wanted, std::size_t least) {
+  forget_lost();
   std::string reason = "the limit of " + std::to_string(limits_.most >> 20U) + " MiB is in use";
-  for (std::size_t size = wanted; size >= limits_.least; size /= 2) {
+  for (std::size_t size = wanted; size >= least; size /= 2) {
     if (auto pages = find(size)) return PinnedBuffer(*this, std::move(pages));
     if (pinned_ + size > limits_.most) continue;
     free_.reserve(living_ + 1);
@@ -64,7 +73,7 @@ Result<PinnedBuffer> PinnedPool::take(std::size_t bytes) {
     reason = pages.error().text();
   }
   return fail(ErrorClass::no_mem, std::string(gpu_refusal::not_pinned.text) + ", not even " +
-                                      std::to_string(limits_.least >> 10U) + " KiB: " + reason);
+                                      std::to_string(least >> 10U) + " KiB: " + reason);
 }
 
 std::unique_ptr<PinnedPages> PinnedPool::find(std::size_t bytes) {

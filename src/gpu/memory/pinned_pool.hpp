@@ -80,11 +80,14 @@ class PinnedPool {
   /// A buffer of at least so many bytes, or of the most that can be had, down to `least`; then an error that
   /// says what is short.
   Result<PinnedBuffer> take(std::size_t bytes);
+  /// Of at least so many bytes, or an error.
+  Result<PinnedBuffer> take_whole(std::size_t bytes);
   /// Bytes pinned, lent or not.
   [[nodiscard]] std::size_t pinned() const noexcept { return pinned_; }
 
  private:
   friend class PinnedBuffer;
+  Result<PinnedBuffer> take(std::size_t wanted, std::size_t least);
   std::unique_ptr<PinnedPages> find(std::size_t bytes);
   void give_back(std::unique_ptr<PinnedPages> pages) noexcept;
   /// What a reset of the device has unpinned.

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/body/meet.hpp"
+#include "kernels/body/meet/packets.hpp"
 
 /// Short messages by one launch at the sender and one at the receiver, matched by the receiver's kernel
 /// (`device::detail::Mail`).

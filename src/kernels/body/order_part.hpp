@@ -2,13 +2,13 @@
 
 #include <cstdint>
 
-#include "kernels/body/meet.hpp"
+#include "kernels/body/meet/packets.hpp"
 #include "kernels/body/order.hpp"
 #include "kernels/body/reduce_list.hpp"
 
 /// Short collectives that the host synchronises. Members agree on the hosts that all take part, then each has
 /// its part done by its GPU: by the courier, if one is out, or by a kernel of one block. Data goes to the
-/// receiver's room in packets, as in body/meet.hpp. A member has read what others have sent it when it is
+/// receiver's room in packets, as in meet/packets.hpp. A member has read what others have sent it when it is
 /// done, and tells that on the host before the next one. So a room needs no second half, and who only
 /// sends waits for nobody.
 namespace isthmus::kernel {
@@ -18,13 +18,7 @@ static_assert(most_order_members == meet_members && order_unit == meet_unit &&
 
 /// Units of elements combined by the kernel of that number in reduce_list.hpp. A function that is called, for
 /// the courier's sake: pointers to functions cost it registers, which it needs to have many loads under way.
-#if defined(__CUDACC__)
-static __device__ __noinline__
-#else
-inline
-#endif
-    MeetUnit
-    combine_by_number(std::uint32_t number, MeetUnit left, MeetUnit right) {
+ISTHMUS_DEVICE_CALLED MeetUnit combine_by_number(std::uint32_t number, MeetUnit left, MeetUnit right) {
   std::uint32_t i = 0;
 #define ISTHMUS_COMBINE_(operation, type, operation_name, type_name) \
   if (number == i++) return combined_units<type, operation>(left, right);

@@ -9,9 +9,12 @@
 #if defined(__CUDACC__)
 #define ISTHMUS_ANYWHERE __host__ __device__ __forceinline__
 #define ISTHMUS_UNROLL _Pragma("unroll")
+/// Of a function that is compiled once for all kernels, which call it: no other translation unit has kernels.
+#define ISTHMUS_DEVICE_CALLED static __device__ __noinline__
 #else
 #define ISTHMUS_ANYWHERE inline
 #define ISTHMUS_UNROLL
+#define ISTHMUS_DEVICE_CALLED inline
 #endif
 
 namespace isthmus::kernel {

@@ -46,6 +46,19 @@ TEST_F(PinnedPoolTest, FallsToSmallerBuffersWhereMemoryIsShort) {
   EXPECT_THAT(second.error().text(), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"));
 }
 
+TEST_F(PinnedPoolTest, GivesAllThatIsAskedForOrPinsNothing) {
+  PinnedPool pool(contexts, 0, {.least = 64 * kib, .most = mib});
+  EXPECT_FALSE(pool.take_whole(mib + 1));
+  EXPECT_EQ(pool.pinned(), 0U);
+  const auto half = pool.take_whole(300 * kib);
+  ASSERT_TRUE(half) << half.error().text();
+  EXPECT_EQ(half->size(), 512 * kib);
+  const auto more = pool.take_whole(600 * kib);
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().error_class(), ErrorClass::no_mem);
+  EXPECT_EQ(pool.pinned(), 512 * kib);
+}
+
 TEST_F(PinnedPoolTest, StaysBelowItsLimit) {
   PinnedPool pool(contexts, 0, {.least = 64 * kib, .most = mib});
   {

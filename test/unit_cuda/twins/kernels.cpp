@@ -3,7 +3,8 @@
 #include "kernels/body/copy.hpp"
 #include "kernels/body/courier.hpp"
 #include "kernels/body/mail.hpp"
-#include "kernels/body/meet.hpp"
+#include "kernels/body/meet/packets.hpp"
+#include "kernels/body/meet/pieces.hpp"
 #include "kernels/body/move.hpp"
 #include "kernels/body/order_part.hpp"
 #include "kernels/body/put.hpp"
@@ -212,5 +213,6 @@ extern "C" __attribute__((visibility("default"))) const EmulatedTwin emulated_tw
     {"isthmus_put", run_put, put_bytes},
     {"isthmus_order", run_order, order_bytes},
     {"isthmus_meet", run_meeting<meet_move>, meet_bytes},
+    {"isthmus_meet_in_pieces", run_meeting<meet_in_pieces>, meet_bytes},
     {"isthmus_courier", run_courier, courier_bytes},
     {nullptr, nullptr, nullptr}};

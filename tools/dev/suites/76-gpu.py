@@ -819,7 +819,7 @@ with suite.case("a GPU that fails in the middle of a collective across hosts is 
     least, _, _ = across(4, "a:2,b:2", "lost", ISTHMUS_GPU_CHUNK="4K")
     assert least > 0
 
-STREAM_CASES = ("pingpong", "late", "memory", "tags", "collectives", "meetings", "graph", "two", "freed", "short", "errors", "short_errors", "pending")
+STREAM_CASES = ("pingpong", "late", "memory", "tags", "collectives", "meetings", "in_place", "staging", "graph", "two", "freed", "short", "errors", "short_errors", "pending")
 
 
 def streams(ranks, *cases, options=(), **settings):
@@ -839,7 +839,7 @@ for case in STREAM_CASES:
         streams(2, case)
 
 with suite.case("operations in the order of streams, at three ranks"):
-    streams(3, "collectives", "meetings", "graph", "two", "late", "short", "pending")
+    streams(3, "collectives", "meetings", "in_place", "graph", "two", "late", "short", "pending")
 
 for seed in ("1", "2", "3"):
     with suite.case(f"operations in the order of streams, where what is independent is done in another order: {seed}"):
@@ -847,16 +847,19 @@ for seed in ("1", "2", "3"):
             once()
         streams(3, "pingpong", "collectives", "meetings", "two", "short", EMULATED_CUDA_SHUFFLE=seed)
 
+with suite.case("operations in the order of streams wait for room where what kernels do not reach takes all memory"):
+    streams(2, "staging", EMULATED_CUDA_PINNED="40000000")
+
 # Collectives of what the hosts see, which kernels that meet move: of others there are none between GPUs.
 BETWEEN = r"collectives with data in GPU memory: (\d+) between GPUs"
 
 with suite.case("collectives in the order of streams meet on the GPU, where GPUs reach each other"):
     result = run(["gpu_streams", "collectives"], 2, ISTHMUS_EXPLAIN="full")
     suite.expect(result, out="collectives: right")
-    # 2 kinds of memory, 3 lengths, 8 operations.
+    # 2 kinds of memory, 4 lengths, 8 operations.
     counts = [int(count) for count in re.findall(BETWEEN, result.text)]
     if HAS_KERNELS:
-        assert counts == [48, 48], result
+        assert counts == [64, 64], result
 
 for settings in ({"EMULATED_CUDA_LINKS": "none"}, {"EMULATED_CUDA_TWINS": ""}, {"ISTHMUS_CHECK": "on"}):
     with suite.case(f"collectives in the order of streams by their threads: {settings}"):

@@ -1,87 +1,16 @@
 #pragma once
 
-#include <isthmus/device_mail.cuh>
-
 #include <cstdint>
-#include <cstring>
 
-#include "kernels/body/reduce.hpp"
+#include "kernels/body/meet/unit.hpp"
 
-/// Collectives by one launch a member: kernels of all members meet in each other's memory, and no host has a
-/// part in it. Each member has a room in the memory of its GPU, which all others have mapped. What is sent
-/// goes to the receiver's room in packets of 16 bytes, 8 of data and the number of the round behind them,
-/// written by one store: so nobody needs a fence, and a receiver looks at its own memory alone.
-///
-/// Blocks do not wait for other blocks of their grid, but for those of their number at the other members. So
-/// they need not all run at once, as long as GPUs begin with the lowest numbers. Rounds are counted for each
-/// block, in the room: no number comes from the host, and a captured launch is right at each replay.
+/// Short data: packets of 16 bytes, 8 of data and the number of the round behind them, written by one store. So
+/// nobody needs a fence.
 ///
 /// Two halves serve in turn. In each round each member sends at least one packet to each other one, and a
 /// block's threads meet at its end: who has heard all others in a round knows that they have read what the
 /// round before it has brought, and so that half is free.
 namespace isthmus::kernel {
-
-inline constexpr std::uint32_t meet_members = 8;
-inline constexpr std::uint32_t meet_threads = 512;
-inline constexpr std::uint32_t meet_blocks = 128;
-/// Bytes of data of two packets, and how many of these a block sends to each member in a round.
-inline constexpr std::uint32_t meet_unit = 16;
-inline constexpr std::uint32_t meet_units = 512;
-/// Of a room, before the packets: the blocks' rounds.
-inline constexpr std::uint64_t meet_header = 1024;
-
-using Packet = device::Line;
-inline constexpr std::uint64_t meet_packets = 2;  ///< of a unit
-
-[[nodiscard]] ISTHMUS_ANYWHERE constexpr std::uint64_t meet_room_bytes(std::uint32_t members) {
-  return meet_header + std::uint64_t{meet_blocks} * 2 * members * meet_units * meet_packets * sizeof(Packet);
-}
-static_assert(meet_header >= meet_blocks * sizeof(std::uint64_t));
-
-/// Data of any alignment.
-struct MeetSide {
-  Byte* at;
-  std::uint64_t bytes;
-};
-
-struct MeetArguments {
-  Byte* rooms[meet_members];
-  MeetSide out[meet_members];  ///< to each; of this member what it has for itself
-  MeetSide in[meet_members];   ///< from each; not looked at by reductions that are not `shared`
-  MeetSide result;             ///< of a reduction
-  const device::u64* ended;    ///< a word of pinned memory: not 0: nobody waits any more
-  std::uint64_t longest;       ///< of all that any member sends to any other
-  std::uint32_t rank;
-  std::uint32_t members;
-  /// Of an allreduce: each computes the share that `result` is, which all others get (`in`).
-  std::uint32_t shared;
-  std::uint32_t reserved;
-};
-
-[[nodiscard]] ISTHMUS_ANYWHERE constexpr std::uint32_t meet_grid(std::uint64_t longest) {
-  const std::uint64_t blocks = (longest + meet_unit * meet_units - 1) / (meet_unit * meet_units);
-  return blocks < 1 ? 1 : blocks > meet_blocks ? meet_blocks : static_cast<std::uint32_t>(blocks);
-}
-
-/// 8 bytes of data, or fewer at the end of it, as a number.
-ISTHMUS_DEVICE_FUNCTION std::uint64_t load_word(const MeetSide& from, std::uint64_t at) {
-  return device::detail::load_some(from.at + at, from.bytes - at);
-}
-ISTHMUS_DEVICE_FUNCTION void store_word(const MeetSide& to, std::uint64_t at, std::uint64_t word) {
-  device::detail::store_some(to.at + at, to.bytes - at, word);
-}
-
-/// Two words of data.
-struct MeetUnit {
-  std::uint64_t words[2];
-};
-ISTHMUS_DEVICE_FUNCTION MeetUnit load_unit(const MeetSide& from, std::uint64_t at) {
-  return {{at < from.bytes ? load_word(from, at) : 0, at + 8 < from.bytes ? load_word(from, at + 8) : 0}};
-}
-ISTHMUS_DEVICE_FUNCTION void store_unit(const MeetSide& to, std::uint64_t at, const MeetUnit& unit) {
-  if (at < to.bytes) store_word(to, at, unit.words[0]);
-  if (at + 8 < to.bytes) store_word(to, at + 8, unit.words[1]);
-}
 
 /// One block's side of all rounds.
 class Meeting {
@@ -195,32 +124,6 @@ ISTHMUS_DEVICE_FUNCTION void meet_move(const MeetArguments& work) {
   for (std::uint64_t first = meeting.first(); meeting.has_round(first); first += Meeting::step())
     if (!meet_round(meeting, work, first, out)) return;
   meeting.end();
-}
-
-template <class T, class Operation>
-ISTHMUS_DEVICE_FUNCTION MeetUnit combined_units(const MeetUnit& left, const MeetUnit& right) {
-  if constexpr (Element<T>::has_vectors) {
-    Vector a;
-    Vector b;
-    std::memcpy(&a, &left, sizeof a);
-    std::memcpy(&b, &right, sizeof b);
-    const Vector made = combined<T, Operation>(a, b);
-    MeetUnit unit;
-    std::memcpy(&unit, &made, sizeof unit);
-    return unit;
-  } else {
-    alignas(meet_unit) Byte a[meet_unit];
-    alignas(meet_unit) Byte b[meet_unit];
-    std::memcpy(a, &left, sizeof a);
-    std::memcpy(b, &right, sizeof b);
-    ISTHMUS_UNROLL
-    for (std::uint32_t at = 0; at < meet_unit; at += Element<T>::extent)
-      Element<T>::template put<true>(a + at, Operation::of(Element<T>::template get<true>(a + at),
-                                                           Element<T>::template get<true>(b + at)));
-    MeetUnit unit;
-    std::memcpy(&unit, a, sizeof unit);
-    return unit;
-  }
 }
 
 /// What all members have for this one, combined in the order of ranks.
