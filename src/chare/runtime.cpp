@@ -128,7 +128,9 @@ std::string Runtime::describe(const char* entry) {
     add("its serialize");
   } else if (entry) {
     add(fmt::format("coroutine {}", readable(entry)));
-  } else if (current_ && current_->item && current_->kind != RecordKind::insert) {
+  } else if (current_ && current_->kind == RecordKind::insert) {
+    add("its insertion");
+  } else if (current_ && current_->item) {
     add(fmt::format("{} {}", kind_name(current_->item->kind), readable(current_->item->name)));
   } else if (current_) {
     add(fmt::format("a record of kind {}", static_cast<int>(current_->kind)));

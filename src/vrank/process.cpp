@@ -44,6 +44,13 @@ constexpr int lowest_fd = 40;
 
 class Process;
 
+/// How far a rank's options have been parsed: enough to bring the C library's parser there again.
+struct OptionScan {
+  bool has_begun = false;
+  int left_at = 1;         ///< `optind` after the last call
+  std::vector<int> moves;  ///< before each call: how far the program has moved `optind` itself
+};
+
 struct Rank {
   Process* process = nullptr;
   std::uint32_t number = 0;  ///< in the job
@@ -57,7 +64,8 @@ struct Rank {
   RankCopy copy;
   std::uint64_t program_at = 0;        ///< the copy's address
   char** grown_environment = nullptr;  ///< that `setenv` has made
-  bool parses_options = false;         ///< it has called the C library's option parser
+  char** shown_environment = nullptr;  ///< what has been written to the program's `environ`
+  OptionScan options;
   bool is_ending = false;
   int status = 0;
 };
@@ -80,6 +88,8 @@ class Process {
   [[nodiscard]] char**& environment_of(Rank& rank) const noexcept {
     return scheduler_->switches_environment() ? environ : rank.fiber.environment;
   }
+  /// The C library's option parser is for `rank` from now on; whether it was already. In turns of worker 0.
+  bool take_parser(const Rank& rank) noexcept { return std::exchange(parser_, &rank) == &rank; }
   [[noreturn]] void end_rank(int status, bool runs_endings) noexcept;
   /// The process dies of `signal`, in the turn of one of its ranks.
   void tell_signal(int signal, const void* address) noexcept;
@@ -106,6 +116,7 @@ class Process {
   const pid_t pid_ = ::getpid();
   std::optional<Scheduler> scheduler_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  const Rank* parser_ = nullptr;
   std::optional<launch::SharedRegion> region_;  ///< where mpiexec looks how ranks have ended
   std::uint32_t first_slot_ = 0;
   std::vector<std::jthread> workers_;  ///< but the first, which is the process's first thread
@@ -143,18 +154,49 @@ bool sync_with_stdio(bool /*sync*/) {
   return true;
 }
 
-/// The C library's option parser works on variables of the library, and the rank perhaps on its own. All
-/// options are parsed with worker 0, one call after the other.
-template <class Call>
-int parse_option(Call call) {
-  if (!the_process->current()) return call();
+using OptionParser = int (*)(int, char* const*, const char*, const option*, int*);
+
+/// Brings the C library's parser, which has one state for all ranks, to where it was for this rank: by the
+/// same calls, from the start. They find the same options, because moving the other words behind them, which
+/// the parser does, changes nothing in the order of options.
+void repeat_options(OptionParser parse, const OptionScan& scan, int count, char* const* arguments,
+                    const char* options, const option* names) {
+  std::vector<option> quiet;  // sets no variables
+  for (; names && names->name; ++names)
+    quiet.push_back({names->name, names->has_arg, nullptr, names->val});
+  quiet.push_back({});
+  const std::array<char*, 2> none{arguments[0], nullptr};
+  opterr = 0;
+  optind = 0;  // forgets what it was at
+  parse(1, none.data(), options, quiet.data(), nullptr);
+  optind = 1;
+  for (const int move : scan.moves) {
+    optind += move;
+    parse(count, arguments, options, quiet.data(), nullptr);
+  }
+}
+
+/// The C library's option parser works on variables of the library, and the rank on its own. All options are
+/// parsed with worker 0, one call after the other.
+int parse_option(OptionParser parse, int count, char* const* arguments, const char* options,
+                 const option* names, int* index) {
+  if (!the_process->current() || count < 1) return parse(count, arguments, options, names, index);
   Rank& rank = rank_of_turn();
   rank.fiber.visit(0);
-  const RankCopy::Options& own = rank.copy.options();
-  if (own.index) optind = *own.index;
-  if (own.prints) opterr = *own.prints;
-  if (!std::exchange(rank.parses_options, true) && (!own.index || *own.index == 1)) optind = 0;
-  const int result = call();
+  const RankCopy::Variables& own = rank.copy.variables();
+  OptionScan& scan = rank.options;
+  int at = own.index ? *own.index : scan.left_at;
+  const bool is_first = !std::exchange(scan.has_begun, true);
+  const bool begins = is_first || (at != scan.left_at && at <= 1);
+  if (begins) scan = {.has_begun = true, .left_at = 1, .moves = {}};
+  at = std::max(at, 1);
+  if (!the_process->take_parser(rank) || begins)
+    repeat_options(parse, scan, count, arguments, options, names);
+  scan.moves.push_back(at - scan.left_at);
+  optind = at;
+  opterr = own.prints ? *own.prints : 1;
+  const int result = parse(count, arguments, options, names, index);
+  scan.left_at = optind;
   if (own.index) *own.index = optind;
   if (own.argument) *own.argument = optarg;
   if (own.unknown) *own.unknown = optopt;
@@ -162,23 +204,39 @@ int parse_option(Call call) {
 }
 
 int rank_getopt(int count, char* const* arguments, const char* options) {
-  return parse_option([&] { return ::getopt(count, arguments, options); });
+  return parse_option([](int n, char* const* words, const char* short_ones, const option* /*names*/,
+                         int* /*index*/) { return ::getopt(n, words, short_ones); },
+                      count, arguments, options, nullptr, nullptr);
 }
 int rank_getopt_long(int count, char* const* arguments, const char* options, const option* names,
                      int* index) {
-  return parse_option([&] { return ::getopt_long(count, arguments, options, names, index); });
+  return parse_option(::getopt_long, count, arguments, options, names, index);
 }
 int rank_getopt_long_only(int count, char* const* arguments, const char* options, const option* names,
                           int* index) {
-  return parse_option([&] { return ::getopt_long_only(count, arguments, options, names, index); });
+  return parse_option(::getopt_long_only, count, arguments, options, names, index);
 }
 
 // The C library keeps the array that setenv has made last, and makes the next of it, whoever's it is. So each
 // rank has its own.
 
+/// `use` of the environment of the rank whose turn it is. Its program may have a variable `environ` of its
+/// own, and may have put another array there.
+template <class Use>
+auto with_environment(Use use) {
+  Rank& rank = rank_of_turn();
+  char**& environment = the_process->environment_of(rank);
+  char*** const shown = rank.copy.variables().environment;
+  if (shown && *shown != rank.shown_environment) environment = *shown;
+  const auto result = use(rank, environment);
+  if (shown) *shown = rank.shown_environment = environment;
+  return result;
+}
+
 char* rank_getenv(const char* name) {
   if (!the_process->current()) return std::getenv(name);
-  return find_variable(the_process->environment_of(rank_of_turn()), name);
+  return with_environment(
+      [&](Rank& /*rank*/, char** environment) { return find_variable(environment, name); });
 }
 
 int rank_unsetenv(const char* name) {
@@ -187,19 +245,24 @@ int rank_unsetenv(const char* name) {
     errno = EINVAL;
     return -1;
   }
-  remove_variable(the_process->environment_of(rank_of_turn()), name);
-  return 0;
+  return with_environment([&](Rank& /*rank*/, char** environment) {
+    remove_variable(environment, name);
+    return 0;
+  });
 }
 
 bool put(char* entry) {
-  Rank& rank = rank_of_turn();
-  return put_variable(the_process->environment_of(rank), rank.grown_environment, entry);
+  return with_environment([&](Rank& rank, char**& environment) {
+    return put_variable(environment, rank.grown_environment, entry);
+  });
 }
 
 int rank_clearenv() {
   if (!the_process->current()) return ::clearenv();
-  the_process->environment_of(rank_of_turn()) = nullptr;
-  return 0;
+  return with_environment([](Rank& /*rank*/, char**& environment) {
+    environment = nullptr;
+    return 0;
+  });
 }
 
 int rank_putenv(char* entry) {
@@ -410,7 +473,10 @@ void Process::load_and_run(Rank& rank) {
     std::fflush(nullptr);
     ::_exit(status_cannot_run);
   }
-  end_rank(rank.copy.run(static_cast<int>(rank.words.size()), rank.arguments.data(), environ), true);
+  rank.shown_environment = environ;
+  end_rank(
+      rank.copy.run(static_cast<int>(rank.words.size()), rank.arguments.data(), environ, !workers_.empty()),
+      true);
 }
 
 void Process::end_rank(int status, bool runs_endings) noexcept {

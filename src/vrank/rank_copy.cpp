@@ -6,11 +6,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 
 #include "vrank/rank_thread.hpp"
 
@@ -18,6 +20,24 @@ namespace isthmus::vrank {
 namespace {
 
 constexpr std::uintptr_t page_bytes = 4096;
+
+struct Stream {
+  std::string_view name;
+  const void* object;
+  std::size_t bytes;
+};
+template <class T>
+constexpr Stream stream(std::string_view name, const T& object) {
+  return {name, &object, sizeof object};
+}
+constexpr std::array streams{stream("_ZSt4cout", std::cout),   stream("_ZSt4cerr", std::cerr),
+                             stream("_ZSt4clog", std::clog),   stream("_ZSt3cin", std::cin),
+                             stream("_ZSt5wcout", std::wcout), stream("_ZSt5wcerr", std::wcerr),
+                             stream("_ZSt5wclog", std::wclog), stream("_ZSt4wcin", std::wcin)};
+
+bool is_environ(std::string_view name) {
+  return name == "environ" || name == "__environ" || name == "_environ";
+}
 
 /// The libraries that the copy would look for beside itself are loaded from beside the program: later, their
 /// names are enough.
@@ -78,26 +98,62 @@ void RankCopy::replace(std::uint64_t offset, const void* address) const {
   if (::mprotect(page, page_bytes, PROT_READ | PROT_WRITE) == 0) *word = address;
 }
 
-/// The copy has got the values of the library's variables, which another rank may have changed.
-void RankCopy::adopt_variables(char** environment) {
-  for (const ProgramFile::Import& variable : file_->copied()) {
-    auto* const place =
-        reinterpret_cast<void*>(base_ + variable.offset);  // NOLINT(performance-no-int-to-ptr)
-    if (variable.name == "environ" || variable.name == "__environ" || variable.name == "_environ")
-      *static_cast<char***>(place) = environment;
-    else if (variable.name == "optarg")
-      *(options_.argument = static_cast<char**>(place)) = nullptr;
-    else if (variable.name == "optind")
-      *(options_.index = static_cast<int*>(place)) = 1;
-    else if (variable.name == "opterr")
-      *(options_.prints = static_cast<int*>(place)) = 1;
-    else if (variable.name == "optopt")
-      *(options_.unknown = static_cast<int*>(place)) = '?';
+void RankCopy::take_variable(std::string_view name, void* place) {
+  if (name == "optarg")
+    variables_.argument = static_cast<char**>(place);
+  else if (name == "optind")
+    variables_.index = static_cast<int*>(place);
+  else if (name == "opterr")
+    variables_.prints = static_cast<int*>(place);
+  else if (name == "optopt")
+    variables_.unknown = static_cast<int*>(place);
+  else if (is_environ(name))
+    variables_.environment = static_cast<char***>(place);
+}
+
+/// A stream with formats of its own, which writes and reads where the library's does: what the linker makes
+/// in a program that is not compiled with -fPIC.
+void RankCopy::give_stream(const ProgramFile::Import& import) {
+  const auto* const found = std::ranges::find(streams, import.name, &Stream::name);
+  if (found == streams.end()) return;
+  std::unique_ptr<std::byte[]>& own = streams_[import.name];
+  if (!own) {
+    own = std::make_unique<std::byte[]>(found->bytes);
+    std::memcpy(own.get(), found->object, found->bytes);
+  }
+  replace(import.offset, own.get());
+}
+
+/// Variables that the linker has put into the copy, and, of a program with -fPIC, references to the
+/// library's.
+void RankCopy::find_variables(bool keeps_environ) {
+  for (const ProgramFile::Import& variable : file_->copied())
+    take_variable(variable.name,
+                  reinterpret_cast<void*>(base_ + variable.offset));  // NOLINT(performance-no-int-to-ptr)
+  const auto place_of = [&](std::string_view name) -> void* {
+    if (name == "optarg") return &stand_.argument;
+    if (name == "optind") return &stand_.index;
+    if (name == "opterr") return &stand_.prints;
+    if (name == "optopt") return &stand_.unknown;
+    return keeps_environ && is_environ(name) ? &stand_.environment : nullptr;
+  };
+  for (const ProgramFile::Import& import : file_->functions()) {
+    if (void* const place = place_of(import.name)) {
+      replace(import.offset, place);
+      take_variable(import.name, place);
+    }
+    give_stream(import);
   }
 }
 
-int RankCopy::run(int count, char** arguments, char** environment) {
-  adopt_variables(environment);
+int RankCopy::run(int count, char** arguments, char** environment, bool keeps_environ) {
+  find_variables(keeps_environ);
+  // The linker has copied the values of the library's variables, which another rank may have changed.
+  if (variables_.argument) *variables_.argument = nullptr;
+  if (variables_.index) *variables_.index = 1;
+  if (variables_.prints) *variables_.prints = 1;
+  if (variables_.unknown) *variables_.unknown = '?';
+  if (variables_.environment) *variables_.environment = environment;
   if (!file_->is_executable()) {
     const auto main = reinterpret_cast<Main>(::dlsym(handle_, "main"));
     return main(count, arguments, environment);

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,12 +23,13 @@ struct Replacement {
 /// The program as one rank has loaded it.
 class RankCopy {
  public:
-  /// The copy's own variables of the C library's option parser; null where it shares the library's.
-  struct Options {
-    char** argument = nullptr;
-    int* index = nullptr;
-    int* prints = nullptr;
-    int* unknown = nullptr;
+  /// The variables of the C library that the copy has for itself; null: the program does not name it.
+  struct Variables {
+    char** argument = nullptr;  ///< optarg
+    int* index = nullptr;       ///< optind
+    int* prints = nullptr;      ///< opterr
+    int* unknown = nullptr;     ///< optopt
+    char*** environment = nullptr;
   };
 
   /// Loads a copy at `address`, which runs its constructors: with the rank's stack, thread-local storage and
@@ -32,24 +37,37 @@ class RankCopy {
   Result<> load(const ProgramFile& file, std::uint64_t address, std::span<const Replacement> replacements);
   /// Runs the program on the stack of the caller. An executable goes on in the replacement of
   /// __libc_start_main, and this does not return; of a shared object it is what its main has returned.
-  int run(int count, char** arguments, char** environment);
+  /// `keeps_environ`: the C library's `environ` is not switched with the turns of ranks.
+  int run(int count, char** arguments, char** environment, bool keeps_environ);
   /// What the C library does at the end of a program: destructors of thread-local variables, then what atexit
   /// has been given, and the destructors of globals.
   void run_endings();
 
-  [[nodiscard]] const Options& options() const noexcept { return options_; }
+  [[nodiscard]] const Variables& variables() const noexcept { return variables_; }
 
  private:
   using Main = int (*)(int, char**, char**);
   using Function = void (*)();
 
   void replace(std::uint64_t offset, const void* address) const;
-  void adopt_variables(char** environment);
+  void find_variables(bool keeps_environ);
+  void take_variable(std::string_view name, void* place);
+  void give_stream(const ProgramFile::Import& import);
 
   const ProgramFile* file_ = nullptr;
   void* handle_ = nullptr;
   std::uintptr_t base_ = 0;  ///< from the addresses that the file has
-  Options options_;
+  Variables variables_;
+  // What stands in for variables of libraries that a program compiled with -fPIC would share with other
+  // ranks.
+  struct Stand {
+    char* argument = nullptr;
+    int index = 1;
+    int prints = 1;
+    int unknown = '?';
+    char** environment = nullptr;
+  } stand_;
+  std::map<std::string, std::unique_ptr<std::byte[]>, std::less<>> streams_;
 };
 
 }  // namespace isthmus::vrank

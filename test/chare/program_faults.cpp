@@ -215,6 +215,9 @@ const Faults& faults() {
          chare::quiescence(chare::callback_function<&invoke_ended>(0));
          ended_cells = cells;
        }},
+      {"before_run", [] {}},
+      {"made_before_run", [] {}},
+      {"after_run", [] {}},
       {"migrate_with_coroutine", [] { chare::Array<Cell>::create({5})[4].invoke<&Cell::wait_and_move>(); }},
       {"inserted_twice",
        [] {
@@ -325,6 +328,12 @@ int main(int argc, char** argv) {
   static_cast<void>(chare::detail::EntryItem<Cell, &Cell::only_here>::get());
 #endif
   std::uint32_t processes = 0;
+  if (fault->first == "before_run") static_cast<void>(chare::rank());
+  if (fault->first == "made_before_run") const Cell cell;
+  if (fault->first == "after_run") {
+    chare::run([] { chare::exit(); });
+    chare::exit();
+  }
   if (fault->first == "begins_in_too_many") processes = 3;
   if (fault->first == "beyond_those_in_use") processes = 1;
   if (fault->first == "begins_in_different") {

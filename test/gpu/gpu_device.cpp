@@ -463,10 +463,17 @@ void check_ranges(const Setting& at) {
   CHECK(caller.run(port, Call::add, {share, peer(), 0}, nullptr, 0, 2));
   CHECK(caller.run(port, Call::add, {share, rank, 0}, nullptr, 0, 2));
   refused("share is 5", [&] { port.unshare(5); });
-  refused("share is null", [&] {
-    if (isthmus_device_share(nullptr, nullptr, 0, nullptr) != 0)
-      throw device::Error(1, isthmus_device_error());
-  });
+  {
+    Port gone(MPI_COMM_WORLD, 1);
+    gone.free();
+    refused("port is null: it has been freed, or moved from", [&] { gone.check(); });
+    refused("port is null", [&] { static_cast<void>(gone.view()); });
+    refused("port is null", [&] { static_cast<void>(gone.share(x->data(), 8)); });
+    refused("port is null", [&] { gone.unshare(0); });
+    refused("port is null", [&] { gone.cancel(); });
+    refused("port is null", [&] { gone.free(); });
+    CHECK(!gone.reaches(0, peer()));
+  }
   refused("signals is 0", [&] { const Port none(MPI_COMM_WORLD, 0); });
   std::vector<int> pageable(100);
   refused("pageable memory", [&] { static_cast<void>(port.share(pageable.data(), 400)); });

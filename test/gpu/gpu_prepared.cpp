@@ -418,7 +418,38 @@ void check_broken(const Gpu& gpu) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/// What has been freed, or moved from, is refused wherever it is named.
+void check_gone(const Gpu& gpu) {
+  const Lane lane(gpu);
+  auto x = memory(gpu, Ints(100, rank));
+  Port port(MPI_COMM_WORLD, 2);
+  Share share(port, x->data(), 400);
+  auto put = prepared::put(share, 0, share, peer(), 0, 8);
+  {
+    const prepared::Descriptor holder(std::move(put));
+    refused("descriptor is null: it has been freed, or moved from", [&] { put.post(); });
+    refused("descriptor is null", [&] { put.finish(); });
+    refused("descriptor is null", [&] { prepared::post({&holder, &put}, of(lane.stream)); });
+  }
+  {
+    const Share holder(std::move(share));
+    refused("local is null", [&] { static_cast<void>(prepared::put(share, 0, holder, peer(), 0, 8)); });
+    refused("remote is null", [&] { static_cast<void>(prepared::put(holder, 0, share, peer(), 0, 8)); });
+    refused("share is null", [&] { share.free(); });
+    CHECK(!share.reaches(peer()));
+  }
+  port.free();
+  refused("port is null", [&] { port.free(); });
+  refused("port is null", [&] { port.check(); });
+  refused("port is null", [&] { port.cancel(); });
+  refused("port is null", [&] { port.set(rank, 0, 1); });
+  refused("port is null", [&] { port.take(0, 1, of(lane.stream)); });
+  refused("port is null", [&] { const Share no(port, x->data(), 400); });
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 void check_errors(const Gpu& gpu) {
+  check_gone(gpu);
   const Lane lane(gpu), other(gpu);
   refused("words is 0", [&] { const Port none(MPI_COMM_WORLD, 0); });
   Port port(MPI_COMM_WORLD, 3);

@@ -2,6 +2,7 @@
 // destructors run once for each; the option parser, the environment and the arguments are each rank's.
 #include <getopt.h>
 #include <mpi.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -38,6 +39,12 @@ static int& counter() {
   return count;
 }
 
+static bool is_in_environ(const std::string& entry) {
+  for (char** each = environ; *each; ++each)
+    if (entry == *each) return true;
+  return false;
+}
+
 static void leave() {
   std::printf("atexit of rank %d\n", told.rank);
 }
@@ -63,16 +70,21 @@ int main(int argc, char** argv) {
   std::atexit(leave);
   if (std::getenv("TEST_FUNNELED")) check(level == MPI_THREAD_FUNNELED, "the thread level");
 
-  int number = 0;
-  for (int option; (option = getopt(argc, argv, "n:v")) != -1;)
+  // Others parse theirs between two options, also between two of one word.
+  int number = 0, verbose = 0;
+  for (int option; (option = getopt(argc, argv, "n:v")) != -1;) {
+    MPI_Barrier(MPI_COMM_WORLD);
     if (option == 'n') number = std::atoi(optarg);
-  check(number == 42, "the option's argument");
+    if (option == 'v') ++verbose;
+  }
+  check(number == 42 && verbose == 3, "the options");
   check(optind < argc && std::strcmp(argv[optind], "rest") == 0, "the place after the options");
   argv[optind][0] = static_cast<char>('a' + rank);  // the others' stays
 
   const char* own_rank = std::getenv("ISTHMUS_WORLD_RANK");
   check(own_rank && std::atoi(own_rank) == rank, "ISTHMUS_WORLD_RANK");
   setenv("TEST_OWN", std::to_string(rank).c_str(), 1);
+  std::cout.precision(rank + 1);
   for (int step = 0; step < 20; ++step) {
     ++plain;
     ++in_header;
@@ -99,6 +111,8 @@ int main(int argc, char** argv) {
         "the thread-local string");
   check(argv[optind][0] == 'a' + rank, "the argument");
   check(std::atoi(std::getenv("TEST_OWN")) == rank, "the environment");
+  check(is_in_environ("TEST_OWN=" + std::to_string(rank)), "the environment in environ");
+  check(std::cout.precision() == rank + 1, "the format of std::cout");
   // As one piece: ranks of other workers write meanwhile.
   std::ostringstream line;
   line << "rank " << rank << " of " << size << ": " << failures << " failures\n";

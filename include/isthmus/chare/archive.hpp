@@ -27,9 +27,9 @@
 ///       template <class Archive> void serialize(Archive& archive) { archive(name, position); }
 ///     };
 ///
-/// Without one: types that may be copied as bytes and are no pointers; std::string, array, pair, tuple,
-/// optional, unique_ptr, and all containers with `insert` or `push_back`. Bytes are those of this machine:
-/// all processes of a job run one program on processors of one kind.
+/// Without one: types that may be copied as bytes and are neither pointers nor views; std::string, array,
+/// pair, tuple, optional, unique_ptr, and all containers with `insert` or `push_back`. Bytes are those of
+/// this machine: all processes of a job run one program on processors of one kind.
 namespace isthmus::chare {
 
 /// The bytes are not those of such a value. Thrown by `Reader` alone.
@@ -63,10 +63,11 @@ template <class T>
 concept TupleLike = requires { std::tuple_size<T>::value; };
 /// Tuples are never copied as bytes: whether they could be depends on the library, and an empty one takes
 /// none.
+/// Views (std::string_view, std::span) are addresses of this process, although they may be copied as bytes.
 template <class T>
-concept PlainBytes =
-    std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_member_pointer_v<T> &&
-    !std::is_reference_v<T> && !HasSerialize<T, AnyArchive> && (!TupleLike<T> || is_array<T>);
+concept PlainBytes = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                     !std::is_member_pointer_v<T> && !std::is_reference_v<T> && !std::ranges::view<T> &&
+                     !HasSerialize<T, AnyArchive> && (!TupleLike<T> || is_array<T>);
 
 template <class T>
 concept OptionalLike = requires(T& value) {
@@ -119,6 +120,9 @@ void serialize_value(Archive& archive, T& value) {
     std::apply(
         [&](auto&... each) { (serialize_value(archive, const_cast<NotConst<decltype(each)>&>(each)), ...); },
         value);
+  } else if constexpr (std::ranges::view<T> && !OptionalLike<T>) {
+    static_assert(no_way_to_serialize<T>,
+                  "a view is the address of what others own: send a std::string or std::vector");
   } else if constexpr (OptionalLike<T> || is_unique_ptr<T>) {
     archive.maybe(value);
   } else if constexpr (BlockOfBytes<T>) {

@@ -28,19 +28,19 @@ struct Opened {
   bool began_mpi = false;
 };
 
-Opened& opened(isthmus_chare_runtime* handle) {
-  return *reinterpret_cast<Opened*>(handle);
-}
-chare::Runtime& of(isthmus_chare_runtime* handle) {
-  return *opened(handle).runtime;
-}
-const chare::Runtime& of(const isthmus_chare_runtime* handle) {
-  return *reinterpret_cast<const Opened*>(handle)->runtime;
-}
-
 void end_job(std::string_view reason) {
   Runtime& runtime = Runtime::get();
   runtime.abort_job(1, fmt::format("{}: {}", runtime.who(), reason));
+}
+
+/// `handle` is null before `run` and after it.
+const Opened& opened(const isthmus_chare_runtime* handle) {
+  if (!handle) [[unlikely]]
+    end_job("chares are used before `run`, or after it has returned");
+  return *reinterpret_cast<const Opened*>(handle);
+}
+chare::Runtime& of(const isthmus_chare_runtime* handle) {
+  return *opened(handle).runtime;
 }
 
 /// No exception passes through C: those of the library, of which there are only those of memory, end the job.

@@ -18,7 +18,7 @@ namespace isthmus::abi {
 namespace {
 
 /// Assertions of section 7.4.4 that programs may make. This library needs none of them, and keeps them for
-/// MPI_Comm_get_info and for duplicates. The last one is this library's (docs/streams.md).
+/// MPI_Comm_get_info. The last one is this library's (docs/streams.md).
 constexpr std::array<std::string_view, 6> known_hints = {"mpi_assert_no_any_tag",
                                                          "mpi_assert_no_any_source",
                                                          "mpi_assert_exact_length",

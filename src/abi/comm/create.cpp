@@ -10,14 +10,15 @@
 namespace isthmus::abi {
 namespace {
 
-/// All of MPI_Comm_dup and MPI_Comm_dup_with_info; `info` null: the hints of `comm`.
+/// All of MPI_Comm_dup and MPI_Comm_dup_with_info; `info` null: no hints. Those of `comm` are not inherited
+/// (section 7.4.2).
 Result<> duplicate(Communicator& comm, const Info* info, MPI_Comm* newcomm) {
   ISTHMUS_TRY(clear_output(newcomm, "newcomm"));
   Result<Ref<Communicator>> copy = coll::duplicate(comm);
   // On the error of a copy callback the others have a communicator that this process lacks; the program has
   // to end what it began (section 7.7.2).
   if (copy) ISTHMUS_TRY(comm.attributes.copy_to((*copy)->attributes, comm.handle));
-  return give(std::move(copy), comm, info != nullptr ? info : comm.info.get(), newcomm);
+  return give(std::move(copy), comm, info, newcomm);
 }
 
 Result<> check_subset(const Group& group, const Communicator& comm) {
@@ -38,9 +39,7 @@ ISTHMUS_ENTRY(int, Comm_dup_with_info)(MPI_Comm comm, MPI_Info info, MPI_Comm* n
   return call("MPI_Comm_dup_with_info", comm, [&](Communicator& c) -> Result<> {
     Result<Info*> hints = find_info(info);
     if (!hints) return std::unexpected(std::move(hints).error());
-    if (*hints != nullptr) return duplicate(c, *hints, newcomm);
-    const Ref<Info> none = make_ref<Info>();  // MPI_INFO_NULL: no hints, not those of `comm`
-    return duplicate(c, none.get(), newcomm);
+    return duplicate(c, *hints, newcomm);
   });
 }
 

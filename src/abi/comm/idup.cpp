@@ -10,7 +10,8 @@
 namespace isthmus::abi {
 namespace {
 
-/// MPI_Comm_idup under way. Attributes and hints are those of the moment when it was called.
+/// MPI_Comm_idup under way. Attributes, and the hints of MPI_Comm_idup_with_info, are those of the moment
+/// when it was called.
 class DuplicateOperation final : public Operation {
  public:
   DuplicateOperation(Communicator& comm, Ref<Info> hints, MPI_Comm* newcomm)
@@ -85,7 +86,7 @@ Result<> check_idup_outputs(const MPI_Comm* newcomm, const MPI_Request* request)
 ISTHMUS_ENTRY(int, Comm_idup)(MPI_Comm comm, MPI_Comm* newcomm, MPI_Request* request) {
   return call("MPI_Comm_idup", comm, [&](Communicator& c) -> Result<> {
     ISTHMUS_TRY(check_idup_outputs(newcomm, request));
-    return start(c, c.info ? c.info->duplicate() : nullptr, newcomm, request);
+    return start(c, nullptr, newcomm, request);
   });
 }
 

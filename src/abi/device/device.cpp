@@ -70,6 +70,15 @@ int guarded_call(Body&& body) noexcept {
   }
 }
 
+/// The same for a call on `port`, which a program's object has no more when it is freed or moved from.
+template <class Body>
+int guarded_call(const isthmus_device_port* port, Body&& body) noexcept {
+  return guarded_call([&]() -> Result<> {
+    if (!port) return fail(ErrorClass::arg, "port is null: it has been freed, or moved from");
+    return body();
+  });
+}
+
 Members members_of(const device::Port& port) {
   return {port.ids, port.rank, port.device()};
 }
@@ -297,8 +306,7 @@ isthmus_device_make(MPI_ABI_Comm* comm, std::uint32_t signals, std::uint32_t mos
 }
 
 ISTHMUS_DEVICE_EXPORT(int) isthmus_device_free(isthmus_device_port* port) {
-  return guarded_call([&]() -> Result<> {
-    if (!port) return fail(ErrorClass::arg, "port is null");
+  return guarded_call(port, [&]() -> Result<> {
     const std::unique_ptr<isthmus_device_port> last(port);
     // Where a process has died, the others are told by MPI that they need not wait.
     if (port->port->check() && (!port->proxy || port->proxy->drain())) PMPI_Barrier(port->comm);
@@ -309,22 +317,22 @@ ISTHMUS_DEVICE_EXPORT(int) isthmus_device_free(isthmus_device_port* port) {
 
 ISTHMUS_DEVICE_EXPORT(int)
 isthmus_device_share(isthmus_device_port* port, void* address, std::size_t bytes, std::uint32_t* share) {
-  return guarded_call([&]() -> Result<> {
+  return guarded_call(port, [&]() -> Result<> {
     if (!share) return fail(ErrorClass::arg, "share is null");
     ISTHMUS_TRY(port->port->check());
     return make_share(*port, address, bytes, *share);
   });
 }
 ISTHMUS_DEVICE_EXPORT(int) isthmus_device_unshare(isthmus_device_port* port, std::uint32_t share) {
-  return guarded_call([&] { return end_share(*port, share); });
+  return guarded_call(port, [&] { return end_share(*port, share); });
 }
 ISTHMUS_DEVICE_EXPORT(int)
 isthmus_device_reach(const isthmus_device_port* port, std::uint32_t share, int rank) {
-  return guarded_call([&] { return check_reach(*port, share, rank); });
+  return guarded_call(port, [&] { return check_reach(*port, share, rank); });
 }
 
 ISTHMUS_DEVICE_EXPORT(int) isthmus_device_view_of(isthmus_device_port* port, isthmus_device_view* view) {
-  return guarded_call([&]() -> Result<> {
+  return guarded_call(port, [&]() -> Result<> {
     if (!view) return fail(ErrorClass::arg, "view is null");
     ISTHMUS_TRY(check_all(*port));
     *view = port->port->view(static_cast<std::uint32_t>(port->shares.size()));
@@ -332,10 +340,10 @@ ISTHMUS_DEVICE_EXPORT(int) isthmus_device_view_of(isthmus_device_port* port, ist
   });
 }
 ISTHMUS_DEVICE_EXPORT(int) isthmus_device_check(isthmus_device_port* port) {
-  return guarded_call([&] { return check_all(*port); });
+  return guarded_call(port, [&] { return check_all(*port); });
 }
 ISTHMUS_DEVICE_EXPORT(int) isthmus_device_cancel(isthmus_device_port* port) {
-  return guarded_call([&]() -> Result<> {
+  return guarded_call(port, [&]() -> Result<> {
     port->port->cancel();
     return {};
   });

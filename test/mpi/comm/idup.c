@@ -77,6 +77,17 @@ int main(int argc, char** argv) {
   CHECK(flag && length == 5);
   MPI_Info_free(&info);
 
+  /* A duplicate inherits no hints. */
+  MPI_Comm unhinted;
+  MPI_Comm_idup(hinted, &unhinted, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Comm_get_info(unhinted, &info);
+  length = 0;
+  MPI_Info_get_string(info, "mpi_assert_exact_length", &length, NULL, &flag);
+  CHECK(!flag);
+  MPI_Info_free(&info);
+  MPI_Comm_free(&unhinted);
+
   for (int i = 0; i < copies; ++i)
     MPI_Comm_free(&made[i]);
   MPI_Comm_free(&other);

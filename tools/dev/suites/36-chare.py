@@ -89,7 +89,10 @@ FAULTS = {
     "never_inserted": rf"nothing moves any more; {CELL}::fails invoked by rank 0 waits for chare {CELL}\[key 0x.*2\], which is not there",
     "ended_elsewhere": rf"nothing moves any more; {CELL}::fails invoked by rank 0 waits for chare {CELL}\[key",
     "migrate_with_coroutine": rf"rank 1: .*{CELL}\[4\] moves while 1 of its coroutines wait",
-    "inserted_twice": rf"chare {CELL}\[key 0x.*1\], .*invoked by rank 0: it is there already",
+    "inserted_twice": rf"chare {CELL}\[key 0x.*1\], its insertion, invoked by rank 0: it is there already",
+    "before_run": "chares are used before `run`, or after it has returned",
+    "made_before_run": "chares are used before `run`, or after it has returned",
+    "after_run": "chares are used before `run`, or after it has returned",
     "two_reducers": rf"reduction 0 of {CELL} is given parts for .* and for ",
     "cut_off": rf"rank 1: chare {CELL}\[1\], entry {CELL}::texts, invoked by rank 0: the arguments are cut off: 8 bytes are wanted, and 1 are left",
     "too_long": rf"rank 1: .*entry {CELL}::numbers, invoked by rank 0: a length of 9223372036854775807 does not fit into 0 bytes",
@@ -423,6 +426,18 @@ with suite.case("in containers with every namespace private"):
     for name in ("arguments", "buffers", "migration", "node_groups"):
         run_program([MPIEXEC, "-n", 3, "--container", inside, FOLDER / name], 3)
 
+# --- what does not compile
+
+with suite.case("views as arguments are refused by the compiler, with a sentence"):
+    for view in ("std::string_view", "std::span<const int>"):
+        source = suite.tmp / "view.cpp"
+        source.write_text(
+            "#include <isthmus/chare.hpp>\n#include <span>\n#include <string_view>\n"
+            f"struct Cell : isthmus::chare::Chare {{ void take({view}) {{}} }};\n"
+            f"int main() {{ return isthmus::chare::run([] {{ isthmus::chare::Group<Cell>::create()[0].invoke<&Cell::take>({view}()); }}); }}\n"
+        )
+        result = compile_program(source, suite.tmp / "view")
+        assert result.status != 0 and "a view is the address of what others own" in result.text, result
 # --- the page
 
 page = (ROOT / "docs/chares.md").read_text()

@@ -50,7 +50,7 @@ for kind, flags in KINDS.items():
     with suite.case(f"globals, statics, thread-local variables, options, environment, exceptions in flight: {kind}"):
         program = compile_program(OWN / "globals.cpp", "globals " + kind, *flags)
         for ranks, each in ((4, 2), (5, 3), (8, 8)):
-            result = several(ranks, each, program, "-v", "-n", "42", "rest", options=["-x", "TEST_FUNNELED=yes"])
+            result = several(ranks, each, program, "-vvn", "42", "rest", "-v", options=["-x", "TEST_FUNNELED=yes"])
             suite.expect(result)
             for rank in range(ranks):
                 assert f"rank {rank} of {ranks}: 0 failures" in result.out, result
@@ -141,7 +141,7 @@ with suite.case("polling in every way, waiting, and messages of all lengths, on 
 for kind in KINDS:
     with suite.case(f"globals, statics, thread-local variables, options, environment, exceptions in flight, on several workers: {kind}"):
         for ranks, each, workers in ((4, 2, 2), (8, 8, 3)):
-            result = several(ranks, each, FOLDER / ("globals " + kind), "-v", "-n", "42", "rest", options=on_workers(workers, ["-x", "TEST_FUNNELED=yes"]))
+            result = several(ranks, each, FOLDER / ("globals " + kind), "-vvn", "42", "rest", "-v", options=on_workers(workers, ["-x", "TEST_FUNNELED=yes"]))
             suite.expect(result)
             for rank in range(ranks):
                 assert f"rank {rank} of {ranks}: 0 failures" in result.out, result

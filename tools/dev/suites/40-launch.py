@@ -627,6 +627,10 @@ def test_failures():
         result = mpiexec("-n", "2", PROBE, "join", "finalize", "1:exit=6", "sleep=0.4", "say=result")
         expect(result, status=6, out="^result$", err=r"code 6 after MPI_Finalize")
 
+    with case("a limit of open files that leaves no room for the job's descriptors is named"):
+        result = suite.run(["sh", "-c", f"ulimit -n 20 && exec {MPIEXEC} -n 2 true"], timeout=20)
+        expect(result, status=1, err=r"cannot hand the region on: .*\(ulimit -n\)")
+
     with case("MPI_Abort: its rank and code, and the code as exit status"):
         fails_within(2, "-n", "3", PROBE, "join", "2:abort=7", "sleep=60", status=7,
                      err=r"^mpiexec: rank 2 \(pid \d+\) on host \S+ aborted the job with code 7$")  # fmt: skip
@@ -954,6 +958,7 @@ def test_tools():
         for word in ("--bind-to", "--map-by", "--wdir", "-x NAME", "-env NAME", "--tag-output", "--timeout", "Examples"):
             assert word in result.out, word
         assert max(map(len, result.out.splitlines())) <= 110, "lines are too long"
+        assert "--memory-alloc-kinds KINDS\n" in result.out, "a long name and its text are one word"
         expect(mpiexec("--version"), status=0, out=r"^mpiexec \(Isthmus\) \d+\.\d+\.\d+$")
 
     with case("isthmus info tells about this machine"):

@@ -153,6 +153,20 @@ with suite.case("ranks find their places in regions of their own"):
     for rank in range(4):
         suite.expect(result, out=rf"^rank={rank} size=4 singleton=0 .*appnum=0 .*pid_is_mine=1$")
 
+with suite.case("a code after MPI_Finalize leaves the ranks of all hosts the time to print, whose region ever they have met in"):
+    source = suite.tmp / "late.c"
+    source.write_text(
+        "#include <mpi.h>\n#include <stdio.h>\n#include <unistd.h>\n"
+        "int main(int argc, char** argv) {\n  MPI_Init(&argc, &argv);\n  int rank;\n  MPI_Comm_rank(MPI_COMM_WORLD, &rank);\n"
+        '  MPI_Finalize();\n  if (rank != 2) usleep(300000);\n  printf("result of %d\\n", rank);\n  return rank == 2 ? 6 : 0;\n}\n'
+    )
+    suite.expect(suite.run([PREFIX / "bin/mpicc", source, "-o", suite.tmp / "late"]))
+    has_network = (PREFIX / "lib/isthmus/libisthmus_network.so").exists()
+    for locality in ("dynamic", "static") if has_network else ("dynamic",):
+        result = local("--hosts", "a:2,b:2", "-n", 4, suite.tmp / "late", env={"ISTHMUS_LOCALITY": locality})
+        suite.expect(result, status=6, err=r"rank 2 \(pid \d+\) on host b exited with code 6 after MPI_Finalize")
+        assert sorted(result.out.splitlines()) == [f"result of {rank}" for rank in range(4)], result
+
 with suite.case("exit statuses are those of one host, with the host that has failed in the line"):
     def fails(status, err, action, *, options=()):
         result = local("-n", 4, *options, "--hosts", "a:2,b:2", PROBE, "join", f"2:{action}", "sleep=30", timeout=10)

@@ -462,6 +462,8 @@ std::string help_group(Group group, std::string_view title) {
                (name == "np" || name == "env" || name == "genv" ? "-" + std::string(name) : dashed(name));
     }
     if (!option.operands.empty()) names += ' ' + std::string(option.operands);
+    // Names that are longer than the column have a line of their own.
+    if (names.size() + 1 > text_column - 2) names += '\n' + std::string(text_column, ' ');
     text += fmt::format("  {:<{}}{}\n", names, text_column - 2, wrap(option.help, text_column, width));
   }
   return text;

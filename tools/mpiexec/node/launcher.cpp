@@ -215,8 +215,14 @@ void Launcher::started(const Process& process, std::uint32_t count) {
 
 std::expected<void, StartError> Launcher::start_all() {
   region_ = UniqueFd(::fcntl(parts_.region.fd.get(), F_DUPFD_CLOEXEC, lowest_fd_handed_on));
-  if (!region_)
-    return std::unexpected(StartError{1, fmt::format("cannot hand the region on: {}", std::strerror(errno))});
+  if (!region_) {
+    const std::string why = errno == EINVAL ? fmt::format(
+                                                  "it becomes descriptor {} or a later one, and the limit "
+                                                  "of open files (ulimit -n) allows none of them",
+                                                  lowest_fd_handed_on)
+                                            : std::strerror(errno);
+    return std::unexpected(StartError{1, fmt::format("cannot hand the region on: {}", why)});
+  }
   if (parts_.region.box)
     box_ = UniqueFd(::fcntl(parts_.region.box.get(), F_DUPFD_CLOEXEC, lowest_fd_handed_on));
   if (parts_.job.region_server)

@@ -40,6 +40,10 @@ bool PmiServer::left_open(std::uint32_t slot) {
   return clients_[slot].open;
 }
 
+bool PmiServer::has_left(std::uint32_t slot) {
+  return !left_open(slot) && slot < clients_.size() && clients_[slot].has_left;
+}
+
 void PmiServer::prepare(std::vector<pollfd>& waited_for) const {
   for (const Client& client : clients_)
     if (client.socket)
@@ -115,6 +119,7 @@ void PmiServer::answer(std::uint32_t slot, std::string_view line) {
     enter_barrier(client);
   } else if (command == "finalize") {
     client.open = false;
+    client.has_left = true;
     reply(client, "cmd=finalize_ack");
   } else if (command == "abort") {
     int code = 1;

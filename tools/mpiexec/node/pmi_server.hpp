@@ -33,6 +33,8 @@ class PmiServer final : public Attendant {
   std::expected<UniqueFd, int> add(std::int32_t appnum);
   /// Whether the rank has come and not said goodbye.
   [[nodiscard]] bool left_open(std::uint32_t slot);
+  /// Whether it has said goodbye.
+  [[nodiscard]] bool has_left(std::uint32_t slot);
   /// All ranks of the job are in the barrier.
   void release(const Pairs& pairs);
 
@@ -47,6 +49,7 @@ class PmiServer final : public Attendant {
     std::string unsent{};
     bool in_barrier = false;
     bool open = false;
+    bool has_left = false;
   };
   void read(std::uint32_t slot);
   void answer(std::uint32_t slot, std::string_view line);

@@ -156,6 +156,7 @@ int run_job(const Options& options, const Signals& signals, const std::vector<pi
                          .outlive = options.outlive,
                          .attendants = attendants,
                          .left_open = [&](std::uint32_t slot) { return pmi.left_open(slot); },
+                         .has_left = [&](std::uint32_t slot) { return pmi.has_left(slot); },
                          .removal = job->container ? job->container->removal() : "",
                          .bystanders = bystanders});
   running = &supervisor;

@@ -152,9 +152,12 @@ void Supervisor::reap() {
 void Supervisor::process_ended(const ProcessRanks& process, int wait_status) {
   if (failure_ || timed_out_ || ended_) return;  // a consequence
   auto failure = judge(process, wait_status, ranks_, parts_.region);
+  // A rank that found peers elsewhere, or is another MPI's, is not in our region's roster.
+  if (failure && failure->kind == Failure::Kind::exit_code)
+    failure->finalized = failure->finalized || parts_.has_left(failure->rank - ranks_.first);
   const std::uint32_t first = process.first - ranks_.first;
   for (std::uint32_t slot = first; slot < first + process.count && !failure; ++slot)
-    if (parts_.left_open(slot))  // a rank that found peers elsewhere is not in our region's roster
+    if (parts_.left_open(slot))
       failure = {.kind = Failure::Kind::no_finalize,
                  .rank = ranks_.first + slot,
                  .pid = ranks_.pids[slot],

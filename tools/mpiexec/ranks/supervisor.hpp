@@ -42,6 +42,7 @@ class Supervisor {
     bool outlive;                                       ///< the others go on when a rank has died
     std::vector<Attendant*> attendants;                 ///< looked after in the same loop
     std::function<bool(std::uint32_t slot)> left_open;  ///< whether PMI has seen the rank come and not go
+    std::function<bool(std::uint32_t slot)> has_left;   ///< whether PMI has seen it go
     std::string removal;  ///< a shell command for what ranks that were killed may have left; may be empty
     std::vector<pid_t> bystanders;  ///< children that mpiexec had before it began (a shell's that exec'd it)
   };

@@ -169,6 +169,8 @@ Result<> post(std::span<isthmus_stream_descriptor* const> all, cuda::Stream stre
 ISTHMUS_STREAM_EXPORT(int)
 isthmus_stream_prepare(const isthmus_stream_transfer* transfer, isthmus_stream_descriptor** descriptor) {
   return guarded_stream_call([&]() -> Result<> {
+    ISTHMUS_TRY(check_owned(transfer->local, "local"));
+    ISTHMUS_TRY(check_owned(transfer->remote, "remote"));
     ISTHMUS_TRY(check_transfer(*transfer));
     isthmus_stream_port& port = *transfer->local->of;
     auto made = std::make_unique<isthmus_stream_descriptor>();
@@ -192,18 +194,20 @@ ISTHMUS_STREAM_EXPORT(int)
 isthmus_stream_post(isthmus_stream_descriptor* const* descriptors, std::size_t count, CUstream_st* stream) {
   return guarded_stream_call([&]() -> Result<> {
     if (count == 0) return {};
+    for (isthmus_stream_descriptor* const each : std::span(descriptors, count))
+      ISTHMUS_TRY(check_owned(each, "descriptor"));
     return post({descriptors, count}, reinterpret_cast<cuda::Stream>(stream));
   });
 }
 ISTHMUS_STREAM_EXPORT(int) isthmus_stream_finish(isthmus_stream_descriptor* descriptor) {
-  return guarded_stream_call([&]() -> Result<> {
+  return guarded_stream_call(descriptor, "descriptor", [&]() -> Result<> {
     if (descriptor->recorded)
       return fail(ErrorClass::request, "descriptor belongs to a graph: wait for the stream of its launch");
     return wait_here(*descriptor->of->port, [&] { return is_over(*descriptor); });
   });
 }
 ISTHMUS_STREAM_EXPORT(int) isthmus_stream_descriptor_free(isthmus_stream_descriptor* descriptor) {
-  return guarded_stream_call([&]() -> Result<> {
+  return guarded_stream_call(descriptor, "descriptor", [&]() -> Result<> {
     isthmus_stream_port& port = *descriptor->of;
     // The line of a captured one is written at each launch: nobody else gets it.
     if (!descriptor->recorded) {

@@ -180,8 +180,7 @@ isthmus_stream_port_make(MPI_ABI_Comm* comm, std::uint32_t words, isthmus_stream
   });
 }
 ISTHMUS_STREAM_EXPORT(int) isthmus_stream_port_free(isthmus_stream_port* port) {
-  return guarded_stream_call([&]() -> Result<> {
-    if (!port) return fail(ErrorClass::arg, "port is null");
+  return guarded_stream_call(port, "port", [&]() -> Result<> {
     if (port->shares > 0)
       return fail(ErrorClass::pending, fmt::format("port is in use: {} shares are not freed", port->shares));
     const std::unique_ptr<isthmus_stream_port> last(port);
@@ -190,10 +189,10 @@ ISTHMUS_STREAM_EXPORT(int) isthmus_stream_port_free(isthmus_stream_port* port) {
   });
 }
 ISTHMUS_STREAM_EXPORT(int) isthmus_stream_port_check(isthmus_stream_port* port) {
-  return guarded_stream_call([&] { return port->port->check(); });
+  return guarded_stream_call(port, "port", [&] { return port->port->check(); });
 }
 ISTHMUS_STREAM_EXPORT(int) isthmus_stream_port_cancel(isthmus_stream_port* port) {
-  return guarded_stream_call([&]() -> Result<> {
+  return guarded_stream_call(port, "port", [&]() -> Result<> {
     port->port->cancel();
     return {};
   });

@@ -69,6 +69,9 @@ inline constexpr std::size_t descriptor_lines = 1024;
 /// Keeps the sentence for isthmus_stream_error; the error's class.
 int tell_stream_error(const Error& error);
 
+/// Of a pointer to a port, a share or a descriptor.
+Result<> check_owned(const void* object, const char* name);
+
 /// No exception passes through C.
 template <class Body>
 int guarded_stream_call(Body&& body) noexcept {
@@ -82,6 +85,15 @@ int guarded_stream_call(Body&& body) noexcept {
   } catch (const std::exception& exception) {
     return tell_stream_error(Error(ErrorClass::intern, exception.what()));
   }
+}
+
+/// The same for a call on `object`, which a program's object has no more when it is freed or moved from.
+template <class Body>
+int guarded_stream_call(const void* object, const char* name, Body&& body) noexcept {
+  return guarded_stream_call([&]() -> Result<> {
+    ISTHMUS_TRY(check_owned(object, name));
+    return body();
+  });
 }
 
 /// The processes of a port, by rank.

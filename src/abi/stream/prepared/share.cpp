@@ -90,7 +90,7 @@ Result<const Part*> find_part(const isthmus_stream_share& share, int rank) {
 ISTHMUS_STREAM_EXPORT(int)
 isthmus_stream_share_make(isthmus_stream_port* port, void* address, std::size_t bytes,
                           isthmus_stream_share** share) {
-  return guarded_stream_call([&]() -> Result<> {
+  return guarded_stream_call(port, "port", [&]() -> Result<> {
     auto made = std::make_unique<isthmus_stream_share>();
     made->of = port;
     Result<> outcome = make_share(*made, address, bytes);
@@ -106,7 +106,7 @@ isthmus_stream_share_make(isthmus_stream_port* port, void* address, std::size_t 
   });
 }
 ISTHMUS_STREAM_EXPORT(int) isthmus_stream_share_free(isthmus_stream_share* share) {
-  return guarded_stream_call([&]() -> Result<> {
+  return guarded_stream_call(share, "share", [&]() -> Result<> {
     if (share->descriptors > 0)
       return fail(ErrorClass::pending,
                   fmt::format("share is in use: {} descriptors of it are not freed", share->descriptors));
@@ -118,7 +118,7 @@ ISTHMUS_STREAM_EXPORT(int) isthmus_stream_share_free(isthmus_stream_share* share
   });
 }
 ISTHMUS_STREAM_EXPORT(int) isthmus_stream_share_reach(const isthmus_stream_share* share, int rank) {
-  return guarded_stream_call([&]() -> Result<> {
+  return guarded_stream_call(share, "share", [&]() -> Result<> {
     auto part = find_part(*share, rank);
     if (!part) return outcome_of(part);
     if ((*part)->why.empty()) return {};

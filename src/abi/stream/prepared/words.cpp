@@ -95,6 +95,11 @@ Result<> set_by_carrier(isthmus_stream_port& of, int rank, std::uint32_t word, s
 
 }  // namespace
 
+Result<> check_owned(const void* object, const char* name) {
+  if (object) return {};
+  return fail(ErrorClass::arg, fmt::format("{} is null: it has been freed, or moved from", name));
+}
+
 Result<> check_word(const isthmus_stream_port& port, int rank, std::uint32_t word) {
   const auto& peers = port.port->peers;
   if (rank < 0 || static_cast<std::size_t>(rank) >= peers.size())
@@ -113,7 +118,7 @@ bool are_words_carried(const isthmus_stream_port& port, int rank) {
 ISTHMUS_STREAM_EXPORT(int)
 isthmus_stream_set(isthmus_stream_port* port, int rank, std::uint32_t word, std::uint32_t value,
                    CUstream_st* stream) {
-  return guarded_stream_call([&]() -> Result<> {
+  return guarded_stream_call(port, "port", [&]() -> Result<> {
     ISTHMUS_TRY(check_word(*port, rank, word));
     ISTHMUS_TRY(port->port->check());
     if (are_words_carried(*port, rank))
@@ -131,7 +136,7 @@ isthmus_stream_set(isthmus_stream_port* port, int rank, std::uint32_t word, std:
 ISTHMUS_STREAM_EXPORT(int)
 isthmus_stream_wait(isthmus_stream_port* port, std::uint32_t word, std::uint32_t condition,
                     std::uint32_t value, std::uint32_t resets, CUstream_st* stream) {
-  return guarded_stream_call([&] {
+  return guarded_stream_call(port, "port", [&] {
     return wait_for_word(*port, word, condition, value, resets != 0, reinterpret_cast<cuda::Stream>(stream));
   });
 }
