@@ -69,6 +69,8 @@ class Engine final : private CpuSends, private Losses::Rings {
   [[nodiscard]] EngineLock& lock() noexcept { return lock_; }
   [[nodiscard]] PeerId rank() const noexcept { return links_.rank(); }
   [[nodiscard]] std::uint32_t size() const noexcept { return links_.size(); }
+  /// Up to how many bytes messages to ranks of this host are assumed to go with their envelope.
+  [[nodiscard]] std::uint64_t eager_limit() const noexcept { return links_.eager_limit(); }
   /// Whether `id` shares this process's region.
   [[nodiscard]] bool is_local(PeerId id) noexcept { return links_.peer(id).is_local(); }
   [[nodiscard]] const launch::Job& job() const noexcept { return links_.job(); }

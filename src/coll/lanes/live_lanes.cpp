@@ -13,11 +13,7 @@
 namespace isthmus::coll {
 namespace {
 
-/// Calls over messages before their turn begins: long messages of a new kind go as assumed ten times, then
-/// three ways have five each, and some are spoiled. Who learns what others have found needs little more than
-/// the ten. Short ones go with their envelope from the first one on.
-constexpr std::uint8_t settling_of_new = 36;
-constexpr std::uint8_t settling_of_known = 12;
+/// Calls over messages before their turn begins, where messages go with their envelope from the first one on.
 constexpr std::uint8_t settling_of_short = 4;
 
 /// A member's part of a time: the number of the call, of 31 bits, whether it teaches something, then ticks.
@@ -36,7 +32,7 @@ void LiveLanes::open(const Communicator& comm, bool learns) {
   speaks_ = comm.rank() == 0;
   const Engine& engine = comm.engine();
   members_ = comm.size();
-  eager_limit_ = engine.settings().eager_limit;
+  eager_limit_ = engine.eager_limit();
   is_explained_ = speaks_ && engine.settings().explain != ExplainSetting::off;
   forced_ = way_of(engine.settings().collective_way);
   measures_ = learns;
@@ -117,16 +113,10 @@ void LiveLanes::begin_choice(Learner& learner, const Asked& asked, std::uint32_t
     return;
   }
   if (learner.taught < enough) return;
-  const bool is_known = messages_
-                            .read({.far = *spread_,
-                                   .all_ways = true,
-                                   .many = false,
-                                   .size_class = LivePlans::class_of(asked.bytes)})
-                            .has_value();
-  const std::uint8_t settling = asked.bytes <= eager_limit_ ? settling_of_short
-                                : is_known                  ? settling_of_known
-                                                            : settling_of_new;
-  learner.choice.emplace(asked.assumed, asked.possible, lead, std::nullopt, 0, settling);
+  const std::uint8_t settling =
+      std::max(settling_of_short, LiveCalls::settling_of(asked.bytes, eager_limit_, messages_, *spread_));
+  learner.choice.emplace(asked.assumed, asked.possible, lead, std::nullopt, 0,
+                         CallSettling{.calls = settling});
 }
 
 /// Of the calls of that stripe of which all members have told what they took: from when the last one has

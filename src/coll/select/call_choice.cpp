@@ -70,7 +70,7 @@ double CallChoice::Known::median(std::size_t most) const noexcept {
 }
 
 CallChoice::CallChoice(TeamWay assumed, TeamWays possible, std::uint32_t lead, std::optional<Hint> hint,
-                       std::uint32_t begins_after, std::uint8_t settling) noexcept
+                       std::uint32_t begins_after, CallSettling settling) noexcept
     : way_(assumed),
       assumed_(assumed),
       possible_(possible),
@@ -145,7 +145,8 @@ CallSchedule CallChoice::say(std::uint32_t step, TeamWay after, TeamWays tried, 
 CallSchedule CallChoice::begin_trial(std::uint32_t step) noexcept {
   phase_ = Phase::first_turns;
   forget_all();
-  return say(step, way_, possible_, first_turn, false, trials_ == 0 ? settling_ : std::uint8_t{0});
+  return say(step, way_, possible_, first_turn, false,
+             trials_ == 0 && !settling_.is_late ? settling_.calls : std::uint8_t{0});
 }
 
 TeamWay CallChoice::fastest() const noexcept {
@@ -162,10 +163,8 @@ TeamWay CallChoice::fastest() const noexcept {
   return best;
 }
 
-std::optional<CallSchedule> CallChoice::judge_first(std::uint32_t step) noexcept {
-  const TeamWay best = fastest();
-  const double least = known(best).median();
-  // The fastest ones, as many as have a second turn.
+/// The fastest ones, as many as have a second turn.
+TeamWays CallChoice::rivals_of(double least) const noexcept {
   TeamWays rivals;
   TeamWays rest = possible_;
   while (rivals.count() < finalists && rest.count() > 0) {
@@ -176,10 +175,29 @@ std::optional<CallSchedule> CallChoice::judge_first(std::uint32_t step) noexcept
     const double cost = known(*next).median();
     if (cost > 0 && cost <= hopeless * least) rivals.add(*next);
   }
+  return rivals;
+}
+
+bool CallChoice::are_unlearned(double least) const noexcept {
+  const double cost = known(TeamWay::messages).median();
+  return trials_ == 0 && settling_.is_late && settling_.calls > 0 && cost > 0 &&
+         cost <= hopeless_unlearned * least;
+}
+
+std::optional<CallSchedule> CallChoice::judge_first(std::uint32_t step) noexcept {
+  const TeamWay best = fastest();
+  const double least = known(best).median();
+  TeamWays rivals = rivals_of(least);
+  const bool settles = are_unlearned(least);
+  // Messages have them beside the others.
+  if (settles) rivals.add(TeamWay::messages);
   if (rivals.count() < 2) return settle(step);
   phase_ = Phase::second_turns;
   // Where the way so far is out of the question, the best one is better meanwhile.
-  return say(step, known(way_).median() > hopeless * least ? best : way_, rivals, second_turn, true);
+  const TeamWay meanwhile = known(way_).median() > hopeless * least ? best : way_;
+  // What they took until now is not what they will take.
+  if (settles) known(TeamWay::messages).samples = 0;
+  return say(step, meanwhile, rivals, second_turn, true, settles ? settling_.calls : std::uint8_t{0});
 }
 
 std::optional<CallSchedule> CallChoice::settle(std::uint32_t step) noexcept {

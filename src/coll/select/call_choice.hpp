@@ -51,6 +51,14 @@ struct CallSchedule {
   [[nodiscard]] std::uint32_t settles() const noexcept { return tried.has(TeamWay::messages) ? settling : 0; }
 };
 
+/// Calls that `TeamWay::messages` has in the first trial before it is judged, as in `CallSchedule`.
+struct CallSettling {
+  std::uint8_t calls = 0;
+  /// They come before its second turn, which it has if it is not `CallChoice::hopeless_unlearned` in the
+  /// first one. Otherwise they come before the first one.
+  bool is_late = false;
+};
+
 /// Which of some ways carries out the calls of one class fastest, learned from the calls: what rank 0 of a
 /// team thinks of it.
 ///
@@ -71,6 +79,9 @@ class CallChoice {
   static constexpr double worth_it = 0.05;
   static constexpr double drifted = 1.3;   ///< times as slow as it was
   static constexpr double hopeless = 1.3;  ///< times as slow as the fastest: no second turn
+  /// The same of messages that have not learned their own way yet, which makes long ones up to 2.5 times as
+  /// fast.
+  static constexpr double hopeless_unlearned = 2;
   /// Calls from one look at another way to the next; twice as many after each that has found nothing.
   static constexpr std::uint32_t first_look = 600;
   static constexpr std::uint32_t rarest_look = 16'000;
@@ -85,9 +96,8 @@ class CallChoice {
 
   /// `possible` has `assumed`, and another one. `lead`: what is said to all takes effect so many steps later,
   /// and so many calls after a turn its costs are known. `begins_after`: calls that go as the table has it.
-  /// `settling`: as in `CallSchedule`, of the first trial.
   CallChoice(TeamWay assumed, TeamWays possible, std::uint32_t lead, std::optional<Hint> hint = {},
-             std::uint32_t begins_after = patience, std::uint8_t settling = 0) noexcept;
+             std::uint32_t begins_after = patience, CallSettling settling = {}) noexcept;
 
   /// Another call begins, with `step` as its first one: what is to be said to all before it, mostly nothing.
   /// A call may come behind one of a later step, which is less than `lead` away.
@@ -148,6 +158,9 @@ class CallChoice {
                    bool reversed = false, std::uint8_t settling = 0) noexcept;
   CallSchedule begin_trial(std::uint32_t step) noexcept;
   std::optional<CallSchedule> judge_first(std::uint32_t step) noexcept;
+  [[nodiscard]] TeamWays rivals_of(double least) const noexcept;
+  /// Messages have had a turn, and have not learned their own way.
+  [[nodiscard]] bool are_unlearned(double least) const noexcept;
   std::optional<CallSchedule> settle(std::uint32_t step) noexcept;
   CallSchedule look(std::uint32_t step) noexcept;
   std::optional<CallSchedule> judge_look(std::uint32_t step) noexcept;
@@ -162,7 +175,7 @@ class CallChoice {
   TeamWay way_, assumed_;
   TeamWays possible_;
   std::uint32_t lead_;
-  std::uint8_t settling_;
+  CallSettling settling_;
   std::optional<Hint> hint_;
   Phase phase_ = Phase::first;
   bool is_told_ = false;

@@ -14,6 +14,12 @@ namespace {
 
 constexpr std::uint64_t number_mask = 0xffff'ffff;
 
+/// Calls over messages before these have settled: long messages of a new kind go as assumed ten times, then
+/// three ways have five each, and some are spoiled. Who learns what others have found needs little more than
+/// the ten.
+constexpr std::uint8_t settling_of_new = 36;
+constexpr std::uint8_t settling_of_known = 12;
+
 /// What a message through the ring takes at most, to a staged call, where messages have not been learned yet:
 /// the few of a turn go as their own plan assumes. bcast of 64 and 256 KiB: 1.6 and 1.2; far cores: 1.1.
 constexpr double ring_to_staged = 1.6;
@@ -56,7 +62,7 @@ TeamWay LiveCalls::begin(const Area& area, const Steps& steps, const Question& q
   CallChoice* choice = nullptr;
   if (member_.rank == 0) {
     learn(area, steps);
-    choice = find(call_class, assumed, possible);
+    choice = find(call_class, question.bytes, assumed, possible);
     if (choice) {
       const std::uint32_t trials = choice->trials();
       if (const auto said = choice->next(step))
@@ -152,7 +158,18 @@ std::optional<std::uint64_t> LiveCalls::read_time(const Area& area, std::uint64_
   return ended - began;
 }
 
-CallChoice* LiveCalls::find(std::size_t call_class, TeamWay assumed, TeamWays possible) noexcept {
+std::uint8_t LiveCalls::settling_of(std::uint64_t bytes, std::uint64_t eager_limit,
+                                    const SharedLessons& messages, bool spread) noexcept {
+  if (bytes <= eager_limit) return 0;
+  const bool is_known =
+      messages
+          .read({.far = spread, .all_ways = true, .many = false, .size_class = LivePlans::class_of(bytes)})
+          .has_value();
+  return is_known ? settling_of_known : settling_of_new;
+}
+
+CallChoice* LiveCalls::find(std::size_t call_class, std::uint64_t bytes, TeamWay assumed,
+                            TeamWays possible) noexcept {
   std::unique_ptr<CallChoice>& choice = choices_[call_class];
   if (choice) return choice.get();
   std::optional<CallChoice::Hint> hint;
@@ -161,7 +178,9 @@ CallChoice* LiveCalls::find(std::size_t call_class, TeamWay assumed, TeamWays po
             .ticks_per_byte = told->ticks_per_byte,
             .is_tuned = told->is_tuned};
   // Without memory the class goes as the table has it.
-  choice.reset(new (std::nothrow) CallChoice(assumed, possible, depth, hint));
+  choice.reset(new (std::nothrow) CallChoice(
+      assumed, possible, depth, hint, CallChoice::patience,
+      {.calls = settling_of(bytes, member_.eager_limit, member_.messages, spread_), .is_late = true}));
   return choice.get();
 }
 

@@ -52,6 +52,7 @@ class LiveCalls final : public CallReporter {
     SharedCallLessons shared;
     /// What messages take that such calls consist of, where that has been learned.
     SharedLessons messages = {};
+    std::uint64_t eager_limit = most_bytes;  ///< longer messages learn their own way
     /// Has the pages mapped of the rings that there are among the members.
     std::function<void()> map_rings = {};
   };
@@ -76,6 +77,12 @@ class LiveCalls final : public CallReporter {
   void end(const Area& area) noexcept {
     if (is_measured_) write_time(area);
   }
+
+  /// Calls of so many bytes over messages before what they take is what messages take that have learned their
+  /// own way; 0: those go with their envelope. `messages`: what others have learned of them; `spread`: over
+  /// sockets.
+  [[nodiscard]] static std::uint8_t settling_of(std::uint64_t bytes, std::uint64_t eager_limit,
+                                                const SharedLessons& messages, bool spread) noexcept;
 
   void add_to(std::vector<CallReport>& reports, double nanoseconds) const override;
   /// What rank 0 thinks of a class; null where there has been none of its calls.
@@ -112,7 +119,8 @@ class LiveCalls final : public CallReporter {
     TeamWay way{};
   };
 
-  [[nodiscard]] CallChoice* find(std::size_t call_class, TeamWay assumed, TeamWays possible) noexcept;
+  [[nodiscard]] CallChoice* find(std::size_t call_class, std::uint64_t bytes, TeamWay assumed,
+                                 TeamWays possible) noexcept;
   void learn(const Area& area, const Steps& steps) noexcept;
   [[nodiscard]] std::optional<std::uint64_t> read_time(const Area& area, std::uint64_t number) const noexcept;
   void write_time(const Area& area) noexcept;

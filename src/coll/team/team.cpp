@@ -85,6 +85,7 @@ Result<std::unique_ptr<Team>> Team::make(Communicator& comm) {
         .forced = is_forced ? way_of(static_cast<CollectiveWaySetting>(beginning.forced)) : std::nullopt,
         .shared = SharedCallLessons(comm.engine().region().header().call_lessons),
         .messages = SharedLessons(comm.engine().region().header().lessons),
+        .eager_limit = comm.engine().eager_limit(),
         .map_rings = [&comm] {
           for (int rank = 0; rank < comm.size(); ++rank)
             if (rank != comm.rank()) comm.engine().map_rings(comm.peer(rank));

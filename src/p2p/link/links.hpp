@@ -92,13 +92,13 @@ class Links {
   }
   /// A message of `bytes` has been written to the peer's byte ring.
   void wrote_piece(Peer& peer, std::uint64_t bytes) noexcept {
-    peer.last_piece = static_cast<std::uint32_t>(bytes);
+    peer.last_bytes = bytes;
     last_out_ = &peer;
   }
   /// What to do with the first idle moment of a wait.
   void prepare_next_send() noexcept {
     if (!last_out_) return;
-    last_out_->out.prefetch(std::min(last_out_->last_piece, prefetched_bytes));
+    last_out_->out.fetch_next(last_out_->last_bytes);
     last_out_ = nullptr;
   }
   /// Writes a cell without user data, now or when there is room. Its memory may be taken before, by
@@ -149,9 +149,6 @@ class Links {
  private:
   Peer& make_peer(PeerId id);
   void ring_doorbell(const Peer& peer) noexcept;
-
-  /// More lines than a core has in flight anyway would delay the look for the answer.
-  static constexpr std::uint32_t prefetched_bytes = 32 * 1024;
 
   const launch::Job& job_;
   Settings settings_;

@@ -69,7 +69,7 @@ class Peer {
   Queue<Request, &Request::queued> waiting;  ///< sends whose envelope has not left, in order
   /// Of sends to the peer: where the steps of its plan end that go with the envelope. Written with the plan.
   std::uint32_t eager_limit = 0;
-  std::uint32_t last_piece = 0;  ///< bytes last written to the byte ring, the guess for the next message
+  std::uint64_t last_bytes = 0;  ///< of the message last written to the byte ring: the guess for the next one
   WorkloadTrace workload;        ///< of the sends to the peer
 
   RingReader in;            ///< open once the peer has announced its ring

@@ -89,13 +89,37 @@ class RingTest : public testing::Test {
 
 TEST_F(RingTest, MessagesThatAreAnsweredGoThroughOnePlace) {
   for (int i = 0; i < 200; ++i) {
-    ASSERT_TRUE(write_first(3 * i, 600));
+    ASSERT_TRUE(write_first(3 * i, RingWriter::most_fetched + 1));
     EXPECT_EQ(last, 0U);
     ASSERT_TRUE(write_piece(3 * i + 1, static_cast<std::uint32_t>(i)));
     ASSERT_TRUE(write_inline(3 * i + 2));
     for (int tag = 3 * i; tag < 3 * i + 3; ++tag)
       read(tag);
     writer.heard(reader.cells_read());
+  }
+}
+
+/// So the place of the next one is free while the last one is being read, and can be fetched ahead.
+TEST_F(RingTest, ShortOnesThatAreAnsweredGoThroughTwoPlaces) {
+  int tag = 0;
+  for (const std::uint32_t bytes : {1U, 64U, 600U, RingWriter::most_fetched}) {
+    ASSERT_TRUE(write_first(tag, bytes));
+    writer.fetch_next(bytes);
+    read(tag++);
+    writer.heard(reader.cells_read());
+    std::array<std::size_t, 6> places{};
+    for (std::size_t& place : places) {
+      ASSERT_TRUE(write_first(tag, bytes));
+      writer.fetch_next(bytes);
+      place = last;
+      read(tag++);
+      writer.heard(reader.cells_read());
+    }
+    for (std::size_t i = 2; i < places.size(); ++i) {
+      EXPECT_EQ(places[i], places[i - 2]) << bytes;
+      EXPECT_NE(places[i], places[i - 1]) << bytes;
+      EXPECT_LE(places[i], wire::round_to_line(bytes)) << bytes;
+    }
   }
 }
 

@@ -51,7 +51,7 @@ TEST(LiveLanes, OfMembersThatRunAheadNeverDiffer) {
       ScheduleWord word{0};
       const auto possible =
           TeamWays().add(TeamWay::flat).add(TeamWay::direct).add(TeamWay::direct_both).add(TeamWay::messages);
-      CallChoice choice(TeamWay::direct, possible, lead, {}, 0, 5);
+      CallChoice choice(TeamWay::direct, possible, lead, {}, 0, {.calls = 5});
       std::array<std::uint32_t, 4> finished{};
       std::map<std::uint32_t, TeamWay> gone;
       std::map<TeamWay, int> counts;

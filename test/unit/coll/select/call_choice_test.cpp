@@ -29,8 +29,11 @@ class Calls {
  public:
   using Cost = std::function<double(TeamWay way, std::uint32_t call)>;
 
-  Calls(TeamWay assumed, TeamWays possible, Cost cost, std::optional<CallChoice::Hint> hint = {})
-      : choice_(assumed, possible, lead, hint), assumed_(assumed), cost_(std::move(cost)) {}
+  Calls(TeamWay assumed, TeamWays possible, Cost cost, std::optional<CallChoice::Hint> hint = {},
+        CallSettling settling = {})
+      : choice_(assumed, possible, lead, hint, CallChoice::patience, settling),
+        assumed_(assumed),
+        cost_(std::move(cost)) {}
   /// So many calls of other kinds.
   void skip(std::uint32_t steps) { step_ += steps; }
 
@@ -273,7 +276,7 @@ TEST(CallChoice, StaysWhereNothingIsKnownOfItsOwnWay) {
 }
 
 TEST(CallChoice, MessagesThatLearnTheirOwnWayFirstAreFoundWithinAHundredCalls) {
-  CallChoice choice(direct_both, ways({direct, direct_both, messages}), lead, {}, 0, 30);
+  CallChoice choice(direct_both, ways({direct, direct_both, messages}), lead, {}, 0, {.calls = 30});
   std::uint32_t gone_by_messages = 0;
   CallSchedule schedule;
   for (std::uint32_t call = 1; call <= 80; ++call) {
@@ -289,11 +292,38 @@ TEST(CallChoice, MessagesThatLearnTheirOwnWayFirstAreFoundWithinAHundredCalls) {
   EXPECT_EQ(choice.way(), messages);
 }
 
+/// A staged call of 10, and messages of 16 that take 8 when they have learned their own way.
+TEST(CallChoice, IsNotSettledByMessagesThatStillTryWays) {
+  for (const bool settles : {false, true}) {
+    std::uint32_t over_messages = 0;
+    Calls calls(direct_both, ways({staged, direct, direct_both, messages}),
+                [](TeamWay, std::uint32_t) { return 0; }, {},
+                {.calls = static_cast<std::uint8_t>(settles ? 36 : 0), .is_late = true});
+    calls.set_cost([&](TeamWay way, std::uint32_t) {
+      if (way != messages) return way == staged ? 10.0 : 15.0;
+      return ++over_messages <= 36 ? 16.0 : 8.0;
+    });
+    const auto taken = calls.run(200);
+    EXPECT_EQ(calls.choice().way(), settles ? messages : staged);
+    EXPECT_EQ(calls.choice().predicted(messages), settles ? 8 : 16);
+    for (std::size_t call = 130; call < taken.size(); ++call)
+      EXPECT_EQ(taken[call], settles ? messages : staged) << call;
+  }
+}
+
+/// They are out of the question whatever they learn.
+TEST(CallChoice, DoesNotWaitForMessagesThatAreFarTooSlow) {
+  Calls calls(direct_both, ways({staged, direct, direct_both, messages}),
+              constant({9, 10, 9, 15, 15, 9, 21, 9}), {}, {.calls = 36, .is_late = true});
+  const auto taken = calls.run(300);
+  EXPECT_EQ(std::ranges::count(taken, messages), CallChoice::first_turn);
+}
+
 /// Flows may ask in any order within `lead`. Whoever has not finished a call still finds how it goes.
 TEST(CallChoice, CallsMayAskInAnyOrder) {
   for (unsigned seed = 1; seed <= 100; ++seed) {
     std::mt19937 random(seed);
-    CallChoice choice(direct, ways({flat, staged, direct, messages}), lead, {}, 0, 3);
+    CallChoice choice(direct, ways({flat, staged, direct, messages}), lead, {}, 0, {.calls = 3});
     std::uint64_t word = 0;
     std::map<std::uint32_t, std::optional<TeamWay>> gone;
     std::vector<std::uint32_t> under_way;  // asked by rank 0, and not by the other

@@ -11,6 +11,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "coll/call/coll.hpp"
@@ -18,6 +19,7 @@
 #include "coll/context/footing.hpp"
 #include "coll_data.hpp"
 #include "engine_ranks.hpp"
+#include "route/live_plans.hpp"
 #include "sanitizers.hpp"
 
 namespace isthmus::coll::live_calls_test {
@@ -40,7 +42,8 @@ class Members {
     std::uint64_t bytes;
   };
 
-  Members(int count, std::vector<Made> calls, std::uint32_t seed)
+  Members(int count, std::vector<Made> calls, std::uint32_t seed,
+          std::uint64_t eager_limit = LiveCalls::most_bytes)
       : calls_(std::move(calls)),
         layout_(count),
         memory_(layout_.bytes() + wire::cache_line),
@@ -58,6 +61,7 @@ class Members {
                                                 .forced = {},
                                                 .shared = SharedCallLessons(words_),
                                                 .messages = {},
+                                                .eager_limit = eager_limit,
                                                 .map_rings =
                                                     [this, rank] {
                                                       const auto at = static_cast<std::size_t>(rank);
@@ -194,6 +198,35 @@ TEST(LiveCalls, TheFastestIsFound) {
   EXPECT_EQ(members.choice_of(made)->way(), messages);
   for (std::size_t call = 120; call < 200; ++call)
     EXPECT_EQ(members.taken()[call][0], messages) << call;
+}
+
+/// Longer messages than go with their envelope are judged when they have learned their own way.
+TEST(LiveCalls, AreNotJudgedByMessagesThatStillTryWays) {
+  const Members::Made made{Collective::bcast, 65536};
+  for (const std::uint64_t eager_limit : {made.bytes - 1, made.bytes}) {
+    Members members(3, std::vector(300, made), 5, eager_limit);
+    std::set<std::size_t> over_messages;
+    members.run([&](TeamWay way, std::size_t call) {
+      if (way != messages) return way == direct ? 2000 : 3000;
+      over_messages.insert(call);
+      return over_messages.size() <= 36 ? 2900 : 1000;
+    });
+    ASSERT_TRUE(members.choice_of(made));
+    EXPECT_EQ(members.choice_of(made)->way(), eager_limit < made.bytes ? messages : direct) << eager_limit;
+  }
+}
+
+TEST(LiveCalls, NewMessagesSettleLongerThanThoseThatOthersHaveLearned) {
+  std::vector<std::atomic<std::uint64_t>> words(wire::lesson_words);
+  const SharedLessons learned(words);
+  EXPECT_EQ(LiveCalls::settling_of(16384, 16384, learned, false), 0) << "they go with their envelope";
+  const int unknown = LiveCalls::settling_of(65536, 16384, learned, false);
+  learned.write({.far = false, .all_ways = true, .many = false, .size_class = LivePlans::class_of(65536)},
+                {.way = LongWay::stream, .ticks_per_byte = 0.1});
+  EXPECT_GT(LiveCalls::settling_of(65536, 16384, learned, false), 0);
+  EXPECT_LT(LiveCalls::settling_of(65536, 16384, learned, false), unknown);
+  EXPECT_EQ(LiveCalls::settling_of(65536, 16384, learned, true), unknown)
+      << "those of other sockets are others";
 }
 
 TEST(LiveCalls, ALateMemberIsNoCost) {
@@ -335,6 +368,7 @@ void run_members(std::uint32_t ranks, const Body& body) {
     const auto footing = Footing::of(*comm);
     ASSERT_TRUE(footing && (*footing)->team());
     EXPECT_TRUE((*footing)->team()->has_live()) << "nothing would be learned";
+    EXPECT_GT(comm->engine().eager_limit(), 0U) << "what settings leave open is known";
     body(*comm);
   });
 }
