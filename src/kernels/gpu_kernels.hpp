@@ -91,7 +91,8 @@ class GpuKernels {
 
   /// Carries out one member's part of a short collective, by one block.
   Result<> order(GpuStream where, const kernel::OrderArguments& work);
-  /// How orders and meetings in pieces name the operation on that type (`combine`); nothing where there is no kernel.
+  /// How orders and meetings in pieces name the operation on that type (`combine`); nothing where there is no
+  /// kernel.
   [[nodiscard]] static std::optional<std::uint16_t> combiner(const Op& op, const Datatype& type) noexcept;
 
   /// The kernel by which members combine what they have, or move it for null,

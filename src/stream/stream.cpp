@@ -23,8 +23,8 @@ StreamOperation write(cuda::Address address, std::uint32_t value) noexcept {
   return {.type = StreamOperationType::write_value_32, .address = address, .value = value};
 }
 
-/// Of memory that no kernel reaches, or with gaps, for operations that are enqueued: each of up to 64 MiB that
-/// its process sends, and what it receives.
+/// Of memory that no kernel reaches, or with gaps, for operations that are enqueued: each of up to 64 MiB
+/// that its process sends, and what it receives.
 constexpr std::size_t most_staged = std::size_t{1} << 30U;
 /// Then what is enqueued waits for what is enqueued later: a mistake of the program's.
 constexpr std::chrono::seconds most_to_wait_for_staging{10};
@@ -233,13 +233,14 @@ Result<std::shared_ptr<const PinnedBuffer>> Stream::try_stage(std::size_t bytes)
   if (!proxy_) return std::unexpected(went_with_mpi().error());
   if (!staging_)
     // NOLINTNEXTLINE(modernize-make-shared): an aggregate of what cannot be moved
-    staging_.reset(new Staging{.mutex = {},
-                               .pool = {engine_.gpu()->copies().contexts(), device_,
-                                        PinnedPool::Limits{.most = most_staged}}});
+    staging_.reset(new Staging{
+        .mutex = {},
+        .pool = {engine_.gpu()->copies().contexts(), device_, PinnedPool::Limits{.most = most_staged}}});
   const std::scoped_lock lock(staging_->mutex);
   auto taken = staging_->pool.take_whole(bytes);
   if (!taken)
-    return fail(taken.error().error_class(), "an operation in the order of a stream: " + taken.error().text());
+    return fail(taken.error().error_class(),
+                "an operation in the order of a stream: " + taken.error().text());
   return std::shared_ptr<const PinnedBuffer>(new PinnedBuffer(std::move(*taken)),
                                              [from = staging_](const PinnedBuffer* buffer) {
                                                const std::scoped_lock giving(from->mutex);

@@ -513,7 +513,8 @@ void check_in_place(const Setting& at) {
       total += counts.back();
     }
     const auto data = memory(at, ascending(static_cast<std::size_t>(total), 10 * rank));
-    CHECK_MPI(MPIX_Reduce_scatter_enqueue(MPI_IN_PLACE, data->data(), counts.data(), MPI_INT, MPI_SUM, lane.comm));
+    CHECK_MPI(
+        MPIX_Reduce_scatter_enqueue(MPI_IN_PLACE, data->data(), counts.data(), MPI_INT, MPI_SUM, lane.comm));
     lane.sync();
     const auto own = static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
     Ints sums(own);
@@ -523,8 +524,8 @@ void check_in_place(const Setting& at) {
   }
 }
 
-/// More in memory that no kernel reaches than there is memory to stage it in (the suite sees to that): calls wait
-/// until the stream has passed earlier ones.
+/// More in memory that no kernel reaches than there is memory to stage it in (the suite sees to that): calls
+/// wait until the stream has passed earlier ones.
 void check_staging(const Setting& at) {
   const Lane lane(at.gpu);
   constexpr int count = 400'000, calls = 20;

@@ -24,8 +24,8 @@ using kernel::MeetSide;
 /// Bytes that one member sends in all. Members that take turns on one GPU do so for each piece.
 constexpr std::uint64_t most_to_meet = std::uint64_t{64} << 20U;
 constexpr std::uint64_t most_to_meet_on_one_gpu = std::uint64_t{4} << 20U;
-/// From so many on in pieces. Two H200, an allreduce in pieces and in packets: of 256 KiB 7.2 and 6.9 us, of 512
-/// KiB 8.1 and 8.8, of 1 MiB 9.8 and 12.6.
+/// From so many on in pieces. Two H200, an allreduce in pieces and in packets: of 256 KiB 7.2 and 6.9 us, of
+/// 512 KiB 8.1 and 8.8, of 1 MiB 9.8 and 12.6.
 constexpr std::uint64_t least_in_pieces = std::uint64_t{512} << 10U;
 /// Of an allreduce of more than two members: up to here each sends all it has to all others, which takes one
 /// round; beyond, each computes a share.
@@ -97,8 +97,7 @@ class MeetingCall {
     auto kernel =
         in_pieces ? kernels.meeting_in_pieces(stream_.device()) : kernels.meeting(stream_.device(), op, type);
     if (!kernel) return std::unexpected(std::move(kernel).error());
-    ISTHMUS_TRY(
-        stream_.launch(*kernel, kernel::meet_grid(work), kernel::meet_threads, &work, comm_.board));
+    ISTHMUS_TRY(stream_.launch(*kernel, kernel::meet_grid(work), kernel::meet_threads, &work, comm_.board));
     ++comm_.engine().gpu()->collectives.between_gpus;
     for (Copy& each : after_)
       ISTHMUS_TRY(enqueue_copy(each.from, each.to, each.type, std::move(each.memory)));
@@ -164,8 +163,8 @@ struct Operands {
   Byte* send = nullptr;
   Byte* receive = nullptr;
 };
-/// `keeps_apart`: the result covers other parts of an operand in place than the member's own, which other blocks
-/// may have to send still.
+/// `keeps_apart`: the result covers other parts of an operand in place than the member's own, which other
+/// blocks may have to send still.
 Result<Operands> place_operands(MeetingCall& call, const coll::call::Combine& what, std::int64_t count,
                                 std::int64_t result_count, bool keeps_apart = false) {
   const coll::Reduction& of = what.what;

@@ -64,7 +64,7 @@ class Rooms {
   template <class T, class Operation>
   static std::uint32_t number_of() {
     std::uint32_t i = 0;
-#define ISTHMUS_NUMBER_(operation, type, operation_name, type_name)                       \
+#define ISTHMUS_NUMBER_(operation, type, operation_name, type_name)                        \
   if constexpr (std::is_same_v<T, type> && std::is_same_v<Operation, operation>) return i; \
   ++i;
     ISTHMUS_REDUCE_KERNELS(ISTHMUS_NUMBER_)

@@ -31,8 +31,8 @@ static_assert(meet_header >= meet_blocks * sizeof(std::uint64_t));
 using Packet = device::Line;
 inline constexpr std::uint64_t meet_packets = 2;  ///< of a unit
 
-/// Two on each multiprocessor of a GPU with 128 or more: while one waits for a fence, the other one sends. With
-/// one each, 64 MiB took 228 to 249 us in place of 206 (two H200).
+/// Two on each multiprocessor of a GPU with 128 or more: while one waits for a fence, the other one sends.
+/// With one each, 64 MiB took 228 to 249 us in place of 206 (two H200).
 inline constexpr std::uint32_t piece_blocks = 256;
 /// Pieces of a block that are on their way to a member at most.
 inline constexpr std::uint32_t piece_slots = 4;
@@ -41,8 +41,8 @@ inline constexpr std::uint64_t piece_flags = std::uint64_t{meet_members} * sizeo
 /// Before the pieces: the blocks' counts, then their flags.
 inline constexpr std::uint64_t piece_counts = piece_blocks * sizeof(std::uint64_t);
 inline constexpr std::uint64_t piece_header = piece_counts + piece_blocks * piece_flags;
-/// What a block's threads copy at once, and what a slot has room for. With 32 KiB, 16 MiB took 66 us in place of
-/// 61, and 64 MiB the same.
+/// What a block's threads copy at once, and what a slot has room for. With 32 KiB, 16 MiB took 66 us in place
+/// of 61, and 64 MiB the same.
 inline constexpr std::uint64_t short_piece = std::uint64_t{meet_threads} * sizeof(Vector);
 inline constexpr std::uint64_t most_piece = 2 * short_piece;
 
@@ -82,8 +82,8 @@ struct MeetArguments {
   std::uint32_t combine;  ///< 0: data are moved; else one more than the number in reduce_list.hpp
 };
 
-/// Bytes of a piece for data of which `longest` are the most from one member to another: short until all blocks
-/// have one.
+/// Bytes of a piece for data of which `longest` are the most from one member to another: short until all
+/// blocks have one.
 [[nodiscard]] constexpr std::uint32_t piece_bytes(std::uint64_t longest, std::uint32_t members) {
   const std::uint64_t most = piece_slot_bytes(members);
   const bool is_short = short_piece < most && longest <= short_piece * piece_blocks;

@@ -4,8 +4,8 @@
 
 #include "kernels/body/meet/unit.hpp"
 
-/// Short data: packets of 16 bytes, 8 of data and the number of the round behind them, written by one store. So
-/// nobody needs a fence.
+/// Short data: packets of 16 bytes, 8 of data and the number of the round behind them, written by one store.
+/// So nobody needs a fence.
 ///
 /// Two halves serve in turn. In each round each member sends at least one packet to each other one, and a
 /// block's threads meet at its end: who has heard all others in a round knows that they have read what the

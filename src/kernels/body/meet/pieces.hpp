@@ -5,15 +5,15 @@
 #include "kernels/body/meet/unit.hpp"
 #include "kernels/body/reduce_list.hpp"
 
-/// Long data: pieces as they are, and a number behind them that says that they are there. A fence of the whole
-/// system stands between the two; packets need none, but twice the bytes.
+/// Long data: pieces as they are, and a number behind them that says that they are there. A fence of the
+/// whole system stands between the two; packets need none, but twice the bytes.
 ///
 /// A block sends a piece before it looks for the one before that, so that bytes are always on their way. Four
 /// slots serve in turn. Who has heard piece r of another member knows that this one has taken piece r - 2; a
 /// block has heard r - 2 when it sends r, and so the slot of r - 4 is free.
 ///
-/// One kernel does it all, and calls what combines a piece by its number: with the rest in each of the kernels
-/// that reduce, they took nvcc twice as long.
+/// One kernel does it all, and calls what combines a piece by its number: with the rest in each of the
+/// kernels that reduce, they took nvcc twice as long.
 namespace isthmus::kernel {
 
 /// Data for each member; or the same for all.
@@ -38,7 +38,8 @@ struct PieceRoom {
     return reinterpret_cast<device::u64*>(part(work.rank)) + block;
   }
   /// The number of the last piece that is there.
-  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION device::u64* flag(std::uint32_t receiver, std::uint32_t sender) const {
+  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION device::u64* flag(std::uint32_t receiver,
+                                                          std::uint32_t sender) const {
     Byte* const flags = part(receiver) + piece_counts + block * piece_flags;
     return &reinterpret_cast<device::Line*>(flags)[sender].value;
   }
@@ -62,7 +63,9 @@ struct PieceRoom {
     if (at >= side.bytes) return 0;
     return side.bytes - at < work.piece ? side.bytes - at : work.piece;
   }
-  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION std::uint64_t first() const { return std::uint64_t{block} * work.piece; }
+  [[nodiscard]] ISTHMUS_DEVICE_FUNCTION std::uint64_t first() const {
+    return std::uint64_t{block} * work.piece;
+  }
   [[nodiscard]] ISTHMUS_DEVICE_FUNCTION std::uint64_t step() const {
     return std::uint64_t{device::block_count()} * work.piece;
   }
@@ -74,7 +77,7 @@ ISTHMUS_DEVICE_CALLED void copy_piece(Byte* to, const Byte* from, std::uint64_t 
 
 /// Sends the piece at byte `at` to all others.
 ISTHMUS_DEVICE_FUNCTION void send_piece(const PieceRoom& room, const MeetSides& out, std::uint64_t at,
-                                      device::u64 number) {
+                                        device::u64 number) {
   const device::ByBlock by;
   const MeetArguments& work = room.work;
   for (std::uint32_t k = 1; k < work.members; ++k) {
@@ -89,13 +92,14 @@ ISTHMUS_DEVICE_FUNCTION void send_piece(const PieceRoom& room, const MeetSides& 
   }
 }
 
-/// Waits for a piece of each other member, by threads that do not wait for the fence of `send_piece`. False for
-/// all threads: nobody waits any more.
+/// Waits for a piece of each other member, by threads that do not wait for the fence of `send_piece`. False
+/// for all threads: nobody waits any more.
 ISTHMUS_DEVICE_FUNCTION bool hear_piece(const PieceRoom& room, device::u64 number) {
   const device::ByBlock by;
   const MeetArguments& work = room.work;
   bool ok = true;
-  for (std::uint32_t k = 1 + (by.index() + by.size() / 2) % by.size(); ok && k < work.members; k += by.size()) {
+  for (std::uint32_t k = 1 + (by.index() + by.size() / 2) % by.size(); ok && k < work.members;
+       k += by.size()) {
     const device::u64* const flag = room.flag(work.rank, room.other(k));
     for (std::uint32_t looks = 1; ok && device::detail::acquire_word(flag) < number; ++looks) {
       ok = looks % device::detail::looks_per_question != 0 || device::detail::load_word(work.ended) == 0;
@@ -105,21 +109,19 @@ ISTHMUS_DEVICE_FUNCTION bool hear_piece(const PieceRoom& room, device::u64 numbe
   return by.all(ok);
 }
 
-/// Sends `out` to the others, and calls `take(at, number)` with all threads for each piece that they have sent.
-/// False: nobody waits any more. Behind it each thread sees what the others have taken.
+/// Sends `out` to the others, and calls `take(at, number)` with all threads for each piece that they have
+/// sent. False: nobody waits any more. Behind it each thread sees what the others have taken.
 template <class Take>
 ISTHMUS_DEVICE_FUNCTION bool exchange_pieces(const PieceRoom& room, const MeetSides& out, device::u64& number,
                                              Take take) {
-  const std::uint64_t first = room.first(), longest = room.work.longest;
-  for (std::uint64_t sent = first, taken = first;;) {
-    if (sent == first || sent < longest) send_piece(room, out, sent, number + (sent == taken ? 1 : 2));
-    const bool is_ahead = sent != taken || sent + room.step() >= longest;
-    sent += room.step();
-    if (!is_ahead) continue;
+  send_piece(room, out, room.first(), number + 1);
+  for (std::uint64_t at = room.first(), next = 0;; at = next) {
+    next = at + room.step();
+    const bool has_next = next < room.work.longest;
+    if (has_next) send_piece(room, out, next, number + 2);
     if (!hear_piece(room, ++number)) return false;
-    take(taken, number);
-    taken += room.step();
-    if (taken >= longest) break;
+    take(at, number);
+    if (!has_next) break;
   }
   device::ByBlock().sync();
   return true;
@@ -133,7 +135,8 @@ ISTHMUS_DEVICE_FUNCTION bool bring_pieces(const PieceRoom& room, const MeetSides
       const MeetSide to = work.in[member];
       const std::uint64_t bytes = room.length(to, at);
       if (bytes == 0) continue;
-      const Byte* const from = member == work.rank ? out.of(member).at + at : room.slot(work.rank, member, now);
+      const Byte* const from =
+          member == work.rank ? out.of(member).at + at : room.slot(work.rank, member, now);
       if (from != to.at + at) copy_piece(to.at + at, from, bytes);
     }
   });
@@ -190,8 +193,7 @@ ISTHMUS_DEVICE_CALLED void combine_piece_by_number(std::uint32_t number, const B
                                                    std::uint32_t members, Byte* to, std::uint64_t bytes) {
   std::uint32_t i = 0;
 #define ISTHMUS_COMBINE_(operation, type, operation_name, type_name) \
-  if (number == i++)                                                 \
-    return combine_piece<type, operation>(own, slots, slot_bytes, rank, members, to, bytes);
+  if (number == i++) return combine_piece<type, operation>(own, slots, slot_bytes, rank, members, to, bytes);
   ISTHMUS_REDUCE_KERNELS(ISTHMUS_COMBINE_)
 #undef ISTHMUS_COMBINE_
 }
