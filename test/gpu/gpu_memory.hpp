@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -96,10 +98,14 @@ int run_on_gpu(int argc, char** argv, Body body) {
   MPI_Init(&argc, &argv);
   int rank = -1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  {
+  // Ranks that share a process may throw at the same moment, and the C++ library tells of none then.
+  try {
     const Gpu gpu(rank);
     body(gpu, rank);
     MPI_Finalize();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
   }
   return 0;
 }
