@@ -202,9 +202,11 @@ ISTHMUS_DEVICE_CALLED void combine_piece_by_number(std::uint32_t number, const B
 ISTHMUS_DEVICE_FUNCTION bool combine_pieces(const PieceRoom& room, device::u64& number) {
   const MeetArguments& work = room.work;
   return exchange_pieces(room, {work.out, 1}, number, [&](std::uint64_t at, device::u64 now) {
+    const std::uint64_t bytes = room.length(work.result, at);
+    if (bytes == 0) return;
     combine_piece_by_number(work.combine - 1, work.out[work.rank].at + at, room.slots(work.rank, now),
                             piece_slot_bytes(work.members), work.rank, work.members, work.result.at + at,
-                            room.length(work.result, at));
+                            bytes);
   });
 }
 
