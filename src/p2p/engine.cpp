@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <new>
 
 #include "base/log.hpp"
@@ -407,6 +408,16 @@ void Engine::settle() {
            std::ranges::none_of(links_.scheduled(), &Peer::has_to_send);
   });
   if (network_) wait_for([this] { return network_->idle(); });
+}
+
+void Engine::leave() {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds patience{2};
+  settle();
+  if (!network_) return;
+  network_->leave();
+  const Clock::time_point end = Clock::now() + patience;
+  wait_for([&] { return (network_->is_seen_off() && network_->idle()) || Clock::now() >= end; });
 }
 
 void Engine::finalize() {

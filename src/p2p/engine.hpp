@@ -303,8 +303,10 @@ class Engine final : private CpuSends, private Losses::Rings {
   // --- end
   // ------------------------------------------------------------------------------------------------------------------------
 
-  /// Completes everything that peers may still need of this rank: its sends.
-  void settle();
+  /// Completes everything that peers may still need of this rank, its sends, and tells those of other hosts
+  /// that it may end now, or begin again. Waits until they have heard it; for 2 s at most, since they may
+  /// compute.
+  void leave();
   /// Whether anything of this rank goes through a network, which `finalize` closes.
   [[nodiscard]] bool has_network() const noexcept { return network_ != nullptr; }
   /// Completes everything that peers may still need of this rank, meets all ranks, and marks this one
@@ -333,6 +335,7 @@ class Engine final : private CpuSends, private Losses::Rings {
   /// There was no memory for what has come: it is looked at again.
   unsigned put_off() noexcept;
   [[nodiscard]] bool all_leave() const noexcept;
+  void settle();
   /// All processes of the job meet; from then on nothing is said of those that leave.
   void meet_all();
   void meet_once();

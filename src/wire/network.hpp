@@ -19,6 +19,8 @@ enum class NetworkKind : std::uint8_t {
   loop = 6,         ///< the offer of bytes whose envelope went through shared memory: `sender` is the receive
   cancel = 7,       ///< whether the message of `sender` has been matched; the receiver is to forget it if not
   cancelled = 8,    ///< the answer: `bytes` is 1 where it has been forgotten, else 0
+  leaving = 9,      ///< all has been said: the process may end now, or begin again by another message
+  seen_off = 10,    ///< the answer: all of it has come
 };
 
 /// The envelope (MPI 5.0, section 3.2.3) between hosts.

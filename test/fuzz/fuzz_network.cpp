@@ -229,7 +229,8 @@ class Session {
     const NetworkKind kinds[]{NetworkKind::message, NetworkKind::message, NetworkKind::message,
                               NetworkKind::message, NetworkKind::chunked, NetworkKind::chunk,
                               NetworkKind::chunk,   NetworkKind::cut,     NetworkKind::acknowledge,
-                              NetworkKind::cancel,  NetworkKind::loop,    NetworkKind::cancelled};
+                              NetworkKind::cancel,  NetworkKind::loop,    NetworkKind::cancelled,
+                              NetworkKind::leaving, NetworkKind::seen_off};
     const PeerId peer = some_peer();
     const NetworkKind kind = input_.pick(kinds);
     const bool names_ours = kind == NetworkKind::cut || kind == NetworkKind::acknowledge ||

@@ -232,7 +232,7 @@ Result<> Runtime::close() {
     if (result) result = std::move(left);
   } else {
     // Other processes may never open a session, so there is no meeting them; and this one may open another.
-    engine->settle();
+    engine->leave();
     job->region.roster(job->rank).store(wire::RosterState::finalized, std::memory_order_release);
     const auto leave = [](int /*status*/, void* of) { static_cast<Runtime*>(of)->leave_at_exit(); };
     if (job->launcher && !has_left_ && !watches_exit_) watches_exit_ = ::on_exit(leave, this) == 0;

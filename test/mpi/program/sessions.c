@@ -1,6 +1,6 @@
 /* Sessions at the job's edges. alone: two, one after the other, and no MPI_Init; the second half of the job
    ends a second later. after: one behind MPI_Finalize, that sums over all. exits: as alone, and then exits
-   with 7. Each rank prints a line. */
+   with 7. early: the last one ends, and the others go on for a second. Each rank prints a line. */
 #include "../check.h"
 
 /* The sum of all ranks' 1, or the error of opening a session. */
@@ -18,6 +18,35 @@ static int sum_of_session(int* sum) {
   CHECK_MPI(MPI_Comm_free(&comm));
   CHECK_MPI(MPI_Session_finalize(&session));
   return MPI_SUCCESS;
+}
+
+/* All but the last rank sum for a second, again and again. Who is the last. */
+static int go_on_without_last(void) {
+  MPI_Session session;
+  MPI_Group all, group;
+  MPI_Comm comm;
+  int rank, size;
+  CHECK_MPI(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session));
+  CHECK_MPI(MPI_Group_from_session_pset(session, "mpi://WORLD", &all));
+  CHECK_MPI(MPI_Group_rank(all, &rank));
+  CHECK_MPI(MPI_Group_size(all, &size));
+  const int last = size - 1;
+  if (rank != last) {
+    CHECK_MPI(MPI_Group_excl(all, 1, &last, &group));
+    CHECK_MPI(MPI_Comm_create_from_group(group, "rest", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm));
+    CHECK_MPI(MPI_Group_free(&group));
+    for (int i = 0; i < 100; ++i) {
+      const int one = 1;
+      int sum = 0;
+      CHECK_MPI(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm));
+      CHECK(sum == last);
+      usleep(10000);
+    }
+    CHECK_MPI(MPI_Comm_free(&comm));
+  }
+  CHECK_MPI(MPI_Group_free(&all));
+  CHECK_MPI(MPI_Session_finalize(&session));
+  return rank == last;
 }
 
 int main(int argc, char** argv) {
@@ -40,6 +69,7 @@ int main(int argc, char** argv) {
     printf("refused: %s\n", text);
   }
   fflush(stdout);
+  if (!strcmp(way, "early") && go_on_without_last()) return 0;
   if (!strcmp(way, "alone") && getpid() % 2 == 0) sleep(1);
   return strcmp(way, "exits") ? 0 : 7;
 }

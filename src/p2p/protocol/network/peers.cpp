@@ -38,6 +38,7 @@ NetworkPeers::NetworkPeers(const Surroundings& around)
       losses_(around.losses),
       network_(around.links),
       sends_(around.completion),
+      heard_(around.links.size()),
       chunks_(std::make_unique<NetworkChunks>(NetworkChunks::Surroundings{around.links, around.completion,
                                                                           around.matcher, around.unexpected,
                                                                           around.gpu, network_, sends_})) {
@@ -68,7 +69,7 @@ Request* NetworkPeers::start_send(Peer& peer, const Target& target, const Payloa
 Request* NetworkPeers::start(Peer& peer, const Target& target, const Payload& payload, SendMode mode,
                              Request* send) {
   const auto give_up = [&](const Error& error) {
-    if (!peer.lost) lost(peer.id, error);
+    if (!peer.lost) lose(peer.id, error);
     send->status.error = static_cast<int>(ErrorClass::proc_aborted);
     completion_.finish(*send);
     return send;
@@ -194,10 +195,18 @@ void NetworkPeers::arrived(PeerId from, std::span<const std::byte> header, std::
   const auto read = wire::read_network_header(header);
   if (!read) return links_.malformed(peer, "header of a message from another host");
   if (read->kind == wire::NetworkKind::acknowledge) return acknowledged(peer, read->sender);
-  if (read->kind == wire::NetworkKind::chunked) return chunks_->announced(peer, *read);
+  if (read->kind == wire::NetworkKind::chunked) {
+    heard_[from] = Heard::messages;
+    return chunks_->announced(peer, *read);
+  }
   if (read->kind == wire::NetworkKind::chunk && read->bytes == 0)
     return chunks_->broken_off(peer, read->sender);
   if (read->kind == wire::NetworkKind::cut) return chunks_->cut(peer, read->sender);
+  if (read->kind == wire::NetworkKind::leaving) return leaves(peer);
+  if (read->kind == wire::NetworkKind::seen_off) {
+    std::erase(unanswered_, from);
+    return;
+  }
   if (read->kind == wire::NetworkKind::cancel) return asked_to_cancel(peer, read->sender);
   if (read->kind == wire::NetworkKind::cancelled)
     return answered_cancel(peer, read->sender, read->bytes != 0);
@@ -208,6 +217,7 @@ void NetworkPeers::arrived(PeerId from, std::span<const std::byte> header, std::
 }
 
 void NetworkPeers::deliver(Peer& peer, const wire::NetworkHeader& header, std::span<const std::byte> bytes) {
+  heard_[peer.id] = Heard::messages;
   if (peer.held) return;  // more than there is memory for: nothing is taken of it any more
   MatchContext& context = matcher_.context(header.context);
   if (!context.is_source(header.source) && !unexpected_.may_be_early(peer, context, header.source)) return;
@@ -233,6 +243,7 @@ void NetworkPeers::deliver(Peer& peer, const wire::NetworkHeader& header, std::s
 void NetworkPeers::offered(PeerId from, std::span<const std::byte> header, std::uint64_t bytes,
                            network::OfferId offer) {
   Peer& peer = links_.peer(from);
+  heard_[from] = Heard::messages;
   const auto read = wire::read_network_header(header);
   if (read && read->kind == wire::NetworkKind::chunk && read->bytes == bytes)
     return chunks_->offered(peer, *read, bytes, offer);
@@ -287,12 +298,19 @@ void NetworkPeers::fetched(network::Token token, const Error* error) {
 }
 
 void NetworkPeers::lost(PeerId id, const Error& why) {
+  std::erase(unanswered_, id);
+  // What was pending with it ends by itself; a program that has more to say to it loses it then.
+  if (heard_[id] != Heard::that_it_leaves) lose(id, why);
+}
+
+void NetworkPeers::lose(PeerId id, const Error& why) {
   const Peer& peer = links_.peer(id);
   if (peer.is_local() && !peer.lost && !ending_) access_.note_gone(links_.peer(id));
   losses_.lose(id, why.text(), !ending_);
 }
 
 void NetworkPeers::forget(Peer& peer) {
+  std::erase(unanswered_, peer.id);
   if (network_.port()) network_.port()->give_up(peer.id);
   if (chunks_) chunks_->lost(peer);
   // Each is out of its list before it ends; who ends it may look there.

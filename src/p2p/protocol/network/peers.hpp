@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "channel/network/port.hpp"
@@ -69,7 +70,7 @@ class NetworkPeers final : public Polled, public NetworkSenders, public GpuNetwo
   void acknowledge(Peer& peer, wire::Cookie sender) override;
   void decline(Peer& peer, network::OfferId offer) override { network_.decline(peer, offer); }
   void decline_chunks(Peer& peer, wire::Cookie sender) override { chunks_->decline(peer, sender); }
-  void give_up(PeerId id, const Error& why) override { lost(id, why); }
+  void give_up(PeerId id, const Error& why) override { lose(id, why); }
 
   // GpuNetwork: gpu_network.cpp
   Request* try_send_gpu(Peer& peer, const Target& target, std::unique_ptr<GpuPart>& part,
@@ -84,6 +85,11 @@ class NetworkPeers final : public Polled, public NetworkSenders, public GpuNetwo
   bool arm() override;
   /// Whether everything that was sent has left.
   [[nodiscard]] bool idle() const { return !network_.port() || network_.port()->idle(); }
+  /// All has been sent, and has left: tells those that this process has had to do with. Who says so is no
+  /// loss to them when it ends. leaving.cpp
+  void leave();
+  /// Whether all of them have answered, have left themselves, or are lost.
+  [[nodiscard]] bool is_seen_off() const noexcept { return unanswered_.empty(); }
   /// From now on nothing is said of processes that leave.
   void expect_departures() noexcept { ending_ = true; }
   /// Lets go of the network; nothing may be sent or received any more.
@@ -97,9 +103,10 @@ class NetworkPeers final : public Polled, public NetworkSenders, public GpuNetwo
                network::OfferId offer) override;
   void sent(network::Token token, const Error* error) override;
   void fetched(network::Token token, const Error* error) override;
+  void lost(PeerId id, const Error& why) override;
   /// From now on nothing is expected of process `id`: it cannot be reached, or there is no memory for what it
   /// sends.
-  void lost(PeerId id, const Error& why) override;
+  void lose(PeerId id, const Error& why);
 
   void deliver(Peer& peer, const wire::NetworkHeader& header, std::span<const std::byte> bytes);
   void acknowledged(Peer& peer, wire::Cookie sender);
@@ -110,6 +117,8 @@ class NetworkPeers final : public Polled, public NetworkSenders, public GpuNetwo
   UnexpectedMessage* take_out(const Peer& peer, wire::Cookie sender);
   void asked_to_cancel(Peer& peer, wire::Cookie sender);
   void answered_cancel(Peer& peer, wire::Cookie sender, bool is_cancelled);
+  // leaving.cpp
+  void leaves(Peer& peer);
   // gpu_network.cpp
   Request* send_direct(Peer& peer, const Target& target, std::unique_ptr<GpuPart> part, SendMode mode);
   bool fetch_to_gpu(Peer& peer, Request& receive, const NetworkOffer& offer);
@@ -128,6 +137,10 @@ class NetworkPeers final : public Polled, public NetworkSenders, public GpuNetwo
   NetworkSends sends_;
   std::unique_ptr<PortWaker> waker_;  ///< made when it is needed; goes before the port
   bool ending_ = false;
+  /// What has come of a process last.
+  enum class Heard : std::uint8_t { nothing, messages, that_it_leaves };
+  std::vector<Heard> heard_;        ///< by process
+  std::vector<PeerId> unanswered_;  ///< have been told that this process leaves
   std::unique_ptr<NetworkChunks> chunks_;
 };
 
