@@ -181,7 +181,12 @@ ISTHMUS_DEVICE_FUNCTION u32 block_count() {
 struct ByGrid {
   u32 counter = 0;
 
-  ISTHMUS_DEVICE_FUNCTION u32 index() const { return block_number() * ByBlock().size() + ByBlock().index(); }
+  /// Warps of all blocks in turn, so that a short copy is done by all multiprocessors.
+  ISTHMUS_DEVICE_FUNCTION u32 index() const {
+    const u32 in_block = ByBlock().index();
+    if (ByBlock().size() % 32 != 0) return block_number() * ByBlock().size() + in_block;
+    return (in_block / 32 * block_count() + block_number()) * 32 + in_block % 32;
+  }
   ISTHMUS_DEVICE_FUNCTION u32 size() const { return block_count() * ByBlock().size(); }
   ISTHMUS_DEVICE_FUNCTION void sync() const { ByBlock().sync(); }
   ISTHMUS_DEVICE_FUNCTION bool all(bool ok) const { return ByBlock().all(ok); }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -66,12 +67,17 @@ class Owned {
 };
 }  // namespace detail
 
+/// Who sets the words of a port and waits for them. Those that streams alone do lie in memory of the GPUs,
+/// where these reach each other, and processors (`now`) are refused.
+enum class WordsOf : std::uint8_t { all, streams };
+
 /// Processes and their GPUs, and words of 32 bits in each.
 class Port : public detail::Owned<isthmus_stream_port, isthmus_stream_port_free> {
  public:
-  /// Collective. `words`: of each process, all 0.
-  Port(MPI_ABI_Comm* comm, std::uint32_t words) {
-    detail::check(isthmus_stream_port_make(comm, words, &what_));
+  /// Collective. `words`: of each process, all 0. `whose`: the same in all processes.
+  Port(MPI_ABI_Comm* comm, std::uint32_t words, WordsOf whose = WordsOf::all) {
+    detail::check(whose == WordsOf::streams ? isthmus_stream_port_make_for_streams(comm, words, &what_)
+                                            : isthmus_stream_port_make(comm, words, &what_));
   }
   /// Throws where a process of the port has died, or it was cancelled.
   void check() const { detail::check(isthmus_stream_port_check(what_)); }
@@ -95,6 +101,11 @@ class Port : public detail::Owned<isthmus_stream_port, isthmus_stream_port_free>
   /// Waits until it is `value`, and sets it to 0: no number counts, so a graph of it can be launched again.
   void take(std::uint32_t word, std::uint32_t value, Stream stream = now) const {
     wait(word, ISTHMUS_STREAM_EQUAL, value, 1, stream);
+  }
+  /// The same of several: one wait for all is shorter than one behind the other.
+  void take_all(std::span<const std::uint32_t> words, std::uint32_t value, Stream stream = now) const {
+    detail::check(
+        isthmus_stream_wait_all(what_, words.data(), words.size(), ISTHMUS_STREAM_EQUAL, value, 1, stream));
   }
 
  private:

@@ -30,6 +30,11 @@ const char* isthmus_stream_error(void);
 /* Collective over `comm`, on the GPU whose CUDA context is current. `words`: of each process, 1 to 65536, all
    0. Fails on all processes where one cannot, as none can with mpiexec --ranks-per-process. */
 int isthmus_stream_port_make(struct MPI_ABI_Comm* comm, uint32_t words, isthmus_stream_port** port);
+/* The same of a port whose words streams alone set and wait for: calls on words with `stream` null are
+   refused. Where the GPUs are one for each process, reach each other and have kernels, the words lie in their
+   memory, and a wait is a kernel of one warp: 8 bytes of a put arrive in half the time. */
+int isthmus_stream_port_make_for_streams(struct MPI_ABI_Comm* comm, uint32_t words,
+                                         isthmus_stream_port** port);
 /* Not collective. The shares must be freed before, the streams must have passed what is on them, and no graph
    with something of the port may be launched any more. A proxy goes on in the background until all processes
    have freed the port. MPI_Finalize cancels a port that is left. */
@@ -85,6 +90,9 @@ int isthmus_stream_set(isthmus_stream_port* port, int rank, uint32_t word, uint3
    null: the processor waits. `resets`: 1: the word is 0 from then on, for the next. */
 int isthmus_stream_wait(isthmus_stream_port* port, uint32_t word, uint32_t condition, uint32_t value,
                         uint32_t resets, struct CUstream_st* stream);
+/* The same for several words, all of which are to fulfil the condition. `words` is read during the call. */
+int isthmus_stream_wait_all(isthmus_stream_port* port, const uint32_t* words, size_t count,
+                            uint32_t condition, uint32_t value, uint32_t resets, struct CUstream_st* stream);
 
 #ifdef __cplusplus
 }

@@ -36,6 +36,7 @@ constexpr const char* order_name = "isthmus_order";
 constexpr const char* meet_name = "isthmus_meet";
 constexpr const char* pieces_name = "isthmus_meet_in_pieces";
 constexpr const char* put_name = "isthmus_put";
+constexpr const char* wait_name = "isthmus_wait";
 constexpr const char* send_name = "isthmus_send_mail";
 constexpr const char* receive_name = "isthmus_receive_mail";
 constexpr std::array few_names{"isthmus_move_1", "isthmus_move_2", "isthmus_move_4", "isthmus_move_8",
@@ -105,8 +106,8 @@ class GpuKernels::Loaded {
       if (status == cuda::Status::success && functions.function_load)
         status = functions.function_load(function);
     };
-    for (const char* name :
-         {copy_name, courier_name, order_name, meet_name, pieces_name, put_name, send_name, receive_name})
+    for (const char* name : {copy_name, courier_name, order_name, meet_name, pieces_name, put_name, wait_name,
+                             send_name, receive_name})
       load(name);
     for (const auto* names : {&few_names, &many_names})
       for (const char* name : *names)
@@ -232,6 +233,10 @@ Result<cuda::Function> GpuKernels::meeting_in_pieces(cuda::Device device) {
 
 Result<cuda::Function> GpuKernels::putting(cuda::Device device) {
   return load().function(device, put_name);
+}
+
+Result<cuda::Function> GpuKernels::waiting(cuda::Device device) {
+  return load().function(device, wait_name);
 }
 
 Result<cuda::Function> GpuKernels::mail(cuda::Device device, bool sends) {

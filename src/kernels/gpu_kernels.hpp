@@ -101,8 +101,9 @@ class GpuKernels {
   /// The kernel by which they move or combine long data (`MeetArguments::combine`, the `combiner`).
   Result<cuda::Function> meeting_in_pieces(cuda::Device device);
 
-  /// The one that puts and notifies (body/put.hpp), of one block; the same.
+  /// Those that put and notify, and that wait for words, of one warp (body/put.hpp); the same.
   Result<cuda::Function> putting(cuda::Device device);
+  Result<cuda::Function> waiting(cuda::Device device);
 
   /// Those that send and receive short messages (body/mail.hpp), of one block; the same.
   Result<cuda::Function> mail(cuda::Device device, bool sends);

@@ -80,7 +80,12 @@ __global__ void __launch_bounds__(mail_threads)
 }
 
 __global__ void __launch_bounds__(put_threads) isthmus_put(const __grid_constant__ PutArguments work) {
+  follow();
   put(work);
+}
+__global__ void __launch_bounds__(32) isthmus_wait(const __grid_constant__ WaitArguments work) {
+  follow();
+  wait_for_words(work);
 }
 
 __global__ void __launch_bounds__(256) isthmus_copy(const __grid_constant__ CopyArguments work) {

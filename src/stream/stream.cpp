@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "gpu/driver/cuda_error.hpp"
-#include "kernels/image.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 
 namespace isthmus::stream {
@@ -60,9 +59,7 @@ Result<> Stream::prepare() {
   int can_flush = 0;
   functions_.device_attribute(&can_flush, cuda::DeviceAttribute::can_flush_remote_writes, device_);
   if (can_flush != 0) wait_flags_ |= cuda::wait_flush;
-  int major = 0;
-  functions_.device_attribute(&major, cuda::DeviceAttribute::compute_capability_major, device_);
-  follows_ = functions_.launch_with != nullptr && kernels_follow(major);
+  launcher_.emplace(functions_, device_);
   words_ = std::make_shared<WordPool>(functions_, device_, context_);
   ISTHMUS_TRY(try_words());
   // Too late once a stream waits for a message: the driver lets such things wait for it.
@@ -186,28 +183,11 @@ Result<> Stream::launch(cuda::Function kernel, unsigned blocks, unsigned threads
     if (capturing && std::ranges::find(kept_, keeps) == kept_.end()) kept_.push_back(keeps);
     ++number_;
     if (number) *number = number_;
-    const Status status = start(kernel, blocks, threads, arguments);
+    const Status status = launcher_->launch(stream_, kernel, blocks, threads, arguments);
     if (status != Status::success) return cuda::fail(functions_, status, "put a kernel on a stream");
     ++launched_;
     return {};
   });
-}
-
-/// A kernel of one block is made ready while the one before it runs, and waits itself for its end: in a graph
-/// an allreduce of 8 B takes 2.3 us, and 2.9 without; a message by kernels 4.25 and 4.9; the call 3.1 and 3.9
-/// (two H200, four runs in turn). More blocks would hold many multiprocessors meanwhile.
-Status Stream::start(cuda::Function kernel, unsigned blocks, unsigned threads, void* arguments) const {
-  if (!follows_ || blocks > 1)
-    return functions_.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream_, &arguments, nullptr);
-  cuda::LaunchAttribute follows{.id = cuda::LaunchAttributeId::programmatic_stream_serialization,
-                                .allowed = 1};
-  const cuda::LaunchConfig config{.grid = {blocks, 1, 1},
-                                  .block = {threads, 1, 1},
-                                  .shared_bytes = 0,
-                                  .stream = stream_,
-                                  .attributes = &follows,
-                                  .attribute_count = 1};
-  return functions_.launch_with(&config, kernel, &arguments, nullptr);
 }
 
 Result<std::shared_ptr<const PinnedBuffer>> Stream::stage(std::size_t bytes) {

@@ -12,6 +12,7 @@
 #include "gpu/driver/cuda_context.hpp"
 #include "gpu/memory/pinned_pool.hpp"
 #include "p2p/engine.hpp"
+#include "stream/launcher.hpp"
 #include "stream/operation.hpp"
 #include "stream/proxy.hpp"
 #include "stream/words.hpp"
@@ -87,7 +88,6 @@ class Stream final : public RefCounted {
   Result<> begin(const Ref<Enqueued>& what, Then then, bool capturing);
   Result<> wait(std::span<const Ref<Enqueued>> all, bool capturing);
   [[nodiscard]] bool is_passed();
-  cuda::Status start(cuda::Function kernel, unsigned blocks, unsigned threads, void* arguments) const;
   Result<> put(cuda::Stream where, std::span<cuda::StreamOperation> operations, const char* what);
   [[nodiscard]] cuda::StreamOperation wait_for(const Words& words) const noexcept;
 
@@ -97,8 +97,8 @@ class Stream final : public RefCounted {
   cuda::Context context_;
   cuda::Device device_ = cuda::no_device;
   std::uint32_t wait_flags_ = cuda::wait_equal;
-  bool follows_ = false;  ///< kernels of the library wait themselves for what is before them
-  std::mutex turn_;       ///< of who puts something on the stream; never waited for with the engine's lock
+  std::optional<Launcher> launcher_;
+  std::mutex turn_;  ///< of who puts something on the stream; never waited for with the engine's lock
   std::uint64_t number_ = 0;
   bool holds_mappings_ = false;
   std::size_t launched_ = 0;  ///< kernels since it was last found idle

@@ -233,19 +233,27 @@ double enqueue_cost(const Setting& at, const prepared::Port& port, u32 calls,
 }
 
 void measure_prepared(const Setting& at) {
-  const prepared::Port port(MPI_COMM_WORLD, 64);
+  const prepared::Port of_all(MPI_COMM_WORLD, 64), port(MPI_COMM_WORLD, 4, prepared::WordsOf::streams);
   const Memory x(at.gpu, MemoryKind::device, most_bytes), y(at.gpu, MemoryKind::device, most_bytes);
   Memory& filled = const_cast<Memory&>(x);
   filled.write(ascending(2, 10 + rank));
   const prepared::Share out(port, x.data(), most_bytes), in(port, y.data(), most_bytes);
   const auto put = prepared::put(out, 0, in, peer(), 0, 8, {.word = 0});
-  const double alone = reaction(at, port, 0);
+  const double alone = reaction(at, of_all, 0);
   row("stream: a wait that the host ends, until it sees the next write", alone, "us", "-");
   const std::uint32_t others = is_quick ? 4 : 6;  // with 24 the own one never came
-  row("stream: the same more for each other stream that waits", (reaction(at, port, others) - alone) / others,
-      "us", "-");
+  row("stream: the same more for each other stream that waits",
+      (reaction(at, of_all, others) - alone) / others, "us", "-");
   const auto send = [&] { put.post(of(at.stream)); };
   const auto receive = [&] { port.take(0, 1, of(at.stream)); };
+  {
+    const prepared::Share out_of_all(of_all, x.data(), most_bytes), in_of_all(of_all, y.data(), most_bytes);
+    const auto put_of_all = prepared::put(out_of_all, 0, in_of_all, peer(), 0, 8, {.word = 0});
+    row("stream: prepared put of 8 B, words of processors too, one way",
+        ping_pong(
+            at, false, [&] { put_of_all.post(of(at.stream)); }, [&] { of_all.take(0, 1, of(at.stream)); }),
+        "us", "-");
+  }
   row("stream: prepared put of 8 B, one way", ping_pong(at, false, send, receive), "us", "<= 6.0");
   CHECK(y.read<int>(2) == ascending(2, 10 + peer()));
   row("stream: the same and a kernel of 5 us, one way", ping_pong(at, true, send, receive), "us", "-");
@@ -257,9 +265,11 @@ void measure_prepared(const Setting& at) {
     else
       row("stream: prepared put of 1 MiB, one way", time, "us", "<= 10.5");
   }
-  row("host: post of a prepared put", enqueue_cost(at, port, 60, send), "us", "<= 3");
+  row("host: post of a prepared put", enqueue_cost(at, of_all, 60, send), "us", "<= 3");
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0 || rank == 1) port.take(0, 1);  // of the last of them
+  if (rank == 0 || rank == 1) receive();  // of the last of them
+  row("host: wait of a prepared put",
+      enqueue_cost(at, of_all, 60, [&] { port.wait_equal(0, 0, of(at.stream)); }), "us", "<= 3");
   // A graph of exchanges in which no number counts.
   cuda::Graph graph = nullptr;
   cuda::GraphExec executable = nullptr;

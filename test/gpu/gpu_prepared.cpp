@@ -9,6 +9,7 @@
 #include <isthmus/stream.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -28,6 +29,7 @@ namespace {
 
 int rank = -1;
 bool is_carried = false;
+prepared::WordsOf whose = prepared::WordsOf::all;
 int peer() {
   return 1 - rank;
 }
@@ -91,9 +93,10 @@ constexpr std::uint32_t arrived = 0, credit = 1, third = 2;
 /// A put whose notification comes before its bytes leaves older ones for the copy behind the wait to see.
 void check_put(const Gpu& gpu) {
   const Lane lane(gpu);
-  const Port port(MPI_COMM_WORLD, 3);
+  const Port port(MPI_COMM_WORLD, 3, whose);
+  // By a block, by a grid, by copy engines.
   for (const MemoryKind source : {MemoryKind::device, MemoryKind::pinned, MemoryKind::vmm, MemoryKind::pool})
-    for (const std::size_t count : {std::size_t{2}, std::size_t{1'000'000}}) {
+    for (const std::size_t count : {std::size_t{2}, std::size_t{20'001}, std::size_t{1'500'000}}) {
       const std::size_t bytes = count * sizeof(int);
       const auto x = memory(gpu, Ints(count, -1), source), seen = memory(gpu, Ints(count, -1));
       const auto y = memory(gpu, Ints(count, -1),
@@ -208,7 +211,7 @@ void check_pressure(const Gpu& gpu) {
 
 void check_batch(const Gpu& gpu) {
   const Lane lane(gpu);
-  const Port port(MPI_COMM_WORLD, 3);
+  const Port port(MPI_COMM_WORLD, 3, whose);
   const auto x = memory(gpu, ascending(300, rank)), y = memory(gpu, Ints(300, -1));
   const Share out(port, x->data(), 1200), in(port, y->data(), 1200);
   const auto a = prepared::put(out, 0, in, peer(), 800, 400, {.word = 0});
@@ -228,7 +231,7 @@ void check_batch(const Gpu& gpu) {
 void check_graph(const Gpu& gpu) {
   const cuda::Functions& cuda = gpu.functions();
   const Lane lane(gpu);
-  const Port port(MPI_COMM_WORLD, 3);
+  const Port port(MPI_COMM_WORLD, 3, whose);
   constexpr std::size_t count = 50;
   const int launches = is_carried ? 200 : 1000;
   // What comes goes out again, so that after an even number of launches each has its own.
@@ -302,7 +305,7 @@ void check_pinned(const Gpu& gpu) {
 void check_both(const Gpu& gpu) {
   constexpr std::size_t count = 200'000, bytes = count * sizeof(int);
   const Lane lane(gpu);
-  const Port port(MPI_COMM_WORLD, 3);
+  const Port port(MPI_COMM_WORLD, 3, whose);
   const auto x = memory(gpu, Ints(count, rank)), y = memory(gpu, Ints(count, -1)),
              z = memory(gpu, Ints(count, -1));
   const Share out(port, x->data(), bytes), in(port, y->data(), bytes), got(port, z->data(), bytes);
@@ -340,7 +343,7 @@ void check_many(const Gpu& gpu) {
 /// A get sees what the same process has put before it, to the last byte.
 void check_behind(const Gpu& gpu) {
   const Lane lane(gpu);
-  const Port port(MPI_COMM_WORLD, 3);
+  const Port port(MPI_COMM_WORLD, 3, whose);
   constexpr std::size_t count = 1'500'000, bytes = count * sizeof(int), end = 4000;
   const auto x = memory(gpu, Ints(count, -1)), y = memory(gpu, Ints(count, -1)),
              z = memory(gpu, Ints(end, -1));
@@ -416,6 +419,101 @@ void check_broken(const Gpu& gpu) {
     refused("rank 0 of the port can carry nothing any more", [&] { port.check(); });
   }
   MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// Words of streams alone: each condition holds back a stream until it is fulfilled, of one word and of many.
+void check_waits_of_streams(const Gpu& gpu) {
+  const Lane lane(gpu), other(gpu);
+  constexpr std::uint32_t words = 70;
+  const Port port(MPI_COMM_WORLD, words, prepared::WordsOf::streams);
+  const auto still_waits = [&] {
+    other.sync();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK(!lane.is_idle());
+  };
+  const auto set = [&](int of_rank, std::uint32_t word, std::uint32_t value) {
+    port.set(of_rank, word, value, of(other.stream));
+  };
+  port.wait_equal(0, 5, of(lane.stream));
+  set(rank, 0, 6);
+  still_waits();
+  set(rank, 0, 5);
+  lane.sync();
+  port.wait_at_least(1, 5, of(lane.stream));
+  set(rank, 1, 4);
+  still_waits();
+  set(rank, 1, 9);
+  lane.sync();
+  port.wait_any_bit(2, 6, of(lane.stream));
+  set(rank, 2, 9);
+  still_waits();
+  set(rank, 2, 11);
+  lane.sync();
+  // More words than a warp has lanes, from the last to the first.
+  std::vector<std::uint32_t> many;
+  for (std::uint32_t word = 3; word < words; ++word)
+    many.push_back(word);
+  for (int round = 0; round < 3; ++round) {
+    port.take_all(many, 1, of(lane.stream));
+    for (std::uint32_t word = words - 1; word > 3; --word)
+      set(peer(), word, 1);
+    still_waits();
+    MPI_Barrier(MPI_COMM_WORLD);
+    set(peer(), 3, 1);
+    lane.sync();
+    // Each was set back: else the next round would not wait.
+    other.sync();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  port.take_all({}, 1, of(lane.stream));
+  lane.sync();
+  refused("by streams alone", [&] { port.set(peer(), 0, 1); });
+  refused("by streams alone", [&] { port.wait_equal(0, 5); });
+  refused("by streams alone", [&] { port.take_all(many, 1); });
+  refused("word is 70", [&] { port.take_all(std::array{0U, words}, 1, of(lane.stream)); });
+  refused("default stream", [&] { port.take(0, 1, reinterpret_cast<prepared::Stream>(2)); });
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// The host lets a stream go whose kernel waits; and to free such a port is no call of all: what another
+/// process still writes finds its words.
+void check_end_of_streams(const Gpu& gpu) {
+  const Lane lane(gpu);
+  {
+    const Port port(MPI_COMM_WORLD, 3, prepared::WordsOf::streams);
+    port.take(0, 1, of(lane.stream));
+    port.wait_at_least(1, 7, of(lane.stream));
+    CHECK(!lane.is_idle());
+    port.cancel();
+    lane.sync();
+    refused("cancelled", [&] { port.take(0, 1, of(lane.stream)); });
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  for (int round = 0; round < 4; ++round) {
+    int token = 0;
+    auto port = std::make_unique<Port>(MPI_COMM_WORLD, 3, prepared::WordsOf::streams);
+    if (rank == round % 2) {
+      port.reset();
+      MPI_Send(&token, 1, MPI_INT, peer(), 0, MPI_COMM_WORLD);
+    } else {
+      MPI_Recv(&token, 1, MPI_INT, peer(), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      port->set(peer(), 2, 1, of(lane.stream));
+      lane.sync();
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+void check_streams(const Gpu& gpu) {
+  whose = prepared::WordsOf::streams;
+  check_put(gpu);
+  check_batch(gpu);
+  check_graph(gpu);
+  check_both(gpu);
+  check_behind(gpu);
+  check_waits_of_streams(gpu);
+  check_end_of_streams(gpu);
+  whose = prepared::WordsOf::all;
 }
 
 /// What has been freed, or moved from, is refused wherever it is named.
@@ -540,8 +638,9 @@ void check_cancel(const Gpu& gpu) {
 }
 
 void check_lost(const Gpu& gpu) {
-  const Lane lane(gpu);
+  const Lane lane(gpu), beside(gpu);
   const Port port(MPI_COMM_WORLD, 3);
+  const Port of_streams(MPI_COMM_WORLD, 3, prepared::WordsOf::streams);
   const auto x = memory(gpu, Ints(100, rank));
   const Share share(port, x->data(), 400);
   const auto put = prepared::put(share, 0, share, peer(), 200, 200, {.word = arrived});
@@ -558,9 +657,13 @@ void check_lost(const Gpu& gpu) {
     put.post(of(lane.stream));
     port.take(arrived, 1, of(lane.stream));
   }
-  CHECK(!lane.is_idle());
+  for (int i = 0; i < 20; ++i)
+    of_streams.take(credit, 1, of(beside.stream));
+  CHECK(!lane.is_idle() && !beside.is_idle());
   MPI_Send(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
   lane.sync();
+  beside.sync();
+  refused("rank 1 of the port has died", [&] { of_streams.take(third, 1, of(beside.stream)); });
   refused("rank 1 of the port has died", [&] { put.post(of(lane.stream)); });
   refused("rank 1 of the port has died", [&] { port.wait_equal(third, 9); });
   std::printf("lost: right\n");
@@ -570,7 +673,10 @@ void check_lost(const Gpu& gpu) {
 void check_leave(const Gpu& gpu) {
   constexpr std::size_t count = 1'000'000, bytes = count * sizeof(int);
   auto* const lane = new Lane(gpu);
+  auto* const beside = new Lane(gpu);
   auto* const port = new Port(MPI_COMM_WORLD, 3);
+  auto* const of_streams = new Port(MPI_COMM_WORLD, 3, prepared::WordsOf::streams);
+  of_streams->take(third, 1, of(beside->stream));
   const auto x = memory(gpu, ascending(count, 3)), y = memory(gpu, Ints(count, -1));
   auto* const out = new Share(*port, x->data(), bytes);
   auto* const in = new Share(*port, y->data(), bytes);
@@ -582,6 +688,7 @@ void check_leave(const Gpu& gpu) {
   port->take(third, 1, of(lane->stream));
   MPI_Finalize();
   lane->sync();
+  beside->sync();
   CHECK(y->read<int>(count) == ascending(count, 3));
   if (rank == 0) std::printf("leave: right\n");
   std::fflush(stdout);
@@ -589,9 +696,9 @@ void check_leave(const Gpu& gpu) {
 }
 
 /// Microseconds one way, of memory that is put and waited for by streams alone.
-void measure(const Gpu& gpu) {
+void measure(const Gpu& gpu, prepared::WordsOf of_whom) {
   const Lane lane(gpu);
-  const Port port(MPI_COMM_WORLD, 3);
+  const Port port(MPI_COMM_WORLD, 3, of_whom);
   constexpr std::size_t most = std::size_t{1} << 20U;
   const Memory x(gpu, MemoryKind::device, most), y(gpu, MemoryKind::device, most);
   const Share out(port, x.data(), most), in(port, y.data(), most);
@@ -611,7 +718,9 @@ void measure(const Gpu& gpu) {
       best = std::min(best,
                       std::chrono::duration<double, std::micro>(Clock::now() - began).count() / 2 / rounds);
     }
-    if (rank == 0) std::printf("pingpong %zu B: %.2f us one way\n", bytes, best);
+    if (rank == 0)
+      std::printf("pingpong %zu B, words of %s: %.2f us one way\n", bytes,
+                  of_whom == prepared::WordsOf::all ? "all" : "streams", best);
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -620,11 +729,11 @@ struct Case {
   const char* name;
   void (*run)(const Gpu&);
 };
-constexpr Case cases[]{{"put", check_put},           {"now", check_now},       {"words", check_words},
-                       {"pressure", check_pressure}, {"batch", check_batch},   {"graph", check_graph},
-                       {"errors", check_errors},     {"cancel", check_cancel}, {"pinned", check_pinned},
-                       {"both", check_both},         {"many", check_many},     {"behind", check_behind},
-                       {"parting", check_parting}};
+constexpr Case cases[]{{"put", check_put},           {"now", check_now},        {"words", check_words},
+                       {"pressure", check_pressure}, {"batch", check_batch},    {"graph", check_graph},
+                       {"errors", check_errors},     {"cancel", check_cancel},  {"pinned", check_pinned},
+                       {"both", check_both},         {"many", check_many},      {"behind", check_behind},
+                       {"parting", check_parting},   {"streams", check_streams}};
 
 }  // namespace
 
@@ -644,7 +753,10 @@ int main(int argc, char** argv) {
       if (rank == 0) std::printf("broken: right\n");
       return;
     }
-    if (what == "pingpong") return measure(gpu);
+    if (what == "pingpong") {
+      measure(gpu, prepared::WordsOf::all);
+      return measure(gpu, prepared::WordsOf::streams);
+    }
     for (const Case& each : cases) {
       const bool is_asked =
           what == "all" ||

@@ -141,9 +141,11 @@ class PreparedExchange final : public Exchange {
     copy_to_self();
   }
   void finish() override {
+    arriving_.clear();
     for (std::size_t i = 0; i < routes_.size(); ++i)
       if (!is_self(routes_[i]))
-        port_.take(static_cast<std::uint32_t>(word_ + turn_count * i + turn_ % turn_count), 1, stream());
+        arriving_.push_back(static_cast<std::uint32_t>(word_ + turn_count * i + turn_ % turn_count));
+    port_.take_all(arriving_, 1, stream());
   }
 
   static constexpr std::size_t turn_count = 2;
@@ -157,6 +159,7 @@ class PreparedExchange final : public Exchange {
   std::uint32_t word_;
   std::vector<isthmus::prepared::Descriptor> puts_;
   std::array<std::vector<isthmus_stream_descriptor*>, turn_count> batches_;
+  std::vector<std::uint32_t> arriving_;  // words
 };
 #endif
 
@@ -196,7 +199,7 @@ struct Communication::OnStream {
 
   OnStream(const Engine& engine, StreamWay way, MPI_Comm parent) {
     if (way == StreamWay::prepared) {
-      port = std::make_unique<isthmus::prepared::Port>(parent, words);
+      port = std::make_unique<isthmus::prepared::Port>(parent, words, isthmus::prepared::WordsOf::streams);
       return;
     }
     Stream cuda_stream = stream_of(engine);

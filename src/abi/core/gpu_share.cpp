@@ -7,10 +7,28 @@
 #include "abi/core/call.hpp"
 #include "abi/core/runtime.hpp"
 #include "base/rank_turns.hpp"
+#include "gpu/driver/gpu.hpp"
 #include "gpu/memory/mapping_cache.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 
 namespace isthmus::abi {
+
+namespace {
+
+/// As `Part::is_linked`, of memory of the GPU `of`.
+bool is_linked(const cuda::Functions& functions, cuda::Device own, const cuda::Uuid& of) {
+  auto gpus = GpuList::read(functions);
+  if (!gpus) return false;
+  const auto found = gpus->find(of);
+  if (!found) return false;
+  if (*found == own) return true;
+  int supported = 0;
+  return functions.device_peer_attribute(&supported, cuda::PeerAttribute::native_atomic_supported, own,
+                                         *found) == cuda::Status::success &&
+         supported != 0;
+}
+
+}  // namespace
 
 Result<> check_mpi(int code, const char* what) {
   if (code == MPI_SUCCESS) return {};
@@ -32,6 +50,27 @@ Result<> agree(MPI_Comm comm, Result<> mine) {
   ISTHMUS_TRY(std::move(met));
   if (least < size) return fail(ErrorClass::other, fmt::format("rank {} has failed to do its part", least));
   return {};
+}
+
+Result<bool> all_can(MPI_Comm comm, bool mine) {
+  int own = mine ? 1 : 0, least = 0;
+  ISTHMUS_TRY(check_mpi(PMPI_Allreduce(&own, &least, 1, MPI_INT, MPI_MIN, comm), "processes do not meet"));
+  return least == 1;
+}
+
+Result<bool> have_gpu_each(MPI_Comm comm, const cuda::Functions& functions, cuda::Device device) {
+  cuda::Uuid own;
+  auto known = all_can(comm, functions.device_uuid(&own, device) == cuda::Status::success);
+  if (!known || !*known) return known;
+  int members = 0;
+  ISTHMUS_TRY(check_mpi(PMPI_Comm_size(comm, &members), "processes do not meet"));
+  std::vector<cuda::Uuid> all(static_cast<std::size_t>(members));
+  ISTHMUS_TRY(check_mpi(PMPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, comm),
+                        "processes do not meet"));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if (all[i] == all[k]) return false;
+  return true;
 }
 
 Result<> check_one_rank(const Runtime& runtime, std::string_view what) {
@@ -103,7 +142,7 @@ Result<std::vector<Told>> share_with_all(MPI_Comm comm, const Members& members, 
       if (static_cast<int>(i) != members.rank)
         open_shared(members, i, (*all)[i], parts[i]);
       else if (own)
-        parts[i] = {.data = own->data, .bytes = own->bytes, .mapping = {}, .why = {}};
+        parts[i] = {.data = own->data, .bytes = own->bytes, .mapping = {}, .why = {}, .is_linked = true};
   }
   if (Result<> met = agree(comm, own ? Result<>() : std::unexpected(std::move(own).error())); !met)
     return std::unexpected(std::move(met).error());
@@ -173,6 +212,7 @@ void open_shared(const Members& members, std::size_t rank, const Told& told, Par
     part.why = opened.error().text();
     return;
   }
+  part.is_linked = is_linked(gpu.copies().contexts().functions(), members.device, told.memory.memory.device);
   part.mapping = opened->mapping;
   part.data = opened->base + told.offset;
 }

@@ -32,6 +32,12 @@ Result<> check_mpi(int code, const char* what);
 /// The same outcome on all processes: who has none of its own names the first that has. Collective.
 Result<> agree(MPI_Comm comm, Result<> mine);
 
+/// Whether all processes say so. Collective.
+Result<bool> all_can(MPI_Comm comm, bool mine);
+
+/// Whether no two processes are on one GPU. Collective.
+Result<bool> have_gpu_each(MPI_Comm comm, const cuda::Functions& functions, cuda::Device device);
+
 /// What a program has kernels or streams wait for is for processes of one rank: who waits in CUDA keeps the
 /// other ranks of its worker from their turns, and CUDA's own calls wait for all kernels and streams of their
 /// process. `what`: in the plural, for people.
@@ -68,6 +74,9 @@ struct Part {
   std::size_t bytes = 0;
   std::shared_ptr<const Mapping> mapping;
   std::string why;  ///< out of reach
+  /// It is this GPU's, or behind a link by which kernels may also add to words there, as NVLink and not the
+  /// PCIe.
+  bool is_linked = false;
 };
 
 /// The GPU that a port is on: that of the calling thread's CUDA context. What messages between GPUs need is

@@ -288,7 +288,7 @@ void Runtime::free_left_ports() {
   {
     const std::scoped_lock lock(engine->lock());
     std::erase_if(left_ports, [&](const std::shared_ptr<stream::Port>& port) {
-      if (!port->carrier->is_over()) return false;
+      if (!port->is_over()) return false;
       over.push_back(port);
       return true;
     });

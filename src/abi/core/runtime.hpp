@@ -154,7 +154,7 @@ class Runtime {
   std::unordered_map<void*, std::unique_ptr<Allocation>> allocations;
   /// Of <isthmus/stream.hpp>, that the program has not freed.
   std::vector<std::shared_ptr<stream::Port>> ports;
-  /// Those that it has freed, and whose carriers go on until other processes have freed theirs.
+  /// Those that it has freed, and whose carriers or words other processes need until they have freed theirs.
   std::vector<std::shared_ptr<stream::Port>> left_ports;
   /// Those of them that nobody needs any more. Without the engine's lock.
   void free_left_ports();

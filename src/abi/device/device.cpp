@@ -17,7 +17,6 @@
 #include "abi/core/gpu_share.hpp"
 #include "abi/device/requests.hpp"
 #include "device/port.hpp"
-#include "gpu/driver/gpu.hpp"
 #include "gpu/memory/mapping_cache.hpp"
 #include "p2p/protocol/gpu/messages.hpp"
 
@@ -100,19 +99,6 @@ Result<> find_gpu(isthmus_device_port& made, MPI_Comm comm) {
   return {};
 }
 
-/// Whether kernels of the port's GPU may add to words of another one's memory.
-bool has_atomics(const device::Port& port, const cuda::Uuid& other) {
-  auto gpus = GpuList::read(port.functions());
-  if (!gpus) return false;
-  const auto found = gpus->find(other);
-  if (!found) return false;
-  if (*found == port.device()) return true;
-  int supported = 0;
-  return port.functions().device_peer_attribute(&supported, cuda::PeerAttribute::native_atomic_supported,
-                                                port.device(), *found) == cuda::Status::success &&
-         supported != 0;
-}
-
 /// Collective: where a kernel of any process does not reach something, all have a proxy from now on.
 Result<> start_proxy(isthmus_device_port& of, bool is_needed_here) {
   if (of.proxy) return {};
@@ -140,15 +126,14 @@ Result<> meet_peers(isthmus_device_port& made) {
     const CallGuard guard(Runtime::get());
     return look_at_shared(port.shared(), port.shared_bytes());
   }();
-  auto all = share_with_all(made.comm, members_of(port), std::move(own), made.peers);
-  if (!all) return std::unexpected(std::move(all).error());
+  const auto all = share_with_all(made.comm, members_of(port), std::move(own), made.peers);
+  if (!all) return outcome_of(all);
   bool is_team = true;
   Result<> written;
   for (std::size_t i = 0; i < made.peers.size() && written; ++i) {
     const Part& part = made.peers[i];
     is_team = is_team && part.data;
-    written = port.set_peer(
-        i, part.data, static_cast<int>(i) == port.rank || has_atomics(port, (*all)[i].memory.memory.device));
+    written = port.set_peer(i, part.data, part.is_linked);
   }
   // All or none: a team's members do not wait for one that cannot write to them.
   int mine = is_team ? 1 : 0, least = 0;

@@ -350,14 +350,6 @@ class ErrorsReturn {
   const Ref<Errhandler> before_;
 };
 
-/// The least of what all say.
-Result<bool> all_can(MPI_Comm comm, bool mine) {
-  int own = mine ? 1 : 0, least = 0;
-  ISTHMUS_TRY(check_mpi(PMPI_Allreduce(&own, &least, 1, MPI_INT, MPI_MIN, comm),
-                        "members of a stream's communicator"));
-  return least == 1;
-}
-
 /// Whether this member's kernels could meet others'. As `GpuMessages::may_meet`, not where its process has
 /// several ranks.
 bool can_meet(Communicator& comm) {
@@ -385,21 +377,6 @@ Result<std::shared_ptr<device::Port>> make_port(Communicator& comm, const stream
                   .room = kernel::meet_room_bytes(static_cast<std::uint32_t>(members)) +
                           (has_mail ? kernel::Mail::room_bytes(static_cast<std::uint32_t>(members)) : 0)}));
   return port;
-}
-
-/// Whether no two members are on one GPU. Collective.
-Result<bool> have_gpu_each(MPI_Comm comm, const stream::Stream& stream, int members) {
-  cuda::Uuid own;
-  const bool is_known = stream.functions().device_uuid(&own, stream.device()) == cuda::Status::success;
-  auto known = all_can(comm, is_known);
-  if (!known || !*known) return known;
-  std::vector<cuda::Uuid> all(static_cast<std::size_t>(members));
-  ISTHMUS_TRY(check_mpi(PMPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, comm),
-                        "members of a stream's communicator"));
-  for (std::size_t i = 0; i < all.size(); ++i)
-    for (std::size_t k = 0; k < i; ++k)
-      if (all[i] == all[k]) return false;
-  return true;
 }
 
 /// Opens the others' rooms; whether all are open here.
@@ -430,7 +407,7 @@ Result<> open_board(MPI_Comm handle) {
   auto has_mail = all_can(handle, asked && *asked == "true");
   if (!has_mail) return outcome_of(has_mail);
   const auto& stream = static_cast<const stream::Stream&>(*comm->stream);
-  const auto has_gpu_each = have_gpu_each(handle, stream, comm->size());
+  const auto has_gpu_each = have_gpu_each(handle, stream.functions(), stream.device());
   if (!has_gpu_each) return outcome_of(has_gpu_each);
   auto port = make_port(*comm, stream, *has_mail);
   can = all_can(handle, port.has_value());

@@ -10,7 +10,6 @@
 
 #include "base/system/blocked_signals.hpp"
 #include "gpu/driver/cuda_error.hpp"
-#include "kernels/body/put.hpp"
 
 namespace isthmus::stream {
 namespace {
@@ -35,7 +34,7 @@ Port::~Port() {
   stop();
 }
 
-Result<> Port::start(std::size_t trial) {
+Result<> Port::start() {
   const cuda::ContextScope scope(functions_, context_);
   int can_flush = 0;
   functions_.device_attribute(&can_flush, cuda::DeviceAttribute::can_flush_remote_writes, device_);
@@ -43,10 +42,14 @@ Result<> Port::start(std::size_t trial) {
   if (const Status status = functions_.stream_create(&stream_, cuda::stream_non_blocking);
       status != Status::success)
     return cuda::fail(functions_, status, "make a stream");
-  const cuda::Address word = own().address(trial);
-  const std::array tried{Step{.to = word, .value = 1}, Step{.kind = Step::Kind::wait, .to = word, .value = 1},
-                         Step{.to = word, .value = 2}};
-  ISTHMUS_TRY(put_words(stream_, tried));
+  const std::size_t trial = line(Line::ended);
+  const auto try_word = [&](cuda::Address word) {
+    return put_words(stream_, std::array{Step{.to = word, .value = 1},
+                                         Step{.kind = Step::Kind::wait, .to = word, .value = 1},
+                                         Step{.to = word, .value = 2}});
+  };
+  ISTHMUS_TRY(try_word(own().address(trial)));
+  if (has_words_on_gpu()) ISTHMUS_TRY(try_word(room()->address(trial)));
   if (const Status status = functions_.stream_synchronize(stream_); status != Status::success)
     return cuda::fail(functions_, status, "wait for a stream");
   if (own().word(trial).exchange(0) != 2)
@@ -69,6 +72,18 @@ void Port::stop() noexcept {
     const cuda::ContextScope scope(functions_, context_);
     functions_.stream_destroy(std::exchange(stream_, nullptr));
   }
+}
+
+void Port::part() const noexcept {
+  for (std::size_t i = 0; i < peers.size(); ++i)
+    if (static_cast<int>(i) != rank && peers[i].lines)
+      peers[i].lines->word(line(Line::parted)).fetch_add(1, std::memory_order_release);
+}
+
+bool Port::is_over() const noexcept {
+  if (carrier && !carrier->is_over()) return false;
+  return !has_words_on_gpu() ||
+         own().word(line(Line::parted)).load(std::memory_order_acquire) + 1 >= peers.size();
 }
 
 Result<> Port::check() const {
@@ -134,18 +149,33 @@ Result<bool> Port::check_stream(cuda::Stream stream) const {
   return capture == cuda::CaptureStatus::active;
 }
 
-Result<> Port::put(cuda::Stream stream, std::span<const Step> steps, bool& recorded) {
-  ISTHMUS_TRY(check());
-  const cuda::ContextScope scope(functions_, context_);
+Result<cuda::Stream> Port::begin(cuda::Stream stream, bool& recorded) const {
+  if (Result<> well = check(); !well) return std::unexpected(std::move(well).error());
   recorded = false;
-  if (stream) {
-    auto capturing = check_stream(stream);
-    if (!capturing) return std::unexpected(std::move(capturing).error());
-    recorded = *capturing;
-  } else {
-    stream = stream_;
-  }
-  if (is_for_kernel(steps)) return launch(stream, steps);
+  if (!stream) return stream_;
+  const cuda::ContextScope scope(functions_, context_);
+  auto capturing = check_stream(stream);
+  if (!capturing) return std::unexpected(std::move(capturing).error());
+  recorded = *capturing;
+  return stream;
+}
+
+Result<> Port::put(cuda::Stream stream, std::span<const Step> steps, bool& recorded) {
+  const auto there = begin(stream, recorded);
+  if (!there) return fail(there.error().error_class(), there.error().text());
+  const cuda::ContextScope scope(functions_, context_);
+  return put_steps(*there, steps);
+}
+
+Result<> Port::post(cuda::Stream stream, std::span<const Step> steps, std::size_t line, bool& recorded) {
+  const auto there = begin(stream, recorded);
+  if (!there) return fail(there.error().error_class(), there.error().text());
+  const cuda::ContextScope scope(functions_, context_);
+  if (is_for_kernel(steps)) return launch(*there, steps, line);
+  return put_steps(*there, steps);
+}
+
+Result<> Port::put_steps(cuda::Stream stream, std::span<const Step> steps) const {
   while (!steps.empty()) {
     const auto end = std::ranges::find(steps, Step::Kind::copy, &Step::kind);
     const auto count =
@@ -166,32 +196,76 @@ Result<> Port::put(cuda::Stream stream, std::span<const Step> steps, bool& recor
 
 bool Port::is_for_kernel(std::span<const Step> steps) const noexcept {
   std::size_t copies = 0, words = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0, most = kernel::put_most_bytes;
   for (const Step& step : steps) {
     if (step.kind == Step::Kind::wait || (step.kind == Step::Kind::copy && !step.is_reached)) return false;
     copies += step.kind == Step::Kind::copy ? 1 : 0;
+    if (step.kind == Step::Kind::copy && !step.is_linked) most = kernel::put_most_unlinked;
     words += step.kind == Step::Kind::write ? 1 : 0;
     bytes += step.bytes;
   }
-  return put_kernel_ && copies > 0 && copies <= kernel::put_pieces && words <= 2 * kernel::put_pieces &&
-         bytes <= kernel::put_most_bytes;
+  return kernels_.put && copies > 0 && copies <= kernel::put_pieces && words <= 2 * kernel::put_pieces &&
+         bytes <= most;
 }
 
-Result<> Port::launch(cuda::Stream stream, std::span<const Step> steps) const {
+Result<> Port::launch(cuda::Stream stream, std::span<const Step> steps, std::size_t line) const {
   kernel::PutArguments work{};
+  std::uint64_t bytes = 0;
   // NOLINTBEGIN(performance-no-int-to-ptr): addresses of the GPU
+  work.done = reinterpret_cast<std::uint32_t*>(room()->address(line));
   for (const Step& step : steps)
-    if (step.kind == Step::Kind::copy)
+    if (step.kind == Step::Kind::copy) {
+      bytes += step.bytes;
       work.pieces[work.piece_count++] = {reinterpret_cast<kernel::Byte*>(step.to),
                                          reinterpret_cast<const kernel::Byte*>(step.from), step.bytes};
-    else
+    } else {
       work.words[work.word_count++] = {reinterpret_cast<std::uint32_t*>(step.to), step.value};
+    }
   // NOLINTEND(performance-no-int-to-ptr)
-  void* parameter = &work;
+  const auto blocks = std::clamp<std::uint64_t>(bytes / kernel::put_block_bytes, 1, kernel::put_most_blocks);
   const Status status =
-      functions_.launch(put_kernel_, 1, 1, 1, kernel::put_threads, 1, 1, 0, stream, &parameter, nullptr);
+      launcher_.launch(stream, kernels_.put, static_cast<unsigned>(blocks), kernel::put_threads, &work);
   if (status == Status::success) return {};
   return cuda::fail(functions_, status, "put by a kernel in a stream");
+}
+
+Result<> Port::wait(cuda::Stream stream, const WordsWait& what) {
+  bool recorded = false;
+  const auto there = begin(stream, recorded);
+  if (!there) return fail(there.error().error_class(), there.error().text());
+  const cuda::ContextScope scope(functions_, context_);
+  if (has_words_on_gpu()) return wait_by_kernel(*there, what);
+  constexpr std::array flags{cuda::wait_equal, cuda::wait_at_least, cuda::wait_and};
+  std::vector<Step> steps;
+  steps.reserve(2 * what.words.size());
+  for (const std::uint32_t word : what.words) {
+    await(word, what.value);
+    steps.push_back({.kind = Step::Kind::wait,
+                     .to = own().address(word),
+                     .value = what.value,
+                     .condition = flags[static_cast<std::size_t>(what.condition)]});
+    if (what.resets) steps.push_back({.to = own().address(word), .value = 0});
+  }
+  return put_steps(*there, steps);
+}
+
+Result<> Port::wait_by_kernel(cuda::Stream stream, const WordsWait& what) const {
+  for (std::span<const std::uint32_t> left = what.words; !left.empty();) {
+    const auto part = left.first(std::min<std::size_t>(left.size(), kernel::wait_words));
+    left = left.subspan(part.size());
+    kernel::WaitArguments work{};
+    // NOLINTBEGIN(performance-no-int-to-ptr): addresses of the GPU
+    work.ended = reinterpret_cast<const device::u64*>(own().address(line(Line::ended)));
+    for (const std::uint32_t each : part)
+      work.words[work.count++] = reinterpret_cast<std::uint32_t*>(word(rank, each));
+    // NOLINTEND(performance-no-int-to-ptr)
+    work.value = what.value;
+    work.condition = what.condition;
+    work.resets = what.resets ? 1 : 0;
+    const Status status = launcher_.launch(stream, kernels_.wait, 1, kernel::wait_words, &work);
+    if (status != Status::success) return cuda::fail(functions_, status, "wait by a kernel in a stream");
+  }
+  return {};
 }
 
 Result<> Port::put_words(cuda::Stream stream, std::span<const Step> steps) const {
@@ -242,6 +316,7 @@ void Port::look_for_losses() noexcept {
 
 /// One value after the other: a stream waits for one of them, and then perhaps for another of the same word.
 void Port::release_streams() noexcept {
+  own().word(line(Line::ended)).store(1, std::memory_order_release);
   {
     const std::scoped_lock lock(mutex_);
     if (errands_) errands_->release_streams();

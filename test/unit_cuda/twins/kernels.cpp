@@ -167,7 +167,20 @@ int run_put(const EmulatedLaunch* launch) {
     if (!see(work.pieces[i].from) || !see(work.pieces[i].to)) return illegal_address;
   for (std::uint32_t i = 0; i < work.word_count; ++i)
     if (!see(work.words[i].at)) return illegal_address;
-  put(work);
+  if (launch->grid[0] > 1 && !see(work.done)) return illegal_address;
+  for (unsigned block = 0; block < launch->grid[0]; ++block) {
+    isthmus::device::twin::place() = {block, launch->grid[0]};
+    put(work);
+  }
+  return 0;
+}
+
+int run_wait(const EmulatedLaunch* launch) {
+  auto work = *static_cast<const WaitArguments*>(launch->parameters[0]);
+  if (!see(work.ended)) return illegal_address;
+  for (std::uint32_t i = 0; i < work.count; ++i)
+    if (!see(work.words[i])) return illegal_address;
+  wait_for_words(work);
   return 0;
 }
 
@@ -185,6 +198,7 @@ int run_mail(const EmulatedLaunch* launch) {
 
 constexpr size_t mail_bytes[] = {sizeof(MailArguments), 0};
 constexpr size_t put_bytes[] = {sizeof(PutArguments), 0};
+constexpr size_t wait_bytes[] = {sizeof(WaitArguments), 0};
 constexpr size_t order_bytes[] = {sizeof(OrderArguments), 0};
 constexpr size_t meet_bytes[] = {sizeof(MeetArguments), 0};
 constexpr size_t courier_bytes[] = {sizeof(CourierArguments), 0};
@@ -211,6 +225,7 @@ extern "C" __attribute__((visibility("default"))) const EmulatedTwin emulated_tw
     {"isthmus_send_mail", run_mail<send_mail>, mail_bytes},
     {"isthmus_receive_mail", run_mail<receive_mail>, mail_bytes},
     {"isthmus_put", run_put, put_bytes},
+    {"isthmus_wait", run_wait, wait_bytes},
     {"isthmus_order", run_order, order_bytes},
     {"isthmus_meet", run_meeting<meet_move>, meet_bytes},
     {"isthmus_meet_in_pieces", run_meeting<meet_in_pieces>, meet_bytes},

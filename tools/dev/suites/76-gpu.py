@@ -898,7 +898,7 @@ with suite.case("without memory operations of streams, or without CUDA, there is
     quiet(run(["gpu_streams", "refused"], 1, EMULATED_CUDA_REFUSE="memops"))
     quiet(run(["gpu_streams", "absent"], 1))
 
-PREPARED = ("put", "now", "words", "pressure", "batch", "graph", "errors", "cancel", "pinned", "both", "many", "behind", "parting")
+PREPARED = ("put", "now", "words", "pressure", "batch", "graph", "errors", "cancel", "pinned", "both", "many", "behind", "parting", "streams")
 
 
 def prepared(words, **options):
@@ -922,7 +922,7 @@ with suite.case("prepared puts and gets to another host: a proxy carries them, w
 for refused, settings in (("GPUs with no link", {"EMULATED_CUDA_LINKS": "none"}), ("memory that the driver does not open", {"EMULATED_CUDA_REFUSE": "ipc"})):
     with suite.case(f"a proxy carries prepared puts and gets between {refused}"):
         once()
-        prepared(["carried", "now", "batch", "graph", "both", "behind", "pinned"], **settings)
+        prepared(["carried", "now", "batch", "graph", "both", "behind", "pinned", "streams"], **settings)
 
 with suite.case("streams that wait for what a dead process's proxy would bring go on, and the next call tells it"):
     for options, settings in (((), {"EMULATED_CUDA_LINKS": "none"}), (HOSTS, {"ISTHMUS_LOCALITY": "static"})):
@@ -942,17 +942,17 @@ with suite.case("MPI_Finalize lets streams go that wait by a port that was not f
 
 for settings in ({"EMULATED_CUDA_TWINS": ""}, {"EMULATED_CUDA_SHUFFLE": "5"}):
     with suite.case(f"prepared puts and gets, by copy engines alone and in another order: {settings}"):
-        suite.expect(run(["gpu_prepared", "put", "now", "batch", "graph"], 2, **settings), out="graph: right")
+        suite.expect(run(["gpu_prepared", "put", "now", "batch", "graph", "streams"], 2, **settings), out="streams: right")
 
 with suite.case("prepared puts, by two ranks of one GPU"):
-    suite.expect(run(["gpu_prepared", "put", "graph"], 2, EMULATED_CUDA_DEVICES="1"), out="graph: right")
+    suite.expect(run(["gpu_prepared", "put", "graph", "streams"], 2, EMULATED_CUDA_DEVICES="1"), out="streams: right")
 
 with suite.case("streams that wait for words of a process that dies go on, and the next call tells it"):
     result = run(["gpu_prepared", "lost"], 2, options=("--on-failure", "continue"), EMULATED_CUDA_LEAKS="report")
     assert "lost: right" in result.out, result
 
 with suite.case("the ping-pong of prepared puts tells its times"):
-    suite.expect(run(["gpu_prepared", "pingpong"], 2), out=r"pingpong 8 B: [\d.]+ us one way")
+    suite.expect(run(["gpu_prepared", "pingpong"], 2), out=r"pingpong 8 B, words of streams: [\d.]+ us one way")
 
 with suite.case("explain tells the plan of each pair of memories, as it acts, and why ways are left out"):
 

@@ -17,7 +17,7 @@ namespace {
 
 /// The prepared API of the MPI library that the program runs with, if it has one.
 struct Prepared {
-  decltype(&isthmus_stream_port_make) port_make = nullptr;
+  decltype(&isthmus_stream_port_make_for_streams) port_make = nullptr;
   decltype(&isthmus_stream_port_free) port_free = nullptr;
   decltype(&isthmus_stream_share_make) share_make = nullptr;
   decltype(&isthmus_stream_share_free) share_free = nullptr;
@@ -29,7 +29,7 @@ struct Prepared {
   decltype(&isthmus_stream_error) error = nullptr;
 
   [[nodiscard]] bool find() {
-    return find_in_program(port_make, "isthmus_stream_port_make") &&
+    return find_in_program(port_make, "isthmus_stream_port_make_for_streams") &&
            find_in_program(port_free, "isthmus_stream_port_free") &&
            find_in_program(share_make, "isthmus_stream_share_make") &&
            find_in_program(share_free, "isthmus_stream_share_free") &&

@@ -73,7 +73,7 @@ Result<std::size_t> take_line(isthmus_stream_port& port) {
     port.free_lines.pop_back();
     return line;
   }
-  if (port.next_line == port.words + 1 + descriptor_lines)
+  if (port.next_line == first_descriptor_line(port.words) + descriptor_lines)
     return fail(ErrorClass::no_mem, fmt::format("a port has {} descriptors at most", descriptor_lines));
   return port.next_line++;
 }
@@ -112,7 +112,8 @@ stream::Step copy_of(const isthmus_stream_transfer& what) {
           .to = puts ? far : near,
           .from = puts ? near : far,
           .bytes = what.bytes,
-          .is_reached = what.local->is_reached};
+          .is_reached = what.local->is_reached,
+          .is_linked = part.is_linked && !what.local->own.is_host_readable()};
 }
 
 /// `number`: in its post, which is of so `many`.
@@ -146,14 +147,13 @@ Result<> post(std::span<isthmus_stream_descriptor* const> all, cuda::Stream stre
     const Share share = share_of_carrier(of, what);
     if (what.bytes > 0 && !share.carries) steps.copies.push_back(copy_of(what));
     if (what.notifies != 0 && !share.notifies)
-      steps.words.push_back({.to = port.peers[static_cast<std::size_t>(what.rank)].lines->address(what.word),
-                             .value = what.value});
+      steps.words.push_back({.to = port.word(what.rank, what.word), .value = what.value});
     if (share.carries || share.notifies) add_errand(*each, share, ++number, all.size(), steps);
   }
   for (const isthmus_stream_descriptor* each : all)
     steps.ends.push_back({.to = port.own().address(each->line), .value = each->posts + 1});
   bool recorded = false;
-  ISTHMUS_TRY(port.put(stream, steps.all(), recorded));
+  ISTHMUS_TRY(port.post(stream, steps.all(), all.front()->line, recorded));
   for (isthmus_stream_descriptor* each : all) {
     ++each->posts;
     each->last = stream;

@@ -164,7 +164,7 @@ bool Errands::is_idle() const {
 }
 
 Result<> Errands::set_signal(const Order& order, cuda::Stream stream) {
-  const cuda::Status status = functions().stream_write_value_32(stream, port_.own().address(order.signal),
+  const cuda::Status status = functions().stream_write_value_32(stream, port_.word(port_.rank, order.signal),
                                                                 static_cast<std::uint32_t>(order.value), 0);
   if (status == cuda::Status::success) return {};
   return cuda::fail(functions(), status, "let a stream write a word (cuStreamWriteValue32)");

@@ -19,25 +19,37 @@ constexpr std::uint32_t most_words = 65536;
 
 thread_local std::string last_error;
 
-Result<> prepare_gpu(isthmus_stream_port& made, MPI_Comm comm) {
+/// Copies and waits by kernels, and lines that these need; nothing where there are no kernels, and copy
+/// engines and memory operations do it.
+Result<stream::Port::Kernels> find_kernels(const PortGpu& gpu, std::size_t lines) {
+  GpuCopies& copies = Runtime::get().engine->gpu()->copies();
+  stream::Port::Kernels found;
+  if (!copies.kernels().trouble(gpu.device).empty()) return found;
+  auto put = copies.kernels().putting(gpu.device);
+  if (!put) return std::unexpected(std::move(put).error());
+  auto wait = copies.kernels().waiting(gpu.device);
+  if (!wait) return std::unexpected(std::move(wait).error());
+  auto room = stream::Room::make(copies.contexts(), gpu.device, gpu.context, lines);
+  if (!room) return std::unexpected(std::move(room).error());
+  return stream::Port::Kernels{.put = *put, .wait = *wait, .room = std::move(*room)};
+}
+
+Result<> prepare_gpu(isthmus_stream_port& made, MPI_Comm comm, std::size_t lines) {
   auto gpu = find_port_gpu("streams");
   if (!gpu) return outcome_of(gpu);
   made.holds_mappings = true;
   Runtime& runtime = Runtime::get();
   const CallGuard guard(runtime);
-  made.port = std::make_shared<stream::Port>(*runtime.engine, *gpu->functions, gpu->device, gpu->context);
-  // Where there are no kernels, copy engines and memory operations do it.
-  GpuKernels& kernels = runtime.engine->gpu()->copies().kernels();
-  if (kernels.trouble(gpu->device).empty()) {
-    auto kernel = kernels.putting(gpu->device);
-    if (!kernel) return outcome_of(kernel);
-    made.port->set_put_kernel(*kernel);
-  }
+  made.port =
+      std::make_shared<stream::Port>(*runtime.engine, *gpu->functions, gpu->device, gpu->context, made.words);
+  auto kernels = find_kernels(*gpu, lines);
+  if (!kernels) return outcome_of(kernels);
+  made.port->set_kernels(std::move(*kernels));
   Result<Communicator*> found = find_comm(comm);
   if (!found) return std::unexpected(std::move(found).error());
   made.port->rank = (*found)->rank();
   for (int i = 0; i < (*found)->size(); ++i)
-    made.port->peers.push_back({.id = (*found)->peer(i), .lines = {}, .why = {}});
+    made.port->peers.push_back({.id = (*found)->peer(i), .lines = {}, .why = {}, .mapping = {}});
   return {};
 }
 
@@ -80,11 +92,39 @@ void open_lines(stream::Port& port, const std::vector<Told>& all, std::size_t co
   }
 }
 
+/// The words move to the GPUs, where all of these reach each other's and run at the same time. Collective.
+Result<> move_words_to_gpus(isthmus_stream_port& of) {
+  stream::Port& port = *of.port;
+  const auto has_kernels = all_can(of.comm, port.room() != nullptr);
+  if (!has_kernels || !*has_kernels) return outcome_of(has_kernels);
+  const auto has_gpu_each = have_gpu_each(of.comm, port.functions(), port.device());
+  if (!has_gpu_each || !*has_gpu_each) return outcome_of(has_gpu_each);
+  Result<Buffer> own = [&] {
+    const CallGuard guard(Runtime::get());
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the GPU
+    return look_at_shared(reinterpret_cast<void*>(port.room()->address()), port.room()->bytes());
+  }();
+  const std::vector<PeerId> ids = ids_of(port);
+  std::vector<Part> parts;
+  auto told = share_with_all(of.comm, {ids, port.rank, port.device()}, std::move(own), parts);
+  if (!told) return outcome_of(told);
+  const auto are_open =
+      all_can(of.comm, std::ranges::all_of(parts, [](const Part& part) { return part.data; }));
+  if (are_open && *are_open)
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      port.peers[i].room = reinterpret_cast<cuda::Address>(parts[i].data);
+      port.peers[i].mapping = std::move(parts[i].mapping);
+    }
+  const CallGuard guard(Runtime::get());
+  parts.clear();
+  return outcome_of(are_open);
+}
+
 Result<> open_port(isthmus_stream_port& made) {
   PMPI_Comm_set_errhandler(made.comm, MPI_ERRORS_RETURN);
-  ISTHMUS_TRY(agree(made.comm, prepare_gpu(made, made.comm)));
-  const std::size_t count = made.words + 1 + descriptor_lines;
-  made.next_line = made.words + 1;
+  made.next_line = first_descriptor_line(made.words);
+  const std::size_t count = made.next_line + descriptor_lines;
+  ISTHMUS_TRY(agree(made.comm, prepare_gpu(made, made.comm, count)));
   UniqueFd file;
   Told told;
   ISTHMUS_TRY(agree(made.comm, offer_lines(*made.port, count, file, told)));
@@ -92,15 +132,15 @@ Result<> open_port(isthmus_stream_port& made) {
   if (!all) return std::unexpected(std::move(all).error());
   open_lines(*made.port, *all, count);
   made.detours.resize(all->size());
-  ISTHMUS_TRY(agree(made.comm, made.port->start(made.words)));
+  if (made.is_for_streams) ISTHMUS_TRY(move_words_to_gpus(made));
+  ISTHMUS_TRY(agree(made.comm, made.port->start()));
   return start_carrier(made, std::ranges::any_of(made.port->peers,
                                                  [](const stream::Port::Peer& peer) { return !peer.lines; }));
 }
 
-/// What has a carrier goes on for others: the runtime has it then.
+/// What others may still need goes on for them: the runtime has it then.
 void close_port(isthmus_stream_port& port) {
-  const bool goes_on = port.port && port.port->carrier;
-  if (goes_on)
+  if (port.port && port.port->carrier)
     port.port->carrier->leave();
   else if (port.port)
     port.port->stop();
@@ -109,12 +149,33 @@ void close_port(isthmus_stream_port& port) {
     const CallGuard guard(runtime);
     std::erase(runtime.ports, port.port);
     port.kept.clear();
-    if (goes_on) runtime.left_ports.push_back(port.port);
+    if (port.port) port.port->part();
+    if (port.port && !port.port->is_over()) runtime.left_ports.push_back(port.port);
     port.port.reset();
     if (std::exchange(port.holds_mappings, false)) runtime.engine->gpu()->exports().mappings().release();
   }
   if (port.comm != MPI_COMM_NULL) PMPI_Comm_free(&port.comm);
   Runtime::get().free_left_ports();
+}
+
+Result<> make_port(MPI_ABI_Comm* comm, std::uint32_t words, bool is_for_streams, isthmus_stream_port** port) {
+  if (!port) return fail(ErrorClass::arg, "port is null");
+  if (words < 1 || words > most_words)
+    return fail(ErrorClass::arg, fmt::format("words is {}, not between 1 and {}", words, most_words));
+  auto made = std::make_unique<isthmus_stream_port>();
+  made->words = words;
+  made->is_for_streams = is_for_streams;
+  ISTHMUS_TRY(check_mpi(PMPI_Comm_dup(comm, &made->comm), "the communicator of a port"));
+  Result<> opened = open_port(*made);
+  if (!opened) {
+    // All have failed together: nobody waits for this one.
+    if (made->port) made->port->carrier.reset();
+    close_port(*made);
+    return opened;
+  }
+  Runtime::get().ports.push_back(made->port);
+  *port = made.release();
+  return {};
 }
 
 }  // namespace
@@ -160,24 +221,11 @@ ISTHMUS_STREAM_EXPORT(const char*) isthmus_stream_error(void) {
 
 ISTHMUS_STREAM_EXPORT(int)
 isthmus_stream_port_make(MPI_ABI_Comm* comm, std::uint32_t words, isthmus_stream_port** port) {
-  return guarded_stream_call([&]() -> Result<> {
-    if (!port) return fail(ErrorClass::arg, "port is null");
-    if (words < 1 || words > most_words)
-      return fail(ErrorClass::arg, fmt::format("words is {}, not between 1 and {}", words, most_words));
-    auto made = std::make_unique<isthmus_stream_port>();
-    made->words = words;
-    ISTHMUS_TRY(check_mpi(PMPI_Comm_dup(comm, &made->comm), "the communicator of a port"));
-    Result<> opened = open_port(*made);
-    if (!opened) {
-      // All have failed together: nobody waits for this one.
-      if (made->port) made->port->carrier.reset();
-      close_port(*made);
-      return opened;
-    }
-    Runtime::get().ports.push_back(made->port);
-    *port = made.release();
-    return {};
-  });
+  return guarded_stream_call([&] { return make_port(comm, words, false, port); });
+}
+ISTHMUS_STREAM_EXPORT(int)
+isthmus_stream_port_make_for_streams(MPI_ABI_Comm* comm, std::uint32_t words, isthmus_stream_port** port) {
+  return guarded_stream_call([&] { return make_port(comm, words, true, port); });
 }
 ISTHMUS_STREAM_EXPORT(int) isthmus_stream_port_free(isthmus_stream_port* port) {
   return guarded_stream_call(port, "port", [&]() -> Result<> {

@@ -28,6 +28,7 @@ struct isthmus_stream_port {
   MPI_Comm comm = MPI_COMM_NULL;
   std::shared_ptr<stream::Port> port;
   std::uint32_t words = 0;
+  bool is_for_streams = false;  ///< processors neither set its words nor wait for them
   std::size_t shares = 0;
   /// What captured descriptors name lives as long as the port.
   std::vector<std::shared_ptr<const isthmus::Mapping>> kept;
@@ -63,8 +64,11 @@ struct isthmus_stream_descriptor {
 
 namespace isthmus::abi {
 
-/// Lines behind the words: one is tried at the beginning, the others are of descriptors.
+/// Lines behind the words and the port's own.
 inline constexpr std::size_t descriptor_lines = 1024;
+[[nodiscard]] constexpr std::size_t first_descriptor_line(std::uint32_t words) noexcept {
+  return words + static_cast<std::size_t>(stream::Port::Line::count);
+}
 
 /// Keeps the sentence for isthmus_stream_error; the error's class.
 int tell_stream_error(const Error& error);

@@ -17,7 +17,7 @@ void open_part(const stream::Port& port, const Members& members, std::size_t at,
                Part& part) {
   open_shared(members, at, told, part);
   if (const stream::Port::Peer& peer = port.peers[at]; !peer.lines)
-    part = {nullptr, part.bytes, {}, peer.why};
+    part = {.data = nullptr, .bytes = part.bytes, .mapping = {}, .why = peer.why};
 }
 
 bool is_carried(const Part& part) {
@@ -70,7 +70,11 @@ Result<> make_share(isthmus_stream_share& share, void* address, std::size_t byte
     const CallGuard guard(Runtime::get());
     for (std::size_t i = 0; i < all->size(); ++i)
       if (static_cast<int>(i) == port.rank)
-        share.parts[i] = {.data = static_cast<std::byte*>(address), .bytes = bytes, .mapping = {}, .why = {}};
+        share.parts[i] = {.data = static_cast<std::byte*>(address),
+                          .bytes = bytes,
+                          .mapping = {},
+                          .why = {},
+                          .is_linked = true};
       else
         open_part(port, members, i, (*all)[i], share.parts[i]);
   }

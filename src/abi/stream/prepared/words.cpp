@@ -12,35 +12,42 @@ namespace {
 
 using stream::ErrandWords;
 
-bool holds(std::uint32_t now, std::uint32_t condition, std::uint32_t value) {
-  if (condition == ISTHMUS_STREAM_EQUAL) return now == value;
-  if (condition == ISTHMUS_STREAM_ANY_BIT) return (now & value) != 0;
-  return static_cast<std::int32_t>(now - value) >= 0;
+Result<> check_of_processors(const isthmus_stream_port& of) {
+  if (!of.is_for_streams) return {};
+  return fail(ErrorClass::arg,
+              "stream is null (now): words of a port for streams are set and waited for by streams alone");
 }
 
-Result<> wait_for_word(isthmus_stream_port& of, std::uint32_t word, std::uint32_t condition,
-                       std::uint32_t value, bool resets, cuda::Stream stream) {
+Result<> wait_for_words(isthmus_stream_port& of, const stream::WordsWait& what, cuda::Stream stream) {
   stream::Port& port = *of.port;
-  ISTHMUS_TRY(check_word(of, port.rank, word));
-  if (condition < ISTHMUS_STREAM_EQUAL || condition > ISTHMUS_STREAM_ANY_BIT)
-    return fail(ErrorClass::arg, fmt::format("condition is {}, which is none", condition));
-  if (condition == ISTHMUS_STREAM_ANY_BIT && value == 0)
+  for (const std::uint32_t word : what.words)
+    ISTHMUS_TRY(check_word(of, port.rank, word));
+  if (what.condition == kernel::WordCondition::any_bit && what.value == 0)
     return fail(ErrorClass::arg, "value is 0: none of its bits will ever be set");
-  if (!stream) {
+  if (stream) return port.wait(stream, what);
+  ISTHMUS_TRY(check_of_processors(of));
+  for (const std::uint32_t word : what.words) {
     auto own = port.own().word(word);
-    ISTHMUS_TRY(
-        wait_here(port, [&] { return holds(own.load(std::memory_order_acquire), condition, value); }));
-    if (resets) own.store(0, std::memory_order_release);
-    return {};
+    ISTHMUS_TRY(wait_here(port, [&] {
+      return kernel::holds(own.load(std::memory_order_acquire), what.value, what.condition);
+    }));
+    if (what.resets) own.store(0, std::memory_order_release);
   }
-  const cuda::Address at = port.own().address(word);
-  constexpr std::array<std::uint32_t, 4> flags{0, cuda::wait_equal, cuda::wait_at_least, cuda::wait_and};
-  const std::array steps{
-      stream::Step{.kind = stream::Step::Kind::wait, .to = at, .value = value, .condition = flags[condition]},
-      stream::Step{.to = at, .value = 0}};
-  port.await(word, value);
-  bool recorded = false;
-  return port.put(stream, std::span(steps).first(resets ? 2 : 1), recorded);
+  return {};
+}
+
+Result<kernel::WordCondition> condition_of(std::uint32_t condition) {
+  switch (condition) {
+    case ISTHMUS_STREAM_EQUAL:
+      return kernel::WordCondition::equal;
+    case ISTHMUS_STREAM_AT_LEAST:
+      return kernel::WordCondition::at_least;
+    case ISTHMUS_STREAM_ANY_BIT:
+      return kernel::WordCondition::any_bit;
+    default:
+      return std::unexpected(
+          fail(ErrorClass::arg, fmt::format("condition is {}, which is none", condition)).error());
+  }
 }
 
 /// Lines that no stream has to look at any more.
@@ -121,14 +128,15 @@ isthmus_stream_set(isthmus_stream_port* port, int rank, std::uint32_t word, std:
   return guarded_stream_call(port, "port", [&]() -> Result<> {
     ISTHMUS_TRY(check_word(*port, rank, word));
     ISTHMUS_TRY(port->port->check());
+    if (!stream) ISTHMUS_TRY(check_of_processors(*port));
     if (are_words_carried(*port, rank))
       return set_by_carrier(*port, rank, word, value, reinterpret_cast<cuda::Stream>(stream));
-    const stream::Lines& lines = *port->port->peers[static_cast<std::size_t>(rank)].lines;
     if (!stream) {
-      lines.word(word).store(value, std::memory_order_release);
+      port->port->peers[static_cast<std::size_t>(rank)].lines->word(word).store(value,
+                                                                                std::memory_order_release);
       return {};
     }
-    const std::array step{stream::Step{.to = lines.address(word), .value = value}};
+    const std::array step{stream::Step{.to = port->port->word(rank, word), .value = value}};
     bool recorded = false;
     return port->port->put(reinterpret_cast<cuda::Stream>(stream), step, recorded);
   });
@@ -136,8 +144,19 @@ isthmus_stream_set(isthmus_stream_port* port, int rank, std::uint32_t word, std:
 ISTHMUS_STREAM_EXPORT(int)
 isthmus_stream_wait(isthmus_stream_port* port, std::uint32_t word, std::uint32_t condition,
                     std::uint32_t value, std::uint32_t resets, CUstream_st* stream) {
-  return guarded_stream_call(port, "port", [&] {
-    return wait_for_word(*port, word, condition, value, resets != 0, reinterpret_cast<cuda::Stream>(stream));
+  return isthmus_stream_wait_all(port, &word, 1, condition, value, resets, stream);
+}
+ISTHMUS_STREAM_EXPORT(int)
+isthmus_stream_wait_all(isthmus_stream_port* port, const std::uint32_t* words, std::size_t count,
+                        std::uint32_t condition, std::uint32_t value, std::uint32_t resets,
+                        CUstream_st* stream) {
+  return guarded_stream_call(port, "port", [&]() -> Result<> {
+    if (!words && count > 0) return fail(ErrorClass::arg, "words is null, count is not 0");
+    const auto what = condition_of(condition);
+    if (!what) return outcome_of(what);
+    return wait_for_words(
+        *port, {.words = {words, count}, .condition = *what, .value = value, .resets = resets != 0},
+        reinterpret_cast<cuda::Stream>(stream));
   });
 }
 
