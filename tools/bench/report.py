@@ -92,7 +92,7 @@ def _notes(report: Report) -> list[str]:
         notes.append("cores near, far: the host had moved the cores; a line of cache took less than half of what it usually "
                      "takes between them, or more than twice of it")
     if alone := _count_alone(report):
-        notes.append(f"{alone} values in no row: the host had moved the cores, and no other library was measured there")
+        notes.append(f"{alone} values in no row: the host had moved the cores, and there was nothing to compare them with")
     notes += [f"limit {name} failed: {reason}" for name, reason in report.results.limit_failures.items()]
     targets = [row for row in report.rows if row.point.target and not row.cores]
     judged = [row for row in targets if row.met is not None]

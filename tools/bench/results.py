@@ -66,8 +66,9 @@ class Results:
         return [s.value for s in self.samples.get((library, point.name), []) if self.cores(s) == cores]
 
     def alone(self, point: Point, cores: str, libraries: list[str]) -> bool:
-        """Whether no other library has been measured while the cores were there."""
-        return sum(bool(self.values(key, point, cores)) for key in libraries) < min(2, len(libraries))
+        """Whether what was measured while the cores were there compares nothing: of the first library, or of all others."""
+        measured = [key for key in libraries if self.values(key, point, cores)]
+        return measured[:1] != libraries[:1] or len(measured) < min(2, len(libraries))
 
     def median(self, library: str, point: Point, cores: str = "") -> float | None:
         values = self.values(library, point, cores)
