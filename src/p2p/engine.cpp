@@ -168,6 +168,8 @@ void Engine::accept(Peer& peer) {
     return links_.malformed(peer, "ring number beyond the number of pairs");
   inbound_.push_back(&peer);  // the constructor has reserved it
   peer.in = RingReader(links_.region().ring(entry - 1), links_.region().geometry());
+  if (peer.slot < links_.slot())
+    peer.place = SharedPlace(links_.region().ring(entry - 1), links_.region().geometry(), false);
   peer.round = links_.region().geometry().cells;
 }
 

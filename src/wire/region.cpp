@@ -94,8 +94,7 @@ Result<RegionLayout> RegionLayout::make(const RegionShape& shape) {
   layout.waits = round_up(layout.doorbells + slots * layout.doorbell_words * sizeof(std::uint64_t), page);
   layout.directory = round_up(layout.waits + std::uint64_t{slots} * sizeof(WaitBoard), page);
   layout.rings = round_up(layout.directory + std::uint64_t{slots} * slots * sizeof(std::uint32_t), page);
-  layout.ring_bytes =
-      round_up(sizeof(RingHeader) + shape.geometry.cells * sizeof(Cell) + shape.geometry.data_bytes, page);
+  layout.ring_bytes = round_up(place_offset(shape.geometry) + place_bytes(shape.geometry), page);
   layout.heap = layout.rings + std::uint64_t{slots} * (slots - 1) * layout.ring_bytes;
   layout.bytes = layout.heap + shape.heap_bytes;
   return layout;

@@ -17,6 +17,10 @@ Result<> check(const CellHeader& header, const RingGeometry& geometry) {
     case CellKind::eager_inline:
       if (header.size > inline_capacity) return malformed("inline payload too long");
       break;
+    case CellKind::eager_placed:
+    case CellKind::placed_more:
+      if (header.size > place_bytes(geometry)) return malformed("piece longer than the place");
+      break;
     case CellKind::eager:
     case CellKind::eager_over:
     case CellKind::eager_more:

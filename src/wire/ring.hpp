@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -39,6 +40,8 @@ enum class CellKind : std::uint8_t {
   memory_freed = 19,   ///< such memory is no more: `MemoryNumber`
   memory_missed = 20,  ///< such memory of the reader is to be told again: `MemoryNumber`
   eager_over = 21,     ///< `eager`, whose piece starts over at the beginning of the byte ring
+  eager_placed = 22,   ///< message in the pair's place: its first piece, `EagerHeader`
+  placed_more = 23,    ///< next piece of the message in the place
 };
 
 enum class CellFlag : std::uint8_t { none = 0, synchronous = 1 };
@@ -182,6 +185,22 @@ struct BatchReport {
 /// may have read without saying so.
 [[nodiscard]] constexpr std::uint32_t maximum_piece(const RingGeometry& geometry) noexcept {
   return geometry.data_bytes / 8 * 3;
+}
+
+/// A pair of ranks has a *place* besides its rings, behind the byte ring that the rank in the lower slot
+/// writes: memory for one message, either way. Who has the place may write a message there, and tells of it
+/// with `eager_placed`; when the reader has read all of it, the place is the reader's. At first the lower
+/// slot has it. So a message and its answer go through the same lines of cache, and a line travels once for a
+/// message; in a byte ring of each direction it has to come back before it can be written again.
+/// All rings have such memory behind them; of a pair's two, one is used.
+[[nodiscard]] constexpr std::uint32_t place_bytes(const RingGeometry& geometry) noexcept {
+  constexpr std::uint32_t most = 64 * 1024;
+  return std::min(most, geometry.data_bytes / 4);
+}
+
+/// Where the place begins in a ring's memory.
+[[nodiscard]] constexpr std::uint64_t place_offset(const RingGeometry& geometry) noexcept {
+  return sizeof(RingHeader) + geometry.cells * sizeof(Cell) + geometry.data_bytes;
 }
 
 /// What stands in shared memory now. Its writer may change it at any time, so that only this one copy may be

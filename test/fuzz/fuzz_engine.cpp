@@ -188,6 +188,7 @@ class Session {
     const auto put = [&](const auto& value) { std::memcpy(part.data(), &value, sizeof value); };
     switch (kind) {
       case wire::CellKind::eager:
+      case wire::CellKind::eager_placed:
         put(wire::EagerHeader{some_length(), some_cookie(), in_.cells_read()});
         break;
       case wire::CellKind::ready_to_send:
@@ -261,7 +262,7 @@ class Session {
     open_ring();
     if (!out_.open() || !out_.has_cell()) return;
     const unsigned number = input_.below(64);
-    const auto kind = static_cast<wire::CellKind>(number < 60 ? 1 + number % 20 : number);
+    const auto kind = static_cast<wire::CellKind>(number < 60 ? 1 + number % 23 : number);
     const auto part = some_part(kind);
     const std::uint32_t sizes[]{0, 8, 32, 64, 100, 1000, 1536, 2048, 6144, input_.below(256) << 24};
     const std::uint32_t offered[]{0, sizeof(wire::GpuShape), sizeof(wire::GpuExport),
@@ -408,7 +409,8 @@ class Session {
       if (!cell) return;
       const wire::CellHeader header = cell->header;
       if (header.kind == wire::CellKind::eager_over) in_.start_over();
-      if (header.kind == wire::CellKind::eager || header.kind == wire::CellKind::eager_over)
+      if (header.kind == wire::CellKind::eager || header.kind == wire::CellKind::eager_over ||
+          header.kind == wire::CellKind::eager_placed)
         out_.heard(wire::copy_out<wire::EagerHeader>(cell->payload.data()).cells_read);
       if (wire::has_piece(header.kind))
         in_.pop_piece(std::min(header.size, wire::maximum_piece(geometry())));

@@ -21,7 +21,7 @@ from launches import make_launches, matches, select_points  # noqa: E402
 from peers import Library, an_isthmus, isthmus_settings, libraries  # noqa: E402
 from processes import begin_clean  # noqa: E402
 from report import Report, as_json, as_markdown, as_text  # noqa: E402
-from results import judge  # noqa: E402
+from results import rows_of  # noqa: E402
 from runner import Bench  # noqa: E402
 from targets import POINTS, Point  # noqa: E402
 
@@ -123,7 +123,7 @@ def main(words: list[str]) -> int:
         print("\ninterrupted: what follows is what had been measured by then", file=sys.stderr)
         facts["interrupted"] = True
     facts["took"] = f"{time.monotonic() - start:.0f} s"
-    rows = [judge(bench.results, point, [library.key for library in chosen]) for point in points]
+    rows = [row for point in points for row in rows_of(bench.results, point, [library.key for library in chosen])]
     report = Report(chosen, rows, bench.results, facts)
     print(as_text(report))
     if arguments.json:

@@ -44,7 +44,7 @@ def _cell(report: Report, row: Row, key: str) -> str:
 
 
 def _verdict(row: Row) -> str:
-    return {True: "met", False: "MISSED", None: ""}[row.met] if row.point.target else ""
+    return {True: "met", False: "MISSED", None: ""}[row.met] if row.point.target and not row.cores else ""
 
 
 def _count(row: Row) -> str:
@@ -56,10 +56,14 @@ def _header(report: Report) -> list[str]:
     return ["", "unit", *(library.title for library in report.libraries), "limit", "ratio", "target", "", "n"]
 
 
+def _title(row: Row) -> str:
+    return f"{row.point.title}, cores {row.cores}" if row.cores else row.point.title
+
+
 def _cells(report: Report, row: Row) -> list[str]:
-    target = row.point.target.text(row.point.less_is_better) if row.point.target else ""
+    target = row.point.target.text(row.point.less_is_better) if row.point.target and not row.cores else ""
     return [
-        row.point.title, row.point.unit, *(_cell(report, row, library.key) for library in report.libraries),
+        _title(row), row.point.unit, *(_cell(report, row, library.key) for library in report.libraries),
         figure(row.limit), figure(row.ratio), target, _verdict(row), _count(row),
     ]
 
@@ -79,18 +83,29 @@ def _notes(report: Report) -> list[str]:
             where = ", ".join(points)
             trouble = "absent" if library.key in report.results.unavailable else f"failed at {where}"
             notes.append(f"{library.title} {trouble}: {reason}")
-    noisy = [f"{row.point.name} ({library.title})" for row in report.rows for library in report.libraries
-             if _spread(report.results.values(library.key, row.point)) > NOISY]
+    noisy = [f"{row.point.name}{f', cores {row.cores}' if row.cores else ''} ({library.title})"
+             for row in report.rows for library in report.libraries
+             if _spread(report.results.values(library.key, row.point, row.cores)) > NOISY]
     if noisy:
         notes.append(f"interquartile range above {NOISY:.0%} of the median: {', '.join(noisy)}")
-    if left_out := report.results.left_out():
-        notes.append(f"{left_out} values left out: the host had both cores on one real core when they were taken")
+    if any(row.cores for row in report.rows):
+        notes.append("cores near, far: the host had moved the cores; a line of cache took less than half of what it usually "
+                     "takes between them, or more than twice of it")
+    if alone := _count_alone(report):
+        notes.append(f"{alone} values in no row: the host had moved the cores, and there was nothing to compare them with")
     notes += [f"limit {name} failed: {reason}" for name, reason in report.results.limit_failures.items()]
-    targets = [row for row in report.rows if row.point.target]
+    targets = [row for row in report.rows if row.point.target and not row.cores]
     judged = [row for row in targets if row.met is not None]
     notes.append(f"{sum(bool(row.met) for row in judged)} of {len(targets)} targets met, "
                  f"{len(targets) - len(judged)} could not be judged")
     return notes
+
+
+def _count_alone(report: Report) -> int:
+    keys = [library.key for library in report.libraries]
+    results = report.results
+    return sum(len(results.values(key, row.point, cores)) for row in report.rows if not row.cores
+               for cores in ("near", "far") if results.alone(row.point, cores, keys) for key in keys)
 
 
 def _spread(values: list[float]) -> float:
@@ -175,19 +190,21 @@ def as_json(report: Report) -> dict:
 
 def _json_row(report: Report, row: Row) -> dict:
     point = row.point
+    samples = {library.key: [sample for sample in report.results.samples.get((library.key, point.name), [])
+                             if not row.cores or report.results.cores(sample) == row.cores]
+               for library in report.libraries}
     return {
-        "point": point.name, "title": point.title, "section": point.section, "unit": point.unit,
+        "point": point.name, "cores": row.cores or "usual", "title": point.title, "section": point.section, "unit": point.unit,
         "less_is_better": point.less_is_better,
         "libraries": {
             library.key: {
                 "median": row.figures[library.key],
                 "failure": row.failures.get(library.key),
-                "values": [sample.value for sample in report.results.samples.get((library.key, point.name), [])],
-                "line_ns_before": [sample.distance for sample in
-                                   report.results.samples.get((library.key, point.name), [])],
+                "values": [sample.value for sample in samples[library.key]],
+                "line_ns_before": [sample.distance for sample in samples[library.key]],
             }
             for library in report.libraries
         },
         "limit": row.limit, "limit_name": point.limit, "best_peer": row.best_peer, "ratio_to_best_peer": row.ratio,
-        "target": point.target.text(point.less_is_better) if point.target else None, "met": row.met,
+        "target": point.target.text(point.less_is_better) if point.target and not row.cores else None, "met": row.met,
     }

@@ -53,23 +53,25 @@ class Results:
         seen = self.limits.get("cache-line-pair")
         return statistics.median(seen) if seen else None
 
-    def values(self, library: str, point: Point) -> list[float]:
-        """The samples that count. A host that puts both virtual cores on one real core makes a line travel several
-        times faster; what was measured then is left out, unless too little would remain."""
-        samples = self.samples.get((library, point.name), [])
+    def cores(self, sample: Sample) -> str:
+        """Where the cores were: "" where they usually are. A host that moves virtual cores makes a line travel several
+        times faster, or slower, and with it whatever is measured."""
         usual = self.usual_distance()
-        kept = [s.value for s in samples if s.distance is None or usual is None or s.distance >= usual / 2]
-        return kept if 2 * len(kept) > len(samples) else [s.value for s in samples]
+        if sample.distance is None or usual is None:
+            return ""
+        return "near" if sample.distance < usual / 2 else "far" if sample.distance > usual * 2 else ""
 
-    def left_out(self) -> int:
-        usual = self.usual_distance()
-        if usual is None:
-            return 0
-        everything = (s for samples in self.samples.values() for s in samples)
-        return sum(1 for s in everything if s.distance is not None and s.distance < usual / 2)
+    def values(self, library: str, point: Point, cores: str = "") -> list[float]:
+        """What was measured while the cores were there: the rest has a row of its own."""
+        return [s.value for s in self.samples.get((library, point.name), []) if self.cores(s) == cores]
 
-    def median(self, library: str, point: Point) -> float | None:
-        values = self.values(library, point)
+    def alone(self, point: Point, cores: str, libraries: list[str]) -> bool:
+        """Whether what was measured while the cores were there compares nothing: of the first library, or of all others."""
+        measured = [key for key in libraries if self.values(key, point, cores)]
+        return measured[:1] != libraries[:1] or len(measured) < min(2, len(libraries))
+
+    def median(self, library: str, point: Point, cores: str = "") -> float | None:
+        values = self.values(library, point, cores)
         return statistics.median(values) if values else None
 
     def limit(self, point: Point) -> float | None:
@@ -90,19 +92,39 @@ class Row:
     best_peer: str | None
     ratio: float | None  # Isthmus / best peer
     met: bool | None
+    cores: str = ""  # of which moment: "near" or "far" where the host had moved the cores
+
+
+def rows_of(results: Results, point: Point, libraries: list[str]) -> list[Row]:
+    """A row for the cores where they usually are, which is the one that a target is for, and more for those that had
+    moved, where that leaves something to compare."""
+    return [judge(results, point, libraries), *(_moved(results, point, libraries, cores) for cores in ("near", "far")
+                                                if not results.alone(point, cores, libraries))]
+
+
+def _moved(results: Results, point: Point, libraries: list[str], cores: str) -> Row:
+    figures = {key: results.median(key, point, cores) for key in libraries}
+    best_peer, ratio = _beside_peers(point, figures)
+    counts = {key: len(results.values(key, point, cores)) for key in libraries}
+    return Row(point, figures, {}, counts, None, best_peer, ratio, None, cores)
+
+
+def _beside_peers(point: Point, figures: dict[str, float | None]) -> tuple[str | None, float | None]:
+    """The best peer, and Isthmus by it."""
+    peers = {key: value for key, value in figures.items() if key != "isthmus" and value is not None}
+    best = point.best(list(peers.values()))
+    isthmus = figures.get("isthmus")
+    return (next((key for key, value in peers.items() if value == best), None),
+            isthmus / best if isthmus is not None and best else None)
 
 
 def judge(results: Results, point: Point, libraries: list[str]) -> Row:
     figures = {key: results.median(key, point) for key in libraries}
     failures = {key: results.failures[key, point.name] for key in libraries if (key, point.name) in results.failures}
     counts = {key: len(results.values(key, point)) for key in libraries}
-    isthmus = figures.get("isthmus")
-    peers = {key: value for key, value in figures.items() if key != "isthmus" and value is not None}
-    best = point.best(list(peers.values()))
-    best_peer = next((key for key, value in peers.items() if value == best), None)
+    best_peer, ratio = _beside_peers(point, figures)
     limit = results.limit(point)
-    ratio = isthmus / best if isthmus is not None and best else None
-    met = point.met(isthmus, best, limit)
+    met = point.met(figures.get("isthmus"), figures[best_peer] if best_peer else None, limit)
     if point.target is not None and "isthmus" in failures and "isthmus" not in results.unavailable:
         met = False
     return Row(point, figures, failures, counts, limit, best_peer, ratio, met)

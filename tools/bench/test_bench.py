@@ -18,7 +18,7 @@ from launches import make_launches, select_points  # noqa: E402
 from peers import Library, Unavailable, libraries, make_available  # noqa: E402
 from processes import begin_clean, run  # noqa: E402
 from report import Report, as_json, as_markdown, as_text, figure  # noqa: E402
-from results import Results, judge, parse_lines  # noqa: E402
+from results import Results, judge, parse_lines, rows_of  # noqa: E402
 from targets import POINTS, Point, Target  # noqa: E402
 
 LATENCY = next(point for point in POINTS if point.name == "latency.8B@2")
@@ -66,18 +66,41 @@ class ResultsOfRuns(unittest.TestCase):
         results.add_limits([{"point": "cache-line-pair", "unit": "ns", "value": v} for v in (140, 140, 140, 20)])
         return results
 
-    def test_values_taken_while_both_cores_were_one_are_left_out(self):
+    def test_values_taken_while_the_cores_had_moved_have_rows_of_their_own(self):
         results = self.results()
-        for value, distance in ((0.20, 140), (0.21, 141), (0.05, 20)):
-            results.add("isthmus", LATENCY, value, distance)
-        self.assertEqual(results.values("isthmus", LATENCY), [0.20, 0.21])
-        self.assertEqual(results.left_out(), 1)
+        for key, by in (("isthmus", 1), ("mpich5", 2), ("openmpi5", 4)):
+            for value, distance in ((0.20, 140), (0.21, 141), (0.05, 20), (0.9, 500)):
+                if key != "openmpi5" or distance != 20:
+                    results.add(key, LATENCY, by * value, distance)
+        usual, near, far = rows_of(results, LATENCY, ["isthmus", "mpich5", "openmpi5"])
+        self.assertEqual((usual.cores, usual.counts["isthmus"]), ("", 2))
+        self.assertAlmostEqual(usual.figures["isthmus"], 0.205)
+        self.assertIsNotNone(usual.met)
+        self.assertEqual((near.cores, near.figures, near.best_peer, near.ratio),
+                         ("near", {"isthmus": 0.05, "mpich5": 0.1, "openmpi5": None}, "mpich5", 0.5))
+        self.assertEqual((far.cores, far.counts["openmpi5"], far.met, far.limit), ("far", 1, None, None))
 
-    def test_nothing_is_left_out_where_too_little_would_remain(self):
+    def test_what_moved_cores_leave_nothing_beside_is_counted(self):
         results = self.results()
-        for value, distance in ((0.20, 140), (0.05, 20)):
-            results.add("isthmus", LATENCY, value, distance)
-        self.assertEqual(results.values("isthmus", LATENCY), [0.20, 0.05])
+        results.add("isthmus", LATENCY, 0.2, 140)
+        results.add("isthmus", LATENCY, 0.05, 20)
+        results.add("mpich5", LATENCY, 0.3, 140)
+        rows = rows_of(results, LATENCY, ["isthmus", "mpich5"])
+        self.assertEqual([row.cores for row in rows], [""])
+        known = [library for library in libraries(Path("/b"), Path("/p")) if library.key in ("isthmus", "mpich5")]
+        self.assertIn("1 values in no row", as_text(Report(known, rows, results, {})))
+        results.add("mpich5", LATENCY, 0.1, 20)
+        report = Report(known, rows_of(results, LATENCY, ["isthmus", "mpich5"]), results, {})
+        for text in (as_text(report), as_markdown(report)):
+            self.assertIn("8 B one way, cores near", text)
+            self.assertNotIn("in no row", text)
+        self.assertEqual([point["cores"] for point in as_json(report)["points"]], ["usual", "near"])
+        self.assertEqual(as_json(report)["points"][1]["libraries"]["isthmus"]["values"], [0.05])
+
+    def test_values_of_ranks_that_are_not_bound_count_as_usual(self):
+        results = self.results()
+        results.add("isthmus", LATENCY, 0.2, None)
+        self.assertEqual(results.values("isthmus", LATENCY), [0.2])
 
     def test_a_limit_is_given_in_the_unit_of_its_point(self):
         self.assertAlmostEqual(self.results().limit(LATENCY), 0.14)

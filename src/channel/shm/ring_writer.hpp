@@ -67,8 +67,8 @@ class RingWriter {
   /// 250 in turn 0.55 to 0.70 (EPYC of 2 cores, virtual; medians of 6 runs). Up to `most_fetched` bytes go
   /// through two places in turn, of which the next is fetched ahead (`fetch_next`).
   [[nodiscard]] std::byte* reserve_first(std::uint32_t bytes) noexcept {
-    is_answered_ = cells_told_ == position_;
-    if (!is_answered_ || bytes > data_mask_ + 1 || first_start(bytes) != 0 ||
+    was_answered_ = is_answered();
+    if (!was_answered_ || bytes > data_mask_ + 1 || first_start(bytes) != 0 ||
         (data_position_ & data_mask_) == 0)
       return reserve(bytes);
     starts_over_ = true;
@@ -77,6 +77,8 @@ class RingWriter {
   /// Whether what has been reserved lies at the beginning of the byte ring out of turn: its cell has to tell
   /// the reader.
   [[nodiscard]] bool starts_over() const noexcept { return starts_over_; }
+  /// Whether the last message has been answered: the reader has told that it has read all.
+  [[nodiscard]] bool is_answered() const noexcept { return cells_told_ == position_ && position_ != 0; }
   /// The reader has told with a message of its own how many cells it has read.
   void heard(std::uint64_t cells) noexcept {
     if (cells <= position_ && cells > cells_told_) cells_told_ = cells;
@@ -119,7 +121,7 @@ class RingWriter {
   /// there is nothing else to do takes that time off the next message. Nothing is done where messages are not
   /// answered: the reader may still want what lies ahead.
   void fetch_next(std::uint64_t bytes) noexcept {
-    if (!is_answered_ || bytes > most_fetched) return;
+    if (!was_answered_ || bytes > most_fetched) return;
     const std::byte* const next = data_ + first_start(static_cast<std::uint32_t>(bytes));
     for (std::uint64_t i = 0; i < bytes; i += wire::cache_line)
       prefetch_for_write(next + i);
@@ -160,7 +162,7 @@ class RingWriter {
   std::uint64_t bytes_read_ = 0;
   std::uint64_t cells_told_ = 0;  ///< its progress as its own messages have told
   bool starts_over_ = false;      ///< what is reserved does
-  bool is_answered_ = false;      ///< it had read all before the last message
+  bool was_answered_ = false;     ///< it had read all before the last message
 };
 
 }  // namespace isthmus

@@ -96,6 +96,7 @@ bool Links::connect(Peer& peer) {
   const std::int32_t node = region_.block(peer.slot).place.numa;
   if (node != region_.block(slot_).place.numa) prefer_node(region_.ring(number), node);
   peer.out = RingWriter(region_.ring(number), region_.geometry());
+  if (slot_ < peer.slot) peer.place = SharedPlace(region_.ring(number), region_.geometry(), true);
   region_.directory(peer.slot)[slot_].store(number + 1, std::memory_order_release);
   region_.block(peer.slot).connections.fetch_add(1, std::memory_order_release);
   return true;
@@ -106,6 +107,7 @@ void Links::disconnect(Peer& peer) noexcept {
   peer.in = {};
   // Closed, so that a send looks why before it writes where nobody reads.
   peer.out = {};
+  peer.place = {};
   peer.control.clear();
 }
 

@@ -8,6 +8,7 @@
 
 #include "channel/shm/ring_reader.hpp"
 #include "channel/shm/ring_writer.hpp"
+#include "channel/shm/shared_place.hpp"
 #include "p2p/message/queue.hpp"
 #include "p2p/message/request.hpp"
 #include "route/plan.hpp"
@@ -71,6 +72,7 @@ class Peer {
   std::uint32_t eager_limit = 0;
   std::uint64_t last_bytes = 0;  ///< of the message last written to the byte ring: the guess for the next one
   WorkloadTrace workload;        ///< of the sends to the peer
+  SharedPlace place;             ///< the pair's, once the ring that it lies behind is open
 
   RingReader in;            ///< open once the peer has announced its ring
   std::uint32_t round = 0;  ///< cells that are read from it at a time; 0 while it is held back

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <random>
 
 #include "engine_ranks.hpp"
 
@@ -47,6 +48,35 @@ TEST_P(EngineOrder, MessagesOfOnePairDoNotOvertakeWhateverTheirWay) {
         ASSERT_EQ(status.bytes, length(GetParam(), i)) << "message " << i;
         EXPECT_EQ(first_wrong(data.data(), static_cast<unsigned>(i), status.bytes), status.bytes);
       }
+    }
+  });
+}
+
+/// In bursts, so that some of them go through what the last answer has left and others do not.
+TEST_P(EngineOrder, MessagesAndTheirAnswersDoNotOvertakeWhateverTheirLengths) {
+  constexpr int rounds = 200;
+  run(2, GetParam(), [&](const Rank& rank) {
+    std::mt19937 random(12);
+    int number = 0;
+    for (int round = 0; round < rounds; ++round) {
+      const bool is_sender = round % 2 == rank.id();
+      std::vector<std::vector<std::byte>> data(1 + random() % 3);
+      std::vector<Request*> sends;
+      for (auto& content : data) {
+        const std::uint64_t bytes = random() % 4 != 0 ? 1000 + random() % 20'000 : length(GetParam(), number);
+        const auto seed = static_cast<unsigned>(number++);
+        if (is_sender) {
+          content = message(seed, bytes);
+          sends.push_back(rank.start_send(1 - rank.id(), 5, content));
+          continue;
+        }
+        content.resize(bytes + 1);
+        const Status status = rank.receive(1 - rank.id(), 5, content);
+        ASSERT_EQ(status.bytes, bytes) << "round " << round;
+        ASSERT_EQ(first_wrong(content.data(), seed, bytes), bytes) << "round " << round;
+      }
+      for (Request* send : sends)
+        rank.finish(send);
     }
   });
 }

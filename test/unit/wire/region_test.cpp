@@ -52,7 +52,7 @@ TEST(RegionLayout, PartsAreAlignedAndDoNotOverlap) {
     EXPECT_GE(layout.directory, layout.doorbells + ranks * layout.doorbell_words * 8);
     EXPECT_GE(layout.rings, layout.directory + std::uint64_t{ranks} * ranks * 4);
     EXPECT_GE(layout.ring_bytes, sizeof(RingHeader) + layout.shape.geometry.cells * sizeof(Cell) +
-                                     layout.shape.geometry.data_bytes);
+                                     layout.shape.geometry.data_bytes + place_bytes(layout.shape.geometry));
     EXPECT_GE(layout.heap, layout.rings + std::uint64_t{ranks} * (ranks - 1) * layout.ring_bytes);
     EXPECT_EQ(layout.bytes, layout.heap + layout.shape.heap_bytes);
     for (const std::uint64_t offset : {layout.roster, layout.blocks, layout.doorbells, layout.directory,
@@ -201,6 +201,11 @@ TEST(CellHeader, IsRefusedWhereAFieldHasNoMeaning) {
        {CellKind::eager, CellKind::eager_over, CellKind::eager_more, CellKind::fragment}) {
     EXPECT_TRUE(refused([&](CellHeader& h) { h.kind = kind, h.size = maximum_piece(geometry) + 1; }));
     EXPECT_FALSE(refused([&](CellHeader& h) { h.kind = kind, h.size = maximum_piece(geometry); }));
+  }
+  for (const CellKind kind : {CellKind::eager_placed, CellKind::placed_more}) {
+    EXPECT_TRUE(refused([&](CellHeader& h) { h.kind = kind, h.size = place_bytes(geometry) + 1; }));
+    EXPECT_FALSE(refused([&](CellHeader& h) { h.kind = kind, h.size = place_bytes(geometry); }));
+    EXPECT_TRUE(refused([&](CellHeader& h) { h.kind = kind, h.source = -1; }));
   }
 }
 

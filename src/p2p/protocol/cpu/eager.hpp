@@ -34,6 +34,8 @@ class EagerMessages {
     handlers.add<&EagerMessages::arrived>(wire::CellKind::eager, *this);
     handlers.add<&EagerMessages::arrived>(wire::CellKind::eager_over, *this);
     handlers.add<&EagerMessages::more_arrived>(wire::CellKind::eager_more, *this);
+    handlers.add<&EagerMessages::placed_arrived>(wire::CellKind::eager_placed, *this);
+    handlers.add<&EagerMessages::more_placed_arrived>(wire::CellKind::placed_more, *this);
   }
   EagerMessages(const EagerMessages&) = delete;
   EagerMessages& operator=(const EagerMessages&) = delete;
@@ -56,8 +58,12 @@ class EagerMessages {
  private:
   void arrived(const ArrivedCell& cell);
   void more_arrived(const ArrivedCell& cell);
+  void placed_arrived(const ArrivedCell& cell);
+  void more_placed_arrived(const ArrivedCell& cell);
   bool emit_pieces(Peer& peer, wire::CellHeader header, const wire::EagerHeader& eager,
                    const Payload& payload);
+  static bool emit_placed(Peer& peer, wire::CellHeader header, const wire::EagerHeader& eager,
+                          const Payload& payload, std::uint32_t most);
   void abandon_pieces(Peer& peer);
   static void begin_pieces(Peer& peer, Request& receive, int source, int tag, std::uint64_t bytes);
   void note_spent(UnexpectedMessage& message, std::uint64_t began) noexcept;
