@@ -121,8 +121,25 @@ Result<PortGpu> find_port_gpu(const char* for_what) {
   if (*primary != found.context)
     return fail(ErrorClass::arg, "the current CUDA context is not the primary one of its GPU");
   ISTHMUS_TRY(gpu->prepare(found.device));
-  gpu->exports().mappings().hold();
   return found;
+}
+
+void hold_mappings(bool& holds) {
+  const CallGuard guard(Runtime::get());
+  if (!std::exchange(holds, true)) Runtime::get().engine->gpu()->exports().mappings().hold();
+}
+
+void release_mappings(bool& holds) {
+  if (std::exchange(holds, false)) Runtime::get().engine->gpu()->exports().mappings().release();
+}
+
+void close_parts(std::vector<Part>& parts) {
+  for (Part& part : parts) {
+    const std::uint64_t allocation = part.mapping ? part.allocation : 0;
+    part.mapping.reset();
+    if (allocation != 0) Runtime::get().engine->gpu()->exports().mappings().forget(part.exporter, allocation);
+  }
+  parts.clear();
 }
 
 Result<std::vector<Told>> share_with_all(MPI_Comm comm, const Members& members, Result<Buffer> own,
@@ -214,6 +231,8 @@ void open_shared(const Members& members, std::size_t rank, const Told& told, Par
   }
   part.is_linked = is_linked(gpu.copies().contexts().functions(), members.device, told.memory.memory.device);
   part.mapping = opened->mapping;
+  part.exporter = told.memory.memory.exporter;
+  part.allocation = told.memory.memory.allocation;
   part.data = opened->base + told.offset;
 }
 

@@ -77,10 +77,11 @@ struct Part {
   /// It is this GPU's, or behind a link by which kernels may also add to words there, as NVLink and not the
   /// PCIe.
   bool is_linked = false;
+  std::uint64_t exporter = 0, allocation = 0;  ///< of `mapping`
 };
 
 /// The GPU that a port is on: that of the calling thread's CUDA context. What messages between GPUs need is
-/// there, and what peers have freed stays open (`MappingCache::hold`), which the caller ends.
+/// there.
 struct PortGpu {
   const cuda::Functions* functions = nullptr;
   cuda::Device device = cuda::no_device;
@@ -89,6 +90,16 @@ struct PortGpu {
 /// `for_what`: what there is not where there is no driver, or where the process has several ranks. Without
 /// the engine's lock, which a port of one enables: its thread is a second one in the engine.
 Result<PortGpu> find_port_gpu(const char* for_what);
+
+/// Once what a port is made of is open: from now on what peers have freed stays open (`MappingCache::hold`).
+/// Not before: memory may lie where other memory has lain that is open still, and is closed then.
+void hold_mappings(bool& holds);
+/// With the engine's lock held.
+void release_mappings(bool& holds);
+
+/// Of memory of the library's own that goes with a port: nothing of it stays open, so that its owner may free
+/// it, and have other memory there. With the engine's lock held, after `release_mappings`.
+void close_parts(std::vector<Part>& parts);
 
 /// Memory of this process, told to all, and theirs, opened. `own`: nothing where there is none to share, and
 /// then no process has any. Collective; without the engine's lock. What all have told, by rank.

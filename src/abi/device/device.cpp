@@ -87,7 +87,6 @@ Members members_of(const device::Port& port) {
 Result<> find_gpu(isthmus_device_port& made, MPI_Comm comm) {
   auto gpu = find_port_gpu("kernels");
   if (!gpu) return outcome_of(gpu);
-  made.holds_mappings = true;
   Runtime& runtime = Runtime::get();
   const CallGuard guard(runtime);
   made.port = std::make_shared<device::Port>(*runtime.engine, *gpu->functions, gpu->device, gpu->context);
@@ -150,6 +149,7 @@ Result<> open_port(isthmus_device_port& made, const device::Port::Extent& extent
   ISTHMUS_TRY(agree(made.comm, find_gpu(made, made.comm)));
   ISTHMUS_TRY(agree(made.comm, made.port->make(Runtime::get().engine->gpu()->copies().contexts(), extent)));
   ISTHMUS_TRY(agree(made.comm, meet_peers(made)));
+  hold_mappings(made.holds_mappings);
   return agree(made.comm, made.port->start());
 }
 
@@ -161,9 +161,9 @@ void close_port(isthmus_device_port& port) {
     const CallGuard guard(runtime);
     std::erase(runtime.device_ports, port.port);
     port.shares.clear();
-    port.peers.clear();
+    release_mappings(port.holds_mappings);
+    close_parts(port.peers);
     port.port.reset();
-    if (std::exchange(port.holds_mappings, false)) runtime.engine->gpu()->exports().mappings().release();
   }
   if (port.comm != MPI_COMM_NULL) PMPI_Comm_free(&port.comm);
 }

@@ -8,8 +8,9 @@
 
 namespace isthmus {
 
-/// A pair's place (`wire::place_bytes`) as one of the two sees it. The other may change what lies there at any
-/// time, and say of it what it likes: pieces stay within the place, and what they hold is its own message.
+/// A pair's place (`wire::place_bytes`) as one of the two sees it. The other may change what lies there at
+/// any time, and say of it what it likes: pieces stay within the place, and what they hold is its own
+/// message.
 class SharedPlace {
  public:
   SharedPlace() = default;
@@ -27,9 +28,9 @@ class SharedPlace {
     return memory_;
   }
 
-  /// The other says that it has begun a message of `bytes`. False where it cannot have done so: it has not got
-  /// the place, its last message there has not ended, or none of this length fits. May be called again before
-  /// `was_read`.
+  /// The other says that it has begun a message of `bytes`. False where it cannot have done so: it has not
+  /// got the place, its last message there has not ended, or none of this length fits. May be called again
+  /// before `was_read`.
   [[nodiscard]] bool begin(std::uint64_t bytes) noexcept {
     if (!memory_ || is_own_ || read_ != 0 || bytes > size_) return false;
     end_ = static_cast<std::uint32_t>(bytes);

@@ -14,7 +14,6 @@
 #include "base/error.hpp"
 #include "carry/leaving.hpp"
 #include "gpu/driver/cuda_api.hpp"
-#include "gpu/memory/mapping.hpp"
 #include "kernels/body/put.hpp"
 #include "p2p/engine.hpp"
 #include "stream/launcher.hpp"
@@ -59,7 +58,6 @@ class Port {
     std::optional<Lines> lines;  ///< none: out of reach, because of `why`
     std::string why;
     cuda::Address room = 0;  ///< where its words lie on its GPU; 0: in `lines`
-    std::shared_ptr<const Mapping> mapping;
   };
   /// Lines behind the words that are the port's own.
   enum class Line : std::uint32_t {

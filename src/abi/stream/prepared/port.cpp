@@ -37,7 +37,6 @@ Result<stream::Port::Kernels> find_kernels(const PortGpu& gpu, std::size_t lines
 Result<> prepare_gpu(isthmus_stream_port& made, MPI_Comm comm, std::size_t lines) {
   auto gpu = find_port_gpu("streams");
   if (!gpu) return outcome_of(gpu);
-  made.holds_mappings = true;
   Runtime& runtime = Runtime::get();
   const CallGuard guard(runtime);
   made.port =
@@ -49,7 +48,7 @@ Result<> prepare_gpu(isthmus_stream_port& made, MPI_Comm comm, std::size_t lines
   if (!found) return std::unexpected(std::move(found).error());
   made.port->rank = (*found)->rank();
   for (int i = 0; i < (*found)->size(); ++i)
-    made.port->peers.push_back({.id = (*found)->peer(i), .lines = {}, .why = {}, .mapping = {}});
+    made.port->peers.push_back({.id = (*found)->peer(i), .lines = {}, .why = {}});
   return {};
 }
 
@@ -105,18 +104,17 @@ Result<> move_words_to_gpus(isthmus_stream_port& of) {
     return look_at_shared(reinterpret_cast<void*>(port.room()->address()), port.room()->bytes());
   }();
   const std::vector<PeerId> ids = ids_of(port);
-  std::vector<Part> parts;
-  auto told = share_with_all(of.comm, {ids, port.rank, port.device()}, std::move(own), parts);
+  const auto told = share_with_all(of.comm, {ids, port.rank, port.device()}, std::move(own), of.rooms);
   if (!told) return outcome_of(told);
   const auto are_open =
-      all_can(of.comm, std::ranges::all_of(parts, [](const Part& part) { return part.data; }));
-  if (are_open && *are_open)
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      port.peers[i].room = reinterpret_cast<cuda::Address>(parts[i].data);
-      port.peers[i].mapping = std::move(parts[i].mapping);
-    }
-  const CallGuard guard(Runtime::get());
-  parts.clear();
+      all_can(of.comm, std::ranges::all_of(of.rooms, [](const Part& part) { return part.data; }));
+  if (are_open && *are_open) {
+    for (std::size_t i = 0; i < of.rooms.size(); ++i)
+      port.peers[i].room = reinterpret_cast<cuda::Address>(of.rooms[i].data);
+  } else {
+    const CallGuard guard(Runtime::get());
+    close_parts(of.rooms);
+  }
   return outcome_of(are_open);
 }
 
@@ -133,6 +131,7 @@ Result<> open_port(isthmus_stream_port& made) {
   open_lines(*made.port, *all, count);
   made.detours.resize(all->size());
   if (made.is_for_streams) ISTHMUS_TRY(move_words_to_gpus(made));
+  hold_mappings(made.holds_mappings);
   ISTHMUS_TRY(agree(made.comm, made.port->start()));
   return start_carrier(made, std::ranges::any_of(made.port->peers,
                                                  [](const stream::Port::Peer& peer) { return !peer.lines; }));
@@ -149,10 +148,11 @@ void close_port(isthmus_stream_port& port) {
     const CallGuard guard(runtime);
     std::erase(runtime.ports, port.port);
     port.kept.clear();
+    release_mappings(port.holds_mappings);
+    close_parts(port.rooms);
     if (port.port) port.port->part();
     if (port.port && !port.port->is_over()) runtime.left_ports.push_back(port.port);
     port.port.reset();
-    if (std::exchange(port.holds_mappings, false)) runtime.engine->gpu()->exports().mappings().release();
   }
   if (port.comm != MPI_COMM_NULL) PMPI_Comm_free(&port.comm);
   Runtime::get().free_left_ports();
@@ -162,6 +162,7 @@ Result<> make_port(MPI_ABI_Comm* comm, std::uint32_t words, bool is_for_streams,
   if (!port) return fail(ErrorClass::arg, "port is null");
   if (words < 1 || words > most_words)
     return fail(ErrorClass::arg, fmt::format("words is {}, not between 1 and {}", words, most_words));
+  Runtime::get().free_left_ports();
   auto made = std::make_unique<isthmus_stream_port>();
   made->words = words;
   made->is_for_streams = is_for_streams;

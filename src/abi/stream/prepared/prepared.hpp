@@ -34,6 +34,7 @@ struct isthmus_stream_port {
   std::vector<std::shared_ptr<const isthmus::Mapping>> kept;
   std::vector<std::size_t> free_lines;  ///< of descriptors
   std::size_t next_line = 0;
+  std::vector<isthmus::abi::Part> rooms;  ///< by rank: where words lie on GPUs
   bool holds_mappings = false;
   /// Of the port's carrier; null: streams reach all that there is.
   isthmus::abi::Carrier* carrier = nullptr;
