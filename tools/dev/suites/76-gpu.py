@@ -915,9 +915,7 @@ for case in PREPARED:
 with suite.case("prepared puts and gets to another host: a proxy carries them, words and all"):
     need_network()
     for case in PREPARED if not os.environ.get("DEV_SANITIZER") else ("put", "graph", "pinned", "parting"):
-        # 8 of 60 runs of "parting" ended by SIGSEGV in memory that malloc had just given, and none without UCX's hooks of memory events, nor where
-        # malloc never trims. Not understood: UCX's brk beside threads is suspected.
-        prepared(["carried", case], options=HOSTS, ISTHMUS_LOCALITY="static", UCX_MEM_EVENTS="n")
+        prepared(["carried", case], options=HOSTS, ISTHMUS_LOCALITY="static")
 
 for refused, settings in (("GPUs with no link", {"EMULATED_CUDA_LINKS": "none"}), ("memory that the driver does not open", {"EMULATED_CUDA_REFUSE": "ipc"})):
     with suite.case(f"a proxy carries prepared puts and gets between {refused}"):

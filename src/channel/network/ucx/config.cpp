@@ -7,12 +7,10 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
-#include <system_error>
 
+#include "channel/network/adapters.hpp"
 #include "channel/network/ucx/status.hpp"
 
 namespace isthmus::network {
@@ -70,21 +68,6 @@ std::string transports(const Settings& settings) {
   return names;
 }
 
-/// Whether there is an InfiniBand or RoCE device here, and of this vendor where one is named.
-bool has_device(std::string_view vendor = {}) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const auto is_meant = [vendor](const fs::directory_entry& device) {
-    std::string found;
-    std::ifstream(device.path() / "device/vendor") >> found;
-    return vendor.empty() || vendor == found;
-  };
-  for (fs::directory_iterator next("/sys/class/infiniband", error), end; !error && next != end;
-       next.increment(error))
-    if (is_meant(*next)) return true;
-  return false;
-}
-
 bool has_loaded_cuda() {
   void* const driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (driver) ::dlclose(driver);
@@ -122,7 +105,7 @@ Result<> modify(ucp_config_t& config, const Settings& settings) {
   // (openucx/ucx, pull request 10209). With soft-RoCE and IPv4 it drops them all, and rc, which connects by
   // datagrams, hangs as well. The device makes that comparison itself.
   constexpr std::string_view mellanox = "0x15b3";
-  if (!has_device(mellanox)) wish_for(config, {"UCX_UD_VERBS_ETH_DGID_CHECK", "UD_ETH_DGID_CHECK", "n"});
+  if (!has_adapter(mellanox)) wish_for(config, {"UCX_UD_VERBS_ETH_DGID_CHECK", "UD_ETH_DGID_CHECK", "n"});
   return {};
 }
 
@@ -131,7 +114,7 @@ Result<> modify(ucp_config_t& config, const Settings& settings) {
 bool wants_gpu_memory(const Settings& settings) {
   if (settings.gpu_path == GpuPathSetting::network) return true;
   return settings.gpu_path != GpuPathSetting::staged && settings.transport != TransportSetting::tcp &&
-         has_device() && has_loaded_cuda();
+         has_adapter() && has_loaded_cuda();
 }
 
 Result<UcxConfig> read_config(const Settings& settings) {
