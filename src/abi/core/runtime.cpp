@@ -268,6 +268,13 @@ void Runtime::cancel_ports() noexcept {
   for (const std::shared_ptr<device::Port>& port : device_ports)
     port->abandon();
   free_left_ports();
+  // Others may still write to words of ports that are freed here, until they free theirs, which they do about
+  // now. What is left then goes with the process.
+  constexpr timespec nap{0, 1'000'000};
+  for (int looks = 0; looks < 200 && !left_ports.empty(); ++looks) {
+    ::nanosleep(&nap, nullptr);
+    free_left_ports();
+  }
 }
 
 /// Of one port after the other they would wait for each other: processes have them in different orders.
