@@ -1,6 +1,7 @@
 /* Sessions at the job's edges. alone: two, one after the other, and no MPI_Init; the second half of the job
    ends a second later. after: one behind MPI_Finalize, that sums over all. exits: as alone, and then exits
    with 7. early: the last one ends, and the others go on for a second. Each rank prints a line. */
+#define _DEFAULT_SOURCE  // usleep
 #include "../check.h"
 
 /* The sum of all ranks' 1, or the error of opening a session. */
