@@ -81,8 +81,8 @@ int PMPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group* failed);
    it has goes along: it stays in its process. Elsewhere a rank is the only one of its process, whose only
    worker is 0. */
 
-/* 1: all of the functions below are here. */
-#define MPIX_HAVE_WORKERS 1
+/* 1: all of the functions below are here but MPIX_Migrate_all; 2: that too. */
+#define MPIX_HAVE_WORKERS 2
 
 /* With which worker the calling rank has its turns, and how many workers its process has. Local. */
 int MPIX_Get_worker(int* worker, int* workers);
@@ -97,10 +97,17 @@ int MPIX_Migrate(int worker);
    works. No rank moves where that would save less than a fiftieth of the time. Collective over
    MPI_COMM_WORLD, and synchronizing. */
 int MPIX_Load_balance(void);
+/* With `mpiexec --migratable`, workers are those of all processes of the host, and ranks may go on in other
+   processes, with their globals, stack, heap, thread-local storage, requests and communicators. Each rank says
+   with which worker it goes on. MPI_ERR_ARG where there is no such worker, MPI_ERR_OTHER where something keeps
+   the rank in its process (MPI_Error_string says what): it stays where it is, and the others move. Collective
+   over MPI_COMM_WORLD, and synchronizing. MPIX_Migrate does not leave the process. */
+int MPIX_Migrate_all(int worker);
 
 int PMPIX_Get_worker(int* worker, int* workers);
 int PMPIX_Migrate(int worker);
 int PMPIX_Load_balance(void);
+int PMPIX_Migrate_all(int worker);
 
 /* --- Operations in the order of a CUDA stream, as MPICH has them (docs/streams.md).
 

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
+
+#include "base/error.hpp"
 
 namespace isthmus {
 
@@ -14,6 +17,13 @@ struct RankPost {
   /// worker: who wakes one of its ranks counts it up, and wakes who sleeps on it. All ranks of the process
   /// give the same one for a worker. Empty, or null: nobody can wake the rank.
   std::function<std::atomic<std::uint32_t>*(std::uint32_t worker)> sleep_with;
+};
+
+/// A worker of a process of the host.
+struct HostWorker {
+  std::uint32_t process = 0;  ///< by the slot of the first rank that it has been started with
+  std::uint32_t worker = 0;   ///< of the process's
+  friend bool operator==(const HostWorker&, const HostWorker&) = default;
 };
 
 /// What a worker says to all of its ranks.
@@ -55,6 +65,21 @@ class RankTurns {
   /// How long its turns have been since the last call, in ticks of the processor's clock, without those in
   /// which it has only looked in vain. 0 where there is one worker.
   [[nodiscard]] virtual std::uint64_t take_work() noexcept = 0;
+
+  // Where ranks may go on in other processes of the host (mpiexec --migratable).
+
+  /// All workers of all processes of the host, in order; empty where ranks stay in their processes.
+  [[nodiscard]] virtual std::span<const HostWorker> host_workers() const noexcept = 0;
+  /// The process that it is in.
+  [[nodiscard]] virtual std::uint32_t process() const noexcept = 0;
+  /// What keeps the rank in its process, as a sentence goes on ("it has a file open"); empty: nothing.
+  [[nodiscard]] virtual std::string why_tied() = 0;
+  /// Goes on with `to` in another process, where this returns; an error where it cannot, and the rank is where
+  /// it was. What peers write to this rank's memory would be lost: nobody of the host is in MPI meanwhile.
+  virtual Result<> leave_for(HostWorker to) = 0;
+  /// In the process where it is: copies of the descriptors of the region and of its box, -1 for none.
+  [[nodiscard]] virtual int region_descriptor() const noexcept = 0;
+  [[nodiscard]] virtual int box_descriptor() const noexcept = 0;
 
   /// Whether who waits has to announce now that it may sleep.
   [[nodiscard]] bool announces() const noexcept { return state_->announces; }

@@ -64,9 +64,11 @@ std::span<const int> Graph::neighbors(int rank) const noexcept {
 
 namespace {
 
-/// The key of the attribute, which no program can name.
+/// The key of the attribute, which no program can name. It lies at the same address in all processes of a
+/// program's, because communicators that refer to it go from one to another with their rank.
 const Ref<Keyval>& topology_keyval() {
-  static const Ref<Keyval> keyval = make_ref<Keyval>(
+  alignas(Keyval) static std::array<std::byte, sizeof(Keyval)> storage;
+  static const Ref<Keyval> keyval = Ref<Keyval>::adopt(new (storage.data()) Keyval(
       0, AttributeOwner::communicator,
       [](std::uintptr_t, int, void* value) -> Result<std::optional<void*>> {
         return std::optional<void*>(
@@ -75,7 +77,8 @@ const Ref<Keyval>& topology_keyval() {
       [](std::uintptr_t, int, void* value) -> Result<> {
         const std::unique_ptr<Topology> owned(static_cast<Topology*>(value));
         return {};
-      });
+      }));
+  [[maybe_unused]] static const bool stays = (keyval->make_immortal(), true);
   return keyval;
 }
 

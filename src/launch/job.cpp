@@ -270,6 +270,26 @@ Result<Job> join_alone(const Settings& settings, const Place& place, const Probe
 
 }  // namespace
 
+void Job::leave_process() noexcept {
+  if (life) region.block(slot).life.store(wire::Life::unknown, std::memory_order_release);
+  life.reset();
+  if (box) box->use({});
+}
+
+Result<> Job::enter_process() {
+  if (box) {
+    UniqueFd socket(::fcntl(turns->box_descriptor(), F_DUPFD_CLOEXEC, 0));
+    if (!socket) return fail(ErrorClass::other, "the box of descriptors is closed in this process");
+    box->use(std::move(socket));
+  }
+  if (members.size() < 2) return {};
+  auto line = LifeLine::take(turns->region_descriptor(), slot);
+  if (!line) return std::unexpected(std::move(line).error());
+  life = std::move(*line);
+  region.block(slot).life.store(wire::Life::locked, std::memory_order_release);
+  return {};
+}
+
 std::optional<std::uint32_t> Job::slot_of(std::uint32_t other) const noexcept {
   if (on_one_host()) return other;
   const auto found = std::ranges::lower_bound(members, other);

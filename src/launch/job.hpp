@@ -49,6 +49,11 @@ struct Job {
   CpuSet spare_cpus = {};
   RankTurns* turns = nullptr;  ///< of this rank, where its process has several; null: it is the only one
 
+  /// This rank is about to go on in another process of its host: lets go of what the kernel keeps for it in
+  /// this one. Nobody may look who lives meanwhile.
+  void leave_process() noexcept;
+  /// And has the same in the process where it is.
+  Result<> enter_process();
   [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
   /// Where our own mpiexec says which kind of job it is, and whom it has seen end.
   [[nodiscard]] const wire::RegionView& notices() const noexcept { return inherited ? *inherited : region; }

@@ -1,6 +1,7 @@
 #include "p2p/engine.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -71,14 +72,47 @@ Result<std::unique_ptr<Engine>> Engine::make(const launch::Job& job, const Setti
 void Engine::take_turns(RankTurns& turns) {
   const auto& region = links_.region();
   std::uint32_t first = links_.slot();
-  while (first > 0 && turns.is_here(links_.job().members[first - 1]))
-    --first;
+  if (turns.host_workers().empty())
+    while (first > 0 && turns.is_here(links_.job().members[first - 1]))
+      --first;
+  else
+    first = turns.process();
   // The region stays mapped when the engine is gone.
   turns.joined({.doorbells = region.doorbells(links_.slot()),
                 .sleep_with = [region, slot = links_.slot(), first](std::uint32_t worker) {
                   region.block(slot).sleeps_with.store(first + worker + 1, std::memory_order_seq_cst);
                   return &region.block(first + worker).process_wakes;
                 }});
+}
+
+void Engine::meet_at_rest() noexcept {
+  RankTurns& turns = *links_.job().turns;
+  std::atomic<std::uint32_t>& meetings = region().header().meetings;
+  const std::uint32_t all = ++meetings_ * region().slots();
+  meetings.fetch_add(1, std::memory_order_seq_cst);
+  for (bool had_news = true; static_cast<std::int32_t>(meetings.load(std::memory_order_acquire) - all) < 0;
+       had_news = false)
+    turns.give_way(had_news, false);
+}
+
+Result<> Engine::arrive() {
+  RankTurns& turns = *links_.job().turns;
+  wire::RankBlock& block = region().block(links_.slot());
+  block.place.pid = ::getpid();
+  const wire::PlaceRecord& there = region().block(turns.process()).place;
+  block.place.package = there.package;
+  block.place.numa = there.numa;
+  block.place.core = there.core;
+  take_turns(turns);
+  return access_.publish();
+}
+
+void Engine::renew_peers() {
+  for (PeerId id = 0; id < links_.size(); ++id) {
+    Peer* const peer = links_.find(id);
+    if (!peer || !links_.renew(*peer)) continue;
+    access_.probe(*peer);
+  }
 }
 
 /// A trace that cannot be written is no reason to end the job.

@@ -143,6 +143,8 @@ class Engine final : private CpuSends, private Losses::Rings {
   /// them; null where that is no use, or cannot be. `alignment`: a power of two. It must not outlive the
   /// engine.
   [[nodiscard]] std::unique_ptr<Allocation> allocate(std::size_t bytes, std::size_t alignment) {
+    // Pages that peers map would stay behind when the rank goes on in another process.
+    if (job().turns && !job().turns->host_workers().empty()) return nullptr;
     return memories_.allocate(bytes, alignment);
   }
   /// This process is the child of a fork: what it writes is its own.
@@ -227,6 +229,16 @@ class Engine final : private CpuSends, private Losses::Rings {
   void set_wait_witness(WaitTelling::Witness* program) noexcept { telling_.set_program(program); }
   /// What `Idle` is handed.
   [[nodiscard]] const Waiting& waiting() const noexcept { return waiting_; }
+  // --- other processes of the host (mpiexec --migratable)
+
+  /// All ranks of the host are here before one goes on, and none of them is in its engine meanwhile: nothing
+  /// is read or written that a rank which moves would miss.
+  void meet_at_rest() noexcept;
+  /// This rank has come to another process, which its peers are to know.
+  Result<> arrive();
+  /// Some ranks may be in other processes than before. Between two meetings of all, and the next message.
+  void renew_peers();
+
   /// Marks a request complete that this engine does not move itself (generalized requests), and wakes a
   /// waiting thread.
   void complete(Request& request) { completion_.finish(request); }
@@ -403,6 +415,7 @@ class Engine final : private CpuSends, private Losses::Rings {
   MappedMemory mapped_;
   std::uint32_t connections_seen_ = 0;
   std::uint32_t fruitless_tests_ = 0;
+  std::uint32_t meetings_ = 0;  ///< that this rank has been at
   LivePlans plans_;
   BatchReports reports_;
   EagerPlans eager_plans_;

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
+#include <string>
 
 #include "base/rank_turns.hpp"
 
@@ -22,6 +24,12 @@ class Fiber final : public RankTurns {
   [[nodiscard]] bool can_move() const noexcept override;
   void move_to(std::uint32_t to) noexcept override;
   [[nodiscard]] std::uint64_t take_work() noexcept override;
+  [[nodiscard]] std::span<const HostWorker> host_workers() const noexcept override;
+  [[nodiscard]] std::uint32_t process() const noexcept override;
+  [[nodiscard]] std::string why_tied() override;
+  Result<> leave_for(HostWorker to) override;
+  [[nodiscard]] int region_descriptor() const noexcept override;
+  [[nodiscard]] int box_descriptor() const noexcept override;
   /// The rank has its turn with worker `to`, until it gives way: from there it goes back to its own.
   void visit(std::uint32_t to) noexcept;
 
@@ -42,6 +50,10 @@ class Fiber final : public RankTurns {
   Worker* home = nullptr;            ///< to which it goes when it gives way
   Fiber* next = nullptr;             ///< whose turn comes after it, in a circle
   std::uint64_t work = 0;            ///< ticks, without its turn now
+  void* owner = nullptr;             ///< what the process keeps of it
+  bool leaves = false;               ///< when it gives up its turn: for `destination`
+  HostWorker destination{};
+  const char* why_not = nullptr;  ///< it has not left after all
 };
 
 }  // namespace isthmus::vrank

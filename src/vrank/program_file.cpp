@@ -195,6 +195,15 @@ Result<> ProgramFile::read_dynamic(const std::string& path) {
         flags_at_ = value_at;
         if ((value & DF_1_PIE) != 0 && !is_executable()) return cannot(path, is_static);
         break;
+      case DT_INIT:
+        beginnings_.function = value;
+        break;
+      case DT_INIT_ARRAY:
+        beginnings_.offset = value;
+        break;
+      case DT_INIT_ARRAYSZ:
+        beginnings_.count = value / sizeof(void*);
+        break;
       case DT_FINI_ARRAY:
         endings_.offset = value;
         break;
@@ -279,7 +288,46 @@ void ProgramFile::prepare_copy() {
 }
 
 Result<UniqueFd> ProgramFile::copy(std::uint64_t address) const {
+  return written(bytes_, address);
+}
+
+Result<UniqueFd> ProgramFile::quiet_copy(std::uint64_t address) const {
   std::vector<std::byte> bytes = bytes_;
+  const ElfImage image(bytes);
+  for (Elf64_Phdr& segment : image.segments()) {
+    if (segment.p_type == PT_TLS && is_executable()) segment.p_type = PT_NULL;
+    if (segment.p_type != PT_DYNAMIC) continue;
+    const std::size_t entries = segment.p_filesz / sizeof(Elf64_Dyn);
+    auto* const table = reinterpret_cast<Elf64_Dyn*>(bytes.data() + segment.p_offset);
+    for (std::size_t i = 0; i < entries && table[i].d_tag != DT_NULL; ++i)
+      switch (table[i].d_tag) {
+        case DT_INIT:
+        case DT_FINI:
+          table[i].d_tag = DT_DEBUG;  // one that the linker does not read
+          table[i].d_un.d_val = 0;
+          break;
+        case DT_INIT_ARRAYSZ:
+        case DT_FINI_ARRAYSZ:
+        case DT_PREINIT_ARRAYSZ:
+          table[i].d_un.d_val = 0;
+          break;
+        default:
+          break;
+      }
+  }
+  return written(std::move(bytes), address);
+}
+
+std::vector<ProgramFile::Span> ProgramFile::written_at(std::uint64_t address) const {
+  std::vector<Span> spans;
+  const std::uint64_t distance = address - lowest();
+  for (const Elf64_Phdr& segment : image().segments())
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) != 0)
+      spans.push_back({segment.p_vaddr + distance, segment.p_vaddr + distance + segment.p_memsz});
+  return spans;
+}
+
+Result<UniqueFd> ProgramFile::written(std::vector<std::byte> bytes, std::uint64_t address) const {
   const ElfImage image(bytes);
   if (!rebase(image, tables_, address - image.lowest()))
     return fail(ErrorClass::other, "a copy of the program cannot be made: its file is damaged");

@@ -41,6 +41,15 @@ class ProgramFile {
   /// Another copy, for `address`, at which segments may begin: where that is free, it is loaded there.
   /// Nothing of it has a name that outlives it.
   [[nodiscard]] Result<UniqueFd> copy(std::uint64_t address) const;
+  /// The same, of which the dynamic linker runs nothing, neither when it is loaded nor at the end, and which
+  /// has no thread-local variables for the linker: whoever loads it does that.
+  [[nodiscard]] Result<UniqueFd> quiet_copy(std::uint64_t address) const;
+  /// Addresses.
+  struct Span {
+    std::uint64_t begin, end;
+  };
+  /// Of a copy at `address`: what the program, or the linker, may write to.
+  [[nodiscard]] std::vector<Span> written_at(std::uint64_t address) const;
   /// Where what is loaded begins, as addresses in this class have it.
   [[nodiscard]] std::uint64_t lowest() const noexcept { return image().lowest(); }
 
@@ -59,6 +68,13 @@ class ProgramFile {
     std::uint64_t size_offset = 0;  ///< of the word of the dynamic section that says how long the array is
   };
   [[nodiscard]] const Endings& endings() const noexcept { return endings_; }
+  /// What runs at its beginning: a function, and an array of them. 0: there is none.
+  struct Beginnings {
+    std::uint64_t function = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t count = 0;
+  };
+  [[nodiscard]] const Beginnings& beginnings() const noexcept { return beginnings_; }
   /// Names of the libraries that it asks for, and the folders relative to its own in which it looks for them
   /// first ($ORIGIN), which a copy could not find.
   [[nodiscard]] std::span<const std::string> needed() const noexcept { return needed_; }
@@ -72,6 +88,7 @@ class ProgramFile {
   Result<> read_dynamic(const std::string& path);
   Result<> read_imports(const Elf64_Rela* first, std::size_t count);
   void prepare_copy();
+  [[nodiscard]] Result<UniqueFd> written(std::vector<std::byte> bytes, std::uint64_t address) const;
   void find_folders(const std::string& path, std::string_view run_path);
 
   // Who has a file that is constant reads only.
@@ -89,6 +106,7 @@ class ProgramFile {
   ThreadLocals thread_locals_;
   std::vector<Import> functions_, copied_;
   Endings endings_;
+  Beginnings beginnings_;
   std::vector<std::string> needed_, folders_;
 };
 

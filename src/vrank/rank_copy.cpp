@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <utility>
 
 #include "vrank/rank_thread.hpp"
 
@@ -39,6 +40,8 @@ bool is_environ(std::string_view name) {
   return name == "environ" || name == "__environ" || name == "_environ";
 }
 
+}  // namespace
+
 /// The libraries that the copy would look for beside itself are loaded from beside the program: later, their
 /// names are enough.
 void load_needed(const ProgramFile& file) {
@@ -49,12 +52,31 @@ void load_needed(const ProgramFile& file) {
         break;
 }
 
+namespace {
+
 /// The C library's list of destructors of this thread's variables; it has no public name.
 void run_thread_local_destructors() {
   using Function = void (*)();
   if (auto* const run =
           reinterpret_cast<Function>(::dlvsym(RTLD_DEFAULT, "__call_tls_dtors", "GLIBC_PRIVATE")))
     run();
+}
+
+/// The linker knows objects by their names: the descriptor, which stays open, makes this one its own.
+Result<void*> open(UniqueFd& copy, bool is_executable) {
+  const std::string name = "/proc/self/fd/" + std::to_string(copy.get());
+  void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | (is_executable ? 0 : RTLD_DEEPBIND));
+  if (!handle) return fail(ErrorClass::other, ::dlerror());
+  static_cast<void>(copy.leak());
+  return handle;
+}
+
+Result<> check_place(void* handle) {
+  link_map* map = nullptr;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return fail(ErrorClass::intern, ::dlerror());
+  if (map->l_addr != 0)
+    return fail(ErrorClass::no_mem, "something else is where it is to lie in this process");
+  return {};
 }
 
 }  // namespace
@@ -65,29 +87,66 @@ Result<> RankCopy::load(const ProgramFile& file, std::uint64_t address,
   load_needed(file);
   auto copy = file.copy(address);
   if (!copy) return std::unexpected(std::move(copy).error());
-  // An executable finds its thread-local variables at fixed distances below the thread pointer, where the
-  // program that has loaded it keeps the room free.
-  const ProgramFile::ThreadLocals& locals = file.thread_locals();
-  if (locals.bytes != 0) {
-    auto* const begin = reinterpret_cast<std::byte*>(RankThread::own_pointer()) - locals.bytes;
-    std::memset(begin, 0, locals.bytes);
-    std::memcpy(begin, locals.image.data(), locals.image.size());
-  }
-  // The linker knows objects by their names: the descriptor, which stays open, makes this one its own.
-  const std::string name = "/proc/self/fd/" + std::to_string(copy->get());
-  handle_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | (file.is_executable() ? 0 : RTLD_DEEPBIND));
-  if (!handle_) return fail(ErrorClass::other, ::dlerror());
-  static_cast<void>(copy->leak());
-  link_map* map = nullptr;
-  if (::dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0) return fail(ErrorClass::intern, ::dlerror());
-  if (map->l_addr != 0)
-    return fail(ErrorClass::no_mem, "something else is where it is to lie in this process");
+  fill_thread_locals();
+  auto handle = open(*copy, file.is_executable());
+  if (!handle) return std::unexpected(std::move(handle).error());
+  handle_ = *handle;
+  ISTHMUS_TRY(check_place(handle_));
   base_ = address - file.lowest();
-  for (const ProgramFile::Import& import : file.functions())
+  replace_all(replacements);
+  return {};
+}
+
+Result<> RankCopy::load_quietly(const ProgramFile& file, std::uint64_t address,
+                                std::span<const Replacement> replacements, RankMemory& memory) {
+  file_ = &file;
+  memory_ = &memory;
+  fill_thread_locals();
+  // What the linker keeps of it is the process's.
+  ++memory.apart;
+  Result<> made = make_room(file, address);
+  --memory.apart;
+  if (!made) return made;
+  base_ = address - file.lowest();
+  replace_all(replacements);
+  return {};
+}
+
+Result<> RankCopy::make_room(const ProgramFile& file, std::uint64_t address) {
+  auto copy = file.quiet_copy(address);
+  if (!copy) return std::unexpected(std::move(copy).error());
+  auto handle = open(*copy, true);
+  if (!handle) return std::unexpected(std::move(handle).error());
+  return check_place(*handle);
+}
+
+/// An executable finds its thread-local variables at fixed distances below the thread pointer, where the
+/// program that has loaded it keeps the room free.
+void RankCopy::fill_thread_locals() const {
+  const ProgramFile::ThreadLocals& locals = file_->thread_locals();
+  if (locals.bytes == 0) return;
+  auto* const begin = reinterpret_cast<std::byte*>(RankThread::own_pointer()) - locals.bytes;
+  std::memset(begin, 0, locals.bytes);
+  std::memcpy(begin, locals.image.data(), locals.image.size());
+}
+
+void RankCopy::replace_all(std::span<const Replacement> replacements) const {
+  for (const ProgramFile::Import& import : file_->functions())
     for (const Replacement& replacement : replacements)
       if (import.name == replacement.name)
         replace(import.offset, reinterpret_cast<const void*>(replacement.function));
-  return {};
+}
+
+void RankCopy::run_beginnings(int count, char** arguments, char** environment) {
+  using Beginning = void (*)(int, char**, char**);
+  const ProgramFile::Beginnings& beginnings = file_->beginnings();
+  // NOLINTBEGIN(performance-no-int-to-ptr)
+  if (beginnings.function != 0)
+    reinterpret_cast<Beginning>(base_ + beginnings.function)(count, arguments, environment);
+  const auto* const functions = reinterpret_cast<const Beginning*>(base_ + beginnings.offset);
+  // NOLINTEND(performance-no-int-to-ptr)
+  for (std::uint64_t i = 0; i < beginnings.count; ++i)
+    functions[i](count, arguments, environment);
 }
 
 /// Writes to a word of the copy that the linker may have made read-only.
@@ -173,6 +232,11 @@ int RankCopy::run(int count, char** arguments, char** environment, bool keeps_en
 }
 
 void RankCopy::run_endings() {
+  while (memory_ && memory_->at_thread_exit) {
+    const LaterCall call = *memory_->at_thread_exit;
+    std::free(std::exchange(memory_->at_thread_exit, call.before));
+    call.function(call.argument);
+  }
   run_thread_local_destructors();
   const ProgramFile::Endings& endings = file_->endings();
   auto* const functions =
@@ -180,7 +244,7 @@ void RankCopy::run_endings() {
   for (std::uint64_t left = endings.count; left > 0; --left)
     functions[left - 1]();
   // The linker runs them at the end of the process otherwise, a second time.
-  if (endings.size_offset != 0) replace(endings.size_offset, nullptr);
+  if (endings.size_offset != 0 && !memory_) replace(endings.size_offset, nullptr);
 }
 
 }  // namespace isthmus::vrank

@@ -30,11 +30,17 @@ bool has_instruction() noexcept {
   return has;
 }
 
+std::uint64_t& guard_of(std::uintptr_t pointer) noexcept {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return *reinterpret_cast<std::uint64_t*>(pointer + RankThread::guard_at);
+}
+
 }  // namespace
 
 void RankThread::keep() {
   std::unique_lock lock(mutex_);
   pointer_ = own_pointer();
+  guard_ = guard_of(pointer_);
   changed_.notify_all();
   changed_.wait(lock, [&] { return ending_; });
 }
@@ -70,6 +76,7 @@ Result<std::unique_ptr<RankThread>> RankThread::start(std::uint64_t end) {
 
 RankThread::~RankThread() {
   if (thread_) {
+    guard_of(pointer_) = guard_;
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;

@@ -27,6 +27,9 @@ class RankThread {
   /// Ends the thread, as which the destructors of thread-local variables run that have not yet.
   ~RankThread();
 
+  /// Where the guard lies that the compiler's checks of stack frames compare with, from the thread pointer. A
+  /// rank that comes from another process brings its own.
+  static constexpr std::uintptr_t guard_at = 0x28;
   [[nodiscard]] std::uintptr_t pointer() const noexcept { return pointer_; }
 
   /// Of the thread that calls.
@@ -42,6 +45,7 @@ class RankThread {
   std::condition_variable changed_;
   bool ending_ = false;
   std::uintptr_t pointer_ = 0;
+  std::uint64_t guard_ = 0;  ///< by which its own functions find out whether their frames are whole
   std::span<std::byte> stack_;
   std::optional<pthread_t> thread_;
 };

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/context/detail/fcontext.hpp>
 #include <utility>
 
@@ -31,6 +32,11 @@ void start(context::transfer_t from) {
   current_fiber = beginning.fiber;
   beginning.edge->make_current(beginning.fiber->runtime);
   beginning.begin(beginning.argument);
+}
+
+/// Returns in another process: its caller reads all anew.
+[[gnu::noinline]] void leave_turn(Fiber& fiber) noexcept {
+  fiber.at.load(std::memory_order_relaxed)->leave(fiber);
 }
 
 }  // namespace
@@ -93,11 +99,41 @@ std::uint64_t Fiber::take_work() noexcept {
   return at.load(std::memory_order_relaxed)->take_work(*this);
 }
 
+std::span<const HostWorker> Fiber::host_workers() const noexcept {
+  return home->process().moves().workers;
+}
+
+std::uint32_t Fiber::process() const noexcept {
+  return home->process().moves().process;
+}
+
+std::string Fiber::why_tied() {
+  return home->process().moves().why_tied(*this);
+}
+
+Result<> Fiber::leave_for(HostWorker to) {
+  destination = to;
+  why_not = nullptr;
+  leave_turn(*this);
+  if (why_not) return fail(ErrorClass::other, why_not);
+  return {};
+}
+
+int Fiber::region_descriptor() const noexcept {
+  return home->process().moves().region;
+}
+
+int Fiber::box_descriptor() const noexcept {
+  return home->process().moves().box;
+}
+
 // --- the process
 // ---------------------------------------------------------------------------------------------------------------------------
 
 Scheduler::Scheduler(std::uint32_t first, std::uint32_t count, std::uint32_t workers, const Edge& edge)
-    : first_(first), count_(count), edge_(edge), environment_(environ) {
+    : first_(first), count_(count), asked_(workers), edge_(edge), environment_(environ) {
+  workers = std::min(workers, std::max(count, std::uint32_t{1}));
+  fibers_.reserve(count);
   for (std::uint32_t i = 0; i < workers; ++i)
     workers_.push_back(std::make_unique<Worker>(*this, i, workers > 1));
 }
@@ -132,6 +168,33 @@ void Scheduler::has_ended(Fiber& fiber) noexcept {
   if (living_.fetch_sub(1, std::memory_order_seq_cst) > 1) return;
   for (const auto& each : workers_)
     each->wake();
+}
+
+void Scheduler::allow_moves(HostMoves moves, std::uint32_t world) {
+  moves_ = std::move(moves);
+  here_ = std::vector<std::atomic<bool>>(world);
+  for (std::uint32_t rank = first_; rank < first_ + count_; ++rank)
+    here_[rank].store(true, std::memory_order_relaxed);
+  living_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Scheduler::end_of_moves() noexcept {
+  if (living_.fetch_sub(1, std::memory_order_seq_cst) > 1) return;
+  for (const auto& each : workers_)
+    each->wake();
+}
+
+void Scheduler::leaves(std::uint32_t rank) noexcept {
+  here_[rank].store(false, std::memory_order_release);
+  living_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Scheduler::comes(std::uint32_t rank, Fiber& fiber, std::uint32_t worker) noexcept {
+  here_[rank].store(true, std::memory_order_release);
+  living_.fetch_add(1, std::memory_order_seq_cst);
+  fiber.leaves = false;
+  fiber.home = workers_[worker].get();
+  workers_[worker]->receive(fiber);
 }
 
 void Scheduler::spread() noexcept {

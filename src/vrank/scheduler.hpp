@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "vrank/fiber.hpp"
@@ -21,6 +23,14 @@ struct Edge {
   bool (*has_finalized)(const void* runtime) noexcept;
 };
 
+/// How ranks go on in other processes.
+struct HostMoves {
+  std::vector<HostWorker> workers;  ///< of all processes of the host
+  std::uint32_t process = 0;        ///< which this is
+  int region = -1, box = -1;        ///< descriptors
+  std::string (*why_tied)(Fiber& fiber) = nullptr;
+};
+
 /// The ranks of a process and its workers. All ranks begin with worker 0, one after the other: what they do
 /// before MPI_Init and in it may be for one thread at a time. Once each of them has joined the job or ended,
 /// they *spread*: in blocks of neighbours, to all workers, each when it next gives way.
@@ -37,8 +47,21 @@ class Scheduler {
   /// Null where the thread's stack is no rank's.
   [[nodiscard]] static Fiber* current() noexcept;
 
-  [[nodiscard]] bool is_here(std::uint32_t rank) const noexcept { return rank - first_ < count_; }
+  [[nodiscard]] bool is_here(std::uint32_t rank) const noexcept {
+    if (here_.empty()) return rank - first_ < count_;
+    return rank < here_.size() && here_[rank].load(std::memory_order_acquire);
+  }
+  /// Ranks move to other processes and come from them, of a job of `world`. The process is there for them
+  /// until `end_of_moves`.
+  void allow_moves(HostMoves moves, std::uint32_t world);
+  void end_of_moves() noexcept;
+  [[nodiscard]] const HostMoves& moves() const noexcept { return moves_; }
+  /// Rank `rank` leaves, when it has given up its turn; or it has come, for that worker.
+  void leaves(std::uint32_t rank) noexcept;
+  void comes(std::uint32_t rank, Fiber& fiber, std::uint32_t worker) noexcept;
   [[nodiscard]] std::uint32_t workers() const noexcept { return static_cast<std::uint32_t>(workers_.size()); }
+  /// The same before it was made no more than there are ranks.
+  [[nodiscard]] std::uint32_t workers_asked() const noexcept { return asked_; }
   [[nodiscard]] Worker& worker(std::uint32_t index) noexcept { return *workers_[index]; }
   /// Whether `environ` is that of the rank whose turn it is: as long as one worker has all of them.
   [[nodiscard]] bool switches_environment() const noexcept {
@@ -54,11 +77,13 @@ class Scheduler {
  private:
   void spread() noexcept;
 
-  const std::uint32_t first_, count_;
+  const std::uint32_t first_, count_, asked_;
   const Edge& edge_;
   char** const environment_;  ///< of the process
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Fiber*> fibers_;
+  HostMoves moves_;
+  std::vector<std::atomic<bool>> here_;  ///< by rank, where ranks move to other processes; else empty
   std::uint32_t joined_ = 0;
   std::atomic<std::uint32_t> living_{0};
   std::atomic<bool> switches_environment_{true};

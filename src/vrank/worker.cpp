@@ -105,7 +105,7 @@ Fiber* Worker::run() {
     come_back(since_);
     switch_to(*last_->next);
     if (Fiber* const ended = std::exchange(ended_, nullptr)) {
-      process_.has_ended(*ended);
+      if (!ended->leaves) process_.has_ended(*ended);
       return ended;
     }
     // Not before it has left its stack, which the other goes on with at once.
@@ -150,7 +150,7 @@ void Worker::admit() noexcept {
 void Worker::sleep_with(Fiber& fiber) {
   if (!fiber.post.sleep_with) return;
   std::atomic<std::uint32_t>* const word = fiber.post.sleep_with(index_);
-  if (!word) return;
+  if (!word || own_) return;
   wakes_.store(word, std::memory_order_seq_cst);
   enter(Stage::busy);  // what has been announced was said of another word
 }
@@ -169,6 +169,15 @@ void Worker::move(Fiber& fiber, Worker& to) noexcept {
   remove(fiber);
   leaving_ = &fiber;
   destination_ = &to;
+  fiber.work += end_turn();
+  switch_to(main_);
+}
+
+// In the other process all that this thread has is another's: nothing of it is used after the switch.
+void Worker::leave(Fiber& fiber) noexcept {
+  remove(fiber);
+  ended_ = &fiber;
+  fiber.leaves = true;
   fiber.work += end_turn();
   switch_to(main_);
 }

@@ -29,8 +29,8 @@ class Worker {
   [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
   [[nodiscard]] std::uint32_t sleeps() const noexcept { return state_.sleeps; }
 
-  /// From the thread's own stack: gives turns until a rank has ended, and returns it; null where the process
-  /// has none left.
+  /// From the thread's own stack: gives turns until a rank has ended, or leaves for another process
+  /// (`Fiber::leaves`), and returns it; null where the process has none left.
   Fiber* run();
 
   // In the turn of `fiber`:
@@ -38,11 +38,19 @@ class Worker {
   void give_way(Fiber& fiber, bool had_news, bool may_sleep) noexcept;
   /// Its next turn is one of `to`, where this returns.
   void move(Fiber& fiber, Worker& to) noexcept;
+  /// It goes on in another process, where this returns, or here, in a later turn.
+  void leave(Fiber& fiber) noexcept;
   /// It has ended.
   [[noreturn]] void end(Fiber& fiber) noexcept;
   /// `fiber` has joined the job, or come from another worker: it sleeps with this one.
   void sleep_with(Fiber& fiber);
   [[nodiscard]] std::uint64_t take_work(Fiber& fiber) noexcept;
+  /// Ranks come from other processes. It sleeps on `word`, whichever ranks it has: their mappings go with
+  /// them.
+  void expect_ranks(std::atomic<std::uint32_t>& word) noexcept {
+    is_one_of_several_ = true;
+    wakes_.store(own_ = &word, std::memory_order_seq_cst);
+  }
   /// From now on `environ` stays what it is. Before, a switch sets that of the rank with worker 0.
   void keep_environment() noexcept { switches_environment_ = false; }
 
@@ -69,7 +77,7 @@ class Worker {
 
   Scheduler& process_;
   const std::uint32_t index_;
-  const bool is_one_of_several_;
+  bool is_one_of_several_;
   bool switches_environment_;
   Fiber main_;
   Fiber* current_ = &main_;
@@ -99,6 +107,7 @@ class Worker {
   std::uint32_t wakes_seen_ = 0;
   std::atomic<std::uint32_t> own_wakes_{0};  ///< slept on until one of its ranks has joined the job
   std::atomic<std::atomic<std::uint32_t>*> wakes_{&own_wakes_};
+  std::atomic<std::uint32_t>* own_ = nullptr;  ///< null: that which its ranks name
   std::atomic<Fiber*> arrivals_{nullptr};  ///< a list by `next`
 };
 

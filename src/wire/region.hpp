@@ -27,7 +27,7 @@ namespace isthmus::wire {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
-inline constexpr std::uint32_t region_version = 18;
+inline constexpr std::uint32_t region_version = 19;
 inline constexpr std::uint32_t maximum_local_ranks = 16384;
 inline constexpr std::uint32_t maximum_world = 1U << 24;
 inline constexpr std::size_t lesson_words = 512;
@@ -112,6 +112,8 @@ struct alignas(cache_line) RegionHeader {
   /// How often somebody has found that a rank is no more; with it grows `RankBlock::connections` of all, so
   /// that they look.
   std::atomic<std::uint32_t> deaths;
+  /// Ranks that have come to a meeting at which some go on in other processes, in all of them so far.
+  std::atomic<std::uint32_t> meetings;
   alignas(cache_line) HeapHeader heap;
   /// What ranks have learned of the ways of long messages, and tell each other: `SharedLessons` reads it.
   alignas(cache_line) std::array<std::atomic<std::uint64_t>, lesson_words> lessons;
@@ -142,6 +144,17 @@ struct PlaceRecord {
       nonce;  ///< as in the rank's published `Place`, which proves that it wrote this; 0 without one
 };
 
+/// A rank that goes on in another process of its host (src/vrank/process): what the process that it leaves says to
+/// the one that takes it over. Both are of the same program and trust each other.
+struct Departure {
+  static constexpr std::uint32_t none = 0, asked = 1, taken = 2, failed = 3;
+  std::atomic<std::uint32_t> state;  ///< futex word
+  std::uint32_t process;             ///< where to: the slot of the first rank that it has been started with
+  std::uint32_t worker;              ///< and its worker
+  std::uint32_t steps;               ///< how many
+  std::uint64_t address;             ///< of the steps, in the process that the rank leaves
+};
+
 struct alignas(cache_line) RankBlock {
   std::atomic<std::uint32_t> connections;  ///< rings announced to this rank; grows
   std::atomic<std::uint64_t> gpu;  ///< whose memory the rank has named last, by a hash of its UUID; 0: none
@@ -160,6 +173,13 @@ struct alignas(cache_line) RankBlock {
   /// its own.
   std::atomic<std::uint32_t> ending;
   alignas(cache_line) PlaceRecord place;
+  /// 1 + the slot of the first rank that the rank's process has been started with; 0: the launcher has started
+  /// it in the process where it is.
+  alignas(cache_line) std::atomic<std::uint32_t> process;
+  /// Of the process that has been started with this rank as its first: how often there was something for it to
+  /// look at; futex word.
+  std::atomic<std::uint32_t> calls;
+  Departure departure;
 };
 
 /// How one of several ranks of a process has ended, one word in its block, written by that process.

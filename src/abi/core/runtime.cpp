@@ -126,6 +126,10 @@ Result<> Runtime::open(int required) {
   return {};
 }
 
+void Runtime::has_changed_process() noexcept {
+  joined_by_ = ::getpid();
+}
+
 // Locks may be held by threads that the child does not have, so nothing here takes one.
 void Runtime::become_child() noexcept {
   if (!running()) return;

@@ -102,6 +102,8 @@ class Runtime {
   Result<> open_session(int required);
   Result<> close_session();
 
+  /// This rank has come to another process, and is the job's there.
+  void has_changed_process() noexcept;
   /// What MPI becomes in the child of a fork: nothing, so that the child cannot speak for its parent.
   void become_child() noexcept;
 
@@ -181,6 +183,7 @@ class Runtime {
     Ref<RefCounted> owner;
   };
   std::vector<Orphan> orphans;
+  bool has_told_of_tie = false;  ///< what keeps the rank in its process
   /// Lets go of the owners of orphans that have completed.
   void release_orphans();
 

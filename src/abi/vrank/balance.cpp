@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "abi/core/call.hpp"
 #include "abi/core/entry.hpp"
+#include "abi/vrank/places.hpp"
+#include "base/log.hpp"
 #include "chare/strategies.hpp"
 #include "coll/call/coll.hpp"
 #include "coll/nodes/domains.hpp"
@@ -27,28 +30,56 @@ double longest(std::span<const chare::Load> loads, std::uint32_t workers, std::u
 
 struct Said {
   std::uint64_t work;
-  std::uint64_t worker;
+  std::uint32_t worker;
+  std::uint32_t is_tied;  ///< to its process
 };
 
-/// The worker for rank `own`, which is the same whoever of its process asks.
-std::uint32_t choose(std::span<const Said> said, std::uint32_t own, const RankTurns& turns) {
+/// The worker for each rank of `said` that shares `workers` with `own`, which is the same whoever of them asks;
+/// for others, where they are.
+std::vector<std::uint32_t> choose(std::span<const Said> said, const RankTurns& turns) {
+  const std::uint32_t workers = worker_place(&turns).all;
   std::vector<chare::Load> loads;
-  std::size_t place = 0;
+  std::vector<std::uint32_t> result, places;
   for (std::uint32_t rank = 0; rank < said.size(); ++rank) {
-    if (!turns.is_here(rank)) continue;
-    if (rank == own) place = loads.size();
-    const auto worker = static_cast<std::uint32_t>(said[rank].worker);
+    result.push_back(said[rank].worker);
+    if (!is_migratable(&turns) && !turns.is_here(rank)) continue;
+    places.push_back(rank);
     loads.push_back({.index = {},
                      .seconds = static_cast<double>(said[rank].work),
-                     .rank = worker,
-                     .to = worker,
-                     .is_fixed = 0,
+                     .rank = said[rank].worker,
+                     .to = said[rank].worker,
+                     .is_fixed = said[rank].is_tied,
                      .unused = 0});
   }
-  chare::place_greedily(loads, turns.workers());
-  const double before = longest(loads, turns.workers(), &chare::Load::rank);
-  const double after = longest(loads, turns.workers(), &chare::Load::to);
-  return after < (1 - least_saving) * before ? loads[place].to : loads[place].rank;
+  chare::place_greedily(loads, workers);
+  const double before = longest(loads, workers, &chare::Load::rank);
+  const double after = longest(loads, workers, &chare::Load::to);
+  if (after < (1 - least_saving) * before)
+    for (std::size_t i = 0; i < loads.size(); ++i)
+      result[places[i]] = loads[i].to;
+  return result;
+}
+
+std::vector<std::uint32_t> workers_of(std::span<const Said> said) {
+  std::vector<std::uint32_t> result;
+  for (const Said& each : said)
+    result.push_back(each.worker);
+  return result;
+}
+
+Result<std::vector<Said>> gather(const Said& own, Communicator& world) {
+  std::vector<Said> all(static_cast<std::size_t>(world.size()));
+  const Datatype& bytes = coll::byte_type();
+  ISTHMUS_TRY(coll::allgather({&own, sizeof own, &bytes}, {all.data(), sizeof own, &bytes}, world));
+  return all;
+}
+
+/// Says once for each rank what keeps it.
+bool is_tied(Runtime& runtime) {
+  const std::string why = why_tied(runtime);
+  if (!why.empty() && runtime.settings.warn && !std::exchange(runtime.has_told_of_tie, true))
+    warn("rank " + std::to_string(runtime.job->rank) + " stays in its process: " + why);
+  return !why.empty();
 }
 
 }  // namespace
@@ -57,9 +88,9 @@ ISTHMUS_EXTENSION(int, Get_worker)(int* worker, int* workers) {
   return call("MPIX_Get_worker", [&](Runtime& runtime) -> Result<> {
     ISTHMUS_TRY(check_pointer(worker, "worker"));
     ISTHMUS_TRY(check_pointer(workers, "workers"));
-    const RankTurns* const turns = runtime.turns();
-    *worker = turns ? static_cast<int>(turns->worker()) : 0;
-    *workers = turns ? static_cast<int>(turns->workers()) : 1;
+    const WorkerPlace place = worker_place(runtime.turns());
+    *worker = static_cast<int>(place.own);
+    *workers = static_cast<int>(place.all);
     return {};
   });
 }
@@ -67,12 +98,20 @@ ISTHMUS_EXTENSION(int, Get_worker)(int* worker, int* workers) {
 ISTHMUS_EXTENSION(int, Migrate)(int worker) {
   return call("MPIX_Migrate", [&](Runtime& runtime) -> Result<> {
     RankTurns* const turns = runtime.turns();
-    const std::uint32_t workers = turns ? turns->workers() : 1;
+    const std::uint32_t workers = worker_place(turns).all;
     if (worker < 0 || static_cast<std::uint32_t>(worker) >= workers)
       return fail(ErrorClass::arg, "worker " + std::to_string(worker) +
                                        " is none of this process, which has " + std::to_string(workers) +
                                        " (mpiexec --workers-per-process)");
     if (!turns) return {};
+    if (is_migratable(turns)) {
+      const HostWorker to = turns->host_workers()[static_cast<std::size_t>(worker)];
+      if (to.process != turns->process())
+        return fail(ErrorClass::arg, "worker " + std::to_string(worker) +
+                                         " is of another process, to which ranks go together (MPIX_Migrate_all, "
+                                         "MPIX_Load_balance)");
+      worker = static_cast<int>(to.worker);
+    }
     if (!turns->can_move())
       return fail(ErrorClass::other, "another rank of this process has not opened MPI yet");
     turns->move_to(static_cast<std::uint32_t>(worker));
@@ -82,15 +121,49 @@ ISTHMUS_EXTENSION(int, Migrate)(int worker) {
 
 ISTHMUS_EXTENSION(int, Load_balance)() {
   return call("MPIX_Load_balance", MPI_COMM_WORLD, [&](Communicator& world) -> Result<> {
-    RankTurns* const turns = Runtime::get().turns();
+    Runtime& runtime = Runtime::get();
+    RankTurns* const turns = runtime.turns();
     if (turns) turns->await_all();
-    const Said own = turns ? Said{turns->take_work(), turns->worker()} : Said{};
-    std::vector<Said> all(world.size());
-    const Datatype& bytes = coll::byte_type();
-    ISTHMUS_TRY(coll::allgather({&own, sizeof own, &bytes}, {all.data(), sizeof own, &bytes}, world));
-    if (turns && turns->workers() > 1)
-      turns->move_to(choose(all, static_cast<std::uint32_t>(world.rank()), *turns));
+    const bool moves = is_migratable(turns);
+    const Said own = turns ? Said{turns->take_work(), worker_place(turns).own, moves && is_tied(runtime) ? 1U : 0U}
+                           : Said{};
+    auto all = gather(own, world);
+    if (!all) return std::unexpected(std::move(all).error());
+    if (!turns || worker_place(turns).all == 1) return {};
+    const auto to = choose(*all, *turns);
+    if (moves) return go_on(runtime, workers_of(*all), to);
+    turns->move_to(to[static_cast<std::size_t>(world.rank())]);
     return {};
+  });
+}
+
+ISTHMUS_EXTENSION(int, Migrate_all)(int worker) {
+  return call("MPIX_Migrate_all", MPI_COMM_WORLD, [&](Communicator& world) -> Result<> {
+    Runtime& runtime = Runtime::get();
+    RankTurns* const turns = runtime.turns();
+    if (turns) turns->await_all();
+    const WorkerPlace place = worker_place(turns);
+    const bool exists = worker >= 0 && static_cast<std::uint32_t>(worker) < place.all;
+    Said own{0, exists ? static_cast<std::uint32_t>(worker) : place.own, 0};
+    // Who cannot leave takes part: the others may.
+    std::string why;
+    if (is_migratable(turns) &&
+        turns->host_workers()[own.worker].process != turns->process() && !(why = why_tied(runtime)).empty())
+      own.worker = place.own;
+    const Said here{0, place.own, 0};
+    auto to = gather(own, world);
+    if (!to) return std::unexpected(std::move(to).error());
+    auto from = gather(here, world);
+    if (!from) return std::unexpected(std::move(from).error());
+    Result<> moved;
+    if (is_migratable(turns))
+      moved = go_on(runtime, workers_of(*from), workers_of(*to));
+    else if (turns)
+      turns->move_to(own.worker);
+    if (!exists)
+      return fail(ErrorClass::arg, "worker " + std::to_string(worker) + " is none of " + std::to_string(place.all));
+    if (!why.empty()) return fail(ErrorClass::other, "this rank stays in its process: " + why);
+    return moved;
   });
 }
 

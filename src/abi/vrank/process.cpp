@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "abi/core/runtime.hpp"
-#include "vrank/process.hpp"
+#include "vrank/process/process.hpp"
 
 namespace isthmus::abi {
 namespace {
@@ -22,5 +22,10 @@ constexpr vrank::Edge edge{
 
 extern "C" __attribute__((visibility("default"))) int isthmus_virtual_ranks_main(
     int count, char** arguments, std::size_t thread_local_room) {
-  return isthmus::vrank::run_process(count, arguments, thread_local_room, isthmus::abi::edge);
+  return isthmus::vrank::run_process(count, arguments, thread_local_room, isthmus::abi::edge, nullptr);
+}
+
+extern "C" __attribute__((visibility("default"))) int isthmus_migratable_ranks_main(
+    int count, char** arguments, std::size_t thread_local_room, const isthmus::vrank::OwnMemory* memory) {
+  return isthmus::vrank::run_process(count, arguments, thread_local_room, isthmus::abi::edge, memory);
 }

@@ -6,6 +6,7 @@
 #include <deque>
 #include <expected>
 #include <system_error>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
@@ -34,6 +35,9 @@ class DescriptorBox {
 
   /// `rank`: this process's in the job.
   DescriptorBox(UniqueFd socket, std::uint32_t rank) : socket_(std::move(socket)), rank_(rank) {}
+
+  /// The process that it is in has the socket under another number.
+  void use(UniqueFd socket) noexcept { socket_ = std::move(socket); }
 
   /// Leaves a copy of `fd` for process `rank`. Fails with `resource_unavailable_try_again` where the box is
   /// full; else the kernel refuses it (`too_many_references`: more descriptors of this user are on their way

@@ -63,6 +63,17 @@ Peer& Links::make_peer(PeerId id) {
   return peer;
 }
 
+bool Links::renew(Peer& peer) noexcept {
+  if (!peer.is_local() || peer.id == rank_ || !job_.turns || peer.lost) return false;
+  const bool was_known = peer.probed;
+  peer.beside = peer.probed = job_.turns->is_here(peer.id);
+  peer.pid = 0;
+  peer.pid_checked = 0;
+  if (peer.beside) peer.pull = peer.push = Reach{};
+  plan_again(peer);
+  return was_known && !peer.beside;
+}
+
 PairFacts Links::facts_of(const Peer& peer, SendersMemory memory) const noexcept {
   const std::uint32_t local_limit =
       peer.workload.workload() == Workload::bandwidth ? bandwidth_eager_limit_ : eager_limit_;

@@ -1,7 +1,7 @@
 # title: several ranks in a process: globals of their own, turns, endings, refusals, several hosts
 # timeout: 420
-# runs: mpi_abi mpiexec isthmus isthmus_network isthmus_virtual_ranks isthmus_unit_vrank integer_sort fft3d
-# about: src/vrank/* src/abi/core/runtime* src/abi/vrank/* src/p2p/* !src/p2p/protocol/* src/launch/job* src/launch/beside_turns* tools/virtual_ranks/* tools/mpiexec/*
+# runs: mpi_abi mpiexec isthmus isthmus_network isthmus_virtual_ranks isthmus_migratable_ranks isthmus_unit_vrank integer_sort fft3d
+# about: src/vrank/* src/vrank/*/* src/abi/core/runtime* src/abi/vrank/* src/p2p/* !src/p2p/protocol/* src/launch/job* src/launch/beside_turns* tools/virtual_ranks/* tools/mpiexec/*
 # reads: test/mpi/*
 import contextlib
 import json
@@ -168,6 +168,27 @@ with suite.case("a process is bound to as many cores as it has workers"):
     assert len(cpus) == len(cpus_of_one) == 4, (result, with_one)
     if len(os.sched_getaffinity(0)) > 1:
         assert all(many > one for many, one in zip(cpus, cpus_of_one)), (result, with_one)
+
+# --- other processes of the host ---------------------------------------------------------------------------------------------------------
+
+far_program = OWN / "far.cpp"
+MIGRATABLE = ["--migratable"]
+FAR_KINDS = {"as it is": (), "-fPIC": ("-fPIC",), "-rdynamic": ("-rdynamic",), "stripped": ("-s",)}
+for kind, flags in FAR_KINDS.items():
+    with suite.case(f"ranks go on in other processes, with all that they have: {kind}"):
+        program = compile_program(far_program, "far " + kind, *flags)
+        for ranks, each, workers in ((2, 2, 1), (4, 2, 1), (8, 4, 1), (6, 2, 2), (7, 3, 2)):
+            suite.expect(several(ranks, each, program, 40, "about", options=on_workers(workers, MIGRATABLE), timeout=120), out=rf"{ranks} ranks, \d+ workers, 0 failures")
+with suite.case("the answers with --migratable are those without"):
+    for name in ("p2p/sendrecv.c", "coll/reduce.cpp", "comm/topology.c", "request/completion.c", "env/basic.c"):
+        program = FOLDER / Path(name).stem
+        for ranks, each in ((2, 2), (5, 3)):
+            suite.expect(several(ranks, each, program, options=MIGRATABLE))
+with suite.case("what --migratable does not go with"):
+    suite.expect(suite.run([MPIEXEC, "-n", 2, *MIGRATABLE, ending]), status=2, err="--migratable: ranks that are processes cannot move")
+    suite.expect(several(4, 2, ending, options=[*MIGRATABLE, "--hosts", "a:2,b:2"]), status=2, err="--migratable does not go with --hosts")
+    suite.expect(several(4, 2, ending, options=[*MIGRATABLE, "--on-failure", "continue"]), status=2, err="--migratable does not go with --on-failure continue")
+    suite.expect(several(4, 2, FOLDER / "globals a shared object", options=MIGRATABLE), status=126, err="link it as an executable")
 
 # --- endings ----------------------------------------------------------------------------------------------------------------------------
 

@@ -207,6 +207,16 @@ const std::vector<Option> table{
      "With --ranks-per-process: N threads of each process give its ranks their turns, and ranks move between "
      "them (MPIX_Migrate, MPIX_Load_balance). Default: 1.",
      [](State& s, Operands o) { return set_count(s.options.workers, o, most_ranks_per_process); }},
+    {{"migratable"},
+     "",
+     Scope::job,
+     Group::job,
+     "With --ranks-per-process, on one host: ranks may go on in other processes (MPIX_Load_balance, "
+     "MPIX_Migrate_all), with their globals, stack and heap.",
+     [](State& s, Operands) {
+       s.options.migratable = true;
+       return Complaint{};
+     }},
     {{"wdir", "wd"},
      "DIR",
      Scope::part,
@@ -645,6 +655,16 @@ Request parse(const std::vector<std::string>& arguments) {
         fmt::format("--workers-per-process: {} threads are more than the ranks of a process, {}; "
                     "--ranks-per-process gives it more",
                     options.workers, options.ranks_per_process)};
+  if (options.migratable) {
+    if (options.ranks_per_process == 1)
+      return UsageError{"--migratable: ranks that are processes cannot move; --ranks-per-process gives a process several"};
+    for (const auto& [is_there, what] :
+         {std::pair{!options.hosts.empty(), "--hosts"}, std::pair{!options.container.empty(), "--container"},
+          std::pair{options.outlive, "--on-failure continue"},
+          std::pair{options.parts.size() > 1, "several programs (`:`)"}})
+      if (is_there)
+        return UsageError{fmt::format("--migratable does not go with {} so far; leave one of them away", what)};
+  }
   // A container hands on descriptors of one rank: PMI's, and the one that it writes its trace to.
   if (options.ranks_per_process > 1 && !options.hosts.empty() && !options.container.empty())
     return UsageError{

@@ -67,6 +67,7 @@ struct Options {
   bool outlive = false;                 ///< ranks go on when others have died
   std::uint32_t ranks_per_process = 1;  ///< more: they take turns
   std::uint32_t workers = 1;            ///< threads of such a process, on which they do
+  bool migratable = false;              ///< they may go on in other processes
   bool verbose = false;
   bool report_bindings = false;
   GpuBind gpu_bind;

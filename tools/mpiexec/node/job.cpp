@@ -91,29 +91,32 @@ std::expected<void, StartError> plan_container(const Options& options, Job& job)
 }
 
 /// The program that holds several ranks (tools/virtual_ranks): beside this one.
-std::string holder() {
+std::string holder(bool migratable) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path().parent_path() / "libexec/isthmus/virtual_ranks").string();
+  return (self.parent_path().parent_path() / "libexec/isthmus" /
+          (migratable ? "migratable_ranks" : "virtual_ranks"))
+      .string();
 }
 
 /// As `program`, held by it.
-void hold_several(Program& program) {
-  program.arguments.insert(program.arguments.begin(), {holder(), program.path});
+void hold_several(Program& program, bool migratable) {
+  program.arguments.insert(program.arguments.begin(), {holder(migratable), program.path});
   program.path = program.arguments.front();
 }
 
 /// The same for what a container starts, where programs are found by the container's PATH.
 Part held(const Part& part) {
   Part result = part;
-  result.command.insert(result.command.begin(), {holder(), part.command.front()});
+  result.command.insert(result.command.begin(), {holder(false), part.command.front()});
   return result;
 }
 
 std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
-  if (job.ranks_per_process > 1 && ::access(holder().c_str(), X_OK) != 0)
+  if (job.ranks_per_process > 1 && ::access(holder(options.migratable).c_str(), X_OK) != 0)
     return std::unexpected(StartError{
-        1, fmt::format("--ranks-per-process: {} is missing from this installation of Isthmus", holder())});
+        1, fmt::format("--ranks-per-process: {} is missing from this installation of Isthmus",
+                       holder(options.migratable))});
   std::set<std::string> unknown;
   for (const Part& part : options.parts) {
     Environment environment = Environment::inherited_by_ranks();
@@ -126,7 +129,7 @@ std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
                                                 *job.container, options.exports)
                                  : find_program(part, environment);
     if (!program) return std::unexpected(program.error());
-    if (job.ranks_per_process > 1 && !job.container) hold_several(*program);
+    if (job.ranks_per_process > 1 && !job.container) hold_several(*program, options.migratable);
     const std::uint32_t ranks = part.ranks.value_or(default_ranks(job));
     job.parts.push_back(
         {part.appnum, ranks, part.all_ranks.value_or(ranks), std::move(*program), std::move(environment)});
@@ -211,6 +214,7 @@ std::expected<Job, StartError> Job::plan(const Options& options, const std::opti
           .topology = std::move(*topology),
           .ranks_per_process = options.ranks_per_process,
           .workers = options.workers,
+          .migratable = options.migratable,
           .compatible_environment = options.compatible_environment};
   const auto threads = static_cast<std::uint32_t>(job.topology.cpus.size());
   const unsigned quota = processor_quota();

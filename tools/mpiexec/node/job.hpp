@@ -43,6 +43,7 @@ struct Job {
   std::uint32_t ranks;       ///< here
   std::uint32_t ranks_per_process = 1;
   std::uint32_t workers = 1;  ///< threads of a process that has several ranks, where it has as many ranks
+  bool migratable = false;    ///< ranks may go on in other processes
   Share share;
   wire::IdlePolicy idle;
   bool outlive = false;  ///< ranks go on when others have died

@@ -55,6 +55,10 @@ std::string lines_of_rank(const Environment& environment) {
 
 StartError explain(const ProcessError& error, const Program& program, std::uint32_t rank) {
   using Step = ProcessError::Step;
+  if (error.step == Step::addresses)
+    return {1, fmt::format("--migratable: the kernel does not let libraries lie at the same addresses in all "
+                           "processes (personality): {}",
+                           std::strerror(error.error))};
   if (error.step == Step::exec) return explain_exec_error(program, error.error);
   if (error.step == Step::directory)
     return {1, fmt::format("--wdir {}: {}", program.directory, std::strerror(error.error))};
@@ -91,6 +95,7 @@ std::expected<Process, ProcessError> Launcher::start_process(const Job::PartPlan
                    ends.err.get()},
       .handed_on = handed_on,
       .group = parts_.guard.group(),
+      .same_addresses = job.migratable,
       .inherited = &parts_.signals.inherited()};
   return mpiexec::start_process(plan);
 }
@@ -153,6 +158,15 @@ std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part) {
   return {};
 }
 
+std::string Launcher::migration_word() {
+  if (migration_word_.empty()) {
+    const auto key = launch::make_job_key();
+    migration_word_ =
+        fmt::format("{}:{}", key ? launch::key_text(*key) : std::string("none"), parts_.job.ranks_per_process);
+  }
+  return migration_word_;
+}
+
 /// What differs between the ranks of a host.
 void Launcher::name_rank(Environment& environment) const {
   const Job& job = parts_.job;
@@ -187,6 +201,8 @@ std::expected<void, StartError> Launcher::start_ranks(Job::PartPlan& part, std::
     name_rank(environment);
     environment.set(launcher_variable::virtual_ranks, all);
     environment.set(launcher_variable::workers, std::to_string(job.workers));
+    // What hides addresses in its processes: nobody else is to know it, and it is no key of the job's.
+    if (job.migratable) environment.set(launcher_variable::migratable, migration_word());
   }
   if (job.container) job.container->hand_on(environment);
   const auto ends = parts_.output.open(rank(), count);

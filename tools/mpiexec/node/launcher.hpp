@@ -43,6 +43,7 @@ class Launcher {
                                                      const std::vector<Offered>& offered,
                                                      const Output::RankEnds& ends);
   void name_rank(Environment& environment) const;
+  [[nodiscard]] std::string migration_word();
   [[nodiscard]] std::uint32_t rank() const { return parts_.job.share.first_rank + slot_; }
   // They set what the rank finds in its environment, and add to `offered` what it inherits: nothing where it
   // is offered none.
@@ -56,6 +57,7 @@ class Launcher {
   UniqueFd region_, box_;  ///< under numbers that programs leave alone
   std::uint32_t slot_ = 0;
   bool bind_warned_ = false;
+  std::string migration_word_;  ///< the same for all processes of the job
 };
 
 }  // namespace isthmus::mpiexec

@@ -80,13 +80,22 @@ std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRan
   return std::nullopt;
 }
 
+bool is_in(std::uint32_t slot, const ProcessRanks& process, const LocalRanks& ranks,
+           const wire::RegionView& region) {
+  const std::uint32_t there = region.block(slot).process.load(std::memory_order_acquire);
+  const std::uint32_t first = process.first - ranks.first;
+  return there == 0 ? slot - first < process.count : there - 1 == first;
+}
+
 std::optional<Failure> judge(const ProcessRanks& process, int wait_status, const LocalRanks& ranks,
                              const wire::RegionView& region) {
   if (process.count == 1) return judge(process.first, wait_status, ranks, region);
   // What each has ended with, as the process has written it; who has not ended itself has been ended with it.
   const bool was_killed = WIFSIGNALED(wait_status);
-  for (std::uint32_t rank = process.first; rank < process.first + process.count; ++rank) {
-    const std::uint32_t ending = region.block(rank - ranks.first).ending.load(std::memory_order_acquire);
+  for (std::uint32_t slot = 0; slot < ranks.pids.size(); ++slot) {
+    if (!is_in(slot, process, ranks, region)) continue;
+    const std::uint32_t rank = ranks.first + slot;
+    const std::uint32_t ending = region.block(slot).ending.load(std::memory_order_acquire);
     const bool is_it = (ending & (was_killed ? wire::Ending::was_killed : wire::Ending::has_ended)) != 0;
     if (!is_it) continue;
     // As waitpid has it of a process: the low byte is the signal, the next the exit status.

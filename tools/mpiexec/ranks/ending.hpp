@@ -44,6 +44,10 @@ struct ProcessRanks {
   std::uint32_t count;
 };
 
+/// Whether the rank in `slot` is in that process now: it may have gone on in another than it was started in.
+bool is_in(std::uint32_t slot, const ProcessRanks& process, const LocalRanks& ranks,
+           const wire::RegionView& region);
+
 /// What has failed, if anything has, when `rank` ends with `wait_status`. The region may have been
 /// overwritten by a faulty rank: every value in it is possible.
 std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRanks& ranks,

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,6 +47,7 @@ std::optional<ProcessError> become_rank(Handover& handover) {
   ::sigaction(SIGPIPE, &plan.inherited->broken_pipe, nullptr);
   ::sigaction(SIGCHLD, &plan.inherited->child_ended, nullptr);
   ::sigprocmask(SIG_SETMASK, &plan.inherited->signal_mask, nullptr);
+  if (plan.same_addresses && ::personality(ADDR_NO_RANDOMIZE) < 0) return failed(Step::addresses);
   ::execve(plan.path, const_cast<char* const*>(plan.arguments), const_cast<char* const*>(plan.environment));
   return failed(Step::exec);
 }

@@ -32,12 +32,13 @@ struct ProcessPlan {
   };
   std::span<const HandedOn> handed_on;
   pid_t group;  ///< process group to join
+  bool same_addresses = false;  ///< what it loads lies where it does in any other process of the program
   const Inherited* inherited;
 };
 
 /// Step that failed, with its errno.
 struct ProcessError {
-  enum class Step { clone, group, directory, handing_on, standard, exec } step;
+  enum class Step { clone, group, directory, handing_on, standard, addresses, exec } step;
   int error;
 };
 

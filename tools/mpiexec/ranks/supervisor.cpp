@@ -208,7 +208,8 @@ void Supervisor::tell_of_death() const {
 std::vector<stuck::RankState> Supervisor::look() const {
   std::vector<pid_t> children(ranks_.pids.size(), 0);
   for (const auto& [pid, process] : running_)
-    std::fill_n(children.begin() + (process.first - ranks_.first), process.count, pid);
+    for (std::uint32_t slot = 0; slot < children.size(); ++slot)
+      if (is_in(slot, process, ranks_, parts_.region)) children[slot] = pid;
   return stuck::look({.region = parts_.region,
                       .first_rank = ranks_.first,
                       .children = std::move(children),

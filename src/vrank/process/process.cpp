@@ -1,9 +1,11 @@
-#include "vrank/process.hpp"
+#include "vrank/process/process.hpp"
 
 #include <fcntl.h>
 #include <getopt.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,8 +17,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <ios>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -24,11 +30,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/futex.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
 #include "base/whole_number.hpp"
+#include "channel/cma/cma.hpp"
 #include "launch/region/shared_region.hpp"
 #include "vrank/environment.hpp"
+#include "vrank/process/move_steps.hpp"
 #include "vrank/program_file.hpp"
 #include "vrank/rank_copy.hpp"
 #include "vrank/rank_space.hpp"
@@ -39,6 +48,8 @@ namespace {
 
 constexpr int status_cannot_run = 126;
 constexpr std::size_t usual_stack = std::size_t{8} << 20;
+/// The other process wakes who waits for it: this is for what is lost.
+constexpr long wait_microseconds = 1'000'000;
 /// Scripts like to use 3 to 9, bash 10 and 63 and their neighbours.
 constexpr int lowest_fd = 40;
 
@@ -51,13 +62,14 @@ struct OptionScan {
   std::vector<int> moves;  ///< before each call: how far the program has moved `optind` itself
 };
 
+/// Where ranks go on in other processes, it lies in the rank's own memory.
 struct Rank {
   Process* process = nullptr;
   std::uint32_t number = 0;  ///< in the job
-  std::uint32_t index = 0;   ///< in the process
+  std::uint32_t slot = 0;    ///< in the region
   Fiber fiber;
   RankStack stack;
-  std::unique_ptr<RankThread> thread;
+  ThreadLocalRange locals;  ///< when it leaves
   std::optional<Environment> environment;
   std::vector<std::string> words;
   std::vector<char*> arguments;
@@ -73,11 +85,12 @@ struct Rank {
 class Process {
  public:
   Process(ProgramFile file, std::vector<Environment> environments, std::vector<std::string> words,
-          const Edge& edge)
+          const Edge& edge, const OwnMemory* memory)
       : file_(std::move(file)),
         environments_(std::move(environments)),
         words_(std::move(words)),
-        edge_(edge) {}
+        edge_(edge),
+        memory_(memory) {}
 
   Result<> prepare(std::uint32_t workers);
   int run();
@@ -96,9 +109,27 @@ class Process {
   /// `exit` has been called by a library.
   void exit_from_library(int status) noexcept;
   [[nodiscard]] bool is_own() const noexcept { return pid_ == ::getpid(); }
+  [[nodiscard]] std::string why_tied(Rank& rank) const;
 
  private:
   static void begin(void* argument);
+  struct Numbers {
+    std::uint32_t own, slot, world;
+  };
+  static std::optional<Numbers> numbers_of(const Environment& environment);
+  Result<> open_region(const Environment& environment);
+  Result<> add_rank(Environment environment, const Numbers& numbers, std::size_t stack);
+  Result<> make_rank(Environment& environment, const Numbers& numbers, std::size_t stack);
+  Result<> allow_moves(std::uint32_t world);
+  // porter.cpp: ranks that leave and come
+  void depart(Rank& rank) noexcept;
+  void carry(const std::stop_token& ends);
+  void look_for_arrivals();
+  void arrive(std::uint32_t slot) noexcept;
+  Result<> take_in(std::uint32_t slot);
+  void call_all() const noexcept;
+  [[nodiscard]] bool have_all_ended() const noexcept;
+  [[nodiscard]] RankSpace space_of(std::uint32_t number) const noexcept { return {number, world_}; }
   void load_and_run(Rank& rank);
   bool finish(Rank& rank);
   void give_turns(Worker& worker);
@@ -115,7 +146,16 @@ class Process {
   const Edge& edge_;
   const pid_t pid_ = ::getpid();
   std::optional<Scheduler> scheduler_;
-  std::vector<std::unique_ptr<Rank>> ranks_;
+  const OwnMemory* memory_;  ///< null: ranks stay in this process
+  std::uint32_t world_ = 1;
+  std::vector<Rank*> ranks_;  ///< that it has been started with; they live as long as the process
+  std::mutex mutex_;          ///< guards the next two
+  std::map<std::uint32_t, std::unique_ptr<RankThread>> threads_;  ///< by rank
+  std::set<std::uint32_t> rooms_;                                 ///< ranks for which there is a copy
+  RegionFile region_file_;
+  std::int64_t failed_rank_ = -1;  ///< the first that has ended here with another status than 0
+  int failed_status_ = 0;
+  std::jthread porter_;
   const Rank* parser_ = nullptr;
   std::optional<launch::SharedRegion> region_;  ///< where mpiexec looks how ranks have ended
   std::uint32_t first_slot_ = 0;
@@ -360,67 +400,106 @@ std::size_t Process::stack_bytes(const Settings& settings) {
   return std::max<std::size_t>(limit.rlim_cur, std::size_t{64} << 10);
 }
 
+std::optional<Process::Numbers> Process::numbers_of(const Environment& environment) {
+  const auto number = [&](const char* name) {
+    return whole_number<std::uint32_t>(environment.get(name).value_or(""));
+  };
+  const auto own = number(launcher_variable::rank), slot = number(launcher_variable::local_rank),
+             world = number(launcher_variable::world_size);
+  if (!own || !slot || !world || *own >= *world) return std::nullopt;
+  return Numbers{*own, *slot, *world};
+}
+
+Result<> Process::open_region(const Environment& environment) {
+  const auto text = environment.get(launcher_variable::region);
+  const auto fd = text ? whole_number<std::uint32_t>(*text) : std::nullopt;
+  if (!fd) return {};
+  auto opened = launch::open_region(::fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, lowest_fd));
+  if (!opened) return std::unexpected(std::move(opened).error());
+  region_ = std::move(*opened);
+  return {};
+}
+
 Result<> Process::prepare(std::uint32_t workers) {
   auto settings = Settings::read(environ);
   if (!settings) return std::unexpected(std::move(settings).error());
   const std::size_t stack = stack_bytes(*settings);
-  std::optional<std::uint32_t> first;
   for (Environment& environment : environments_) {
-    const auto number = whole_number<std::uint32_t>(environment.get(launcher_variable::rank).value_or(""));
-    const auto local =
-        whole_number<std::uint32_t>(environment.get(launcher_variable::local_rank).value_or(""));
-    const auto world =
-        whole_number<std::uint32_t>(environment.get(launcher_variable::world_size).value_or(""));
-    if (!number || !local || !world || *number >= *world || (first && *number != *first + ranks_.size()))
+    const auto numbers = numbers_of(environment);
+    if (!numbers || (!ranks_.empty() && numbers->own != ranks_.front()->number + ranks_.size()))
       return fail(ErrorClass::arg, std::string(launcher_variable::virtual_ranks) + " makes no sense");
-    if (!first) {
-      first = number;
-      first_slot_ = *local;
+    if (ranks_.empty()) {
+      ranks_.reserve(environments_.size());
+      world_ = numbers->world;
+      first_slot_ = numbers->slot;
       const auto count = static_cast<std::uint32_t>(environments_.size());
-      scheduler_.emplace(*number, count, std::clamp(workers, std::uint32_t{1}, count), edge_);
-      const auto text = environment.get(launcher_variable::region);
-      if (const auto fd = text ? whole_number<std::uint32_t>(*text) : std::nullopt) {
-        auto opened = launch::open_region(::fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, lowest_fd));
-        if (!opened) return std::unexpected(std::move(opened).error());
-        region_ = std::move(*opened);
-      }
+      scheduler_.emplace(numbers->own, count, std::max(workers, std::uint32_t{1}), edge_);
+      ISTHMUS_TRY(open_region(environment));
+      if (memory_) ISTHMUS_TRY(allow_moves(numbers->world));
     }
     ISTHMUS_TRY(hand_on(environment, launcher_variable::region));
     ISTHMUS_TRY(hand_on(environment, launcher_variable::box));
-    auto rank = std::make_unique<Rank>();
-    rank->process = this;
-    rank->number = *number;
-    rank->index = static_cast<std::uint32_t>(ranks_.size());
-    rank->environment = std::move(environment);
-    rank->words = words_;
-    for (std::string& word : rank->words)
-      rank->arguments.push_back(word.data());
-    rank->arguments.push_back(nullptr);
-    const RankSpace space(*number, *world);
-    // Its guard, and room beside it.
-    if (stack > space.part_bytes() / 2)
-      return fail(ErrorClass::arg, "ISTHMUS_RANK_STACK: a stack of " + std::to_string(stack >> 20) +
-                                       " MiB is too large for a rank of " + std::to_string(*world) +
-                                       "; it may have " + std::to_string(space.part_bytes() >> 21));
-    auto made = RankStack::make(space.stack_end(), stack);
-    if (!made) return std::unexpected(std::move(made).error());
-    rank->stack = std::move(*made);
-    rank->program_at = space.program();
-    auto thread = RankThread::start(space.thread_end());
-    if (!thread) return std::unexpected(std::move(thread).error());
-    rank->thread = std::move(*thread);
-    rank->fiber.thread = rank->thread->pointer();
-    rank->fiber.environment = rank->environment->pointers();
-    rank->fiber.runtime = edge_.make(rank->fiber);
-    scheduler_->add(rank->fiber, rank->stack, &Process::begin, rank.get());
-    ranks_.push_back(std::move(rank));
+    ISTHMUS_TRY(add_rank(std::move(environment), *numbers, stack));
   }
   the_process = this;
   watch_signals();
   give_signals_a_stack();
   // What runs outside of turns is of the first rank, as in a process of one.
-  if (!ranks_.empty()) edge_.make_current(ranks_.front()->fiber.runtime);
-  return start_workers(scheduler_ ? scheduler_->workers() : 1);
+  if (!ranks_.empty() && !memory_) edge_.make_current(ranks_.front()->fiber.runtime);
+  ISTHMUS_TRY(start_workers(scheduler_ ? scheduler_->workers() : 1));
+  if (memory_) region_file_.known = open_files();
+  if (memory_) porter_ = std::jthread([this](const std::stop_token& ends) { carry(ends); });
+  return {};
+}
+
+Result<> Process::add_rank(Environment environment, const Numbers& numbers, std::size_t stack) {
+  const RankSpace space = space_of(numbers.own);
+  // Its guard, and room beside it.
+  if (stack > space.part_bytes() / 2)
+    return fail(ErrorClass::arg, "ISTHMUS_RANK_STACK: a stack of " + std::to_string(stack >> 20) +
+                                     " MiB is too large for a rank of " + std::to_string(numbers.world) +
+                                     "; it may have " + std::to_string(space.part_bytes() >> 21));
+  auto thread = RankThread::start(space.thread_end());
+  if (!thread) return std::unexpected(std::move(thread).error());
+  const std::uintptr_t pointer = (*thread)->pointer();
+  threads_[numbers.own] = std::move(*thread);
+  if (!memory_) return make_rank(environment, numbers, stack);
+  RankMemory* const memory = memory_->open(numbers.own);
+  if (!memory) return fail(ErrorClass::no_mem, "the heap of a rank: its addresses are taken");
+  rooms_.insert(numbers.own);
+  // By the thread pointer, what is allocated now is the rank's.
+  const std::uintptr_t own = RankThread::own_pointer();
+  RankThread::set_pointer(pointer);
+  Result<> made = make_rank(environment, numbers, stack);
+  if (made) memory->rank = ranks_.back();
+  RankThread::set_pointer(own);
+  return made;
+}
+
+/// All that it allocates is the rank's, but the list of ranks, which has its room.
+[[gnu::noinline]] Result<> Process::make_rank(Environment& environment, const Numbers& numbers,
+                                              std::size_t stack) {
+  const RankSpace space = space_of(numbers.own);
+  auto* const rank = new Rank;
+  rank->process = this;
+  rank->number = numbers.own;
+  rank->slot = numbers.slot;
+  rank->environment.emplace(environment);
+  rank->words = words_;
+  for (std::string& word : rank->words)
+    rank->arguments.push_back(word.data());
+  rank->arguments.push_back(nullptr);
+  auto made = RankStack::make(space.stack_end(), stack);
+  if (!made) return std::unexpected(std::move(made).error());
+  rank->stack = std::move(*made);
+  rank->program_at = space.program();
+  rank->fiber.owner = rank;
+  rank->fiber.thread = threads_[numbers.own]->pointer();
+  rank->fiber.environment = rank->environment->pointers();
+  rank->fiber.runtime = edge_.make(rank->fiber);
+  scheduler_->add(rank->fiber, rank->stack, &Process::begin, rank);
+  ranks_.push_back(rank);
+  return {};
 }
 
 Result<> Process::start_workers(std::uint32_t count) {
@@ -455,10 +534,7 @@ void Process::watch_signals() {
 
 Rank* Process::current() noexcept {
   const Fiber* const fiber = Scheduler::current();
-  if (!fiber) return nullptr;
-  for (const auto& rank : ranks_)
-    if (&rank->fiber == fiber) return rank.get();
-  return nullptr;
+  return fiber ? static_cast<Rank*>(fiber->owner) : nullptr;
 }
 
 void Process::begin(void* argument) {
@@ -467,13 +543,18 @@ void Process::begin(void* argument) {
 }
 
 void Process::load_and_run(Rank& rank) {
-  if (auto loaded = rank.copy.load(file_, rank.program_at, replacements); !loaded) {
+  Result<> loaded =
+      memory_ ? rank.copy.load_quietly(file_, rank.program_at, replacements, *memory_->current())
+              : rank.copy.load(file_, rank.program_at, replacements);
+  if (!loaded) {
     warn(words_.front() + " cannot be loaded for rank " + std::to_string(rank.number) + ": " +
          loaded.error().text());
     std::fflush(nullptr);
     ::_exit(status_cannot_run);
   }
   rank.shown_environment = environ;
+  if (memory_)
+    rank.copy.run_beginnings(static_cast<int>(rank.words.size()), rank.arguments.data(), environ);
   end_rank(
       rank.copy.run(static_cast<int>(rank.words.size()), rank.arguments.data(), environ, !workers_.empty()),
       true);
@@ -489,8 +570,8 @@ void Process::end_rank(int status, bool runs_endings) noexcept {
 
 void Process::note(const Rank& rank, std::uint32_t ending) noexcept {
   if (!region_) return;
-  const std::uint32_t slot = first_slot_ + rank.index;
-  if (slot < region_->view.slots()) region_->view.block(slot).ending.store(ending, std::memory_order_release);
+  if (rank.slot < region_->view.slots())
+    region_->view.block(rank.slot).ending.store(ending, std::memory_order_release);
 }
 
 /// False where the process has to end now.
@@ -498,20 +579,35 @@ bool Process::finish(Rank& rank) {
   // What mpiexec would end the job for, were it a process.
   const bool fails =
       edge_.is_open(rank.fiber.runtime) || (rank.status != 0 && !edge_.has_finalized(rank.fiber.runtime));
-  rank.thread.reset();
+  std::unique_ptr<RankThread> thread;
+  {
+    const std::lock_guard lock(mutex_);
+    thread = std::move(threads_[rank.number]);
+    threads_.erase(rank.number);
+  }
+  thread.reset();
+  const std::lock_guard lock(mutex_);
+  if (rank.status != 0 && (failed_rank_ < 0 || rank.number < failed_rank_)) {
+    failed_rank_ = rank.number;
+    failed_status_ = rank.status;
+  }
   note(rank, wire::Ending::has_ended | static_cast<std::uint32_t>(rank.status));
   std::fflush(stdout);
+  if (memory_) call_all();
   return !fails;
 }
 
 void Process::give_turns(Worker& worker) {
-  while (const Fiber* const ended = worker.run()) {
-    const auto rank = std::ranges::find_if(ranks_, [&](const auto& each) { return &each->fiber == ended; });
-    const bool is_orderly = finish(**rank);
+  while (const Fiber* const fiber = worker.run()) {
+    Rank& rank = *static_cast<Rank*>(fiber->owner);
+    if (fiber->leaves) {
+      depart(rank);
+      continue;
+    }
     // The others may wait for it for ever, as for a process that ends so.
-    if (!is_orderly) {
+    if (!finish(rank)) {
       std::fflush(nullptr);
-      ::_exit((*rank)->status);
+      ::_exit(rank.status);
     }
   }
 }
@@ -519,9 +615,158 @@ void Process::give_turns(Worker& worker) {
 int Process::run() {
   give_turns(scheduler_->worker(0));
   workers_.clear();
+  porter_ = {};
   ends_itself_ = true;
-  const auto failed = std::ranges::find_if(ranks_, [](const auto& each) { return each->status != 0; });
-  return failed == ranks_.end() ? 0 : (*failed)->status;
+  return failed_status_;
+}
+
+// --- ranks that go on in other processes
+// -------------------------------------------------------------------------------------------------------------------------------
+
+Result<> Process::allow_moves(std::uint32_t world) {
+  const char* const text = std::getenv(launcher_variable::migratable);
+  const std::string_view after = text ? std::string_view(text) : std::string_view();
+  const auto colon = after.rfind(':');
+  const auto each =
+      colon == std::string_view::npos ? std::nullopt : whole_number<std::uint32_t>(after.substr(colon + 1));
+  if (!each || *each == 0 || !region_ || region_->view.slots() != world)
+    return fail(ErrorClass::arg, std::string(launcher_variable::migratable) + " makes no sense");
+  struct stat status{};
+  if (::fstat(region_->fd.get(), &status) != 0)
+    return fail(ErrorClass::other, "fstat: " + std::generic_category().message(errno));
+  region_file_ = {.fd = region_->fd.get(), .file = {status.st_dev, status.st_ino}, .known = {}};
+  memory_->begin(world);
+  HostMoves moves;
+  const std::uint32_t workers = scheduler_->workers_asked();
+  for (std::uint32_t first = 0; first < world; first += *each)
+    for (std::uint32_t worker = 0; worker < std::min({workers, *each, world - first}); ++worker)
+      moves.workers.push_back({first, worker});
+  moves.process = first_slot_;
+  moves.region = region_->fd.get();
+  const auto box = environments_.front().get(launcher_variable::box);
+  const auto fd = box ? whole_number<std::uint32_t>(*box) : std::nullopt;
+  moves.box = fd ? ::fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, lowest_fd) : -1;
+  moves.why_tied = [](Fiber& fiber) {
+    Rank& rank = *static_cast<Rank*>(fiber.owner);
+    return rank.process->why_tied(rank);
+  };
+  scheduler_->allow_moves(std::move(moves), world);
+  for (std::uint32_t i = 0; i < scheduler_->workers(); ++i)
+    scheduler_->worker(i).expect_ranks(region_->view.block(first_slot_ + i).process_wakes);
+  return {};
+}
+
+std::string Process::why_tied(Rank& rank) const {
+  if (auto locals = own_thread_locals(space_of(rank.number))) rank.locals = *locals;
+  return vrank::why_tied(space_of(rank.number), region_file_);
+}
+
+/// On the thread of its worker, when it has left its stack.
+void Process::depart(Rank& rank) noexcept {
+  const RankSpace space = space_of(rank.number);
+  wire::Departure& departure = region_->view.block(rank.slot).departure;
+  std::fflush(stdout);
+  scheduler_->leaves(rank.number);
+  {
+    const HostWorker to = rank.fiber.destination;
+    const std::vector<MoveStep> steps =
+        steps_of(space, file_, reinterpret_cast<std::uint64_t>(rank.fiber.context), rank.locals, region_file_);
+    departure.process = to.process;
+    departure.worker = to.worker;
+    departure.steps = static_cast<std::uint32_t>(steps.size());
+    departure.address = reinterpret_cast<std::uint64_t>(steps.data());
+    departure.state.store(wire::Departure::asked, std::memory_order_seq_cst);
+    wire::RankBlock& process = region_->view.block(to.process);
+    process.calls.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake(process.calls);
+    while (departure.state.load(std::memory_order_acquire) == wire::Departure::asked)
+      futex_wait(departure.state, wire::Departure::asked, wait_microseconds);
+  }
+  if (departure.state.exchange(wire::Departure::none, std::memory_order_acq_rel) == wire::Departure::taken)
+    return let_go(space);
+  rank.fiber.why_not = "the other process could not take it over";
+  scheduler_->comes(rank.number, rank.fiber, rank.fiber.home->index());
+}
+
+/// The thread that takes ranks in, and sees when there is nothing more to come.
+void Process::carry(const std::stop_token& ends) {
+  std::atomic<std::uint32_t>& calls = region_->view.block(first_slot_).calls;
+  bool has_ended = false;
+  while (!ends.stop_requested()) {
+    const std::uint32_t seen = calls.load(std::memory_order_seq_cst);
+    look_for_arrivals();
+    if (!has_ended && have_all_ended()) {
+      has_ended = true;
+      scheduler_->end_of_moves();
+    }
+    if (has_ended) return;
+    futex_wait(calls, seen, wait_microseconds);
+  }
+}
+
+void Process::look_for_arrivals() {
+  for (std::uint32_t slot = 0; slot < region_->view.slots(); ++slot) {
+    const wire::Departure& departure = region_->view.block(slot).departure;
+    if (departure.state.load(std::memory_order_acquire) == wire::Departure::asked &&
+        departure.process == first_slot_)
+      arrive(slot);
+  }
+}
+
+void Process::arrive(std::uint32_t slot) noexcept {
+  wire::Departure& departure = region_->view.block(slot).departure;
+  Result<> taken = take_in(slot);
+  if (!taken)
+    warn("rank " + std::to_string(slot) + " cannot go on in another process: " + taken.error().text());
+  departure.state.store(taken ? wire::Departure::taken : wire::Departure::failed, std::memory_order_seq_cst);
+  futex_wake(departure.state);
+  if (!taken) return;
+  auto& rank = *static_cast<Rank*>(RankMemory::of(space_of(slot))->rank);
+  scheduler_->comes(rank.number, rank.fiber, departure.worker);
+}
+
+Result<> Process::take_in(std::uint32_t slot) {
+  wire::RankBlock& block = region_->view.block(slot);
+  const RankSpace space = space_of(slot);
+  const pid_t from = block.place.pid;
+  std::vector<MoveStep> steps(block.departure.steps);
+  ISTHMUS_TRY(cma::read(from, block.departure.address, steps.data(), steps.size() * sizeof(MoveStep)));
+  if (!threads_.contains(slot)) {
+    auto thread = RankThread::start(space.thread_end());
+    if (!thread) return std::unexpected(std::move(thread).error());
+    threads_[slot] = std::move(*thread);
+  }
+  if (!rooms_.contains(slot)) {
+    ISTHMUS_TRY(RankCopy::make_room(file_, space.program()));
+    rooms_.insert(slot);
+  }
+  ISTHMUS_TRY(take_over(steps, from, space, region_file_));
+  auto& rank = *static_cast<Rank*>(RankMemory::of(space)->rank);
+  if (threads_[slot]->pointer() != rank.fiber.thread) {
+    let_go(space);
+    return fail(ErrorClass::other, "its thread-local storage would lie elsewhere");
+  }
+  rank.process = this;
+  rank.copy.arrive(file_);
+  block.process.store(first_slot_ + 1, std::memory_order_release);
+  return {};
+}
+
+/// So that processes end whose ranks have gone elsewhere.
+void Process::call_all() const noexcept {
+  std::uint32_t last = ~std::uint32_t{0};
+  for (const HostWorker& each : scheduler_->moves().workers) {
+    if (std::exchange(last, each.process) == each.process) continue;
+    std::atomic<std::uint32_t>& calls = region_->view.block(each.process).calls;
+    calls.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake(calls);
+  }
+}
+
+bool Process::have_all_ended() const noexcept {
+  for (std::uint32_t slot = 0; slot < region_->view.slots(); ++slot)
+    if (region_->view.block(slot).ending.load(std::memory_order_acquire) == 0) return false;
+  return true;
 }
 
 void Process::exit_from_library(int status) noexcept {
@@ -547,9 +792,17 @@ void Process::tell_signal(int signal, const void* address) noexcept {
   }
 }
 
+/// Else the rank that first uses one allocates the buffer of all.
+void give_streams_buffers() {
+  for (std::FILE* const stream : {stdin, stdout})
+    std::setvbuf(stream, static_cast<char*>(std::malloc(BUFSIZ)), ::isatty(::fileno(stream)) != 0 ? _IOLBF : _IOFBF,
+                 BUFSIZ);
+}
+
 }  // namespace
 
-int run_process(int count, char** arguments, std::size_t thread_local_room, const Edge& edge) {
+int run_process(int count, char** arguments, std::size_t thread_local_room, const Edge& edge,
+                const OwnMemory* memory) {
   const char* const virtual_ranks = std::getenv(launcher_variable::virtual_ranks);
   const char* const workers = std::getenv(launcher_variable::workers);
   if (count < 3 || !virtual_ranks) {
@@ -562,14 +815,21 @@ int run_process(int count, char** arguments, std::size_t thread_local_room, cons
   auto environments = environments_from(virtual_ranks);
   // Copies of the program take what std::cout is when they are loaded.
   const std::ios_base::Init streams;
+  if (memory) give_streams_buffers();
   auto file = ProgramFile::open(arguments[1], thread_local_room);
   if (!file) {
     warn(file.error().text());
     return status_cannot_run;
   }
+  if (memory && !file->is_executable()) {
+    warn(std::string(arguments[1]) + " is a shared object, and ranks of such a program cannot go on in other "
+         "processes (mpiexec --migratable): link it as an executable");
+    return status_cannot_run;
+  }
+  if (memory) load_needed(*file);
   // It lives as long as the process, whose exit handlers ask for it.
   auto& process =
-      *new Process(std::move(*file), std::move(environments), {arguments + 2, arguments + count}, edge);
+      *new Process(std::move(*file), std::move(environments), {arguments + 2, arguments + count}, edge, memory);
   if (auto prepared = process.prepare(worker_count); !prepared) {
     warn(prepared.error().text());
     return 1;

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "vrank/rank_memory.hpp"
+#include "vrank/program_file.hpp"
+#include "vrank/rank_space.hpp"
+
+namespace isthmus::vrank {
+
+/// One thing that a process does to take over a rank's memory, at the rank's addresses.
+struct MoveStep {
+  enum class Kind : std::uint32_t {
+    map,      ///< new pages, all 0
+    share,    ///< the region's pages from `offset` on
+    open,     ///< what is there may be written
+    copy,     ///< the bytes of the process that the rank leaves
+    protect,  ///< as it was there
+  };
+  Kind kind;
+  std::int32_t protection;
+  std::uint64_t address, bytes, offset;
+};
+
+/// What a descriptor is open on.
+struct OpenFile {
+  dev_t device = 0;
+  ino_t file = 0;
+  friend bool operator==(const OpenFile&, const OpenFile&) = default;
+};
+/// Of this process.
+std::vector<OpenFile> open_files();
+
+/// Memory of a process, as the kernel tells (/proc/self/maps).
+struct MappedRange {
+  std::uint64_t begin, end, offset;
+  std::int32_t protection;
+  bool is_shared;
+  OpenFile file;  ///< of number 0: none
+  std::string path;
+};
+/// What begins in [begin, end).
+std::vector<MappedRange> mapped_ranges(std::uint64_t begin, std::uint64_t end);
+
+/// Which file the region is, and what the process has open beside it for all of its ranks.
+struct RegionFile {
+  int fd = -1;
+  OpenFile file;
+  std::vector<OpenFile> known;
+};
+
+/// What a rank has thread-local: from where on, below its thread pointer.
+struct ThreadLocalRange {
+  std::uint64_t begin = 0, pointer = 0;
+};
+/// Of the thread that calls, in its turn; the error says which library's variables lie elsewhere.
+Result<ThreadLocalRange> own_thread_locals(const RankSpace& space);
+
+/// What keeps the rank whose turn it is in its process; as a sentence goes on, empty for nothing.
+std::string why_tied(const RankSpace& space, const RegionFile& region);
+
+/// All that another process has to do. The rank has no turn, and its stack is in use from `stack` on.
+std::vector<MoveStep> steps_of(const RankSpace& space, const ProgramFile& program, std::uint64_t stack,
+                               const ThreadLocalRange& locals, const RegionFile& region);
+/// Does them. What has been mapped is unmapped again where one fails.
+Result<> take_over(std::span<const MoveStep> steps, pid_t from, const RankSpace& space,
+                   const RegionFile& region);
+/// What `steps` have mapped is not there any more.
+void let_go(const RankSpace& space) noexcept;
+
+/// Which libraries this process has, and where: the same text, where a rank may go on. `but`: what has been
+/// loaded for ranks.
+std::string libraries_here();
+
+}  // namespace isthmus::vrank

@@ -1,0 +1,244 @@
+// Ranks go on in other processes of their host, and everything that they have goes along: globals, statics,
+// thread-local variables, stack, heap, objects of C++, exceptions, communicators, datatypes, attributes,
+// requests, and messages that are under way. The last argument says what is tried, the one before how often.
+#include <mpi-ext.h>
+#include <mpi.h>
+#include <setjmp.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+static int rank, size, workers, failures;
+static int global = 1;
+static int zero[5000];
+thread_local int of_thread = 1;
+thread_local std::string text_of_thread = "a text that is too long for the object itself";
+static std::map<int, std::string> names{{1, "one"}, {2, "two"}};
+static const int* const points_to_global = &global;
+
+struct Base {
+  virtual ~Base() = default;
+  virtual int value() const = 0;
+};
+struct Derived final : Base {
+  explicit Derived(int v) : held(v) {}
+  int value() const override { return held; }
+  int held;
+};
+/// Says where it has ended.
+struct Farewell {
+  ~Farewell() {
+    if (names.size() != 3 || names.at(3) != "three") {
+      std::printf("rank %d has lost its map\n", rank);
+      std::fflush(stdout);
+      _exit(9);
+    }
+  }
+} farewell;
+
+static void check(bool holds, const char* what, int step = -1) {
+  if (holds) return;
+  ++failures;
+  std::printf("rank %d, step %d, process %d: %s does not hold\n", rank, step, static_cast<int>(getpid()), what);
+}
+
+static int worker_now() {
+  int worker = -1;
+  MPIX_Get_worker(&worker, &workers);
+  return worker;
+}
+
+static int counter() {
+  static int calls = 0;
+  return ++calls;
+}
+
+/// How many ranks there are in the process of each rank, by the processes' ids.
+static std::vector<long> processes() {
+  long own = getpid();
+  std::vector<long> all(static_cast<std::size_t>(size));
+  MPI_Allgather(&own, 1, MPI_LONG, all.data(), 1, MPI_LONG, MPI_COMM_WORLD);
+  return all;
+}
+
+static int throw_over(int step, int to) {
+  try {
+    try {
+      throw std::runtime_error(std::to_string(step));
+    } catch (const std::runtime_error&) {
+      check(MPIX_Migrate_all(to) == MPI_SUCCESS, "MPIX_Migrate_all in a handler", step);
+      throw;
+    }
+  } catch (const std::exception& error) {
+    return std::atoi(error.what());
+  }
+}
+
+static int copy_attribute(MPI_Comm, int, void*, void* value, void* out, int* flag) {
+  *static_cast<void**>(out) = value;
+  *flag = 1;
+  return MPI_SUCCESS;
+}
+
+/// Where rank `each` goes in step `step`: another pattern in each.
+static int destination(int each, int step) {
+  return (each * (1 + step % 3) + step) % workers;
+}
+
+static void go_about(int steps) {
+  MPI_Comm half, ring;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+  const int dimension = size, periodic = 1;
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &dimension, &periodic, 0, &ring);
+  MPI_Datatype column;
+  MPI_Type_vector(50, 1, 2, MPI_INT, &column);
+  MPI_Type_commit(&column);
+  int key = 0, kept = 4711;
+  MPI_Comm_create_keyval(copy_attribute, MPI_COMM_NULL_DELETE_FN, &key, nullptr);
+  MPI_Comm_set_attr(half, key, &kept);
+  const int next = (rank + 1) % size, before = (rank + size - 1) % size;
+  int persistent_out = 0, persistent_in = -1;
+  MPI_Request persistent[2];
+  MPI_Send_init(&persistent_out, 1, MPI_INT, next, 7, MPI_COMM_WORLD, &persistent[0]);
+  MPI_Recv_init(&persistent_in, 1, MPI_INT, before, 7, MPI_COMM_WORLD, &persistent[1]);
+  int array[1000];
+  int* into_stack = &array[500];
+  std::vector<int> heap(60000);
+  std::map<int, std::unique_ptr<Base>> objects;
+  std::function<int(int)> closure = [&heap, k = std::string(100, 'k')](int i) {
+    return heap[static_cast<std::size_t>(i)] + static_cast<int>(k.size());
+  };
+  std::ostringstream stream;
+  std::size_t seen_elsewhere = 0;
+  const long first_process = getpid();
+  for (int step = 0; step < steps; ++step) {
+    std::vector<int> far(heap.size()), column_of(100, -1);
+    int early = -1;
+    MPI_Request requests[5];
+    for (std::size_t i = 0; i < heap.size(); ++i)
+      heap[i] = rank * 1000 + step;
+    std::iota(array, array + 1000, step);
+    objects[step] = std::make_unique<Derived>(step);
+    stream << step << ' ';
+    MPI_Irecv(far.data(), static_cast<int>(far.size()), MPI_INT, before, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(column_of.data(), 1, column, before, 2, MPI_COMM_WORLD, &requests[1]);
+    MPI_Isend(heap.data(), static_cast<int>(heap.size()), MPI_INT, next, 1, MPI_COMM_WORLD, &requests[2]);
+    MPI_Isend(heap.data(), 50, MPI_INT, next, 2, MPI_COMM_WORLD, &requests[3]);
+    MPI_Isend(&step, 1, MPI_INT, next, 3, MPI_COMM_WORLD, &requests[4]);
+    persistent_out = step;
+    MPI_Startall(2, persistent);
+    errno = step;
+    of_thread += 1;
+    global += 1;
+    zero[step % 5000] = step;
+    const int to = destination(rank, step);
+    check(MPIX_Migrate_all(to) == MPI_SUCCESS, "MPIX_Migrate_all", step);
+    check(errno == step, "errno", step);
+    check(worker_now() == to, "MPIX_Get_worker", step);
+    MPI_Waitall(5, requests, MPI_STATUSES_IGNORE);
+    MPI_Waitall(2, persistent, MPI_STATUSES_IGNORE);
+    MPI_Recv(&early, 1, MPI_INT, before, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    check(early == step, "the message that nobody awaited", step);
+    check(persistent_in == step, "the persistent receive", step);
+    bool is_right = true;
+    for (const int each : far)
+      is_right = is_right && each == before * 1000 + step;
+    check(is_right, "the long message", step);
+    for (int i = 0; i < 50; ++i)
+      check(column_of[2 * i] == before * 1000 + step && column_of[2 * i + 1] == -1, "the column", step);
+    check(*into_stack == step + 500, "the pointer into the stack", step);
+    check(closure(7) == rank * 1000 + step + 100, "the closure", step);
+    check(objects[step]->value() == step && objects[step / 2]->value() == step / 2, "the objects", step);
+    check(of_thread == step + 2 && global == step + 2 && *points_to_global == step + 2, "variables", step);
+    check(zero[step % 5000] == step, "the large array", step);
+    check(counter() == step + 1, "the static of a function", step);
+    check(text_of_thread.starts_with("a text that"), "the thread's text", step);
+    int sum = 0, members = 0, found = 0;
+    void* value = nullptr;
+    MPI_Comm_size(half, &members);
+    MPI_Allreduce(&step, &sum, 1, MPI_INT, MPI_SUM, half);
+    check(sum == members * step, "the sum", step);
+    std::vector<double> many(3000, rank), sums(3000);
+    MPI_Allreduce(many.data(), sums.data(), 3000, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    check(sums[2999] == size * (size - 1) / 2.0, "the long sum", step);
+    MPI_Request lane;
+    int least = rank, most = -1;
+    MPI_Iallreduce(&least, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &lane);
+    MPI_Wait(&lane, MPI_STATUS_IGNORE);
+    check(most == size - 1, "the largest", step);
+    MPI_Comm_get_attr(half, key, &value, &found);
+    check(found != 0 && value == &kept, "the attribute", step);
+    int source = -1, target = -1;
+    MPI_Cart_shift(ring, 0, 1, &source, &target);
+    check(source == before && target == next, "the ring", step);
+    if (step % 5 == 0) {
+      check(throw_over(step, destination(rank, step + 1)) == step, "the exception in flight", step);
+      jmp_buf place;
+      volatile int back = 0;
+      if (setjmp(place) == 0) {
+        MPIX_Migrate_all(destination(rank, step + 2));
+        back = step;
+        longjmp(place, 1);
+      }
+      check(back == step, "the long jump", step);
+      setenv("TEST_OWN", std::to_string(rank * 1000 + step).c_str(), 1);
+      MPIX_Migrate_all(destination(rank, step));
+      check(std::atoi(std::getenv("TEST_OWN")) == rank * 1000 + step, "the environment", step);
+      MPI_Comm duplicate;
+      MPI_Comm_dup(half, &duplicate);
+      MPI_Barrier(duplicate);
+      MPI_Comm_free(&duplicate);
+    }
+    seen_elsewhere += getpid() != first_process;
+  }
+  names[3] = "three";
+  check(names.at(1) == "one", "the map");
+  check(stream.str().size() > static_cast<std::size_t>(steps), "the stream");
+  MPI_Request_free(&persistent[0]);
+  MPI_Request_free(&persistent[1]);
+  MPI_Comm_free_keyval(&key);
+  MPI_Type_free(&column);
+  MPI_Comm_free(&half);
+  MPI_Comm_free(&ring);
+  unsigned long elsewhere = seen_elsewhere, all = 0;
+  MPI_Allreduce(&elsewhere, &all, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
+  const std::vector<long> where = processes();
+  bool are_several = false;
+  for (const long each : where)
+    are_several = are_several || each != where[0];
+  check(all > 0 || (!are_several && workers == 1), "somebody has been in another process");
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  worker_now();
+  const std::string what = argv[argc - 1];
+  const int steps = argc > 2 ? std::atoi(argv[argc - 2]) : 30;
+  if (what == "once") {
+    const long from = getpid();
+    check(MPIX_Migrate_all((worker_now() + 1) % workers) == MPI_SUCCESS, "MPIX_Migrate_all");
+    std::cout << "rank " + std::to_string(rank) + " was in " + std::to_string(from) + " and is in " +
+                     std::to_string(getpid()) + "\n";
+    names[3] = "three";
+  }
+  if (what == "about") go_about(steps);
+  int all = 0;
+  MPI_Reduce(&failures, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+  if (rank == 0) std::printf("%d ranks, %d workers, %d failures\n", size, workers, all);
+  MPI_Finalize();
+  return failures != 0;
+}

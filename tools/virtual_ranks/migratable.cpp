@@ -1,0 +1,295 @@
+// The program that mpiexec --migratable starts in place of virtual_ranks: what a rank allocates and maps lies
+// at addresses of its own, so that the rank can go on in another process (docs/virtual-ranks.md). The
+// functions here are found before those of the C library, also by all libraries.
+//
+// Who has which memory is told by the thread pointer, which lies in the rank's addresses in all of its turns.
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "vrank/rank_memory.hpp"
+
+using isthmus::vrank::Heap;
+using isthmus::vrank::LaterCall;
+using isthmus::vrank::OwnMemory;
+using isthmus::vrank::RankMemory;
+using isthmus::vrank::RankSpace;
+
+extern "C" int isthmus_migratable_ranks_main(int count, char** arguments, std::size_t thread_local_room,
+                                             const OwnMemory* memory);
+
+namespace {
+
+constexpr std::size_t room = 16384;
+/// As in virtual_ranks: keeps the place of the user's thread-local variables free.
+alignas(64) [[gnu::used]] thread_local std::byte kept_free[room];
+
+constexpr std::uintptr_t process_begin = std::uintptr_t{15} << 40, process_end = std::uintptr_t{16} << 40;
+constexpr std::size_t page = 4096;
+
+constinit Heap process_heap{};
+/// Bytes of a rank's space; 0 before there are ranks.
+constinit std::uint64_t space_bytes = 0;
+constinit std::uint32_t world_size = 1;
+
+std::uintptr_t thread_pointer() noexcept {
+  std::uintptr_t pointer;
+  asm("mov %%fs:0, %0" : "=r"(pointer));
+  return pointer;
+}
+
+/// Whose addresses these are; null: no rank's.
+RankMemory* owner_of(std::uintptr_t address) noexcept {
+  const std::uint64_t offset = address - RankSpace::begin;
+  if (offset >= RankSpace::bytes_of_all || space_bytes == 0) return nullptr;
+  return RankMemory::of(RankSpace(static_cast<std::uint32_t>(offset / space_bytes), world_size));
+}
+
+RankMemory* current() noexcept {
+  return owner_of(thread_pointer());
+}
+
+Heap& process() noexcept {
+  // Before any other thread, by the dynamic linker.
+  if (!process_heap.is_open()) process_heap.open(process_begin, process_end);
+  return process_heap;
+}
+
+Heap& heap_here() noexcept {
+  RankMemory* const memory = current();
+  return memory && memory->apart == 0 ? memory->heap : process();
+}
+
+Heap& heap_of(const void* memory) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  if (RankMemory* const owner = owner_of(address)) return owner->heap;
+  if (address - process_begin >= process_end - process_begin) {
+    constexpr char text[] = "isthmus: free() or realloc() of memory that malloc() has not given\n";
+    static_cast<void>(::write(STDERR_FILENO, text, sizeof text - 1) < 0);
+    std::abort();
+  }
+  return process();
+}
+
+void* or_error(void* memory) noexcept {
+  if (!memory) errno = ENOMEM;
+  return memory;
+}
+
+template <class Function>
+Function* next(const char* name) noexcept {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+// --- mappings
+
+/// Addresses of the rank's own for a mapping that may lie anywhere. They lie behind its heap.
+void* map_for(RankMemory& memory, std::size_t bytes, int protection, int flags, int fd, off_t offset) {
+  const std::size_t whole = (bytes + page - 1) / page * page;
+  const auto base = reinterpret_cast<std::uintptr_t>(&memory);
+  const std::uintptr_t part = space_bytes / 4, begin = base + part / 2, end = base + part;
+  for (int rounds = 0; rounds < 2;) {
+    std::uintptr_t at = memory.next_mapping.fetch_add(whole + page, std::memory_order_relaxed);
+    if (at < begin || whole > end - begin || at > end - whole) {
+      memory.next_mapping.store(begin, std::memory_order_relaxed);
+      ++rounds;
+      continue;
+    }
+    const long got = ::syscall(SYS_mmap, at, bytes, protection, flags | MAP_FIXED_NOREPLACE, fd, offset);
+    if (got != -1) return reinterpret_cast<void*>(got);  // NOLINT(performance-no-int-to-ptr)
+    if (errno != EEXIST) return MAP_FAILED;
+  }
+  memory.tied_by = "its mappings have not found room among its addresses";
+  return reinterpret_cast<void*>(::syscall(SYS_mmap, nullptr, bytes, protection, flags, fd, offset));  // NOLINT
+}
+
+// --- what is to be called at the end
+
+bool push(LaterCall*& list, Heap& heap, void (*function)(void*), void* argument) noexcept {
+  auto* const call = static_cast<LaterCall*>(heap.allocate(sizeof(LaterCall)));
+  if (!call) return false;
+  *call = {function, argument, list};
+  list = call;
+  return true;
+}
+
+void run(LaterCall*& list, Heap& heap) {
+  while (LaterCall* const call = list) {
+    list = call->before;
+    const LaterCall copy = *call;
+    heap.free(call);
+    copy.function(copy.argument);
+  }
+}
+
+// --- what ranks' process is told
+
+void begin(std::uint32_t world) noexcept {
+  world_size = world;
+  space_bytes = RankSpace(0, world).part_bytes() * 4;
+}
+
+RankMemory* open(std::uint32_t rank) noexcept {
+  const RankSpace space(rank, world_size);
+  const std::uintptr_t at = space.heap();
+  const long got = ::syscall(SYS_mmap, at, RankMemory::room, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got != static_cast<long>(at)) return nullptr;
+  RankMemory* const memory = RankMemory::of(space);
+  memory->heap.open(at + RankMemory::room, at + space.part_bytes() / 2);
+  memory->next_mapping.store(at + space.part_bytes() / 2, std::memory_order_relaxed);
+  return memory;
+}
+
+/// Addresses that the C library hides (setjmp, exit handlers) are hidden alike in all processes of the job:
+/// by a number that mpiexec has drawn. Before anything else runs.
+void agree_on_guard(int /*count*/, char** /*arguments*/, char** environment) {
+  constexpr char name[] = "ISTHMUS_MIGRATABLE=";
+  for (; *environment; ++environment) {
+    if (std::strncmp(*environment, name, sizeof name - 1) != 0) continue;
+    std::uint64_t guard = 0;
+    for (const char* at = *environment + sizeof name - 1; *at != '\0'; ++at)
+      guard = guard * 31 + static_cast<unsigned char>(*at);
+    asm volatile("mov %0, %%fs:0x30" : : "r"(guard) : "memory");
+    return;
+  }
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const first_of_all)(int, char**, char**) =
+    agree_on_guard;
+
+}  // namespace
+
+#define ISTHMUS_STAND_IN extern "C" __attribute__((visibility("default")))
+
+ISTHMUS_STAND_IN void* malloc(std::size_t bytes) {
+  return or_error(heap_here().allocate(bytes));
+}
+ISTHMUS_STAND_IN void free(void* memory) {
+  if (!memory) return;
+  const int kept = errno;
+  heap_of(memory).free(memory);
+  errno = kept;
+}
+ISTHMUS_STAND_IN void* calloc(std::size_t count, std::size_t bytes) {
+  std::size_t all = 0;
+  if (__builtin_mul_overflow(count, bytes, &all)) return or_error(nullptr);
+  return or_error(heap_here().allocate_zeros(all));
+}
+ISTHMUS_STAND_IN void* realloc(void* memory, std::size_t bytes) {
+  if (!memory) return malloc(bytes);
+  if (bytes == 0) {
+    free(memory);
+    return nullptr;
+  }
+  return or_error(heap_of(memory).resize(memory, bytes));
+}
+ISTHMUS_STAND_IN void* memalign(std::size_t alignment, std::size_t bytes) {
+  return or_error(heap_here().allocate(bytes, alignment));
+}
+ISTHMUS_STAND_IN void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  return memalign(alignment, bytes);
+}
+ISTHMUS_STAND_IN int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) {
+  if (alignment % sizeof(void*) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) return EINVAL;
+  void* const got = heap_here().allocate(bytes, alignment);
+  if (!got) return ENOMEM;
+  *memory = got;
+  return 0;
+}
+ISTHMUS_STAND_IN void* valloc(std::size_t bytes) {
+  return memalign(page, bytes);
+}
+ISTHMUS_STAND_IN void* pvalloc(std::size_t bytes) {
+  return memalign(page, (bytes + page - 1) / page * page);
+}
+ISTHMUS_STAND_IN std::size_t malloc_usable_size(void* memory) {
+  return memory ? Heap::usable(memory) : 0;
+}
+
+ISTHMUS_STAND_IN void* mmap(void* address, std::size_t bytes, int protection, int flags, int fd,
+                            off_t offset) {
+  RankMemory* const memory = current();
+  if (address || !memory || memory->apart != 0)
+    return reinterpret_cast<void*>(::syscall(SYS_mmap, address, bytes, protection, flags, fd, offset));
+  return map_for(*memory, bytes, protection, flags, fd, offset);
+}
+ISTHMUS_STAND_IN void* mmap64(void* address, std::size_t bytes, int protection, int flags, int fd,
+                              off_t offset) {
+  return mmap(address, bytes, protection, flags, fd, offset);
+}
+ISTHMUS_STAND_IN void* mremap(void* old, std::size_t old_bytes, std::size_t bytes, int flags, ...) {
+  void* wanted = nullptr;
+  if ((flags & MREMAP_FIXED) != 0) {
+    va_list rest;
+    va_start(rest, flags);
+    wanted = va_arg(rest, void*);
+    va_end(rest);
+  }
+  RankMemory* const memory = current();
+  if (memory && memory->apart == 0 && (flags & MREMAP_MAYMOVE) != 0 && !wanted) {
+    const long here = ::syscall(SYS_mremap, old, old_bytes, bytes, 0, nullptr);
+    if (here != -1) return reinterpret_cast<void*>(here);  // NOLINT(performance-no-int-to-ptr)
+    wanted = map_for(*memory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (wanted == MAP_FAILED) return wanted;
+    flags |= MREMAP_FIXED;
+  }
+  return reinterpret_cast<void*>(::syscall(SYS_mremap, old, old_bytes, bytes, flags, wanted));  // NOLINT
+}
+ISTHMUS_STAND_IN void* shmat(int segment, const void* address, int flags) {
+  if (RankMemory* const memory = current()) memory->tied_by = "it has attached System V memory (shmat)";
+  return reinterpret_cast<void*>(::syscall(SYS_shmat, segment, address, flags));  // NOLINT
+}
+
+ISTHMUS_STAND_IN int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                                    void* (*run)(void*), void* argument) {
+  static const auto real = next<decltype(pthread_create)>("pthread_create");
+  RankMemory* const memory = current();
+  if (memory) memory->tied_by = "it has made a thread";
+  // What the C library keeps of a thread is the process's.
+  if (memory) ++memory->apart;
+  const int result = real(thread, attributes, run, argument);
+  if (memory) --memory->apart;
+  return result;
+}
+
+ISTHMUS_STAND_IN int __cxa_atexit(void (*function)(void*), void* argument, void* object) {
+  static const auto real = next<int(void (*)(void*), void*, void*)>("__cxa_atexit");
+  if (RankMemory* const owner = owner_of(reinterpret_cast<std::uintptr_t>(object)))
+    return push(owner->at_exit, owner->heap, function, argument) ? 0 : -1;
+  RankMemory* const memory = current();
+  if (memory) ++memory->apart;
+  const int result = real(function, argument, object);
+  if (memory) --memory->apart;
+  return result;
+}
+ISTHMUS_STAND_IN void __cxa_finalize(void* object) {
+  static const auto real = next<void(void*)>("__cxa_finalize");
+  if (RankMemory* const owner = owner_of(reinterpret_cast<std::uintptr_t>(object)))
+    return run(owner->at_exit, owner->heap);
+  real(object);
+}
+/// Of variables that ranks have, also of libraries: the C library would keep which object of its process it
+/// is of.
+ISTHMUS_STAND_IN int __cxa_thread_atexit_impl(void (*function)(void*), void* argument, void* object) {
+  static const auto real = next<int(void (*)(void*), void*, void*)>("__cxa_thread_atexit_impl");
+  if (RankMemory* const memory = current())
+    return push(memory->at_thread_exit, memory->heap, function, argument) ? 0 : -1;
+  return real(function, argument, object);
+}
+
+int main(int count, char** arguments) {
+  kept_free[0] = std::byte{0};
+  const OwnMemory memory{.begin = begin, .open = open, .current = current, .process_top = process().top()};
+  return isthmus_migratable_ranks_main(count, arguments, room, &memory);
+}
