@@ -1,6 +1,7 @@
 #include "abi/vrank/places.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace isthmus::abi {
 
@@ -17,8 +18,10 @@ bool is_migratable(const RankTurns* turns) noexcept {
 }
 
 std::string why_tied(Runtime& runtime) {
-  if (runtime.engine->uses_cuda()) return "it uses CUDA";
-  return runtime.turns()->why_tied();
+  const int kept = errno;
+  std::string why = runtime.engine->uses_cuda() ? "it uses CUDA" : runtime.turns()->why_tied();
+  errno = kept;
+  return why;
 }
 
 Result<> go_on(Runtime& runtime, std::span<const std::uint32_t> from, std::span<const std::uint32_t> to) {
@@ -32,6 +35,7 @@ Result<> go_on(Runtime& runtime, std::span<const std::uint32_t> from, std::span<
   const HostWorker there = workers[to[own]];
   if (process_of(from[own]) == there.process) turns.move_to(there.worker);
   if (!is_far) return {};
+  const int kept = errno;
   Engine& engine = *runtime.engine;
   engine.meet_at_rest();
   Result<> result;
@@ -45,6 +49,7 @@ Result<> go_on(Runtime& runtime, std::span<const std::uint32_t> from, std::span<
   }
   engine.meet_at_rest();
   engine.renew_peers();
+  errno = kept;
   return result;
 }
 

@@ -230,7 +230,7 @@ std::string why_tied(const RankSpace& space, const RegionFile& region) {
 }
 
 std::vector<MoveStep> steps_of(const RankSpace& space, const ProgramFile& program, std::uint64_t stack,
-                               const ThreadLocalRange& locals, const RegionFile& region) {
+                               const ThreadLocalRange& locals) {
   using Kind = MoveStep::Kind;
   std::vector<MoveStep> steps, protections;
   const auto copy = [&](std::uint64_t from, std::uint64_t bytes) {
@@ -265,7 +265,6 @@ std::vector<MoveStep> steps_of(const RankSpace& space, const ProgramFile& progra
     copy(range.begin, bytes);
     protections.push_back({Kind::protect, range.protection, range.begin, bytes, 0});
   }
-  static_cast<void>(region);
   steps.insert(steps.end(), protections.begin(), protections.end());
   return steps;
 }

@@ -68,7 +68,7 @@ std::string why_tied(const RankSpace& space, const RegionFile& region);
 
 /// All that another process has to do. The rank has no turn, and its stack is in use from `stack` on.
 std::vector<MoveStep> steps_of(const RankSpace& space, const ProgramFile& program, std::uint64_t stack,
-                               const ThreadLocalRange& locals, const RegionFile& region);
+                               const ThreadLocalRange& locals);
 /// Does them. What has been mapped is unmapped again where one fails.
 Result<> take_over(std::span<const MoveStep> steps, pid_t from, const RankSpace& space,
                    const RegionFile& region);

@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -149,10 +150,13 @@ class Process {
   const OwnMemory* memory_;  ///< null: ranks stay in this process
   std::uint32_t world_ = 1;
   std::vector<Rank*> ranks_;  ///< that it has been started with; they live as long as the process
-  std::mutex mutex_;          ///< guards the next two
+  std::mutex mutex_;          ///< guards the next four
   std::map<std::uint32_t, std::unique_ptr<RankThread>> threads_;  ///< by rank
+  std::condition_variable has_left_;
+  std::set<std::uint32_t> leaving_;  ///< ranks whose memory is still here; they may be back before it has gone
   std::set<std::uint32_t> rooms_;                                 ///< ranks for which there is a copy
   RegionFile region_file_;
+  mutable std::mutex looking_;  ///< held by who opens files of /proc, which another would take for a rank's
   std::int64_t failed_rank_ = -1;  ///< the first that has ended here with another status than 0
   int failed_status_ = 0;
   std::jthread porter_;
@@ -658,6 +662,7 @@ Result<> Process::allow_moves(std::uint32_t world) {
 
 std::string Process::why_tied(Rank& rank) const {
   if (auto locals = own_thread_locals(space_of(rank.number))) rank.locals = *locals;
+  const std::lock_guard lock(looking_);
   return vrank::why_tied(space_of(rank.number), region_file_);
 }
 
@@ -666,11 +671,22 @@ void Process::depart(Rank& rank) noexcept {
   const RankSpace space = space_of(rank.number);
   wire::Departure& departure = region_->view.block(rank.slot).departure;
   std::fflush(stdout);
-  scheduler_->leaves(rank.number);
+  const std::uint32_t number = rank.number;
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_.insert(number);
+  }
+  scheduler_->leaves(number);
   {
     const HostWorker to = rank.fiber.destination;
-    const std::vector<MoveStep> steps =
-        steps_of(space, file_, reinterpret_cast<std::uint64_t>(rank.fiber.context), rank.locals, region_file_);
+    const std::vector<MoveStep> steps = [&] {
+      const std::lock_guard lock(looking_);
+      return steps_of(space, file_, reinterpret_cast<std::uint64_t>(rank.fiber.context), rank.locals);
+    }();
+    // The process that it has come from may not have seen yet that it has.
+    for (std::uint32_t state = 0;
+         (state = departure.state.load(std::memory_order_acquire)) != wire::Departure::none;)
+      futex_wait(departure.state, state, wait_microseconds);
     departure.process = to.process;
     departure.worker = to.worker;
     departure.steps = static_cast<std::uint32_t>(steps.size());
@@ -682,8 +698,16 @@ void Process::depart(Rank& rank) noexcept {
     while (departure.state.load(std::memory_order_acquire) == wire::Departure::asked)
       futex_wait(departure.state, wire::Departure::asked, wait_microseconds);
   }
-  if (departure.state.exchange(wire::Departure::none, std::memory_order_acq_rel) == wire::Departure::taken)
-    return let_go(space);
+  const bool is_gone =
+      departure.state.exchange(wire::Departure::none, std::memory_order_acq_rel) == wire::Departure::taken;
+  futex_wake(departure.state);
+  if (is_gone) let_go(space);
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_.erase(number);
+  }
+  has_left_.notify_all();
+  if (is_gone) return;
   rank.fiber.why_not = "the other process could not take it over";
   scheduler_->comes(rank.number, rank.fiber, rank.fiber.home->index());
 }
@@ -731,6 +755,8 @@ Result<> Process::take_in(std::uint32_t slot) {
   const pid_t from = block.place.pid;
   std::vector<MoveStep> steps(block.departure.steps);
   ISTHMUS_TRY(cma::read(from, block.departure.address, steps.data(), steps.size() * sizeof(MoveStep)));
+  std::unique_lock lock(mutex_);
+  has_left_.wait(lock, [&] { return !leaving_.contains(slot); });
   if (!threads_.contains(slot)) {
     auto thread = RankThread::start(space.thread_end());
     if (!thread) return std::unexpected(std::move(thread).error());
