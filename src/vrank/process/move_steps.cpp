@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 #include <system_error>
 
 #include "channel/cma/cma.hpp"
@@ -30,6 +31,17 @@ namespace isthmus::vrank {
 namespace {
 
 constexpr std::uint64_t page = 4096;
+/// Names of what has been loaded for ranks (`RankCopy`).
+constexpr std::string_view copies_begin = "/proc/self/fd/";
+/// Thread-local variables of libraries that are there from the program's start lie so close below the thread
+/// pointer.
+constexpr std::uint64_t most_below = std::uint64_t{1} << 20;
+constexpr std::uint64_t hash_begin = 0xcbf2'9ce4'8422'2325, hash_factor = 0x100'0000'01b3;  // FNV-1a
+
+void add_hash(std::uint64_t& hash, const void* bytes, std::size_t count) {
+  for (const auto each : std::span(static_cast<const unsigned char*>(bytes), count))
+    hash = (hash ^ each) * hash_factor;
+}
 
 std::uint64_t down(std::uint64_t address) {
   return address / page * page;
@@ -137,9 +149,13 @@ Result<> cannot(const char* what) {
   return fail(ErrorClass::no_mem, std::string(what) + ": " + std::generic_category().message(errno));
 }
 
-Result<> take_step(const MoveStep& step, pid_t from, const RegionFile& region) {
+Result<> take_step(const MoveStep& step, pid_t from, const RegionFile& region, std::uint64_t likeness) {
   void* const at = pointer(step.address);
   switch (step.kind) {
+    case MoveStep::Kind::match:
+      if (step.offset == likeness) return {};
+      return fail(ErrorClass::other, "it has other libraries than the process that the rank is in, or at other "
+                                     "addresses (a rank has loaded one)");
     case MoveStep::Kind::map:
       if (::mmap(at, step.bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != at)
@@ -230,9 +246,9 @@ std::string why_tied(const RankSpace& space, const RegionFile& region) {
 }
 
 std::vector<MoveStep> steps_of(const RankSpace& space, const ProgramFile& program, std::uint64_t stack,
-                               const ThreadLocalRange& locals) {
+                               const ThreadLocalRange& locals, std::uint64_t likeness) {
   using Kind = MoveStep::Kind;
-  std::vector<MoveStep> steps, protections;
+  std::vector<MoveStep> steps{{Kind::match, 0, 0, 0, likeness}}, protections;
   const auto copy = [&](std::uint64_t from, std::uint64_t bytes) {
     steps.push_back({Kind::copy, 0, from, bytes, 0});
   };
@@ -270,9 +286,9 @@ std::vector<MoveStep> steps_of(const RankSpace& space, const ProgramFile& progra
 }
 
 Result<> take_over(std::span<const MoveStep> steps, pid_t from, const RankSpace& space,
-                   const RegionFile& region) {
+                   const RegionFile& region, std::uint64_t likeness) {
   for (const MoveStep& step : steps)
-    if (auto done = take_step(step, from, region); !done) {
+    if (auto done = take_step(step, from, region, likeness); !done) {
       let_go(space);
       return done;
     }
@@ -283,21 +299,23 @@ void let_go(const RankSpace& space) noexcept {
   ::munmap(pointer(stack_begin(space)), 2 * space.part_bytes());
 }
 
-std::string libraries_here() {
-  std::string text;
+std::uint64_t likeness_here(std::uintptr_t process_top) {
+  std::uint64_t hash = hash_begin;
   const auto look = [](dl_phdr_info* info, std::size_t /*bytes*/, void* to) {
     const std::string_view name = info->dlpi_name;
-    if (name.starts_with("/proc/self/fd/")) return 0;
-    std::array<char, 64> places{};
-    const std::uint64_t own = RankThread::own_pointer();
-    const auto locals = reinterpret_cast<std::uint64_t>(info->dlpi_tls_data);
-    std::snprintf(places.data(), places.size(), " %" PRIx64 " %" PRIx64 "\n",
-                  static_cast<std::uint64_t>(info->dlpi_addr), locals == 0 ? 0 : own - locals);
-    static_cast<std::string*>(to)->append(name).append(places.data());
+    if (name.starts_with(copies_begin)) return 0;
+    auto& sum = *static_cast<std::uint64_t*>(to);
+    add_hash(sum, name.data(), name.size());
+    add_hash(sum, &info->dlpi_addr, sizeof info->dlpi_addr);
+    // Those of libraries that have been loaded later lie anywhere, and keep a rank that uses them.
+    const std::uint64_t below =
+        RankThread::own_pointer() - reinterpret_cast<std::uint64_t>(info->dlpi_tls_data);
+    if (below < most_below) add_hash(sum, &below, sizeof below);
     return 0;
   };
-  ::dl_iterate_phdr(look, &text);
-  return text;
+  ::dl_iterate_phdr(look, &hash);
+  add_hash(hash, &process_top, sizeof process_top);
+  return hash;
 }
 
 }  // namespace isthmus::vrank

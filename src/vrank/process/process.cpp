@@ -681,7 +681,8 @@ void Process::depart(Rank& rank) noexcept {
     const HostWorker to = rank.fiber.destination;
     const std::vector<MoveStep> steps = [&] {
       const std::lock_guard lock(looking_);
-      return steps_of(space, file_, reinterpret_cast<std::uint64_t>(rank.fiber.context), rank.locals);
+      return steps_of(space, file_, reinterpret_cast<std::uint64_t>(rank.fiber.context), rank.locals,
+                      likeness_here(memory_->process_top));
     }();
     // The process that it has come from may not have seen yet that it has.
     for (std::uint32_t state = 0;
@@ -766,7 +767,7 @@ Result<> Process::take_in(std::uint32_t slot) {
     ISTHMUS_TRY(RankCopy::make_room(file_, space.program()));
     rooms_.insert(slot);
   }
-  ISTHMUS_TRY(take_over(steps, from, space, region_file_));
+  ISTHMUS_TRY(take_over(steps, from, space, region_file_, likeness_here(memory_->process_top)));
   auto& rank = *static_cast<Rank*>(RankMemory::of(space)->rank);
   if (threads_[slot]->pointer() != rank.fiber.thread) {
     let_go(space);

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <cstring>
+#include <vector>
 
 namespace isthmus::mpiexec {
 
@@ -23,7 +24,8 @@ int Failure::exit_status() const {
 
 std::string Failure::describe(const std::string& host) const {
   const std::string which =
-      ranks > 1 ? fmt::format("ranks {} to {}", rank, rank + ranks - 1) : fmt::format("rank {}", rank);
+      !all.empty() ? all
+      : ranks > 1 ? fmt::format("ranks {} to {}", rank, rank + ranks - 1) : fmt::format("rank {}", rank);
   const std::string who = fmt::format("{} (pid {}) on host {}", which, pid, host);
   switch (kind) {
     case Kind::signal:
@@ -51,6 +53,16 @@ std::string describe_dead(const std::vector<Failure>& dead, std::size_t ranks,
   return text;
 }
 
+namespace {
+
+/// Of the process that the rank is in, or was at the end.
+pid_t pid_of(std::uint32_t slot, const LocalRanks& ranks, const wire::RegionView& region) {
+  const std::uint32_t there = region.block(slot).process.load(std::memory_order_acquire);
+  return ranks.pids[there != 0 && there <= ranks.pids.size() ? there - 1 : slot];
+}
+
+}  // namespace
+
 std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRanks& ranks,
                              const wire::RegionView& region) {
   using Kind = Failure::Kind;
@@ -59,9 +71,9 @@ std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRan
   if (aborter >= ranks.first && aborter - ranks.first < ranks.pids.size())
     return Failure{.kind = Kind::abort,
                    .rank = aborter,
-                   .pid = ranks.pids[aborter - ranks.first],
+                   .pid = pid_of(aborter - ranks.first, ranks, region),
                    .value = header.abort_code.load()};
-  const pid_t pid = ranks.pids[rank - ranks.first];
+  const pid_t pid = pid_of(rank - ranks.first, ranks, region);
   if (WIFSIGNALED(wait_status))
     return Failure{.kind = Kind::signal,
                    .rank = rank,
@@ -87,6 +99,32 @@ bool is_in(std::uint32_t slot, const ProcessRanks& process, const LocalRanks& ra
   return there == 0 ? slot - first < process.count : there - 1 == first;
 }
 
+namespace {
+
+std::vector<std::uint32_t> ranks_in(const ProcessRanks& process, const LocalRanks& ranks,
+                                    const wire::RegionView& region) {
+  std::vector<std::uint32_t> result;
+  for (std::uint32_t slot = 0; slot < ranks.pids.size(); ++slot)
+    if (is_in(slot, process, ranks, region)) result.push_back(ranks.first + slot);
+  return result;
+}
+
+/// "ranks 1, 4 to 7"
+std::string named(const std::vector<std::uint32_t>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
+      ++last;
+    text += fmt::format("{}{}", text.empty() ? "ranks " : ", ", ranks[i]);
+    if (last > i) text += fmt::format(" to {}", ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace
+
 std::optional<Failure> judge(const ProcessRanks& process, int wait_status, const LocalRanks& ranks,
                              const wire::RegionView& region) {
   if (process.count == 1) return judge(process.first, wait_status, ranks, region);
@@ -102,8 +140,21 @@ std::optional<Failure> judge(const ProcessRanks& process, int wait_status, const
     const int own = was_killed ? wait_status : static_cast<int>(ending & 0xff) << 8;
     if (auto failure = judge(rank, own, ranks, region)) return failure;
   }
-  auto failure = judge(process.first, wait_status, ranks, region);
-  if (failure && failure->kind != Failure::Kind::abort) failure->ranks = process.count;
+  const std::vector<std::uint32_t> here = ranks_in(process, ranks, region);
+  if (here.empty()) {
+    // Others might have gone there.
+    const bool is_orderly = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+    if (is_orderly) return std::nullopt;
+    return Failure{.kind = was_killed ? Failure::Kind::signal : Failure::Kind::exit_code,
+                   .rank = process.first,
+                   .pid = ranks.pids[process.first - ranks.first],
+                   .value = was_killed ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status),
+                   .all = fmt::format("the process that rank {} was started in", process.first)};
+  }
+  auto failure = judge(here.front(), wait_status, ranks, region);
+  if (!failure || failure->kind == Failure::Kind::abort) return failure;
+  failure->ranks = static_cast<std::uint32_t>(here.size());
+  if (here.back() - here.front() + 1 != here.size()) failure->all = named(here);
   return failure;
 }
 

@@ -21,6 +21,7 @@ struct Failure {
   bool finalized = false;  ///< after MPI_Finalize: the other ranks do not need this one any more
   bool core_dumped = false;
   std::uint32_t ranks = 1;  ///< from `rank` on, where which of those of a process it was cannot be said
+  std::string all = {};     ///< these, as in "ranks 1, 4 to 7", where they do not follow one another
 
   /// mpiexec's own exit status: 0 only for MPI_Abort with code 0.
   [[nodiscard]] int exit_status() const;

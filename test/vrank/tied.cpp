@@ -1,0 +1,144 @@
+// What keeps a rank in its process, and how ranks end that have gone to another one. The last argument says
+// what is tried. Ranks with an odd number go to the next process, and the others stay.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <mpi-ext.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+
+static int rank, size, workers, failures;
+
+static void check(bool holds, const char* what) {
+  if (holds) return;
+  ++failures;
+  std::printf("rank %d: %s does not hold\n", rank, what);
+}
+
+static int worker_now() {
+  int worker = -1;
+  MPIX_Get_worker(&worker, &workers);
+  return worker;
+}
+
+static int class_of(int code) {
+  int error_class = -1;
+  MPI_Error_class(code, &error_class);
+  return error_class;
+}
+
+/// Ranks from the second on of each pair go to the next worker.
+static int go() {
+  const int to = rank % 2 == 1 ? (worker_now() + 1) % workers : worker_now();
+  return MPIX_Migrate_all(to);
+}
+
+/// With what `tie` does the odd ranks stay, and without it they go.
+static void tied(const std::function<void()>& tie, const std::function<void()>& untie, const char* sentence) {
+  const int before = worker_now();
+  if (rank % 2 == 1) tie();
+  const int code = go();
+  if (rank % 2 == 1) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    check(class_of(code) == MPI_ERR_OTHER, "MPI_ERR_OTHER");
+    check(std::strstr(text, sentence) != nullptr, text);
+    check(worker_now() == before, "it stays");
+  } else {
+    check(code == MPI_SUCCESS, "the others are not concerned");
+  }
+  if (!untie) return;
+  if (rank % 2 == 1) untie();
+  check(go() == MPI_SUCCESS, "it goes when nothing keeps it");
+  check(rank % 2 == 0 || worker_now() != before, "it has gone");
+}
+
+static void refuse(const std::string& what) {
+  std::FILE* file = nullptr;
+  void* memory = nullptr;
+  int fd = -1;
+  pthread_key_t key;
+  pthread_key_create(&key, nullptr);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (what == "file") tied([&] { file = std::tmpfile(); }, [&] { std::fclose(file); }, "it has a file open");
+  if (what == "descriptor")
+    tied([&] { fd = open("/etc/passwd", O_RDONLY); }, [&] { close(fd); }, "has a file open (/etc/passwd)");
+  if (what == "mapping")
+    tied(
+        [&] {
+          fd = open("/etc/passwd", O_RDONLY);
+          memory = mmap(nullptr, 100, PROT_READ, MAP_PRIVATE, fd, 0);
+          close(fd);
+        },
+        [&] { munmap(memory, 100); }, "it has mapped a file (/etc/passwd)");
+  if (what == "specific")
+    tied([&] { pthread_setspecific(key, &key); }, [&] { pthread_setspecific(key, nullptr); },
+         "it has thread-specific data");
+  if (what == "thread") tied([] { std::thread([] {}).join(); }, {}, "it has made a thread");
+  if (what == "library")
+    tied([] { check(dlopen("libresolv.so.2", RTLD_NOW) != nullptr, "dlopen"); }, {}, "it has loaded a library");
+  if (what == "segment")
+    tied(
+        [] {
+          const int segment = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+          shmat(segment, nullptr, 0);
+          shmctl(segment, IPC_RMID, nullptr);
+        },
+        {}, "it has attached System V memory");
+  if (what == "neighbour") {
+    if (rank == 0) check(dlopen("libresolv.so.2", RTLD_NOW) != nullptr, "dlopen");
+    MPI_Barrier(MPI_COMM_WORLD);
+    tied([] {}, {}, "could not take it over");
+  }
+  if (what == "worker") check(class_of(MPIX_Migrate_all(rank == 1 ? workers : worker_now())) == (rank == 1 ? MPI_ERR_ARG : MPI_SUCCESS), "no such worker");
+  if (what == "alone") {
+    const int far = (worker_now() + workers - 1) % workers;
+    check(class_of(MPIX_Migrate(far)) == MPI_ERR_ARG, "MPIX_Migrate to another process");
+  }
+}
+
+/// Rank 1 ends so, in the process of others.
+static void end(const std::string& what) {
+  go();
+  if (what == "stuck" && rank == 1) MPI_Recv(nullptr, 0, MPI_INT, 0, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (rank == 1) {
+    std::printf("rank 1 ends in %d\n", static_cast<int>(getpid()));
+    std::fflush(stdout);
+    if (what == "exit") std::exit(7);
+    if (what == "segv") raise(SIGSEGV);
+    if (what == "kill") raise(SIGKILL);
+    if (what == "abort") MPI_Abort(MPI_COMM_WORLD, 42);
+  }
+  if (what != "late") MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  worker_now();
+  const std::string what = argv[argc - 1], how = argc > 2 ? argv[argc - 2] : "";
+  if (how == "end")
+    end(what);
+  else
+    refuse(what);
+  int all = 0;
+  MPI_Reduce(&failures, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+  if (rank == 0) std::printf("%d ranks, %d failures\n", size, all);
+  MPI_Finalize();
+  if (how == "end" && what == "late" && rank == 1) return 9;
+  return failures != 0;
+}
