@@ -98,10 +98,10 @@ int MPIX_Migrate(int worker);
    MPI_COMM_WORLD, and synchronizing. */
 int MPIX_Load_balance(void);
 /* With `mpiexec --migratable`, workers are those of all processes of the host, and ranks may go on in other
-   processes, with their globals, stack, heap, thread-local storage, requests and communicators. Each rank says
-   with which worker it goes on. MPI_ERR_ARG where there is no such worker, MPI_ERR_OTHER where something keeps
-   the rank in its process (MPI_Error_string says what): it stays where it is, and the others move. Collective
-   over MPI_COMM_WORLD, and synchronizing. MPIX_Migrate does not leave the process. */
+   processes, with their globals, stack, heap, thread-local storage, requests and communicators. Each rank
+   says with which worker it goes on. MPI_ERR_ARG where there is no such worker, MPI_ERR_OTHER where something
+   keeps the rank in its process (MPI_Error_string says what): it stays where it is, and the others move.
+   Collective over MPI_COMM_WORLD, and synchronizing. MPIX_Migrate does not leave the process. */
 int MPIX_Migrate_all(int worker);
 
 int PMPIX_Get_worker(int* worker, int* workers);

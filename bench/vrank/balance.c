@@ -10,7 +10,12 @@
  *     balance migrate
  *
  * How long it takes that rank 0 moves to the next worker, and how much longer 1 MiB of its heap takes to read
- * there. */
+ * there.
+ *
+ *     balance far BYTES
+ *
+ * How long it takes that rank 0 goes on with the next worker of the host, in another process (mpiexec
+ * --migratable --ranks-per-process N), with so many bytes of heap. */
 #include <mpi-ext.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -124,6 +129,33 @@ static int migrate(void) {
   return 0;
 }
 
+/* How long it takes that rank 0, with `bytes` of heap that it has written, goes to the next worker and back,
+ * and that all ranks meet for a move which none makes. */
+static int far(size_t bytes) {
+  enum { moves = 201 };
+  static double took[2][moves];
+  int home, worker, workers;
+  MPIX_Get_worker(&home, &workers);
+  char* const memory = malloc(bytes + 1);
+  if (!memory) return 1;
+  memset(memory, 1, bytes);
+  for (int all = 0; all < 2; ++all)
+    for (int i = 0; i < moves; ++i) {
+      MPIX_Get_worker(&worker, &workers);
+      const int next = (home + 1) % workers, to = worker == home ? next : home;
+      MPI_Barrier(MPI_COMM_WORLD);
+      const double begin = MPI_Wtime();
+      MPIX_Migrate_all(all && rank == 0 ? to : worker);
+      MPI_Barrier(MPI_COMM_WORLD);
+      took[all][i] = (MPI_Wtime() - begin) * 1e6;
+    }
+  if (rank == 0)
+    printf("%d ranks, %d workers: a move of rank 0 with %zu KiB %.0f us; without a move %.1f us\n", size,
+           workers, bytes >> 10, median(took[1], moves), median(took[0], moves));
+  free(memory);
+  return 0;
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -133,8 +165,10 @@ int main(int argc, char** argv) {
     status = imbalance(atof(argv[2]), atof(argv[3]), atoi(argv[4]));
   else if (argc == 2 && strcmp(argv[1], "migrate") == 0)
     status = migrate();
+  else if (argc == 3 && strcmp(argv[1], "far") == 0)
+    status = far((size_t)atol(argv[2]));
   else if (rank == 0)
-    fprintf(stderr, "balance imbalance THOUSANDS RATIO ITERATIONS | migrate\n");
+    fprintf(stderr, "balance imbalance THOUSANDS RATIO ITERATIONS | migrate | far BYTES\n");
   MPI_Finalize();
   return status;
 }

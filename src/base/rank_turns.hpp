@@ -74,8 +74,9 @@ class RankTurns {
   [[nodiscard]] virtual std::uint32_t process() const noexcept = 0;
   /// What keeps the rank in its process, as a sentence goes on ("it has a file open"); empty: nothing.
   [[nodiscard]] virtual std::string why_tied() = 0;
-  /// Goes on with `to` in another process, where this returns; an error where it cannot, and the rank is where
-  /// it was. What peers write to this rank's memory would be lost: nobody of the host is in MPI meanwhile.
+  /// Goes on with `to` in another process, where this returns; an error where it cannot, and the rank is
+  /// where it was. What peers write to this rank's memory would be lost: nobody of the host is in MPI
+  /// meanwhile.
   virtual Result<> leave_for(HostWorker to) = 0;
   /// In the process where it is: copies of the descriptors of the region and of its box, -1 for none.
   [[nodiscard]] virtual int region_descriptor() const noexcept = 0;

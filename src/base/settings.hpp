@@ -307,8 +307,9 @@ inline constexpr const char* workers = "ISTHMUS_WORKERS";
 /// Ranks may go on in other processes of the host: a word that nobody can guess, a colon, and how many ranks
 /// each process has been started with.
 inline constexpr const char* migratable = "ISTHMUS_MIGRATABLE";
-inline constexpr std::array all{rank,       region,     key,      box,           spare_cpus, world_rank, world_size,
-                                local_rank, local_size, app_size, virtual_ranks, workers,    migratable};
+inline constexpr std::array all{rank,          region,     key,        box,        spare_cpus,
+                                world_rank,    world_size, local_rank, local_size, app_size,
+                                virtual_ranks, workers,    migratable};
 }  // namespace launcher_variable
 
 }  // namespace isthmus

@@ -40,8 +40,8 @@ class RankCopy {
   /// environment.
   Result<> load(const ProgramFile& file, std::uint64_t address, std::span<const Replacement> replacements);
   /// The same in a process between which and others ranks move. `memory`: of the rank, whose turn it is.
-  Result<> load_quietly(const ProgramFile& file, std::uint64_t address, std::span<const Replacement> replacements,
-                        RankMemory& memory);
+  Result<> load_quietly(const ProgramFile& file, std::uint64_t address,
+                        std::span<const Replacement> replacements, RankMemory& memory);
   /// Has a copy at `address` for a rank that comes from another process, and brings what it has written.
   static Result<> make_room(const ProgramFile& file, std::uint64_t address);
   /// The rank goes on in a process that has the program from this file.

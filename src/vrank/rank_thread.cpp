@@ -1,6 +1,7 @@
 #include "vrank/rank_thread.hpp"
 
 #include <asm/prctl.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -89,6 +90,13 @@ RankThread::~RankThread() {
 
 std::uintptr_t RankThread::own_pointer() noexcept {
   return static_cast<std::uintptr_t>(::pthread_self());  // on x86-64 they are the same
+}
+
+/// Pointers to the tables of characters; the function has no public name.
+void RankThread::renew_locale() noexcept {
+  using Function = void (*)();
+  if (auto* const renew = reinterpret_cast<Function>(::dlvsym(RTLD_DEFAULT, "__ctype_init", "GLIBC_PRIVATE")))
+    renew();
 }
 
 void RankThread::set_pointer(std::uintptr_t pointer) noexcept {

@@ -34,6 +34,8 @@ class RankThread {
 
   /// Of the thread that calls.
   [[nodiscard]] static std::uintptr_t own_pointer() noexcept;
+  /// What this thread-local storage keeps of the process's locale may be another process's.
+  static void renew_locale() noexcept;
   /// What follows runs with that thread-local storage.
   static void set_pointer(std::uintptr_t pointer) noexcept;
 

@@ -6,6 +6,8 @@
 #include <boost/context/detail/fcontext.hpp>
 #include <utility>
 
+#include "vrank/rank_thread.hpp"
+
 namespace isthmus::vrank {
 namespace {
 
@@ -115,6 +117,7 @@ Result<> Fiber::leave_for(HostWorker to) {
   destination = to;
   why_not = nullptr;
   leave_turn(*this);
+  RankThread::renew_locale();
   if (why_not) return fail(ErrorClass::other, why_not);
   return {};
 }

@@ -108,7 +108,7 @@ class Worker {
   std::atomic<std::uint32_t> own_wakes_{0};  ///< slept on until one of its ranks has joined the job
   std::atomic<std::atomic<std::uint32_t>*> wakes_{&own_wakes_};
   std::atomic<std::uint32_t>* own_ = nullptr;  ///< null: that which its ranks name
-  std::atomic<Fiber*> arrivals_{nullptr};  ///< a list by `next`
+  std::atomic<Fiber*> arrivals_{nullptr};      ///< a list by `next`
 };
 
 }  // namespace isthmus::vrank

@@ -144,8 +144,8 @@ struct PlaceRecord {
       nonce;  ///< as in the rank's published `Place`, which proves that it wrote this; 0 without one
 };
 
-/// A rank that goes on in another process of its host (src/vrank/process): what the process that it leaves says to
-/// the one that takes it over. Both are of the same program and trust each other.
+/// A rank that goes on in another process of its host (src/vrank/process): what the process that it leaves
+/// says to the one that takes it over. Both are of the same program and trust each other.
 struct Departure {
   static constexpr std::uint32_t none = 0, asked = 1, taken = 2, failed = 3;
   std::atomic<std::uint32_t> state;  ///< futex word
@@ -173,11 +173,11 @@ struct alignas(cache_line) RankBlock {
   /// its own.
   std::atomic<std::uint32_t> ending;
   alignas(cache_line) PlaceRecord place;
-  /// 1 + the slot of the first rank that the rank's process has been started with; 0: the launcher has started
-  /// it in the process where it is.
+  /// 1 + the slot of the first rank that the rank's process has been started with; 0: the launcher has
+  /// started it in the process where it is.
   alignas(cache_line) std::atomic<std::uint32_t> process;
-  /// Of the process that has been started with this rank as its first: how often there was something for it to
-  /// look at; futex word.
+  /// Of the process that has been started with this rank as its first: how often there was something for it
+  /// to look at; futex word.
   std::atomic<std::uint32_t> calls;
   Departure departure;
 };

@@ -108,7 +108,8 @@ TEST_F(AHeap, IsItsBytesAlone) {
   ::munmap(all, top - at);
   ::mmap(all, top - at, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   for (const auto& [begin, bytes] : kept)
-    std::memcpy(reinterpret_cast<void*>(begin), bytes.data(), bytes.size());  // NOLINT(performance-no-int-to-ptr)
+    std::memcpy(reinterpret_cast<void*>(begin), bytes.data(),
+                bytes.size());  // NOLINT(performance-no-int-to-ptr)
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (i % 3 == 0) continue;
     EXPECT_EQ(held[i].first[0], static_cast<char>(i % 100));

@@ -3,13 +3,16 @@
 // requests, and messages that are under way. The last argument says what is tried, the one before how often.
 #include <mpi-ext.h>
 #include <mpi.h>
+#include <pwd.h>
 #include <setjmp.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <clocale>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -51,7 +54,8 @@ struct Farewell {
 static void check(bool holds, const char* what, int step = -1) {
   if (holds) return;
   ++failures;
-  std::printf("rank %d, step %d, process %d: %s does not hold\n", rank, step, static_cast<int>(getpid()), what);
+  std::printf("rank %d, step %d, process %d: %s does not hold\n", rank, step, static_cast<int>(getpid()),
+              what);
 }
 
 static int worker_now() {
@@ -124,6 +128,7 @@ static void go_about(int steps) {
   std::size_t seen_elsewhere = 0;
   const long first_process = getpid();
   for (int step = 0; step < steps; ++step) {
+    heap.resize(step % 8 == 3 ? 1'000'000 : 60'000);
     std::vector<int> far(heap.size()), column_of(100, -1);
     int early = -1;
     MPI_Request requests[5];
@@ -200,6 +205,16 @@ static void go_about(int steps) {
       MPI_Comm_dup(half, &duplicate);
       MPI_Barrier(duplicate);
       MPI_Comm_free(&duplicate);
+    }
+    // The first of a process to ask has the C library make what all have of it.
+    if (rank == step % size) {
+      const std::time_t time = 1'000'000'000;
+      std::tm parts{};
+      localtime_r(&time, &parts);
+      char text[100] = "";
+      check(std::strftime(text, sizeof text, "%Z %Y", &parts) > 0, "the time", step);
+      static_cast<void>(getpwuid(getuid()));
+      check(std::setlocale(LC_ALL, step % 2 == 0 ? "C.UTF-8" : "C") != nullptr, "the locale", step);
     }
     seen_elsewhere += getpid() != first_process;
   }

@@ -87,7 +87,8 @@ static void refuse(const std::string& what) {
          "it has thread-specific data");
   if (what == "thread") tied([] { std::thread([] {}).join(); }, {}, "it has made a thread");
   if (what == "library")
-    tied([] { check(dlopen("libresolv.so.2", RTLD_NOW) != nullptr, "dlopen"); }, {}, "it has loaded a library");
+    tied([] { check(dlopen("libresolv.so.2", RTLD_NOW) != nullptr, "dlopen"); }, {},
+         "it has loaded a library");
   if (what == "segment")
     tied(
         [] {
@@ -101,7 +102,10 @@ static void refuse(const std::string& what) {
     MPI_Barrier(MPI_COMM_WORLD);
     tied([] {}, {}, "could not take it over");
   }
-  if (what == "worker") check(class_of(MPIX_Migrate_all(rank == 1 ? workers : worker_now())) == (rank == 1 ? MPI_ERR_ARG : MPI_SUCCESS), "no such worker");
+  if (what == "worker")
+    check(class_of(MPIX_Migrate_all(rank == 1 ? workers : worker_now())) ==
+              (rank == 1 ? MPI_ERR_ARG : MPI_SUCCESS),
+          "no such worker");
   if (what == "alone") {
     const int far = (worker_now() + workers - 1) % workers;
     check(class_of(MPIX_Migrate(far)) == MPI_ERR_ARG, "MPIX_Migrate to another process");

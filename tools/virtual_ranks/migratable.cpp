@@ -5,12 +5,20 @@
 // Who has which memory is told by the thread pointer, which lies in the rank's addresses in all of its turns.
 
 #include <dlfcn.h>
+#include <grp.h>
+#include <iconv.h>
+#include <libintl.h>
+#include <locale.h>
 #include <malloc.h>
+#include <netdb.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include <cerrno>
 #include <cstdarg>
@@ -111,7 +119,8 @@ void* map_for(RankMemory& memory, std::size_t bytes, int protection, int flags, 
     if (errno != EEXIST) return MAP_FAILED;
   }
   memory.tied_by = "its mappings have not found room among its addresses";
-  return reinterpret_cast<void*>(::syscall(SYS_mmap, nullptr, bytes, protection, flags, fd, offset));  // NOLINT
+  return reinterpret_cast<void*>(
+      ::syscall(SYS_mmap, nullptr, bytes, protection, flags, fd, offset));  // NOLINT
 }
 
 // --- what is to be called at the end
@@ -165,8 +174,8 @@ void agree_on_guard(int /*count*/, char** /*arguments*/, char** environment) {
     return;
   }
 }
-[[gnu::section(".preinit_array"), gnu::used]] void (*const first_of_all)(int, char**, char**) =
-    agree_on_guard;
+[[gnu::section(".preinit_array"), gnu::used]] void (*const first_of_all)(int, char**,
+                                                                         char**) = agree_on_guard;
 
 }  // namespace
 
@@ -251,8 +260,8 @@ ISTHMUS_STAND_IN void* shmat(int segment, const void* address, int flags) {
   return reinterpret_cast<void*>(::syscall(SYS_shmat, segment, address, flags));  // NOLINT
 }
 
-ISTHMUS_STAND_IN int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
-                                    void* (*run)(void*), void* argument) {
+ISTHMUS_STAND_IN int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
+                                    void* argument) {
   static const auto real = next<decltype(pthread_create)>("pthread_create");
   RankMemory* const memory = current();
   if (memory) memory->tied_by = "it has made a thread";
@@ -286,6 +295,110 @@ ISTHMUS_STAND_IN int __cxa_thread_atexit_impl(void (*function)(void*), void* arg
   if (RankMemory* const memory = current())
     return push(memory->at_thread_exit, memory->heap, function, argument) ? 0 : -1;
   return real(function, argument, object);
+}
+
+// --- what the C library keeps for its process, and makes when it is first asked
+
+namespace {
+
+/// `real(arguments...)`, in which what is allocated is the process's.
+template <class Function, class... Arguments>
+auto apart(Function* real, Arguments... arguments) {
+  RankMemory* const memory = current();
+  if (memory) ++memory->apart;
+  const auto result = real(arguments...);
+  if (memory) --memory->apart;
+  return result;
+}
+
+bool is_built_in(const char* locale) noexcept {
+  return locale && (std::strcmp(locale, "C") == 0 || std::strcmp(locale, "POSIX") == 0);
+}
+
+}  // namespace
+
+ISTHMUS_STAND_IN char* setlocale(int category, const char* name) {
+  static const auto real = next<decltype(setlocale)>("setlocale");
+  char* const result = apart(real, category, name);
+  // The conversions of wide characters, which would be made when one is first converted.
+  if (name) apart(static_cast<wint_t (*)(int)>(btowc), 'a');
+  return result;
+}
+ISTHMUS_STAND_IN locale_t newlocale(int mask, const char* name, locale_t base) {
+  static const auto real = next<decltype(newlocale)>("newlocale");
+  if (RankMemory* const memory = current(); memory && !is_built_in(name))
+    memory->tied_by = "it has loaded a locale";
+  return apart(real, mask, name, base);
+}
+ISTHMUS_STAND_IN iconv_t iconv_open(const char* to, const char* from) {
+  static const auto real = next<decltype(iconv_open)>("iconv_open");
+  if (RankMemory* const memory = current()) memory->tied_by = "it converts characters (iconv_open)";
+  return apart(real, to, from);
+}
+ISTHMUS_STAND_IN char* bindtextdomain(const char* domain, const char* folder) {
+  static const auto real = next<decltype(bindtextdomain)>("bindtextdomain");
+  if (RankMemory* const memory = current()) memory->tied_by = "it has translations (bindtextdomain)";
+  return apart(real, domain, folder);
+}
+ISTHMUS_STAND_IN void tzset() {
+  static const auto real = next<void()>("tzset");
+  apart(+[](void (*call)()) { return call(), 0; }, real);
+}
+ISTHMUS_STAND_IN tm* localtime(const time_t* time) {
+  static const auto real = next<decltype(localtime)>("localtime");
+  return apart(real, time);
+}
+ISTHMUS_STAND_IN tm* localtime_r(const time_t* time, tm* to) {
+  static const auto real = next<decltype(localtime_r)>("localtime_r");
+  return apart(real, time, to);
+}
+ISTHMUS_STAND_IN time_t mktime(tm* time) {
+  static const auto real = next<decltype(mktime)>("mktime");
+  return apart(real, time);
+}
+ISTHMUS_STAND_IN char* ctime(const time_t* time) {
+  static const auto real = next<decltype(ctime)>("ctime");
+  return apart(real, time);
+}
+ISTHMUS_STAND_IN char* ctime_r(const time_t* time, char* to) {
+  static const auto real = next<decltype(ctime_r)>("ctime_r");
+  return apart(real, time, to);
+}
+ISTHMUS_STAND_IN std::size_t strftime(char* to, std::size_t bytes, const char* format, const tm* time) {
+  static const auto real = next<decltype(strftime)>("strftime");
+  return apart(real, to, bytes, format, time);
+}
+ISTHMUS_STAND_IN std::size_t strftime_l(char* to, std::size_t bytes, const char* format, const tm* time,
+                                        locale_t locale) {
+  static const auto real = next<decltype(strftime_l)>("strftime_l");
+  return apart(real, to, bytes, format, time, locale);
+}
+ISTHMUS_STAND_IN passwd* getpwnam(const char* name) {
+  static const auto real = next<decltype(getpwnam)>("getpwnam");
+  return apart(real, name);
+}
+ISTHMUS_STAND_IN passwd* getpwuid(uid_t user) {
+  static const auto real = next<decltype(getpwuid)>("getpwuid");
+  return apart(real, user);
+}
+ISTHMUS_STAND_IN group* getgrnam(const char* name) {
+  static const auto real = next<decltype(getgrnam)>("getgrnam");
+  return apart(real, name);
+}
+ISTHMUS_STAND_IN group* getgrgid(gid_t id) {
+  static const auto real = next<decltype(getgrgid)>("getgrgid");
+  return apart(real, id);
+}
+ISTHMUS_STAND_IN hostent* gethostbyname(const char* name) {
+  static const auto real = next<decltype(gethostbyname)>("gethostbyname");
+  return apart(real, name);
+}
+ISTHMUS_STAND_IN int getaddrinfo(const char* node, const char* service, const addrinfo* hints,
+                                 addrinfo** found) {
+  static const auto real = next<decltype(getaddrinfo)>("getaddrinfo");
+  // What it gives is the process's too.
+  if (RankMemory* const memory = current()) memory->tied_by = "it has looked up addresses (getaddrinfo)";
+  return apart(real, node, service, hints, found);
 }
 
 int main(int count, char** arguments) {

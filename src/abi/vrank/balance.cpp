@@ -34,8 +34,8 @@ struct Said {
   std::uint32_t is_tied;  ///< to its process
 };
 
-/// The worker for each rank of `said` that shares `workers` with `own`, which is the same whoever of them asks;
-/// for others, where they are.
+/// The worker for each rank of `said` that shares `workers` with `own`, which is the same whoever of them
+/// asks; for others, where they are.
 std::vector<std::uint32_t> choose(std::span<const Said> said, const RankTurns& turns) {
   const std::uint32_t workers = worker_place(&turns).all;
   std::vector<chare::Load> loads;
@@ -107,9 +107,10 @@ ISTHMUS_EXTENSION(int, Migrate)(int worker) {
     if (is_migratable(turns)) {
       const HostWorker to = turns->host_workers()[static_cast<std::size_t>(worker)];
       if (to.process != turns->process())
-        return fail(ErrorClass::arg, "worker " + std::to_string(worker) +
-                                         " is of another process, to which ranks go together (MPIX_Migrate_all, "
-                                         "MPIX_Load_balance)");
+        return fail(ErrorClass::arg,
+                    "worker " + std::to_string(worker) +
+                        " is of another process, to which ranks go together (MPIX_Migrate_all, "
+                        "MPIX_Load_balance)");
       worker = static_cast<int>(to.worker);
     }
     if (!turns->can_move())
@@ -125,8 +126,9 @@ ISTHMUS_EXTENSION(int, Load_balance)() {
     RankTurns* const turns = runtime.turns();
     if (turns) turns->await_all();
     const bool moves = is_migratable(turns);
-    const Said own = turns ? Said{turns->take_work(), worker_place(turns).own, moves && is_tied(runtime) ? 1U : 0U}
-                           : Said{};
+    const Said own =
+        turns ? Said{turns->take_work(), worker_place(turns).own, moves && is_tied(runtime) ? 1U : 0U}
+              : Said{};
     auto all = gather(own, world);
     if (!all) return std::unexpected(std::move(all).error());
     if (!turns || worker_place(turns).all == 1) return {};
@@ -147,8 +149,8 @@ ISTHMUS_EXTENSION(int, Migrate_all)(int worker) {
     Said own{0, exists ? static_cast<std::uint32_t>(worker) : place.own, 0};
     // Who cannot leave takes part: the others may.
     std::string why;
-    if (is_migratable(turns) &&
-        turns->host_workers()[own.worker].process != turns->process() && !(why = why_tied(runtime)).empty())
+    if (is_migratable(turns) && turns->host_workers()[own.worker].process != turns->process() &&
+        !(why = why_tied(runtime)).empty())
       own.worker = place.own;
     const Said here{0, place.own, 0};
     auto to = gather(own, world);
@@ -161,7 +163,8 @@ ISTHMUS_EXTENSION(int, Migrate_all)(int worker) {
     else if (turns)
       turns->move_to(own.worker);
     if (!exists)
-      return fail(ErrorClass::arg, "worker " + std::to_string(worker) + " is none of " + std::to_string(place.all));
+      return fail(ErrorClass::arg,
+                  "worker " + std::to_string(worker) + " is none of " + std::to_string(place.all));
     if (!why.empty()) return fail(ErrorClass::other, "this rank stays in its process: " + why);
     return moved;
   });

@@ -11,8 +11,8 @@
 
 namespace isthmus::abi {
 
-/// With which worker the rank has its turns, and how many there are: of its process, or, where ranks may go on
-/// in other processes, of its host.
+/// With which worker the rank has its turns, and how many there are: of its process, or, where ranks may go
+/// on in other processes, of its host.
 struct WorkerPlace {
   std::uint32_t own = 0, all = 1;
 };

@@ -28,7 +28,8 @@ void drop_pages(std::uintptr_t begin, std::uintptr_t end) noexcept {
   begin = round_up(begin, page);
   end = end / page * page;
   if (begin < end)
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
+    ::madvise(reinterpret_cast<void*>(begin), end - begin,
+              MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace
@@ -201,7 +202,8 @@ void* Heap::allocate_zeros(std::size_t bytes) noexcept {
   if (bytes < bytes_of_new_pages) return std::memset(memory, 0, bytes);
   drop_pages(begin, end);
   std::memset(memory, 0, round_up(begin, page) - begin);
-  std::memset(reinterpret_cast<void*>(end / page * page), 0, end % page);  // NOLINT(performance-no-int-to-ptr)
+  std::memset(reinterpret_cast<void*>(end / page * page), 0,
+              end % page);  // NOLINT(performance-no-int-to-ptr)
   return memory;
 }
 

@@ -113,7 +113,8 @@ std::string open_descriptor(const RegionFile& region) {
     if (file.device == region.file.device || std::ranges::find(region.known, file) != region.known.end())
       return false;
     std::array<char, PATH_MAX> path{};
-    static_cast<void>(::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path.data(), path.size() - 1));
+    static_cast<void>(
+        ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path.data(), path.size() - 1));
     found = std::string("a rank of its process has a file open (") + path.data() + ")";
     return true;
   });
@@ -154,8 +155,9 @@ Result<> take_step(const MoveStep& step, pid_t from, const RegionFile& region, s
   switch (step.kind) {
     case MoveStep::Kind::match:
       if (step.offset == likeness) return {};
-      return fail(ErrorClass::other, "it has other libraries than the process that the rank is in, or at other "
-                                     "addresses (a rank has loaded one)");
+      return fail(ErrorClass::other,
+                  "it has other libraries than the process that the rank is in, or at other "
+                  "addresses (a rank has loaded one)");
     case MoveStep::Kind::map:
       if (::mmap(at, step.bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != at)
@@ -196,8 +198,8 @@ std::vector<MappedRange> mapped_ranges(std::uint64_t begin, std::uint64_t end) {
     unsigned major = 0, minor = 0;
     std::uint64_t inode = 0;
     int path = 0;
-    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &range.begin,
-                    &range.end, modes.data(), &range.offset, &major, &minor, &inode, &path) < 7)
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n",
+                    &range.begin, &range.end, modes.data(), &range.offset, &major, &minor, &inode, &path) < 7)
       continue;
     if (range.begin < begin || range.begin >= end) continue;
     range.protection = (modes[0] == 'r' ? PROT_READ : 0) | (modes[1] == 'w' ? PROT_WRITE : 0) |

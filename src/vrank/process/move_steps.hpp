@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "vrank/rank_memory.hpp"
 #include "vrank/program_file.hpp"
+#include "vrank/rank_memory.hpp"
 #include "vrank/rank_space.hpp"
 
 namespace isthmus::vrank {
@@ -77,8 +77,8 @@ Result<> take_over(std::span<const MoveStep> steps, pid_t from, const RankSpace&
 void let_go(const RankSpace& space) noexcept;
 
 /// A number that processes have alike which have the same libraries at the same addresses, with their
-/// thread-local variables at the same places. `process_top`: where the process's heap ended when libraries alone
-/// had been begun, so that what they made then is alike too.
+/// thread-local variables at the same places. `process_top`: where the process's heap ended when libraries
+/// alone had been begun, so that what they made then is alike too.
 std::uint64_t likeness_here(std::uintptr_t process_top);
 
 }  // namespace isthmus::vrank

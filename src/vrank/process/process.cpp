@@ -153,8 +153,9 @@ class Process {
   std::mutex mutex_;          ///< guards the next four
   std::map<std::uint32_t, std::unique_ptr<RankThread>> threads_;  ///< by rank
   std::condition_variable has_left_;
-  std::set<std::uint32_t> leaving_;  ///< ranks whose memory is still here; they may be back before it has gone
-  std::set<std::uint32_t> rooms_;                                 ///< ranks for which there is a copy
+  std::set<std::uint32_t>
+      leaving_;                    ///< ranks whose memory is still here; they may be back before it has gone
+  std::set<std::uint32_t> rooms_;  ///< ranks for which there is a copy
   RegionFile region_file_;
   mutable std::mutex looking_;  ///< held by who opens files of /proc, which another would take for a rank's
   std::int64_t failed_rank_ = -1;  ///< the first that has ended here with another status than 0
@@ -547,9 +548,9 @@ void Process::begin(void* argument) {
 }
 
 void Process::load_and_run(Rank& rank) {
-  Result<> loaded =
-      memory_ ? rank.copy.load_quietly(file_, rank.program_at, replacements, *memory_->current())
-              : rank.copy.load(file_, rank.program_at, replacements);
+  Result<> loaded = memory_
+                        ? rank.copy.load_quietly(file_, rank.program_at, replacements, *memory_->current())
+                        : rank.copy.load(file_, rank.program_at, replacements);
   if (!loaded) {
     warn(words_.front() + " cannot be loaded for rank " + std::to_string(rank.number) + ": " +
          loaded.error().text());
@@ -557,8 +558,7 @@ void Process::load_and_run(Rank& rank) {
     ::_exit(status_cannot_run);
   }
   rank.shown_environment = environ;
-  if (memory_)
-    rank.copy.run_beginnings(static_cast<int>(rank.words.size()), rank.arguments.data(), environ);
+  if (memory_) rank.copy.run_beginnings(static_cast<int>(rank.words.size()), rank.arguments.data(), environ);
   end_rank(
       rank.copy.run(static_cast<int>(rank.words.size()), rank.arguments.data(), environ, !workers_.empty()),
       true);
@@ -822,8 +822,8 @@ void Process::tell_signal(int signal, const void* address) noexcept {
 /// Else the rank that first uses one allocates the buffer of all.
 void give_streams_buffers() {
   for (std::FILE* const stream : {stdin, stdout})
-    std::setvbuf(stream, static_cast<char*>(std::malloc(BUFSIZ)), ::isatty(::fileno(stream)) != 0 ? _IOLBF : _IOFBF,
-                 BUFSIZ);
+    std::setvbuf(stream, static_cast<char*>(std::malloc(BUFSIZ)),
+                 ::isatty(::fileno(stream)) != 0 ? _IOLBF : _IOFBF, BUFSIZ);
 }
 
 }  // namespace
@@ -849,14 +849,15 @@ int run_process(int count, char** arguments, std::size_t thread_local_room, cons
     return status_cannot_run;
   }
   if (memory && !file->is_executable()) {
-    warn(std::string(arguments[1]) + " is a shared object, and ranks of such a program cannot go on in other "
+    warn(std::string(arguments[1]) +
+         " is a shared object, and ranks of such a program cannot go on in other "
          "processes (mpiexec --migratable): link it as an executable");
     return status_cannot_run;
   }
   if (memory) load_needed(*file);
   // It lives as long as the process, whose exit handlers ask for it.
-  auto& process =
-      *new Process(std::move(*file), std::move(environments), {arguments + 2, arguments + count}, edge, memory);
+  auto& process = *new Process(std::move(*file), std::move(environments), {arguments + 2, arguments + count},
+                               edge, memory);
   if (auto prepared = process.prepare(worker_count); !prepared) {
     warn(prepared.error().text());
     return 1;

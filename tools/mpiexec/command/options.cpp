@@ -657,13 +657,15 @@ Request parse(const std::vector<std::string>& arguments) {
                     options.workers, options.ranks_per_process)};
   if (options.migratable) {
     if (options.ranks_per_process == 1)
-      return UsageError{"--migratable: ranks that are processes cannot move; --ranks-per-process gives a process several"};
+      return UsageError{
+          "--migratable: ranks that are processes cannot move; --ranks-per-process gives a process several"};
     for (const auto& [is_there, what] :
          {std::pair{!options.hosts.empty(), "--hosts"}, std::pair{!options.container.empty(), "--container"},
           std::pair{options.outlive, "--on-failure continue"},
           std::pair{options.parts.size() > 1, "several programs (`:`)"}})
       if (is_there)
-        return UsageError{fmt::format("--migratable does not go with {} so far; leave one of them away", what)};
+        return UsageError{
+            fmt::format("--migratable does not go with {} so far; leave one of them away", what)};
   }
   // A container hands on descriptors of one rank: PMI's, and the one that it writes its trace to.
   if (options.ranks_per_process > 1 && !options.hosts.empty() && !options.container.empty())

@@ -114,9 +114,9 @@ Part held(const Part& part) {
 
 std::expected<void, StartError> plan_parts(const Options& options, Job& job) {
   if (job.ranks_per_process > 1 && ::access(holder(options.migratable).c_str(), X_OK) != 0)
-    return std::unexpected(StartError{
-        1, fmt::format("--ranks-per-process: {} is missing from this installation of Isthmus",
-                       holder(options.migratable))});
+    return std::unexpected(
+        StartError{1, fmt::format("--ranks-per-process: {} is missing from this installation of Isthmus",
+                                  holder(options.migratable))});
   std::set<std::string> unknown;
   for (const Part& part : options.parts) {
     Environment environment = Environment::inherited_by_ranks();

@@ -161,8 +161,8 @@ std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part) {
 std::string Launcher::migration_word() {
   if (migration_word_.empty()) {
     const auto key = launch::make_job_key();
-    migration_word_ =
-        fmt::format("{}:{}", key ? launch::key_text(*key) : std::string("none"), parts_.job.ranks_per_process);
+    migration_word_ = fmt::format("{}:{}", key ? launch::key_text(*key) : std::string("none"),
+                                  parts_.job.ranks_per_process);
   }
   return migration_word_;
 }

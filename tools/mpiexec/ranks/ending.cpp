@@ -23,9 +23,9 @@ int Failure::exit_status() const {
 }
 
 std::string Failure::describe(const std::string& host) const {
-  const std::string which =
-      !all.empty() ? all
-      : ranks > 1 ? fmt::format("ranks {} to {}", rank, rank + ranks - 1) : fmt::format("rank {}", rank);
+  const std::string which = !all.empty() ? all
+                            : ranks > 1  ? fmt::format("ranks {} to {}", rank, rank + ranks - 1)
+                                         : fmt::format("rank {}", rank);
   const std::string who = fmt::format("{} (pid {}) on host {}", which, pid, host);
   switch (kind) {
     case Kind::signal:

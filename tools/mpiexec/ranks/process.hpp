@@ -31,7 +31,7 @@ struct ProcessPlan {
     int fd, as;
   };
   std::span<const HandedOn> handed_on;
-  pid_t group;  ///< process group to join
+  pid_t group;                  ///< process group to join
   bool same_addresses = false;  ///< what it loads lies where it does in any other process of the program
   const Inherited* inherited;
 };
