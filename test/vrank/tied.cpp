@@ -9,13 +9,16 @@
 #include <sys/shm.h>
 #include <unistd.h>
 
+#include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 static int rank, size, workers, failures;
 
@@ -64,6 +67,27 @@ static void tied(const std::function<void()>& tie, const std::function<void()>& 
   check(rank % 2 == 0 || worker_now() != before, "it has gone");
 }
 
+/// The first half of the ranks has all the work, and is in the first processes.
+static void balance() {
+  for (int i = 0; i < 3; ++i) {
+    if (rank < size / 2) {
+      const double end = static_cast<double>(std::clock()) + 0.02 * CLOCKS_PER_SEC;
+      while (static_cast<double>(std::clock()) < end) continue;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  check(MPIX_Load_balance() == MPI_SUCCESS, "MPIX_Load_balance");
+  const int own = worker_now();
+  std::vector<int> all(static_cast<std::size_t>(size));
+  MPI_Allgather(&own, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  for (int worker = 0; worker < workers; ++worker) {
+    int busy = 0;
+    for (int each = 0; each < size / 2; ++each)
+      busy += all[static_cast<std::size_t>(each)] == worker;
+    check(busy > 0, "each worker has some of those who work");
+  }
+}
+
 static void refuse(const std::string& what) {
   std::FILE* file = nullptr;
   void* memory = nullptr;
@@ -85,6 +109,9 @@ static void refuse(const std::string& what) {
   if (what == "specific")
     tied([&] { pthread_setspecific(key, &key); }, [&] { pthread_setspecific(key, nullptr); },
          "it has thread-specific data");
+  if (what == "locale")
+    tied([] { std::setlocale(LC_ALL, "C.UTF-8"); }, [] { std::setlocale(LC_ALL, "C"); },
+         "its process has another locale than C");
   if (what == "thread") tied([] { std::thread([] {}).join(); }, {}, "it has made a thread");
   if (what == "library")
     tied([] { check(dlopen("libresolv.so.2", RTLD_NOW) != nullptr, "dlopen"); }, {},
@@ -102,6 +129,7 @@ static void refuse(const std::string& what) {
     MPI_Barrier(MPI_COMM_WORLD);
     tied([] {}, {}, "could not take it over");
   }
+  if (what == "balance") balance();
   if (what == "worker")
     check(class_of(MPIX_Migrate_all(rank == 1 ? workers : worker_now())) ==
               (rank == 1 ? MPI_ERR_ARG : MPI_SUCCESS),

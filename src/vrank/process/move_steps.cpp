@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <climits>
+#include <clocale>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -136,6 +137,13 @@ std::string thread_specific_data() {
   return {};
 }
 
+/// With another, the C library makes what it needs for all of the process in the turn of the rank that first asks
+/// for it: messages, conversions of characters.
+bool has_built_in_locale() {
+  const char* const name = std::setlocale(LC_ALL, nullptr);
+  return name && (std::strcmp(name, "C") == 0 || std::strcmp(name, "POSIX") == 0);
+}
+
 Result<> copy_from(pid_t process, std::uint64_t address, std::uint64_t bytes) {
   constexpr std::uint64_t most = std::uint64_t{1} << 30;
   for (std::uint64_t done = 0; done < bytes;) {
@@ -241,6 +249,7 @@ std::string why_tied(const RankSpace& space, const RegionFile& region) {
   if (memory.tied_by) return memory.tied_by;
   if (const auto locals = own_thread_locals(space); !locals) return locals.error().text();
   if (::uselocale(nullptr) != LC_GLOBAL_LOCALE) return "it has a locale of its own (uselocale)";
+  if (!has_built_in_locale()) return "its process has another locale than C (setlocale)";
   for (const std::string& why : {open_stream(space), own_library(space), thread_specific_data(),
                                  foreign_mapping(space, region), open_descriptor(region)})
     if (!why.empty()) return why;
@@ -317,6 +326,8 @@ std::uint64_t likeness_here(std::uintptr_t process_top) {
   };
   ::dl_iterate_phdr(look, &hash);
   add_hash(hash, &process_top, sizeof process_top);
+  const bool has_other_locale = !has_built_in_locale();
+  add_hash(hash, &has_other_locale, sizeof has_other_locale);
   return hash;
 }
 

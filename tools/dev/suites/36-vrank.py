@@ -184,6 +184,31 @@ with suite.case("the answers with --migratable are those without"):
         program = FOLDER / Path(name).stem
         for ranks, each in ((2, 2), (5, 3)):
             suite.expect(several(ranks, each, program, options=MIGRATABLE))
+tied = compile_program(OWN / "tied.cpp")
+TIES = ("file", "descriptor", "mapping", "specific", "locale", "thread", "library", "neighbour", "segment", "worker", "alone")
+with suite.case("what keeps a rank in its process is said, and the others go"):
+    for tie in TIES:
+        for workers in (1, 2):
+            suite.expect(several(4, 2, tied, "refuse", tie, options=on_workers(workers, MIGRATABLE)), out="4 ranks, 0 failures")
+FAR_ENDINGS = [
+    ("exit", 7, r"rank 1 \(pid {}\) on host .* exited with code 7; ending the job"),
+    ("segv", 139, r"rank 1 \(pid {}\) on host .* killed by signal 11"),
+    ("kill", 137, r"ranks 1 to 2 \(pid {}\) on host .* killed by signal 9"),
+    ("abort", 42, r"rank 1: MPI_Abort was called on MPI_COMM_WORLD with code 42"),
+    ("late", 9, r"rank 1 \(pid {}\) on host .* exited with code 9 after MPI_Finalize"),
+]
+for way, status, line in FAR_ENDINGS:
+    with suite.case(f"a rank ends in another process than it began in: {way}"):
+        result = several(4, 2, tied, "end", way, options=MIGRATABLE)
+        process = re.search(r"rank 1 ends in (\d+)", result.out)
+        assert process, result
+        suite.expect(result, status=status, err=line.format(process[1]))
+with suite.case("who waits in another process than it began in is named"):
+    result = several(4, 2, tied, "end", "stuck", options=[*MIGRATABLE, "--timeout", "3"], timeout=30)
+    suite.expect(result, status=124, err=r"rank 1: MPI_Recv for a message from rank 0, tag 99")
+with suite.case("all ranks of the host are dealt to all of its workers"):
+    for workers in (1, 2):
+        suite.expect(several(8, 4, tied, "refuse", "balance", options=on_workers(workers, MIGRATABLE), timeout=60), out="8 ranks, 0 failures")
 with suite.case("what --migratable does not go with"):
     suite.expect(suite.run([MPIEXEC, "-n", 2, *MIGRATABLE, ending]), status=2, err="--migratable: ranks that are processes cannot move")
     suite.expect(several(4, 2, ending, options=[*MIGRATABLE, "--hosts", "a:2,b:2"]), status=2, err="--migratable does not go with --hosts")
