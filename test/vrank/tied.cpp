@@ -72,7 +72,8 @@ static void balance() {
   for (int i = 0; i < 3; ++i) {
     if (rank < size / 2) {
       const double end = static_cast<double>(std::clock()) + 0.02 * CLOCKS_PER_SEC;
-      while (static_cast<double>(std::clock()) < end) continue;
+      while (static_cast<double>(std::clock()) < end)
+        continue;
     }
     MPI_Barrier(MPI_COMM_WORLD);
   }
@@ -135,7 +136,7 @@ static void refuse(const std::string& what) {
               (rank == 1 ? MPI_ERR_ARG : MPI_SUCCESS),
           "no such worker");
   if (what == "alone") {
-    const int far = (worker_now() + workers - 1) % workers;
+    const int far = (worker_now() + workers / 2) % workers;
     check(class_of(MPIX_Migrate(far)) == MPI_ERR_ARG, "MPIX_Migrate to another process");
   }
 }

@@ -74,6 +74,13 @@ Result<std::vector<Said>> gather(const Said& own, Communicator& world) {
   return all;
 }
 
+/// From now on, until the call is over, no rank opens anything of its own.
+Result<> all_in_call(Communicator& world) {
+  auto met = gather({}, world);
+  if (!met) return std::unexpected(std::move(met).error());
+  return {};
+}
+
 /// Says once for each rank what keeps it.
 bool is_tied(Runtime& runtime) {
   const std::string why = why_tied(runtime);
@@ -126,9 +133,11 @@ ISTHMUS_EXTENSION(int, Load_balance)() {
     RankTurns* const turns = runtime.turns();
     if (turns) turns->await_all();
     const bool moves = is_migratable(turns);
-    const Said own =
-        turns ? Said{turns->take_work(), worker_place(turns).own, moves && is_tied(runtime) ? 1U : 0U}
-              : Said{};
+    Said own = turns ? Said{turns->take_work(), worker_place(turns).own, 0} : Said{};
+    if (moves) {
+      ISTHMUS_TRY(all_in_call(world));
+      own.is_tied = is_tied(runtime) ? 1 : 0;
+    }
     auto all = gather(own, world);
     if (!all) return std::unexpected(std::move(all).error());
     if (!turns || worker_place(turns).all == 1) return {};
@@ -147,16 +156,17 @@ ISTHMUS_EXTENSION(int, Migrate_all)(int worker) {
     const WorkerPlace place = worker_place(turns);
     const bool exists = worker >= 0 && static_cast<std::uint32_t>(worker) < place.all;
     Said own{0, exists ? static_cast<std::uint32_t>(worker) : place.own, 0};
-    // Who cannot leave takes part: the others may.
+    const Said here{0, place.own, 0};
+    auto from = gather(here, world);
+    if (!from) return std::unexpected(std::move(from).error());
+    // Who cannot leave takes part: the others may. Asked when all are in this call: what others have open for
+    // a moment is none of this rank's.
     std::string why;
     if (is_migratable(turns) && turns->host_workers()[own.worker].process != turns->process() &&
         !(why = why_tied(runtime)).empty())
       own.worker = place.own;
-    const Said here{0, place.own, 0};
     auto to = gather(own, world);
     if (!to) return std::unexpected(std::move(to).error());
-    auto from = gather(here, world);
-    if (!from) return std::unexpected(std::move(from).error());
     Result<> moved;
     if (is_migratable(turns))
       moved = go_on(runtime, workers_of(*from), workers_of(*to));

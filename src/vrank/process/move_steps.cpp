@@ -137,8 +137,8 @@ std::string thread_specific_data() {
   return {};
 }
 
-/// With another, the C library makes what it needs for all of the process in the turn of the rank that first asks
-/// for it: messages, conversions of characters.
+/// With another, the C library makes what it needs for all of the process in the turn of the rank that first
+/// asks for it: messages, conversions of characters.
 bool has_built_in_locale() {
   const char* const name = std::setlocale(LC_ALL, nullptr);
   return name && (std::strcmp(name, "C") == 0 || std::strcmp(name, "POSIX") == 0);
