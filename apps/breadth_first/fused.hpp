@@ -83,8 +83,10 @@ class FusedLevel {
         return work_.fold.take(work_.port, turn_, route, piece);
       }
       case folds:
-        // The edges: no message tells of them where a row has one process.
-        if (!crew.wait_for(edges) || !crew.wait_for(fold_sends) || !crew.wait_for(fold_arrivals))
+        // The edges: no message tells of them where a row has one process. The frontier is written anew when
+        // it has been sent.
+        if (!crew.wait_for(expand_sends) || !crew.wait_for(edges) || !crew.wait_for(fold_sends) ||
+            !crew.wait_for(fold_arrivals))
           return false;
         apps::gpu::do_part(fold_work(), tasks, task.index);
         return true;

@@ -16,7 +16,8 @@
 ///     AreaHeader | Line [depth][ranks] | Finished [ranks] | Presence [ranks] | Node [nodes] |
 ///     schedule [call_classes] | CallTime [ranks][timed_calls] | slot [depth][ranks] | node slot [2][nodes]
 ///
-/// Every line and every slot has one writer; only the counters of nodes and of the header have several.
+/// Every line has one writer, and every slot in a step; only the counters of nodes and of the header have
+/// several.
 /// Schedules are rank 0's, a rank's times its own.
 namespace isthmus::coll {
 
@@ -86,6 +87,13 @@ struct CallTime {
   std::atomic<std::uint64_t> took;
 };
 
+/// Whose slot of a step is `rank`'s. Two ranks change slots in each `round`: who writes has read there last,
+/// so a line of cache goes from one to the other once a step, not there and back: 4 KiB reduced on both took
+/// 1.9 us for 3.1, 16 KiB 3.6 for 5.5 (Zen 4, far cores). Lines, where one store is all, gained nothing.
+constexpr std::uint64_t slot_of(int rank, std::uint64_t ranks, std::uint64_t round) noexcept {
+  return static_cast<unsigned>(rank) ^ (ranks == 2 ? round % 2 : 0);
+}
+
 /// Identifies a call, so that members that do not do the same find out: collective, root and size.
 struct Call {
   static constexpr std::uint64_t of(unsigned collective, int root, std::uint64_t bytes) noexcept {
@@ -142,7 +150,8 @@ class Area {
   }
   /// `slot_bytes` each.
   [[nodiscard]] std::byte* slot(std::uint64_t step, int rank) const noexcept {
-    return memory_ + layout_.slots_ + ((step % depth) * ranks() + static_cast<unsigned>(rank)) * slot_bytes;
+    return memory_ + layout_.slots_ +
+           ((step % depth) * ranks() + slot_of(rank, ranks(), step / depth)) * slot_bytes;
   }
   [[nodiscard]] std::byte* node_slot(std::uint64_t meeting, int index) const noexcept {
     return memory_ + layout_.node_slots_ +

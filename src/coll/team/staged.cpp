@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "coll/call/local.hpp"
 #include "coll/call/operands.hpp"
@@ -87,20 +88,26 @@ Result<> bcast_staged(Team& team, const Payload& data, int root) {
   return {};
 }
 
+/// Two members have two places on the stage, and each writes where the other did in the call before: there it
+/// has the lines, which it read then. So a line goes from one cache to the other once a call, not twice.
 Result<> alltoall_staged(Team& team, const In& send, const Out& receive, std::byte* stage) {
   const In source = send.buffer == in_place ? In{receive.buffer, receive.count, receive.type} : send;
-  const auto n = static_cast<unsigned>(team.size());
+  const auto n = static_cast<std::uint64_t>(team.size());
   const std::uint64_t bytes = block(source, 0).bytes;
-  const auto from = [&](int rank) { return stage + bytes * n * static_cast<unsigned>(rank); };
+  const bool swaps = team.stagings() % 2 == 0;
+  const auto place = [&](int from, int to) {
+    const auto [row, column] = swaps ? std::pair(to, from) : std::pair(from, to);
+    return stage + bytes * (n * static_cast<unsigned>(row) + static_cast<unsigned>(column));
+  };
   const Step step(team, Collective::alltoall, 0, bytes);
   team.staged_in(step.number());
   for (int i = 0; i < team.size(); ++i)
-    if (i != team.rank()) pack(block(source, i), from(team.rank()) + bytes * static_cast<unsigned>(i));
+    if (i != team.rank()) pack(block(source, i), place(team.rank(), i));
   step.announce();
   copy(block(source, team.rank()), block(receive, team.rank()));  // nothing, where it is in place
   ISTHMUS_TRY(step.hear_all());
   for (int i = 0; i < team.size(); ++i)
-    if (i != team.rank()) unpack(from(i) + bytes * static_cast<unsigned>(team.rank()), block(receive, i));
+    if (i != team.rank()) unpack(place(i, team.rank()), block(receive, i));
   return {};
 }
 
@@ -108,8 +115,9 @@ namespace {
 
 /// What each member puts on the stage at a time.
 constexpr std::uint64_t piece_bytes = 128 * 1024;
-/// Of each member, which are on the stage in turn.
-constexpr std::int64_t pieces_on_stage = 3;
+/// Of each member, which are on the stage in turn. Whoever writes into a place again has heard that all have
+/// fetched what was there: see `reduce_staged`.
+constexpr std::int64_t pieces_on_stage = 4;
 
 /// The pieces of a reduction, and the shares that members reduce of each.
 class StagedPieces {
@@ -137,8 +145,8 @@ class StagedPieces {
     const Shares shares(std::min(elements_, count_ - first), members_);
     return {first + shares.begin(of), shares.size(of)};
   }
-  /// Where `rank` puts its operand for the share of another member, and for all what its own has come to. No
-  /// share lies where another one does in any piece.
+  /// Where `rank` puts its operand for the share of another member. No share lies where another one does in
+  /// any piece.
   [[nodiscard]] std::byte* at(std::byte* stage, std::int64_t piece, int rank, int of) const noexcept {
     const std::int64_t place = std::int64_t{rank} * pieces_on_stage + piece % pieces_on_stage;
     return stage + bytes_ * static_cast<std::uint64_t>(place) + Shares(elements_, members_).begin(of) * size_;
@@ -163,9 +171,11 @@ class StagedReduction {
         rank_(team.rank()),
         size_(team.size()),
         stage_(stage),
+        root_(root),
         has_result_(root == everybody || root == rank_),
         is_told_(root == everybody || root != rank_),
-        value_(pieces.largest_share(), *what.type) {}
+        keeps_apart_(!has_result_ || (send == receive && rank_ != size_ - 1)),
+        value_(keeps_apart_ ? pieces.largest_share() : 0, *what.type) {}
 
   /// For the others, what they reduce.
   void contribute(std::int64_t piece) const {
@@ -178,18 +188,20 @@ class StagedReduction {
   /// All have contributed to this piece. The running value is always the right operand, where results go.
   Result<> reduce(std::int64_t piece) {
     const auto [begin, size] = pieces.share(piece, rank_);
-    const Payload result = elements(value_.buffer(), 0, size, *what_.type);
-    if (rank_ == size_ - 1)
-      copy(elements(send_, begin, size, *what_.type), result);
-    else
+    void* const value = keeps_apart_ ? value_.buffer() : element(receive_, begin, *what_.type);
+    const Payload result = elements(value, 0, size, *what_.type);
+    if (rank_ == size_ - 1) {
+      if (keeps_apart_ || send_ != receive_) copy(elements(send_, begin, size, *what_.type), result);
+    } else {
       unpack(pieces.at(stage_, piece, size_ - 1, rank_), result);
+    }
     for (int i = size_ - 2; i >= 0; --i) {
       const void* const operand =
           i == rank_ ? element(send_, begin, *what_.type) : pieces.at(stage_, piece, i, rank_);
-      ISTHMUS_TRY(what_.op->reduce(operand, value_.buffer(), size, *what_.type));
+      ISTHMUS_TRY(what_.op->reduce(operand, value, size, *what_.type));
     }
-    if (is_told_) pack(result, pieces.at(stage_, piece, rank_, rank_));
-    if (has_result_) copy(result, elements(receive_, begin, size, *what_.type));
+    if (is_told_) pack(result, result_of(piece, rank_));
+    if (has_result_ && keeps_apart_) copy(result, elements(receive_, begin, size, *what_.type));
     return {};
   }
   /// All have reduced this piece.
@@ -197,20 +209,29 @@ class StagedReduction {
     for (int i = 0; i < size_ && has_result_; ++i) {
       if (i == rank_) continue;
       const auto [begin, size] = pieces.share(piece, i);
-      unpack(pieces.at(stage_, piece, i, i), elements(receive_, begin, size, *what_.type));
+      unpack(result_of(piece, i), elements(receive_, begin, size, *what_.type));
     }
   }
 
   const StagedPieces pieces;
 
  private:
+  /// Where others find what the shares of `of` have come to: over an operand, which `of` has read. Of two
+  /// members each then writes where it has read last, so a line goes from one cache to the other once, not
+  /// there and back.
+  [[nodiscard]] std::byte* result_of(std::int64_t piece, int of) const noexcept {
+    return pieces.at(stage_, piece, root_ == everybody ? (of + 1) % size_ : root_, of);
+  }
+
   const void* send_;
   void* receive_;
   const Reduction& what_;
   int rank_, size_;
   std::byte* stage_;
+  int root_;
   bool has_result_;
-  bool is_told_;  ///< others want what its own shares have come to
+  bool is_told_;      ///< others want what its own shares have come to
+  bool keeps_apart_;  ///< what they come to, for the receive buffer has no room for it meanwhile
   Elements value_;
 };
 
@@ -221,8 +242,8 @@ std::uint64_t reduce_stage_bytes(const Reduction& what) noexcept {
 }
 
 /// In step `k` a member says that it has contributed to piece `k`, and reduced its share of the one before.
-/// It has fetched the results of piece `k - 3` by then, whose place on the stage is written again when all
-/// have said that.
+/// It has fetched the results of piece `k - 3` by then; behind the step all contribute to piece `k + 1`,
+/// which has the same place on the stage.
 Result<> reduce_staged(Team& team, const void* send, void* receive, const Reduction& what, int root,
                        std::byte* stage) {
   StagedReduction mine(team, send, receive, what, root, stage);

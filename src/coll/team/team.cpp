@@ -167,6 +167,7 @@ Result<std::byte*> Team::stage(std::uint64_t bytes) {
   wire::RegionHeap heap = engine_.region().heap();
   if (stage_step_ > all_finished_) wait_for_readers(stage_step_);
   if (has_left_) return loss();
+  ++stagings_;
   if (bytes > stage_bytes_) {
     Place place;
     if (rank_ == 0) {

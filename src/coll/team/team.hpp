@@ -135,6 +135,8 @@ class Team {
   /// with the same `bytes`; the step that reads it is to be named to `staged_in`.
   Result<std::byte*> stage(std::uint64_t bytes);
   void staged_in(std::uint64_t step) noexcept { stage_step_ = step; }
+  /// How often members have come to the stage: the same on all.
+  [[nodiscard]] std::uint64_t stagings() const noexcept { return stagings_; }
 
   /// In step `step`, waits until all others have finished it too.
   void wait_until_all_finished(std::uint64_t step) { wait_for_readers(step); }
@@ -164,8 +166,9 @@ class Team {
   std::uint64_t all_finished_ = 0;  ///< everybody has finished this step, as far as is known here
   std::uint64_t meeting_ = 0;
   std::uint64_t stage_offset_ = 0;
-  std::uint64_t stage_bytes_ = 0;     ///< of each member; 0: there is none
-  std::uint64_t stage_step_ = 0;      ///< the last that read it
+  std::uint64_t stage_bytes_ = 0;  ///< of each member; 0: there is none
+  std::uint64_t stage_step_ = 0;   ///< the last that read it
+  std::uint64_t stagings_ = 0;
   int next_reader_ = 0;               ///< where looking for readers goes on
   std::uint64_t least_finished_ = 0;  ///< of those that have been looked at
   std::uint64_t gpu_call_ = 0;

@@ -110,6 +110,15 @@ with suite.case("breadth_first: more levels than one kernel does, of a thin grap
 with suite.case("breadth_first: kernels that do not reach each other: the host asks"):
     forms = on_gpu(4, "breadth_first", "--scale", "9", "--repeats", "1", "--form", "kernel", "--ahead", "3", **APART)
     assert forms["kernel"]["reached"] == forms["sync"]["reached"], forms
+for application, arguments in (
+    ("multigrid", MULTIGRID),
+    ("molecular", MOLECULAR),
+    ("breadth_first", ("--scale", "9", "--repeats", "1", "--ahead", "3")),
+    ("jacobi3d", ("--halo", "pack", "-n", "5", "--iterations", "20", "--tolerance", "0")),
+):
+    for name, settings in (("", {}), (", by a proxy", APART)):
+        with suite.case(f"{application}: the blocks of one kernel are held up here and there{name}: the right answer"):
+            on_gpu(4, application, *arguments, "--form", "kernel", EMULATED_CUDA_SHUFFLE="1", **settings)
 with suite.case("breadth_first --form graph: said once, with status 2"):
     suite.expect(run(2, "breadth_first", "--form", "graph"), status=2, err=r"graph not in \{sync,stream,kernel\}")
 
