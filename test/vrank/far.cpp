@@ -1,6 +1,7 @@
 // Ranks go on in other processes of their host, and everything that they have goes along: globals, statics,
 // thread-local variables, stack, heap, objects of C++, exceptions, communicators, datatypes, attributes,
 // requests, and messages that are under way. The last argument says what is tried, the one before how often.
+#include <getopt.h>
 #include <mpi-ext.h>
 #include <mpi.h>
 #include <pwd.h>
@@ -94,6 +95,21 @@ static int copy_attribute(MPI_Comm, int, void*, void* value, void* out, int* fla
   *static_cast<void**>(out) = value;
   *flag = 1;
   return MPI_SUCCESS;
+}
+
+/// One option of `words` after the other, each in another process: the C library has one parser for all ranks
+/// of a process.
+static void parse_options(int count, char** words) {
+  optind = 1;
+  std::string seen;
+  int step = 0;
+  for (int option; (option = getopt(count, words, "abcdn:")) != -1; ++step) {
+    seen += static_cast<char>(option);
+    if (option == 'n') seen += optarg;
+    check(MPIX_Migrate_all((worker_now() + 1 + rank % 2) % workers) == MPI_SUCCESS, "MPIX_Migrate_all", step);
+  }
+  check(seen == "abn42cda", "the options");
+  check(optind == count - 2, "the place after the options");
 }
 
 /// Where rank `each` goes in step `step`: another pattern in each.
@@ -247,6 +263,10 @@ int main(int argc, char** argv) {
     check(MPIX_Migrate_all((worker_now() + 1) % workers) == MPI_SUCCESS, "MPIX_Migrate_all");
     std::cout << "rank " + std::to_string(rank) + " was in " + std::to_string(from) + " and is in " +
                      std::to_string(getpid()) + "\n";
+    names[3] = "three";
+  }
+  if (what == "options") {
+    parse_options(argc, argv);
     names[3] = "three";
   }
   if (what == "about") go_about(steps);

@@ -125,6 +125,15 @@ static void refuse(const std::string& what) {
           shmctl(segment, IPC_RMID, nullptr);
         },
         {}, "it has attached System V memory");
+  if (what == "cuda")
+    tied(
+        [] {
+          void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+          const auto init = driver ? reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit")) : nullptr;
+          check(init != nullptr && init(0) == 0, "cuInit");
+        },
+        {}, "it uses CUDA");
+  if (what == "traced") tied([] {}, {}, "it is traced");
   if (what == "neighbour") {
     if (rank == 0) check(dlopen("libresolv.so.2", RTLD_NOW) != nullptr, "dlopen");
     MPI_Barrier(MPI_COMM_WORLD);
@@ -141,9 +150,28 @@ static void refuse(const std::string& what) {
   }
 }
 
+/// Needs more stack than there is.
+static int deep(int depth) {
+  volatile char frame[1000];
+  frame[0] = static_cast<char>(depth);
+  return depth == 0 ? 0 : deep(depth - 1) + frame[0];
+}
+
+/// Ranks go round, and do not end.
+static void go_round() {
+  for (int step = 0;; ++step) {
+    MPIX_Migrate_all((worker_now() + rank % 3) % workers);
+    if (rank == 0 && step == 10) {
+      std::puts("they go");
+      std::fflush(stdout);
+    }
+  }
+}
+
 /// Rank 1 ends so, in the process of others.
 static void end(const std::string& what) {
   go();
+  if (what == "never") go_round();
   if (what == "stuck" && rank == 1) MPI_Recv(nullptr, 0, MPI_INT, 0, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   if (rank == 1) {
     std::printf("rank 1 ends in %d\n", static_cast<int>(getpid()));
@@ -151,6 +179,7 @@ static void end(const std::string& what) {
     if (what == "exit") std::exit(7);
     if (what == "segv") raise(SIGSEGV);
     if (what == "kill") raise(SIGKILL);
+    if (what == "stack") std::printf("%d\n", deep(1 << 20));
     if (what == "abort") MPI_Abort(MPI_COMM_WORLD, 42);
   }
   if (what != "late") MPI_Barrier(MPI_COMM_WORLD);

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 #include "vrank/rank_memory.hpp"
 
@@ -88,6 +89,11 @@ Heap& heap_of(const void* memory) noexcept {
     std::abort();
   }
   return process();
+}
+
+/// The rank whose turn it is stays in its process.
+void tie(const char* why) noexcept {
+  if (RankMemory* const memory = current()) memory->tied_by = why;
 }
 
 void* or_error(void* memory) noexcept {
@@ -256,7 +262,7 @@ ISTHMUS_STAND_IN void* mremap(void* old, std::size_t old_bytes, std::size_t byte
   return reinterpret_cast<void*>(::syscall(SYS_mremap, old, old_bytes, bytes, flags, wanted));  // NOLINT
 }
 ISTHMUS_STAND_IN void* shmat(int segment, const void* address, int flags) {
-  if (RankMemory* const memory = current()) memory->tied_by = "it has attached System V memory (shmat)";
+  tie("it has attached System V memory (shmat)");
   return reinterpret_cast<void*>(::syscall(SYS_shmat, segment, address, flags));  // NOLINT
 }
 
@@ -301,14 +307,19 @@ ISTHMUS_STAND_IN int __cxa_thread_atexit_impl(void (*function)(void*), void* arg
 
 namespace {
 
-/// `real(arguments...)`, in which what is allocated is the process's.
-template <class Function, class... Arguments>
-auto apart(Function* real, Arguments... arguments) {
+/// A function of the C library, in which what is allocated is the process's. `name`: that it has there.
+template <auto function, class... Arguments>
+auto apart(const char* name, Arguments... arguments) {
+  static const auto real = next<std::remove_pointer_t<decltype(function)>>(name);
   RankMemory* const memory = current();
   if (memory) ++memory->apart;
-  const auto result = real(arguments...);
-  if (memory) --memory->apart;
-  return result;
+  struct Back {
+    ~Back() {
+      if (memory) --memory->apart;
+    }
+    RankMemory* memory;
+  } const back{memory};
+  return real(arguments...);
 }
 
 bool is_built_in(const char* locale) noexcept {
@@ -318,87 +329,68 @@ bool is_built_in(const char* locale) noexcept {
 }  // namespace
 
 ISTHMUS_STAND_IN char* setlocale(int category, const char* name) {
-  static const auto real = next<decltype(setlocale)>("setlocale");
-  char* const result = apart(real, category, name);
+  char* const result = apart<setlocale>("setlocale", category, name);
   // The conversions of wide characters, which would be made when one is first converted.
-  if (name) apart(static_cast<wint_t (*)(int)>(btowc), 'a');
+  if (name) apart<btowc>("btowc", 'a');
   return result;
 }
 ISTHMUS_STAND_IN locale_t newlocale(int mask, const char* name, locale_t base) {
-  static const auto real = next<decltype(newlocale)>("newlocale");
-  if (RankMemory* const memory = current(); memory && !is_built_in(name))
-    memory->tied_by = "it has loaded a locale";
-  return apart(real, mask, name, base);
+  if (!is_built_in(name)) tie("it has loaded a locale");
+  return apart<newlocale>("newlocale", mask, name, base);
 }
 ISTHMUS_STAND_IN iconv_t iconv_open(const char* to, const char* from) {
-  static const auto real = next<decltype(iconv_open)>("iconv_open");
-  if (RankMemory* const memory = current()) memory->tied_by = "it converts characters (iconv_open)";
-  return apart(real, to, from);
+  tie("it converts characters (iconv_open)");
+  return apart<iconv_open>("iconv_open", to, from);
 }
 ISTHMUS_STAND_IN char* bindtextdomain(const char* domain, const char* folder) {
-  static const auto real = next<decltype(bindtextdomain)>("bindtextdomain");
-  if (RankMemory* const memory = current()) memory->tied_by = "it has translations (bindtextdomain)";
-  return apart(real, domain, folder);
+  tie("it has translations (bindtextdomain)");
+  return apart<bindtextdomain>("bindtextdomain", domain, folder);
 }
 ISTHMUS_STAND_IN void tzset() {
-  static const auto real = next<void()>("tzset");
-  apart(+[](void (*call)()) { return call(), 0; }, real);
+  apart<tzset>("tzset");
 }
 ISTHMUS_STAND_IN tm* localtime(const time_t* time) {
-  static const auto real = next<decltype(localtime)>("localtime");
-  return apart(real, time);
+  return apart<localtime>("localtime", time);
 }
 ISTHMUS_STAND_IN tm* localtime_r(const time_t* time, tm* to) {
-  static const auto real = next<decltype(localtime_r)>("localtime_r");
-  return apart(real, time, to);
+  return apart<localtime_r>("localtime_r", time, to);
 }
 ISTHMUS_STAND_IN time_t mktime(tm* time) {
-  static const auto real = next<decltype(mktime)>("mktime");
-  return apart(real, time);
+  return apart<mktime>("mktime", time);
 }
 ISTHMUS_STAND_IN char* ctime(const time_t* time) {
-  static const auto real = next<decltype(ctime)>("ctime");
-  return apart(real, time);
+  return apart<ctime>("ctime", time);
 }
 ISTHMUS_STAND_IN char* ctime_r(const time_t* time, char* to) {
-  static const auto real = next<decltype(ctime_r)>("ctime_r");
-  return apart(real, time, to);
+  return apart<ctime_r>("ctime_r", time, to);
 }
 ISTHMUS_STAND_IN std::size_t strftime(char* to, std::size_t bytes, const char* format, const tm* time) {
-  static const auto real = next<decltype(strftime)>("strftime");
-  return apart(real, to, bytes, format, time);
+  return apart<strftime>("strftime", to, bytes, format, time);
 }
 ISTHMUS_STAND_IN std::size_t strftime_l(char* to, std::size_t bytes, const char* format, const tm* time,
                                         locale_t locale) {
-  static const auto real = next<decltype(strftime_l)>("strftime_l");
-  return apart(real, to, bytes, format, time, locale);
+  return apart<strftime_l>("strftime_l", to, bytes, format, time, locale);
 }
 ISTHMUS_STAND_IN passwd* getpwnam(const char* name) {
-  static const auto real = next<decltype(getpwnam)>("getpwnam");
-  return apart(real, name);
+  return apart<getpwnam>("getpwnam", name);
 }
 ISTHMUS_STAND_IN passwd* getpwuid(uid_t user) {
-  static const auto real = next<decltype(getpwuid)>("getpwuid");
-  return apart(real, user);
+  return apart<getpwuid>("getpwuid", user);
 }
 ISTHMUS_STAND_IN group* getgrnam(const char* name) {
-  static const auto real = next<decltype(getgrnam)>("getgrnam");
-  return apart(real, name);
+  return apart<getgrnam>("getgrnam", name);
 }
 ISTHMUS_STAND_IN group* getgrgid(gid_t id) {
-  static const auto real = next<decltype(getgrgid)>("getgrgid");
-  return apart(real, id);
+  return apart<getgrgid>("getgrgid", id);
 }
 ISTHMUS_STAND_IN hostent* gethostbyname(const char* name) {
-  static const auto real = next<decltype(gethostbyname)>("gethostbyname");
-  return apart(real, name);
+  return apart<gethostbyname>("gethostbyname", name);
 }
 ISTHMUS_STAND_IN int getaddrinfo(const char* node, const char* service, const addrinfo* hints,
                                  addrinfo** found) {
-  static const auto real = next<decltype(getaddrinfo)>("getaddrinfo");
   // What it gives is the process's too.
-  if (RankMemory* const memory = current()) memory->tied_by = "it has looked up addresses (getaddrinfo)";
-  return apart(real, node, service, hints, found);
+  tie("it has looked up addresses (getaddrinfo)");
+  return apart<getaddrinfo>("getaddrinfo", node, service, hints, found);
 }
 
 int main(int count, char** arguments) {

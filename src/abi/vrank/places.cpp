@@ -19,7 +19,9 @@ bool is_migratable(const RankTurns* turns) noexcept {
 
 std::string why_tied(Runtime& runtime) {
   const int kept = errno;
-  std::string why = runtime.engine->uses_cuda() ? "it uses CUDA" : runtime.turns()->why_tied();
+  std::string why = runtime.engine->uses_cuda() ? "it uses CUDA"
+                    : runtime.engine->trace()   ? "it is traced (isthmus trace)"
+                                                : runtime.turns()->why_tied();
   errno = kept;
   return why;
 }

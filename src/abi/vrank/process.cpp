@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "abi/core/runtime.hpp"
-#include "vrank/process/process.hpp"
+#include "vrank/process/run.hpp"
 
 namespace isthmus::abi {
 namespace {

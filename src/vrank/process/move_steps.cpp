@@ -26,6 +26,7 @@
 #include <system_error>
 
 #include "channel/cma/cma.hpp"
+#include "vrank/process/touched_pages.hpp"
 #include "vrank/rank_thread.hpp"
 
 namespace isthmus::vrank {
@@ -263,6 +264,11 @@ std::vector<MoveStep> steps_of(const RankSpace& space, const ProgramFile& progra
   const auto copy = [&](std::uint64_t from, std::uint64_t bytes) {
     steps.push_back({Kind::copy, 0, from, bytes, 0});
   };
+  // Of what is new pages there.
+  const TouchedPages pages;
+  const auto copy_touched = [&](std::uint64_t from, std::uint64_t bytes) {
+    pages.for_each(from, bytes, copy);
+  };
   const RankMemory& memory = *RankMemory::of(space);
   const std::uint64_t heap = space.heap(), behind_heap = heap + space.part_bytes() / 2;
   for (const MappedRange& range : mapped_ranges(stack_begin(space), end_of(space))) {
@@ -272,12 +278,12 @@ std::vector<MoveStep> steps_of(const RankSpace& space, const ProgramFile& progra
       continue;
     }
     steps.push_back({Kind::map, 0, range.begin, bytes, 0});
-    if (range.begin >= behind_heap && range.protection != PROT_NONE) copy(range.begin, bytes);
+    if (range.begin >= behind_heap && range.protection != PROT_NONE) copy_touched(range.begin, bytes);
     if (range.protection != (PROT_READ | PROT_WRITE))
       protections.push_back({Kind::protect, range.protection, range.begin, bytes, 0});
   }
   copy(heap, sizeof(RankMemory));
-  memory.heap.for_each_range([&](std::uintptr_t from, std::size_t bytes) { copy(from, bytes); });
+  memory.heap.for_each_range([&](std::uintptr_t from, std::size_t bytes) { copy_touched(from, bytes); });
   copy(stack, space.stack_end() - stack);
   copy(locals.begin, locals.pointer - locals.begin);
   copy(locals.pointer + RankThread::guard_at, sizeof(std::uint64_t));

@@ -1,6 +1,6 @@
 # title: several ranks in a process: globals of their own, turns, endings, refusals, several hosts
 # timeout: 420
-# runs: mpi_abi mpiexec isthmus isthmus_network isthmus_virtual_ranks isthmus_migratable_ranks isthmus_unit_vrank integer_sort fft3d
+# runs: mpi_abi mpiexec isthmus isthmus_network isthmus_virtual_ranks isthmus_migratable_ranks isthmus_unit_vrank emulated_cuda integer_sort fft3d
 # about: src/vrank/* src/vrank/*/* src/abi/core/runtime* src/abi/vrank/* src/p2p/* !src/p2p/protocol/* src/launch/job* src/launch/beside_turns* tools/virtual_ranks/* tools/mpiexec/*
 # reads: test/mpi/*
 import contextlib
@@ -35,6 +35,23 @@ def compile_program(source, name="", *flags):
 def several(ranks, each, program, *arguments, options=(), **more):
     more.setdefault("timeout", 60)
     return suite.run([MPIEXEC, "-n", ranks, "--ranks-per-process", each, *options, program, *arguments], **more)
+
+
+def children(pid):
+    """The processes that hold ranks."""
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(word) for word in words if re.search(rb"/(virtual|migratable)_ranks$", Path(f"/proc/{word}/cmdline").read_bytes().split(b"\0")[0])]
+    return []
+
+
+def wait_for_line(ask, line, seconds=10.0):
+    """What `ask` answers, once it has such a line."""
+    end = time.monotonic() + seconds
+    while not re.search(line, (result := ask()).out):
+        assert time.monotonic() < end, result
+        time.sleep(0.05)
+    return result
 
 
 OWN = ROOT / "test/vrank"
@@ -179,6 +196,10 @@ for kind, flags in FAR_KINDS.items():
         program = compile_program(far_program, "far " + kind, *flags)
         for ranks, each, workers in ((2, 2, 1), (4, 2, 1), (8, 4, 1), (6, 2, 2), (7, 3, 2)):
             suite.expect(several(ranks, each, program, 40, "about", options=on_workers(workers, MIGRATABLE), timeout=120), out=rf"{ranks} ranks, \d+ workers, 0 failures")
+with suite.case("options are parsed on in other processes"):
+    for ranks, each, workers in ((4, 2, 1), (6, 2, 2), (6, 3, 1)):
+        words = ("-ab", "-n42", "-c", "-da", 0, "options")
+        suite.expect(several(ranks, each, FOLDER / "far as it is", *words, options=on_workers(workers, MIGRATABLE)), out=rf"{ranks} ranks, \d+ workers, 0 failures")
 with suite.case("the answers with --migratable are those without"):
     for name in ("p2p/sendrecv.c", "coll/reduce.cpp", "comm/topology.c", "request/completion.c", "env/basic.c"):
         program = FOLDER / Path(name).stem
@@ -190,22 +211,47 @@ with suite.case("what keeps a rank in its process is said, and the others go"):
     for tie in TIES:
         for workers in (1, 2):
             suite.expect(several(4, 2, tied, "refuse", tie, options=on_workers(workers, MIGRATABLE)), out="4 ranks, 0 failures")
+with suite.case("a rank that uses CUDA stays"):
+    drivers = {"LD_LIBRARY_PATH": f"{BUILT / 'test/emulated'}:{PREFIX / 'lib'}"}
+    for workers in (1, 2):
+        suite.expect(several(4, 2, tied, "refuse", "cuda", options=on_workers(workers, MIGRATABLE), env=drivers), out="4 ranks, 0 failures")
+with suite.case("a rank that is traced stays"):
+    timeline = suite.tmp / "stays.json"
+    command = [PREFIX / "bin/isthmus", "trace", "-o", timeline, MPIEXEC, "-n", 4, "--ranks-per-process", 2, *MIGRATABLE]
+    suite.expect(suite.run([*command, tied, "refuse", "traced"], timeout=60), out="4 ranks, 0 failures")
+    names = {event["name"] for event in json.loads(timeline.read_text())["traceEvents"]}
+    assert "MPI_Finalize" in names, names
 FAR_ENDINGS = [
     ("exit", 7, r"rank 1 \(pid {}\) on host .* exited with code 7; ending the job"),
     ("segv", 139, r"rank 1 \(pid {}\) on host .* killed by signal 11"),
     ("kill", 137, r"ranks 1 to 2 \(pid {}\) on host .* killed by signal 9"),
     ("abort", 42, r"rank 1: MPI_Abort was called on MPI_COMM_WORLD with code 42"),
     ("late", 9, r"rank 1 \(pid {}\) on host .* exited with code 9 after MPI_Finalize"),
+    ("stack", 139, r"isthmus: rank 1 has run over its stack of 8192 KiB; (.|\n)*rank 1 \(pid {}\) on host .* killed by signal 11"),
 ]
 for way, status, line in FAR_ENDINGS:
     with suite.case(f"a rank ends in another process than it began in: {way}"):
-        result = several(4, 2, tied, "end", way, options=MIGRATABLE)
+        result = several(4, 2, tied, "end", way, options=[*MIGRATABLE, "-x", "ISTHMUS_RANK_STACK=8M"])
         process = re.search(r"rank 1 ends in (\d+)", result.out)
         assert process, result
         suite.expect(result, status=status, err=line.format(process[1]))
 with suite.case("who waits in another process than it began in is named"):
     result = several(4, 2, tied, "end", "stuck", options=[*MIGRATABLE, "--timeout", "3"], timeout=30)
     suite.expect(result, status=124, err=r"rank 1: MPI_Recv for a message from rank 0, tag 99")
+    command = [MPIEXEC, "-n", 4, "--ranks-per-process", 2, *MIGRATABLE, tied, "end", "stuck"]
+    with running(command, suite.tmp / "stuck", said="", times=0) as (process, _):
+        wait_for_line(lambda: suite.run([PREFIX / "bin/isthmus", "stuck", process.pid], timeout=20), r"rank 1: MPI_Recv for a message from rank 0, tag 99")
+with suite.case("a process is killed while ranks go from one to another: the job ends"):
+    files, memory = shared_files(), segments()
+    for run in range(12):
+        command = [MPIEXEC, "-n", 6, "--ranks-per-process", 2, *MIGRATABLE, tied, "end", "never"]
+        with running(command, suite.tmp / "never", said="they go", times=1) as (process, out):
+            time.sleep(0.003 * run)
+            os.kill(children(process.pid)[run % 3], signal.SIGKILL)
+            assert process.wait(20) == 137, out.read_text()
+            assert re.search(r"(ranks? [\d, to]+|the process that rank \d was started in) \(pid \d+\) on host \S+ killed by signal 9", out.read_text()), out.read_text()
+    vanish(lambda: shared_files() - files)
+    vanish(lambda: segments() - memory)
 with suite.case("all ranks of the host are dealt to all of its workers"):
     for workers in (1, 2):
         suite.expect(several(8, 4, tied, "refuse", "balance", options=on_workers(workers, MIGRATABLE), timeout=60), out="8 ranks, 0 failures")
@@ -410,16 +456,6 @@ with suite.case("the same on two hosts"):
         for where in PLACES.values():
             command = [MPIEXEC, "--launcher", HERE, "--hosts", "a:2,b:2", *where, "-n", 4, "--ranks-per-process", 2, starting]
             dies(command, {"MOMENT": moment, "VICTIM": 3}, status=137, err=r"ranks 2 to 3 \(pid \d+\) on host \S+ killed by signal 9")
-
-
-def children(pid):
-    """The processes that hold ranks."""
-    with contextlib.suppress(OSError):
-        words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return [int(word) for word in words if b"virtual_ranks" in Path(f"/proc/{word}/cmdline").read_bytes().split(b"\0")[0]]
-    return []
-
-
 with suite.case("a process is killed at any moment while it loads the copies of its ranks"):
     files, killed = shared_files(), 0
     for run in range(20):
