@@ -35,6 +35,15 @@ class RankSpace {
   [[nodiscard]] constexpr std::uint64_t stack_end() const noexcept { return first_ + 3 * part_; }
   /// Where its heap begins, which may fill its part.
   [[nodiscard]] constexpr std::uint64_t heap() const noexcept { return first_ + 3 * part_; }
+  /// Where the part begins in which its stack lies.
+  [[nodiscard]] constexpr std::uint64_t stack_part() const noexcept { return first_ + 2 * part_; }
+  [[nodiscard]] constexpr std::uint64_t end() const noexcept { return first_ + parts * part_; }
+  [[nodiscard]] constexpr bool contains(std::uint64_t address) const noexcept {
+    return address - first_ < parts * part_;
+  }
+  [[nodiscard]] bool contains(const void* address) const noexcept {
+    return contains(reinterpret_cast<std::uint64_t>(address));
+  }
 
  private:
   static constexpr std::uint64_t parts = 4;

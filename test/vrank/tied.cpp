@@ -5,6 +5,8 @@
 #include <mpi-ext.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <cwchar>
 #include <functional>
 #include <string>
 #include <thread>
@@ -125,6 +128,32 @@ static void refuse(const std::string& what) {
           shmctl(segment, IPC_RMID, nullptr);
         },
         {}, "it has attached System V memory");
+  static char buffer[1000];
+  if (what == "buffer")
+    tied([] { std::setvbuf(stdout, buffer, _IOFBF, sizeof buffer); },
+         [] { std::setvbuf(stdout, nullptr, _IONBF, 0); }, "standard input or output a buffer");
+  if (what == "wide") tied([] { std::wprintf(L"wide\n"); }, {}, "reads or writes wide characters");
+  if (what == "memory file")
+    tied([&] { fd = memfd_create("own", 0); }, [&] { close(fd); }, "has a file open (/memfd:own");
+  if (what == "event")
+    tied([&] { fd = eventfd(0, 0); }, [&] { close(fd); }, "has a file open (anon_inode:[eventfd])");
+  if (what == "semaphore")
+    tied(
+        [] {
+          const std::string name = "/isthmus-test-" + std::to_string(getpid());
+          check(sem_open(name.c_str(), O_CREAT, 0600, 1) != SEM_FAILED, "sem_open");
+          sem_unlink(name.c_str());
+        },
+        {}, "it has a semaphore with a name");
+  if (what == "fork") tied([] { pthread_atfork(nullptr, nullptr, nullptr); }, {}, "told of forks");
+  if (what == "at exit") tied([] { on_exit([](int, void*) {}, nullptr); }, {}, "a call at its process's end");
+  if (what == "keeper") {
+    const auto keep = reinterpret_cast<int* (*)()>(dlsym(RTLD_DEFAULT, "keep"));
+    const auto forget = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "forget"));
+    check(keep && forget, "the library");
+    tied([&] { check(*keep() == 42, "what it keeps"); }, [&] { forget(); },
+         "a library keeps memory of ranks of its process");
+  }
   if (what == "cuda")
     tied(
         [] {

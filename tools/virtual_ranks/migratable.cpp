@@ -5,6 +5,7 @@
 // Who has which memory is told by the thread pointer, which lies in the rank's addresses in all of its turns.
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <iconv.h>
 #include <libintl.h>
@@ -13,6 +14,7 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <pwd.h>
+#include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
@@ -348,6 +350,36 @@ ISTHMUS_STAND_IN char* bindtextdomain(const char* domain, const char* folder) {
 }
 ISTHMUS_STAND_IN void tzset() {
   apart<tzset>("tzset");
+}
+ISTHMUS_STAND_IN int on_exit(void (*function)(int, void*), void* argument) {
+  tie("it has asked for a call at its process's end (on_exit)");
+  return apart<on_exit>("on_exit", function, argument);
+}
+ISTHMUS_STAND_IN sem_t* sem_open(const char* name, int flags, ...) {
+  tie("it has a semaphore with a name (sem_open)");
+  static const auto real = next<decltype(sem_open)>("sem_open");
+  if ((flags & O_CREAT) == 0) return real(name, flags);
+  va_list rest;
+  va_start(rest, flags);
+  const auto mode = va_arg(rest, mode_t);
+  const auto value = va_arg(rest, unsigned);
+  va_end(rest);
+  return real(name, flags, mode, value);
+}
+/// What pthread_atfork calls.
+ISTHMUS_STAND_IN int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* object) {
+  if (owner_of(reinterpret_cast<std::uintptr_t>(object)))
+    tie("it has asked to be told of forks (pthread_atfork)");
+  return apart<__register_atfork>("__register_atfork", prepare, parent, child, object);
+}
+/// Of a library: those of programs are others.
+ISTHMUS_STAND_IN int setenv(const char* name, const char* value, int overwrites) {
+  tie("a library has changed its environment (setenv)");
+  return apart<setenv>("setenv", name, value, overwrites);
+}
+ISTHMUS_STAND_IN int putenv(char* entry) {
+  tie("a library has changed its environment (putenv)");
+  return apart<putenv>("putenv", entry);
 }
 ISTHMUS_STAND_IN tm* localtime(const time_t* time) {
   return apart<localtime>("localtime", time);

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/error.hpp"
+#include "vrank/process/ties.hpp"
 #include "vrank/program_file.hpp"
 #include "vrank/rank_memory.hpp"
 #include "vrank/rank_space.hpp"
@@ -29,43 +29,6 @@ struct MoveStep {
   std::int32_t protection;
   std::uint64_t address, bytes, offset;
 };
-
-/// What a descriptor is open on.
-struct OpenFile {
-  dev_t device = 0;
-  ino_t file = 0;
-  friend bool operator==(const OpenFile&, const OpenFile&) = default;
-};
-/// Of this process.
-std::vector<OpenFile> open_files();
-
-/// Memory of a process, as the kernel tells (/proc/self/maps).
-struct MappedRange {
-  std::uint64_t begin, end, offset;
-  std::int32_t protection;
-  bool is_shared;
-  OpenFile file;  ///< of number 0: none
-  std::string path;
-};
-/// What begins in [begin, end).
-std::vector<MappedRange> mapped_ranges(std::uint64_t begin, std::uint64_t end);
-
-/// Which file the region is, and what the process has open beside it for all of its ranks.
-struct RegionFile {
-  int fd = -1;
-  OpenFile file;
-  std::vector<OpenFile> known;
-};
-
-/// What a rank has thread-local: from where on, below its thread pointer.
-struct ThreadLocalRange {
-  std::uint64_t begin = 0, pointer = 0;
-};
-/// Of the thread that calls, in its turn; the error says which library's variables lie elsewhere.
-Result<ThreadLocalRange> own_thread_locals(const RankSpace& space);
-
-/// What keeps the rank whose turn it is in its process; as a sentence goes on, empty for nothing.
-std::string why_tied(const RankSpace& space, const RegionFile& region);
 
 /// All that another process has to do. The rank has no turn, and its stack is in use from `stack` on.
 std::vector<MoveStep> steps_of(const RankSpace& space, const ProgramFile& program, std::uint64_t stack,

@@ -17,6 +17,7 @@
 #include "base/settings.hpp"
 #include "base/whole_number.hpp"
 #include "channel/cma/cma.hpp"
+#include "vrank/process/move_steps.hpp"
 #include "vrank/process/process.hpp"
 
 namespace isthmus::vrank {
@@ -71,7 +72,7 @@ Result<> Porter::prepare(int box) {
 }
 
 void Porter::begin() {
-  region_file_.known = open_files();
+  region_file_.known = open_descriptors();
   thread_ = std::jthread([this](const std::stop_token& ends) { carry(ends); });
 }
 

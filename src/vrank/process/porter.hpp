@@ -11,9 +11,9 @@
 
 #include "base/error.hpp"
 #include "launch/region/shared_region.hpp"
-#include "vrank/process/move_steps.hpp"
 #include "vrank/process/rank.hpp"
 #include "vrank/process/rank_threads.hpp"
+#include "vrank/process/ties.hpp"
 #include "vrank/program_file.hpp"
 #include "vrank/rank_memory.hpp"
 #include "vrank/rank_space.hpp"

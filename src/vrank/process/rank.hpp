@@ -7,7 +7,7 @@
 
 #include "vrank/environment.hpp"
 #include "vrank/fiber.hpp"
-#include "vrank/process/move_steps.hpp"
+#include "vrank/process/ties.hpp"
 #include "vrank/rank_copy.hpp"
 #include "vrank/rank_stack.hpp"
 

@@ -206,11 +206,19 @@ with suite.case("the answers with --migratable are those without"):
         for ranks, each in ((2, 2), (5, 3)):
             suite.expect(several(ranks, each, program, options=MIGRATABLE))
 tied = compile_program(OWN / "tied.cpp")
-TIES = ("file", "descriptor", "mapping", "specific", "locale", "thread", "library", "neighbour", "segment", "worker", "alone")
+TIES = ("file", "descriptor", "mapping", "specific", "locale", "thread", "library", "neighbour", "segment", "buffer", "wide", "memory file", "event", "semaphore", "fork", "at exit", "worker", "alone")
 with suite.case("what keeps a rank in its process is said, and the others go"):
     for tie in TIES:
         for workers in (1, 2):
             suite.expect(several(4, 2, tied, "refuse", tie, options=on_workers(workers, MIGRATABLE)), out="4 ranks, 0 failures")
+with suite.case("ranks stay whose library keeps for all what one of them has allocated"):
+    source, library = FOLDER / "keeps.c", FOLDER / "libkeeps.so"
+    source.write_text("#include <stdlib.h>\nstatic int* kept;\nint* keep(void) { if (!kept) { kept = malloc(sizeof *kept); *kept = 42; } return kept; }\n"
+                      "void forget(void) { free(kept); kept = NULL; }\n")
+    suite.expect(suite.run([PREFIX / "bin/mpicc", "-shared", "-fPIC", source, "-o", library], timeout=60))
+    keeping = compile_program(OWN / "tied.cpp", "keeping", f"-L{FOLDER}", "-Wl,--no-as-needed", "-lkeeps", f"-Wl,-rpath,{FOLDER}")
+    for workers in (1, 2):
+        suite.expect(several(4, 2, keeping, "refuse", "keeper", options=on_workers(workers, MIGRATABLE)), out="4 ranks, 0 failures")
 with suite.case("a rank that uses CUDA stays"):
     drivers = {"LD_LIBRARY_PATH": f"{BUILT / 'test/emulated'}:{PREFIX / 'lib'}"}
     for workers in (1, 2):
