@@ -22,6 +22,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
@@ -50,8 +51,9 @@ constexpr std::uintptr_t process_begin = std::uintptr_t{15} << 40, process_end =
 constexpr std::size_t page = 4096;
 
 constinit Heap process_heap{};
-/// Bytes of a rank's space; 0 before there are ranks.
-constinit std::uint64_t space_bytes = 0;
+/// Of a rank's space, whose size is a power of two; 0 before there are ranks.
+constinit unsigned space_bits = 0;
+constinit std::uint64_t heap_offset = 0;  ///< in a space
 constinit std::uint32_t world_size = 1;
 
 std::uintptr_t thread_pointer() noexcept {
@@ -63,8 +65,9 @@ std::uintptr_t thread_pointer() noexcept {
 /// Whose addresses these are; null: no rank's.
 RankMemory* owner_of(std::uintptr_t address) noexcept {
   const std::uint64_t offset = address - RankSpace::begin;
-  if (offset >= RankSpace::bytes_of_all || space_bytes == 0) return nullptr;
-  return RankMemory::of(RankSpace(static_cast<std::uint32_t>(offset / space_bytes), world_size));
+  if (offset >= RankSpace::bytes_of_all || space_bits == 0) return nullptr;
+  const std::uint64_t space = RankSpace::begin + (offset >> space_bits << space_bits);
+  return reinterpret_cast<RankMemory*>(space + heap_offset);  // NOLINT(performance-no-int-to-ptr)
 }
 
 RankMemory* current() noexcept {
@@ -114,7 +117,8 @@ Function* next(const char* name) noexcept {
 void* map_for(RankMemory& memory, std::size_t bytes, int protection, int flags, int fd, off_t offset) {
   const std::size_t whole = (bytes + page - 1) / page * page;
   const auto base = reinterpret_cast<std::uintptr_t>(&memory);
-  const std::uintptr_t part = space_bytes / 4, begin = base + part / 2, end = base + part;
+  const std::uintptr_t part = RankSpace(0, world_size).part_bytes(), begin = base + part / 2,
+                       end = base + part;
   for (int rounds = 0; rounds < 2;) {
     std::uintptr_t at = memory.next_mapping.fetch_add(whole + page, std::memory_order_relaxed);
     if (at < begin || whole > end - begin || at > end - whole) {
@@ -154,7 +158,9 @@ void run(LaterCall*& list, Heap& heap) {
 
 void begin(std::uint32_t world) noexcept {
   world_size = world;
-  space_bytes = RankSpace(0, world).part_bytes() * 4;
+  const RankSpace first(0, world);
+  heap_offset = first.heap() - RankSpace::begin;
+  space_bits = static_cast<unsigned>(std::countr_zero(first.end() - RankSpace::begin));
 }
 
 RankMemory* open(std::uint32_t rank) noexcept {
