@@ -117,6 +117,75 @@ static int destination(int each, int step) {
   return (each * (1 + step % 3) + step) % workers;
 }
 
+static long added = 0;
+
+static void add_all(void* in, void* inout, int* count, MPI_Datatype*) {
+  for (int i = 0; i < *count; ++i)
+    static_cast<long*>(inout)[i] += static_cast<const long*>(in)[i] + added;
+}
+
+/// Collectives, matched messages, buffered sends and an operation of the program's own that begin in one
+/// process and end in another.
+static void go_with_calls_under_way(int steps) {
+  const int next = (rank + 1) % size, before = (rank + size - 1) % size;
+  std::vector<char> buffer(100'000 + MPI_BSEND_OVERHEAD);
+  MPI_Buffer_attach(buffer.data(), static_cast<int>(buffer.size()));
+  MPI_Op sum;
+  MPI_Op_create(add_all, 1, &sum);
+  std::vector<long> kept_in(5000), kept_out(5000);
+  MPI_Request kept;
+  MPI_Allreduce_init(kept_in.data(), kept_out.data(), 5000, MPI_LONG, sum, MPI_COMM_WORLD, MPI_INFO_NULL,
+                     &kept);
+  for (int step = 0; step < steps; ++step) {
+    const int root = step % size, to = destination(rank, step);
+    std::vector<long> in(3000, rank + step), out(3000), wide(200'000, rank == root ? step : -1);
+    std::vector<int> all(static_cast<std::size_t>(size) * 700);
+    const std::vector<int> own(700, rank * 100 + step);
+    std::fill(kept_in.begin(), kept_in.end(), rank);
+    MPI_Request requests[6];
+    MPI_Comm duplicate;
+    MPI_Message matched;
+    int word = -1;
+    MPI_Bsend(&step, 1, MPI_INT, next, 11, MPI_COMM_WORLD);
+    MPI_Bsend(&rank, 1, MPI_INT, next, 12, MPI_COMM_WORLD);
+    MPI_Mprobe(before, 11, MPI_COMM_WORLD, &matched, MPI_STATUS_IGNORE);
+    MPI_Ibarrier(MPI_COMM_WORLD, &requests[0]);
+    MPI_Iallreduce(in.data(), out.data(), 3000, MPI_LONG, sum, MPI_COMM_WORLD, &requests[1]);
+    MPI_Ibcast(wide.data(), 200'000, MPI_LONG, root, MPI_COMM_WORLD, &requests[2]);
+    MPI_Iallgather(own.data(), 700, MPI_INT, all.data(), 700, MPI_INT, MPI_COMM_WORLD, &requests[3]);
+    MPI_Comm_idup(MPI_COMM_WORLD, &duplicate, &requests[4]);
+    MPI_Start(&kept);
+    requests[5] = kept;
+    check(MPIX_Migrate_all(to) == MPI_SUCCESS, "MPIX_Migrate_all", step);
+    MPI_Mrecv(&word, 1, MPI_INT, &matched, MPI_STATUS_IGNORE);
+    check(word == step, "the matched message", step);
+    MPI_Recv(&word, 1, MPI_INT, before, 12, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    check(word == before, "the buffered message", step);
+    MPI_Waitall(6, requests, MPI_STATUSES_IGNORE);
+    const long ranks = static_cast<long>(size) * (size - 1) / 2;
+    check(out[0] == ranks + size * step && out[2999] == out[0], "the sum of one's own", step);
+    check(kept_out[0] == ranks && kept_out[4999] == ranks, "the persistent sum", step);
+    check(wide[0] == step && wide[199'999] == step, "what is broadcast", step);
+    for (int each = 0; each < size; ++each)
+      check(all[static_cast<std::size_t>(each) * 700 + 699] == each * 100 + step, "what is gathered", step);
+    std::vector<int> from(all.size()), parts(all.size());
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      parts[i] = rank * size + static_cast<int>(i / 700);
+    MPI_Alltoall(parts.data(), 700, MPI_INT, from.data(), 700, MPI_INT, duplicate);
+    for (int each = 0; each < size; ++each)
+      check(from[static_cast<std::size_t>(each) * 700] == each * size + rank, "what all send all", step);
+    MPI_Bcast(wide.data(), 200'000, MPI_LONG, (root + 1) % size, duplicate);
+    MPI_Comm_free(&duplicate);
+  }
+  MPI_Request_free(&kept);
+  MPI_Op_free(&sum);
+  void* detached = nullptr;
+  int bytes = 0;
+  MPI_Buffer_detach(&detached, &bytes);
+  check(detached == buffer.data(), "the buffer");
+  names[3] = "three";
+}
+
 static void go_about(int steps) {
   MPI_Comm half, ring;
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
@@ -269,6 +338,7 @@ int main(int argc, char** argv) {
     parse_options(argc, argv);
     names[3] = "three";
   }
+  if (what == "calls") go_with_calls_under_way(steps);
   if (what == "about") go_about(steps);
   int all = 0;
   MPI_Reduce(&failures, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);

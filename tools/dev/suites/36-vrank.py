@@ -196,6 +196,9 @@ for kind, flags in FAR_KINDS.items():
         program = compile_program(far_program, "far " + kind, *flags)
         for ranks, each, workers in ((2, 2, 1), (4, 2, 1), (8, 4, 1), (6, 2, 2), (7, 3, 2)):
             suite.expect(several(ranks, each, program, 40, "about", options=on_workers(workers, MIGRATABLE), timeout=120), out=rf"{ranks} ranks, \d+ workers, 0 failures")
+with suite.case("collectives, matched messages, buffered sends that begin in one process and end in another"):
+    for ranks, each, workers in ((2, 2, 1), (4, 2, 1), (8, 4, 1), (6, 2, 2), (7, 3, 2)):
+        suite.expect(several(ranks, each, FOLDER / "far as it is", 40, "calls", options=on_workers(workers, MIGRATABLE), timeout=120), out=rf"{ranks} ranks, \d+ workers, 0 failures")
 with suite.case("options are parsed on in other processes"):
     for ranks, each, workers in ((4, 2, 1), (6, 2, 2), (6, 3, 1)):
         words = ("-ab", "-n42", "-c", "-da", 0, "options")
