@@ -64,7 +64,7 @@ void run_thread_local_destructors() {
 
 /// The linker knows objects by their names: the descriptor, which stays open, makes this one its own.
 Result<void*> open(UniqueFd& copy, bool is_executable) {
-  const std::string name = "/proc/self/fd/" + std::to_string(copy.get());
+  const std::string name = std::string(RankCopy::names_begin) + std::to_string(copy.get());
   void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | (is_executable ? 0 : RTLD_DEEPBIND));
   if (!handle) return fail(ErrorClass::other, ::dlerror());
   static_cast<void>(copy.leak());

@@ -27,6 +27,9 @@ void load_needed(const ProgramFile& file);
 /// The program as one rank has loaded it.
 class RankCopy {
  public:
+  /// The names that the dynamic linker has of copies.
+  static constexpr std::string_view names_begin = "/proc/self/fd/";
+
   /// The variables of the C library that the copy has for itself; null: the program does not name it.
   struct Variables {
     char** argument = nullptr;  ///< optarg

@@ -422,6 +422,7 @@ ISTHMUS_STAND_IN group* getgrgid(gid_t id) {
   return apart<getgrgid>("getgrgid", id);
 }
 ISTHMUS_STAND_IN hostent* gethostbyname(const char* name) {
+  tie("it has looked up addresses (gethostbyname)");
   return apart<gethostbyname>("gethostbyname", name);
 }
 ISTHMUS_STAND_IN int getaddrinfo(const char* node, const char* service, const addrinfo* hints,

@@ -7,12 +7,11 @@
 #include <span>
 #include <string_view>
 
+#include "vrank/rank_copy.hpp"
 #include "vrank/rank_space.hpp"
 
 namespace isthmus::vrank {
 namespace {
-
-constexpr std::string_view copies_begin = "/proc/self/fd/";
 
 bool has(const dl_phdr_info& object, const void* address) {
   const auto at = reinterpret_cast<std::uint64_t>(address) - object.dlpi_addr;
@@ -24,7 +23,7 @@ bool has(const dl_phdr_info& object, const void* address) {
 bool is_known(const dl_phdr_info& object) {
   const std::string_view name = object.dlpi_name;
   // The first has no name: it is the program that holds the ranks.
-  if (name.empty() || name.starts_with(copies_begin)) return true;
+  if (name.empty() || name.starts_with(RankCopy::names_begin)) return true;
   // The unwinder knows where code lies, which stays.
   if (name.contains("/ld-linux") || name.contains("/libgcc_s.")) return true;
   return has(object, reinterpret_cast<const void*>(&::dl_iterate_phdr)) ||

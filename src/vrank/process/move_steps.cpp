@@ -12,14 +12,13 @@
 #include "channel/cma/cma.hpp"
 #include "vrank/process/mapped_ranges.hpp"
 #include "vrank/process/touched_pages.hpp"
+#include "vrank/rank_copy.hpp"
 #include "vrank/rank_thread.hpp"
 
 namespace isthmus::vrank {
 namespace {
 
 constexpr std::uint64_t page = 4096;
-/// Names of what has been loaded for ranks (`RankCopy`).
-constexpr std::string_view copies_begin = "/proc/self/fd/";
 /// Thread-local variables of libraries that are there from the program's start lie so close below the thread
 /// pointer.
 constexpr std::uint64_t most_below = std::uint64_t{1} << 20;
@@ -147,7 +146,7 @@ std::uint64_t likeness_here(std::uintptr_t process_top) {
   std::uint64_t hash = hash_begin;
   const auto look = [](dl_phdr_info* info, std::size_t /*bytes*/, void* to) {
     const std::string_view name = info->dlpi_name;
-    if (name.starts_with(copies_begin)) return 0;
+    if (name.starts_with(RankCopy::names_begin)) return 0;
     auto& sum = *static_cast<std::uint64_t*>(to);
     add_hash(sum, name.data(), name.size());
     add_hash(sum, &info->dlpi_addr, sizeof info->dlpi_addr);

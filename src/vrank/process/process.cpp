@@ -129,8 +129,8 @@ Result<> Process::add_rank(Environment environment, const Numbers& numbers, std:
     return fail(ErrorClass::arg, "ISTHMUS_RANK_STACK: a stack of " + std::to_string(stack >> 20) +
                                      " MiB is too large for a rank of " + std::to_string(numbers.world) +
                                      "; it may have " + std::to_string(space.part_bytes() >> 21));
-  const auto pointer = threads_.pointer_of(numbers.own, space.thread_end());
-  if (!pointer) return std::unexpected(pointer.error());
+  auto pointer = threads_.pointer_of(numbers.own, space.thread_end());
+  if (!pointer) return std::unexpected(std::move(pointer).error());
   if (!memory_) return make_rank(environment, numbers, stack, *pointer);
   RankMemory* const memory = memory_->open(numbers.own);
   if (!memory) return fail(ErrorClass::no_mem, "the heap of a rank: its addresses are taken");

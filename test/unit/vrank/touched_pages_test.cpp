@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace isthmus::vrank {
+namespace isthmus::vrank::touched_pages_test {
 namespace {
 
 constexpr std::uint64_t page = TouchedPages::page;
@@ -61,4 +61,4 @@ TEST_F(Touched, ComeWithThoseOfASmallGap) {
 }
 
 }  // namespace
-}  // namespace isthmus::vrank
+}  // namespace isthmus::vrank::touched_pages_test

@@ -10,16 +10,28 @@
 #include <thread>
 #include <vector>
 
-namespace isthmus::vrank {
+namespace isthmus::vrank::heap_test {
 namespace {
 
-constexpr std::uintptr_t at = std::uintptr_t{14} << 40;
 constexpr std::size_t room = std::size_t{1} << 32;
+
+/// Addresses where nothing is, wherever a sanitizer leaves some.
+std::uintptr_t free_addresses() {
+  constexpr std::size_t unit = std::size_t{64} << 10;
+  void* const got =
+      ::mmap(nullptr, room + unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ::munmap(got, room + unit);
+  return (reinterpret_cast<std::uintptr_t>(got) + unit - 1) / unit * unit;
+}
 
 class AHeap : public testing::Test {
  protected:
   AHeap() { heap.open(at, at + room); }
-  ~AHeap() override { ::munmap(reinterpret_cast<void*>(at), room); }  // NOLINT(performance-no-int-to-ptr)
+  // What has been mapped there since is another's.
+  ~AHeap() override {
+    ::munmap(reinterpret_cast<void*>(at), heap.top() - at);  // NOLINT(performance-no-int-to-ptr)
+  }
+  const std::uintptr_t at = free_addresses();
   Heap heap;
 };
 
@@ -145,4 +157,4 @@ TEST_F(AHeap, IsForAllThreads) {
 }
 
 }  // namespace
-}  // namespace isthmus::vrank
+}  // namespace isthmus::vrank::heap_test
