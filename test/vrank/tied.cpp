@@ -132,11 +132,18 @@ static void refuse(const std::string& what) {
   if (what == "buffer")
     tied([] { std::setvbuf(stdout, buffer, _IOFBF, sizeof buffer); },
          [] { std::setvbuf(stdout, nullptr, _IONBF, 0); }, "standard input or output a buffer");
-  if (what == "wide") tied([] { std::wprintf(L"wide\n"); }, {}, "reads or writes wide characters");
+  if (what == "wide") tied([] { std::fwide(stdin, 1); }, {}, "reads or writes wide characters");
   if (what == "memory file")
     tied([&] { fd = memfd_create("own", 0); }, [&] { close(fd); }, "has a file open (/memfd:own");
   if (what == "event")
     tied([&] { fd = eventfd(0, 0); }, [&] { close(fd); }, "has a file open (anon_inode:[eventfd])");
+  if (what == "protected") {
+    memory = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    std::memset(memory, 7, 8192);
+    tied([&] { mprotect(memory, 4096, PROT_NONE); }, [&] { mprotect(memory, 4096, PROT_READ | PROT_WRITE); },
+         "it has written to memory that may not be read now");
+    check(*static_cast<char*>(memory) == 7, "what was there");
+  }
   if (what == "semaphore")
     tied(
         [] {

@@ -1,6 +1,7 @@
 #include "vrank/process/kept_memory.hpp"
 
 #include <link.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -30,10 +31,18 @@ bool is_known(const dl_phdr_info& object) {
          has(object, reinterpret_cast<const void*>(&keeper_of_ranks));
 }
 
+/// Where nothing is, a word is no address, but a number that looks like one.
+bool is_mapped(std::uint64_t address) {
+  constexpr std::uint64_t page = 4096;
+  unsigned char resident = 0;
+  return ::mincore(reinterpret_cast<void*>(address / page * page), page, &resident) == 0;  // NOLINT
+}
+
 /// Others may write to these words meanwhile.
 bool names_a_rank(std::span<const volatile std::uint64_t> words) {
-  return std::ranges::any_of(
-      words, [](std::uint64_t word) { return word - RankSpace::begin < RankSpace::bytes_of_all; });
+  return std::ranges::any_of(words, [](std::uint64_t word) {
+    return word - RankSpace::begin < RankSpace::bytes_of_all && is_mapped(word);
+  });
 }
 
 bool keeps_ranks(const dl_phdr_info& object) {

@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "vrank/process/kept_memory.hpp"
+#include "vrank/process/touched_pages.hpp"
 #include "vrank/rank_memory.hpp"
 #include "vrank/rank_thread.hpp"
 
@@ -33,9 +34,15 @@ bool is_region(const MappedRange& range, const RegionFile& region) {
 
 /// Of the rank's memory: what cannot be had in another process.
 std::string foreign_mapping(const RankSpace& space, const RegionFile& region) {
+  const TouchedPages pages;
   for (const MappedRange& range : mapped_ranges(space.stack_part(), space.end())) {
-    const bool is_own = !range.is_shared && range.file.file == 0;
-    if (!is_own && !is_region(range, region)) return "it has mapped a file (" + range.path + ")";
+    if (is_region(range, region)) continue;
+    if (range.is_shared || range.file.file != 0) return "it has mapped a file (" + range.path + ")";
+    if (range.protection != PROT_NONE) continue;
+    bool holds_any = false;
+    pages.for_each(range.begin, range.end - range.begin,
+                   [&](std::uint64_t, std::uint64_t) { holds_any = true; });
+    if (holds_any) return "it has written to memory that may not be read now (mprotect)";
   }
   return {};
 }
@@ -81,12 +88,12 @@ std::string open_descriptor(const RegionFile& region) {
   constexpr std::string_view of_library = "/memfd:isthmus (deleted)", shared_by_all = "anon_inode:";
   std::string found;
   any_open([&](int fd, const OpenFile& file) {
+    if (std::ranges::find(region.known, OpenDescriptor{fd, file}) != region.known.end()) return false;
     const std::string path = path_of(fd);
     if (path == of_library) return false;
     const auto known = std::ranges::find(region.known, file, &OpenDescriptor::on);
     // Of those that have no file there is one for all.
     if (known != region.known.end() && !path.starts_with(shared_by_all)) return false;
-    if (std::ranges::find(region.known, OpenDescriptor{fd, file}) != region.known.end()) return false;
     found = "a rank of its process has a file open (" + path + ")";
     return true;
   });

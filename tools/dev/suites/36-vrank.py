@@ -209,7 +209,7 @@ with suite.case("the answers with --migratable are those without"):
         for ranks, each in ((2, 2), (5, 3)):
             suite.expect(several(ranks, each, program, options=MIGRATABLE))
 tied = compile_program(OWN / "tied.cpp")
-TIES = ("file", "descriptor", "mapping", "specific", "locale", "thread", "library", "neighbour", "segment", "buffer", "wide", "memory file", "event", "semaphore", "fork", "at exit", "worker", "alone")
+TIES = ("file", "descriptor", "mapping", "specific", "locale", "thread", "library", "neighbour", "segment", "buffer", "wide", "memory file", "event", "protected", "semaphore", "fork", "at exit", "worker", "alone")
 with suite.case("what keeps a rank in its process is said, and the others go"):
     for tie in TIES:
         for workers in (1, 2):
