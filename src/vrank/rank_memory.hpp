@@ -45,8 +45,8 @@ struct OwnMemory {
   RankMemory* (*open)(std::uint32_t rank) noexcept;
   /// Of who has this thread-local storage; null: the process.
   RankMemory* (*current)() noexcept;
-  /// Where the process's own heap ends, when nothing but libraries had been begun.
-  std::uintptr_t process_top;
+  /// Where the process's own heap ends now.
+  std::uintptr_t (*process_top)() noexcept;
 };
 
 }  // namespace isthmus::vrank

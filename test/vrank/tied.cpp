@@ -119,7 +119,7 @@ static void refuse(const std::string& what) {
   if (what == "thread") tied([] { std::thread([] {}).join(); }, {}, "it has made a thread");
   if (what == "library")
     tied([] { check(dlopen("libresolv.so.2", RTLD_NOW) != nullptr, "dlopen"); }, {},
-         "it has loaded a library");
+         "a library has been loaded into its process since the start");
   if (what == "segment")
     tied(
         [] {
@@ -161,6 +161,13 @@ static void refuse(const std::string& what) {
     tied([&] { check(*keep() == 42, "what it keeps"); }, [&] { forget(); },
          "a library keeps memory of ranks of its process");
   }
+  if (what == "lazy") {
+    // All go, also who has had the dynamic linker look up what this library needs.
+    check(MPIX_Migrate_all((worker_now() + 1) % workers) == MPI_SUCCESS, "MPIX_Migrate_all");
+    MPI_Barrier(MPI_COMM_WORLD);
+    const auto keep = reinterpret_cast<int* (*)()>(dlsym(RTLD_DEFAULT, "keep"));
+    check(keep && *keep() == 42, "a function of a library that is called for the first time");
+  }
   if (what == "cuda")
     tied(
         [] {
@@ -173,7 +180,8 @@ static void refuse(const std::string& what) {
   if (what == "neighbour") {
     if (rank == 0) check(dlopen("libresolv.so.2", RTLD_NOW) != nullptr, "dlopen");
     MPI_Barrier(MPI_COMM_WORLD);
-    tied([] {}, {}, "could not take it over");
+    tied([] {}, {},
+         rank == 1 ? "has been loaded into its process since the start" : "could not take it over");
   }
   if (what == "balance") balance();
   if (what == "worker")

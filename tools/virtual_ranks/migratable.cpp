@@ -5,6 +5,7 @@
 // Who has which memory is told by the thread pointer, which lies in the rank's addresses in all of its turns.
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <iconv.h>
@@ -15,6 +16,7 @@
 #include <pthread.h>
 #include <pwd.h>
 #include <semaphore.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
@@ -22,6 +24,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstdarg>
@@ -55,6 +58,8 @@ constinit Heap process_heap{};
 constinit unsigned space_bits = 0;
 constinit std::uint64_t heap_offset = 0;  ///< in a space
 constinit std::uint32_t world_size = 1;
+/// Where the dynamic linker lies.
+constinit std::uintptr_t linker_begin = 0, linker_bytes = 0;
 
 std::uintptr_t thread_pointer() noexcept {
   std::uintptr_t pointer;
@@ -80,9 +85,15 @@ Heap& process() noexcept {
   return process_heap;
 }
 
-Heap& heap_here() noexcept {
+/// For an allocation that is asked for at `caller`. What the dynamic linker keeps is the process's, whoever
+/// has it load an object or look up a name.
+Heap& heap_for(const void* caller) noexcept {
   RankMemory* const memory = current();
-  return memory && memory->apart == 0 ? memory->heap : process();
+  if (!memory || memory->apart != 0) return process();
+  return reinterpret_cast<std::uintptr_t>(caller) - linker_begin < linker_bytes ? process() : memory->heap;
+}
+Heap& heap_here() noexcept {
+  return heap_for(nullptr);
 }
 
 Heap& heap_of(const void* memory) noexcept {
@@ -156,7 +167,23 @@ void run(LaterCall*& list, Heap& heap) {
 
 // --- what ranks' process is told
 
+void find_linker() noexcept {
+  const std::uintptr_t base = ::getauxval(AT_BASE);
+  const auto& header = *reinterpret_cast<const Elf64_Ehdr*>(base);  // NOLINT(performance-no-int-to-ptr)
+  const auto* const segments =
+      reinterpret_cast<const Elf64_Phdr*>(base + header.e_phoff);  // NOLINT(performance-no-int-to-ptr)
+  linker_begin = base;
+  for (unsigned i = 0; i < header.e_phnum; ++i)
+    if (segments[i].p_type == PT_LOAD)
+      linker_bytes = std::max(linker_bytes, segments[i].p_vaddr + segments[i].p_memsz);
+}
+
+std::uintptr_t process_top() noexcept {
+  return process().top();
+}
+
 void begin(std::uint32_t world) noexcept {
+  find_linker();
   world_size = world;
   const RankSpace first(0, world);
   heap_offset = first.heap() - RankSpace::begin;
@@ -196,7 +223,7 @@ void agree_on_guard(int /*count*/, char** /*arguments*/, char** environment) {
 #define ISTHMUS_STAND_IN extern "C" __attribute__((visibility("default")))
 
 ISTHMUS_STAND_IN void* malloc(std::size_t bytes) {
-  return or_error(heap_here().allocate(bytes));
+  return or_error(heap_for(__builtin_return_address(0)).allocate(bytes));
 }
 ISTHMUS_STAND_IN void free(void* memory) {
   if (!memory) return;
@@ -207,10 +234,10 @@ ISTHMUS_STAND_IN void free(void* memory) {
 ISTHMUS_STAND_IN void* calloc(std::size_t count, std::size_t bytes) {
   std::size_t all = 0;
   if (__builtin_mul_overflow(count, bytes, &all)) return or_error(nullptr);
-  return or_error(heap_here().allocate_zeros(all));
+  return or_error(heap_for(__builtin_return_address(0)).allocate_zeros(all));
 }
 ISTHMUS_STAND_IN void* realloc(void* memory, std::size_t bytes) {
-  if (!memory) return malloc(bytes);
+  if (!memory) return or_error(heap_for(__builtin_return_address(0)).allocate(bytes));
   if (bytes == 0) {
     free(memory);
     return nullptr;
@@ -434,6 +461,6 @@ ISTHMUS_STAND_IN int getaddrinfo(const char* node, const char* service, const ad
 
 int main(int count, char** arguments) {
   kept_free[0] = std::byte{0};
-  const OwnMemory memory{.begin = begin, .open = open, .current = current, .process_top = process().top()};
+  const OwnMemory memory{.begin = begin, .open = open, .current = current, .process_top = process_top};
   return isthmus_migratable_ranks_main(count, arguments, room, &memory);
 }

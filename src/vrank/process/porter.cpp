@@ -73,6 +73,7 @@ Result<> Porter::prepare(int box) {
 
 void Porter::begin() {
   region_file_.known = open_descriptors();
+  region_file_.libraries = loaded_objects();
   thread_ = std::jthread([this](const std::stop_token& ends) { carry(ends); });
 }
 
@@ -91,7 +92,7 @@ bool Porter::ask(Rank& rank, wire::Departure& departure) const {
   const std::vector<MoveStep> steps = [&] {
     const std::lock_guard lock(looking_);
     return steps_of(space_of(rank.number), parts_.file, reinterpret_cast<std::uint64_t>(rank.fiber.context),
-                    rank.locals, likeness_here(parts_.memory.process_top));
+                    rank.locals, likeness_here(parts_.process_top));
   }();
   // The process that it has come from may not have seen yet that it has.
   for (std::uint32_t state = 0;
@@ -193,7 +194,7 @@ Result<> Porter::take_in(std::uint32_t slot) {
     ISTHMUS_TRY(RankCopy::make_room(parts_.file, space.program()));
     copies_.insert(slot);
   }
-  ISTHMUS_TRY(take_over(steps, from, space, region_file_, likeness_here(parts_.memory.process_top)));
+  ISTHMUS_TRY(take_over(steps, from, space, region_file_, likeness_here(parts_.process_top)));
   auto& rank = *static_cast<Rank*>(RankMemory::of(space)->rank);
   if (*pointer != rank.fiber.thread) {
     let_go(space);

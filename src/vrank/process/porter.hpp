@@ -32,7 +32,8 @@ class Porter {
     Scheduler& scheduler;
     RankThreads& threads;
     std::uint32_t world;
-    std::uint32_t first_slot;  ///< of the process's ranks
+    std::uint32_t first_slot;    ///< of the process's ranks
+    std::uintptr_t process_top;  ///< where the process's heap ended when libraries alone had been begun
   };
   explicit Porter(const Parts& parts) : parts_(parts) {}
 

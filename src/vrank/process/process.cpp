@@ -117,7 +117,8 @@ Result<> Process::open(const Environment& environment, const Numbers& first, std
                                 .scheduler = *scheduler_,
                                 .threads = threads_,
                                 .world = world_,
-                                .first_slot = first.slot});
+                                .first_slot = first.slot,
+                                .process_top = process_top_});
   const auto box = descriptor(environment, launcher_variable::box);
   return porter_->prepare(box ? copy_of(*box) : -1);
 }

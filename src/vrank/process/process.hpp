@@ -27,14 +27,16 @@ namespace isthmus::vrank {
 /// The process and the ranks that it holds, from their start to their ends.
 class Process {
  public:
-  /// `memory`: null where ranks stay in this process.
+  /// `memory`: null where ranks stay in this process. `process_top`: where its heap ended when libraries
+  /// alone had been begun.
   Process(ProgramFile file, std::vector<Environment> environments, std::vector<std::string> words,
-          const Edge& edge, const OwnMemory* memory)
+          const Edge& edge, const OwnMemory* memory, std::uintptr_t process_top)
       : file_(std::move(file)),
         environments_(std::move(environments)),
         words_(std::move(words)),
         edge_(edge),
-        memory_(memory) {}
+        memory_(memory),
+        process_top_(process_top) {}
 
   /// Makes the ranks and the threads on which they have their turns.
   Result<> prepare(std::uint32_t workers);
@@ -84,6 +86,7 @@ class Process {
   std::vector<std::string> words_;
   const Edge& edge_;
   const OwnMemory* memory_;
+  const std::uintptr_t process_top_;
   const pid_t pid_ = ::getpid();
   std::uint32_t world_ = 1;
   std::optional<Scheduler> scheduler_;

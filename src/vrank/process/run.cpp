@@ -1,5 +1,6 @@
 #include "vrank/process/run.hpp"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -28,6 +29,14 @@ void give_streams_buffers() {
                  ::isatty(::fileno(stream)) != 0 ? _IOLBF : _IOFBF, BUFSIZ);
 }
 
+/// What the program asks for is there before ranks are, and alike in all processes: what libraries make when
+/// they begin, ranks may have addresses of.
+void load_all_needed(const ProgramFile& file) {
+  load_needed(file);
+  for (const std::string& name : file.needed())
+    static_cast<void>(::dlopen(name.c_str(), RTLD_NOW));
+}
+
 }  // namespace
 
 int run_process(int count, char** arguments, std::size_t thread_local_room, const Edge& edge,
@@ -40,8 +49,6 @@ int run_process(int count, char** arguments, std::size_t thread_local_room, cons
         "mpiexec -n N --ranks-per-process M PROGRAM; under another launcher each rank is a process");
     return 2;
   }
-  const std::uint32_t worker_count = whole_number<std::uint32_t>(workers ? workers : "").value_or(1);
-  auto environments = environments_from(virtual_ranks);
   // Copies of the program take what std::cout is when they are loaded.
   const std::ios_base::Init streams;
   if (memory) give_streams_buffers();
@@ -56,10 +63,13 @@ int run_process(int count, char** arguments, std::size_t thread_local_room, cons
          "processes (mpiexec --migratable): link it as an executable");
     return status_cannot_run;
   }
-  if (memory) load_needed(*file);
+  if (memory) load_all_needed(*file);
+  // Up to here all processes of the job have done the same.
+  const std::uintptr_t process_top = memory ? memory->process_top() : 0;
+  const std::uint32_t worker_count = whole_number<std::uint32_t>(workers ? workers : "").value_or(1);
   // It lives as long as the process, whose exit handlers ask for it.
-  auto& process = *new Process(std::move(*file), std::move(environments), {arguments + 2, arguments + count},
-                               edge, memory);
+  auto& process = *new Process(std::move(*file), environments_from(virtual_ranks),
+                               {arguments + 2, arguments + count}, edge, memory, process_top);
   if (auto prepared = process.prepare(worker_count); !prepared) {
     warn(prepared.error().text());
     return 1;

@@ -22,6 +22,7 @@
 
 #include "vrank/process/kept_memory.hpp"
 #include "vrank/process/touched_pages.hpp"
+#include "vrank/rank_copy.hpp"
 #include "vrank/rank_memory.hpp"
 #include "vrank/rank_thread.hpp"
 
@@ -100,12 +101,21 @@ std::string open_descriptor(const RegionFile& region) {
   return found;
 }
 
-std::string own_library(const RankSpace& space) {
+/// Calls `visit` with the linker's records of what it has loaded, but copies of the program.
+template <class Visit>
+void each_object(Visit visit) {
   const auto* const debug = static_cast<const r_debug*>(::dlsym(RTLD_DEFAULT, "_r_debug"));
-  if (!debug) return "the dynamic linker does not tell which libraries there are";
-  for (const link_map* each = debug->r_map; each; each = each->l_next)
-    if (space.contains(each)) return std::string("it has loaded a library (") + each->l_name + ")";
-  return {};
+  for (const link_map* each = debug ? debug->r_map : nullptr; each; each = each->l_next)
+    if (!std::string_view(each->l_name).starts_with(RankCopy::names_begin)) visit(*each);
+}
+
+std::string later_library(const RegionFile& region) {
+  std::string found;
+  each_object([&](const link_map& each) {
+    if (std::ranges::find(region.libraries, &each) == region.libraries.end())
+      found = std::string("a library has been loaded into its process since the start (") + each.l_name + ")";
+  });
+  return found;
 }
 
 std::string thread_specific_data() {
@@ -119,6 +129,12 @@ std::string thread_specific_data() {
 bool has_built_in_locale() {
   const char* const name = std::setlocale(LC_ALL, nullptr);
   return name && (std::strcmp(name, "C") == 0 || std::strcmp(name, "POSIX") == 0);
+}
+
+std::vector<const void*> loaded_objects() {
+  std::vector<const void*> all;
+  each_object([&](const link_map& each) { all.push_back(&each); });
+  return all;
 }
 
 std::vector<OpenDescriptor> open_descriptors() {
@@ -161,7 +177,7 @@ std::string why_tied(const RankSpace& space, const RegionFile& region) {
   if (::uselocale(nullptr) != LC_GLOBAL_LOCALE) return "it has a locale of its own (uselocale)";
   if (!has_built_in_locale()) return "its process has another locale than C (setlocale)";
   for (const std::string& why :
-       {open_stream(space), own_library(space), keeper_of_ranks(), thread_specific_data(),
+       {open_stream(space), later_library(region), keeper_of_ranks(), thread_specific_data(),
         foreign_mapping(space, region), open_descriptor(region)})
     if (!why.empty()) return why;
   return {};

@@ -19,11 +19,15 @@ struct OpenDescriptor {
 /// Of this process.
 std::vector<OpenDescriptor> open_descriptors();
 
+/// What the dynamic linker has loaded into this process but copies of the program: its records of them.
+std::vector<const void*> loaded_objects();
+
 /// Which file the region is, and what the process has open beside it for all of its ranks.
 struct RegionFile {
   int fd = -1;
   OpenFile file;
   std::vector<OpenDescriptor> known;
+  std::vector<const void*> libraries;  ///< `loaded_objects`, at the start
 };
 
 /// What a rank has thread-local: from where on, below its thread pointer.

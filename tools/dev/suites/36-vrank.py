@@ -218,10 +218,13 @@ with suite.case("ranks stay whose library keeps for all what one of them has all
     source, library = FOLDER / "keeps.c", FOLDER / "libkeeps.so"
     source.write_text("#include <stdlib.h>\nstatic int* kept;\nint* keep(void) { if (!kept) { kept = malloc(sizeof *kept); *kept = 42; } return kept; }\n"
                       "void forget(void) { free(kept); kept = NULL; }\n")
-    suite.expect(suite.run([PREFIX / "bin/mpicc", "-shared", "-fPIC", source, "-o", library], timeout=60))
+    suite.expect(suite.run([PREFIX / "bin/mpicc", "-shared", "-fPIC", "-Wl,-z,lazy", source, "-o", library], timeout=60))
     keeping = compile_program(OWN / "tied.cpp", "keeping", f"-L{FOLDER}", "-Wl,--no-as-needed", "-lkeeps", f"-Wl,-rpath,{FOLDER}")
     for workers in (1, 2):
         suite.expect(several(4, 2, keeping, "refuse", "keeper", options=on_workers(workers, MIGRATABLE)), out="4 ranks, 0 failures")
+with suite.case("what the dynamic linker keeps stays in the process of the rank that has had it do so"):
+    for workers in (1, 2):
+        suite.expect(several(4, 2, keeping, "refuse", "lazy", options=on_workers(workers, MIGRATABLE)), out="4 ranks, 0 failures")
 with suite.case("a rank that uses CUDA stays"):
     drivers = {"LD_LIBRARY_PATH": f"{BUILT / 'test/emulated'}:{PREFIX / 'lib'}"}
     for workers in (1, 2):
