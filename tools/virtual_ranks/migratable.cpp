@@ -313,6 +313,7 @@ ISTHMUS_STAND_IN int pthread_create(pthread_t* thread, const pthread_attr_t* att
   return result;
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming)
 ISTHMUS_STAND_IN int __cxa_atexit(void (*function)(void*), void* argument, void* object) {
   static const auto real = next<int(void (*)(void*), void*, void*)>("__cxa_atexit");
   if (RankMemory* const owner = owner_of(reinterpret_cast<std::uintptr_t>(object)))
@@ -323,6 +324,7 @@ ISTHMUS_STAND_IN int __cxa_atexit(void (*function)(void*), void* argument, void*
   if (memory) --memory->apart;
   return result;
 }
+// NOLINTNEXTLINE(readability-identifier-naming)
 ISTHMUS_STAND_IN void __cxa_finalize(void* object) {
   static const auto real = next<void(void*)>("__cxa_finalize");
   if (RankMemory* const owner = owner_of(reinterpret_cast<std::uintptr_t>(object)))
@@ -331,6 +333,7 @@ ISTHMUS_STAND_IN void __cxa_finalize(void* object) {
 }
 /// Of variables that ranks have, also of libraries: the C library would keep which object of its process it
 /// is of.
+// NOLINTNEXTLINE(readability-identifier-naming)
 ISTHMUS_STAND_IN int __cxa_thread_atexit_impl(void (*function)(void*), void* argument, void* object) {
   static const auto real = next<int(void (*)(void*), void*, void*)>("__cxa_thread_atexit_impl");
   if (RankMemory* const memory = current())
@@ -400,6 +403,7 @@ ISTHMUS_STAND_IN sem_t* sem_open(const char* name, int flags, ...) {
   return real(name, flags, mode, value);
 }
 /// What pthread_atfork calls.
+// NOLINTNEXTLINE(readability-identifier-naming)
 ISTHMUS_STAND_IN int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* object) {
   if (owner_of(reinterpret_cast<std::uintptr_t>(object)))
     tie("it has asked to be told of forks (pthread_atfork)");

@@ -162,9 +162,9 @@ ISTHMUS_EXTENSION(int, Migrate_all)(int worker) {
     // Who cannot leave takes part: the others may. Asked when all are in this call: what others have open for
     // a moment is none of this rank's.
     std::string why;
-    if (is_migratable(turns) && turns->host_workers()[own.worker].process != turns->process() &&
-        !(why = why_tied(runtime)).empty())
-      own.worker = place.own;
+    if (is_migratable(turns) && turns->host_workers()[own.worker].process != turns->process())
+      why = why_tied(runtime);
+    if (!why.empty()) own.worker = place.own;
     auto to = gather(own, world);
     if (!to) return std::unexpected(std::move(to).error());
     Result<> moved;

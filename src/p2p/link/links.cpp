@@ -63,7 +63,7 @@ Peer& Links::make_peer(PeerId id) {
   return peer;
 }
 
-bool Links::renew(Peer& peer) noexcept {
+bool Links::renew(Peer& peer) const noexcept {
   if (!peer.is_local() || peer.id == rank_ || !job_.turns || peer.lost) return false;
   const bool was_known = peer.probed;
   peer.beside = peer.probed = job_.turns->is_here(peer.id);

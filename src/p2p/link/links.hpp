@@ -66,7 +66,7 @@ class Links {
   [[nodiscard]] bool has_lost(PeerId id) const noexcept { return peers_[id] && peers_[id]->lost; }
   /// The peer may be in another process than before, or this rank. Whether it is known from now on whether it
   /// is in this one, and its memory is to be tried anew.
-  bool renew(Peer& peer) noexcept;
+  bool renew(Peer& peer) const noexcept;
   /// Opens the ring to a peer; false where the peer is lost or the region has no room for its ring.
   bool connect(Peer& peer);
   /// Of messages to a peer of this region, where its workload is latency.

@@ -1,6 +1,5 @@
 #include "vrank/process/run.hpp"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -29,12 +28,14 @@ void give_streams_buffers() {
                  ::isatty(::fileno(stream)) != 0 ? _IOLBF : _IOFBF, BUFSIZ);
 }
 
+/// Beside the addresses of ranks, and of the process's own heap.
+constexpr std::uint64_t spare_address = std::uint64_t{14} << 40;
+
 /// What the program asks for is there before ranks are, and alike in all processes: what libraries make when
-/// they begin, ranks may have addresses of.
-void load_all_needed(const ProgramFile& file) {
+/// they begin, ranks may have addresses of. It comes with a copy that nobody runs.
+Result<> load_libraries(const ProgramFile& file) {
   load_needed(file);
-  for (const std::string& name : file.needed())
-    static_cast<void>(::dlopen(name.c_str(), RTLD_NOW));
+  return RankCopy::make_room(file, spare_address);
 }
 
 }  // namespace
@@ -63,7 +64,10 @@ int run_process(int count, char** arguments, std::size_t thread_local_room, cons
          "processes (mpiexec --migratable): link it as an executable");
     return status_cannot_run;
   }
-  if (memory) load_all_needed(*file);
+  if (const auto loaded = memory ? load_libraries(*file) : Result<>(); !loaded) {
+    warn(std::string(arguments[1]) + " cannot be loaded: " + loaded.error().text());
+    return status_cannot_run;
+  }
   // Up to here all processes of the job have done the same.
   const std::uintptr_t process_top = memory ? memory->process_top() : 0;
   const std::uint32_t worker_count = whole_number<std::uint32_t>(workers ? workers : "").value_or(1);

@@ -79,9 +79,8 @@ bool any_open(Visit visit) {
 /// What it is open on, for people.
 std::string path_of(int fd) {
   std::array<char, PATH_MAX> path{};
-  static_cast<void>(
-      ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path.data(), path.size() - 1));
-  return path.data();
+  const ssize_t bytes = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path.data(), path.size());
+  return {path.data(), static_cast<std::size_t>(std::max<ssize_t>(bytes, 0))};
 }
 
 /// Descriptors of the process: which rank has opened one is not known.

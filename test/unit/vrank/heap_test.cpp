@@ -118,7 +118,8 @@ TEST_F(AHeap, IsItsBytesAlone) {
   const std::uintptr_t top = heap.top();
   auto* const all = reinterpret_cast<void*>(at);  // NOLINT(performance-no-int-to-ptr)
   ::munmap(all, top - at);
-  ::mmap(all, top - at, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  ASSERT_EQ(::mmap(all, top - at, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+            all);
   for (const auto& [begin, bytes] : kept)
     std::memcpy(reinterpret_cast<void*>(begin), bytes.data(),
                 bytes.size());  // NOLINT(performance-no-int-to-ptr)
