@@ -12,10 +12,10 @@
  * How long it takes that rank 0 moves to the next worker, and how much longer 1 MiB of its heap takes to read
  * there.
  *
- *     balance far BYTES
+ *     balance far BYTES [WRITTEN]
  *
  * How long it takes that rank 0 goes on with the next worker of the host, in another process (mpiexec
- * --migratable --ranks-per-process N), with so many bytes of heap. */
+ * --migratable --ranks-per-process N), with so many bytes of heap, of which it has written so many. */
 #include <mpi-ext.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -129,16 +129,16 @@ static int migrate(void) {
   return 0;
 }
 
-/* How long it takes that rank 0, with `bytes` of heap that it has written, goes to the next worker and back,
- * and that all ranks meet for a move which none makes. */
-static int far(size_t bytes) {
+/* How long it takes that rank 0, with `bytes` of heap of which it has written the first, goes to the next
+ * worker and back, and that all ranks meet for a move which none makes. */
+static int far(size_t bytes, size_t written) {
   enum { moves = 201 };
   static double took[2][moves];
   int home, worker, workers;
   MPIX_Get_worker(&home, &workers);
   char* const memory = malloc(bytes + 1);
   if (!memory) return 1;
-  memset(memory, 1, bytes);
+  memset(memory, 1, written);
   for (int all = 0; all < 2; ++all)
     for (int i = 0; i < moves; ++i) {
       MPIX_Get_worker(&worker, &workers);
@@ -150,8 +150,9 @@ static int far(size_t bytes) {
       took[all][i] = (MPI_Wtime() - begin) * 1e6;
     }
   if (rank == 0)
-    printf("%d ranks, %d workers: a move of rank 0 with %zu KiB %.0f us; without a move %.1f us\n", size,
-           workers, bytes >> 10, median(took[1], moves), median(took[0], moves));
+    printf(
+        "%d ranks, %d workers: a move of rank 0 with %zu KiB, %zu written, %.0f us; without a move %.1f us\n",
+        size, workers, bytes >> 10, written >> 10, median(took[1], moves), median(took[0], moves));
   free(memory);
   return 0;
 }
@@ -166,9 +167,11 @@ int main(int argc, char** argv) {
   else if (argc == 2 && strcmp(argv[1], "migrate") == 0)
     status = migrate();
   else if (argc == 3 && strcmp(argv[1], "far") == 0)
-    status = far((size_t)atol(argv[2]));
+    status = far((size_t)atol(argv[2]), (size_t)atol(argv[2]));
+  else if (argc == 4 && strcmp(argv[1], "far") == 0)
+    status = far((size_t)atol(argv[2]), (size_t)atol(argv[3]));
   else if (rank == 0)
-    fprintf(stderr, "balance imbalance THOUSANDS RATIO ITERATIONS | migrate | far BYTES\n");
+    fprintf(stderr, "balance imbalance THOUSANDS RATIO ITERATIONS | migrate | far BYTES [WRITTEN]\n");
   MPI_Finalize();
   return status;
 }
