@@ -48,8 +48,13 @@ def iterate(arguments, gpus, n, halo):
     return 1000 * float(time[1]), float(exchange[1]) if exchange else 0.0
 
 
-def best(arguments, gpus, n, halo):
-    return min(iterate(arguments, gpus, n, halo) for _ in range(arguments.runs))
+def iterate_all(arguments, points):
+    """The best time of each (GPUs, edge, halo), all of them in turn: a clock that changes meets every point."""
+    best = {}
+    for _ in range(arguments.runs):
+        for point in points:
+            best[point] = min(best.get(point, (float("inf"), 0.0)), iterate(arguments, *point))
+    return best
 
 
 def messages(arguments, way):
@@ -91,7 +96,7 @@ def parse_arguments():
     parser.add_argument("--sizes", default="64,128,192,256,384,512", metavar="N,N", help="edges of the cube; the first and the last calibrate")
     parser.add_argument("--bytes", default=SIZES, metavar="N,N", help="of the messages that are measured, two or more (8 to 16 MiB)")
     parser.add_argument("--iterations", type=int, default=200, metavar="N", help="of each run (200)")
-    parser.add_argument("--runs", type=int, default=3, metavar="N", help="the best of so many counts (3)")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="the best of so many counts (5)")
     parser.add_argument("--host", action="store_true", help="processors instead of GPUs; there is one way then")
     parser.add_argument("--network", metavar="US,GB/S", help="assume this of a network, to go beyond one host; both ways get it, staged on top of its copies")
     parser.add_argument("--gpus-per-host", type=int, default=8, metavar="N", help="of the machine that is assumed (8)")
@@ -110,18 +115,22 @@ def main():
         raise SystemExit("--bytes needs two sizes or more")
     ways = {"direct": "pack"} if arguments.host else WAYS
     # Blocks of several GPUs are smaller; and where a cube begins to fill a GPU, the curve is not straight.
-    swept = sorted({edges[0] // 2, edges[0] * 5 // 4, edges[0] * 7 // 4, *edges})
-    sweep = rising([[n**3, best(arguments, 1, n, "pack")[0]] for n in swept])
-    curves = {way: rising(messages(arguments, way)) for way in ways}
+    swept = sorted({edges[0] // 2, *(edges[0] * quarters // 4 for quarters in range(4, 8)), *edges})
+    held_against = [edge for edge in between(swept) if edge > edges[0]]
     counts = [count for count in (2, 4, 8) if count <= arguments.gpus]
+    points = [(1, n, "pack") for n in swept + held_against]
+    points += [(count, n, halo) for halo in ways.values() for count in counts for n in edges]
+    times = iterate_all(arguments, points)
+    sweep = rising([[n**3, times[1, n, "pack"][0]] for n in swept])
+    curves = {way: rising(messages(arguments, way)) for way in ways}
     faces, measured, calibration = {way: [] for way in ways}, [], []
-    for n in (edge for edge in between(edges) if edge not in swept):
-        measured.append({"way": "direct", "gpus": 1, "n": n, "iteration": best(arguments, 1, n, "pack")[0]})
+    for n in held_against:
+        measured.append({"way": "direct", "gpus": 1, "n": n, "iteration": times[1, n, "pack"][0]})
         print(f"{'':>8}  1 GPU   n = {n:<4}  {measured[-1]['iteration']:10.1f} us an iteration", flush=True)
     for way, halo in ways.items():
         for count in counts:
             for n in edges:
-                iteration, exchange = best(arguments, count, n, halo)
+                iteration, exchange = times[count, n, halo]
                 point = {"way": way, "gpus": count, "n": n, "iteration": iteration}
                 print(f"{way:>8}  {count} GPUs  n = {n:<4}  {iteration:10.1f} us an iteration, {exchange:8.1f} us an exchange", flush=True)
                 if count == 2 and n in (edges[0], edges[-1]):
