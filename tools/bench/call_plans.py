@@ -11,7 +11,7 @@ import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
-from forced import FIRST, KIB, SETTLED, Series, environment_of_jobs, run_job
+from forced import FIRST, KIB, LINE, SETTLED, Series, environment_of_jobs, on_like_cores, run_job
 from ratios import Ratio, ratio
 
 COLLECTIVES = ("bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter", "ibcast", "ireduce", "iallreduce")
@@ -69,10 +69,10 @@ class CallPlans:
 
     def take(self, collective: str, name: str, repetition: int, output: str, report: dict) -> None:
         """One job's times, and what it had learned."""
-        for size, settled, first in re.findall(r"^(\d+) ([\d.]+) ([\d.]+)$", output, re.MULTILINE):
+        for size, *words in re.findall(LINE, output, re.MULTILINE):
             point = collective, int(size)
             series = self.series.setdefault((*point, name), Series())
-            series.settled[repetition], series.first[repetition] = float(settled), float(first)
+            series.add(repetition, words)
             lessons, named = calls_of(report, collective)
             if not (lesson := lesson_of(lessons, named, self.ranks, point[1])):
                 continue
@@ -96,6 +96,7 @@ class Row:
     first: float | None  # during the first calls, to the best's
     predicted: float | None
     measured: float | None
+    cores: float | None = None  # us that 8 B took from core to core meanwhile
 
     @property
     def apart(self) -> float | None:
@@ -108,8 +109,10 @@ def rows_of(plans: CallPlans, collectives: list[str]) -> list[Row]:
     for collective in collectives:
         for size in plans.sizes:
             lessons = plans.lessons.get((collective, size), [])
-            series = {name: plans.series[collective, size, name] for name in (*WAYS, *PLANS) if (collective, size, name) in plans.series}
-            forced = [name for name in WAYS if name in series and (any(name in lesson.possible for lesson in lessons) or name in plans.gone.get((collective, size), ()))]
+            possible = {name for lesson in lessons for name in lesson.possible} | plans.gone.get((collective, size), set()) | set(PLANS)
+            series, cores = on_like_cores({name: plans.series[collective, size, name] for name in (*WAYS, *PLANS)
+                                           if name in possible and (collective, size, name) in plans.series})  # fmt: skip
+            forced = [name for name in WAYS if name in series]
             if not forced:
                 continue
             best = min(forced, key=lambda name: series[name].median)
@@ -120,7 +123,7 @@ def rows_of(plans: CallPlans, collectives: list[str]) -> list[Row]:
             middle = told[len(told) // 2] if told else None
             rows.append(Row(collective, size, {name: series[name].median for name in (*forced, *PLANS) if name in series}, best,
                             {way: ways.count(way) for way in sorted(set(ways), key=ways.count, reverse=True)}, against("fixed"), against("live"),
-                            first.value if first else None, middle.predicted if middle else None, middle.measured if middle else None))  # fmt: skip
+                            first.value if first else None, middle.predicted if middle else None, middle.measured if middle else None, cores))  # fmt: skip
     return rows
 
 
@@ -180,6 +183,6 @@ def as_json(rows: list[Row], plans: CallPlans) -> list[dict[str, object]]:
         points.append({
             "collective": row.subject, "ranks": plans.ranks, "size": row.size, "best": row.best, "live_chose": row.learned,
             "predicted_us": row.predicted, "measured_us": row.measured,
-            "ways": {name: {"settled_us": each.settled, "first_us": each.first} for name, each in series.items() if name in row.times},
+            "ways": {name: each.as_json() for name, each in series.items() if name in row.times},
         })  # fmt: skip
     return points

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import statistics
 import time
@@ -16,6 +17,8 @@ from progress import Progress
 
 KIB = 1024
 SETTLED, FIRST = 1.05, 1.3  # what live plans are to reach, times the best forced way
+ALIKE = 1.4  # times which 8 B may take longer where cores count as equally far from each other
+LINE = r"^(\d+) ([\d.]+) ([\d.]+)(?: ([\d.]+) ([\d.]+))?$"  # of a job: size, settled, first, cores before and behind
 LIMIT = 300  # seconds that a job may take
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,10 +29,43 @@ class Series:
 
     settled: dict[int, float] = field(default_factory=dict)
     first: dict[int, float] = field(default_factory=dict)
+    # What 8 B took from core to core before it was measured, and behind; empty where it is not asked (GPUs).
+    cores: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def median(self) -> float:
         return statistics.median(self.settled.values())
+
+    def as_json(self) -> dict[str, object]:
+        return {"settled_us": self.settled, "first_us": self.first, "cores_us": self.cores}
+
+    def add(self, repetition: int, words: list[str]) -> None:
+        """From a line of a job: settled, first, and the cores before and behind."""
+        self.settled[repetition], self.first[repetition], *cores = (float(word) for word in words if word)
+        if cores:
+            self.cores[repetition] = cores[0], cores[1]
+
+    def distance(self, repetition: int) -> float | None:
+        """How far the cores were from each other all the while; None where they have moved meanwhile."""
+        before, behind = sorted(self.cores[repetition])
+        return math.sqrt(before * behind) if behind <= ALIKE * before else None
+
+    def only(self, kept: set[int]) -> Series:
+        return Series(*({repetition: values[repetition] for repetition in values if repetition in kept} for values in (self.settled, self.first, self.cores)))
+
+
+def on_like_cores(series: dict[str, Series]) -> tuple[dict[str, Series], float | None]:
+    """Of the ways of one point, those samples that were taken while cores were equally far from each other, and how far: where most
+    ways have one, and of these where most samples are. Virtual cores move, and what took 1 us among near ones takes 3 among far ones."""
+    if not all(each.cores for each in series.values()):
+        return series, None
+    samples = [(distance, name, repetition) for name, each in series.items() for repetition in each.cores if (distance := each.distance(repetition))]
+    windows = [[sample for sample in samples if least <= sample[0] <= ALIKE * least] for least, _, _ in samples]
+    if not windows:
+        return {}, None
+    window = max(windows, key=lambda found: (len({name for _, name, _ in found}), len(found)))
+    kept = {name: each.only({repetition for _, other, repetition in window if other == name}) for name, each in series.items()}
+    return {name: each for name, each in kept.items() if each.settled}, statistics.median(distance for distance, _, _ in window)
 
 
 class Failed(Exception):

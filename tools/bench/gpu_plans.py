@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from call_plans import Row, rows_summary, rows_table
-from forced import KIB, Series, environment_of_jobs, run_job
+from forced import KIB, LINE, Series, environment_of_jobs, run_job
 from ratios import ratio
 
 PLANS = {"fixed": ("ISTHMUS_PLANS=fixed",), "live": ("ISTHMUS_PLANS=live",)}
@@ -73,13 +73,13 @@ class GpuPlans:
 
     def take(self, pair: str, name: str, repetition: int, output: str, report: dict) -> None:
         """One job's times, as far as its messages took the way that was to be forced, and what it had learned."""
-        for size, settled, first in re.findall(r"^(\d+) ([\d.]+) ([\d.]+)$", output, re.MULTILINE):
+        for size, *words in re.findall(LINE, output, re.MULTILINE):
             point = pair, int(size)
             way = chosen_of(report, *point)
             if name in WAYS and way != name:
                 continue
             series = self.series.setdefault((*point, name), Series())
-            series.settled[repetition], series.first[repetition] = float(settled), float(first)
+            series.add(repetition, words)
             if name == "fixed" and way:
                 self.chosen[point] = way
             if name == "live" and (lesson := lesson_of(report["ranks"][1]["live_gpu"], point[1])):
@@ -127,6 +127,5 @@ def as_json(rows: list[Row], plans: GpuPlans) -> list[dict[str, object]]:
     return [{
         "memories": row.subject, "size": row.size, "best": row.best, "fixed_chose": plans.chosen.get((row.subject, row.size)),
         "live_chose": row.learned, "predicted_us": row.predicted, "measured_us": row.measured,
-        "ways": {name: {"settled_us": each.settled, "first_us": each.first} for name in row.times
-                 for each in [plans.series[row.subject, row.size, name]]},
+        "ways": {name: plans.series[row.subject, row.size, name].as_json() for name in row.times},
     } for row in rows]  # fmt: skip

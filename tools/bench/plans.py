@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import call_plans  # noqa: E402
 import gpu_plans  # noqa: E402
 from compare import machine_facts  # noqa: E402
-from forced import FIRST, KIB, SETTLED, Failed, Series, Turn, environment_of_jobs, run_job, take_turns  # noqa: E402
+from forced import FIRST, KIB, LINE, SETTLED, Failed, Series, Turn, environment_of_jobs, on_like_cores, run_job, take_turns  # noqa: E402
 from processes import begin_clean  # noqa: E402
 from ratios import Ratio, ratio  # noqa: E402
 
@@ -110,13 +110,13 @@ class Plans:
         """One job's times, as far as its messages took the way that was to be forced, and what it had learned."""
         steps = report["ranks"][1]["peers"][0]["steps"]
         receivers = report["ranks"] if regime.mode == "latency" else report["ranks"][1:]
-        for size, settled, first in re.findall(r"^(\d+) ([\d.]+) ([\d.]+)$", output, re.MULTILINE):
+        for size, *words in re.findall(LINE, output, re.MULTILINE):
             point = regime, int(size)
             way = step_of(steps, point[1])
             if name in WAYS and way != name:
                 continue
             series = self.series.setdefault((*point, name), Series())
-            series.settled[repetition], series.first[repetition] = float(settled), float(first)
+            series.add(repetition, words)
             if name == "fixed":
                 self.chosen[point] = way
             if name == "live":
@@ -139,6 +139,7 @@ class Row:
     first: float | None  # during the first messages, to the best's
     predicted: float | None
     measured: float | None
+    cores: float | None  # us that 8 B took from core to core meanwhile
 
     @property
     def apart(self) -> float | None:
@@ -149,7 +150,7 @@ class Row:
 def rows_of(plans: Plans) -> list[Row]:
     rows = []
     for regime, size in product(REGIMES, plans.sizes):
-        series = {name: plans.series[regime, size, name] for name in (*WAYS, *PLANS) if (regime, size, name) in plans.series}
+        series, cores = on_like_cores({name: plans.series[regime, size, name] for name in (*WAYS, *PLANS) if (regime, size, name) in plans.series})
         forced = [name for name in WAYS if name in series]
         if not forced:
             continue
@@ -163,7 +164,7 @@ def rows_of(plans: Plans) -> list[Row]:
         middle = told[len(told) // 2] if told else Lesson("", None, None)
         rows.append(Row(regime, size, {name: each.median for name, each in series.items()}, best, plans.chosen.get((regime, size), "-"),
                         {way: ways.count(way) for way in sorted(set(ways), key=ways.count, reverse=True)}, against("fixed"), against("live"),
-                        first.value if first else None, middle.predicted, middle.measured))
+                        first.value if first else None, middle.predicted, middle.measured, cores))
     return rows
 
 
@@ -177,8 +178,12 @@ def ratio_text(found: Ratio | None) -> str:
     return f"{found.value:.2f}" + (f" ({found.low:.2f} to {found.high:.2f})" if found.low is not None and found.high is not None else "")
 
 
+def cores_text(cores: float | None) -> str:
+    return "-" if cores is None else f"{cores:.2f}"
+
+
 def table(rows: list[Row], facts: dict[str, object]) -> str:
-    """As Markdown: medians, us a message; `*` marks the best forced way."""
+    """As Markdown: medians, us a message; `*` marks the best forced way. Cores: what 8 B took there."""
     lines = [f"{key}: {value}  " for key, value in facts.items()] + [""]
     names = (*WAYS, *PLANS)
     for regime in REGIMES:
@@ -186,14 +191,14 @@ def table(rows: list[Row], facts: dict[str, object]) -> str:
         if not of_regime:
             continue
         lines += [f"\n{regime.title} at a time, us a message\n",
-                  "| size | " + " | ".join(names) + " | fixed chose | live chose | fixed to the best | live to the best | live, first | predicted | measured | apart |",
-                  "|---|" + "--:|" * len(names) + "---|---|--:|--:|--:|--:|--:|--:|"]  # fmt: skip
+                  "| size | cores | " + " | ".join(names) + " | fixed chose | live chose | fixed to the best | live to the best | live, first | predicted | measured | apart |",
+                  "|---|--:|" + "--:|" * len(names) + "---|---|--:|--:|--:|--:|--:|--:|"]  # fmt: skip
         for row in of_regime:
             times = [(f"{row.times[name]:.3g}" + ("\\*" if name == row.best else "")) if name in row.times else "-" for name in names]
             learned = ", ".join(f"{way} {count}" if len(row.learned) > 1 else way for way, count in row.learned.items()) or "-"
             told = [f"{value:.3g}" if value else "-" for value in (row.predicted, row.measured)]
             apart = f"{row.apart:.0%}" if row.apart is not None else "-"
-            lines.append(f"| {size_text(row.size)} | " + " | ".join(times) + f" | {row.chosen} | {learned} | {ratio_text(row.fixed)} | "
+            lines.append(f"| {size_text(row.size)} | {cores_text(row.cores)} | " + " | ".join(times) + f" | {row.chosen} | {learned} | {ratio_text(row.fixed)} | "
                          f"{ratio_text(row.live)} | {f'{row.first:.2f}' if row.first else '-'} | " + " | ".join(told) + f" | {apart} |")
     return "\n".join(lines) + "\n"
 
@@ -227,7 +232,7 @@ def as_json(rows: list[Row], plans: Plans, facts: dict[str, object]) -> dict[str
         points.append({
             "data": row.regime.data, "messages_under_way": 1 if row.regime.mode == "latency" else 64, "size": row.size, "best": row.best,
             "fixed_chose": row.chosen, "live_chose": row.learned, "predicted_us": row.predicted, "measured_us": row.measured,
-            "ways": {name: {"settled_us": each.settled, "first_us": each.first} for name, each in series.items() if each},
+            "ways": {name: each.as_json() for name, each in series.items() if each},
         })  # fmt: skip
     return {"facts": facts, "points": points}
 

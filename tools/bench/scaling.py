@@ -36,9 +36,11 @@ def run(command, limit):
 
 
 def iterate(arguments, gpus, n, halo):
-    """Microseconds of an iteration, and of the exchange in it; the median of the slowest process."""
+    """Microseconds of an iteration, and of the exchange in it; the median of the slowest process. More of small cubes, of which few
+    are over before a GPU has its clock."""
+    iterations = arguments.iterations * max(1, min((256 // n) ** 2, 16))
     command = [PREFIX / "bin/mpiexec", "-n", gpus, find("jacobi3d", "apps/jacobi3d"), "-n", n, "--tolerance", 0,
-               "--iterations", arguments.iterations, "--residual-every", 1000, "-q"]
+               "--iterations", iterations, "--residual-every", 1000, "-q"]
     command += ["--gpu", "--halo", halo] if not arguments.host else ["--halo", "pack"]
     text = run(command, 120)
     time = re.search(r"time +([\d.]+) ms an iteration", text)
@@ -48,8 +50,13 @@ def iterate(arguments, gpus, n, halo):
     return 1000 * float(time[1]), float(exchange[1]) if exchange else 0.0
 
 
-def best(arguments, gpus, n, halo):
-    return min(iterate(arguments, gpus, n, halo) for _ in range(arguments.runs))
+def iterate_all(arguments, points):
+    """The best time of each (GPUs, edge, halo), all of them in turn: a clock that changes meets every point."""
+    best = {}
+    for _ in range(arguments.runs):
+        for point in points:
+            best[point] = min(best.get(point, (float("inf"), 0.0)), iterate(arguments, *point))
+    return best
 
 
 def messages(arguments, way):
@@ -85,12 +92,17 @@ def between(edges):
     return [(one + other) // 2 for one, other in zip(edges, edges[1:]) if other - one > 1]
 
 
+def half_of(edge):
+    """The edge of a cube with half of the points, as each of two GPUs has."""
+    return round(edge / 2 ** (1 / 3))
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpus", type=int, default=2, metavar="N", help="how many there are (2)")
     parser.add_argument("--sizes", default="64,128,192,256,384,512", metavar="N,N", help="edges of the cube; the first and the last calibrate")
     parser.add_argument("--bytes", default=SIZES, metavar="N,N", help="of the messages that are measured, two or more (8 to 16 MiB)")
-    parser.add_argument("--iterations", type=int, default=200, metavar="N", help="of each run (200)")
+    parser.add_argument("--iterations", type=int, default=200, metavar="N", help="of each run of a large cube, and up to 16 times as many of small ones (200)")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="the best of so many counts (3)")
     parser.add_argument("--host", action="store_true", help="processors instead of GPUs; there is one way then")
     parser.add_argument("--network", metavar="US,GB/S", help="assume this of a network, to go beyond one host; both ways get it, staged on top of its copies")
@@ -110,23 +122,29 @@ def main():
         raise SystemExit("--bytes needs two sizes or more")
     ways = {"direct": "pack"} if arguments.host else WAYS
     # Blocks of several GPUs are smaller; and where a cube begins to fill a GPU, the curve is not straight.
-    swept = sorted({edges[0] // 2, edges[0] * 5 // 4, edges[0] * 7 // 4, *edges})
-    sweep = rising([[n**3, best(arguments, 1, n, "pack")[0]] for n in swept])
-    curves = {way: rising(messages(arguments, way)) for way in ways}
+    # The two that calibrate are swept as they are, so that what is taken for their faces has no curve's error in it.
+    swept = sorted({edges[0] // 2, *(edges[0] * quarters // 4 for quarters in range(4, 8)), *edges, *(half_of(edges[i]) for i in (0, -1))})
+    held_against = [edge for edge in between(swept) if edge > edges[0]]
     counts = [count for count in (2, 4, 8) if count <= arguments.gpus]
+    points = [(1, n, "pack") for n in swept + held_against]
+    points += [(count, n, halo) for halo in ways.values() for count in counts for n in edges]
+    times = iterate_all(arguments, points)
+    sweep = rising([[n**3, times[1, n, "pack"][0]] for n in swept])
+    curves = {way: rising(messages(arguments, way)) for way in ways}
     faces, measured, calibration = {way: [] for way in ways}, [], []
-    for n in (edge for edge in between(edges) if edge not in swept):
-        measured.append({"way": "direct", "gpus": 1, "n": n, "iteration": best(arguments, 1, n, "pack")[0]})
+    for n in held_against:
+        measured.append({"way": "direct", "gpus": 1, "n": n, "iteration": times[1, n, "pack"][0]})
         print(f"{'':>8}  1 GPU   n = {n:<4}  {measured[-1]['iteration']:10.1f} us an iteration", flush=True)
     for way, halo in ways.items():
         for count in counts:
             for n in edges:
-                iteration, exchange = best(arguments, count, n, halo)
+                iteration, exchange = times[count, n, halo]
                 point = {"way": way, "gpus": count, "n": n, "iteration": iteration}
                 print(f"{way:>8}  {count} GPUs  n = {n:<4}  {iteration:10.1f} us an iteration, {exchange:8.1f} us an exchange", flush=True)
                 if count == 2 and n in (edges[0], edges[-1]):
                     calibration.append(point)
-                    faces[way].append([n * n, max(exchange - at(curves[way], 8 * n * n), 0.0)])
+                    # Of the iteration, not of the exchange: a sweep between exchanges waits for less than one alone.
+                    faces[way].append([n * n, max(iteration - at(sweep, n**3 / 2) - at(curves[way], 8 * n * n), 0.0)])
                 else:
                     measured.append(point)
     host = max(arguments.gpus, arguments.gpus_per_host) if arguments.network else max(arguments.gpus, 1)

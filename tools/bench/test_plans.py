@@ -76,11 +76,22 @@ class Tables(unittest.TestCase):
         self.assertEqual(row.learned, {"ring": 6})
         self.assertAlmostEqual(row.apart, 1 / 11, 3)
         text = table([row], {"machine": "a machine"})
-        self.assertIn("| 64 KiB | - | 12 | 9 | 5\\* | 9 | 5.5 | both copy | ring |", text)
+        self.assertIn("| 64 KiB | - | - | 12 | 9 | 5\\* | 9 | 5.5 | both copy | ring |", text)
         said = summary([row])
         self.assertIn("live: median 1.10 x the best forced way, 0 of 1 points within 1.05, surely above it 1", said)
         self.assertIn("the first messages: 0 of 1 points within 1.3", said)
         self.assertIn("within 10 % at 1 of 1", said)
+
+    def test_only_what_was_measured_on_cores_equally_far_apart_is_compared(self):
+        found = Plans(Path("/nowhere"), (64 * KIB,), "1+1")
+        for repetition, cores in enumerate(("0.11 0.12", "0.31 0.3", "0.11 0.3")):
+            far = 3.0 if repetition else 1.0
+            for name, settled, moved in (("ring", 5.0, cores), ("live", 5.5, cores if repetition else "0.3 0.3"), ("fixed", 9.0, cores)):
+                found.take(ONE, name, repetition, f"{64 * KIB} {settled * far:.6f} 9.0 {moved}\n", report([(None, RING)]))
+        (row,) = rows_of(found)
+        # All three have a sample among far cores, and none counts during which they moved.
+        self.assertEqual((row.times, round(row.live.value, 2), round(row.cores, 1)), ({"ring": 15.0, "fixed": 27.0, "live": 11.0}, 0.73, 0.3))
+        self.assertIn("| 64 KiB | 0.30 | - | - | - | 15\\* | 27 | 11 |", table([row], {}))
 
     def test_live_plans_that_have_learned_nothing_go_by_the_plan(self):
         self.assertEqual(rows_of(measured((9.0, 9.0)))[0].learned, {"both copy": 6})

@@ -3,6 +3,7 @@
 #include "coll/call/combine.hpp"
 #include "coll/call/local.hpp"
 #include "coll/call/operands.hpp"
+#include "coll/team/staged.hpp"
 #include "coll/team/step.hpp"
 
 namespace isthmus::coll {
@@ -41,6 +42,7 @@ Result<bool> agree(Team& team, bool yes) {
 }
 
 Result<> bcast_flat(Team& team, const Payload& data, int root) {
+  if (data.bytes > Line::capacity) return bcast_staged(team, data, root);
   const Step step(team, Collective::bcast, root, data.bytes);
   if (team.rank() == root) {
     step.put(data);

@@ -73,17 +73,22 @@ Result<> allgather_staged(Team& team, const In& send, const OutV& receive) {
 }
 
 Result<> bcast_staged(Team& team, const Payload& data, int root) {
+  team.place_bcast(root, (data.bytes + slot_bytes - 1) / slot_bytes);
+  const int writer = team.size() == 2 ? 0 : root;  // one place for both, see `Team::place_bcast`
   for (std::uint64_t offset = 0; offset < data.bytes; offset += slot_bytes) {
     const std::uint64_t bytes = std::min(slot_bytes, data.bytes - offset);
     const Step step(team, Collective::bcast, root, data.bytes);
     if (team.rank() == root) {
-      pack_part(data, offset, {step.room(bytes), bytes});
+      pack_part(data, offset, {step.slot(writer), bytes});
+      step.put_number(step.slot_number());
       step.publish();
-    } else {
-      step.publish_quietly();
-      ISTHMUS_TRY(step.hear(root));
-      unpack_part({step.heard(root, bytes), bytes}, data, offset);
+      continue;
     }
+    step.publish_quietly();  // so that two who wait for each other notice
+    ISTHMUS_TRY(step.hear(root));
+    if (step.heard_number(root) != step.slot_number()) [[unlikely]]
+      return fail(ErrorClass::root, "in the bcast before this one, ranks have named different roots");
+    unpack_part({step.slot(writer), bytes}, data, offset);
   }
   return {};
 }

@@ -20,6 +20,7 @@ class Step {
   Step(Team& team, Collective collective, int root, std::uint64_t bytes)
       : team_(team),
         number_(team.begin_step()),
+        slot_number_(number_ - team.slots_behind()),
         call_(Call::of(static_cast<unsigned>(collective), root, bytes)),
         line_(team.area().line(number_, team.rank())) {}
   ~Step() {
@@ -34,8 +35,11 @@ class Step {
 
   /// Where up to `slot_bytes` of this member's contribution go, before `publish`.
   [[nodiscard]] std::byte* room(std::uint64_t bytes) const noexcept {
-    return bytes <= Line::capacity ? line_.data.data() : team_.area().slot(number_, team_.rank());
+    return bytes <= Line::capacity ? line_.data.data() : slot(team_.rank());
   }
+  /// A member's slot in this step, of `slot_bytes`. No member reads of any before some writes there, so where
+  /// one alone writes, it may be in another's.
+  [[nodiscard]] std::byte* slot(int rank) const noexcept { return team_.area().slot(slot_number_, rank); }
   void put(const Payload& payload) const {
     if (!payload.type) [[likely]]
       copy_bytes(room(payload.bytes), payload.data, payload.bytes);
@@ -45,7 +49,10 @@ class Step {
   /// An address in this process, for `heard_address`; up to six of them by `index`.
   void put_address(const void* address, std::size_t index = 0) noexcept {
     names_memory_ = true;
-    const auto value = reinterpret_cast<std::uint64_t>(address);
+    put_number(reinterpret_cast<std::uint64_t>(address), index);
+  }
+  /// In the line, whatever lies in the slot; for `heard_number`.
+  void put_number(std::uint64_t value, std::size_t index = 0) const noexcept {
     std::memcpy(line_.data.data() + index * sizeof value, &value, sizeof value);
   }
 
@@ -87,13 +94,15 @@ class Step {
   }
   /// What `rank` put; after `hear` or `exchange`.
   [[nodiscard]] const std::byte* heard(int rank, std::uint64_t bytes) const noexcept {
-    return bytes <= Line::capacity ? team_.area().line(number_, rank).data.data()
-                                   : team_.area().slot(number_, rank);
+    return bytes <= Line::capacity ? team_.area().line(number_, rank).data.data() : slot(rank);
   }
-  [[nodiscard]] std::uint64_t heard_address(int rank, std::size_t index = 0) const noexcept {
+  [[nodiscard]] std::uint64_t heard_number(int rank, std::size_t index = 0) const noexcept {
     std::uint64_t value;
     std::memcpy(&value, team_.area().line(number_, rank).data.data() + index * sizeof value, sizeof value);
     return value;
+  }
+  [[nodiscard]] std::uint64_t heard_address(int rank, std::size_t index = 0) const noexcept {
+    return heard_number(rank, index);
   }
   /// An error if `rank` is in another call. It must have published.
   Result<> check(int rank) const {
@@ -117,6 +126,8 @@ class Step {
   }
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+  /// Which of all slots this step has: `Team::slots_behind`.
+  [[nodiscard]] std::uint64_t slot_number() const noexcept { return slot_number_; }
   [[nodiscard]] Team& team() const noexcept { return team_; }
 
  private:
@@ -126,6 +137,7 @@ class Step {
 
   Team& team_;
   const std::uint64_t number_;
+  const std::uint64_t slot_number_;
   const std::uint64_t call_;
   Line& line_;
   bool finished_ = false;

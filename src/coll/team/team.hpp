@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -122,6 +123,17 @@ class Team {
     area_.finished(rank_).sequence.store(step, std::memory_order_release);
     if (sleeps_) wake_writers();
   }
+  /// Before a bcast through one slot in each of the next `steps` steps. Of two members, where the other one
+  /// was root of the bcast just before, its last slots serve again: the root writes where it has read, and
+  /// nobody else has. So a line of cache goes from one to the other once, not there and back: 64 KiB with a
+  /// root that moves took 2.6 us for 10.5 (Zen 4, near cores), 6 for 35 (far).
+  void place_bcast(int root, std::uint64_t steps) noexcept {
+    if (size_ != 2) return;
+    if (bcast_.end == step_ && bcast_.root != root) slots_behind_ += std::min({bcast_.steps, steps, depth});
+    bcast_ = {.root = root, .steps = steps, .end = step_ + steps};
+  }
+  /// Step `n` has those slots that step `n` less this would have, had none served again.
+  [[nodiscard]] std::uint64_t slots_behind() const noexcept { return slots_behind_; }
   /// Everybody has been seen to have begun `step`, so to have finished the one before.
   void saw_all_begin(std::uint64_t step) noexcept { all_finished_ = step - 1; }
 
@@ -163,6 +175,12 @@ class Team {
   const bool sleeps_;
   const unsigned looks_;
   std::uint64_t step_ = 0;
+  std::uint64_t slots_behind_ = 0;
+  struct {
+    int root = 0;
+    std::uint64_t steps = 0;
+    std::uint64_t end = 0;          ///< its last step
+  } bcast_;                         ///< the last that `place_bcast` has placed
   std::uint64_t all_finished_ = 0;  ///< everybody has finished this step, as far as is known here
   std::uint64_t meeting_ = 0;
   std::uint64_t stage_offset_ = 0;

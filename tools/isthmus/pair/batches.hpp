@@ -1,13 +1,26 @@
 #pragma once
 
+#include <mpi.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 /// What the programs that `isthmus tune` measures with have in common.
 namespace isthmus::pair {
+
+/// How often is measured: "BATCHES" or "BATCHES+FIRST".
+struct Effort {
+  int batches = 0;
+  int first = 0;  ///< messages or calls whose mean is told too
+
+  explicit Effort(const char* text) : batches(std::atoi(text)) {
+    if (const char* plus = std::strchr(text, '+')) first = std::atoi(plus + 1);
+  }
+};
 
 /// The sizes that the arguments from `first` on name, each of at least `least` bytes.
 inline std::vector<int> sizes_of(int count, char** arguments, int first, int least) {
@@ -29,11 +42,34 @@ double median_of(int batches, Once once) {
   return times[static_cast<std::size_t>(batches) / 2];
 }
 
-/// A line "SIZE MICROSECONDS..." for each size, by rank 0; `measure(size)` is a vector of seconds, on both.
+/// Seconds that 8 B take one way, of so many there and back between ranks 0 and 1. 0 on others.
+inline double time_of_8_bytes(int rank, int trips) {
+  if (rank > 1) return 0;
+  double word = 0;
+  const double begin = MPI_Wtime();
+  for (int i = 0; i < trips; ++i) {
+    if (rank == 0) MPI_Send(&word, 1, MPI_DOUBLE, 1, 0, MPI_COMM_WORLD);
+    MPI_Recv(&word, 1, MPI_DOUBLE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 1) MPI_Send(&word, 1, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);
+  }
+  return (MPI_Wtime() - begin) / trips / 2;
+}
+
+/// How far the cores of ranks 0 and 1 are from each other now.
+inline double distance_of_cores(int rank) {
+  return median_of(5, [&] { return time_of_8_bytes(rank, 40); });
+}
+
+/// A line "SIZE MICROSECONDS..." for each size, by rank 0; `measure(size)` is a vector of seconds, on all.
+/// `with_cores`: `distance_of_cores` before it and behind it follow.
 template <class Measure>
-void print_times(int rank, const std::vector<int>& sizes, Measure measure) {
+void print_times(int rank, const std::vector<int>& sizes, bool with_cores, Measure measure) {
+  // The first round through the cells of a ring takes twice as long.
+  if (with_cores) time_of_8_bytes(rank, 4000);
   for (const int bytes : sizes) {
-    const std::vector<double> times = measure(bytes);
+    const double before = with_cores ? distance_of_cores(rank) : 0;
+    std::vector<double> times = measure(bytes);
+    if (with_cores) times.insert(times.end(), {before, distance_of_cores(rank)});
     if (rank != 0) continue;
     std::printf("%d", bytes);
     for (const double time : times)

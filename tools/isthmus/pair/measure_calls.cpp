@@ -1,6 +1,7 @@
 // What `./dev bench plans --collectives` starts: the time of one call of a collective at each size, in a line
-// "SIZE MICROSECONDS", and behind it what one of the first calls took, where that is asked for. A call begins
-// when all have met, and ends with the last; the data are those that the program has just changed.
+// "SIZE MICROSECONDS", and where that is asked for, behind it what one of the first calls took, and what 8 B
+// took between ranks 0 and 1 before and afterwards. A call begins when all have met, and ends with the last;
+// the data are those that the program has just changed.
 //
 // Of a collective that does not block ("ibcast"), start and wait are one call. Those go as blocking ones have
 // taught, so that before each size as many of these are made as it takes to learn, whatever is measured.
@@ -10,7 +11,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -49,22 +49,20 @@ std::optional<Call> call_of(std::string_view text) {
 
 class Calls {
  public:
-  /// `first`: calls whose mean is told too.
-  Calls(int rank, int ranks, Call call, int batches, int first, int largest)
+  Calls(int rank, int ranks, Call call, const isthmus::pair::Effort& effort, int largest)
       : rank_(rank),
         ranks_(ranks),
         call_(call),
-        batches_(batches),
-        first_(first),
+        effort_(effort),
         out_(room(largest), 1.0),
         in_(room(largest), 1.0) {}
 
   std::vector<double> measure(int bytes) {
     teach(bytes);
-    const double first = first_ > 0 ? mean(bytes, first_) : 0;
+    const double first = effort_.first > 0 ? mean(bytes, effort_.first) : 0;
     const int calls = std::clamp((1 << 18) / std::max(bytes, 1), 4, 50);
-    const double time = isthmus::pair::median_of(batches_, [&] { return mean(bytes, calls); });
-    return first_ > 0 ? std::vector{time, first} : std::vector{time};
+    const double time = isthmus::pair::median_of(effort_.batches, [&] { return mean(bytes, calls); });
+    return effort_.first > 0 ? std::vector{time, first} : std::vector{time};
   }
 
  private:
@@ -157,7 +155,7 @@ class Calls {
   MPI_Request request_ = MPI_REQUEST_NULL;
   int rank_, ranks_;
   Call call_;
-  int batches_, first_;
+  isthmus::pair::Effort effort_;
   std::vector<double> out_, in_;
 };
 
@@ -169,17 +167,16 @@ int main(int count, char** arguments) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const std::optional<Call> call = count > 1 ? call_of(arguments[1]) : std::nullopt;
-  const int batches = count > 3 ? std::atoi(arguments[2]) : 0;
-  if (ranks < 2 || !call || batches < 1) {
+  const isthmus::pair::Effort effort(count > 3 ? arguments[2] : "0");
+  if (ranks < 2 || !call || effort.batches < 1) {
     if (rank == 0)
       std::fputs("measure_calls: ./dev bench plans starts it: COLLECTIVE BATCHES[+FIRST] SIZE...\n", stderr);
     MPI_Abort(MPI_COMM_WORLD, 2);
     return 2;
   }
-  const char* const plus = std::strchr(arguments[2], '+');
   const std::vector<int> sizes = isthmus::pair::sizes_of(count, arguments, 3, 0);
-  Calls calls(rank, ranks, *call, batches, plus ? std::atoi(plus + 1) : 0, std::ranges::max(sizes));
-  isthmus::pair::print_times(rank, sizes, [&](int bytes) { return calls.measure(bytes); });
+  Calls calls(rank, ranks, *call, effort, std::ranges::max(sizes));
+  isthmus::pair::print_times(rank, sizes, effort.first > 0, [&](int bytes) { return calls.measure(bytes); });
   MPI_Finalize();
   return 0;
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -58,16 +57,6 @@ class Memory {
   void* data_ = nullptr;  ///< a GPU's goes with the process
 };
 
-/// How often is measured: "BATCHES" or "BATCHES+FIRST".
-struct Effort {
-  int batches = 0;
-  int first = 0;  ///< messages whose mean is told too
-
-  explicit Effort(const char* text) : batches(std::atoi(text)) {
-    if (const char* plus = std::strchr(text, '+')) first = std::atoi(plus + 1);
-  }
-};
-
 /// What one of so many messages takes, in seconds.
 double time_of(const Memory& memory, int rank, int bytes, int trips) {
   MPI_Barrier(MPI_COMM_WORLD);
@@ -84,7 +73,7 @@ double time_of(const Memory& memory, int rank, int bytes, int trips) {
   return (MPI_Wtime() - begin) / trips;
 }
 
-std::vector<double> measure(const Memory& memory, int rank, int bytes, const Effort& effort) {
+std::vector<double> measure(const Memory& memory, int rank, int bytes, const pair::Effort& effort) {
   const double first = effort.first > 0 ? time_of(memory, rank, bytes, effort.first) : 0;
   const int trips = std::clamp((1 << 22) / std::max(bytes, 1), 2, 50);
   std::vector<double> times{
@@ -100,14 +89,15 @@ int main(int count, char** arguments) {
   int rank, size;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const Effort effort(count > 5 ? arguments[2] : "0");
+  const pair::Effort effort(count > 5 ? arguments[2] : "0");
   if (size != 2 || effort.batches < 1)
     give_up(
         "isthmus tune starts it: latency BATCHES[+FIRST] FROM TO SIZE..., with memory device, pinned or "
         "host");
   const std::vector<int> sizes = pair::sizes_of(count, arguments, 5, 1);
   const Memory memory(arguments[3 + rank], rank, static_cast<std::size_t>(std::ranges::max(sizes)));
-  pair::print_times(rank, sizes, [&](int bytes) { return measure(memory, rank, bytes, effort); });
+  pair::print_times(rank, sizes, effort.first > 0,
+                    [&](int bytes) { return measure(memory, rank, bytes, effort); });
   MPI_Finalize();
   return 0;
 }

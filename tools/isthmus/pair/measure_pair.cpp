@@ -1,12 +1,12 @@
 // What `isthmus tune` and `./dev bench plans` start as two ranks: the time of one message at each size, in a
-// line "SIZE MICROSECONDS", and behind it what one of the first messages took, where that is asked for.
+// line "SIZE MICROSECONDS", and where that is asked for, behind it what one of the first messages took, and 8
+// B before and afterwards, which tell how far the cores were from each other.
 #include <mpi.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -46,16 +46,6 @@ std::optional<Mode> mode_of(std::string_view text) {
   return mode;
 }
 
-/// How often is measured: "BATCHES" or "BATCHES+FIRST".
-struct Effort {
-  int batches = 0;
-  int first = 0;  ///< messages whose mean is told too
-
-  explicit Effort(const char* text) : batches(std::atoi(text)) {
-    if (const char* plus = std::strchr(text, '+')) first = std::atoi(plus + 1);
-  }
-};
-
 /// Data that its program has just made, as what programs send mostly is: a copy of what both processors have
 /// in their caches already would let direct reading look twice as fast as it is.
 void renew(char* data, std::size_t bytes) {
@@ -71,7 +61,7 @@ int under_way(int bytes) {
 
 class Pair {
  public:
-  Pair(int rank, const Mode& mode, const Effort& effort, int largest)
+  Pair(int rank, const Mode& mode, const isthmus::pair::Effort& effort, int largest)
       : rank_(rank),
         mode_(mode),
         effort_(effort),
@@ -151,7 +141,7 @@ class Pair {
 
   int rank_;
   Mode mode_;
-  Effort effort_;
+  isthmus::pair::Effort effort_;
   std::size_t room_;
   std::vector<char> out_, in_;
   std::size_t next_ = 0;  ///< of fresh data
@@ -165,7 +155,7 @@ int main(int count, char** arguments) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const std::optional<Mode> mode = count > 1 ? mode_of(arguments[1]) : std::nullopt;
-  const Effort effort(count > 3 ? arguments[2] : "0");
+  const isthmus::pair::Effort effort(count > 3 ? arguments[2] : "0");
   if (size != 2 || !mode || effort.batches < 1) {
     if (rank == 0)
       std::fputs(
@@ -177,7 +167,7 @@ int main(int count, char** arguments) {
   }
   const std::vector<int> sizes = isthmus::pair::sizes_of(count, arguments, 3, 0);
   Pair pair(rank, *mode, effort, std::ranges::max(sizes));
-  isthmus::pair::print_times(rank, sizes, [&](int bytes) { return pair.measure(bytes); });
+  isthmus::pair::print_times(rank, sizes, effort.first > 0, [&](int bytes) { return pair.measure(bytes); });
   MPI_Finalize();
   return 0;
 }

@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <numeric>
+#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "coll/team/flat.hpp"
@@ -37,6 +40,52 @@ TEST_P(StagedAt, BcastReachesAllFromEveryRoot) {
         expect_done(bcast_staged(team, Payload::of(buffer.data(), count, int_type()), root));
         EXPECT_EQ(buffer, wanted);
       }
+    }
+  });
+}
+
+/// Roots that move and stay, of any length, with other collectives between them whose slots must still be
+/// free, and members that are late: where two members use slots again, nothing is written that is still to be
+/// read.
+TEST_P(StagedAt, BcastsOfRootsThatMoveKeepApartFromAllElse) {
+  run([](Communicator& comm, Team& team) {
+    std::minstd_rand draw(17);  // the same for all
+    std::minstd_rand own(static_cast<unsigned>(comm.rank()) + 1);
+    for (int call = 0; call < 300; ++call) {
+      if (own() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 200));
+      const std::int64_t count = 1 + draw() % (draw() % 4 == 0 ? 60'000 : 12'000);
+      if (const unsigned kind = draw() % 8; kind == 0) {
+        const Ints mine = data(comm.rank(), call, count);
+        Ints wanted, all(mine.size() * static_cast<std::size_t>(comm.size()), -1);
+        for (int i = 0; i < comm.size(); ++i)
+          std::ranges::copy(data(i, call, count), std::back_inserter(wanted));
+        expect_done(
+            allgather_staged(team, {mine.data(), count, &int_type()}, {all.data(), count, &int_type()}));
+        ASSERT_EQ(all, wanted) << "allgather " << call;
+      } else {
+        const int root = static_cast<int>(draw() % static_cast<unsigned>(comm.size()));
+        const std::int64_t length = kind == 1 ? std::min<std::int64_t>(count, 4096) : count;
+        const Ints wanted = data(root, call, length);
+        Ints buffer = comm.rank() == root ? wanted : Ints(wanted.size(), -1);
+        const Payload payload = Payload::of(buffer.data(), length, int_type());
+        expect_done(kind == 1 ? bcast_flat(team, payload, root) : bcast_staged(team, payload, root));
+        ASSERT_EQ(buffer, wanted) << "bcast " << call;
+      }
+    }
+  });
+}
+
+/// Each of two ranks takes itself for the root, and nobody listens; the next bcast tells it to who does.
+TEST(StagedBcast, NamesRootsThatDidNotMatchInTheOneBefore) {
+  testing_team::run_team(2, [](Communicator& comm, Team& team) {
+    Ints buffer(9000, comm.rank());
+    const Payload payload = Payload::of(buffer.data(), 9000, int_type());
+    expect_done(bcast_staged(team, payload, 0));
+    expect_done(bcast_staged(team, payload, comm.rank()));
+    const auto told = bcast_staged(team, payload, 0);
+    ASSERT_EQ(told.has_value(), comm.rank() == 0);
+    if (comm.rank() == 1) {
+      EXPECT_NE(told.error().text().find("different roots"), std::string::npos);
     }
   });
 }
