@@ -26,7 +26,7 @@ def run(suite, prefix, reference):
         expected |= {f"MPIX_{name}": "W" for name in extensions} | {f"PMPIX_{name}": "T" for name in extensions}
         assert len(streams) > 10, f"only {len(streams)} functions were read from stream_runtime.h"
         assert len(devices) > 7, f"only {len(devices)} functions were read from device_runtime.h"
-        # The last one is for the program that holds several ranks, which mpiexec starts.
+        # The last are for the programs that hold several ranks, which mpiexec starts.
         expected |= dict.fromkeys(chares | streams | devices | {"isthmus_virtual_ranks_main", "isthmus_migratable_ranks_main"}, "T")
         problems = [f"missing: {name}" for name in sorted(expected.keys() - exported.keys())]
         problems += [f"should not be exported: {name}" for name in sorted(exported.keys() - expected.keys())]
