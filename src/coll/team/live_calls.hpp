@@ -40,8 +40,8 @@ class LiveCalls final : public CallReporter {
   static constexpr std::uint64_t most_bytes = std::uint64_t{64} << 20;
   static constexpr std::size_t size_classes = SharedCallLessons::size_classes;
   static constexpr std::size_t collectives = SharedCallLessons::collectives;
-  /// One call in so many is measured besides those of turns. A measured one costs 0.2 us, for its times go from
-  /// core to core: one in four made an alltoall of 2 KiB 0.36 us for 0.29 (Zen 4, near cores).
+  /// One call in so many is measured besides those of turns. A measured one costs 0.2 us, for its times go
+  /// from core to core: one in four made an alltoall of 2 KiB 0.36 us for 0.29 (Zen 4, near cores).
   [[nodiscard]] static constexpr std::uint64_t measured_each(std::uint64_t bytes) noexcept {
     return bytes <= slot_bytes ? 16 : 4;
   }
