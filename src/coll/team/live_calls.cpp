@@ -88,7 +88,7 @@ TeamWay LiveCalls::begin(const Area& area, const Steps& steps, const Question& q
   const TeamWay chosen = way && possible.has(*way) ? *way : assumed;
   // The first call of the turn, which does not count, has opened the rings that these messages take.
   if (index && is_over_messages(chosen) && schedule.turn_at(*index).place == CallChoice::warm_up) map_rings();
-  is_measured_ = index || number_ % measured_each == 0;
+  is_measured_ = index || number_ % measured_each(question.bytes) == 0;
   if (member_.rank == 0)
     begun_[number_ % timed_calls] = {.choice = is_measured_ ? choice : nullptr,
                                      .step = steps.next,

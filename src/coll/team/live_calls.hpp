@@ -29,7 +29,7 @@ namespace isthmus::coll {
 ///
 /// What a call takes is from when the last member has begun it to when the last one has ended it: so waiting
 /// for a late member does not count. Members write both into the team's memory, in the turns that ways have
-/// and of one call in four besides; rank 0 reads it when all have gone on.
+/// and of one call in four besides, of short ones in sixteen; rank 0 reads it when all have gone on.
 ///
 /// Calls that do not match are an error. Where they have not, calls are no longer counted alike: rank 0 finds
 /// no more times of the calls that it looks for, and what was chosen last holds.
@@ -40,7 +40,11 @@ class LiveCalls final : public CallReporter {
   static constexpr std::uint64_t most_bytes = std::uint64_t{64} << 20;
   static constexpr std::size_t size_classes = SharedCallLessons::size_classes;
   static constexpr std::size_t collectives = SharedCallLessons::collectives;
-  static constexpr int measured_each = 4;
+  /// One call in so many is measured besides those of turns. A measured one costs 0.2 us, for its times go
+  /// from core to core: one in four made an alltoall of 2 KiB 0.36 us for 0.29 (Zen 4, near cores).
+  [[nodiscard]] static constexpr std::uint64_t measured_each(std::uint64_t bytes) noexcept {
+    return bytes <= slot_bytes ? 16 : 4;
+  }
   static_assert(size_classes * collectives == call_classes);
 
   using Ticks = std::uint64_t (*)() noexcept;
