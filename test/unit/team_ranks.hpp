@@ -13,8 +13,8 @@ namespace isthmus::coll::testing_team {
 
 /// `body(comm, team)` on each of so many ranks of one host.
 template <class Body>
-void run_team(std::uint32_t ranks, const Body& body) {
-  const testing_ranks::Conditions conditions{"Team", {64, 64 * 1024}};
+void run_team(std::uint32_t ranks, const Body& body,
+              const testing_ranks::Conditions& conditions = {"Team", {64, 64 * 1024}}) {
   testing_ranks::run(ranks, conditions, [&](const testing_ranks::Rank& rank) {
     std::vector<PeerId> members(rank.engine.size());
     std::iota(members.begin(), members.end(), 0U);

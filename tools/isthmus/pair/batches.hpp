@@ -61,9 +61,10 @@ inline double distance_of_cores(int rank) {
 }
 
 /// A line "SIZE MICROSECONDS..." for each size, by rank 0; `measure(size)` is a vector of seconds, on all.
-/// `with_cores`: `distance_of_cores` before it and behind it follow.
+/// Where the first are told too, `distance_of_cores` before it and behind it follow.
 template <class Measure>
-void print_times(int rank, const std::vector<int>& sizes, bool with_cores, Measure measure) {
+void print_times(int rank, const std::vector<int>& sizes, const Effort& effort, Measure measure) {
+  const bool with_cores = effort.first > 0;
   // The first round through the cells of a ring takes twice as long.
   if (with_cores) time_of_8_bytes(rank, 4000);
   for (const int bytes : sizes) {

@@ -176,7 +176,7 @@ int main(int count, char** arguments) {
   }
   const std::vector<int> sizes = isthmus::pair::sizes_of(count, arguments, 3, 0);
   Calls calls(rank, ranks, *call, effort, std::ranges::max(sizes));
-  isthmus::pair::print_times(rank, sizes, effort.first > 0, [&](int bytes) { return calls.measure(bytes); });
+  isthmus::pair::print_times(rank, sizes, effort, [&](int bytes) { return calls.measure(bytes); });
   MPI_Finalize();
   return 0;
 }

@@ -96,8 +96,7 @@ int main(int count, char** arguments) {
         "host");
   const std::vector<int> sizes = pair::sizes_of(count, arguments, 5, 1);
   const Memory memory(arguments[3 + rank], rank, static_cast<std::size_t>(std::ranges::max(sizes)));
-  pair::print_times(rank, sizes, effort.first > 0,
-                    [&](int bytes) { return measure(memory, rank, bytes, effort); });
+  pair::print_times(rank, sizes, effort, [&](int bytes) { return measure(memory, rank, bytes, effort); });
   MPI_Finalize();
   return 0;
 }

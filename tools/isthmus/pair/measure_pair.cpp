@@ -167,7 +167,7 @@ int main(int count, char** arguments) {
   }
   const std::vector<int> sizes = isthmus::pair::sizes_of(count, arguments, 3, 0);
   Pair pair(rank, *mode, effort, std::ranges::max(sizes));
-  isthmus::pair::print_times(rank, sizes, effort.first > 0, [&](int bytes) { return pair.measure(bytes); });
+  isthmus::pair::print_times(rank, sizes, effort, [&](int bytes) { return pair.measure(bytes); });
   MPI_Finalize();
   return 0;
 }

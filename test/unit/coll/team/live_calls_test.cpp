@@ -9,18 +9,16 @@
 #include <cstring>
 #include <deque>
 #include <memory>
-#include <numeric>
 #include <random>
 #include <set>
 #include <vector>
 
 #include "coll/call/coll.hpp"
 #include "coll/call/host.hpp"
-#include "coll/context/footing.hpp"
 #include "coll_data.hpp"
-#include "engine_ranks.hpp"
 #include "route/live_plans.hpp"
 #include "sanitizers.hpp"
+#include "team_ranks.hpp"
 
 namespace isthmus::coll::live_calls_test {
 namespace {
@@ -360,17 +358,12 @@ constexpr testing_ranks::Conditions spinning{"Spin", {64, 64 * 1024}, wire::Idle
 
 template <class Body>
 void run_members(std::uint32_t ranks, const Body& body) {
-  testing_ranks::run(ranks, spinning, [&](const testing_ranks::Rank& rank) {
-    std::vector<PeerId> members(rank.engine.size());
-    std::iota(members.begin(), members.end(), 0U);
-    const auto comm =
-        Communicator::make(rank.engine, make_ref<Group>(std::move(members)), Engine::world_context);
-    const auto footing = Footing::of(*comm);
-    ASSERT_TRUE(footing && (*footing)->team());
-    EXPECT_TRUE((*footing)->team()->has_live()) << "nothing would be learned";
-    EXPECT_GT(comm->engine().eager_limit(), 0U) << "what settings leave open is known";
-    body(*comm);
-  });
+  const auto run = [&](Communicator& comm, const Team& team) {
+    EXPECT_TRUE(team.has_live()) << "nothing would be learned";
+    EXPECT_GT(comm.engine().eager_limit(), 0U) << "what settings leave open is known";
+    body(comm);
+  };
+  testing_team::run_team(ranks, run, spinning);
 }
 
 TEST(LiveCollectives, DataArriveWhateverWayTheyTake) {
