@@ -37,8 +37,8 @@ class Step {
   [[nodiscard]] std::byte* room(std::uint64_t bytes) const noexcept {
     return bytes <= Line::capacity ? line_.data.data() : slot(team_.rank());
   }
-  /// A member's slot in this step, of `slot_bytes`. No member reads of any before some writes there, so where
-  /// one alone writes, it may be in another's.
+  /// A member's slot in this step, of `slot_bytes`. Nobody reads a slot of this step before it is written, so
+  /// where one member alone writes, another's will do.
   [[nodiscard]] std::byte* slot(int rank) const noexcept { return team_.area().slot(slot_number_, rank); }
   void put(const Payload& payload) const {
     if (!payload.type) [[likely]]
