@@ -11,7 +11,7 @@ import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
-from forced import FIRST, KIB, LINE, SETTLED, Series, environment_of_jobs, on_like_cores, run_job
+from forced import FIRST, KIB, LINE, MOVED, SETTLED, Series, environment_of_jobs, on_like_cores, run_job
 from ratios import Ratio, ratio
 
 COLLECTIVES = ("bcast", "gather", "scatter", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter", "ibcast", "ireduce", "iallreduce")
@@ -89,7 +89,7 @@ class Row:
     subject: str
     size: int
     times: dict[str, float]  # median of each way, us
-    best: str  # of the forced ones
+    best: str | None  # of the forced ones; None where none was measured on cores like the others
     learned: dict[str, int]  # by live plans: in how many jobs
     fixed: Ratio | None  # to the best
     live: Ratio | None
@@ -97,6 +97,7 @@ class Row:
     predicted: float | None
     measured: float | None
     cores: float | None = None  # us that 8 B took from core to core meanwhile
+    ways: tuple[str, ...] = ()  # all that were measured, and plans
 
     @property
     def apart(self) -> float | None:
@@ -110,20 +111,20 @@ def rows_of(plans: CallPlans, collectives: list[str]) -> list[Row]:
         for size in plans.sizes:
             lessons = plans.lessons.get((collective, size), [])
             possible = {name for lesson in lessons for name in lesson.possible} | plans.gone.get((collective, size), set()) | set(PLANS)
-            series, cores = on_like_cores({name: plans.series[collective, size, name] for name in (*WAYS, *PLANS)
-                                           if name in possible and (collective, size, name) in plans.series})  # fmt: skip
-            forced = [name for name in WAYS if name in series]
-            if not forced:
+            measured = {name: plans.series[collective, size, name] for name in (*WAYS, *PLANS) if name in possible and (collective, size, name) in plans.series}
+            if not any(name in WAYS for name in measured):
                 continue
-            best = min(forced, key=lambda name: series[name].median)
-            against = lambda name: ratio(series[name].settled, series[best].settled) if name in series else None  # noqa: E731
-            first = ratio(series["live"].first, series[best].first) if "live" in series else None
+            series, cores = on_like_cores(measured)
+            forced = [name for name in WAYS if name in series]
+            best = min(forced, key=lambda name: series[name].median, default=None)
+            against = lambda name: ratio(series[name].settled, series[best].settled) if best and name in series else None  # noqa: E731
+            first = ratio(series["live"].first, series[best].first) if best and "live" in series else None
             ways = [lesson.way for lesson in lessons]
             told = sorted((lesson for lesson in lessons if lesson.predicted and lesson.measured), key=lambda lesson: lesson.predicted / lesson.measured)
             middle = told[len(told) // 2] if told else None
             rows.append(Row(collective, size, {name: series[name].median for name in (*forced, *PLANS) if name in series}, best,
                             {way: ways.count(way) for way in sorted(set(ways), key=ways.count, reverse=True)}, against("fixed"), against("live"),
-                            first.value if first else None, middle.predicted if middle else None, middle.measured if middle else None, cores))  # fmt: skip
+                            first.value if first else None, middle.predicted if middle else None, middle.measured if middle else None, cores, tuple(measured)))  # fmt: skip
     return rows
 
 
@@ -163,6 +164,8 @@ def rows_summary(rows: list[Row], what: str, calls: str) -> str:
     for name in PLANS:
         found = [(getattr(row, name).value, row) for row in rows if getattr(row, name) is not None]
         if not found:
+            if any(name in row.ways for row in rows):
+                lines.append(f"{what}, {name}: nothing to compare: {MOVED}")
             continue
         worst, where = max(found, key=lambda pair: pair[0])
         lines.append(f"{what}, {name}: median {statistics.median(value for value, _ in found):.2f} x the best forced way, "
@@ -179,10 +182,9 @@ def as_json(rows: list[Row], plans: CallPlans) -> list[dict[str, object]]:
     """Every sample."""
     points = []
     for row in rows:
-        series = {name: plans.series[row.subject, row.size, name] for name in (*WAYS, *PLANS) if (row.subject, row.size, name) in plans.series}
         points.append({
             "collective": row.subject, "ranks": plans.ranks, "size": row.size, "best": row.best, "live_chose": row.learned,
             "predicted_us": row.predicted, "measured_us": row.measured,
-            "ways": {name: each.as_json() for name, each in series.items() if name in row.times},
+            "ways": {name: plans.series[row.subject, row.size, name].as_json() for name in row.ways},
         })  # fmt: skip
     return points

@@ -19,6 +19,7 @@ KIB = 1024
 SETTLED, FIRST = 1.05, 1.3  # what live plans are to reach, times the best forced way
 ALIKE = 1.4  # times which 8 B may take longer where cores count as equally far from each other
 LINE = r"^(\d+) ([\d.]+) ([\d.]+)(?: ([\d.]+) ([\d.]+))?$"  # of a job: size, settled, first, cores before and behind
+MOVED = "nothing was measured on cores as far apart as those of a forced way"
 LIMIT = 300  # seconds that a job may take
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import call_plans  # noqa: E402
 import gpu_plans  # noqa: E402
 from compare import machine_facts  # noqa: E402
-from forced import FIRST, KIB, LINE, SETTLED, Failed, Series, Turn, environment_of_jobs, on_like_cores, run_job, take_turns  # noqa: E402
+from forced import FIRST, KIB, LINE, MOVED, SETTLED, Failed, Series, Turn, environment_of_jobs, on_like_cores, run_job, take_turns  # noqa: E402
 from processes import begin_clean  # noqa: E402
 from ratios import Ratio, ratio  # noqa: E402
 
@@ -131,7 +131,7 @@ class Row:
     regime: Regime
     size: int
     times: dict[str, float]  # median of each way, us
-    best: str  # of the forced ones
+    best: str | None  # of the forced ones; None where none was measured on cores like the others
     chosen: str  # by fixed plans
     learned: dict[str, int]  # ways of live plans: how many ranks had them at the end
     fixed: Ratio | None  # to the best
@@ -140,6 +140,7 @@ class Row:
     predicted: float | None
     measured: float | None
     cores: float | None  # us that 8 B took from core to core meanwhile
+    ways: tuple[str, ...]  # all that were measured, and plans
 
     @property
     def apart(self) -> float | None:
@@ -150,13 +151,13 @@ class Row:
 def rows_of(plans: Plans) -> list[Row]:
     rows = []
     for regime, size in product(REGIMES, plans.sizes):
-        series, cores = on_like_cores({name: plans.series[regime, size, name] for name in (*WAYS, *PLANS) if (regime, size, name) in plans.series})
-        forced = [name for name in WAYS if name in series]
-        if not forced:
+        measured = {name: plans.series[regime, size, name] for name in (*WAYS, *PLANS) if (regime, size, name) in plans.series}
+        if not any(name in WAYS for name in measured):
             continue
-        best = min(forced, key=lambda name: series[name].median)
-        against = lambda name: ratio(series[name].settled, series[best].settled) if name in series else None  # noqa: E731
-        first = ratio(series["live"].first, series[best].first) if "live" in series else None
+        series, cores = on_like_cores(measured)
+        best = min((name for name in WAYS if name in series), key=lambda name: series[name].median, default=None)
+        against = lambda name: ratio(series[name].settled, series[best].settled) if best and name in series else None  # noqa: E731
+        first = ratio(series["live"].first, series[best].first) if best and "live" in series else None
         lessons = plans.lessons.get((regime, size), [])
         ways = [lesson.way for lesson in lessons]
         # Each rank's prediction against its own messages; the middle one of all.
@@ -164,7 +165,7 @@ def rows_of(plans: Plans) -> list[Row]:
         middle = told[len(told) // 2] if told else Lesson("", None, None)
         rows.append(Row(regime, size, {name: each.median for name, each in series.items()}, best, plans.chosen.get((regime, size), "-"),
                         {way: ways.count(way) for way in sorted(set(ways), key=ways.count, reverse=True)}, against("fixed"), against("live"),
-                        first.value if first else None, middle.predicted, middle.measured, cores))
+                        first.value if first else None, middle.predicted, middle.measured, cores, tuple(measured)))
     return rows
 
 
@@ -209,6 +210,8 @@ def summary(rows: list[Row]) -> str:
     for name, wanted in (("fixed", SETTLED), ("live", SETTLED)):
         found = [(getattr(row, name), row) for row in rows if getattr(row, name) is not None]
         if not found:
+            if any(name in row.ways for row in rows):
+                lines.append(f"{name}: nothing to compare: {MOVED}")
             continue
         values = sorted(each.value for each, _ in found)
         worst, where = max(found, key=lambda pair: pair[0].value)
@@ -228,11 +231,10 @@ def as_json(rows: list[Row], plans: Plans, facts: dict[str, object]) -> dict[str
     """Every sample."""
     points = []
     for row in rows:
-        series = {name: plans.series.get((row.regime, row.size, name)) for name in (*WAYS, *PLANS)}
         points.append({
             "data": row.regime.data, "messages_under_way": 1 if row.regime.mode == "latency" else 64, "size": row.size, "best": row.best,
             "fixed_chose": row.chosen, "live_chose": row.learned, "predicted_us": row.predicted, "measured_us": row.measured,
-            "ways": {name: each.as_json() for name, each in series.items() if each},
+            "ways": {name: plans.series[row.regime, row.size, name].as_json() for name in row.ways},
         })  # fmt: skip
     return {"facts": facts, "points": points}
 

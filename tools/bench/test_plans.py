@@ -82,6 +82,16 @@ class Tables(unittest.TestCase):
         self.assertIn("the first messages: 0 of 1 points within 1.3", said)
         self.assertIn("within 10 % at 1 of 1", said)
 
+    def test_a_point_whose_ways_were_all_measured_on_other_cores_is_kept_and_said_to_be_one(self):
+        found = Plans(Path("/nowhere"), (64 * KIB,), "1+1")
+        for name, cores in (("ring", "0.11 0.11"), ("live", "0.3 0.3"), ("fixed", "0.3 0.3")):
+            found.take(ONE, name, 0, f"{64 * KIB} 5.0 9.0 {cores}\n", report([(None, RING)]))
+        (row,) = rows_of(found)
+        self.assertEqual((row.best, row.live, row.fixed), (None, None, None))
+        self.assertIn("live: nothing to compare: nothing was measured on cores as far apart", summary([row]))
+        (point,) = as_json([row], found, {})["points"]
+        self.assertEqual(point["ways"].keys(), {"ring", "live", "fixed"})
+
     def test_only_what_was_measured_on_cores_equally_far_apart_is_compared(self):
         found = Plans(Path("/nowhere"), (64 * KIB,), "1+1")
         for repetition, cores in enumerate(("0.11 0.12", "0.31 0.3", "0.11 0.3")):
