@@ -311,6 +311,7 @@ class Engine final : private CpuSends, private Losses::Rings {
   }
   /// By whose clock the time counts that this rank spends in MPI.
   [[nodiscard]] LivePlans& live_plans() noexcept { return plans_; }
+  [[nodiscard]] const EagerPlans& eager_plans() const noexcept { return eager_plans_; }
 
   // --- end
   // ------------------------------------------------------------------------------------------------------------------------

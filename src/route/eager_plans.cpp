@@ -48,6 +48,7 @@ EagerPlans::Fate EagerPlans::begin(const Sending& sending) noexcept {
   kind.several = size_of(kind).several;
   EagerChoice* const choice = find(kind, sending.assumed_eager ? EagerWay::eager : EagerWay::rendezvous);
   if (!choice) return {.is_eager = sending.assumed_eager};
+  unsettled_ += choice->is_settled() ? 0 : 1;
   if (!batch_.choice) return open(sending, kind, *choice, heard);
   return join(sending, batch_.choice == choice && batch_.to == sending.to, *choice);
 }

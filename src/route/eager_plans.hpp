@@ -95,6 +95,8 @@ class EagerPlans {
   void wrote(std::uint16_t mark, std::uint64_t began, std::uint32_t pieces) noexcept {
     if (mark != 0) note_written(mark, began, pieces);
   }
+  /// Messages so far that went before their plan had settled: what they took is not what later ones will.
+  [[nodiscard]] std::uint64_t unsettled() const noexcept { return unsettled_; }
 
   /// What has been learned of a size class, for reports.
   struct Report {
@@ -179,6 +181,7 @@ class EagerPlans {
   Batch batch_;
   std::uint16_t last_mark_ = 0;
   std::uint32_t until_measured_ = 0;  ///< messages
+  std::uint64_t unsettled_ = 0;       ///< messages
   std::uint32_t lost_ = 0;            ///< batches in a row that nothing has been heard of
 };
 

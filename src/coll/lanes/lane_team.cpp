@@ -203,6 +203,7 @@ CallTiming::CallTiming(const Place& place, std::uint64_t number) noexcept
   LivePlans& plans = team_.engine().live_plans();
   plans.attend(1);
   began_present_ = plans.present();
+  began_unsettled_ = team_.engine().eager_plans().unsettled();
   began_ = ticks();
 }
 
@@ -217,7 +218,11 @@ CallTiming::~CallTiming() {
   const std::uint64_t away = took > present ? took - present : 0;
   const bool was_there = away <= team_.most_away();
   plans.attend(-1);
-  LiveLanes::write_time(time_, number_, began_, ended, is_alone && was_there);
+  LiveLanes::write_time(time_, number_,
+                        {.began = began_,
+                         .ended = ended,
+                         .teaches = is_alone && was_there,
+                         .is_learning = team_.engine().eager_plans().unsettled() != began_unsettled_});
 }
 
 void LaneTeam::wake_all() noexcept {

@@ -71,6 +71,7 @@ class CallTiming {
   CallTime& time_;
   std::uint64_t step_, number_;
   std::uint64_t began_, began_present_;
+  std::uint64_t began_unsettled_;  ///< messages
   bool is_alone_;
 };
 

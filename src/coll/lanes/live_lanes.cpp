@@ -16,8 +16,10 @@ namespace {
 /// Calls over messages before their turn begins, where messages go with their envelope from the first one on.
 constexpr std::uint8_t settling_of_short = 4;
 
-/// A member's part of a time: the number of the call, of 31 bits, whether it teaches something, then ticks.
-constexpr unsigned number_at = 33;
+/// A member's part of a time: the number of the call, of 30 bits, whether its messages still learn, whether it
+/// teaches something, then ticks.
+constexpr unsigned number_at = 34;
+constexpr std::uint64_t learning_bit = std::uint64_t{1} << 33;
 constexpr std::uint64_t teaches_bit = std::uint64_t{1} << 32;
 constexpr std::uint64_t most_ticks = std::numeric_limits<std::uint32_t>::max();
 
@@ -128,10 +130,12 @@ void LiveLanes::collect(const StripeMemory& memory, std::uint64_t number) noexce
     std::uint64_t began = 0;
     std::uint64_t ended = 0;
     bool teaches = true;
+    bool is_learning = false;
     for (int rank = 0; rank < members_; ++rank) {
       const auto time = read_time(memory.time(rank, call.number), call.number);
       if (!time) return false;
       teaches = teaches && time->teaches;
+      is_learning = is_learning || time->is_learning;
       began = std::max(began, time->began);
       ended = std::max(ended, time->ended);
     }
@@ -141,23 +145,27 @@ void LiveLanes::collect(const StripeMemory& memory, std::uint64_t number) noexce
     // A time that is told late is one of turns that have been judged.
     if (learner.choice && (!call.index || learner.choice->said_from() == call.said_from))
       learner.choice->took(call.way, call.index,
-                           static_cast<double>(ended - began) / static_cast<double>(call.bytes));
+                           static_cast<double>(ended - began) / static_cast<double>(call.bytes), is_learning);
     return true;
   });
 }
 
-void LiveLanes::write_time(CallTime& time, std::uint64_t number, std::uint64_t began, std::uint64_t ended,
-                           bool teaches) noexcept {
-  const std::uint64_t took = std::min(ended > began ? ended - began : 0, most_ticks);
-  time.began.store(began, std::memory_order_relaxed);
-  time.took.store(number << number_at | (teaches ? teaches_bit : 0) | took, std::memory_order_release);
+void LiveLanes::write_time(CallTime& time, std::uint64_t number, const Time& taken) noexcept {
+  const std::uint64_t took = std::min(taken.ended > taken.began ? taken.ended - taken.began : 0, most_ticks);
+  time.began.store(taken.began, std::memory_order_relaxed);
+  time.took.store(number << number_at | (taken.is_learning ? learning_bit : 0) |
+                      (taken.teaches ? teaches_bit : 0) | took,
+                  std::memory_order_release);
 }
 
 std::optional<LiveLanes::Time> LiveLanes::read_time(const CallTime& time, std::uint64_t number) noexcept {
   const std::uint64_t took = time.took.load(std::memory_order_acquire);
   if (took >> number_at != number << number_at >> number_at) return std::nullopt;
   const std::uint64_t began = time.began.load(std::memory_order_relaxed);
-  return Time{.began = began, .ended = began + (took & most_ticks), .teaches = (took & teaches_bit) != 0};
+  return Time{.began = began,
+              .ended = began + (took & most_ticks),
+              .teaches = (took & teaches_bit) != 0,
+              .is_learning = (took & learning_bit) != 0};
 }
 
 void LiveLanes::note(const Asked& asked, TeamWay taken, const Learner* learner) noexcept {

@@ -31,7 +31,9 @@ namespace isthmus::coll {
 /// What a call takes is from when the last member has asked to when its last member is through. Members write
 /// that into their memory, and whether they were looking all the time: how long a call takes during which the
 /// program computes is the program's doing, so rank 0 learns nothing from it. Nor does it from calls of which
-/// several are under way. Without `enough` calls that teach something, no way is tried.
+/// several are under way. Without `enough` calls that teach something, no way is tried. And they say whether
+/// they sent messages that have not settled on their own way yet (`EagerPlans`): then messages are judged
+/// later.
 class LiveLanes final : public CallReporter {
  public:
   /// As `LaneHeader::ways`, where this is rank 0.
@@ -57,14 +59,13 @@ class LiveLanes final : public CallReporter {
   /// All members have met, and have finished the step `lead` before this call's.
   Said ask(const Asked& asked, ScheduleWord& word, const StripeMemory& memory, const Communicator& comm);
 
-  /// What that call took this member; `teaches`: it was looking all the time, and at nothing else.
-  static void write_time(CallTime& time, std::uint64_t number, std::uint64_t began, std::uint64_t ended,
-                         bool teaches) noexcept;
-
+  /// What a call took a member.
   struct Time {
     std::uint64_t began = 0, ended = 0;
-    bool teaches = false;
+    bool teaches = false;    ///< it was looking all the time, and at nothing else
+    bool is_learning = false;  ///< it has sent messages that have not settled on their own way
   };
+  static void write_time(CallTime& time, std::uint64_t number, const Time& taken) noexcept;
   /// None: that member has not told it.
   static std::optional<Time> read_time(const CallTime& time, std::uint64_t number) noexcept;
 

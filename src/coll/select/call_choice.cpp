@@ -137,6 +137,7 @@ CallSchedule CallChoice::say(std::uint32_t step, TeamWay after, TeamWays tried, 
   way_ = after;
   is_under_way_ = true;
   has_ended_ = false;
+  are_learning_ = false;
   in_turns_ = 0;
   due_ = 0;
   return said_;
@@ -184,17 +185,27 @@ bool CallChoice::are_unlearned(double least) const noexcept {
          cost <= hopeless_unlearned * least;
 }
 
+bool CallChoice::are_to_settle(double least) const noexcept {
+  return are_learning_ && settlings_ < most_settling &&
+         known(TeamWay::messages).median() <= hopeless_unlearned * least;
+}
+
 std::optional<CallSchedule> CallChoice::judge_first(std::uint32_t step) noexcept {
   const TeamWay best = fastest();
   const double least = known(best).median();
+  // Where the way so far is out of the question, the best one is better meanwhile.
+  const TeamWay meanwhile = known(way_).median() > hopeless * least ? best : way_;
+  if (are_to_settle(least)) {
+    ++settlings_;
+    known(TeamWay::messages).samples = 0;
+    return say(step, meanwhile, TeamWays().add(TeamWay::messages), first_turn, false, more_settling);
+  }
   TeamWays rivals = rivals_of(least);
   const bool settles = are_unlearned(least);
   // Messages have them beside the others.
   if (settles) rivals.add(TeamWay::messages);
   if (rivals.count() < 2) return settle(step);
   phase_ = Phase::second_turns;
-  // Where the way so far is out of the question, the best one is better meanwhile.
-  const TeamWay meanwhile = known(way_).median() > hopeless * least ? best : way_;
   // What they took until now is not what they will take.
   if (settles) known(TeamWay::messages).samples = 0;
   return say(step, meanwhile, rivals, second_turn, true, settles ? settling_.calls : std::uint8_t{0});
@@ -245,8 +256,10 @@ std::optional<CallSchedule> CallChoice::judge_look(std::uint32_t step) noexcept 
   return std::nullopt;
 }
 
-void CallChoice::took(TeamWay way, std::optional<std::uint32_t> index, double ticks_per_byte) noexcept {
+void CallChoice::took(TeamWay way, std::optional<std::uint32_t> index, double ticks_per_byte,
+                      bool is_learning) noexcept {
   if (!(ticks_per_byte > 0) || (index && !said_.turn_at(*index).counts)) return;
+  if (index && way == TeamWay::messages) are_learning_ = are_learning_ || is_learning;
   known(way).add(ticks_per_byte);
   if (phase_ == Phase::settled && way == way_) notice_drift();
 }

@@ -82,6 +82,11 @@ class CallChoice {
   /// The same of messages that have not learned their own way yet, which makes long ones up to 2.5 times as
   /// fast.
   static constexpr double hopeless_unlearned = 2;
+  /// Where messages still learn in their first turn, they have so many more calls, and another turn; for as
+  /// long as they do, but not more often than that. Whether they go with their envelope each sender learns
+  /// from 180 of them, and in a call whose root moves each has its share.
+  static constexpr std::uint8_t more_settling = 60;
+  static constexpr std::uint32_t most_settling = 8;
   /// Calls from one look at another way to the next; twice as many after each that has found nothing.
   static constexpr std::uint32_t first_look = 600;
   static constexpr std::uint32_t rarest_look = 16'000;
@@ -113,7 +118,9 @@ class CallChoice {
   /// The step with which what has been said last takes effect: a call's place in turns is one in those.
   [[nodiscard]] std::uint32_t said_from() const noexcept { return said_.from; }
   /// A call has been measured, whose place in the turns said last was `index`; none for calls behind them.
-  void took(TeamWay way, std::optional<std::uint32_t> index, double ticks_per_byte) noexcept;
+  /// `is_learning`: messages of it have not settled on their own way.
+  void took(TeamWay way, std::optional<std::uint32_t> index, double ticks_per_byte,
+            bool is_learning = false) noexcept;
 
   [[nodiscard]] TeamWay way() const noexcept { return way_; }
   [[nodiscard]] TeamWay assumed() const noexcept { return assumed_; }
@@ -161,6 +168,8 @@ class CallChoice {
   [[nodiscard]] TeamWays rivals_of(double least) const noexcept;
   /// Messages have had a turn, and have not learned their own way.
   [[nodiscard]] bool are_unlearned(double least) const noexcept;
+  /// They have had a turn, and not settled in it.
+  [[nodiscard]] bool are_to_settle(double least) const noexcept;
   std::optional<CallSchedule> settle(std::uint32_t step) noexcept;
   CallSchedule look(std::uint32_t step) noexcept;
   std::optional<CallSchedule> judge_look(std::uint32_t step) noexcept;
@@ -180,6 +189,8 @@ class CallChoice {
   Phase phase_ = Phase::first;
   bool is_told_ = false;
   bool has_drifted_ = false;
+  bool are_learning_ = false;    ///< messages, in the turns that have been said last
+  std::uint32_t settlings_ = 0;  ///< how often they have had `more_settling`
   std::uint64_t calls_ = 0;  ///< that have begun
   std::uint64_t due_ = 0;    ///< the number of the call before which there is something to decide
   std::uint64_t explored_ = 0;

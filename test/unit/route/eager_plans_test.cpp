@@ -113,6 +113,18 @@ TEST(EagerPlans, LeaveTenMessagesAsThePlanHasThem) {
   }
 }
 
+TEST(EagerPlans, CountTheMessagesThatWentBeforeTheirPlanHadSettled) {
+  Sender sender(fast(true), false);
+  sender.windows(1000, 64 * kib);
+  EXPECT_GT(sender.plans.unsettled(), EagerPlans::patience_of_rendezvous);
+  EXPECT_LT(sender.plans.unsettled(), 250U);
+  const std::uint64_t learned = sender.plans.unsettled();
+  sender.windows(10, 64 * kib);
+  EXPECT_EQ(sender.plans.unsettled(), learned);
+  sender.windows(10, 32 * kib);
+  EXPECT_EQ(sender.plans.unsettled(), learned + 10) << "another class";
+}
+
 TEST(EagerPlans, FindTheFasterWayOneAtATimeAndInWindows) {
   for (const bool faster : {false, true})
     for (const bool assumed : {false, true})

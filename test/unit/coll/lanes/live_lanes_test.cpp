@@ -79,17 +79,19 @@ TEST(LiveLanes, OfMembersThatRunAheadNeverDiffer) {
 TEST(LiveLanes, ATimeIsOfOneCall) {
   CallTime time{};
   constexpr std::uint64_t number = 0x1'8000'0003;
-  LiveLanes::write_time(time, number, 1000, 1500, true);
+  LiveLanes::write_time(time, number, {.began = 1000, .ended = 1500, .teaches = true});
   ASSERT_TRUE(LiveLanes::read_time(time, number));
   EXPECT_EQ(LiveLanes::read_time(time, number)->began, 1000U);
   EXPECT_EQ(LiveLanes::read_time(time, number)->ended, 1500U);
   EXPECT_TRUE(LiveLanes::read_time(time, number)->teaches);
+  EXPECT_FALSE(LiveLanes::read_time(time, number)->is_learning);
   EXPECT_FALSE(LiveLanes::read_time(time, number + 1));
   EXPECT_FALSE(LiveLanes::read_time(time, number - 32));
   // A clock that jumps back, one that jumps far, and a call that teaches nothing.
-  LiveLanes::write_time(time, number, 1500, 1000, true);
+  LiveLanes::write_time(time, number, {.began = 1500, .ended = 1000, .teaches = true, .is_learning = true});
+  EXPECT_TRUE(LiveLanes::read_time(time, number)->is_learning);
   EXPECT_EQ(LiveLanes::read_time(time, number)->ended, 1500U);
-  LiveLanes::write_time(time, number, 1000, ~std::uint64_t{0}, false);
+  LiveLanes::write_time(time, number, {.began = 1000, .ended = ~std::uint64_t{0}});
   ASSERT_TRUE(LiveLanes::read_time(time, number));
   EXPECT_EQ(LiveLanes::read_time(time, number)->ended, std::uint64_t{1000} + 0xffff'ffffU);
   EXPECT_FALSE(LiveLanes::read_time(time, number)->teaches);

@@ -47,19 +47,22 @@ class Calls {
   [[nodiscard]] CallChoice& choice() { return choice_; }
   [[nodiscard]] std::uint32_t done() const { return step_ - 1; }
   void set_cost(Cost cost) { cost_ = std::move(cost); }
+  /// Whether messages of the call that goes next still learn their own way; asked before its cost.
+  void set_learning(std::function<bool()> learning) { learning_ = std::move(learning); }
 
  private:
   struct Measured {
     std::uint32_t call;
     TeamWay way;
     std::optional<std::uint32_t> index;
+    bool is_learning;
     double cost;
   };
 
   TeamWay call() {
     while (!measured_.empty() && step_ - measured_.front().call > lead) {
       const Measured& front = measured_.front();
-      choice_.took(front.way, front.index, front.cost);
+      choice_.took(front.way, front.index, front.cost, front.is_learning);
       measured_.pop_front();
     }
     if (const auto said = choice_.next(step_)) {
@@ -74,7 +77,8 @@ class Calls {
     }
     const auto [way, index] = going(step_, schedule_, in_schedule_);
     if (schedule_.has_begun(step_)) ++in_schedule_;
-    if (index || step_ % 4 == 0) measured_.push_back({step_, way, index, cost_(way, step_)});
+    const bool is_learning = way == TeamWay::messages && learning_();
+    if (index || step_ % 4 == 0) measured_.push_back({step_, way, index, is_learning, cost_(way, step_)});
     ++step_;
     return way;
   }
@@ -90,6 +94,7 @@ class Calls {
   CallChoice choice_;
   TeamWay assumed_;
   Cost cost_;
+  std::function<bool()> learning_ = [] { return false; };
   std::uint32_t step_ = 1;
   CallSchedule schedule_;
   std::uint32_t in_schedule_ = 0;
@@ -308,6 +313,42 @@ TEST(CallChoice, IsNotSettledByMessagesThatStillTryWays) {
     EXPECT_EQ(calls.choice().predicted(messages), settles ? 8 : 16);
     for (std::size_t call = 130; call < taken.size(); ++call)
       EXPECT_EQ(taken[call], settles ? messages : staged) << call;
+  }
+}
+
+/// As above, where each of two senders has half of the calls, and needs 180 of its own.
+TEST(CallChoice, GivesMessagesAsLongAsTheySayThatTheyLearn) {
+  std::uint32_t over_messages = 0;
+  Calls calls(direct_both, ways({flat, direct, direct_both, messages}),
+              [](TeamWay, std::uint32_t) { return 0; }, {}, {.calls = 36});
+  calls.set_learning([&] { return over_messages < 360; });
+  calls.set_cost([&](TeamWay way, std::uint32_t) {
+    if (way != messages) return way == direct_both ? 5.4 : 15.0;
+    return ++over_messages <= 360 ? 7.0 : 2.0;
+  });
+  const auto taken = calls.run(800);
+  EXPECT_EQ(calls.choice().way(), messages);
+  EXPECT_EQ(calls.choice().predicted(messages), 2);
+  EXPECT_EQ(std::ranges::count(taken.begin() + 600, taken.end(), messages), 200);
+}
+
+TEST(CallChoice, DoesNotWaitForEverForMessagesThatLearn) {
+  for (const double cost : {7.0, 12.0}) {
+    Calls calls(direct_both, ways({flat, direct, direct_both, messages}),
+                [=](TeamWay way, std::uint32_t) {
+                  return way == messages ? cost : way == direct_both ? 5.0 : 15.0;
+                },
+                {}, {.calls = 36});
+    calls.set_learning([] { return true; });
+    const auto taken = calls.run(1000);
+    EXPECT_EQ(calls.choice().way(), direct_both);
+    // Far slower than others, they are out of the question whatever they learn.
+    const std::uint32_t rounds = cost < CallChoice::hopeless_unlearned * 5 ? CallChoice::most_settling : 0;
+    EXPECT_LE(std::ranges::count(taken, messages),
+              36 + CallChoice::first_turn + rounds * (CallChoice::more_settling + CallChoice::first_turn) +
+                  CallChoice::first_turn)
+        << "one look included";
+    EXPECT_EQ(std::ranges::count(taken, messages) > 200, rounds > 0);
   }
 }
 
