@@ -19,9 +19,21 @@ EagerChoice* EagerPlans::find(const Kind& kind, EagerWay assumed) noexcept {
   if (const auto told = shared_.read(shared_kind(kind)))
     hint = {.way = told->way, .ticks_per_byte = told->ticks_per_byte, .is_tuned = told->is_tuned};
   const bool waits = assumed == EagerWay::rendezvous && !hint;
-  choice.reset(new (std::nothrow)
-                   EagerChoice(assumed, both, hint, waits ? patience_of_rendezvous : EagerChoice::patience));
+  if (!kind.several) size_of(kind).is_early = waits;
+  choice.reset(new (std::nothrow) EagerChoice(
+      assumed, both, hint, waits && kind.several ? patience_of_rendezvous : EagerChoice::patience));
   return choice.get();
+}
+
+/// The trial that did not wait for receivers is over.
+void EagerPlans::judge_early(const Kind& kind, EagerChoice& choice) noexcept {
+  size_of(kind).is_early = false;
+  if (choice.way() == EagerWay::eager &&
+      choice.least_predicted(EagerWay::rendezvous) > clearly * choice.predicted(EagerWay::eager))
+    return share(kind, choice);
+  const auto gone =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(choice.messages(), patience_of_rendezvous));
+  choice = EagerChoice(choice.assumed(), both, std::nullopt, patience_of_rendezvous - gone);
 }
 
 void EagerPlans::take(std::span<const TaughtEager> ways) const noexcept {
@@ -48,6 +60,9 @@ EagerPlans::Fate EagerPlans::begin(const Sending& sending) noexcept {
   kind.several = size_of(kind).several;
   EagerChoice* const choice = find(kind, sending.assumed_eager ? EagerWay::eager : EagerWay::rendezvous);
   if (!choice) return {.is_eager = sending.assumed_eager};
+  const bool is_early = !kind.several && size_of(kind).is_early;
+  if (is_early && choice->trials() > 0 && !batch_.choice) [[unlikely]]
+    judge_early(kind, *choice);
   unsettled_ += choice->is_settled() ? 0 : 1;
   if (!batch_.choice) return open(sending, kind, *choice, heard);
   return join(sending, batch_.choice == choice && batch_.to == sending.to, *choice);
@@ -59,7 +74,8 @@ EagerPlans::Fate EagerPlans::open(const Sending& sending, const Kind& kind, Eage
   if (heard.expects == &choice) return begin_batch(sending, kind, choice, heard.turn, false);
   const std::uint32_t trials = choice.trials();
   const EagerChoice::Turn turn = choice.next();
-  if (choice.trials() != trials) share(kind, choice);
+  const bool is_early = !kind.several && size_of(kind).is_early;
+  if (choice.trials() != trials && !is_early) share(kind, choice);
   const Fate unmeasured{.is_eager = turn.way == EagerWay::eager};
   if (turn.weight == EagerChoice::Weight::none) return unmeasured;
   const bool is_usual = choice.is_settled() && turn.way == choice.way();

@@ -67,6 +67,16 @@ double BasicWayChoice<Way, count_of_ways>::Known::median(std::size_t most) const
 }
 
 template <class Way, std::size_t count_of_ways>
+double BasicWayChoice<Way, count_of_ways>::Known::lower_quartile() const noexcept {
+  const std::size_t count = std::min(capacity, static_cast<std::size_t>(samples));
+  if (count == 0) return 0;
+  std::array<float, capacity> all = costs;
+  const auto found = all.begin() + static_cast<std::ptrdiff_t>((count - 1) / 4);
+  std::nth_element(all.begin(), found, all.begin() + static_cast<std::ptrdiff_t>(count));
+  return *found;
+}
+
+template <class Way, std::size_t count_of_ways>
 void BasicWayChoice<Way, count_of_ways>::Known::forget() noexcept {
   samples = 0;
   strikes = 0;
@@ -192,6 +202,7 @@ void BasicWayChoice<Way, count_of_ways>::settle() noexcept {
   for (std::size_t i = 0; i < count_of_ways; ++i) {
     Known& each = known_[i];
     each.predicted = each.median();
+    each.least_predicted = each.lower_quartile();
     if (static_cast<Way>(i) != before && !each.abandoned && each.predicted > 0 &&
         (each.predicted < least || least == 0)) {
       least = each.predicted;

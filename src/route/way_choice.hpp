@@ -182,6 +182,8 @@ class BasicWayChoice {
   [[nodiscard]] bool is_settled() const noexcept { return phase_ == Phase::settled; }
   /// Per byte, by the last trial; 0 where there was none.
   [[nodiscard]] double predicted(Way way) const noexcept { return known(way).predicted; }
+  /// The same of the fastest quarter, for a way that is several: in turn, it has taken each of them.
+  [[nodiscard]] double least_predicted(Way way) const noexcept { return known(way).least_predicted; }
   /// Per byte, of the messages since; 0 where there were none.
   [[nodiscard]] double measured(Way way) const noexcept { return known(way).median(); }
   [[nodiscard]] std::uint64_t messages() const noexcept { return messages_; }
@@ -206,10 +208,13 @@ class BasicWayChoice {
     std::uint32_t samples = 0;  ///< since the last trial began, or ended
     std::array<float, capacity> costs{};
     double predicted = 0;
+    double least_predicted = 0;
 
     void add(double cost) noexcept { costs[samples++ % capacity] = static_cast<float>(cost); }
     /// Of the last `most` samples, or the least of very few; 0 without any.
     [[nodiscard]] double median(std::size_t most = capacity) const noexcept;
+    /// A quarter of all took no longer; 0 without any.
+    [[nodiscard]] double lower_quartile() const noexcept;
     void forget() noexcept;
   };
 
