@@ -41,6 +41,14 @@ inline void demote_line([[maybe_unused]] const void* address) noexcept {
 #endif
 }
 
+/// Behind reading `bytes` of shared memory that nobody reads again before they are written: writes a byte to
+/// each line of them, for processors on which their writer gets them back faster so (`system/processor.hpp`).
+inline void hand_back_lines(std::byte* read, std::size_t bytes) noexcept {
+  constexpr std::size_t line = 64;
+  for (std::size_t at = 0; at < bytes; at += line)
+    *static_cast<volatile std::byte*>(read + at) = std::byte{0};
+}
+
 /// Fetches the line at `address` for writing, ahead of the write. In assembly: for processors in general GCC
 /// makes of `__builtin_prefetch` a fetch for reading, after which the write waits for the line a second time,
 /// and drops it where it stands alone in a function. Processors that lack the instruction do nothing.

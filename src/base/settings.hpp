@@ -24,6 +24,14 @@ enum class CmaSetting : std::uint8_t {
   off,
 };
 
+/// Whether a rank that has read what lies in shared memory writes to its lines, so that their writer gets
+/// them back faster.
+enum class LinesSetting : std::uint8_t {
+  automatic,  ///< as `hands_on_written_lines` says of the processor
+  keep,
+  hand_back,
+};
+
 /// Whether processes map each other's memory of MPI_Alloc_mem.
 enum class MappingSetting : std::uint8_t {
   automatic,  ///< where the ranks of a host can hand each other descriptors
@@ -186,6 +194,8 @@ struct Settings {
   CollectiveWaySetting collective_way = CollectiveWaySetting::automatic;
   /// ISTHMUS_CMA
   CmaSetting cma = CmaSetting::automatic;
+  /// ISTHMUS_LINES
+  LinesSetting lines = LinesSetting::automatic;
   /// ISTHMUS_MAPPING
   MappingSetting mapping = MappingSetting::automatic;
   /// ISTHMUS_GPU_PATH
@@ -265,7 +275,7 @@ struct Settings {
   static std::vector<std::string> unknown_variables(const char* const* environment);
 
  private:
-  static constexpr std::size_t count = 36;
+  static constexpr std::size_t count = 37;
   std::array<Origin, count> origins_{};  ///< in the order of the table
 };
 

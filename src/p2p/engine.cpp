@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/log.hpp"
+#include "base/system/processor.hpp"
 #include "channel/shm/placement.hpp"
 #include "route/shared_call_lessons.hpp"
 
@@ -174,11 +175,11 @@ Engine::Engine(const launch::Job& job, const Settings& settings)
 
 Engine::~Engine() = default;
 
-void Engine::map_rings(PeerId id) noexcept {
+void Engine::map_rings(PeerId id, std::uint64_t bytes) noexcept {
   const Peer* const peer = links_.find(id);
   if (!peer || !peer->is_local() || peer->slot == links_.slot()) return;
-  map_ring(links_.region(), links_.slot(), peer->slot);
-  map_ring(links_.region(), peer->slot, links_.slot());
+  map_ring(links_.region(), links_.slot(), peer->slot, bytes);
+  map_ring(links_.region(), peer->slot, links_.slot(), bytes);
 }
 
 void Engine::discover() {
@@ -201,7 +202,8 @@ void Engine::accept(Peer& peer) {
   if (entry > links_.region().ring_capacity())
     return links_.malformed(peer, "ring number beyond the number of pairs");
   inbound_.push_back(&peer);  // the constructor has reserved it
-  peer.in = RingReader(links_.region().ring(entry - 1), links_.region().geometry());
+  peer.in = RingReader(links_.region().ring(entry - 1), links_.region().geometry(), 0,
+                       hands_back_lines(links_.settings().lines));
   if (peer.slot < links_.slot())
     peer.place = SharedPlace(links_.region().ring(entry - 1), links_.region().geometry(), false);
   peer.round = links_.region().geometry().cells;
@@ -324,6 +326,7 @@ unsigned Engine::drain_cells(Peer& peer) {
   while (happened < peer.round) {
     const wire::Cell* cell = peer.in.front();
     if (!cell) return happened;
+    if (happened == 0) peer.in.look(peer.out.cells_written());
     const auto header = wire::copy_out<wire::CellHeader>(&cell->header);
     ++happened;
     if (header.kind == wire::CellKind::eager_inline && header.size <= wire::inline_capacity &&
@@ -338,7 +341,7 @@ unsigned Engine::drain_cells(Peer& peer) {
       continue;
     }
     const bool has_piece = wire::has_piece(header.kind);
-    if (header.kind == wire::CellKind::eager_over) peer.in.start_over();
+    if (wire::starts_over(header.kind)) peer.in.start_over();
     const std::byte* piece = has_piece ? peer.in.piece(header.size) : nullptr;
     if (!handlers_.handle({peer, header, *cell, piece}))
       links_.malformed(peer, "cell of a kind that nobody handles");

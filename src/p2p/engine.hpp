@@ -74,8 +74,9 @@ class Engine final : private CpuSends, private Losses::Rings {
   /// Whether `id` shares this process's region.
   [[nodiscard]] bool is_local(PeerId id) noexcept { return links_.peer(id).is_local(); }
   [[nodiscard]] const launch::Job& job() const noexcept { return links_.job(); }
-  /// Has the pages mapped of the rings with a rank, where there are any: what is measured next is not that.
-  void map_rings(PeerId id) noexcept;
+  /// Has the pages mapped of the rings with a rank, where there are any, through which the next `bytes` go:
+  /// what is measured next is not that.
+  void map_rings(PeerId id, std::uint64_t bytes) noexcept;
   [[nodiscard]] const wire::RegionView& region() const noexcept { return links_.region(); }
   [[nodiscard]] const Settings& settings() const noexcept { return links_.settings(); }
   /// Whether a thread of this rank's own, on a core that nobody else has, goes on with what calls begin.

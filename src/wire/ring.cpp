@@ -25,6 +25,7 @@ Result<> check(const CellHeader& header, const RingGeometry& geometry) {
     case CellKind::eager_over:
     case CellKind::eager_more:
     case CellKind::fragment:
+    case CellKind::fragment_over:
       if (header.size > maximum_piece(geometry)) return malformed("piece too long");
       return header.source < 0 ? malformed("negative source") : Result<>{};
     case CellKind::gpu_offer:

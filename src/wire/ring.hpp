@@ -42,6 +42,7 @@ enum class CellKind : std::uint8_t {
   eager_over = 21,     ///< `eager`, whose piece starts over at the beginning of the byte ring
   eager_placed = 22,   ///< message in the pair's place: its first piece, `EagerHeader`
   placed_more = 23,    ///< next piece of the message in the place
+  fragment_over = 24,  ///< `fragment`, whose piece starts over as that of `eager_over`
 };
 
 enum class CellFlag : std::uint8_t { none = 0, synchronous = 1 };
@@ -97,7 +98,8 @@ struct SendOffer {
 struct ReceiveOffer {
   Cookie sender;
   Cookie receiver;
-  std::uint64_t bytes;  ///< what the receiver takes: the smaller of both sizes
+  std::uint64_t bytes;           ///< what the receiver takes: the smaller of both sizes
+  std::uint64_t cells_read = 0;  ///< as in `EagerHeader`
 };
 struct FragmentHeader {
   Cookie receiver;
@@ -155,9 +157,14 @@ struct BatchReport {
   }
 };
 
+/// Whether the piece of such a cell lies at the beginning of the byte ring, wherever the one before it ended.
+[[nodiscard]] constexpr bool starts_over(CellKind kind) noexcept {
+  return kind == CellKind::eager_over || kind == CellKind::fragment_over;
+}
+
 /// Whether `CellHeader::size` bytes of the byte ring belong to a cell of this kind.
 [[nodiscard]] constexpr bool has_piece(CellKind kind) noexcept {
-  return kind == CellKind::eager || kind == CellKind::eager_over || kind == CellKind::eager_more ||
+  return kind == CellKind::eager || kind == CellKind::eager_more || starts_over(kind) ||
          kind == CellKind::fragment || kind == CellKind::gpu_offer || kind == CellKind::gpu_target ||
          kind == CellKind::gpu_window;
 }
@@ -168,7 +175,7 @@ struct BatchReport {
 
 /// Where a piece of `bytes` begins that is written to the byte ring behind `position`: pieces do not wrap;
 /// where they would, the rest of the ring is skipped. Writer and reader both compute it, so no offset is on
-/// the wire; `eager_over` says that the rest is skipped in any case. `mask`: size of the byte ring - 1.
+/// the wire; `starts_over` says that the rest is skipped in any case. `mask`: size of the byte ring - 1.
 [[nodiscard]] constexpr std::uint64_t piece_start(std::uint64_t position, std::uint32_t bytes,
                                                   std::uint64_t mask) noexcept {
   const std::uint64_t offset = position & mask;

@@ -197,9 +197,10 @@ class Session {
                             input_.below(4)});
         break;
       case wire::CellKind::clear_to_send:
-        put(wire::ReceiveOffer{some_cookie(), some_cookie(), some_length()});
+        put(wire::ReceiveOffer{some_cookie(), some_cookie(), some_length(), some_length()});
         break;
       case wire::CellKind::fragment:
+      case wire::CellKind::fragment_over:
         put(wire::FragmentHeader{some_cookie(), some_length(), some_length()});
         break;
       case wire::CellKind::acknowledge:
@@ -278,10 +279,12 @@ class Session {
         .flag = static_cast<wire::CellFlag>(input_.below(9) / 4),
         .mark = 0};
     if (wire::has_piece(kind) && header.size <= wire::maximum_piece(geometry())) {
-      std::byte* to =
-          kind == wire::CellKind::eager ? out_.reserve_first(header.size) : out_.reserve(header.size);
+      const bool may_start_over = kind == wire::CellKind::eager || kind == wire::CellKind::fragment;
+      std::byte* to = may_start_over ? out_.reserve_first(header.size) : out_.reserve(header.size);
       if (!to) return;
-      if (out_.starts_over()) header.kind = wire::CellKind::eager_over;
+      if (out_.starts_over())
+        header.kind =
+            kind == wire::CellKind::eager ? wire::CellKind::eager_over : wire::CellKind::fragment_over;
       write_piece(kind, {to, header.size});
       out_.publish_reserved(header, part.data(), part.size());
     } else {
@@ -408,7 +411,7 @@ class Session {
       const wire::Cell* cell = in_.front();
       if (!cell) return;
       const wire::CellHeader header = cell->header;
-      if (header.kind == wire::CellKind::eager_over) in_.start_over();
+      if (wire::starts_over(header.kind)) in_.start_over();
       if (header.kind == wire::CellKind::eager || header.kind == wire::CellKind::eager_over ||
           header.kind == wire::CellKind::eager_placed)
         out_.heard(wire::copy_out<wire::EagerHeader>(cell->payload.data()).cells_read);

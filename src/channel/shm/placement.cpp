@@ -7,6 +7,8 @@
 #include <array>
 #include <climits>
 
+#include "wire/ring.hpp"
+
 namespace isthmus {
 namespace {
 
@@ -42,9 +44,13 @@ void map_pages(std::span<std::byte> memory) noexcept {
   if (!pages.empty()) static_cast<void>(::madvise(pages.data(), pages.size(), populate_write));
 }
 
-void map_ring(const wire::RegionView& region, std::uint32_t from, std::uint32_t to) noexcept {
+void map_ring(const wire::RegionView& region, std::uint32_t from, std::uint32_t to,
+              std::uint64_t bytes) noexcept {
   const std::uint32_t entry = region.directory(to)[from].load(std::memory_order_acquire);
-  if (entry > 0 && entry <= region.ring_capacity()) map_pages(region.ring(entry - 1));
+  if (entry == 0 || entry > region.ring_capacity()) return;
+  const std::span<std::byte> ring = region.ring(entry - 1);
+  const std::uint64_t before = sizeof(wire::RingHeader) + region.geometry().cells * sizeof(wire::Cell);
+  map_pages(ring.first(bytes < ring.size() - before ? before + bytes : ring.size()));
 }
 
 }  // namespace isthmus

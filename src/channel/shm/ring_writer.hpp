@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/copy.hpp"
+#include "channel/shm/placement.hpp"
 #include "wire/ring.hpp"
 
 namespace isthmus {
@@ -28,6 +29,9 @@ class RingWriter {
         cells_told_(cells) {}
 
   [[nodiscard]] bool open() const noexcept { return header_ != nullptr; }
+
+  /// How many cells have been written.
+  [[nodiscard]] std::uint64_t cells_written() const noexcept { return position_; }
 
   /// Whether a cell can be written now.
   [[nodiscard]] bool has_cell() noexcept {
@@ -61,14 +65,14 @@ class RingWriter {
     return data_ + (start & data_mask_);
   }
 
-  /// The same for the first piece of a message. Where the reader has told that it has read all, it goes to
-  /// the beginning of the byte ring, so that a message and its answer go through the same lines again and
-  /// again, which lie in both cores' nearest caches. 4 KiB one way through one place 0.45 us, through 4 to
-  /// 250 in turn 0.55 to 0.70 (EPYC of 2 cores, virtual; medians of 6 runs). Up to `most_fetched` bytes go
+  /// The same for the first piece of a message. Where the reader has told that it has read all pieces, it
+  /// goes to the beginning of the byte ring, so that a message and its answer go through the same lines again
+  /// and again, which lie in both cores' nearest caches. 4 KiB one way through one place 0.45 us, through 4
+  /// to 250 in turn 0.55 to 0.70 (EPYC of 2 cores, virtual; medians of 6 runs). Up to `most_fetched` bytes go
   /// through two places in turn, of which the next is fetched ahead (`fetch_next`).
   [[nodiscard]] std::byte* reserve_first(std::uint32_t bytes) noexcept {
     was_answered_ = is_answered();
-    if (!was_answered_ || bytes > data_mask_ + 1 || first_start(bytes) != 0 ||
+    if (cells_told_ < pieces_end_ || bytes > data_mask_ + 1 || first_start(bytes) != 0 ||
         (data_position_ & data_mask_) == 0)
       return reserve(bytes);
     starts_over_ = true;
@@ -104,6 +108,12 @@ class RingWriter {
     }
     data_position_ = data_start(header.size) + wire::round_to_line(header.size);
     publish(header, inline_part, bytes);
+    pieces_end_ = position_;
+  }
+  /// A message of `bytes` has its first piece where `reserve_first` said: has the pages mapped through which
+  /// it goes.
+  void map_ahead(const std::byte* first, std::uint64_t bytes) noexcept {
+    mapped_.cover({data_, data_mask_ + 1}, static_cast<std::uint64_t>(first - data_), bytes);
   }
 
   /// What the reader tells, a `wire::BatchReport`; 0: nothing yet.
@@ -161,8 +171,10 @@ class RingWriter {
   std::uint64_t cells_read_ = 0;     ///< the reader's progress as last seen
   std::uint64_t bytes_read_ = 0;
   std::uint64_t cells_told_ = 0;  ///< its progress as its own messages have told
-  bool starts_over_ = false;      ///< what is reserved does
-  bool was_answered_ = false;     ///< it had read all before the last message
+  std::uint64_t pieces_end_ = 0;  ///< a cell behind the last one that has a piece in the byte ring
+  MappedRing mapped_;
+  bool starts_over_ = false;   ///< what is reserved does
+  bool was_answered_ = false;  ///< it had read all before the last message
 };
 
 }  // namespace isthmus

@@ -31,6 +31,7 @@ Flow bcast_in_lane(Place place, Payload data, int root) {
   if (round.is_over()) co_return;
   co_await round.hand_over(data.bytes);
   unpack(round.heard(root, data.bytes), data);
+  if (round.team().size() == 2) round.hand_back(root, data.bytes);
 }
 
 Flow bcast_direct_in_lane(Place place, Payload data, int root) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/system/processor.hpp"
 #include "base/ticks.hpp"
 #include "coll/area/touch.hpp"
 #include "coll/context/footing.hpp"
@@ -24,6 +25,7 @@ LaneTeam::LaneTeam(Communicator& comm)
     : comm_(comm),
       engine_(comm.engine()),
       sleeps_(engine_.peers_sleep()),
+      hands_back_(hands_back_lines(engine_.settings().lines)),
       area_(comm.size()),
       driver_(comm.engine()) {
   if (comm.is_inter() || comm.size() == 1 || comm.size() > most_members || !on_one_host(comm))
@@ -166,7 +168,7 @@ LaneTeam::LiveWay LaneTeam::live(const Place& place, const Lane& lane, const Cal
                  .assumed = *assumed,
                  .possible = possible},
                 area_.schedule(schedule), place.stripe().memory(), comm_);
-  if (said.is_in_turn) prepare_turn(said.way);
+  if (said.is_in_turn) prepare_turn(said.way, question.bytes);
   LiveWay found{.algorithm = by_table, .measured = said.is_measured ? number.number : 0};
   if (said.way == TeamWay::messages)
     found.algorithm.reset();
@@ -176,13 +178,19 @@ LaneTeam::LiveWay LaneTeam::live(const Place& place, const Lane& lane, const Cal
 }
 
 /// Pages that are used for the first time are no part of what a way takes: as in `LiveCalls`.
-void LaneTeam::prepare_turn(TeamWay way) {
+void LaneTeam::prepare_turn(TeamWay way, std::uint64_t bytes) {
   if (size() > flat_ranks) return;
-  if (way == TeamWay::flat && !std::exchange(has_touched_, true))
-    touch_pages(nonblocking_.memory().long_slots, long_depth * static_cast<unsigned>(size()) * slot_bytes);
-  if (way == TeamWay::messages && !std::exchange(has_mapped_, true))
-    for (int i = 0; i < size(); ++i)
-      if (i != rank()) engine_.map_rings(peer(i));
+  const std::uint64_t touched = std::min(bytes * static_cast<unsigned>(size()), slot_bytes);
+  if (way == TeamWay::flat && touched > touched_) {
+    touched_ = touched;
+    for (std::uint64_t slot = 0; slot < long_depth * static_cast<unsigned>(size()); ++slot)
+      touch_pages(nonblocking_.memory().long_slots + slot * slot_bytes, touched);
+  }
+  const std::uint64_t mapped = LiveCalls::mapped_messages * bytes;
+  if (way != TeamWay::messages || mapped <= mapped_) return;
+  mapped_ = mapped;
+  for (int i = 0; i < size(); ++i)
+    if (i != rank()) engine_.map_rings(peer(i), mapped);
 }
 
 std::uint64_t LaneTeam::most_away() noexcept {

@@ -102,6 +102,8 @@ class LaneTeam final : public CollectiveState {
   [[nodiscard]] Engine& engine() const noexcept { return engine_; }
   [[nodiscard]] PeerId peer(int rank) const noexcept { return comm_.peer(rank); }
   [[nodiscard]] bool sleeps() const noexcept { return sleeps_; }
+  /// Whether who has read the team's memory alone hands back its lines (`hand_back_lines`).
+  [[nodiscard]] bool hands_back() const noexcept { return hands_back_; }
   /// Whether members are lost that others may wait for in vain.
   [[nodiscard]] bool is_broken() const noexcept { return comm_.is_broken(); }
   [[nodiscard]] bool is_lost(int rank) const noexcept { return engine_.has_lost(peer(rank)); }
@@ -200,7 +202,7 @@ class LaneTeam final : public CollectiveState {
   void try_reach();
   void try_reach_again() noexcept;
   bool look_for_direct() noexcept;
-  void prepare_turn(TeamWay way);
+  void prepare_turn(TeamWay way, std::uint64_t bytes);
   void wake_all() noexcept;
   void wake_writers() noexcept;
 
@@ -209,6 +211,7 @@ class LaneTeam final : public CollectiveState {
   Communicator& comm_;
   Engine& engine_;
   const bool sleeps_;
+  const bool hands_back_;
   State state_ = State::unknown;
   std::optional<bool> direct_;
   bool asks_for_reach_ = false;  ///< a flow has asked for `direct`
@@ -225,8 +228,8 @@ class LaneTeam final : public CollectiveState {
   int measured_ = 0;
   int over_messages_ = 0;
   std::uint64_t most_away_ = 0;
-  bool has_touched_ = false;  ///< the slots
-  bool has_mapped_ = false;   ///< the rings
+  std::uint64_t touched_ = 0;  ///< bytes of each long slot
+  std::uint64_t mapped_ = 0;   ///< bytes of the rings
   std::array<std::uint32_t, call_classes> numbered_{};
 };
 

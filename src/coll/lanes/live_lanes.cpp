@@ -16,8 +16,8 @@ namespace {
 /// Calls over messages before their turn begins, where messages go with their envelope from the first one on.
 constexpr std::uint8_t settling_of_short = 4;
 
-/// A member's part of a time: the number of the call, of 30 bits, whether its messages still learn, whether it
-/// teaches something, then ticks.
+/// A member's part of a time: the number of the call, of 30 bits, whether its messages still learn, whether
+/// it teaches something, then ticks.
 constexpr unsigned number_at = 34;
 constexpr std::uint64_t learning_bit = std::uint64_t{1} << 33;
 constexpr std::uint64_t teaches_bit = std::uint64_t{1} << 32;
@@ -153,9 +153,9 @@ void LiveLanes::collect(const StripeMemory& memory, std::uint64_t number) noexce
 void LiveLanes::write_time(CallTime& time, std::uint64_t number, const Time& taken) noexcept {
   const std::uint64_t took = std::min(taken.ended > taken.began ? taken.ended - taken.began : 0, most_ticks);
   time.began.store(taken.began, std::memory_order_relaxed);
-  time.took.store(number << number_at | (taken.is_learning ? learning_bit : 0) |
-                      (taken.teaches ? teaches_bit : 0) | took,
-                  std::memory_order_release);
+  time.took.store(
+      number << number_at | (taken.is_learning ? learning_bit : 0) | (taken.teaches ? teaches_bit : 0) | took,
+      std::memory_order_release);
 }
 
 std::optional<LiveLanes::Time> LiveLanes::read_time(const CallTime& time, std::uint64_t number) noexcept {

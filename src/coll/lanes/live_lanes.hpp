@@ -62,7 +62,7 @@ class LiveLanes final : public CallReporter {
   /// What a call took a member.
   struct Time {
     std::uint64_t began = 0, ended = 0;
-    bool teaches = false;    ///< it was looking all the time, and at nothing else
+    bool teaches = false;      ///< it was looking all the time, and at nothing else
     bool is_learning = false;  ///< it has sent messages that have not settled on their own way
   };
   static void write_time(CallTime& time, std::uint64_t number, const Time& taken) noexcept;

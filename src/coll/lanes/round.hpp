@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/copy.hpp"
 #include "coll/call/local.hpp"
 #include "coll/lanes/lane_team.hpp"
 #include "coll/select/mismatch.hpp"
@@ -195,6 +196,11 @@ class Round {
   /// What `rank` put; after it has been heard.
   [[nodiscard]] const std::byte* heard(int rank, std::uint64_t bytes) const noexcept {
     return bytes <= Line::capacity ? line(rank).data.data() : memory().slot(place_.step(), rank, bytes);
+  }
+  /// This member alone has read `bytes` of what `rank` put.
+  void hand_back(int rank, std::uint64_t bytes) const noexcept {
+    if (bytes > Line::capacity && team().hands_back())
+      hand_back_lines(memory().slot(place_.step(), rank, bytes), bytes);
   }
   [[nodiscard]] std::uint64_t heard_address(int rank, std::size_t index = 0) const noexcept {
     std::uint64_t value;

@@ -191,8 +191,8 @@ class CallChoice {
   bool has_drifted_ = false;
   bool are_learning_ = false;    ///< messages, in the turns that have been said last
   std::uint32_t settlings_ = 0;  ///< how often they have had `more_settling`
-  std::uint64_t calls_ = 0;  ///< that have begun
-  std::uint64_t due_ = 0;    ///< the number of the call before which there is something to decide
+  std::uint64_t calls_ = 0;      ///< that have begun
+  std::uint64_t due_ = 0;        ///< the number of the call before which there is something to decide
   std::uint64_t explored_ = 0;
   std::uint32_t trials_ = 0;
   std::uint32_t until_look_ = first_look;  ///< calls

@@ -16,9 +16,11 @@ Result<> allgather(Team& team, const Payload& mine, const Receive& receive, bool
   step.put(mine);
   ISTHMUS_TRY(step.exchange());
   for (int i = 0; i < team.size(); ++i) {
-    if (in_place && i == team.rank()) continue;
     const Payload place = block(receive, i);
-    unpack(step.heard(i, place.bytes), place);
+    if (i != team.rank())
+      unpack(step.heard(i, place.bytes), place);
+    else if (!in_place)
+      copy(mine, place);
   }
   return {};
 }
@@ -70,6 +72,7 @@ Result<> gather_flat(Team& team, const In& send, const Out& receive, int root) {
     if (i == root) continue;
     ISTHMUS_TRY(step.hear(i));
     unpack(step.heard(i, mine.bytes), block(receive, i));
+    step.hand_back(i, mine.bytes);
   }
   return {};
 }
@@ -89,7 +92,9 @@ Result<> scatter_flat(Team& team, const In& send, const Out& receive, int root) 
   }
   step.publish_quietly();
   ISTHMUS_TRY(step.hear(root));
-  unpack(step.heard(root, total) + bytes * static_cast<unsigned>(team.rank()), whole(receive));
+  const std::uint64_t own = bytes * static_cast<unsigned>(team.rank());
+  unpack(step.heard(root, total) + own, whole(receive));
+  if (total > Line::capacity) step.hand_back(root, bytes, own);
   return {};
 }
 

@@ -81,13 +81,13 @@ TeamWay LiveCalls::begin(const Area& area, const Steps& steps, const Question& q
     if (progress.calls < schedule.calls()) {
       index = progress.calls++;
       way = schedule.way_at(*index);
-      if (!has_touched_) [[unlikely]]
-        touch_slots(area);
+      touch_slots(area, question.bytes);
     }
   }
   const TeamWay chosen = way && possible.has(*way) ? *way : assumed;
   // The first call of the turn, which does not count, has opened the rings that these messages take.
-  if (index && is_over_messages(chosen) && schedule.turn_at(*index).place == CallChoice::warm_up) map_rings();
+  if (index && is_over_messages(chosen) && schedule.turn_at(*index).place == CallChoice::warm_up)
+    map_rings(mapped_messages * question.bytes);
   is_measured_ = index || number_ % measured_each(question.bytes) == 0;
   if (member_.rank == 0)
     begun_[number_ % timed_calls] = {.choice = is_measured_ ? choice : nullptr,
@@ -100,25 +100,26 @@ TeamWay LiveCalls::begin(const Area& area, const Steps& steps, const Question& q
 }
 
 /// What a page takes that is used for the first time is not what a way takes: without this, a bcast of 8 KiB
-/// among two took 10.7 us flat in its first turn and 0.4 later. Once a communicator; of more than
-/// `flat_ranks` members it would be too much.
-void LiveCalls::touch_slots(const Area& area) noexcept {
-  has_touched_ = true;
-  if (member_.size > flat_ranks) return;
+/// among two took 10.7 us flat in its first turn and 0.4 later. As much of each slot as calls of `bytes` for
+/// each member need; of more than `flat_ranks` members it would be too much.
+void LiveCalls::touch_slots(const Area& area, std::uint64_t bytes) noexcept {
+  const std::uint64_t most = std::min(bytes * static_cast<unsigned>(member_.size), slot_bytes);
+  if (most <= touched_ || member_.size > flat_ranks) return;
+  touched_ = most;
   for (std::uint64_t step = 0; step < depth; ++step)
     for (int rank = 0; rank < member_.size; ++rank)
-      touch_pages(area.slot(step, rank), slot_bytes);
+      touch_pages(area.slot(step, rank), most);
   for (std::uint64_t meeting = 0; meeting < 2; ++meeting)
     for (int node = 0; node < area.nodes(); ++node)
-      touch_pages(area.node_slot(meeting, node), slot_bytes);
+      touch_pages(area.node_slot(meeting, node), most);
 }
 
-/// As with slots: a ring of 512 KiB is used from end to end before its pages come again. 64 KiB take 43 us in
-/// a new one, and 1.8 later.
-void LiveCalls::map_rings() noexcept {
-  if (has_mapped_ || !member_.map_rings || member_.size > flat_ranks) return;
-  has_mapped_ = true;
-  member_.map_rings();
+/// As with slots. Messages that are not answered go on through a ring, and 64 KiB take 43 us where it is new,
+/// and 1.8 later. All of a ring for calls of 2 KiB would cost as much as 1000 of them.
+void LiveCalls::map_rings(std::uint64_t bytes) noexcept {
+  if (bytes <= mapped_ || !member_.map_rings || member_.size > flat_ranks) return;
+  mapped_ = bytes;
+  member_.map_rings(bytes);
 }
 
 void LiveCalls::write_time(const Area& area) noexcept {

@@ -48,6 +48,9 @@ class LiveCalls final : public CallReporter {
   }
   static_assert(size_classes * collectives == call_classes);
 
+  /// Before ways over messages have a turn, pages of rings are mapped for so many.
+  static constexpr std::uint64_t mapped_messages = 16;
+
   using Ticks = std::uint64_t (*)() noexcept;
 
   /// What is the same for all calls of a member.
@@ -58,8 +61,9 @@ class LiveCalls final : public CallReporter {
     /// What messages take that such calls consist of, where that has been learned.
     SharedLessons messages = {};
     std::uint64_t eager_limit = most_bytes;  ///< longer messages learn their own way
-    /// Has the pages mapped of the rings that there are among the members.
-    std::function<void()> map_rings = {};
+    /// Has the pages mapped through which the next so many bytes go, of the rings that there are among the
+    /// members.
+    std::function<void(std::uint64_t bytes)> map_rings = {};
   };
   explicit LiveCalls(Member member, Ticks clock = ticks) noexcept
       : member_(std::move(member)), clock_(clock) {}
@@ -129,8 +133,8 @@ class LiveCalls final : public CallReporter {
   void learn(const Area& area, const Steps& steps) noexcept;
   [[nodiscard]] std::optional<std::uint64_t> read_time(const Area& area, std::uint64_t number) const noexcept;
   void write_time(const Area& area) noexcept;
-  void touch_slots(const Area& area) noexcept;
-  void map_rings() noexcept;
+  void touch_slots(const Area& area, std::uint64_t bytes) noexcept;
+  void map_rings(std::uint64_t bytes) noexcept;
   [[nodiscard]] std::optional<TeamWay> fastest_in_lanes(std::size_t call_class,
                                                         const CallChoice& choice) const noexcept;
   [[nodiscard]] double cost_in_lanes(std::size_t call_class, const CallChoice& choice,
@@ -144,10 +148,10 @@ class LiveCalls final : public CallReporter {
   Ticks clock_;
   bool spread_ = false;
   bool is_measured_ = false;
-  bool has_touched_ = false;  ///< the slots
-  bool has_mapped_ = false;   ///< the rings
-  std::uint64_t began_ = 0;   ///< ticks
-  std::uint64_t number_ = 0;  ///< of the call that is under way, or was the last
+  std::uint64_t touched_ = 0;  ///< bytes of each slot
+  std::uint64_t mapped_ = 0;   ///< bytes of the rings
+  std::uint64_t began_ = 0;    ///< ticks
+  std::uint64_t number_ = 0;   ///< of the call that is under way, or was the last
   std::array<Progress, call_classes> progress_{};
   // Of rank 0.
   std::array<std::unique_ptr<CallChoice>, call_classes> choices_;

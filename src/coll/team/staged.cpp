@@ -35,6 +35,7 @@ Result<> allgather_in_pieces(Team& team, const In& send, const Receive& receive,
       const Payload place = block(receive, other);
       if (const std::uint64_t bytes = in_piece(place.bytes, offset); bytes != 0)
         unpack_part({step.heard(other, bytes), bytes}, place, offset);
+      if (team.size() == 2) step.hand_back(other, in_piece(place.bytes, offset));
       return {};
     });
   };
@@ -89,6 +90,7 @@ Result<> bcast_staged(Team& team, const Payload& data, int root) {
     if (step.heard_number(root) != step.slot_number()) [[unlikely]]
       return fail(ErrorClass::root, "in the bcast before this one, ranks have named different roots");
     unpack_part({step.slot(writer), bytes}, data, offset);
+    if (team.size() == 2) team.hand_back(step.slot(writer), bytes);
   }
   return {};
 }

@@ -96,6 +96,10 @@ class Step {
   [[nodiscard]] const std::byte* heard(int rank, std::uint64_t bytes) const noexcept {
     return bytes <= Line::capacity ? team_.area().line(number_, rank).data.data() : slot(rank);
   }
+  /// This member alone has read `bytes` of what `rank` put, from `offset` on.
+  void hand_back(int rank, std::uint64_t bytes, std::uint64_t offset = 0) const noexcept {
+    if (bytes > Line::capacity) team_.hand_back(slot(rank) + offset, bytes);
+  }
   [[nodiscard]] std::uint64_t heard_number(int rank, std::size_t index = 0) const noexcept {
     std::uint64_t value;
     std::memcpy(&value, team_.area().line(number_, rank).data.data() + index * sizeof value, sizeof value);

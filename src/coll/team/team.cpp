@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "base/system/processor.hpp"
 #include "coll/area/line_readers.hpp"
 #include "coll/flow/ranks.hpp"
 #include "coll/messages/algorithms.hpp"
@@ -86,9 +87,9 @@ Result<std::unique_ptr<Team>> Team::make(Communicator& comm) {
         .shared = SharedCallLessons(comm.engine().region().header().call_lessons),
         .messages = SharedLessons(comm.engine().region().header().lessons),
         .eager_limit = comm.engine().eager_limit(),
-        .map_rings = [&comm] {
+        .map_rings = [&comm](std::uint64_t bytes) {
           for (int rank = 0; rank < comm.size(); ++rank)
-            if (rank != comm.rank()) comm.engine().map_rings(comm.peer(rank));
+            if (rank != comm.rank()) comm.engine().map_rings(comm.peer(rank), bytes);
         }});
   return std::unique_ptr<Team>(new Team(comm, area, place.offset, std::move(live)));
 }
@@ -102,6 +103,7 @@ Team::Team(Communicator& comm, const Area& area, std::uint64_t offset, std::uniq
       size_(comm.size()),
       seat_(rank_),
       sleeps_(engine_.peers_sleep()),
+      hands_back_(hands_back_lines(engine_.settings().lines)),
       looks_(sleeps_ ? looks_on_shared_core : looks_with_own_core),
       live_(std::move(live)) {
   if (live_ && rank_ == 0) engine_.join_call_reports(*live_);

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/copy.hpp"
 #include "base/error.hpp"
 #include "coll/area/team_area.hpp"
 #include "coll/team/live_calls.hpp"
@@ -40,6 +41,10 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
+  /// This member alone has read `bytes` of the team's memory, which somebody else writes next.
+  void hand_back(std::byte* read, std::uint64_t bytes) const noexcept {
+    if (hands_back_) hand_back_lines(read, bytes);
+  }
   [[nodiscard]] int size() const noexcept { return size_; }
   /// In which order members meet at the nodes of the tree: neighbours in `order`, which lists all ranks,
   /// share a node. Collective; before the first meeting. Without it, the order of ranks.
@@ -173,6 +178,7 @@ class Team {
   int seat_;
   std::vector<int> seats_;  ///< the rank of each; empty: its own
   const bool sleeps_;
+  const bool hands_back_;
   const unsigned looks_;
   std::uint64_t step_ = 0;
   std::uint64_t slots_behind_ = 0;

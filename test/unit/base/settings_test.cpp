@@ -54,6 +54,8 @@ TEST(Settings, UnderstandValuesAndUnits) {
   EXPECT_EQ(read("ISTHMUS_UNEXPECTED_LIMIT=64M").unexpected_limit, 64U << 20U);
   EXPECT_EQ(read("ISTHMUS_CHARE_TAG_BITS=3,16,45").chare_tag_bits, (TagDivision{3, 16, 45}));
   EXPECT_EQ(read("ISTHMUS_CMA=off").cma, CmaSetting::off);
+  EXPECT_EQ(read("ISTHMUS_LINES=keep").lines, LinesSetting::keep);
+  EXPECT_EQ(read("ISTHMUS_LINES=hand-back").lines, LinesSetting::hand_back);
   EXPECT_EQ(read("ISTHMUS_MAPPING=off").mapping, MappingSetting::off);
   EXPECT_EQ(read("ISTHMUS_GPU_PATH=pull").gpu_path, GpuPathSetting::pull);
   EXPECT_EQ(read("ISTHMUS_GPU_PATH=network").gpu_path, GpuPathSetting::network);
@@ -99,6 +101,7 @@ TEST(Settings, RefuseNonsenseByNameValueAndWhatIsAllowed) {
                                "ISTHMUS_PROGRESS=on",
                                "ISTHMUS_UNEXPECTED_LIMIT=4K",
                                "ISTHMUS_CMA=on",
+                               "ISTHMUS_LINES=on",
                                "ISTHMUS_MAPPING=on",
                                "ISTHMUS_GPU_PATH=ipc",
                                "ISTHMUS_GPU_COURIER=always",
@@ -145,7 +148,7 @@ TEST(Settings, DescribeEachWithValueAndOrigin) {
     EXPECT_THAT(setting.documentation, testing::Not(IsEmpty()));
     EXPECT_THAT(setting.allowed, testing::Not(IsEmpty()));
   }
-  EXPECT_LT(descriptions.size(), 37U);
+  EXPECT_LT(descriptions.size(), 38U);
 }
 
 TEST(Settings, TakeTunedValuesWhereTheEnvironmentSaysNothing) {

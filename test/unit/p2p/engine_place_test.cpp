@@ -25,7 +25,7 @@ class EnginePlace : public EngineHostile {
     EXPECT_TRUE(cell);
     if (!cell) return {};
     const wire::CellHeader header = cell->header;
-    if (header.kind == wire::CellKind::eager_over) reader->start_over();
+    if (wire::starts_over(header.kind)) reader->start_over();
     wire::has_piece(header.kind) ? reader->pop_piece(header.size) : reader->pop();
     return header;
   }
@@ -98,6 +98,31 @@ TEST_F(EnginePlace, WhatIsNotAnsweredGoesThroughTheRing) {
   place_message(2000, 2000, std::byte{1});
   progress();
   expect_own();
+}
+
+/// Where the receiver has told that it has read all that lies in the byte ring, and not before.
+TEST_F(EnginePlace, AStreamBeginsAtTheBeginningOfTheRing) {
+  for (int round = 0; round < 20; ++round) {
+    Request* const send = start_send(50'000);
+    ASSERT_TRUE(send);
+    EXPECT_EQ(next().kind, wire::CellKind::ready_to_send);
+    const bool tells = round % 3 != 2;
+    // Who answers at once has not gone past the offer yet.
+    const std::uint64_t read = tells ? reader->cells_read() - round % 2 : 0;
+    write(wire::CellKind::clear_to_send, wire::ReceiveOffer{send->cookie(), 0, 50'000, read});
+    progress();
+    wire::CellHeader fragment = next();
+    EXPECT_EQ(fragment.kind == wire::CellKind::fragment_over, tells && round > 0) << round;
+    std::uint32_t arrived = fragment.size;
+    while (arrived < 50'000) {
+      progress();
+      fragment = next();
+      ASSERT_EQ(fragment.kind, wire::CellKind::fragment);
+      arrived += fragment.size;
+    }
+    EXPECT_TRUE(send->complete);
+    engine->free(send);
+  }
 }
 
 TEST_F(EnginePlace, ShortMessagesLeaveItToLongerOnes) {

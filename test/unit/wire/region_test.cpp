@@ -197,8 +197,8 @@ TEST(CellHeader, IsRefusedWhereAFieldHasNoMeaning) {
   EXPECT_TRUE(refused([](CellHeader& h) { h.size = inline_capacity + 1; }));
   for (const CellKind kind : {CellKind::eager_inline, CellKind::eager, CellKind::ready_to_send})
     EXPECT_TRUE(refused([&](CellHeader& h) { h.kind = kind, h.source = -1; }));
-  for (const CellKind kind :
-       {CellKind::eager, CellKind::eager_over, CellKind::eager_more, CellKind::fragment}) {
+  for (const CellKind kind : {CellKind::eager, CellKind::eager_over, CellKind::eager_more, CellKind::fragment,
+                              CellKind::fragment_over}) {
     EXPECT_TRUE(refused([&](CellHeader& h) { h.kind = kind, h.size = maximum_piece(geometry) + 1; }));
     EXPECT_FALSE(refused([&](CellHeader& h) { h.kind = kind, h.size = maximum_piece(geometry); }));
   }

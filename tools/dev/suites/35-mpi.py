@@ -17,11 +17,12 @@ from suite import BUILT, PREFIX, ROOT, Suite
 SANITIZER = os.environ.get("DEV_SANITIZER", "")
 TIMEOUT = 240 if SANITIZER else 60
 DEFAULT_RANKS = (1, 2, 3, 5)
-# Settings that send messages over paths which are not the first choice here.
+# Settings that send messages over paths which are not the first choice here. Whether lines are handed back, which the processor
+# decides otherwise, is set in two of them.
 VARIANTS = {
     "": {},
-    ", no process_vm_*": {"ISTHMUS_CMA": "off"},
-    ", everything by rendezvous": {"ISTHMUS_EAGER_LIMIT": "1"},
+    ", no process_vm_*": {"ISTHMUS_CMA": "off", "ISTHMUS_LINES": "hand-back"},
+    ", everything by rendezvous": {"ISTHMUS_EAGER_LIMIT": "1", "ISTHMUS_LINES": "keep"},
     ", sleeping": {"ISTHMUS_IDLE": "sleep"},
 }
 # The same for programs with coll/forms.h: the collectives in their other forms, which take messages.

@@ -6,8 +6,6 @@
 #include <new>
 #include <utility>
 
-#include "channel/shm/placement.hpp"
-
 namespace isthmus {
 namespace {
 
@@ -29,8 +27,6 @@ Probed ask_of_stream(const PairFacts& facts) noexcept {
   return Serves{};
 }
 
-constexpr auto stream_traffic = static_cast<std::size_t>(Protocol::stream);
-
 }  // namespace
 
 constinit const Probe FragmentStreams::probe{Protocol::stream, ChannelId::shm, Cost::two_copies,
@@ -40,10 +36,11 @@ void FragmentStreams::start(Peer& peer, Request& receive, wire::Cookie sender) {
   if (receive.payload.type)
     receive.cursor.emplace(*receive.payload.type, receive.payload.data, receive.payload.count);
   receive.transfer = Request::Transfer::stream;
-  if (peer.traffic.received[stream_traffic].messages == 0) [[unlikely]]
-    map_ring(links_.region(), peer.slot, links_.slot());
   count_received(peer, receive, Protocol::stream, receive.limit);
-  const wire::ReceiveOffer answer{.sender = sender, .receiver = receive.cookie(), .bytes = receive.limit};
+  const wire::ReceiveOffer answer{.sender = sender,
+                                  .receiver = receive.cookie(),
+                                  .bytes = receive.limit,
+                                  .cells_read = peer.in.cells_read()};
   links_.send_control(peer, wire::CellKind::clear_to_send, &answer, sizeof answer);
 }
 
@@ -55,8 +52,7 @@ void FragmentStreams::asked_for(const ArrivedCell& cell) {
   if (send->gpu) return links_.malformed(peer, "asks for a stream of a send that is in GPU memory");
   if (offer.bytes > send->payload.bytes) return links_.malformed(peer, "asks for more than was offered");
   links_.prepare_answer(peer);
-  if (peer.traffic.sent[stream_traffic].messages == 0) [[unlikely]]
-    map_ring(links_.region(), links_.slot(), peer.slot);
+  peer.out.heard(offer.cells_read);
   send->transfer = Request::Transfer::stream;
   send->peer_cookie = offer.receiver;
   send->limit = offer.bytes;
@@ -76,8 +72,10 @@ unsigned FragmentStreams::push(Peer& peer) {
     const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
         {fragment_bytes, wire::maximum_piece(links_.region().geometry()) / 2, send->limit - send->moved}));
     if (!peer.out.has_cell()) break;
-    std::byte* to = peer.out.reserve(bytes);
+    const bool is_first = send->moved == 0;
+    std::byte* to = is_first ? peer.out.reserve_first(bytes) : peer.out.reserve(bytes);
     if (!to) break;
+    if (is_first) peer.out.map_ahead(to, send->limit);
     if (send->cursor)
       send->cursor->pack({to, bytes});
     else if (bytes != 0)
@@ -86,13 +84,14 @@ unsigned FragmentStreams::push(Peer& peer) {
     began += worked;
     const wire::FragmentHeader fragment{
         .receiver = send->peer_cookie, .offset = send->moved, .worked = worked};
-    const wire::CellHeader header{.context = 0,
-                                  .source = 0,
-                                  .tag = 0,
-                                  .size = bytes,
-                                  .kind = wire::CellKind::fragment,
-                                  .flag = wire::CellFlag::none,
-                                  .mark = 0};
+    const wire::CellHeader header{
+        .context = 0,
+        .source = 0,
+        .tag = 0,
+        .size = bytes,
+        .kind = peer.out.starts_over() ? wire::CellKind::fragment_over : wire::CellKind::fragment,
+        .flag = wire::CellFlag::none,
+        .mark = 0};
     peer.out.publish_reserved(header, &fragment, sizeof fragment);
     if (++not_rung_for == fragments_a_bell) {
       links_.after_publish(peer);
@@ -120,6 +119,7 @@ void FragmentStreams::arrived(const ArrivedCell& cell) {
       receive->transfer != Request::Transfer::stream || fragment.offset != receive->moved ||
       size > receive->limit - receive->moved)
     return links_.malformed(peer, "fragment that no receive waits for");
+  if (fragment.offset == 0) peer.in.map_ahead(bytes, receive->limit);
   const std::uint64_t began = plans_.work_begins();
   if (receive->cursor)
     receive->cursor->unpack({bytes, size});

@@ -22,6 +22,7 @@ class FragmentStreams {
     links.probes().add(probe);
     handlers.add<&FragmentStreams::asked_for>(wire::CellKind::clear_to_send, *this);
     handlers.add<&FragmentStreams::arrived>(wire::CellKind::fragment, *this);
+    handlers.add<&FragmentStreams::arrived>(wire::CellKind::fragment_over, *this);
   }
   FragmentStreams(const FragmentStreams&) = delete;
   FragmentStreams& operator=(const FragmentStreams&) = delete;

@@ -71,7 +71,7 @@ class RingTest : public testing::Test {
         ASSERT_EQ(cell->payload[i], pattern(tag, i));
       reader.pop();
     } else {
-      if (found.kind == wire::CellKind::eager_over) reader.start_over();
+      if (wire::starts_over(found.kind)) reader.start_over();
       const std::byte* piece = reader.piece(found.size);
       for (std::uint32_t i = 0; i < found.size; ++i)
         ASSERT_EQ(piece[i], pattern(tag, i));
@@ -121,6 +121,58 @@ TEST_F(RingTest, ShortOnesThatAreAnsweredGoThroughTwoPlaces) {
       EXPECT_LE(places[i], wire::round_to_line(bytes)) << bytes;
     }
   }
+}
+
+/// Cells without a piece do not count: their reader may not have told that it has read them.
+TEST_F(RingTest, StartsOverWhereAllPiecesAreKnownToBeRead) {
+  ASSERT_TRUE(write_first(0, 2000));
+  ASSERT_TRUE(write_piece(1, 600));
+  read(0);
+  read(1);
+  writer.heard(reader.cells_read());
+  ASSERT_TRUE(write_inline(2));
+  EXPECT_FALSE(writer.is_answered());
+  ASSERT_TRUE(write_first(3, 2000));
+  EXPECT_EQ(last, 0U);
+  read(2);
+  read(3);
+}
+
+/// Short pieces where they come with others, and long ones always.
+TEST_F(RingTest, AReaderThatHandsBackWritesToTheLinesThatItHasRead) {
+  const auto line_of = [&](std::size_t offset) { return data()[offset]; };
+  reader = RingReader({memory.get(), size}, geometry, 0, true);
+  reader.look(1);
+  ASSERT_TRUE(write_piece(1, 100));
+  read(1);
+  EXPECT_EQ(line_of(0), pattern(1, 0)) << "it answers one that has been written the other way";
+  ASSERT_TRUE(write_piece(2, 100));
+  const std::size_t second = last;
+  ASSERT_TRUE(write_inline(3));
+  reader.look(2);
+  read(2);
+  EXPECT_EQ(line_of(second), std::byte{0}) << "another one is there already";
+  EXPECT_EQ(line_of(second + 1), pattern(2, 1)) << "a byte of each line";
+  EXPECT_EQ(line_of(second + 64), std::byte{0});
+  read(3);
+  ASSERT_TRUE(write_piece(4, 1100));
+  const std::size_t third = last;
+  read(4);
+  for (std::size_t at = 0; at < 1100; at += 64)
+    EXPECT_EQ(line_of(third + at), std::byte{0}) << at;
+  EXPECT_EQ(line_of(third + 1100), std::byte{0}) << "which nobody has written";
+  ASSERT_TRUE(write_piece(5, 100));
+  reader.look(2);
+  read(5);
+  EXPECT_EQ(line_of(last), std::byte{0}) << "nothing has been written the other way";
+}
+
+TEST_F(RingTest, AReaderThatKeepsThemWritesNothing) {
+  ASSERT_TRUE(write_piece(1, 1100));
+  ASSERT_TRUE(write_inline(2));
+  read(1);
+  for (std::size_t i = 0; i < 1100; ++i)
+    ASSERT_EQ(data()[i], pattern(1, i));
 }
 
 TEST_F(RingTest, NothingStartsOverBeforeAllIsKnownToBeRead) {

@@ -61,9 +61,10 @@ class Members {
                                                 .messages = {},
                                                 .eager_limit = eager_limit,
                                                 .map_rings =
-                                                    [this, rank] {
+                                                    [this, rank](std::uint64_t bytes) {
                                                       const auto at = static_cast<std::size_t>(rank);
-                                                      mapped_behind[at].push_back(over_messages_[at]);
+                                                      mapped_behind[at].emplace_back(over_messages_[at],
+                                                                                     bytes);
                                                     }},
                               clock_of_test)});
   }
@@ -80,8 +81,8 @@ class Members {
   /// Of each call, by all members.
   [[nodiscard]] const std::vector<std::vector<TeamWay>>& taken() const { return taken_; }
 
-  /// Of each member: behind how many calls over messages it has had its rings mapped.
-  std::vector<std::vector<int>> mapped_behind;
+  /// Of each member: behind how many calls over messages it has had its rings mapped, and how much of them.
+  std::vector<std::vector<std::pair<int, std::uint64_t>>> mapped_behind;
 
  private:
   struct Member {
@@ -136,12 +137,18 @@ class Members {
   std::minstd_rand random_;
 };
 
-TEST(LiveCalls, HaveTheRingsMappedOnceBehindTheFirstCallOverMessages) {
+TEST(LiveCalls, HaveTheRingsMappedBehindTheFirstCallOverMessages) {
   for (const int count : {2, 3}) {
-    Members members(count, std::vector<Members::Made>(200, {Collective::bcast, 65536}), 7);
+    std::vector<Members::Made> made(200, {Collective::bcast, 8192});
+    made.insert(made.end(), 200, {Collective::bcast, 65536});
+    made.insert(made.end(), 200, {Collective::bcast, 4096});
+    Members members(count, made, 7);
     members.run([](TeamWay, std::size_t) { return 100; });
-    for (const auto& behind : members.mapped_behind)
-      EXPECT_EQ(behind, std::vector{1}) << count;
+    for (const auto& behind : members.mapped_behind) {
+      ASSERT_EQ(behind.size(), 2U) << count << ": what longer calls have had mapped does for shorter ones";
+      EXPECT_EQ(behind[0], std::pair(1, LiveCalls::mapped_messages * 8192));
+      EXPECT_EQ(behind[1].second, LiveCalls::mapped_messages * 65536);
+    }
   }
 }
 
@@ -347,6 +354,15 @@ TEST(LiveCalls, NoWayPaysForPagesThatAreUsedForTheFirstTime) {
   const CallSchedule trial{.from = 2, .before = flat, .after = flat, .turn = 4, .tried = possible};
   area.schedule(LiveCalls::class_of(Collective::bcast, 4096)).store(trial.packed());
   live.begin(area, {.next = 2, .finished = 1}, question, flat, possible);
+  const std::size_t of_short = used_pages(layout, memory);
+  EXPECT_GE(of_short + control, layout.bytes() / 4096 * 3 / 4) << "three blocks of 4 KiB in each slot of 16";
+  EXPECT_LT(of_short, layout.bytes() / 4096);
+  live.end(area);
+  Question longer = question;
+  longer.bytes = 16384;
+  area.schedule(LiveCalls::class_of(Collective::bcast, 16384))
+      .store(CallSchedule{.from = 3, .before = flat, .after = flat, .turn = 4, .tried = possible}.packed());
+  live.begin(area, {.next = 3, .finished = 2}, longer, flat, possible);
   EXPECT_GE(used_pages(layout, memory) + control, layout.bytes() / 4096);
   live.end(area);
   ::munmap(mapped, layout.bytes());
