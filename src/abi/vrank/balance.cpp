@@ -1,6 +1,7 @@
 #include <mpi-ext.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <span>
 #include <string>
 #include <utility>
@@ -74,6 +75,19 @@ Result<std::vector<Said>> gather(const Said& own, Communicator& world) {
   return all;
 }
 
+/// What the program has in errno is what it has after the call.
+class KeptErrno {
+ public:
+  KeptErrno() noexcept : kept_(errno) {}
+  ~KeptErrno() { put_back(kept_); }
+  KeptErrno(const KeptErrno&) = delete;
+  KeptErrno& operator=(const KeptErrno&) = delete;
+
+ private:
+  [[gnu::noinline]] static void put_back(int value) noexcept { errno = value; }
+  int kept_;
+};
+
 /// From now on, until the call is over, no rank opens anything of its own.
 Result<> all_in_call(Communicator& world) {
   auto met = gather({}, world);
@@ -128,6 +142,7 @@ ISTHMUS_EXTENSION(int, Migrate)(int worker) {
 }
 
 ISTHMUS_EXTENSION(int, Load_balance)() {
+  const KeptErrno kept;
   return call("MPIX_Load_balance", MPI_COMM_WORLD, [&](Communicator& world) -> Result<> {
     Runtime& runtime = Runtime::get();
     RankTurns* const turns = runtime.turns();
@@ -149,6 +164,7 @@ ISTHMUS_EXTENSION(int, Load_balance)() {
 }
 
 ISTHMUS_EXTENSION(int, Migrate_all)(int worker) {
+  const KeptErrno kept;
   return call("MPIX_Migrate_all", MPI_COMM_WORLD, [&](Communicator& world) -> Result<> {
     Runtime& runtime = Runtime::get();
     RankTurns* const turns = runtime.turns();

@@ -111,6 +111,18 @@ void UnexpectedMessages::keep_offer(Peer& peer, MatchContext& context, const Env
   keep(context, envelope.context, &message);
 }
 
+void UnexpectedMessages::bring_in(UnexpectedMessage& message, std::unique_ptr<std::byte[]> bytes) noexcept {
+  message.where = UnexpectedMessage::Here{};
+  message.large = std::move(bytes);
+  message.data = message.large.get();
+  message.arrived = message.bytes;
+  message.is_awaited = false;
+  message.mark = 0;
+  message.cost += message.bytes;
+  message.peer->unexpected += message.bytes;
+  memory_ += message.bytes;
+}
+
 void UnexpectedMessages::release(UnexpectedMessage* message) {
   // What else comes of it is dropped.
   if (message->peer->incoming_message == message) message->peer->incoming_message = nullptr;
@@ -262,6 +274,7 @@ void UnexpectedMessages::discard_all() {
 
 void UnexpectedMessages::look_at_flood(Peer& peer, const UnexpectedMessage& newest) {
   flood_looked_at_ = memory_ + flood_step;
+  if (is_resting_) return;
   if (ending_) {
     if (newest.content() == UnexpectedMessage::Content::bytes) discard_all();
     return;
@@ -281,7 +294,8 @@ bool UnexpectedMessages::may_read(Peer& peer) {
   const std::uint64_t limit = links_.settings().unexpected_limit;
   // Who has been held back goes on when there is some room, not a message at a time.
   const std::uint64_t room = peer.held ? limit / 4 : 0;
-  if (ending_ || memory_ + room <= limit || peer.unexpected <= limit / links_.job().members.size())
+  if (ending_ || is_resting_ || memory_ + room <= limit ||
+      peer.unexpected <= limit / links_.job().members.size())
     return true;
   if (!awaits(peer)) return false;
   if (memory_ <= most()) return true;
