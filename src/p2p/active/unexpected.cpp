@@ -73,6 +73,9 @@ UnexpectedMessage* UnexpectedMessages::make(Peer& peer, int source, int tag, std
 
 void UnexpectedMessages::keep(MatchContext& context, ContextId id, UnexpectedMessage* message) {
   message->cost += sizeof *message + (matcher_.is_unopened(context) ? early_cost : 0);
+  // Nobody could be held back, and nobody is to be given up for it later.
+  if (is_resting_) [[unlikely]]
+    message->cost = 0;
   Peer& peer = *message->peer;
   peer.unexpected += message->cost;
   memory_ += message->cost;
@@ -118,9 +121,6 @@ void UnexpectedMessages::bring_in(UnexpectedMessage& message, std::unique_ptr<st
   message.arrived = message.bytes;
   message.is_awaited = false;
   message.mark = 0;
-  message.cost += message.bytes;
-  message.peer->unexpected += message.bytes;
-  memory_ += message.bytes;
 }
 
 void UnexpectedMessages::release(UnexpectedMessage* message) {
@@ -274,7 +274,6 @@ void UnexpectedMessages::discard_all() {
 
 void UnexpectedMessages::look_at_flood(Peer& peer, const UnexpectedMessage& newest) {
   flood_looked_at_ = memory_ + flood_step;
-  if (is_resting_) return;
   if (ending_) {
     if (newest.content() == UnexpectedMessage::Content::bytes) discard_all();
     return;

@@ -118,7 +118,7 @@ class UnexpectedMessages {
     message.is_claimable = false;
     return true;
   }
-  /// While all ranks come to rest, nobody is held back, however much memory what has come takes.
+  /// While all ranks come to rest, nobody is held back, and what comes counts for nobody's limit.
   void come_to_rest(bool rests) noexcept { is_resting_ = rests; }
   /// Gives back a message that has been received or is not wanted.
   void release(UnexpectedMessage* message);

@@ -47,7 +47,8 @@ Lines::Lines(JobLayout layout, std::uint32_t own, const wire::RegionView& region
       process_of_(region.world()),
       calls_(region.world()),
       calls_there_(region.world()),
-      book_(region.world()) {
+      book_(region.world()),
+      has_ended_(region.world()) {
   for (std::uint32_t rank = 0; rank < world(); ++rank)
     process_of_[rank].store(layout_.process_of(rank).first, std::memory_order_relaxed);
 }
@@ -365,8 +366,9 @@ void Lines::serve_line(int line) {
     if (is_read && book_.add(frame.number, statements)) all_have_said();
   } else if (is_read && frame.kind == LineFrame::Kind::ended && frame.number < world()) {
     endings_.emplace_back(frame.number, frame.count);
-    note_end(frame.number, frame.count);
+    // Before this process knows it, and may end.
     tell_others(frame, {});
+    note_end(frame.number, frame.count);
   } else {
     is_read = false;
   }
@@ -419,7 +421,9 @@ void Lines::apply(std::uint32_t number, std::span<const MeetingWords> words) con
   header.meeting_lock.store(0, std::memory_order_release);
 }
 
-void Lines::note_end(std::uint32_t rank, std::uint32_t ending) const noexcept {
+void Lines::note_end(std::uint32_t rank, std::uint32_t ending) noexcept {
+  if (!has_ended_[rank]) ended_.fetch_add(1, std::memory_order_release);
+  has_ended_[rank] = true;
   std::uint32_t none = 0;
   region_.block(rank).ending.compare_exchange_strong(none, ending, std::memory_order_release);
   std::atomic<std::uint32_t>& calls = region_.block(own_).calls;

@@ -71,6 +71,10 @@ class Lines final : public HostLines {
   std::optional<Arrival> take_arrival();
   /// A rank has ended here: the regions of all hosts say so from then on.
   void tell_of_end(std::uint32_t rank, std::uint32_t ending) noexcept;
+  /// Whether this process has heard of the end of all ranks, and the first has told all others.
+  [[nodiscard]] bool have_all_ended() const noexcept {
+    return ended_.load(std::memory_order_acquire) == world();
+  }
 
  private:
   /// What goes over the lines to the first process, and back.
@@ -107,7 +111,7 @@ class Lines final : public HostLines {
   void obey_first(int line);
   void all_have_said();
   void apply(std::uint32_t number, std::span<const MeetingWords> words) const noexcept;
-  void note_end(std::uint32_t rank, std::uint32_t ending) const noexcept;
+  void note_end(std::uint32_t rank, std::uint32_t ending) noexcept;
   void tell_others(const LineFrame& frame, std::span<const std::byte> behind);
 
   bool send(const LineFrame& frame, std::span<const std::byte> behind) noexcept;
@@ -137,6 +141,8 @@ class Lines final : public HostLines {
   int own_end_ = -1;            ///< of these, the one to itself
   MeetingBook book_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> endings_;  ///< ranks that have ended, and how
+  std::vector<bool> has_ended_;                                   ///< by rank
+  std::atomic<std::uint32_t> ended_{0};                           ///< how many
   std::jthread thread_;
 };
 

@@ -297,6 +297,7 @@ void Porter::let_run(std::uint32_t number, std::uint32_t worker) noexcept {
 }
 
 bool Porter::have_all_ended() const noexcept {
+  if (lines_) return lines_->have_all_ended();
   for (std::uint32_t slot = 0; slot < parts_.region.view.slots(); ++slot)
     if (parts_.region.view.block(slot).ending.load(std::memory_order_acquire) == 0) return false;
   return true;
