@@ -2,9 +2,13 @@
 // that has been sent arrives before, and what has only been offered is brought in by its receiver as if it
 // had come with its envelope: a message waits for its receive at the receiver alone, wherever the sender
 // goes.
+#include <algorithm>
 #include <chrono>
-#include <numeric>
+#include <memory>
+#include <new>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "p2p/engine.hpp"
 
@@ -93,8 +97,9 @@ unsigned Engine::end_bringing_in() {
   }));
 }
 
-/// What carries messages, and nothing that would begin others.
-unsigned Engine::progress_at_rest(std::span<UnexpectedMessage* const> taken) {
+/// What carries messages, and nothing that would begin others. What there is no memory for stays where it is,
+/// until all lose their patience.
+unsigned Engine::progress_at_rest(std::span<UnexpectedMessage* const> taken) try {
   unsigned happened = 0;
   if (region().block(links_.slot()).connections.load(std::memory_order_acquire) != connections_seen_)
     discover();
@@ -110,6 +115,8 @@ unsigned Engine::progress_at_rest(std::span<UnexpectedMessage* const> taken) {
     unexpected_.discard(each);
   }
   return happened + end_bringing_in();
+} catch (const std::bad_alloc&) {
+  return put_off();
 }
 
 /// Whether anything that this rank has to do with is not over.

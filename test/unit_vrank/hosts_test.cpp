@@ -41,8 +41,8 @@ TEST(AJobLayout, IsOfOneHostWhereNoneAreNamed) {
 }
 
 TEST(AJobLayout, RefusesWhatMakesNoSense) {
-  for (const char* const word : {"", "secret", "secret:0", "secret:x", "secret:2:3,3", "secret:2:8", "secret:2:0,7",
-                                 "secret:2:3,", "secret:2:3,x"})
+  for (const char* const word : {"", "secret", "secret:0", "secret:x", "secret:2:3,3", "secret:2:8",
+                                 "secret:2:0,7", "secret:2:3,", "secret:2:3,x"})
     EXPECT_FALSE(JobLayout::parse(word, 7)) << word;
 }
 
