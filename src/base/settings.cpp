@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "base/chosen_gpu.hpp"
@@ -92,18 +93,32 @@ struct Setting {
   std::string (*print)(const Settings&);
 };
 
-/// In the order of `TransportSetting`.
-constexpr std::array<std::string_view, 4> transport_names{"auto", "rc", "ud", "tcp"};
-
-/// In the order of `GpuPathSetting`.
-constexpr std::array<std::string_view, 5> gpu_paths{"auto", "push", "pull", "staged", "network"};
-
-/// In the order of `GpuCourierSetting`.
-/// In the order of `ExplainSetting`.
-constexpr std::array<std::string_view, 5> explain_forms{"off", "on", "full", "json", "picture"};
+// The words of settings, in the order of their values.
+constexpr std::array<std::string_view, 3> idle_words{"auto", "spin", "sleep"};
+constexpr std::array<std::string_view, 2> progress_words{"calls", "thread"};
+constexpr std::array<std::string_view, 2> plans_words{"fixed", "live"};
 constexpr std::array<std::string_view, 9> collective_ways{
     "auto", "flat", "staged", "counted", "direct", "direct_both", "direct_all", "messages", "tree"};
+constexpr std::array<std::string_view, 2> auto_or_off{"auto", "off"};
+constexpr std::array<std::string_view, 3> lines_words{"auto", "keep", "hand-back"};
+constexpr std::array<std::string_view, 5> gpu_paths{"auto", "push", "pull", "staged", "network"};
 constexpr std::array<std::string_view, 3> gpu_couriers{"auto", "off", "on"};
+constexpr std::array<std::string_view, 4> transport_names{"auto", "rc", "ud", "tcp"};
+constexpr std::array<std::string_view, 2> locality_words{"dynamic", "static"};
+constexpr std::array<std::string_view, 5> explain_forms{"off", "on", "full", "json", "picture"};
+
+template <const auto& words, auto field>
+bool parse_word(Settings& s, std::string_view text) {
+  const auto* const found = std::ranges::find(words, text);
+  if (found == words.end()) return false;
+  s.*field = static_cast<std::remove_cvref_t<decltype(s.*field)>>(found - words.begin());
+  return true;
+}
+
+template <const auto& words, auto field>
+std::string print_word(const Settings& s) {
+  return std::string(words.at(static_cast<std::size_t>(s.*field)));
+}
 
 /// Of the compiler wrappers, `mpicc` and `mpicxx`; users may have set them for good.
 constexpr std::array<std::string_view, 2> wrapper_variables{"ISTHMUS_CC", "ISTHMUS_CXX"};
@@ -139,22 +154,7 @@ constexpr auto table = std::to_array<Setting>({
     {"ISTHMUS_IDLE", "auto, spin or sleep",
      "How a rank waits: auto spins when every rank has a hardware thread of its own and sleeps when not. For "
      "the whole job.",
-     [](Settings& s, std::string_view text) {
-       if (text == "auto")
-         s.idle = IdleSetting::automatic;
-       else if (text == "spin")
-         s.idle = IdleSetting::spin;
-       else if (text == "sleep")
-         s.idle = IdleSetting::sleep;
-       else
-         return false;
-       return true;
-     },
-     [](const Settings& s) {
-       return std::string(s.idle == IdleSetting::automatic ? "auto"
-                          : s.idle == IdleSetting::spin    ? "spin"
-                                                           : "sleep");
-     }},
+     &parse_word<idle_words, &Settings::idle>, &print_word<idle_words, &Settings::idle>},
     {"ISTHMUS_SPIN_MICROSECONDS", "0 to 1000000",
      "How long a waiting rank polls before it lets others run between its looks. Ranks that share cores do "
      "at "
@@ -166,14 +166,7 @@ constexpr auto table = std::to_array<Setting>({
     {"ISTHMUS_PROGRESS", "calls or thread",
      "Who moves what is under way: the program's calls of MPI functions, or also a thread of the library's "
      "own while the program computes, which sleeps while there is nothing to move.",
-     [](Settings& s, std::string_view text) {
-       if (text != "calls" && text != "thread") return false;
-       s.progress = text == "thread" ? ProgressSetting::thread : ProgressSetting::calls;
-       return true;
-     },
-     [](const Settings& s) {
-       return std::string(s.progress == ProgressSetting::thread ? "thread" : "calls");
-     }},
+     &parse_word<progress_words, &Settings::progress>, &print_word<progress_words, &Settings::progress>},
     {"ISTHMUS_CHECK", switch_values,
      "Whether the members of a communicator compare what they call before each collective, and name the rank "
      "whose call does not fit. For the whole job.",
@@ -216,85 +209,35 @@ constexpr auto table = std::to_array<Setting>({
      "them: the one that settings and tables give, or the one that has turned out to be the fastest. Where "
      "ranks share cores, that of collectives is fixed unless this is set. Values for ISTHMUS_SPLIT_FROM, "
      "ISTHMUS_GPU_PATH, ISTHMUS_GPU_PUSH_FROM and ISTHMUS_GPU_DIRECT_LIMIT hold with both.",
-     [](Settings& s, std::string_view text) {
-       if (text != "live" && text != "fixed") return false;
-       s.plans = text == "fixed" ? PlansSetting::fixed : PlansSetting::live;
-       return true;
-     },
-     [](const Settings& s) { return std::string(s.plans == PlansSetting::fixed ? "fixed" : "live"); }},
+     &parse_word<plans_words, &Settings::plans>, &print_word<plans_words, &Settings::plans>},
     {"ISTHMUS_COLLECTIVE_WAY",
      "auto, flat, staged, counted, direct, direct_both, direct_all, messages or tree",
      "For comparisons: the way of collectives of 1 KiB to 64 MiB among ranks of a host, where it is possible "
      "and the result is the same as by any other, bit for bit. With direct, GPUs' kernels do not meet for "
      "short ones.",
-     [](Settings& s, std::string_view text) {
-       const auto* const found = std::ranges::find(collective_ways, text);
-       if (found == collective_ways.end()) return false;
-       s.collective_way = static_cast<CollectiveWaySetting>(found - collective_ways.begin());
-       return true;
-     },
-     [](const Settings& s) {
-       return std::string(collective_ways[static_cast<std::size_t>(s.collective_way)]);
-     }},
+     &parse_word<collective_ways, &Settings::collective_way>, &print_word<collective_ways, &Settings::collective_way>},
     {"ISTHMUS_CMA", "auto or off",
      "Whether large messages are copied straight between processes (process_vm_readv) where that works.",
-     [](Settings& s, std::string_view text) {
-       if (text != "auto" && text != "off") return false;
-       s.cma = text == "off" ? CmaSetting::off : CmaSetting::automatic;
-       return true;
-     },
-     [](const Settings& s) { return std::string(s.cma == CmaSetting::off ? "off" : "auto"); }},
+     &parse_word<auto_or_off, &Settings::cma>, &print_word<auto_or_off, &Settings::cma>},
     {"ISTHMUS_LINES", "auto, keep or hand-back",
      "Whether a rank that has read a message in shared memory writes a byte to each of its lines of cache: "
      "on "
      "some processors, and auto knows those of AMD, the next message is written faster then.",
-     [](Settings& s, std::string_view text) {
-       if (text == "auto")
-         s.lines = LinesSetting::automatic;
-       else if (text == "keep")
-         s.lines = LinesSetting::keep;
-       else if (text == "hand-back")
-         s.lines = LinesSetting::hand_back;
-       else
-         return false;
-       return true;
-     },
-     [](const Settings& s) {
-       return std::string(s.lines == LinesSetting::automatic ? "auto"
-                          : s.lines == LinesSetting::keep    ? "keep"
-                                                             : "hand-back");
-     }},
+     &parse_word<lines_words, &Settings::lines>, &print_word<lines_words, &Settings::lines>},
     {"ISTHMUS_MAPPING", "auto or off",
      "Whether long messages out of memory of MPI_Alloc_mem are copied once, by a receiver that has mapped "
      "it: "
      "also between containers in which process_vm_readv does not work.",
-     [](Settings& s, std::string_view text) {
-       if (text != "auto" && text != "off") return false;
-       s.mapping = text == "off" ? MappingSetting::off : MappingSetting::automatic;
-       return true;
-     },
-     [](const Settings& s) { return std::string(s.mapping == MappingSetting::off ? "off" : "auto"); }},
+     &parse_word<auto_or_off, &Settings::mapping>, &print_word<auto_or_off, &Settings::mapping>},
     {"ISTHMUS_GPU_PATH", "auto, push, pull, staged or network",
      "How messages between GPUs go: written by the sender's GPU, read by the receiver's (both on one host), "
      "through the host's memory, or by the network's adapter, which is handed GPU memory (for the whole job, "
      "also between ranks of one host). What does not work between two ranks is left out.",
-     [](Settings& s, std::string_view text) {
-       const auto* const found = std::ranges::find(gpu_paths, text);
-       if (found == gpu_paths.end()) return false;
-       s.gpu_path = static_cast<GpuPathSetting>(found - gpu_paths.begin());
-       return true;
-     },
-     [](const Settings& s) { return std::string(gpu_paths[static_cast<std::size_t>(s.gpu_path)]); }},
+     &parse_word<gpu_paths, &Settings::gpu_path>, &print_word<gpu_paths, &Settings::gpu_path>},
     {"ISTHMUS_GPU_COURIER", "auto, off or on",
      "Whether short messages between GPUs of one host are copied by a kernel that waits for them, and leaves "
      "after 100 us without any: auto does so where a rank's sends are latency-bound, on always.",
-     [](Settings& s, std::string_view text) {
-       const auto* const found = std::ranges::find(gpu_couriers, text);
-       if (found == gpu_couriers.end()) return false;
-       s.gpu_courier = static_cast<GpuCourierSetting>(found - gpu_couriers.begin());
-       return true;
-     },
-     [](const Settings& s) { return std::string(gpu_couriers[static_cast<std::size_t>(s.gpu_courier)]); }},
+     &parse_word<gpu_couriers, &Settings::gpu_courier>, &print_word<gpu_couriers, &Settings::gpu_courier>},
     {"ISTHMUS_GPU_EAGER_LIMIT", "a number of bytes to 1G (4096, 4K, 1M); 0: none",
      "Largest message that is copied from GPU memory to the host's and sent from there as any other.",
      [](Settings& s, std::string_view text) {
@@ -368,12 +311,7 @@ constexpr auto table = std::to_array<Setting>({
      [](const Settings& s) { return std::to_string(s.ring_bytes); }},
     {"ISTHMUS_TRANSPORT", "auto, rc, ud or tcp",
      "What carries messages between hosts: rc and ud are InfiniBand or RoCE. For the whole job.",
-     [](Settings& s, std::string_view text) {
-       const auto transport = transport_named(text);
-       if (transport) s.transport = *transport;
-       return transport.has_value();
-     },
-     [](const Settings& s) { return std::string(name_of(s.transport)); }},
+     &parse_word<transport_names, &Settings::transport>, &print_word<transport_names, &Settings::transport>},
     {"ISTHMUS_NETWORK_EAGER_LIMIT",
      "a number of bytes to 1G (4096, 4K, 1M); 0 leaves it to the network channel",
      "Largest message that is sent to another host before the receiver has asked for it.",
@@ -384,14 +322,7 @@ constexpr auto table = std::to_array<Setting>({
     {"ISTHMUS_LOCALITY", "dynamic or static",
      "Which ranks share memory: dynamic finds out by trying, static takes what the launcher has arranged. "
      "For the whole job.",
-     [](Settings& s, std::string_view text) {
-       if (text != "dynamic" && text != "static") return false;
-       s.locality = text == "static" ? LocalitySetting::static_locality : LocalitySetting::dynamic_locality;
-       return true;
-     },
-     [](const Settings& s) {
-       return std::string(s.locality == LocalitySetting::static_locality ? "static" : "dynamic");
-     }},
+     &parse_word<locality_words, &Settings::locality>, &print_word<locality_words, &Settings::locality>},
     {"ISTHMUS_RENDEZVOUS_DIR", "the absolute path of a folder",
      "A folder through which ranks in containers of one machine meet that share no network namespace.",
      [](Settings& s, std::string_view text) {
@@ -425,14 +356,13 @@ constexpr auto table = std::to_array<Setting>({
      "(full), "
      "as one JSON object (json), or the first and the last (picture). isthmus explain sets it.",
      [](Settings& s, std::string_view text) {
-       const auto* const form = std::ranges::find(explain_forms, text);
-       bool on = form != explain_forms.end();
-       if (!on && !assign(on, parse_switch(text))) return false;
-       s.explain = form != explain_forms.end() ? static_cast<ExplainSetting>(form - explain_forms.begin())
-                                               : (on ? ExplainSetting::summary : ExplainSetting::off);
+       if (parse_word<explain_forms, &Settings::explain>(s, text)) return true;
+       bool on = false;
+       if (!assign(on, parse_switch(text))) return false;
+       s.explain = on ? ExplainSetting::summary : ExplainSetting::off;
        return true;
      },
-     [](const Settings& s) { return std::string(explain_forms.at(static_cast<std::size_t>(s.explain))); }},
+     &print_word<explain_forms, &Settings::explain>},
     {"ISTHMUS_TRACE", "the absolute path of a folder",
      "A folder in which each rank writes its calls and messages to a file of its own; isthmus trace sets it, "
      "and reads them.",

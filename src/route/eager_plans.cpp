@@ -60,8 +60,7 @@ EagerPlans::Fate EagerPlans::begin(const Sending& sending) noexcept {
   kind.several = size_of(kind).several;
   EagerChoice* const choice = find(kind, sending.assumed_eager ? EagerWay::eager : EagerWay::rendezvous);
   if (!choice) return {.is_eager = sending.assumed_eager};
-  const bool is_early = !kind.several && size_of(kind).is_early;
-  if (is_early && choice->trials() > 0 && !batch_.choice) [[unlikely]]
+  if (is_early(kind) && choice->trials() > 0 && !batch_.choice) [[unlikely]]
     judge_early(kind, *choice);
   unsettled_ += choice->is_settled() ? 0 : 1;
   if (!batch_.choice) return open(sending, kind, *choice, heard);
@@ -74,8 +73,7 @@ EagerPlans::Fate EagerPlans::open(const Sending& sending, const Kind& kind, Eage
   if (heard.expects == &choice) return begin_batch(sending, kind, choice, heard.turn, false);
   const std::uint32_t trials = choice.trials();
   const EagerChoice::Turn turn = choice.next();
-  const bool is_early = !kind.several && size_of(kind).is_early;
-  if (choice.trials() != trials && !is_early) share(kind, choice);
+  if (choice.trials() != trials && !is_early(kind)) share(kind, choice);
   const Fate unmeasured{.is_eager = turn.way == EagerWay::eager};
   if (turn.weight == EagerChoice::Weight::none) return unmeasured;
   const bool is_usual = choice.is_settled() && turn.way == choice.way();

@@ -162,6 +162,8 @@ class EagerPlans {
     return sizes_[static_cast<std::size_t>(kind.nearness)][static_cast<std::size_t>(kind.start)]
                  [kind.number - first_class];
   }
+  /// Whether its trial does not wait for receivers.
+  [[nodiscard]] bool is_early(const Kind& kind) noexcept { return !kind.several && size_of(kind).is_early; }
   [[nodiscard]] SharedEagerLessons::Kind shared_kind(const Kind& kind) const noexcept {
     return {.far = kind.nearness == Nearness::far,
             .nonblocking = kind.start == Start::nonblocking,

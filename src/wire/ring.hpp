@@ -157,6 +157,11 @@ struct BatchReport {
   }
 };
 
+/// Where the byte ring begins in a ring's memory, behind the cells.
+[[nodiscard]] constexpr std::uint64_t byte_ring_offset(const RingGeometry& geometry) noexcept {
+  return sizeof(RingHeader) + geometry.cells * sizeof(Cell);
+}
+
 /// Whether the piece of such a cell lies at the beginning of the byte ring, wherever the one before it ended.
 [[nodiscard]] constexpr bool starts_over(CellKind kind) noexcept {
   return kind == CellKind::eager_over || kind == CellKind::fragment_over;
@@ -207,7 +212,7 @@ struct BatchReport {
 
 /// Where the place begins in a ring's memory.
 [[nodiscard]] constexpr std::uint64_t place_offset(const RingGeometry& geometry) noexcept {
-  return sizeof(RingHeader) + geometry.cells * sizeof(Cell) + geometry.data_bytes;
+  return byte_ring_offset(geometry) + geometry.data_bytes;
 }
 
 /// What stands in shared memory now. Its writer may change it at any time, so that only this one copy may be

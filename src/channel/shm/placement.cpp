@@ -49,7 +49,7 @@ void map_ring(const wire::RegionView& region, std::uint32_t from, std::uint32_t 
   const std::uint32_t entry = region.directory(to)[from].load(std::memory_order_acquire);
   if (entry == 0 || entry > region.ring_capacity()) return;
   const std::span<std::byte> ring = region.ring(entry - 1);
-  const std::uint64_t before = sizeof(wire::RingHeader) + region.geometry().cells * sizeof(wire::Cell);
+  const std::uint64_t before = wire::byte_ring_offset(region.geometry());
   map_pages(ring.first(bytes < ring.size() - before ? before + bytes : ring.size()));
 }
 

@@ -22,7 +22,7 @@ class RingReader {
              bool hands_back = false) noexcept
       : header_(reinterpret_cast<wire::RingHeader*>(memory.data())),
         cells_(reinterpret_cast<wire::Cell*>(memory.data() + sizeof(wire::RingHeader))),
-        data_(memory.data() + sizeof(wire::RingHeader) + geometry.cells * sizeof(wire::Cell)),
+        data_(memory.data() + wire::byte_ring_offset(geometry)),
         cell_mask_(geometry.cells - 1),
         data_mask_(geometry.data_bytes - 1),
         position_(cells),

@@ -21,7 +21,7 @@ class RingWriter {
   RingWriter(std::span<std::byte> memory, wire::RingGeometry geometry, std::uint64_t cells = 0) noexcept
       : header_(reinterpret_cast<wire::RingHeader*>(memory.data())),
         cells_(reinterpret_cast<wire::Cell*>(memory.data() + sizeof(wire::RingHeader))),
-        data_(memory.data() + sizeof(wire::RingHeader) + geometry.cells * sizeof(wire::Cell)),
+        data_(memory.data() + wire::byte_ring_offset(geometry)),
         cell_mask_(geometry.cells - 1),
         data_mask_(geometry.data_bytes - 1),
         position_(cells),
