@@ -269,8 +269,9 @@ void Head::take_seen(Host& host, const Frame& frame) {
   const std::string body = unpacker.text();
   if (!look_.going_on || question != look_.question || host.was_seen) return;
   auto ranks = stuck::unpack(body, world_);
+  // Where ranks change hosts, they are whoever is there.
   const auto is_of_host = [&](const stuck::RankState& each) {
-    return each.rank >= host.first_rank && each.rank - host.first_rank < host.ranks;
+    return !migration_.empty() || (each.rank >= host.first_rank && each.rank - host.first_rank < host.ranks);
   };
   if (!unpacker.complete() || !ranks || !std::ranges::all_of(*ranks, is_of_host)) return;
   host.was_seen = true;
