@@ -94,10 +94,10 @@ int MPIX_Migrate(int worker);
 /* Deals the ranks of each process to its workers anew, by how long their turns have been since the last call,
    or since MPI_Init: the longest first, each to the worker with the least so far. Turns count by processor
    time: neither what has interrupted them counts, nor waiting. A rank that asks again and again (MPI_Test)
-   works. No rank moves where that would save less than a fiftieth of the time. Collective over
-   MPI_COMM_WORLD, and synchronizing. */
+   works. No rank moves where that would save less than a fiftieth of the time, and none to another host where
+   it would save less than a tenth. Collective over MPI_COMM_WORLD, and synchronizing. */
 int MPIX_Load_balance(void);
-/* With `mpiexec --migratable`, workers are those of all processes of the host, and ranks may go on in other
+/* With `mpiexec --migratable`, workers are those of all processes of the job, and ranks may go on in other
    processes, with their globals, stack, heap, thread-local storage, requests and communicators. Each rank
    says with which worker it goes on. MPI_ERR_ARG where there is no such worker, MPI_ERR_OTHER where something
    keeps the rank in its process (MPI_Error_string says what): it stays where it is, and the others move.

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -19,11 +21,61 @@ struct RankPost {
   std::function<std::atomic<std::uint32_t>*(std::uint32_t worker)> sleep_with;
 };
 
-/// A worker of a process of the host.
+/// A worker of a process.
 struct HostWorker {
-  std::uint32_t process = 0;  ///< by the slot of the first rank that it has been started with
+  std::uint32_t process = 0;  ///< by the first rank that it has been started with
   std::uint32_t worker = 0;   ///< of the process's
+  std::uint32_t host = 0;     ///< that the process is on, counted from 0
   friend bool operator==(const HostWorker&, const HostWorker&) = default;
+};
+
+/// What a rank tells all others at a meeting of the job.
+using MeetingWords = std::array<std::uint64_t, 4>;
+
+/// How a process reaches those of other hosts where ranks may go on there (mpiexec --migratable --hosts): by
+/// TCP. Called by its ranks, on any of its threads; what is kept here is the process's.
+class HostLines {
+ public:
+  HostLines(const HostLines&) = delete;
+  HostLines& operator=(const HostLines&) = delete;
+
+  /// The process that `rank` is in, by the first rank that it was started with, as the last meeting has told.
+  [[nodiscard]] virtual std::uint32_t process_of(std::uint32_t rank) const noexcept = 0;
+  virtual void set_process(std::uint32_t rank, std::uint32_t process) noexcept = 0;
+  /// Hosts are counted from 0.
+  [[nodiscard]] virtual std::uint32_t host_of_process(std::uint32_t process) const noexcept = 0;
+  [[nodiscard]] virtual std::uint32_t own_host() const noexcept = 0;
+  [[nodiscard]] bool is_on_this_host(std::uint32_t rank) const noexcept {
+    return host_of_process(process_of(rank)) == own_host();
+  }
+  /// Ranks on this host.
+  [[nodiscard]] virtual std::uint32_t ranks_here() const noexcept = 0;
+
+  /// A socket, a stream that does not block, from `from` to `to`. Waits until the other process has answered,
+  /// some seconds at most. `epoch`: how often ranks have moved so far, the same at both ends.
+  virtual Result<int> call(std::uint32_t from, std::uint32_t to, std::uint32_t epoch) = 0;
+  struct Caller {
+    int socket;
+    std::uint32_t from;
+  };
+  /// The other end of the oldest `call` to `rank` in `epoch`; nothing where there is none.
+  virtual std::optional<Caller> take_call(std::uint32_t rank, std::uint32_t epoch) noexcept = 0;
+  /// Has the rank woken, once, when `events`, a descriptor of epoll, becomes readable, or a call comes. False
+  /// where a call is there already.
+  virtual bool wake_when(std::uint32_t rank, int events) noexcept = 0;
+  /// An epoll descriptor for `rank`.
+  virtual Result<int> open_events(std::uint32_t rank) = 0;
+  /// Closes what `call`, `take_call` and `open_events` have given.
+  virtual void close(int descriptor) noexcept = 0;
+
+  /// `rank` has said what it has to say at meeting `number`: `RankBlock::said`.
+  virtual void came_to_meeting(std::uint32_t rank, std::uint32_t number) noexcept = 0;
+  /// The same, where it has waited in vain: whoever else is expected on this host may be elsewhere.
+  virtual void waits_at_meeting(std::uint32_t number) noexcept = 0;
+
+ protected:
+  HostLines() = default;
+  ~HostLines() = default;
 };
 
 /// What a worker says to all of its ranks.
@@ -66,16 +118,18 @@ class RankTurns {
   /// which it has only looked in vain. 0 where there is one worker.
   [[nodiscard]] virtual std::uint64_t take_work() noexcept = 0;
 
-  // Where ranks may go on in other processes of the host (mpiexec --migratable).
+  // Where ranks may go on in other processes (mpiexec --migratable).
 
-  /// All workers of all processes of the host, in order; empty where ranks stay in their processes.
+  /// All workers of all processes of the job, in order; empty where ranks stay in their processes.
   [[nodiscard]] virtual std::span<const HostWorker> host_workers() const noexcept = 0;
+  /// Of the process where it is; null where the job is on one host.
+  [[nodiscard]] virtual HostLines* lines() const noexcept = 0;
   /// The process that it is in.
   [[nodiscard]] virtual std::uint32_t process() const noexcept = 0;
   /// What keeps the rank in its process, as a sentence goes on ("it has a file open"); empty: nothing.
   [[nodiscard]] virtual std::string why_tied() = 0;
   /// Goes on with `to` in another process, where this returns; an error where it cannot, and the rank is
-  /// where it was. What peers write to this rank's memory would be lost: nobody of the host is in MPI
+  /// where it was. What peers write to this rank's memory would be lost: nobody of the job is in MPI
   /// meanwhile.
   virtual Result<> leave_for(HostWorker to) = 0;
   /// In the process where it is: copies of the descriptors of the region and of its box, -1 for none.

@@ -314,8 +314,9 @@ inline constexpr const char* app_size = "ISTHMUS_APP_SIZE";      ///< ranks of t
 inline constexpr const char* virtual_ranks = "ISTHMUS_VIRTUAL_RANKS";
 /// How many threads give the ranks of a process that has several their turns.
 inline constexpr const char* workers = "ISTHMUS_WORKERS";
-/// Ranks may go on in other processes of the host: a word that nobody can guess, a colon, and how many ranks
-/// each process has been started with.
+/// Ranks may go on in other processes: a word that nobody can guess, a colon, and how many ranks each process
+/// has been started with. Of a job on several hosts also a colon, and how many ranks each host has been
+/// started with, with commas between.
 inline constexpr const char* migratable = "ISTHMUS_MIGRATABLE";
 inline constexpr std::array all{rank,          region,     key,        box,        spare_cpus,
                                 world_rank,    world_size, local_rank, local_size, app_size,

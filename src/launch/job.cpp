@@ -290,7 +290,14 @@ Result<> Job::enter_process() {
   return {};
 }
 
+void Job::enter_host() {
+  host = bounded(region.header().host);
+  region.roster(rank).store(wire::RosterState::joined, std::memory_order_release);
+}
+
 std::optional<std::uint32_t> Job::slot_of(std::uint32_t other) const noexcept {
+  if (const HostLines* const between = lines())
+    return between->is_on_this_host(other) ? std::optional(other) : std::nullopt;
   if (on_one_host()) return other;
   const auto found = std::ranges::lower_bound(members, other);
   if (found == members.end() || *found != other) return std::nullopt;

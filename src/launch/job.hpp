@@ -54,7 +54,20 @@ struct Job {
   void leave_process() noexcept;
   /// And has the same in the process where it is.
   Result<> enter_process();
-  [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size; }
+  /// Where ranks may go on on other hosts: how this process reaches these; null for all other jobs. Each rank
+  /// has the slot of its number then, in the region of the host where it is.
+  [[nodiscard]] HostLines* lines() const noexcept { return turns ? turns->lines() : nullptr; }
+  /// And it has come to another host.
+  void enter_host();
+  [[nodiscard]] bool on_one_host() const noexcept { return members.size() == size && !lines(); }
+  /// A number that the ranks of this host have in common, and no others.
+  [[nodiscard]] std::uint32_t host_number() const noexcept {
+    return lines() ? lines()->own_host() : members.front();
+  }
+  /// How many ranks share `region` now.
+  [[nodiscard]] std::size_t ranks_here() const noexcept {
+    return lines() ? lines()->ranks_here() : members.size();
+  }
   /// Where our own mpiexec says which kind of job it is, and whom it has seen end.
   [[nodiscard]] const wire::RegionView& notices() const noexcept { return inherited ? *inherited : region; }
   /// Slot of process `other`; nothing where it does not share the region.

@@ -101,6 +101,10 @@ Result<> Engine::arrive() {
   wire::RankBlock& block = region().block(links_.slot());
   block.place.pid = ::getpid();
   const wire::PlaceRecord& there = region().block(turns.process()).place;
+  block.place.rank = rank();
+  block.place.uid = there.uid;
+  block.place.boot = there.boot;
+  block.place.namespaces = there.namespaces;
   block.place.package = there.package;
   block.place.numa = there.numa;
   block.place.core = there.core;
@@ -465,11 +469,11 @@ void Engine::finalize() {
   settle();
   if (network_) meet_all();
   std::atomic<std::uint32_t>& count = links_.region().header().finalize_count;
-  const std::size_t members = links_.job().members.size();
+  const std::size_t members = links_.job().ranks_here();
   links_.region().block(links_.slot()).leaving.store(1, std::memory_order_release);
   if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == members || !losses_.lost().empty())
     for (const PeerId id : links_.job().members)
-      if (!has_lost(id)) notify(id);
+      if (!has_lost(id) && is_local(id)) notify(id);
   wait_for([&] { return count.load(std::memory_order_acquire) >= members || all_leave(); });
   // The last pieces of messages whose receives were freed: nobody writes any more, one look empties a ring.
   progress();
@@ -508,7 +512,7 @@ void Engine::meet_once() {
 bool Engine::all_leave() const noexcept {
   if (losses_.lost().empty()) return false;
   for (std::uint32_t slot = 0; slot < links_.job().members.size(); ++slot)
-    if (!has_lost(links_.job().members[slot]) &&
+    if (!has_lost(links_.job().members[slot]) && links_.job().slot_of(links_.job().members[slot]) &&
         links_.region().block(slot).leaving.load(std::memory_order_acquire) == 0)
       return false;
   return true;

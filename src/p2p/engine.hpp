@@ -230,7 +230,7 @@ class Engine final : private CpuSends, private Losses::Rings {
   void set_wait_witness(WaitTelling::Witness* program) noexcept { telling_.set_program(program); }
   /// What `Idle` is handed.
   [[nodiscard]] const Waiting& waiting() const noexcept { return waiting_; }
-  // --- other processes of the host (mpiexec --migratable)
+  // --- other processes (mpiexec --migratable)
 
   /// All ranks of the host are here before one goes on, and none of them is in its engine meanwhile: nothing
   /// is read or written that a rank which moves would miss.
@@ -239,6 +239,20 @@ class Engine final : private CpuSends, private Losses::Rings {
   Result<> arrive();
   /// Some ranks may be in other processes than before. Between two meetings of all, and the next message.
   void renew_peers();
+
+  // The same where the job is on several hosts, by all ranks: rest.cpp
+
+  /// All that has been sent has arrived, and what is on offer between ranks one of which leaves its host has
+  /// been brought in. `to`: for each rank the process that it goes on in. `taken`: messages that probes have
+  /// taken out of matching. An error is the same for all ranks, and nobody moves then.
+  Result<> come_to_rest(std::span<const std::uint32_t> to, std::span<UnexpectedMessage* const> taken);
+  /// What has to do with the places of ranks before they move is over: rings and lines.
+  void part();
+  /// This rank leaves its host, or has come to another, or back.
+  void leave_region() noexcept;
+  void enter_region() noexcept;
+  /// All meet, and know where all are.
+  void go_on();
 
   /// Marks a request complete that this engine does not move itself (generalized requests), and wakes a
   /// waiting thread.
@@ -354,6 +368,18 @@ class Engine final : private CpuSends, private Losses::Rings {
   void meet_all();
   void meet_once();
 
+  // rest.cpp
+  std::vector<MeetingWords> meet(const MeetingWords& words);
+  unsigned progress_at_rest(std::span<UnexpectedMessage* const> taken);
+  unsigned bring_in(UnexpectedMessage& message);
+  unsigned end_bringing_in();
+  [[nodiscard]] bool has_rest() const noexcept;
+  [[nodiscard]] MeetingWords at_rest() const noexcept;
+  /// Calls `visit` with the sends that a peer has, and has not matched, where the peer comes to this host or
+  /// leaves it.
+  template <class Visit>
+  void for_each_moving_send(Visit visit);
+
   bool read_rest(Peer& peer) override;
   void close(Peer& peer) noexcept override { std::erase(inbound_, &peer); }
   /// A message that came before its matching space, and is of no source of it.
@@ -418,6 +444,21 @@ class Engine final : private CpuSends, private Losses::Rings {
   std::uint32_t connections_seen_ = 0;
   std::uint32_t fruitless_tests_ = 0;
   std::uint32_t meetings_ = 0;  ///< that this rank has been at
+  /// While ranks move between hosts.
+  struct Moving {
+    std::vector<std::uint32_t> to;  ///< which process each rank goes on in
+    bool leaves = false;            ///< this one its host
+    std::vector<bool> is_affected;  ///< by peer: it comes to this rank's host, or leaves it, or both change
+    /// What is brought in, and where to.
+    struct Bringing {
+      UnexpectedMessage* message;
+      Request* receive;
+      std::unique_ptr<std::byte[]> bytes;
+    };
+    std::vector<Bringing> bringing;
+    std::vector<UnexpectedMessage*> taken_back;  ///< by their senders
+  };
+  std::optional<Moving> moving_;
   LivePlans plans_;
   BatchReports reports_;
   EagerPlans eager_plans_;

@@ -25,6 +25,7 @@ class Fiber final : public RankTurns {
   void move_to(std::uint32_t to) noexcept override;
   [[nodiscard]] std::uint64_t take_work() noexcept override;
   [[nodiscard]] std::span<const HostWorker> host_workers() const noexcept override;
+  [[nodiscard]] HostLines* lines() const noexcept override;
   [[nodiscard]] std::uint32_t process() const noexcept override;
   [[nodiscard]] std::string why_tied() override;
   Result<> leave_for(HostWorker to) override;

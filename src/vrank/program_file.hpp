@@ -56,6 +56,8 @@ class ProgramFile {
   /// Where an executable begins to run; 0 for a shared object, which is run by its function main.
   [[nodiscard]] std::uint64_t entry() const noexcept { return entry_; }
   [[nodiscard]] bool is_executable() const noexcept { return entry_ != 0; }
+  /// All that is loaded of it.
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
   [[nodiscard]] const ThreadLocals& thread_locals() const noexcept { return thread_locals_; }
   /// Where the copy keeps the addresses of functions that it calls in libraries.
   [[nodiscard]] std::span<const Import> functions() const noexcept { return functions_; }

@@ -105,6 +105,10 @@ std::span<const HostWorker> Fiber::host_workers() const noexcept {
   return home->process().moves().workers;
 }
 
+HostLines* Fiber::lines() const noexcept {
+  return home->process().moves().lines;
+}
+
 std::uint32_t Fiber::process() const noexcept {
   return home->process().moves().process;
 }

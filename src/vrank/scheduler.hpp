@@ -25,7 +25,8 @@ struct Edge {
 
 /// How ranks go on in other processes.
 struct HostMoves {
-  std::vector<HostWorker> workers;  ///< of all processes of the host
+  std::vector<HostWorker> workers;  ///< of all processes of the job
+  HostLines* lines = nullptr;       ///< to those of other hosts; null: there are none
   std::uint32_t process = 0;        ///< which this is
   int region = -1, box = -1;        ///< descriptors
   std::string (*why_tied)(Fiber& fiber) = nullptr;

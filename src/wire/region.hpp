@@ -27,7 +27,7 @@ namespace isthmus::wire {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
-inline constexpr std::uint32_t region_version = 20;
+inline constexpr std::uint32_t region_version = 21;
 inline constexpr std::uint32_t maximum_local_ranks = 16384;
 inline constexpr std::uint32_t maximum_world = 1U << 24;
 inline constexpr std::size_t lesson_words = 512;
@@ -112,8 +112,11 @@ struct alignas(cache_line) RegionHeader {
   /// How often somebody has found that a rank is no more; with it grows `RankBlock::connections` of all, so
   /// that they look.
   std::atomic<std::uint32_t> deaths;
-  /// Ranks that have come to a meeting at which some go on in other processes, in all of them so far.
+  /// Ranks that have come to a meeting at which some go on in other processes, in all of them so far. Of a
+  /// job on several hosts: the number of the last meeting that is over.
   std::atomic<std::uint32_t> meetings;
+  /// Held by the process that writes what all ranks of the job have said at a meeting.
+  std::atomic<std::uint32_t> meeting_lock;
   alignas(cache_line) HeapHeader heap;
   /// What ranks have learned of the ways of long messages, and tell each other: `SharedLessons` reads it.
   alignas(cache_line) std::array<std::atomic<std::uint64_t>, lesson_words> lessons;
@@ -174,12 +177,22 @@ struct alignas(cache_line) RankBlock {
   std::atomic<std::uint32_t> ending;
   alignas(cache_line) PlaceRecord place;
   /// 1 + the slot of the first rank that the rank's process has been started with; 0: the launcher has
-  /// started it in the process where it is.
+  /// started it in the process where it is; `elsewhere`: that is on another host.
   alignas(cache_line) std::atomic<std::uint32_t> process;
   /// Of the process that has been started with this rank as its first: how often there was something for it
   /// to look at; futex word.
   std::atomic<std::uint32_t> calls;
   Departure departure;
+  // Where ranks go on on other hosts.
+  /// The meeting that the rank, which is on this host, has come to last, and the last of which the others
+  /// have been told what it has said.
+  alignas(cache_line) std::atomic<std::uint32_t> came_to;
+  std::atomic<std::uint32_t> told_of;
+  std::array<std::atomic<std::uint64_t>, 4> said;
+  /// What the rank has said, wherever it is, at the last two meetings, by their numbers.
+  std::array<std::array<std::atomic<std::uint64_t>, 4>, 2> heard;
+
+  static constexpr std::uint32_t elsewhere = ~std::uint32_t{0};
 };
 
 /// How one of several ranks of a process has ended, one word in its block, written by that process.

@@ -186,6 +186,88 @@ static void go_with_calls_under_way(int steps) {
   names[3] = "three";
 }
 
+/// Messages of all ways wait for their receives while their senders and receivers go on elsewhere.
+static void go_with_messages_waiting(int steps) {
+  constexpr int many = 40, long_count = 75'000;
+  MPI_Datatype column;
+  MPI_Type_vector(long_count, 1, 2, MPI_INT, &column);
+  MPI_Type_commit(&column);
+  const auto others = static_cast<std::size_t>(size - 1);
+  for (int step = 0; step < steps; ++step) {
+    std::vector<MPI_Request> sends, taken_back;
+    std::vector<int> numbers(1024 * many), longer(long_count, rank * 1000 + step), pairs(2 * long_count, -1);
+    for (int i = 0; i < many; ++i)
+      std::fill_n(numbers.begin() + 1024 * i, 1024, i);
+    for (int i = 0; i < long_count; ++i)
+      pairs[static_cast<std::size_t>(2 * i)] = rank * 1000 + step + i;
+    for (int k = 1; k < size; ++k) {
+      const int to = (rank + k) % size;
+      const auto send = [&](auto function, const void* from, int count, MPI_Datatype type, int tag) {
+        function(from, count, type, to, tag, MPI_COMM_WORLD, &sends.emplace_back());
+      };
+      send(MPI_Isend, longer.data(), long_count, MPI_INT, 5);
+      for (int i = 0; i < many; ++i)
+        send(MPI_Isend, &numbers[static_cast<std::size_t>(1024 * i)], 1024, MPI_INT, 5);
+      send(MPI_Issend, &step, 1, MPI_INT, 3);
+      send(MPI_Issend, longer.data(), long_count, MPI_INT, 4);
+      send(MPI_Isend, pairs.data(), 1, column, 6);
+      MPI_Issend(&step, 1, MPI_INT, to, 7, MPI_COMM_WORLD, &taken_back.emplace_back());
+      MPI_Issend(longer.data(), long_count, MPI_INT, to, 7, MPI_COMM_WORLD, &taken_back.emplace_back());
+    }
+    for (int moves = 0; moves <= step % 3; ++moves)
+      check(MPIX_Migrate_all(destination(rank, step + moves)) == MPI_SUCCESS, "MPIX_Migrate_all", step);
+    if (step % 2 == 0)
+      for (MPI_Request& each : taken_back)
+        MPI_Cancel(&each);
+    for (std::size_t k = 0; k < others; ++k) {
+      const int from = (rank + static_cast<int>(k) + 1) % size;
+      std::vector<int> in(2 * long_count, -1);
+      MPI_Status status;
+      int count = 0, word = -1;
+      // The first that was sent is the first to come, however it went.
+      MPI_Recv(in.data(), long_count, MPI_INT, from, 5, MPI_COMM_WORLD, &status);
+      MPI_Get_count(&status, MPI_INT, &count);
+      check(count == long_count && in[long_count - 1] == from * 1000 + step, "the long message", step);
+      for (int i = 0; i < many; ++i) {
+        MPI_Recv(in.data(), 1024, MPI_INT, from, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        check(in[0] == i && in[1023] == i, "the order of messages", step);
+      }
+      MPI_Recv(&word, 1, MPI_INT, from, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      check(word == step, "the synchronous message", step);
+      MPI_Recv(in.data(), long_count, MPI_INT, from, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      check(in[0] == from * 1000 + step, "the long synchronous message", step);
+      MPI_Recv(in.data(), 1, column, from, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      for (int i = 0; i < long_count; i += 97)
+        check(in[static_cast<std::size_t>(2 * i)] == from * 1000 + step + i, "the column", step);
+      if (step % 2 == 1) {
+        MPI_Recv(&word, 1, MPI_INT, from, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(in.data(), long_count, MPI_INT, from, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        check(word == step && in[0] == from * 1000 + step, "what might have been taken back", step);
+      }
+    }
+    MPI_Waitall(static_cast<int>(sends.size()), sends.data(), MPI_STATUSES_IGNORE);
+    std::vector<MPI_Status> ends(taken_back.size());
+    MPI_Waitall(static_cast<int>(taken_back.size()), taken_back.data(), ends.data());
+    MPI_Barrier(MPI_COMM_WORLD);
+    // A long message that its receiver has brought in is there, and stays.
+    for (std::size_t i = 0; step % 2 == 0 && i < ends.size(); ++i) {
+      int is_cancelled = 0;
+      MPI_Test_cancelled(&ends[i], &is_cancelled);
+      check(is_cancelled != 0 || i % 2 == 1, "that a message is taken back", step);
+    }
+    int is_there = 1;
+    for (std::vector<int> in(long_count); is_there != 0;) {
+      MPI_Status status;
+      MPI_Iprobe(MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &is_there, &status);
+      if (is_there != 0)
+        MPI_Recv(in.data(), long_count, MPI_INT, status.MPI_SOURCE, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  MPI_Type_free(&column);
+  names[3] = "three";
+}
+
 static void go_about(int steps) {
   MPI_Comm half, ring;
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
@@ -339,6 +421,7 @@ int main(int argc, char** argv) {
     names[3] = "three";
   }
   if (what == "calls") go_with_calls_under_way(steps);
+  if (what == "waiting") go_with_messages_waiting(steps);
   if (what == "about") go_about(steps);
   int all = 0;
   MPI_Reduce(&failures, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);

@@ -48,9 +48,9 @@ const Resource* find_resource(std::string_view name) {
   return found == resources.end() ? nullptr : &*found;
 }
 
-/// Which host this process is on, as a color: the lowest rank of the job there.
+/// Which host this process is on, as a color.
 int host_color(const Communicator& comm) {
-  return static_cast<int>(comm.engine().job().members.front());
+  return static_cast<int>(comm.engine().job().host_number());
 }
 
 bool spans_hosts(const Communicator& comm) {

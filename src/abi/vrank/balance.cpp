@@ -1,6 +1,7 @@
 #include <mpi-ext.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,6 +22,10 @@ namespace {
 /// that moves finds its data in another core's caches.
 constexpr double least_saving = 0.02;
 
+/// The same of a deal by which ranks change hosts: they find their peers behind a network then. A guess: how
+/// much that takes is the program's.
+constexpr double least_saving_between_hosts = 0.1;
+
 double longest(std::span<const chare::Load> loads, std::uint32_t workers, std::uint32_t chare::Load::* with) {
   std::vector<double> sums(workers);
   for (const chare::Load& each : loads)
@@ -31,8 +36,37 @@ double longest(std::span<const chare::Load> loads, std::uint32_t workers, std::u
 struct Said {
   std::uint64_t work;
   std::uint32_t worker;
-  std::uint32_t is_tied;  ///< to its process
+  std::uint16_t is_tied;    ///< to its process
+  std::uint16_t uses_cuda;  ///< so that messages in GPU memory may be under way to or from it
 };
+
+bool any_uses_cuda(std::span<const Said> said) {
+  return std::ranges::any_of(said, [](const Said& each) { return each.uses_cuda != 0; });
+}
+
+/// Deals the ranks of each host to the workers of it. How long the slowest worker has then.
+double place_on_hosts(std::span<chare::Load> loads, const RankTurns& turns) {
+  const std::span<const HostWorker> workers = turns.host_workers();
+  const std::uint32_t all = worker_place(&turns).all;
+  std::uint32_t first = 0;
+  do {
+    std::uint32_t end = first + 1;
+    while (end < all && (workers.empty() || workers[end].host == workers[first].host))
+      ++end;
+    std::vector<chare::Load> here;
+    for (const chare::Load& each : loads)
+      if (each.rank >= first && each.rank < end) {
+        here.push_back(each);
+        here.back().rank -= first;
+      }
+    chare::place_greedily(here, end - first);
+    auto dealt = here.begin();
+    for (chare::Load& each : loads)
+      if (each.rank >= first && each.rank < end) each.to = (dealt++)->to + first;
+    first = end;
+  } while (first < all);
+  return longest(loads, all, &chare::Load::to);
+}
 
 /// The worker for each rank of `said` that shares `workers` with `own`, which is the same whoever of them
 /// asks; for others, where they are.
@@ -51,12 +85,18 @@ std::vector<std::uint32_t> choose(std::span<const Said> said, const RankTurns& t
                      .is_fixed = said[rank].is_tied,
                      .unused = 0});
   }
-  chare::place_greedily(loads, workers);
   const double before = longest(loads, workers, &chare::Load::rank);
-  const double after = longest(loads, workers, &chare::Load::to);
-  if (after < (1 - least_saving) * before)
+  const double on_hosts = place_on_hosts(loads, turns);
+  const bool saves_on_hosts = on_hosts < (1 - least_saving) * before;
+  const double least = saves_on_hosts ? on_hosts : before;
+  const auto take = [&] {
     for (std::size_t i = 0; i < loads.size(); ++i)
       result[places[i]] = loads[i].to;
+  };
+  if (saves_on_hosts) take();
+  if (!turns.lines() || any_uses_cuda(said)) return result;
+  chare::place_greedily(loads, workers);
+  if (longest(loads, workers, &chare::Load::to) < (1 - least_saving_between_hosts) * least) take();
   return result;
 }
 
@@ -74,11 +114,28 @@ Result<std::vector<Said>> gather(const Said& own, Communicator& world) {
   return all;
 }
 
+/// What the program has in errno is what it has after the call.
+class KeptErrno {
+ public:
+  KeptErrno() noexcept : kept_(errno) {}
+  ~KeptErrno() { put_back(kept_); }
+  KeptErrno(const KeptErrno&) = delete;
+  KeptErrno& operator=(const KeptErrno&) = delete;
+
+ private:
+  [[gnu::noinline]] static void put_back(int value) noexcept { errno = value; }
+  int kept_;
+};
+
 /// From now on, until the call is over, no rank opens anything of its own.
 Result<> all_in_call(Communicator& world) {
   auto met = gather({}, world);
   if (!met) return std::unexpected(std::move(met).error());
   return {};
+}
+
+bool changes_host(const RankTurns* turns, std::uint32_t worker) {
+  return turns && turns->lines() && turns->host_workers()[worker].host != turns->lines()->own_host();
 }
 
 /// Says once for each rank what keeps it.
@@ -128,12 +185,14 @@ ISTHMUS_EXTENSION(int, Migrate)(int worker) {
 }
 
 ISTHMUS_EXTENSION(int, Load_balance)() {
+  const KeptErrno kept;
   return call("MPIX_Load_balance", MPI_COMM_WORLD, [&](Communicator& world) -> Result<> {
     Runtime& runtime = Runtime::get();
     RankTurns* const turns = runtime.turns();
     if (turns) turns->await_all();
     const bool moves = is_migratable(turns);
-    Said own = turns ? Said{turns->take_work(), worker_place(turns).own, 0} : Said{};
+    Said own = turns ? Said{turns->take_work(), worker_place(turns).own, 0, 0} : Said{};
+    own.uses_cuda = runtime.engine->uses_cuda() ? 1 : 0;
     if (moves) {
       ISTHMUS_TRY(all_in_call(world));
       own.is_tied = is_tied(runtime) ? 1 : 0;
@@ -149,14 +208,15 @@ ISTHMUS_EXTENSION(int, Load_balance)() {
 }
 
 ISTHMUS_EXTENSION(int, Migrate_all)(int worker) {
+  const KeptErrno kept;
   return call("MPIX_Migrate_all", MPI_COMM_WORLD, [&](Communicator& world) -> Result<> {
     Runtime& runtime = Runtime::get();
     RankTurns* const turns = runtime.turns();
     if (turns) turns->await_all();
     const WorkerPlace place = worker_place(turns);
     const bool exists = worker >= 0 && static_cast<std::uint32_t>(worker) < place.all;
-    Said own{0, exists ? static_cast<std::uint32_t>(worker) : place.own, 0};
-    const Said here{0, place.own, 0};
+    Said own{0, exists ? static_cast<std::uint32_t>(worker) : place.own, 0, 0};
+    const Said here{0, place.own, 0, static_cast<std::uint16_t>(runtime.engine->uses_cuda() ? 1 : 0)};
     auto from = gather(here, world);
     if (!from) return std::unexpected(std::move(from).error());
     // Who cannot leave takes part: the others may. Asked when all are in this call: what others have open for
@@ -164,6 +224,8 @@ ISTHMUS_EXTENSION(int, Migrate_all)(int worker) {
     std::string why;
     if (is_migratable(turns) && turns->host_workers()[own.worker].process != turns->process())
       why = why_tied(runtime);
+    if (why.empty() && changes_host(turns, own.worker) && any_uses_cuda(*from))
+      why = "it would go to another host, and a rank of the job uses CUDA";
     if (!why.empty()) own.worker = place.own;
     auto to = gather(own, world);
     if (!to) return std::unexpected(std::move(to).error());

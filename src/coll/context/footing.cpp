@@ -5,6 +5,7 @@ namespace isthmus::coll {
 bool on_one_host(const Communicator& comm) {
   const launch::Job& job = comm.engine().job();
   if (job.on_one_host()) return true;
+  if (job.lines()) return false;
   for (int rank = 0; rank < comm.size(); ++rank)
     if (!job.slot_of(comm.peer(rank))) return false;
   return true;
@@ -13,7 +14,9 @@ bool on_one_host(const Communicator& comm) {
 Result<Footing*> Footing::make(Communicator& comm) {
   std::unique_ptr<Team> team;
   std::unique_ptr<Hierarchy> hierarchy;
-  if (on_one_host(comm)) {
+  if (comm.engine().job().lines()) {
+    // Who shares memory with whom changes: messages alone find the members wherever they are.
+  } else if (on_one_host(comm)) {
     auto made = Team::make(comm);
     if (!made) return std::unexpected(std::move(made).error());
     team = std::move(*made);

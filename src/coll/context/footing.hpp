@@ -11,7 +11,8 @@
 
 namespace isthmus::coll {
 
-/// Whether all members of an intracommunicator share a region. True for one member exactly if it is for all.
+/// Whether all members of an intracommunicator share a region, now and for as long as it lives. True for one
+/// member exactly if it is for all.
 [[nodiscard]] bool on_one_host(const Communicator& comm);
 
 /// On what footing the members of an intracommunicator work together; found out at its first collective. All

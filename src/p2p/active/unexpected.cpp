@@ -73,6 +73,9 @@ UnexpectedMessage* UnexpectedMessages::make(Peer& peer, int source, int tag, std
 
 void UnexpectedMessages::keep(MatchContext& context, ContextId id, UnexpectedMessage* message) {
   message->cost += sizeof *message + (matcher_.is_unopened(context) ? early_cost : 0);
+  // Nobody could be held back, and nobody is to be given up for it later.
+  if (is_resting_) [[unlikely]]
+    message->cost = 0;
   Peer& peer = *message->peer;
   peer.unexpected += message->cost;
   memory_ += message->cost;
@@ -109,6 +112,15 @@ void UnexpectedMessages::keep_offer(Peer& peer, MatchContext& context, const Env
   message.is_claimable = awaited.is_claimable;
   if (message.content() == UnexpectedMessage::Content::gpu_offer) message.cost = sizeof(GpuSource);
   keep(context, envelope.context, &message);
+}
+
+void UnexpectedMessages::bring_in(UnexpectedMessage& message, std::unique_ptr<std::byte[]> bytes) noexcept {
+  message.where = UnexpectedMessage::Here{};
+  message.large = std::move(bytes);
+  message.data = message.large.get();
+  message.arrived = message.bytes;
+  message.is_awaited = false;
+  message.mark = 0;
 }
 
 void UnexpectedMessages::release(UnexpectedMessage* message) {
@@ -281,7 +293,8 @@ bool UnexpectedMessages::may_read(Peer& peer) {
   const std::uint64_t limit = links_.settings().unexpected_limit;
   // Who has been held back goes on when there is some room, not a message at a time.
   const std::uint64_t room = peer.held ? limit / 4 : 0;
-  if (ending_ || memory_ + room <= limit || peer.unexpected <= limit / links_.job().members.size())
+  if (ending_ || is_resting_ || memory_ + room <= limit ||
+      peer.unexpected <= limit / links_.job().members.size())
     return true;
   if (!awaits(peer)) return false;
   if (memory_ <= most()) return true;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "base/error.hpp"
@@ -108,6 +109,17 @@ class UnexpectedMessages {
   /// Tells the sender of a message that waits for it, and has come whole or in pieces, that it has been
   /// matched.
   void acknowledge(const UnexpectedMessage& message);
+  /// Of a message whose bytes were elsewhere: they are here from now on, and its sender has heard of it.
+  void bring_in(UnexpectedMessage& message, std::unique_ptr<std::byte[]> bytes) noexcept;
+  /// Whether the message is this rank's; one that its sender may take back is from now on, unless it has
+  /// been.
+  [[nodiscard]] bool claim(UnexpectedMessage& message) noexcept {
+    if (message.is_claimable && !claims_.claim(message.peer->slot, message.sender)) return false;
+    message.is_claimable = false;
+    return true;
+  }
+  /// While all ranks come to rest, nobody is held back, and what comes counts for nobody's limit.
+  void come_to_rest(bool rests) noexcept { is_resting_ = rests; }
   /// Gives back a message that has been received or is not wanted.
   void release(UnexpectedMessage* message);
   /// The same for one that nobody will receive.
@@ -157,6 +169,7 @@ class UnexpectedMessages {
     bool failed = false;  ///< that receives have failed
   } warned_;
   bool ending_ = false;
+  bool is_resting_ = false;
 };
 
 }  // namespace isthmus

@@ -74,6 +74,22 @@ bool Links::renew(Peer& peer) const noexcept {
   return was_known && !peer.beside;
 }
 
+bool Links::relate(Peer& peer) const {
+  if (peer.id == rank_ || peer.lost) return false;
+  const auto slot = job_.slot_of(peer.id);
+  if (slot && peer.is_local()) return renew(peer);
+  peer.slot = slot.value_or(Peer::no_slot);
+  peer.beside = peer.probed = slot && job_.turns->is_here(peer.id);
+  peer.pid = 0;
+  peer.pid_checked = 0;
+  if (peer.beside)
+    peer.pull = peer.push = Reach{};
+  else
+    peer.pull = peer.push = std::unexpected(Reason{slot ? "not tried yet" : job_.why_apart(peer.id)});
+  plan_again(peer);
+  return slot && !peer.beside;
+}
+
 PairFacts Links::facts_of(const Peer& peer, SendersMemory memory) const noexcept {
   const std::uint32_t local_limit =
       peer.workload.workload() == Workload::bandwidth ? bandwidth_eager_limit_ : eager_limit_;
@@ -96,9 +112,27 @@ void Links::plan_again(Peer& peer) const noexcept {
   }
 }
 
+/// Rings are handed out by number, as they are needed. Where ranks come and go each pair of slots has its
+/// own.
+std::uint32_t Links::next_ring(const Peer& peer) const noexcept {
+  if (!job_.lines()) return region_.header().rings_used.fetch_add(1, std::memory_order_relaxed);
+  return slot_ * (region_.slots() - 1) + peer.slot - (peer.slot > slot_ ? 1 : 0);
+}
+
+void Links::clear_rings(const Peer& peer) const noexcept {
+  const auto clear = [this](std::uint32_t from, std::uint32_t to) {
+    const std::uint32_t entry = region_.directory(to)[from].exchange(0, std::memory_order_acq_rel);
+    if (entry == 0 || entry > region_.ring_capacity()) return;
+    std::memset(region_.ring(entry - 1).data(), 0,
+                sizeof(wire::RingHeader) + region_.geometry().cells * sizeof(wire::Cell));
+  };
+  clear(slot_, peer.slot);
+  clear(peer.slot, slot_);
+}
+
 bool Links::connect(Peer& peer) {
   if (peer.lost) return false;
-  const std::uint32_t number = region_.header().rings_used.fetch_add(1, std::memory_order_relaxed);
+  const std::uint32_t number = next_ring(peer);
   if (number >= region_.ring_capacity()) {
     malformed(peer, "ring counter beyond the number of pairs");
     return false;

@@ -67,6 +67,10 @@ class Links {
   /// The peer may be in another process than before, or this rank. Whether it is known from now on whether it
   /// is in this one, and its memory is to be tried anew.
   bool renew(Peer& peer) const noexcept;
+  /// The same where ranks go to other hosts: who shares the region may be another than before.
+  bool relate(Peer& peer) const;
+  /// The rings with a peer begin anew, whoever comes to their slots: both are at rest.
+  void clear_rings(const Peer& peer) const noexcept;
   /// Opens the ring to a peer; false where the peer is lost or the region has no room for its ring.
   bool connect(Peer& peer);
   /// Of messages to a peer of this region, where its workload is latency.
@@ -151,6 +155,7 @@ class Links {
 
  private:
   Peer& make_peer(PeerId id);
+  [[nodiscard]] std::uint32_t next_ring(const Peer& peer) const noexcept;
   void ring_doorbell(const Peer& peer) noexcept;
 
   const launch::Job& job_;

@@ -77,6 +77,19 @@ bool Claims::take_back(wire::Cookie send) noexcept {
   return word && word->compare_exchange_strong(expected, 0, std::memory_order_acq_rel);
 }
 
+void Claims::leave() noexcept {
+  wire::RegionHeap heap = region_.heap();
+  const auto give_back = [&heap](Word& entry) {
+    if (const std::uint64_t held = entry.exchange(0, std::memory_order_acq_rel))
+      heap.release(held - 1, block_bytes);
+  };
+  for (std::size_t number = 0; directory_ && number < blocks_.size(); ++number)
+    give_back(directory_[number]);
+  if (directory_) give_back(region_.block(slot_).claims);
+  directory_ = nullptr;
+  blocks_.clear();
+}
+
 Claims::Word* Claims::word_of(std::uint32_t sender, wire::Cookie send) const noexcept {
   const std::size_t number = index_of(send) / words_per_block;
   if (number >= words_per_block) return nullptr;

@@ -35,6 +35,8 @@ class Claims {
   void offer(wire::Cookie send);
   /// True: no receiver will ever have the message. False: one has it, or the message cannot be taken back.
   [[nodiscard]] bool take_back(wire::Cookie send) noexcept;
+  /// This rank goes to another region: gives its words back. No message of it is offered here any more.
+  void leave() noexcept;
 
   // The receiver's side: a message of the rank in `sender`, a slot. What comes from there is not believed.
 

@@ -336,6 +336,31 @@ class Matcher {
       visit(*context);
   }
 
+  /// All messages that no receive has matched, also in spaces that nobody has opened. `visit` may change
+  /// them, and takes none out.
+  template <class Visit>
+  void for_each_unexpected(Visit visit) {
+    for (auto& [id, context] : contexts_)
+      for (UnexpectedMessage* each = context->first_unexpected(); each;
+           each = MatchContext::next_unexpected(*each))
+        visit(*each);
+    for (auto& [id, early] : early_)
+      for (UnexpectedMessage* each = early.front(); each; each = Early::after(each))
+        visit(*each);
+  }
+
+  /// Takes such a message out.
+  void take_out(UnexpectedMessage* message) {
+    if (message->context) return message->context->remove(message);
+    for (auto each = early_.begin(); each != early_.end(); ++each)
+      for (UnexpectedMessage* at = each->second.front(); at; at = Early::after(at))
+        if (at == message) {
+          each->second.remove(message);
+          if (each->second.empty()) early_.erase(each);
+          return;
+        }
+  }
+
   UnexpectedMessage* take_message() {
     if (free_.empty()) return make_message();
     UnexpectedMessage* message = free_.back().release();

@@ -1,5 +1,6 @@
 #include "vrank/process/move_steps.hpp"
 
+#include <cpuid.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/types.h>
@@ -10,6 +11,7 @@
 #include <system_error>
 
 #include "channel/cma/cma.hpp"
+#include "vrank/hosts/handshake.hpp"
 #include "vrank/process/mapped_ranges.hpp"
 #include "vrank/process/touched_pages.hpp"
 #include "vrank/rank_copy.hpp"
@@ -39,21 +41,18 @@ void* pointer(std::uint64_t address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
-Result<> copy_from(pid_t process, std::uint64_t address, std::uint64_t bytes) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 30;
-  for (std::uint64_t done = 0; done < bytes;) {
-    const std::uint64_t piece = std::min(bytes - done, most);
-    ISTHMUS_TRY(cma::read(process, address + done, pointer(address + done), piece));
-    done += piece;
-  }
-  return {};
+/// By its own name for its contents, which the linker has put there; nothing where it has none.
+void add_build(std::uint64_t& hash, const dl_phdr_info& object) {
+  for (const ElfW(Phdr) & each : std::span(object.dlpi_phdr, object.dlpi_phnum))
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    if (each.p_type == PT_NOTE) add_hash(hash, pointer(object.dlpi_addr + each.p_vaddr), each.p_memsz);
 }
 
 Result<> cannot(const char* what) {
   return fail(ErrorClass::no_mem, std::string(what) + ": " + std::generic_category().message(errno));
 }
 
-Result<> take_step(const MoveStep& step, pid_t from, const RegionFile& region, std::uint64_t likeness) {
+Result<> take_step(const MoveStep& step, LeftMemory& from, const RegionFile& region, std::uint64_t likeness) {
   void* const at = pointer(step.address);
   switch (step.kind) {
     case MoveStep::Kind::match:
@@ -74,7 +73,7 @@ Result<> take_step(const MoveStep& step, pid_t from, const RegionFile& region, s
     case MoveStep::Kind::open:
       return ::mprotect(at, step.bytes, PROT_READ | PROT_WRITE) == 0 ? Result<>() : cannot("mprotect");
     case MoveStep::Kind::copy:
-      return copy_from(from, step.address, step.bytes);
+      return from.read(step.address, step.bytes);
     case MoveStep::Kind::protect:
       return ::mprotect(at, step.bytes, step.protection) == 0 ? Result<>() : cannot("mprotect");
   }
@@ -82,6 +81,37 @@ Result<> take_step(const MoveStep& step, pid_t from, const RegionFile& region, s
 }
 
 }  // namespace
+
+Result<> MemoryOfProcess::read(std::uint64_t address, std::uint64_t bytes) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 30;
+  for (std::uint64_t done = 0; done < bytes;) {
+    const std::uint64_t piece = std::min(bytes - done, most);
+    ISTHMUS_TRY(cma::read(process_, address + done, pointer(address + done), piece));
+    done += piece;
+  }
+  return {};
+}
+
+Result<> MemoryByLine::read(std::uint64_t address, std::uint64_t bytes) {
+  if (read_whole(line_, pointer(address), bytes)) return {};
+  return fail(ErrorClass::other, "the connection to the process that it leaves has broken");
+}
+
+bool write_memory(std::span<const MoveStep> steps, int line) noexcept {
+  return std::ranges::all_of(steps, [&](const MoveStep& step) {
+    return step.kind != MoveStep::Kind::copy || write_whole(line, pointer(step.address), step.bytes);
+  });
+}
+
+Result<> check(std::span<const MoveStep> steps, const RankSpace& space) {
+  for (const MoveStep& step : steps) {
+    const bool is_known = step.kind <= MoveStep::Kind::protect;
+    const bool is_own = space.contains(step.address) && step.bytes <= space.end() - step.address;
+    if (!is_known || (step.kind != MoveStep::Kind::match && !is_own))
+      return fail(ErrorClass::intern, "what is to be done is not about the rank's own memory");
+  }
+  return {};
+}
 
 std::vector<MoveStep> steps_of(const RankSpace& space, const ProgramFile& program, std::uint64_t stack,
                                const ThreadLocalRange& locals, std::uint64_t likeness) {
@@ -128,7 +158,7 @@ std::vector<MoveStep> steps_of(const RankSpace& space, const ProgramFile& progra
   return steps;
 }
 
-Result<> take_over(std::span<const MoveStep> steps, pid_t from, const RankSpace& space,
+Result<> take_over(std::span<const MoveStep> steps, LeftMemory& from, const RankSpace& space,
                    const RegionFile& region, std::uint64_t likeness) {
   for (const MoveStep& step : steps)
     if (auto done = take_step(step, from, region, likeness); !done) {
@@ -150,6 +180,7 @@ std::uint64_t likeness_here(std::uintptr_t process_top) {
     auto& sum = *static_cast<std::uint64_t*>(to);
     add_hash(sum, name.data(), name.size());
     add_hash(sum, &info->dlpi_addr, sizeof info->dlpi_addr);
+    add_build(sum, *info);
     // Those of libraries that have been loaded later lie anywhere, and keep a rank that uses them.
     const std::uint64_t below =
         RankThread::own_pointer() - reinterpret_cast<std::uint64_t>(info->dlpi_tls_data);
@@ -160,6 +191,26 @@ std::uint64_t likeness_here(std::uintptr_t process_top) {
   add_hash(hash, &process_top, sizeof process_top);
   const bool has_other_locale = !has_built_in_locale();
   add_hash(hash, &has_other_locale, sizeof has_other_locale);
+  return hash;
+}
+
+/// Without what differs between the cores of one processor.
+std::uint64_t likeness_of_processor() {
+  std::uint64_t hash = hash_begin;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned os_bits = 1U << 27;  // whether the kernel saves registers, which is asked for below
+  if (__get_cpuid(1, &a, &b, &c, &d) != 0) {
+    add_hash(hash, &c, sizeof c);
+    add_hash(hash, &d, sizeof d);
+  }
+  if ((c & os_bits) != 0) {
+    unsigned low = 0, high = 0;
+    asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    add_hash(hash, &low, sizeof low);
+  }
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0)
+    for (const unsigned word : {b, c, d})
+      add_hash(hash, &word, sizeof word);
   return hash;
 }
 

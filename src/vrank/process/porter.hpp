@@ -3,14 +3,21 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/error.hpp"
 #include "launch/region/shared_region.hpp"
+#include "vrank/hosts/job_layout.hpp"
+#include "vrank/hosts/lines.hpp"
+#include "vrank/hosts/publication.hpp"
+#include "vrank/process/move_steps.hpp"
 #include "vrank/process/rank.hpp"
 #include "vrank/process/rank_threads.hpp"
 #include "vrank/process/ties.hpp"
@@ -21,7 +28,8 @@
 
 namespace isthmus::vrank {
 
-/// Carries ranks to other processes of the host, and takes in those that come from them.
+/// Carries ranks to other processes, and takes in those that come from them: within a host by what both have
+/// in the region, and between hosts over a line.
 class Porter {
  public:
   struct Parts {
@@ -37,8 +45,14 @@ class Porter {
   };
   explicit Porter(const Parts& parts) : parts_(parts) {}
 
-  /// Before there are ranks. `box`: the descriptor of the region's box in this process, -1 for none.
-  Result<> prepare(int box);
+  /// What the launcher has given the ranks that the process starts with. `box`: the descriptor of the
+  /// region's box in this process, -1 for none.
+  struct Given {
+    LauncherDescriptors launcher;
+    int box = -1;
+  };
+  /// Before there are ranks.
+  Result<> prepare(Given given);
   /// The process has started with these ranks, and what it has open now is none of theirs.
   void begin();
   /// No rank comes any more.
@@ -52,20 +66,28 @@ class Porter {
   /// worker.
   void depart(Rank& rank) noexcept;
   /// A rank has ended: so that processes end whose ranks have gone elsewhere.
-  void tell_of_end() const noexcept;
+  void tell_of_end(std::uint32_t rank, std::uint32_t ending) const noexcept;
 
  private:
   void carry(const std::stop_token& ends);
   void look_for_arrivals();
   void arrive(std::uint32_t slot) noexcept;
   Result<> take_in(std::uint32_t slot);
-  [[nodiscard]] Result<std::uint32_t> ranks_per_process() const;
-  [[nodiscard]] HostMoves moves(std::uint32_t each, int box) const;
+  void arrive(Lines::Arrival arrival) noexcept;
+  /// What a rank that comes over a line is asked for, and for which worker.
+  Result<std::uint32_t> take_in(const Lines::Arrival& arrival);
+  Result<> take_in(std::uint32_t rank, std::span<const MoveStep> steps, LeftMemory& from);
+  void let_run(std::uint32_t rank, std::uint32_t worker) noexcept;
+  Result<> open_lines(JobLayout layout, const LauncherDescriptors& launcher);
+  [[nodiscard]] HostMoves moves(const JobLayout& layout, int box) const;
+  [[nodiscard]] std::vector<MoveStep> steps_of(const Rank& rank) const;
   [[nodiscard]] bool ask(Rank& rank, wire::Departure& departure) const;
+  [[nodiscard]] bool ask_by_line(Rank& rank) const;
   [[nodiscard]] bool have_all_ended() const noexcept;
   [[nodiscard]] RankSpace space_of(std::uint32_t rank) const noexcept { return {rank, parts_.world}; }
 
   const Parts parts_;
+  std::unique_ptr<Lines> lines_;  ///< null: all processes are on this host
   RegionFile region_file_;
   mutable std::mutex looking_;  ///< held by who opens files of /proc, which another would take for a rank's
   std::mutex mutex_;

@@ -117,10 +117,15 @@ Result<> Process::open(const Environment& environment, const Numbers& first, std
                                 .scheduler = *scheduler_,
                                 .threads = threads_,
                                 .world = world_,
-                                .first_slot = first.slot,
+                                .first_slot = first.own,
                                 .process_top = process_top_});
   const auto box = descriptor(environment, launcher_variable::box);
-  return porter_->prepare(box ? copy_of(*box) : -1);
+  LauncherDescriptors launcher{.first_rank = first.own, .world = first.world, .descriptors = {}};
+  for (Environment& each : environments_) {
+    if (const auto fd = descriptor(each, "PMI_FD")) launcher.descriptors.push_back(*fd);
+    each.remove("PMI_FD");
+  }
+  return porter_->prepare({.launcher = std::move(launcher), .box = box ? copy_of(*box) : -1});
 }
 
 Result<> Process::add_rank(Environment environment, const Numbers& numbers, std::size_t stack) {
@@ -152,7 +157,8 @@ Result<> Process::add_rank(Environment environment, const Numbers& numbers, std:
   auto* const rank = new Rank;
   rank->process = this;
   rank->number = numbers.own;
-  rank->slot = numbers.slot;
+  // Where ranks may go to other hosts, each has a slot in the regions of all.
+  rank->slot = memory_ ? numbers.own : numbers.slot;
   rank->environment.emplace(environment);
   rank->words = words_;
   for (std::string& word : rank->words)
@@ -276,7 +282,8 @@ bool Process::finish(Rank& rank) {
   }
   note(rank, wire::Ending::has_ended | static_cast<std::uint32_t>(rank.status));
   std::fflush(stdout);
-  if (porter_) porter_->tell_of_end();
+  if (porter_)
+    porter_->tell_of_end(rank.number, wire::Ending::has_ended | static_cast<std::uint32_t>(rank.status));
   return !fails;
 }
 

@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string_view>
 
 #include "vrank/process/kept_memory.hpp"
@@ -87,8 +88,10 @@ std::string path_of(int fd) {
 std::string open_descriptor(const RegionFile& region) {
   constexpr std::string_view of_library = "/memfd:isthmus (deleted)", shared_by_all = "anon_inode:";
   std::string found;
+  const auto still = region.lines ? region.lines->hold_still() : std::unique_lock<std::mutex>();
   any_open([&](int fd, const OpenFile& file) {
     if (std::ranges::find(region.known, OpenDescriptor{fd, file}) != region.known.end()) return false;
+    if (region.lines && region.lines->has(fd)) return false;
     const std::string path = path_of(fd);
     if (path == of_library) return false;
     const auto known = std::ranges::find(region.known, file, &OpenDescriptor::on);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "vrank/hosts/own_descriptors.hpp"
 #include "vrank/process/mapped_ranges.hpp"
 #include "vrank/rank_space.hpp"
 
@@ -27,7 +28,8 @@ struct RegionFile {
   int fd = -1;
   OpenFile file;
   std::vector<OpenDescriptor> known;
-  std::vector<const void*> libraries;  ///< `loaded_objects`, at the start
+  std::vector<const void*> libraries;     ///< `loaded_objects`, at the start
+  const OwnDescriptors* lines = nullptr;  ///< to other hosts; null: there are none
 };
 
 /// What a rank has thread-local: from where on, below its thread pointer.

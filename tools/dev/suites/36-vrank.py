@@ -1,5 +1,5 @@
 # title: several ranks in a process: globals of their own, turns, endings, refusals, several hosts
-# timeout: 420
+# timeout: 600
 # runs: mpi_abi mpiexec isthmus isthmus_network isthmus_virtual_ranks isthmus_migratable_ranks isthmus_unit_vrank emulated_cuda integer_sort fft3d
 # about: src/vrank/* src/vrank/*/* src/abi/core/runtime* src/abi/vrank/* src/p2p/* !src/p2p/protocol/* src/launch/job* src/launch/beside_turns* tools/virtual_ranks/* tools/mpiexec/*
 # reads: test/mpi/*
@@ -43,6 +43,12 @@ def children(pid):
         words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [int(word) for word in words if re.search(rb"/(virtual|migratable)_ranks$", Path(f"/proc/{word}/cmdline").read_bytes().split(b"\0")[0])]
     return []
+
+
+def marked_children(pid):
+    """All children, and theirs: agents, and what launchers have started them by."""
+    found = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return found + [below for child in found for below in marked_children(child)]
 
 
 def wait_for_line(ask, line, seconds=10.0):
@@ -271,9 +277,67 @@ with suite.case("all ranks of the host are dealt to all of its workers"):
         suite.expect(several(8, 4, tied, "refuse", "balance", options=on_workers(workers, MIGRATABLE), timeout=60), out="8 ranks, 0 failures")
 with suite.case("what --migratable does not go with"):
     suite.expect(suite.run([MPIEXEC, "-n", 2, *MIGRATABLE, ending]), status=2, err="--migratable: ranks that are processes cannot move")
-    suite.expect(several(4, 2, ending, options=[*MIGRATABLE, "--hosts", "a:2,b:2"]), status=2, err="--migratable does not go with --hosts")
     suite.expect(several(4, 2, ending, options=[*MIGRATABLE, "--on-failure", "continue"]), status=2, err="--migratable does not go with --on-failure continue")
     suite.expect(several(4, 2, FOLDER / "globals a shared object", options=MIGRATABLE), status=126, err="link it as an executable")
+
+# --- other hosts ------------------------------------------------------------------------------------------------------------------------
+
+# Each of them is an agent of its own here, with a region of its own.
+launcher = suite.tmp / "launcher"
+launcher.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+launcher.chmod(0o755)
+
+
+def on_hosts(hosts, workers=1, *more):
+    return [*MIGRATABLE, "--launcher", launcher, "--hosts", hosts, "--workers-per-process", workers, *more]
+
+
+for what, steps in (("about", 40), ("calls", 40), ("waiting", 15)):
+    with suite.case(f"ranks go on on other hosts, with all that they have, there and back: {what}"):
+        for hosts, each, workers in (("a:2,b:2", 2, 1), ("a:4,b:4", 2, 1), ("a:3,b:2", 3, 2), ("a:2,b:2,c:2", 2, 2)):
+            ranks = sum(int(host[2:]) for host in hosts.split(","))
+            suite.expect(several(ranks, each, FOLDER / "far as it is", steps, what, options=on_hosts(hosts, workers), timeout=120), out=rf"{ranks} ranks, \d+ workers, 0 failures")
+with suite.case("the same of programs that are compiled otherwise, and options that are parsed on"):
+    for kind in FAR_KINDS:
+        suite.expect(several(4, 2, FOLDER / f"far {kind}", 20, "about", options=on_hosts("a:2,b:2"), timeout=120), out="4 ranks, 2 workers, 0 failures")
+    suite.expect(several(6, 3, FOLDER / "far as it is", "-ab", "-n42", "-c", "-da", 0, "options", options=on_hosts("a:3,b:3")), out="6 ranks, 2 workers, 0 failures")
+with suite.case("ranks that are held back for want of memory let all arrive before they go"):
+    for limit in ("192K", "512K"):
+        suite.expect(several(4, 2, FOLDER / "far as it is", 15, "waiting", options=on_hosts("a:2,b:2", 1, "-x", f"ISTHMUS_UNEXPECTED_LIMIT={limit}"), timeout=120), out="4 ranks, 2 workers, 0 failures")
+with suite.case("the answers on several hosts are those without"):
+    for name in ("p2p/sendrecv.c", "p2p/modes.c", "p2p/order.c", "p2p/cancel.c", "coll/reduce.cpp", "coll/move.cpp", "comm/topology.c", "comm/split_type.c", "request/completion.c"):
+        for hosts, each in (("a:2,b:2", 2), ("a:3,b:2", 3)):
+            suite.expect(several(4 if each == 2 else 5, each, FOLDER / Path(name).stem, options=on_hosts(hosts), timeout=120))
+with suite.case("what keeps a rank in its process is said on several hosts, too, and the others go"):
+    for tie in ("file", "descriptor", "mapping", "thread", "event"):
+        suite.expect(several(4, 2, tied, "refuse", tie, options=on_hosts("a:2,b:2")), out="4 ranks, 0 failures")
+for way, status, line in FAR_ENDINGS:
+    with suite.case(f"a rank ends on another host than it began on: {way}"):
+        result = several(4, 2, tied, "end", way, options=[*on_hosts("a:2,b:2"), "-x", "ISTHMUS_RANK_STACK=8M"])
+        process = re.search(r"rank 1 ends in (\d+)", result.out)
+        assert process, result
+        suite.expect(result, status=status, err=line.format(process[1]))
+with suite.case("who waits on another host than it began on is named"):
+    result = several(4, 2, tied, "end", "stuck", options=[*on_hosts("a:2,b:2"), "--timeout", "3"], timeout=30)
+    suite.expect(result, status=124, err=r"rank 1: MPI_Recv for a message from rank 0, tag 99")
+with suite.case("a process is killed while ranks go from one host to another: the job ends"):
+    files, memory = shared_files(), segments()
+    for run in range(8):
+        command = [MPIEXEC, "-n", 6, "--ranks-per-process", 2, *on_hosts("a:2,b:4"), tied, "end", "never"]
+        with running(command, suite.tmp / "never far", said="they go", times=1) as (process, out):
+            time.sleep(0.003 * run)
+            ranks = [pid for agent in marked_children(process.pid) for pid in children(agent)]
+            assert len(ranks) == 3, ranks
+            os.kill(ranks[run % 3], signal.SIGKILL)
+            assert process.wait(20) == 137, out.read_text()
+            assert re.search(r"(ranks? [\d, to]+|the process that rank \d was started in) \(pid \d+\) on host \S+ killed by signal 9", out.read_text()), out.read_text()
+    vanish(lambda: shared_files() - files)
+    vanish(lambda: segments() - memory)
+with suite.case("ranks of several hosts are dealt to all workers of the job"):
+    for workers in (1, 2):
+        suite.expect(several(8, 4, tied, "refuse", "balance", options=on_hosts("a:4,b:4", workers), timeout=60), out="8 ranks, 0 failures")
+with suite.case("ranks that go to other hosts talk over TCP alone"):
+    suite.expect(several(4, 2, ending, options=[*on_hosts("a:2,b:2"), "--transport", "ud"]), status=None, err="talk over TCP, and ISTHMUS_TRANSPORT=ud asks for something else")
 
 # --- endings ----------------------------------------------------------------------------------------------------------------------------
 

@@ -211,7 +211,7 @@ const std::vector<Option> table{
      "",
      Scope::job,
      Group::job,
-     "With --ranks-per-process, on one host: ranks may go on in other processes (MPIX_Load_balance, "
+     "With --ranks-per-process: ranks may go on in other processes, also of other hosts (MPIX_Load_balance, "
      "MPIX_Migrate_all), with their globals, stack and heap.",
      [](State& s, Operands) {
        s.options.migratable = true;
@@ -659,10 +659,9 @@ Request parse(const std::vector<std::string>& arguments) {
     if (options.ranks_per_process == 1)
       return UsageError{
           "--migratable: ranks that are processes cannot move; --ranks-per-process gives a process several"};
-    for (const auto& [is_there, what] :
-         {std::pair{!options.hosts.empty(), "--hosts"}, std::pair{!options.container.empty(), "--container"},
-          std::pair{options.outlive, "--on-failure continue"},
-          std::pair{options.parts.size() > 1, "several programs (`:`)"}})
+    for (const auto& [is_there, what] : {std::pair{!options.container.empty(), "--container"},
+                                         std::pair{options.outlive, "--on-failure continue"},
+                                         std::pair{options.parts.size() > 1, "several programs (`:`)"}})
       if (is_there)
         return UsageError{
             fmt::format("--migratable does not go with {} so far; leave one of them away", what)};

@@ -54,8 +54,11 @@ class Agent final : public WiderJob {
   Agent(Link& link, Order order) : link_(link), order_(std::move(order)) {}
 
   [[nodiscard]] Job::Share share() const override {
-    return {
-        .job = order_.job, .first_rank = order_.first_rank, .world = order_.world, .mapping = order_.mapping};
+    return {.job = order_.job,
+            .first_rank = order_.first_rank,
+            .world = order_.world,
+            .mapping = order_.mapping,
+            .migration = order_.migration};
   }
   void refuse(const StartError& error) override {
     link_.send(FrameKind::refusal,

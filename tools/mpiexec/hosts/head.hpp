@@ -107,6 +107,7 @@ class Head final : private stuck::Door::Asked {
   Listener listener_{};
   wire::JobKey key_{};
   std::string job_, mapping_;
+  std::string migration_;  ///< as `Order` has it
   std::uint32_t world_ = 0;
   std::vector<Host> hosts_;
   std::list<Stranger> strangers_;

@@ -64,6 +64,11 @@ Head::Head(const Options& options, const Signals& signals, Guard& guard)
     rank += dealt[i];
   }
   mapping_ = process_mapping(used);
+  // With one host ranks have nowhere else to go.
+  if (!options.migratable || used.size() < 2) return;
+  const auto word = launch::make_job_key();
+  migration_ = fmt::format("{}:{}:{}", word ? launch::key_text(*word) : std::string("none"),
+                           options.ranks_per_process, fmt::join(used, ","));
 }
 
 Order Head::order_for(const Host& host) const {
@@ -77,6 +82,7 @@ Order Head::order_for(const Host& host) const {
               .first_rank = host.first_rank,
               .world = world_,
               .mapping = mapping_,
+              .migration = migration_,
               .options = std::move(options)};
   for (char** entry = environ; entry && *entry; ++entry)
     order.environment.emplace_back(*entry);

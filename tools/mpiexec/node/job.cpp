@@ -254,8 +254,9 @@ std::expected<Job, StartError> Job::plan(const Options& options, const std::opti
 std::expected<launch::SharedRegion, StartError> Job::make_region() const {
   auto key = launch::make_job_key();
   if (!key) return std::unexpected(start_error(key.error()));
+  const std::uint32_t slots = share.migration.empty() ? ranks : share.world;
   auto region =
-      launch::make_region(wire::RegionShape::of(ranks, share.world, launch::ring_geometry(settings, ranks)),
+      launch::make_region(wire::RegionShape::of(slots, share.world, launch::ring_geometry(settings, slots)),
                           {.key = *key,
                            .idle = idle,
                            .cores = processors,
@@ -264,10 +265,14 @@ std::expected<launch::SharedRegion, StartError> Job::make_region() const {
                            .job = name.c_str(),
                            .host = host.c_str()});
   if (!region) return std::unexpected(start_error(region.error()));
+  for (std::uint32_t other = 0; other < slots; ++other)
+    region->view.block(other).process.store(wire::RankBlock::elsewhere, std::memory_order_relaxed);
   std::uint32_t slot = 0;
   for (const PartPlan& part : parts)
     for (std::uint32_t i = 0; i < part.ranks; ++i, ++slot) {
-      wire::PlaceRecord& place = region->view.block(slot).place;
+      wire::RankBlock& block = region->view.block(first_slot() + slot);
+      wire::PlaceRecord& place = block.place;
+      block.process.store(0, std::memory_order_relaxed);
       place.rank = share.first_rank + slot;
       place.appnum = part.appnum;
       place.package = bindings[slot].package;

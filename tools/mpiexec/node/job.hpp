@@ -27,7 +27,8 @@ struct Job {
     std::string job;
     std::uint32_t first_rank = 0;
     std::uint32_t world = 0;
-    std::string mapping;  ///< which ranks share hosts, as PMI_process_mapping has it
+    std::string mapping;    ///< which ranks share hosts, as PMI_process_mapping has it
+    std::string migration;  ///< as `launcher_variable::migratable` says it; empty: ranks stay on their host
   };
   struct PartPlan {
     std::int32_t appnum;
@@ -63,6 +64,9 @@ struct Job {
   static std::expected<Job, StartError> plan(const Options& options,
                                              const std::optional<Share>& share = std::nullopt);
 
+  /// The slot of the first of the ranks here: where ranks come from other hosts, each rank of the job has
+  /// one.
+  [[nodiscard]] std::uint32_t first_slot() const { return share.migration.empty() ? 0 : share.first_rank; }
   /// The region for the job's ranks, with each rank's place as far as the launcher decides it.
   [[nodiscard]] std::expected<launch::SharedRegion, StartError> make_region() const;
 

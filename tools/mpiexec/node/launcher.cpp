@@ -159,6 +159,7 @@ std::expected<void, StartError> Launcher::start_part(Job::PartPlan& part) {
 }
 
 std::string Launcher::migration_word() {
+  if (migration_word_.empty()) migration_word_ = parts_.job.share.migration;
   if (migration_word_.empty()) {
     const auto key = launch::make_job_key();
     migration_word_ = fmt::format("{}:{}", key ? launch::key_text(*key) : std::string("none"),

@@ -62,6 +62,7 @@ void add(Packer& packer, const Options& options) {
       .number(options.gpu_bind.others_behind)
       .number(options.ranks_per_process)
       .number(options.workers)
+      .number(options.migratable)
       .texts(options.container)
       .text(options.rendezvous);
   add(packer, options.exports);
@@ -84,6 +85,7 @@ Options take_options(Unpacker& unpacker) {
   options.gpu_bind.others_behind = unpacker.number() != 0;
   options.ranks_per_process = std::max<std::uint32_t>(unpacker.number(), 1);
   options.workers = std::max<std::uint32_t>(unpacker.number(), 1);
+  options.migratable = unpacker.number() != 0;
   options.container = unpacker.texts();
   options.rendezvous = unpacker.text();
   options.exports = take_exports(unpacker);
@@ -121,7 +123,8 @@ std::string pack(const Order& order) {
       .texts(order.environment)
       .number(order.first_rank)
       .number(order.world)
-      .text(order.mapping);
+      .text(order.mapping)
+      .text(order.migration);
   add(packer, order.options);
   return packer.take();
 }
@@ -134,6 +137,7 @@ std::optional<Order> unpack_order(std::string_view body) {
               .first_rank = unpacker.number(),
               .world = unpacker.number(),
               .mapping = unpacker.text(),
+              .migration = unpacker.text(),
               .options = take_options(unpacker)};
   return if_complete(unpacker, std::move(order));
 }

@@ -15,7 +15,7 @@ namespace isthmus::mpiexec {
 
 using Pairs = std::map<std::string, std::string>;
 
-inline constexpr std::uint32_t agent_protocol = 6;
+inline constexpr std::uint32_t agent_protocol = 7;
 
 /// An agent's first words.
 struct Hello {
@@ -30,8 +30,9 @@ struct Order {
   std::vector<std::string> environment;  ///< the head's, as NAME=VALUE
   std::uint32_t first_rank;
   std::uint32_t world;
-  std::string mapping;  ///< which ranks share hosts, as PMI_process_mapping has it
-  Options options;      ///< with the parts that have ranks there, and how many
+  std::string mapping;    ///< which ranks share hosts, as PMI_process_mapping has it
+  std::string migration;  ///< as `launcher_variable::migratable` says it; empty: ranks stay on their host
+  Options options;        ///< with the parts that have ranks there, and how many
 };
 
 std::string pack(const Hello& hello);

@@ -145,20 +145,23 @@ int run_job(const Options& options, const Signals& signals, const std::vector<pi
   stuck::Door door(keeper);
   if (!wider) open_door(door, output);
   attendants.push_back(&door);
-  Supervisor supervisor({.signals = signals,
-                         .guard = *guard,
-                         .input = input,
-                         .output = output,
-                         .region = region->view,
-                         .host = job->host,
-                         .first_rank = job->share.first_rank,
-                         .overseer = wider,
-                         .outlive = options.outlive,
-                         .attendants = attendants,
-                         .left_open = [&](std::uint32_t slot) { return pmi.left_open(slot); },
-                         .has_left = [&](std::uint32_t slot) { return pmi.has_left(slot); },
-                         .removal = job->container ? job->container->removal() : "",
-                         .bystanders = bystanders});
+  Supervisor supervisor(
+      {.signals = signals,
+       .guard = *guard,
+       .input = input,
+       .output = output,
+       .region = region->view,
+       .host = job->host,
+       .first_rank = job->share.first_rank,
+       .first_slot = job->first_slot(),
+       .overseer = wider,
+       .outlive = options.outlive,
+       .attendants = attendants,
+       .left_open = [&](std::uint32_t slot) { return pmi.left_open(slot); },
+       // Ranks that go to other hosts have left PMI before they begin.
+       .has_left = [&](std::uint32_t slot) { return job->share.migration.empty() && pmi.has_left(slot); },
+       .removal = job->container ? job->container->removal() : "",
+       .bystanders = bystanders});
   running = &supervisor;
   keeper.watch(supervisor);
   allow_open_files(needed_open_files(job->ranks));

@@ -55,10 +55,11 @@ std::string describe_dead(const std::vector<Failure>& dead, std::size_t ranks,
 
 namespace {
 
-/// Of the process that the rank is in, or was at the end.
+/// Of the process that the rank is in, or was at the end; 0 where that is on another host.
 pid_t pid_of(std::uint32_t slot, const LocalRanks& ranks, const wire::RegionView& region) {
   const std::uint32_t there = region.block(slot).process.load(std::memory_order_acquire);
-  return ranks.pids[there != 0 && there <= ranks.pids.size() ? there - 1 : slot];
+  const std::uint32_t index = (there == 0 ? slot : there - 1) - ranks.first_slot;
+  return index < ranks.pids.size() ? ranks.pids[index] : 0;
 }
 
 }  // namespace
@@ -68,12 +69,12 @@ std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRan
   using Kind = Failure::Kind;
   const wire::RegionHeader& header = region.header();
   const std::uint32_t aborter = header.abort_state.load(std::memory_order_acquire) - 1;
-  if (aborter >= ranks.first && aborter - ranks.first < ranks.pids.size())
+  if (ranks.slot_of(aborter) < region.slots())
     return Failure{.kind = Kind::abort,
                    .rank = aborter,
-                   .pid = pid_of(aborter - ranks.first, ranks, region),
+                   .pid = pid_of(ranks.slot_of(aborter), ranks, region),
                    .value = header.abort_code.load()};
-  const pid_t pid = pid_of(rank - ranks.first, ranks, region);
+  const pid_t pid = pid_of(ranks.slot_of(rank), ranks, region);
   if (WIFSIGNALED(wait_status))
     return Failure{.kind = Kind::signal,
                    .rank = rank,
@@ -95,7 +96,7 @@ std::optional<Failure> judge(std::uint32_t rank, int wait_status, const LocalRan
 bool is_in(std::uint32_t slot, const ProcessRanks& process, const LocalRanks& ranks,
            const wire::RegionView& region) {
   const std::uint32_t there = region.block(slot).process.load(std::memory_order_acquire);
-  const std::uint32_t first = process.first - ranks.first;
+  const std::uint32_t first = ranks.slot_of(process.first);
   return there == 0 ? slot - first < process.count : there - 1 == first;
 }
 
@@ -104,8 +105,8 @@ namespace {
 std::vector<std::uint32_t> ranks_in(const ProcessRanks& process, const LocalRanks& ranks,
                                     const wire::RegionView& region) {
   std::vector<std::uint32_t> result;
-  for (std::uint32_t slot = 0; slot < ranks.pids.size(); ++slot)
-    if (is_in(slot, process, ranks, region)) result.push_back(ranks.first + slot);
+  for (std::uint32_t slot = 0; slot < region.slots(); ++slot)
+    if (is_in(slot, process, ranks, region)) result.push_back(ranks.rank_in(slot));
   return result;
 }
 
@@ -130,9 +131,9 @@ std::optional<Failure> judge(const ProcessRanks& process, int wait_status, const
   if (process.count == 1) return judge(process.first, wait_status, ranks, region);
   // What each has ended with, as the process has written it; who has not ended itself has been ended with it.
   const bool was_killed = WIFSIGNALED(wait_status);
-  for (std::uint32_t slot = 0; slot < ranks.pids.size(); ++slot) {
+  for (std::uint32_t slot = 0; slot < region.slots(); ++slot) {
     if (!is_in(slot, process, ranks, region)) continue;
-    const std::uint32_t rank = ranks.first + slot;
+    const std::uint32_t rank = ranks.rank_in(slot);
     const std::uint32_t ending = region.block(slot).ending.load(std::memory_order_acquire);
     const bool is_it = (ending & (was_killed ? wire::Ending::was_killed : wire::Ending::has_ended)) != 0;
     if (!is_it) continue;

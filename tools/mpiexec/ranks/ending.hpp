@@ -36,7 +36,12 @@ std::string describe_dead(const std::vector<Failure>& dead, std::size_t ranks,
 /// The ranks that mpiexec has started on this host: from `first`, in order.
 struct LocalRanks {
   std::uint32_t first = 0;
-  std::vector<pid_t> pids;  ///< the same for all ranks of a process
+  std::vector<pid_t> pids;       ///< the same for all ranks of a process
+  std::uint32_t first_slot = 0;  ///< in the region, where each rank of the job has one if ranks change hosts
+
+  /// The rank in `slot`, which may have been started on another host.
+  [[nodiscard]] std::uint32_t rank_in(std::uint32_t slot) const noexcept { return first + slot - first_slot; }
+  [[nodiscard]] std::uint32_t slot_of(std::uint32_t rank) const noexcept { return rank - first + first_slot; }
 };
 
 /// Ranks that are one process, one after the other.

@@ -206,12 +206,12 @@ void Supervisor::tell_of_death() const {
 }
 
 std::vector<stuck::RankState> Supervisor::look() const {
-  std::vector<pid_t> children(ranks_.pids.size(), 0);
+  std::vector<pid_t> children(parts_.region.slots(), 0);
   for (const auto& [pid, process] : running_)
     for (std::uint32_t slot = 0; slot < children.size(); ++slot)
       if (is_in(slot, process, ranks_, parts_.region)) children[slot] = pid;
   return stuck::look({.region = parts_.region,
-                      .first_rank = ranks_.first,
+                      .first_rank = ranks_.rank_in(0),
                       .children = std::move(children),
                       .is_in = parts_.left_open,
                       .host = parts_.host});

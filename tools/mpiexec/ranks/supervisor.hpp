@@ -38,6 +38,7 @@ class Supervisor {
     wire::RegionView region;
     std::string host;
     std::uint32_t first_rank;                           ///< of those here
+    std::uint32_t first_slot;                           ///< its slot in the region
     Overseer* overseer;                                 ///< null: the user
     bool outlive;                                       ///< the others go on when a rank has died
     std::vector<Attendant*> attendants;                 ///< looked after in the same loop
@@ -46,7 +47,10 @@ class Supervisor {
     std::string removal;  ///< a shell command for what ranks that were killed may have left; may be empty
     std::vector<pid_t> bystanders;  ///< children that mpiexec had before it began (a shell's that exec'd it)
   };
-  explicit Supervisor(Parts parts) : parts_(std::move(parts)) { ranks_.first = parts_.first_rank; }
+  explicit Supervisor(Parts parts) : parts_(std::move(parts)) {
+    ranks_.first = parts_.first_rank;
+    ranks_.first_slot = parts_.first_slot;
+  }
 
   /// `count` ranks from `ranks started so far` on run as `pid`.
   void started(pid_t pid, std::uint32_t count) {

@@ -42,6 +42,8 @@ std::vector<RankState> look(const LookedAt& at) {
   const wire::RegionView& region = at.region;
   std::vector<RankState> result;
   for (std::uint32_t slot = 0; slot < std::min<std::size_t>(region.slots(), at.children.size()); ++slot) {
+    // Which are on other hosts, these tell.
+    if (region.block(slot).process.load(std::memory_order_acquire) == wire::RankBlock::elsewhere) continue;
     RankState& state = result.emplace_back();
     state.rank = at.first_rank + slot;
     state.host = at.host;

@@ -41,6 +41,7 @@ void Shares::give_back(wire::Share& share) noexcept {
 
 bool Shares::make_more() try {
   resting_.reserve(made_ + shares_per_block);
+  blocks_.reserve(blocks_.size() + 1);
   const auto offset = heap_.allocate(share_block_bytes);
   const auto memory = offset ? heap_.at(*offset, share_block_bytes) : std::span<std::byte>();
   if (memory.empty()) return false;
@@ -54,9 +55,18 @@ bool Shares::make_more() try {
     resting_.push_back(share);
   }
   made_ += shares_per_block;
+  blocks_.push_back(*offset);
   return true;
 } catch (const std::bad_alloc&) {
   return false;
+}
+
+void Shares::leave() noexcept {
+  for (const std::uint64_t offset : blocks_)
+    heap_.release(offset, share_block_bytes);
+  blocks_.clear();
+  resting_.clear();
+  made_ = 0;
 }
 
 std::uint32_t Shares::place_of(const wire::Share& share) const noexcept {

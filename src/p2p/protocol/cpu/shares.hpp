@@ -20,6 +20,9 @@ class Shares {
   /// The receiver is done with it. It rests until its sender has let go, too.
   void give_back(wire::Share& share) noexcept;
 
+  /// This rank goes to another region: none is in use, and all go back to the heap.
+  void leave() noexcept;
+
   /// What a peer is told of one of these.
   [[nodiscard]] std::uint32_t place_of(const wire::Share& share) const noexcept;
   /// One of a peer's, where that has said it is; null where none can be.
@@ -31,6 +34,7 @@ class Shares {
   wire::RegionHeap heap_;
   std::vector<wire::Share*> resting_;  ///< with room for all there are
   std::size_t made_ = 0;
+  std::vector<std::uint64_t> blocks_;  ///< where they lie in the heap
 };
 
 }  // namespace isthmus

@@ -57,6 +57,8 @@ class SplitCopies final : public Polled {
   unsigned poll() override;
   /// Whether none is under way.
   [[nodiscard]] bool empty() const noexcept { return under_way_.empty(); }
+  /// This rank goes to another region; none is under way.
+  void leave() noexcept { shares_.leave(); }
   /// Lets go of the requests of a peer that is no more.
   void forget(const Peer& peer) noexcept;
 

@@ -15,6 +15,14 @@ constexpr std::string_view port_key = "port";
 }  // namespace
 
 Result<> NetworkLinks::open(network::Events& events) {
+  if (links_.job().lines()) {
+    auto made =
+        network::open_movable(links_.settings(), {links_.rank(), links_.size()}, events, *links_.job().turns);
+    if (!made) return std::unexpected(std::move(made).error());
+    movable_ = made->get();
+    port_ = std::move(*made);
+    return {};
+  }
   auto port = network::open(links_.settings(), {links_.rank(), links_.size()}, events);
   if (!port)
     return fail(port.error().error_class(),
@@ -66,7 +74,8 @@ Result<std::vector<std::byte>> NetworkLinks::address_of(const Peer& peer) const 
 
 Result<> NetworkLinks::connect(Peer& peer) {
   if (peer.connected) return {};
-  auto address = address_of(peer);
+  // It knows by itself where ranks are.
+  auto address = movable_ ? Result<std::vector<std::byte>>() : address_of(peer);
   if (!address) return std::unexpected(std::move(address).error());
   ISTHMUS_TRY(port_->connect(peer.id, *address));
   peer.network_limit = static_cast<std::uint32_t>(port_->eager_limit(peer.id));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "channel/network/movable_port.hpp"
 #include "channel/network/port.hpp"
 #include "p2p/link/links.hpp"
 #include "wire/network.hpp"
@@ -35,7 +36,12 @@ class NetworkLinks {
   /// Lets go of what a peer has offered. This process may never have sent anything there; where it cannot,
   /// the sender hears of the loss.
   void decline(Peer& peer, network::OfferId offer);
-  void close() noexcept { port_.reset(); }
+  void close() noexcept {
+    movable_ = nullptr;
+    port_.reset();
+  }
+  /// The port, where it goes with its rank to other hosts; else null.
+  [[nodiscard]] network::MovablePort* movable() const noexcept { return movable_; }
 
  private:
   Result<> publish();
@@ -43,6 +49,7 @@ class NetworkLinks {
 
   Links& links_;
   std::unique_ptr<network::Port> port_;
+  network::MovablePort* movable_ = nullptr;
 };
 
 }  // namespace isthmus

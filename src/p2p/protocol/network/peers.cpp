@@ -172,6 +172,7 @@ bool NetworkPeers::arm() {
 
 bool NetworkPeers::try_arm() {
   if (!network_.port()) return true;
+  if (network_.movable()) return network_.port()->arm();
   if (!waker_) {
     const auto& region = links_.region();
     auto waker = PortWaker::start(network_.port()->wake_descriptor(),

@@ -95,6 +95,17 @@ class NetworkPeers final : public Polled, public NetworkSenders, public GpuNetwo
   /// Lets go of the network; nothing may be sent or received any more.
   void close();
 
+  // Where ranks go to other hosts: moving.cpp
+
+  /// What has been sent and what has been taken in so far, as `network::MovablePort` counts it.
+  [[nodiscard]] network::MovablePort::Counts counts() const noexcept { return network_.movable()->counts(); }
+  /// Nothing is under way, and ranks are about to move: the lines to all peers are opened anew.
+  void close_lines() noexcept { network_.movable()->close_lines(); }
+  /// A send that its peer has, and that waits to be matched there, is heard of by the network from now on, or
+  /// not any more.
+  void take_over(Request& send);
+  void hand_over(Request& send) noexcept;
+
  private:
   explicit NetworkPeers(const Surroundings& around);
 
