@@ -215,7 +215,8 @@ constexpr auto table = std::to_array<Setting>({
      "For comparisons: the way of collectives of 1 KiB to 64 MiB among ranks of a host, where it is possible "
      "and the result is the same as by any other, bit for bit. With direct, GPUs' kernels do not meet for "
      "short ones.",
-     &parse_word<collective_ways, &Settings::collective_way>, &print_word<collective_ways, &Settings::collective_way>},
+     &parse_word<collective_ways, &Settings::collective_way>,
+     &print_word<collective_ways, &Settings::collective_way>},
     {"ISTHMUS_CMA", "auto or off",
      "Whether large messages are copied straight between processes (process_vm_readv) where that works.",
      &parse_word<auto_or_off, &Settings::cma>, &print_word<auto_or_off, &Settings::cma>},

@@ -35,9 +35,9 @@ void copy_name(std::array<char, N>& out, const char* name) {
 }  // namespace
 
 RingGeometry RingGeometry::for_ranks(std::uint32_t local_ranks) noexcept {
-  // What lies in a smaller ring lies in nearer caches: 64 messages of 4 KiB under way, each, far cores, 512 KiB
-  // 0.70 to 0.96 us, 256 KiB 0.58; 64 KiB with their envelopes, near ones, 5.6 and 2.6 (EPYC 9004). Granite
-  // Rapids: equal. There 128 KiB are too few for 64 of 2 KiB: 5.8 GB/s in place of 9.8.
+  // What lies in a smaller ring lies in nearer caches: 64 messages of 4 KiB under way, each, far cores, 512
+  // KiB 0.70 to 0.96 us, 256 KiB 0.58; 64 KiB with their envelopes, near ones, 5.6 and 2.6 (EPYC 9004).
+  // Granite Rapids: equal. There 128 KiB are too few for 64 of 2 KiB: 5.8 GB/s in place of 9.8.
   if (local_ranks <= 8) return {512, 256 * 1024};
   if (local_ranks <= 64) return {128, 64 * 1024};
   return {32, 16 * 1024};
