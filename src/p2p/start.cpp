@@ -138,6 +138,7 @@ Request* Engine::start_request(Peer& peer, const Target& target, const Payload& 
 
 /// How a message goes whose length leaves a choice, by what earlier ones took.
 EagerPlans::Fate Engine::measured_fate(const Peer& peer, std::uint64_t bytes, Start start) noexcept {
+  if (const auto is_eager = eager_plans_.goes_on(peer.id, bytes, start)) return {.is_eager = *is_eager};
   return eager_plans_.begin({.to = peer.id,
                              .nearness = links_.nearness(peer),
                              .bytes = bytes,

@@ -52,6 +52,7 @@ void EagerPlans::take(std::span<const TaughtEager> ways) const noexcept {
 
 EagerPlans::Fate EagerPlans::begin(const Sending& sending) noexcept {
   if (sending.start == Start::blocking && sending.assumed_eager) return {.is_eager = true};
+  if (run_.choice) end_run();
   const Heard heard = awaits(sending.to) ? hear(sending.report) : Heard();
   Kind kind{.nearness = sending.nearness,
             .start = sending.start,
@@ -75,13 +76,33 @@ EagerPlans::Fate EagerPlans::open(const Sending& sending, const Kind& kind, Eage
   const EagerChoice::Turn turn = choice.next();
   if (choice.trials() != trials && !is_early(kind)) share(kind, choice);
   const Fate unmeasured{.is_eager = turn.way == EagerWay::eager};
-  if (turn.weight == EagerChoice::Weight::none) return unmeasured;
   const bool is_usual = choice.is_settled() && turn.way == choice.way();
-  if (is_usual && until_measured_ > 0) {
-    --until_measured_;
+  const bool is_counted = turn.weight != EagerChoice::Weight::none;
+  if (is_usual && (!is_counted || until_measured_ > 0)) {
+    if (is_counted) --until_measured_;
+    begin_run(sending, choice);
     return unmeasured;
   }
+  if (!is_counted) return unmeasured;
   return begin_batch(sending, kind, choice, turn, !heard.is_over);
+}
+
+/// Messages as this one need not be asked about for a while.
+void EagerPlans::begin_run(const Sending& sending, EagerChoice& choice) noexcept {
+  const std::uint32_t length = std::min(longest_run, choice.may_pass(until_measured_));
+  run_ = {.choice = &choice,
+          .bytes = sending.bytes,
+          .to = sending.to,
+          .length = length,
+          .left = length,
+          .start = sending.start,
+          .is_eager = choice.way() == EagerWay::eager};
+}
+
+/// As if those that have gone had been asked about.
+void EagerPlans::end_run() noexcept {
+  const Run run = std::exchange(run_, {});
+  until_measured_ -= std::min(until_measured_, run.choice->pass(run.length - run.left));
 }
 
 EagerPlans::Fate EagerPlans::begin_batch(const Sending& sending, const Kind& kind, EagerChoice& choice,

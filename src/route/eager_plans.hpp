@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,6 +58,8 @@ class EagerPlans {
   /// Where nothing is to be decided, so many times as many messages are not measured as the last batch had,
   /// if that took what was predicted.
   static constexpr std::uint32_t unmeasured_for_each = 15;
+  /// Messages that are as the one before them and go without `begin`, where it has nothing to measure.
+  static constexpr std::uint32_t longest_run = 64;
   /// A batch of which so many later messages have heard nothing is given up; behind so many of these in a
   /// row, nothing is measured any more: the receivers do not.
   static constexpr std::uint32_t most_behind = 256;
@@ -91,6 +94,15 @@ class EagerPlans {
   [[nodiscard]] bool awaits(std::uint32_t rank) const noexcept { return batch_.choice && batch_.to == rank; }
   /// How the next message goes.
   Fate begin(const Sending& sending) noexcept;
+  /// Whether the next message goes with its envelope, if it is as the one before it and nothing is to be
+  /// measured now; nothing otherwise: `begin` is to be asked. So few instructions stand between two copies
+  /// that the processor fetches what it copies next while it still writes: 64 of 4 KiB under way with fresh
+  /// data, each asked for by `begin`, took 0.76 us each, and without any question 0.63 (Granite Rapids).
+  [[nodiscard]] std::optional<bool> goes_on(std::uint32_t to, std::uint64_t bytes, Start start) noexcept {
+    if (run_.left == 0 || run_.bytes != bytes || run_.to != to || run_.start != start) return std::nullopt;
+    --run_.left;
+    return run_.is_eager;
+  }
   /// Now, to be handed to `wrote`; 0 for a message that is not measured.
   [[nodiscard]] std::uint64_t write_begins(std::uint16_t mark) const noexcept {
     return mark != 0 ? clock_() : 0;
@@ -151,6 +163,17 @@ class EagerPlans {
     std::uint64_t written_first = 0;  ///< the same of their first pieces
   };
 
+  /// Messages that `goes_on` lets go.
+  struct Run {
+    EagerChoice* choice = nullptr;  ///< null: there is none
+    std::uint64_t bytes = 0;
+    std::uint32_t to = 0;
+    std::uint32_t length = 0;
+    std::uint32_t left = 0;
+    Start start{};
+    bool is_eager = false;
+  };
+
   /// What a report has told.
   struct Heard {
     bool is_over = false;                  ///< the batch that was under way
@@ -176,6 +199,8 @@ class EagerPlans {
   Fate begin_batch(const Sending& sending, const Kind& kind, EagerChoice& choice,
                    const EagerChoice::Turn& turn, bool is_before) noexcept;
   Fate join(const Sending& sending, bool is_of_batch, EagerChoice& choice) noexcept;
+  void begin_run(const Sending& sending, EagerChoice& choice) noexcept;
+  void end_run() noexcept;
   Heard hear(std::uint64_t report) noexcept;
   void note_measured(const Batch& batch, double ticks_per_byte) noexcept;
   void give_up() noexcept;
@@ -187,6 +212,7 @@ class EagerPlans {
   std::uint64_t span_ = 0;  ///< bytes above `from`; 0: off
   std::array<std::array<std::array<Size, classes>, 2>, LivePlans::nearness_count> sizes_;
   Batch batch_;
+  Run run_;
   std::uint16_t last_mark_ = 0;
   std::uint32_t until_measured_ = 0;  ///< messages
   std::uint64_t unsettled_ = 0;       ///< messages

@@ -79,6 +79,7 @@ double BasicWayChoice<Way, count_of_ways>::Known::lower_quartile() const noexcep
 template <class Way, std::size_t count_of_ways>
 void BasicWayChoice<Way, count_of_ways>::Known::forget() noexcept {
   samples = 0;
+  longest = 0;
   strikes = 0;
   abandoned = false;
   proven = false;
@@ -232,9 +233,7 @@ template <class Way, std::size_t count_of_ways>
 auto BasicWayChoice<Way, count_of_ways>::next_of_settled() noexcept -> Turn {
   if (!is_looking_ && until_look_ > 0) {
     --until_look_;
-    // One in four is measured: that shows drift soon enough, and costs nothing that can be seen. Of a way
-    // that nobody would have assumed all are, because it may depend on the sender.
-    const bool is_measured = batches_++ % 4 == 0 || way_ != assumed_;
+    const bool is_measured = batches_++ % measured_of == 0 || !is_seldom_measured();
     return {.way = way_, .weight = is_measured ? Weight::full : Weight::none};
   }
   if (!is_looking_) {
@@ -275,7 +274,7 @@ void BasicWayChoice<Way, count_of_ways>::took(const Turn& turn, const Cost& cost
   if (turn.way != assumed_ || turn.way != way_) strike(of, cost);
   if (phase_ == Phase::settled && of.abandoned && turn.way == way_) return fall_back();
   if (turn.weight == Weight::none || (turn.weight == Weight::warning && cost.messages < long_batch)) return;
-  of.add(cost.ticks / static_cast<double>(cost.bytes));
+  of.add(cost.ticks / static_cast<double>(cost.bytes), cost.messages);
   of.proven = true;
   if (phase_ == Phase::trial) drop_the_slow();
   if (phase_ == Phase::settled && turn.way == way_) notice_drift();
@@ -294,11 +293,18 @@ void BasicWayChoice<Way, count_of_ways>::glimpse_at(Known& of, const Cost& cost)
 template <class Way, std::size_t count_of_ways>
 void BasicWayChoice<Way, count_of_ways>::drop_the_slow() noexcept {
   double least = 0;
-  for (const Known& each : known_)
-    if (each.samples >= enough_to_drop && (least == 0 || each.median() < least)) least = each.median();
+  for (const Known& each : known_) {
+    const bool is_known =
+        each.samples >= enough_to_drop || (each.samples >= least_rounds && each.longest >= whole_batch);
+    if (is_known && (least == 0 || each.median() < least)) least = each.median();
+  }
+  if (least == 0) return;
   for (Known& each : known_) {
-    const std::uint32_t enough = &each == &known(way_) ? 2 * enough_to_drop : enough_to_drop;
-    if (least > 0 && each.samples >= enough && each.median() > hopeless * least) each.abandoned = true;
+    const bool is_chosen = &each == &known(way_);
+    const std::uint32_t enough = is_chosen ? 2 * enough_to_drop : enough_to_drop;
+    if ((each.samples >= enough && each.median() > hopeless * least) ||
+        (!is_chosen && each.longest >= whole_batch && each.median() > plainly_slow * least))
+      each.abandoned = true;
   }
 }
 

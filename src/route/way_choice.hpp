@@ -136,6 +136,13 @@ class BasicWayChoice {
   static constexpr double drifted = 1.3;   ///< times as slow as it was
   static constexpr double hopeless = 1.3;  ///< times as slow as the fastest: no further turn in this trial
 
+  /// A way whose first batch of so many has taken so many times as long has no further turn either.
+  static constexpr std::uint32_t whole_batch = 32;
+  static constexpr double plainly_slow = 2;
+  /// Of the messages that go as usual one in so many is measured: that shows drift soon enough, and costs
+  /// nothing that can be seen.
+  static constexpr std::uint32_t measured_of = 4;
+
   /// What a batch is good for.
   enum class Weight : std::uint8_t {
     none,     ///< need not be measured
@@ -180,6 +187,23 @@ class BasicWayChoice {
   [[nodiscard]] Way assumed() const noexcept { return assumed_; }
   /// Whether `way` has been chosen, and not just assumed.
   [[nodiscard]] bool is_settled() const noexcept { return phase_ == Phase::settled; }
+  /// How many messages may go by the chosen way before `next` is to be called, where the first `skipped` of
+  /// them that would be measured need not be.
+  [[nodiscard]] std::uint32_t may_pass(std::uint32_t skipped) const noexcept {
+    if (!is_settled() || is_looking_) return 0;
+    const std::uint64_t until =
+        is_seldom_measured() ? (0U - batches_) % measured_of + std::uint64_t{measured_of} * skipped : skipped;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(until_look_, until));
+  }
+  /// So many messages, `may_pass` at most, have gone so. How many of them would have been measured.
+  std::uint32_t pass(std::uint32_t messages) noexcept {
+    const std::uint32_t before = batches_;
+    messages_ += messages;
+    batches_ += messages;
+    until_look_ -= std::min(until_look_, messages);
+    if (!is_seldom_measured()) return messages;
+    return (batches_ + measured_of - 1) / measured_of - (before + measured_of - 1) / measured_of;
+  }
   /// Per byte, by the last trial; 0 where there was none.
   [[nodiscard]] double predicted(Way way) const noexcept { return known(way).predicted; }
   /// The same of the fastest quarter, for a way that is several: in turn, it has taken each of them.
@@ -206,11 +230,15 @@ class BasicWayChoice {
     std::uint8_t failures = 0;  ///< glimpses in a row that have shown the opposite
     std::uint8_t strikes = 0;   ///< messages in a row that took far too long
     std::uint32_t samples = 0;  ///< since the last trial began, or ended
+    std::uint32_t longest = 0;  ///< messages of the batch among these that has the most
     std::array<float, capacity> costs{};
     double predicted = 0;
     double least_predicted = 0;
 
-    void add(double cost) noexcept { costs[samples++ % capacity] = static_cast<float>(cost); }
+    void add(double cost, std::uint32_t messages) noexcept {
+      costs[samples++ % capacity] = static_cast<float>(cost);
+      longest = std::max(longest, messages);
+    }
     /// Of the last `most` samples, or the least of very few; 0 without any.
     [[nodiscard]] double median(std::size_t most = capacity) const noexcept;
     /// A quarter of all took no longer; 0 without any.
@@ -233,6 +261,8 @@ class BasicWayChoice {
   /// Whether the messages of a batch that went another way left anything to learn.
   void glimpse_at(Known& of, const Cost& cost) noexcept;
   void drop_the_slow() noexcept;
+  /// Of a way that nobody would have assumed all messages are measured, because it may depend on the sender.
+  [[nodiscard]] bool is_seldom_measured() const noexcept { return way_ == assumed_; }
   Turn next_of_settled() noexcept;
   void judge_look() noexcept;
   void notice_drift() noexcept;

@@ -51,11 +51,7 @@ class Sender {
       std::vector<std::uint16_t> marks;
       std::uint64_t receiver = 0;
       for (std::uint32_t k = 0; k < window; ++k) {
-        const auto fate = plans.begin({.to = to,
-                                       .bytes = bytes,
-                                       .start = start,
-                                       .assumed_eager = assumed_eager,
-                                       .report = plans.awaits(to) ? report[to].packed() : 0});
+        const auto fate = ask(bytes, to);
         (fate.is_eager ? eager : rendezvous)++;
         const Taken taken = machine(fate.is_eager, bytes);
         const std::uint64_t began = plans.write_begins(fate.mark);
@@ -75,6 +71,17 @@ class Sender {
       }
     }
   }
+  EagerPlans::Fate ask(std::uint64_t bytes, std::uint32_t to) {
+    if (const auto is_eager = plans.goes_on(to, bytes, start)) {
+      ++unasked;
+      return {.is_eager = *is_eager};
+    }
+    return plans.begin({.to = to,
+                        .bytes = bytes,
+                        .start = start,
+                        .assumed_eager = assumed_eager,
+                        .report = plans.awaits(to) ? report[to].packed() : 0});
+  }
   [[nodiscard]] std::optional<EagerPlans::Report> lesson(std::uint64_t from, bool several = false) const {
     for (const auto& each : plans.report(1))
       if (each.from == from && each.start == start && each.several == several) return each;
@@ -87,7 +94,7 @@ class Sender {
   bool tells = true;
   Start start = Start::nonblocking;
   std::array<wire::BatchReport, 8> report{};
-  int eager = 0, rendezvous = 0, marked = 0;
+  int eager = 0, rendezvous = 0, marked = 0, unasked = 0;
 };
 
 TEST(EagerPlans, DecideBetweenFourAnd128KiBWhereTheyAreOn) {
@@ -274,6 +281,29 @@ TEST(EagerPlans, TryTheOtherWayWithTwoPerCentOfTheMessages) {
   EXPECT_LE(sender.rendezvous - before, 400);
   EXPECT_GT(sender.rendezvous - before, 0);
   EXPECT_LE(sender.marked - marked_before, 20'000 / EagerPlans::unmeasured_for_each + 400);
+}
+
+TEST(EagerPlans, AreNotAskedAboutMessagesAsTheOneBeforeWhereNothingIsMeasured) {
+  for (const bool assumed : {false, true}) {
+    Sender sender(fast(true), assumed);
+    EXPECT_FALSE(sender.plans.goes_on(1, 16 * kib, sender.start));
+    sender.windows(100, 16 * kib, 64);
+    const int rendezvous = sender.rendezvous;
+    sender.unasked = 0;
+    sender.windows(20, 16 * kib, 64);
+    EXPECT_GT(sender.unasked, 20 * 64 * 8 / 10) << assumed;
+    EXPECT_LE(sender.rendezvous - rendezvous, 64) << "they go the way that was found";
+  }
+  Sender sender(fast(true), true);
+  sender.windows(100, 16 * kib, 64);
+  while (sender.plans.goes_on(1, 16 * kib, sender.start)) {
+  }
+  while (!sender.plans.goes_on(1, 16 * kib, sender.start))
+    sender.windows(1, 16 * kib);
+  EXPECT_FALSE(sender.plans.goes_on(2, 16 * kib, sender.start)) << "another peer";
+  EXPECT_FALSE(sender.plans.goes_on(1, 16 * kib + 1, sender.start)) << "other bytes";
+  EXPECT_FALSE(sender.plans.goes_on(1, 16 * kib, Start::blocking)) << "another kind of send";
+  EXPECT_TRUE(sender.plans.goes_on(1, 16 * kib, sender.start));
 }
 
 TEST(EagerPlans, BeginWithWhatAnotherRankHasLearned) {

@@ -87,6 +87,35 @@ TEST(WayChoice, FindsTwoSlowWaysOutByAQuarterOfTwoBatchesEach) {
   }
 }
 
+/// Whole batches that go another way in a trial in which a few of a batch show nothing, because they are
+/// copied beside the rest.
+std::uint32_t whole_batches_of_a_way_slower_by(double times) {
+  constexpr std::uint32_t batch = 64;
+  constexpr std::array two{LongWay::split, LongWay::pull};
+  WayChoice choice(LongWay::split, two);
+  std::uint32_t whole = 0;
+  for (int i = 0; i < 40 && !choice.is_settled(); ++i) {
+    const WayChoice::Turn turn = choice.next();
+    for (std::uint32_t k = 1; k < batch; ++k)
+      choice.join();
+    const bool is_other = turn.way != LongWay::split;
+    const std::uint32_t tried = std::min(turn.most, batch);
+    whole += is_other && tried == batch ? 1 : 0;
+    choice.took(turn, {.ticks = batch * (is_other && tried == batch ? times : 1.0) * 1000,
+                       .bytes = message_bytes * batch,
+                       .messages = batch,
+                       .other_bytes = is_other ? message_bytes * (batch - tried) : 0});
+  }
+  EXPECT_TRUE(choice.is_settled());
+  EXPECT_EQ(choice.way(), LongWay::split);
+  return whole;
+}
+
+TEST(WayChoice, HasOneWholeBatchGoAWayThatIsPlainlySlow) {
+  EXPECT_EQ(whole_batches_of_a_way_slower_by(WayChoice::plainly_slow + 0.2), 1U);
+  EXPECT_GT(whole_batches_of_a_way_slower_by(WayChoice::plainly_slow - 0.2), 1U);
+}
+
 TEST(WayChoice, NeverTakesAWayThatIsNotPossible) {
   constexpr std::array ways{LongWay::stream, LongWay::pull};
   WayChoice choice(LongWay::pull, ways);
