@@ -35,6 +35,7 @@ Result<> fence(const Launchers& launchers) try {
   {
     const BlockedSignals blocked;
     std::vector<std::jthread> threads;
+    threads.reserve(launchers.size());
     for (std::size_t i = 0; i < launchers.size(); ++i)
       threads.emplace_back([&, i] { results[i] = launchers[i]->fence(); });
   }

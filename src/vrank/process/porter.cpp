@@ -53,7 +53,7 @@ HostMoves Porter::moves(const JobLayout& layout, int box) const {
 }
 
 /// Processes of several hosts find each other, and have to be alike.
-Result<> Porter::open_lines(JobLayout layout, const LauncherDescriptors& launcher) {
+Result<> Porter::open_lines(const JobLayout& layout, const LauncherDescriptors& launcher) {
   lines_ = std::make_unique<Lines>(layout, parts_.first_slot, parts_.region.view);
   auto address = lines_->open();
   if (!address) return std::unexpected(std::move(address).error());
@@ -69,7 +69,7 @@ Result<> Porter::open_lines(JobLayout layout, const LauncherDescriptors& launche
   return lines_->connect(std::move(*all));
 }
 
-Result<> Porter::prepare(Given given) {
+Result<> Porter::prepare(const Given& given) {
   const char* const word = std::getenv(launcher_variable::migratable);
   auto layout = JobLayout::parse(word ? word : "", parts_.world);
   if (!layout) return std::unexpected(std::move(layout).error());

@@ -52,7 +52,7 @@ class Porter {
     int box = -1;
   };
   /// Before there are ranks.
-  Result<> prepare(Given given);
+  Result<> prepare(const Given& given);
   /// The process has started with these ranks, and what it has open now is none of theirs.
   void begin();
   /// No rank comes any more.
@@ -76,9 +76,9 @@ class Porter {
   void arrive(Lines::Arrival arrival) noexcept;
   /// What a rank that comes over a line is asked for, and for which worker.
   Result<std::uint32_t> take_in(const Lines::Arrival& arrival);
-  Result<> take_in(std::uint32_t rank, std::span<const MoveStep> steps, LeftMemory& from);
-  void let_run(std::uint32_t rank, std::uint32_t worker) noexcept;
-  Result<> open_lines(JobLayout layout, const LauncherDescriptors& launcher);
+  Result<> take_in(std::uint32_t number, std::span<const MoveStep> steps, LeftMemory& from);
+  void let_run(std::uint32_t number, std::uint32_t worker) noexcept;
+  Result<> open_lines(const JobLayout& layout, const LauncherDescriptors& launcher);
   [[nodiscard]] HostMoves moves(const JobLayout& layout, int box) const;
   [[nodiscard]] std::vector<MoveStep> steps_of(const Rank& rank) const;
   [[nodiscard]] bool ask(Rank& rank, wire::Departure& departure) const;
