@@ -30,6 +30,7 @@
 #include "p2p/message/message.hpp"
 #include "p2p/message/request.hpp"
 #include "p2p/message/request_pool.hpp"
+#include "p2p/moving.hpp"
 #include "p2p/progress/idle.hpp"
 #include "p2p/progress/lock.hpp"
 #include "p2p/progress/poll_list.hpp"
@@ -443,22 +444,8 @@ class Engine final : private CpuSends, private Losses::Rings {
   MappedMemory mapped_;
   std::uint32_t connections_seen_ = 0;
   std::uint32_t fruitless_tests_ = 0;
-  std::uint32_t meetings_ = 0;  ///< that this rank has been at
-  /// While ranks move between hosts.
-  struct Moving {
-    std::vector<std::uint32_t> to;  ///< which process each rank goes on in
-    bool leaves = false;            ///< this one its host
-    std::vector<bool> is_affected;  ///< by peer: it comes to this rank's host, or leaves it, or both change
-    /// What is brought in, and where to.
-    struct Bringing {
-      UnexpectedMessage* message;
-      Request* receive;
-      std::unique_ptr<std::byte[]> bytes;
-    };
-    std::vector<Bringing> bringing;
-    std::vector<UnexpectedMessage*> taken_back;  ///< by their senders
-  };
-  std::optional<Moving> moving_;
+  std::uint32_t meetings_ = 0;    ///< that this rank has been at
+  std::optional<Moving> moving_;  ///< while ranks do
   LivePlans plans_;
   BatchReports reports_;
   EagerPlans eager_plans_;

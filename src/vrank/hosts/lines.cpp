@@ -325,7 +325,7 @@ void Lines::accepted(const CallSubject& subject, OwnFd line) {
       watch(descriptor, of_line | static_cast<std::uint32_t>(descriptor));
       for (const auto& [rank, ending] : endings_) {
         const LineFrame frame{.kind = LineFrame::Kind::ended, .number = rank, .count = ending, .reserved = 0};
-        write_whole(descriptor, &frame, sizeof frame);
+        static_cast<void>(write_whole(descriptor, &frame, sizeof frame));
       }
       return;
     }
