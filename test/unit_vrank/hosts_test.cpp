@@ -1,9 +1,11 @@
 // What processes of several hosts say to each other, between threads of this one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "vrank/hosts/address.hpp"
+#include "vrank/hosts/dialer.hpp"
 #include "vrank/hosts/handshake.hpp"
 #include "vrank/hosts/job_layout.hpp"
 #include "vrank/hosts/meeting_book.hpp"
@@ -161,6 +164,75 @@ TEST(ACall, IsRefusedWithoutTheKey) {
   wrong.key = {8};
   EXPECT_FALSE(call_process(wrong, subject, own));
   EXPECT_FALSE(other.subject);
+}
+
+/// Listens at 127.0.0.`last`, at the port of `address` if that has one, with room for one who is not
+/// accepted.
+UniqueFd listen_on_loopback(ProcessAddress& address, std::uint8_t last) {
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(0x7f000000U | last);
+  at.sin_port = htons(address.port);
+  socklen_t length = sizeof at;
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&at), length), 0);
+  EXPECT_EQ(::listen(socket.get(), 0), 0);
+  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&at), &length), 0);
+  address.port = ntohs(at.sin_port);
+  return socket;
+}
+
+ProcessAddress::Ip loopback(std::uint8_t last) {
+  return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last};
+}
+
+std::uint8_t last_of_peer(int socket) {
+  sockaddr_in peer{};
+  socklen_t length = sizeof peer;
+  EXPECT_EQ(::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length), 0);
+  return static_cast<std::uint8_t>(ntohl(peer.sin_addr.s_addr));
+}
+
+TEST(ADialer, GoesOnAtOnceFromAnAddressThatRefuses) {
+  ProcessAddress address;
+  const UniqueFd good = listen_on_loopback(address, 1);
+  address.ips = {loopback(2), loopback(1)};
+  OwnDescriptors own;
+  Dialer dialer(address, own);
+  const OwnFd made = dialer.next();
+  ASSERT_TRUE(made) << dialer.reasons();
+  EXPECT_EQ(last_of_peer(made.get()), 1);
+  EXPECT_TRUE(own.has(made.get()));
+  EXPECT_FALSE(dialer.next());
+  EXPECT_THAT(dialer.reasons(), HasSubstr("refused"));
+}
+
+TEST(ADialer, TriesTheNextBesideOneThatDoesNotAnswer) {
+  ProcessAddress address;
+  const UniqueFd good = listen_on_loopback(address, 1);
+  const UniqueFd full = listen_on_loopback(address, 2);
+  address.ips = {loopback(2)};
+  OwnDescriptors own;
+  Dialer filling(address, own);
+  const OwnFd waits_there = filling.next();  // there is no room for another
+  ASSERT_TRUE(waits_there);
+  address.ips = {loopback(2), loopback(1), loopback(3)};
+  const auto begun = std::chrono::steady_clock::now();
+  Dialer dialer(address, own);
+  const OwnFd made = dialer.next();
+  ASSERT_TRUE(made) << dialer.reasons();
+  EXPECT_EQ(last_of_peer(made.get()), 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(3)) << "waits for the first";
+  EXPECT_FALSE(dialer.next());  // what waits still is given up in the end
+  EXPECT_THAT(dialer.reasons(), HasSubstr("timed out"));
+}
+
+TEST(ADialer, SaysThatThereIsNoAddress) {
+  const ProcessAddress nowhere;
+  OwnDescriptors own;
+  Dialer dialer(nowhere, own);
+  EXPECT_FALSE(dialer.next());
+  EXPECT_EQ(dialer.reasons(), "it has no address");
 }
 
 TEST(StepsOfAMove, AreAboutTheRanksOwnMemory) {

@@ -1,7 +1,6 @@
 #include "abi/vrank/places.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -72,12 +71,9 @@ bool is_migratable(const RankTurns* turns) noexcept {
 }
 
 std::string why_tied(Runtime& runtime) {
-  const int kept = errno;
-  std::string why = runtime.engine->uses_cuda() ? "it uses CUDA"
-                    : runtime.engine->trace()   ? "it is traced (isthmus trace)"
-                                                : runtime.turns()->why_tied();
-  errno = kept;
-  return why;
+  return runtime.engine->uses_cuda() ? "it uses CUDA"
+         : runtime.engine->trace()   ? "it is traced (isthmus trace)"
+                                     : runtime.turns()->why_tied();
 }
 
 Result<> go_on(Runtime& runtime, std::span<const std::uint32_t> from, std::span<const std::uint32_t> to) {
@@ -92,10 +88,7 @@ Result<> go_on(Runtime& runtime, std::span<const std::uint32_t> from, std::span<
   const HostWorker there = workers[to[static_cast<std::size_t>(runtime.world->rank())]];
   if (turns.process() == there.process) turns.move_to(there.worker);
   if (!is_far) return {};
-  const int kept = errno;
-  Result<> result = turns.lines() ? go_on_anywhere(runtime, there, processes) : go_on_here(runtime, there);
-  errno = kept;
-  return result;
+  return turns.lines() ? go_on_anywhere(runtime, there, processes) : go_on_here(runtime, there);
 }
 
 }  // namespace isthmus::abi

@@ -1,12 +1,9 @@
 #include "vrank/hosts/address.hpp"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -18,7 +15,6 @@
 namespace isthmus::vrank {
 namespace {
 
-constexpr int connect_milliseconds = 4000;
 constexpr std::size_t most_addresses = 16;
 constexpr std::uint32_t address_magic = 0x6869'6d61;
 
@@ -45,11 +41,6 @@ ProcessAddress::Ip ip_of(const sockaddr& address) {
   ip[10] = ip[11] = 0xff;
   std::memcpy(ip.data() + 12, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, 4);
   return ip;
-}
-
-bool is_v4(const ProcessAddress::Ip& ip) {
-  return std::all_of(ip.begin(), ip.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
-         ip[10] == 0xff && ip[11] == 0xff;
 }
 
 /// Those of a link need to be told which.
@@ -131,39 +122,9 @@ Result<UniqueFd> listen_at(ProcessAddress& address) {
   return socket;
 }
 
-Result<OwnFd> connect_to(const ProcessAddress& address, std::size_t which, OwnDescriptors& own) {
-  const ProcessAddress::Ip& ip = address.ips[which];
-  sockaddr_in6 to6{};
-  sockaddr_in to4{};
-  const bool v4 = is_v4(ip);
-  to6.sin6_family = AF_INET6;
-  to4.sin_family = AF_INET;
-  to6.sin6_port = to4.sin_port = htons(address.port);
-  std::memcpy(&to6.sin6_addr, ip.data(), ip.size());
-  std::memcpy(&to4.sin_addr, ip.data() + 12, 4);
-  OwnFd socket(own, own.open([&] {
-    return ::socket(v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  }));
-  if (!socket) return cannot("socket");
-  const auto* const to =
-      v4 ? reinterpret_cast<const sockaddr*>(&to4) : reinterpret_cast<const sockaddr*>(&to6);
-  if (::connect(socket.get(), to, v4 ? sizeof to4 : sizeof to6) != 0) {
-    if (errno != EINPROGRESS) return cannot("connect");
-    pollfd waited_for{.fd = socket.get(), .events = POLLOUT, .revents = 0};
-    int ready = 0;
-    while ((ready = ::poll(&waited_for, 1, connect_milliseconds)) < 0 && errno == EINTR) {
-    }
-    if (ready != 1) return fail(ErrorClass::other, "connect: no answer");
-    socklen_t length = sizeof errno;
-    int error = 0;
-    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    errno = error;
-    if (error != 0) return cannot("connect");
-  }
-  const int yes = 1;
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  ::fcntl(socket.get(), F_SETFL, 0);
-  return socket;
+bool is_v4(const ProcessAddress::Ip& ip) noexcept {
+  return std::all_of(ip.begin(), ip.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
+         ip[10] == 0xff && ip[11] == 0xff;
 }
 
 }  // namespace isthmus::vrank

@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
-#include "vrank/hosts/own_descriptors.hpp"
 #include "wire/region.hpp"
 
 namespace isthmus::vrank {
@@ -41,7 +40,6 @@ struct ProcessAddress {
 
 /// A socket that listens at all addresses of this host; the address has port and addresses then.
 Result<UniqueFd> listen_at(ProcessAddress& address);
-/// A socket that is connected to one of them, and blocks.
-Result<OwnFd> connect_to(const ProcessAddress& address, std::size_t which, OwnDescriptors& own);
+[[nodiscard]] bool is_v4(const ProcessAddress::Ip& ip) noexcept;
 
 }  // namespace isthmus::vrank

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/sip_hash.hpp"
+#include "vrank/hosts/dialer.hpp"
 
 namespace isthmus::vrank {
 namespace {
@@ -87,14 +88,13 @@ bool write_whole(int socket, const void* from, std::size_t bytes) noexcept {
 }
 
 Result<OwnFd> call_process(const ProcessAddress& address, const CallSubject& subject, OwnDescriptors& own) {
-  std::string reasons;
-  for (std::size_t i = 0; i < address.ips.size(); ++i) {
-    auto socket = connect_to(address, i, own);
-    const auto introduced = socket ? introduce(socket->get(), address.key, subject) : Result<>();
-    if (socket && introduced) return socket;
-    reasons += (reasons.empty() ? "" : "; ") + (socket ? introduced.error() : socket.error()).text();
+  Dialer dialer(address, own);
+  while (OwnFd socket = dialer.next()) {
+    const auto introduced = introduce(socket.get(), address.key, subject);
+    if (introduced) return socket;
+    dialer.note(introduced.error().text());
   }
-  return fail(ErrorClass::other, reasons.empty() ? "it has no address" : std::move(reasons));
+  return fail(ErrorClass::other, dialer.reasons());
 }
 
 std::optional<Reception> Reception::greet(OwnFd socket) {

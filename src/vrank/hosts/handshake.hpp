@@ -47,7 +47,7 @@ struct CallAnswer {
 };
 static_assert(sizeof(CallGreeting) == 24 && sizeof(CallRequest) == 48 && sizeof(CallAnswer) == 16);
 
-/// Calls a process; the socket blocks. The addresses are tried one after the other.
+/// Calls a process, at the first of its addresses where it answers; the socket blocks.
 Result<OwnFd> call_process(const ProcessAddress& address, const CallSubject& subject, OwnDescriptors& own);
 
 /// The other side, of one call.

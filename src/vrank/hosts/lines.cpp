@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "base/futex.hpp"
 #include "base/system/blocked_signals.hpp"
 #include "base/system/open_files.hpp"
+#include "launch/region/shared_region.hpp"
 
 namespace isthmus::vrank {
 namespace {
@@ -63,10 +63,10 @@ Lines::~Lines() {
 
 Result<ProcessAddress> Lines::open() {
   allow_open_files(files_besides + 2 * rlim_t{world()} * layout_.process_of(own_).count);
+  auto key = launch::make_job_key();
+  if (!key) return std::unexpected(std::move(key).error());
   ProcessAddress address;
-  if (::getrandom(key_.data(), key_.size(), 0) != static_cast<ssize_t>(key_.size()))
-    return fail(ErrorClass::other, "no random numbers from the kernel");
-  address.key = key_;
+  address.key = key_ = *key;
   auto listener = listen_at(address);
   if (!listener) return std::unexpected(std::move(listener).error());
   listener_ = std::move(*listener);

@@ -85,11 +85,13 @@ Result<> TcpPort::connect(PeerId rank, std::span<const std::byte> /*address*/) {
 }
 
 /// It is heard of when the socket takes more, while something waits for that.
-void TcpPort::watch_out(PeerId rank) const noexcept {
-  const OutLine& out = peers_[rank]->out;
-  epoll_event event{.events = EPOLLRDHUP | (out.empty() ? std::uint32_t{0} : std::uint32_t{EPOLLOUT}),
+void TcpPort::watch_out(PeerId rank) noexcept {
+  Peer& to = *peers_[rank];
+  if (to.is_out_watched != to.out.empty()) return;
+  to.is_out_watched = !to.out.empty();
+  epoll_event event{.events = EPOLLRDHUP | (to.is_out_watched ? std::uint32_t{EPOLLOUT} : std::uint32_t{0}),
                     .data = {.u64 = std::uint64_t{rank} << 1 | 1}};
-  ::epoll_ctl(events_fd_, EPOLL_CTL_MOD, out.socket, &event);
+  ::epoll_ctl(events_fd_, EPOLL_CTL_MOD, to.out.socket, &event);
 }
 
 void TcpPort::hang_up(int& socket) noexcept {
@@ -100,6 +102,7 @@ void TcpPort::hang_up(Peer& from) noexcept {
   hang_up(from.out.socket);
   hang_up(from.in.socket);
   from.in.begin = from.in.end = 0;
+  from.is_out_watched = false;
 }
 
 void TcpPort::close_lines() noexcept {

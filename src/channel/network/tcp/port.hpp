@@ -69,6 +69,7 @@ class TcpPort final : public MovablePort {
   struct Peer {
     OutLine out;
     InLine in;
+    bool is_out_watched = false;  ///< for room, since something waits
     bool lost = false;
   };
   /// On offer to a peer.
@@ -100,7 +101,7 @@ class TcpPort final : public MovablePort {
   Result<> open_events();
   void make_room_for_ends();
   void push(PeerId rank);
-  void watch_out(PeerId rank) const noexcept;
+  void watch_out(PeerId rank) noexcept;
   void hang_up(int& socket) noexcept;
   void hang_up(Peer& from) noexcept;
   void take_calls();
