@@ -30,6 +30,10 @@ Target target_of(const Request& send) {
   return {send.peer->id, send.context_id, send.source, send.tag};
 }
 
+bool is_eager(Eagerness eagerness, const Peer& peer, std::uint64_t bytes) noexcept {
+  return eagerness == Eagerness::by_limit ? bytes <= peer.eager_limit : eagerness == Eagerness::eager;
+}
+
 }  // namespace
 
 Request* Engine::start_traced_send(const Target& target, const Payload& payload, SendMode mode, Start start) {
@@ -86,11 +90,16 @@ Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload
   if (!peer.is_local()) return network_->start_send(peer, target, payload, mode);
   if (!peer.out.open() && !links_.connect(peer)) [[unlikely]]
     return refuse_send(target, payload, mode);
-  if (eager_plans_.covers(payload.bytes) && mode == SendMode::standard && memory == MemoryKind::pageable)
-      [[unlikely]]
-    return start_measured(peer, target, payload, start);
+  Eagerness eagerness = Eagerness::by_limit;
+  if (eager_plans_.decides(payload.bytes, start, payload.bytes <= peer.eager_limit) &&
+      mode == SendMode::standard && memory == MemoryKind::pageable) {
+    const std::optional<bool> goes_eagerly = eager_plans_.goes_on(peer.id, payload.bytes, start);
+    if (!goes_eagerly) [[unlikely]]
+      return start_measured(peer, target, payload, start);
+    eagerness = *goes_eagerly ? Eagerness::eager : Eagerness::rendezvous;
+  }
   const bool traced = payload.bytes > wire::inline_capacity;
-  if (peer.out.open() && payload.bytes <= peer.eager_limit && mode == SendMode::standard &&
+  if (peer.out.open() && is_eager(eagerness, peer, payload.bytes) && mode == SendMode::standard &&
       peer.waiting.empty() && eager_.emit(peer, target, payload, nullptr)) {
     links_.after_publish(peer);
     // Not before: the receiver would wait for it. 1 KiB one way, the least of 31 runs: 461 ns counted before,
@@ -98,7 +107,8 @@ Request* Engine::start_send_slow(Peer& peer, const Target& target, const Payload
     if (traced) links_.trace_send(peer, start);
     return nullptr;
   }
-  Request* const send = start_request(peer, target, payload, {.mode = mode, .memory = memory});
+  Request* const send =
+      start_request(peer, target, payload, {.mode = mode, .memory = memory, .eagerness = eagerness});
   if (traced) links_.trace_send(peer, start);
   return send;
 }
@@ -118,7 +128,8 @@ Request* Engine::start_request(Peer& peer, const Target& target, const Payload& 
   return send;
 }
 
-/// One whose length leaves a choice. Apart, so that shorter ones pay a comparison and no more.
+/// One whose length leaves a choice, where that is to be asked for. Apart, so that others pay a comparison
+/// and no more, and few instructions stand between their copies (`EagerPlans::goes_on`).
 [[gnu::noinline]] Request* Engine::start_measured(Peer& peer, const Target& target, const Payload& payload,
                                                   Start start) {
   const EagerPlans::Fate fate = measured_fate(peer, payload.bytes, start);
@@ -138,7 +149,6 @@ Request* Engine::start_request(Peer& peer, const Target& target, const Payload& 
 
 /// How a message goes whose length leaves a choice, by what earlier ones took.
 EagerPlans::Fate Engine::measured_fate(const Peer& peer, std::uint64_t bytes, Start start) noexcept {
-  if (const auto is_eager = eager_plans_.goes_on(peer.id, bytes, start)) return {.is_eager = *is_eager};
   return eager_plans_.begin({.to = peer.id,
                              .nearness = links_.nearness(peer),
                              .bytes = bytes,
@@ -179,15 +189,14 @@ void Engine::start_offer(Peer& peer, Request& send) {
 /// Writes the envelope of a send, and its bytes where they go with it. False if the ring has no room.
 bool Engine::emit(Peer& peer, Request& send) {
   const Target target = target_of(send);
-  const bool is_eager = send.eagerness == Eagerness::by_limit ? send.payload.bytes <= peer.eager_limit
-                                                              : send.eagerness == Eagerness::eager;
-  if (!is_eager || send.synchronous || send.gpu) claims_.offer(send.cookie());
+  const bool goes_eagerly = is_eager(send.eagerness, peer, send.payload.bytes);
+  if (!goes_eagerly || send.synchronous || send.gpu) claims_.offer(send.cookie());
   if (send.gpu) [[unlikely]] {
     if (!gpu_.made()->emit(peer, send, target)) return false;
     send.unsent = false;
     return true;
   }
-  if (is_eager) {
+  if (goes_eagerly) {
     const bool is_emitted = send.synchronous ? eager_.emit(peer, target, send.payload, &send)
                                              : emit_eagerly(peer, target, send.payload, send.told.number);
     if (!is_emitted) return false;

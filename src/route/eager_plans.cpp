@@ -20,9 +20,19 @@ EagerChoice* EagerPlans::find(const Kind& kind, EagerWay assumed) noexcept {
     hint = {.way = told->way, .ticks_per_byte = told->ticks_per_byte, .is_tuned = told->is_tuned};
   const bool waits = assumed == EagerWay::rendezvous && !hint;
   if (!kind.several) size_of(kind).is_early = waits;
-  choice.reset(new (std::nothrow) EagerChoice(
-      assumed, both, hint, waits && kind.several ? patience_of_rendezvous : EagerChoice::patience));
+  const std::uint32_t first = waits && kind.several ? patience_of_rendezvous : EagerChoice::patience;
+  choice.reset(new (std::nothrow)
+                   EagerChoice(assumed, both, hint, first - std::min(first, gone_as_assumed(kind))));
   return choice.get();
+}
+
+/// Messages of that size class that have gone before those of this kind came, with the other number under
+/// way.
+std::uint32_t EagerPlans::gone_as_assumed(const Kind& kind) noexcept {
+  const EagerChoice* const other = size_of(kind).choices[static_cast<std::size_t>(!kind.several)].get();
+  return other
+             ? static_cast<std::uint32_t>(std::min<std::uint64_t>(other->messages(), patience_of_rendezvous))
+             : 0;
 }
 
 /// The trial that did not wait for receivers is over.
@@ -51,9 +61,9 @@ void EagerPlans::take(std::span<const TaughtEager> ways) const noexcept {
 }
 
 EagerPlans::Fate EagerPlans::begin(const Sending& sending) noexcept {
-  if (sending.start == Start::blocking && sending.assumed_eager) return {.is_eager = true};
   if (run_.choice) end_run();
-  const Heard heard = awaits(sending.to) ? hear(sending.report) : Heard();
+  const bool has_told = sending.report != 0 && batch_.choice && batch_.to == sending.to;
+  const Heard heard = has_told ? hear(sending.report) : Heard();
   Kind kind{.nearness = sending.nearness,
             .start = sending.start,
             .several = false,
@@ -138,6 +148,8 @@ void EagerPlans::note_written(std::uint16_t mark, std::uint64_t began, std::uint
   if (!batch_.choice || mark != batch_.mark) return;
   const std::uint64_t now = clock_();
   const std::uint64_t took = now > began ? now - began : 0;
+  batch_.wrote_at = now;
+  batch_.write_took = took;
   batch_.written += took;
   batch_.written_first += took / pieces;
 }
@@ -148,13 +160,14 @@ EagerPlans::Heard EagerPlans::hear(std::uint64_t report) noexcept {
   if (told.mark != batch_.mark || told.count != batch_.messages) return {};
   const Batch batch = std::exchange(batch_, {});
   lost_ = 0;
-  if (batch.is_before) return {.is_over = true, .expects = batch.choice, .turn = batch.turn};
   const bool several = batch.messages >= several_from;
-  if (batch.kind.start == Start::nonblocking) {
+  // One that has begun in the midst of others may have been cut short, and has no more than it seems.
+  if (batch.kind.start == Start::nonblocking && (several || !batch.is_before)) {
     size_of(batch.kind).several = several;
     // Another plan's. Of a turn that it was to have nothing is known, as of a batch that is given up.
     if (several != batch.kind.several) return {.is_over = true, .expects = nullptr, .turn = {}};
   }
+  if (batch.is_before) return {.is_over = true, .expects = batch.choice, .turn = batch.turn};
   const std::uint64_t ticks =
       several ? std::max<std::uint64_t>(batch.written, told.ticks) : batch.written_first + told.ticks;
   batch.choice->took(batch.turn, {.ticks = static_cast<double>(ticks),

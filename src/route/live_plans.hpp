@@ -125,9 +125,8 @@ class LivePlans {
       close();
   }
 
-  /// From now on `present` is asked for.
-  void keep_time() noexcept { looks_at_clock_ = keeps_time_ = true; }
-  /// The same from a call with +1 to one with -1, of which there may be several; `forget` ends all.
+  /// `present` is asked for from a call with +1 to one with -1, of which there may be several; `forget` ends
+  /// all.
   void attend(int more) noexcept {
     attended_ += attended_ > 0 || more > 0 ? more : 0;
     note_measured();
@@ -139,8 +138,7 @@ class LivePlans {
     lingering_ = lingered_calls;
     note_measured();
   }
-  /// Ticks that the rank has spent in MPI since some time. It is in MPI now, and `keep_time` or `attend` has
-  /// been called.
+  /// Ticks that the rank has spent in MPI since some time. It is in MPI now, and `attend` has been called.
   [[nodiscard]] std::uint64_t present() noexcept {
     come();
     return clock_() - absent_;
@@ -253,8 +251,7 @@ class LivePlans {
   WayChoice* find(const Kind& kind, bool mixed, bool many, LongWay assumed,
                   std::span<const LongWay> possible) noexcept;
   void note_measured() noexcept {
-    looks_at_clock_ =
-        keeps_time_ || attended_ > 0 || lingering_ > 0 || batch_.is_measured || draining_.is_measured;
+    looks_at_clock_ = attended_ > 0 || lingering_ > 0 || batch_.is_measured || draining_.is_measured;
   }
   void note_left() noexcept {
     left_ = clock_();
@@ -275,7 +272,6 @@ class LivePlans {
   std::uint32_t last_number_ = 0;
   std::uint32_t absent_senders_ = 0;
   bool by_work_;
-  bool keeps_time_ = false;
   int attended_ = 0;
   std::uint8_t lingering_ = 0;   ///< calls in which the clock is looked at all the same
   bool looks_at_clock_ = false;  ///< when the rank leaves MPI

@@ -83,6 +83,7 @@ void BasicWayChoice<Way, count_of_ways>::Known::forget() noexcept {
   strikes = 0;
   abandoned = false;
   proven = false;
+  unclear = false;
   failures = 0;
 }
 
@@ -163,7 +164,7 @@ auto BasicWayChoice<Way, count_of_ways>::next_of_trial() noexcept -> Turn {
     const Way way = ways_[round_ % 2 == 0 ? turn_ : way_count_ - 1 - turn_];
     if (in_turn_ < block && !known(way).abandoned) {
       Turn turn{.way = way};
-      if (way != way_ && !known(way).proven) turn.most = glimpse();
+      if (way != way_ && !known(way).proven) turn.most = glimpse(known(way));
       count_of_trial();
       turn.weight = in_turn_ <= warm_up ? Weight::warning : Weight::full;
       return turn;
@@ -285,7 +286,9 @@ void BasicWayChoice<Way, count_of_ways>::glimpse_at(Known& of, const Cost& cost)
   const double own = known(way_).median();
   if (own == 0 || phase_ != Phase::trial || cost.other_bytes >= cost.bytes) return;
   const double rest = cost.ticks - own * static_cast<double>(cost.other_bytes);
-  of.proven = rest <= hopeless * own * static_cast<double>(cost.bytes - cost.other_bytes);
+  const double usual = own * static_cast<double>(cost.bytes - cost.other_bytes);
+  of.proven = rest <= hopeless * usual;
+  of.unclear = !of.proven && rest <= hopeless_of_half * usual;
   of.failures = static_cast<std::uint8_t>(of.proven ? 0 : of.failures + 1);
   if (of.failures >= glimpses_out) of.abandoned = true;
 }

@@ -129,6 +129,9 @@ class BasicWayChoice {
   /// cores).
   static constexpr std::uint32_t glimpse_of = 4;
   static constexpr std::uint32_t most_glimpsed = 16;
+  /// In a batch of `whole_batch` a glimpse has half as many first: what is seldom worth a try costs half as
+  /// much so. If they take up to so many times as long as usual, which may be noise, the next one has all.
+  static constexpr double hopeless_of_half = 1.6;
   /// Of GPU memory more: what is measured ends with the receiver's part, and where its GPU reads, the sender
   /// is told later. 1 MiB over NVLink, whose GPUs copy alike, took up to 13 % longer than by fixed plans with
   /// 5 %, and up to 8 % with 15 %, there and back (2 x H200, trials included).
@@ -227,6 +230,7 @@ class BasicWayChoice {
     bool possible = false;
     bool abandoned = false;     ///< in this trial
     bool proven = false;        ///< in this trial a glimpse has shown that it is not out of the question
+    bool unclear = false;       ///< a glimpse of half as many has left that open
     std::uint8_t failures = 0;  ///< glimpses in a row that have shown the opposite
     std::uint8_t strikes = 0;   ///< messages in a row that took far too long
     std::uint32_t samples = 0;  ///< since the last trial began, or ended
@@ -249,8 +253,9 @@ class BasicWayChoice {
   [[nodiscard]] Known& known(Way way) noexcept { return known_[static_cast<std::size_t>(way)]; }
   [[nodiscard]] const Known& known(Way way) const noexcept { return known_[static_cast<std::size_t>(way)]; }
   /// Messages that go a way of which nothing is known yet: the whole batch, where it is one.
-  [[nodiscard]] std::uint32_t glimpse() const noexcept {
-    return std::clamp(last_batch_ / glimpse_of, 1U, most_glimpsed);
+  [[nodiscard]] std::uint32_t glimpse(const Known& of) const noexcept {
+    const std::uint32_t all = std::clamp(last_batch_ / glimpse_of, 1U, most_glimpsed);
+    return last_batch_ < whole_batch || of.unclear ? all : all / 2;
   }
   void begin_trial(std::uint32_t messages) noexcept;
   Turn next_of_trial() noexcept;

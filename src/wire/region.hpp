@@ -27,7 +27,7 @@ namespace isthmus::wire {
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::uint64_t region_magic = 0x6973'7468'6d75'7301;  // "isthmus", 1
-inline constexpr std::uint32_t region_version = 21;
+inline constexpr std::uint32_t region_version = 22;
 inline constexpr std::uint32_t maximum_local_ranks = 16384;
 inline constexpr std::uint32_t maximum_world = 1U << 24;
 inline constexpr std::size_t lesson_words = 512;

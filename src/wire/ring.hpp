@@ -132,7 +132,9 @@ struct alignas(cache_line) Share {
 struct RingHeader {
   alignas(cache_line) std::atomic<std::uint64_t> cells_read;
   std::atomic<std::uint64_t> bytes_read;
-  std::atomic<std::uint64_t> report;  ///< a `BatchReport`
+  /// A `BatchReport`. On a line of its own: a writer that waits for room looks at those above all the time,
+  /// and would have the reader fetch them back for each message that it tells of.
+  alignas(cache_line) std::atomic<std::uint64_t> report;
 };
 
 /// What the reader tells of the messages that its writer has given the same `CellHeader::mark`. It may say

@@ -16,8 +16,7 @@ namespace isthmus {
 /// engine's lock.
 class WayTimes {
  public:
-  /// `clock` keeps the time.
-  WayTimes(Links& links, LivePlans& clock) noexcept : links_(links), clock_(clock) { clock.keep_time(); }
+  WayTimes(Links& links, LivePlans& clock) noexcept : links_(links), clock_(clock) {}
 
   /// Once is enough.
   void begins(Request& receive) noexcept;

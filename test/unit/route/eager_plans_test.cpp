@@ -62,7 +62,7 @@ class Sender {
         marks.push_back(fate.mark);
         receiver += taken.receiver;
       }
-      now += 1000;
+      now += 1000 + bytes / 4;
       if (!tells) continue;
       for (const std::uint16_t mark : marks) {
         if (report[to].mark != mark) report[to] = {.mark = mark};
@@ -72,6 +72,7 @@ class Sender {
     }
   }
   EagerPlans::Fate ask(std::uint64_t bytes, std::uint32_t to) {
+    if (!plans.decides(bytes, start, assumed_eager)) return {.is_eager = assumed_eager};
     if (const auto is_eager = plans.goes_on(to, bytes, start)) {
       ++unasked;
       return {.is_eager = *is_eager};

@@ -345,7 +345,7 @@ TEST_F(LivePlansTest, OfARankThatIsLiedToAtEveryTurnGoOnlyPossibleWaysAndComeToT
 
 TEST_F(LivePlansTest, KeepTheTimeInMpiForWhoAsks) {
   LivePlans plans(false, {}, read_clock);
-  plans.keep_time();
+  plans.attend(1);
   const std::uint64_t began = plans.present();
   now += 100;
   plans.leave();
