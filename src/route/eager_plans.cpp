@@ -1,6 +1,7 @@
 #include "route/eager_plans.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <optional>
 #include <utility>
@@ -20,7 +21,9 @@ EagerChoice* EagerPlans::find(const Kind& kind, EagerWay assumed) noexcept {
     hint = {.way = told->way, .ticks_per_byte = told->ticks_per_byte, .is_tuned = told->is_tuned};
   const bool waits = assumed == EagerWay::rendezvous && !hint;
   if (!kind.several) size_of(kind).is_early = waits;
-  const std::uint32_t first = waits && kind.several ? patience_of_rendezvous : EagerChoice::patience;
+  const std::uint32_t first = !kind.several || hint ? EagerChoice::patience
+                              : waits               ? patience_of_rendezvous
+                                                    : patience_of_several;
   choice.reset(new (std::nothrow)
                    EagerChoice(assumed, both, hint, first - std::min(first, gone_as_assumed(kind))));
   return choice.get();
@@ -30,9 +33,8 @@ EagerChoice* EagerPlans::find(const Kind& kind, EagerWay assumed) noexcept {
 /// way.
 std::uint32_t EagerPlans::gone_as_assumed(const Kind& kind) noexcept {
   const EagerChoice* const other = size_of(kind).choices[static_cast<std::size_t>(!kind.several)].get();
-  return other
-             ? static_cast<std::uint32_t>(std::min<std::uint64_t>(other->messages(), patience_of_rendezvous))
-             : 0;
+  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+  return other ? static_cast<std::uint32_t>(std::min(other->messages(), most)) : 0;
 }
 
 /// The trial that did not wait for receivers is over.
