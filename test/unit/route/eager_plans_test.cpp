@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace isthmus::eager_plans_test {
@@ -119,6 +120,59 @@ TEST(EagerPlans, LeaveTenMessagesAsThePlanHasThem) {
     EXPECT_EQ(assumed ? sender.rendezvous : sender.eager, 0);
     EXPECT_EQ(sender.marked, 0);
   }
+}
+
+TEST(EagerPlans, LeaveWindowsOfShortMessagesAsThePlanHasThemForLonger) {
+  Sender sender(fast(false), true);
+  sender.windows(3, 4 * kib, 64);
+  EXPECT_EQ(sender.rendezvous, 0) << "a trial takes as long as all of these";
+  sender.windows(20, 4 * kib, 64);
+  ASSERT_TRUE(sender.lesson(4 * kib, true));
+  EXPECT_EQ(sender.lesson(4 * kib, true)->way, EagerWay::rendezvous);
+  EXPECT_FALSE(sender.lesson(4 * kib)) << "they never came one at a time";
+}
+
+/// The receiver has to fetch back what a sender has looked at.
+TEST(EagerPlans, LookAtWhatIsToldOnlyWhenTheBatchMayBeOver) {
+  EagerPlans plans(true, EagerPlans::up_to, {}, read_clock);
+  constexpr std::uint64_t write_takes = 400;
+  std::uint64_t report = 0;
+  std::uint16_t last = 0;
+  std::uint32_t messages = 0, looks = 0, marked = 0;
+  for (int window = 0; window < 40; ++window) {
+    for (int i = 0; i < 64; ++i) {
+      const bool is_looked_at = plans.awaits(1);
+      looks += is_looked_at ? 1 : 0;
+      if (i == 0 && last != 0) EXPECT_TRUE(is_looked_at) << "nothing has been sent for a while";
+      if (plans.goes_on(1, 4 * kib, Start::nonblocking)) continue;
+      const auto fate = plans.begin(
+          {.to = 1, .bytes = 4 * kib, .start = Start::nonblocking, .report = is_looked_at ? report : 0});
+      now += 50;
+      if (fate.mark == 0) continue;
+      if (std::exchange(last, fate.mark) != fate.mark) messages = 0;
+      ++messages;
+      ++marked;
+      const std::uint64_t began = plans.write_begins(fate.mark);
+      now += write_takes;
+      plans.wrote(fate.mark, began, 1);
+    }
+    now += 2 * write_takes;
+    report =
+        wire::BatchReport{.mark = last, .count = static_cast<std::uint16_t>(messages), .ticks = 64 * 1000}
+            .packed();
+    if (window > 0 && !plans.awaits(1)) last = 0;  // it has been heard
+  }
+  EXPECT_GT(marked, 300U);
+  EXPECT_LT(looks, marked / 4);
+}
+
+/// The end of a window in which nothing was measured before looks like a short one.
+TEST(EagerPlans, TakeNoEndOfAWindowForAWindow) {
+  Sender sender(fast(true), true);
+  sender.windows(400, 16 * kib, 64);
+  ASSERT_TRUE(sender.lesson(16 * kib, true));
+  sender.windows(400, 16 * kib, 66);
+  EXPECT_FALSE(sender.lesson(16 * kib)) << "of messages that come one at a time nothing is known";
 }
 
 TEST(EagerPlans, CountTheMessagesThatWentBeforeTheirPlanHadSettled) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <vector>
 
 namespace isthmus::way_choice_test {
 namespace {
@@ -85,6 +86,35 @@ TEST(WayChoice, FindsTwoSlowWaysOutByAQuarterOfTwoBatchesEach) {
     EXPECT_TRUE(choice.is_settled());
     EXPECT_LE(sender.other_than(LongWay::split), 2U * 2U * (batch / 4)) << "batches of " << batch;
   }
+}
+
+/// How many messages of the first batch in which another way is tried go that way, and of the next one, where
+/// they take so many times as long.
+std::vector<std::uint32_t> glimpses_of_a_way_slower_by(double times) {
+  constexpr std::uint32_t batch = 64;
+  constexpr std::array two{LongWay::split, LongWay::pull};
+  WayChoice choice(LongWay::split, two);
+  std::vector<std::uint32_t> glimpses;
+  for (int i = 0; i < 40 && !choice.is_settled(); ++i) {
+    const WayChoice::Turn turn = choice.next();
+    for (std::uint32_t k = 1; k < batch; ++k)
+      choice.join();
+    const std::uint32_t tried = turn.way == LongWay::split ? 0 : std::min(turn.most, batch);
+    if (tried > 0) glimpses.push_back(tried);
+    choice.took(turn, {.ticks = 1000 * (batch - tried + times * tried),
+                       .bytes = message_bytes * batch,
+                       .messages = batch,
+                       .other_bytes = tried > 0 ? message_bytes * (batch - tried) : 0});
+  }
+  EXPECT_TRUE(choice.is_settled());
+  return glimpses;
+}
+
+TEST(WayChoice, LooksWithFewMessagesFirstAndWithMoreWhereThatLeavesItOpen) {
+  constexpr std::uint32_t all = WayChoice::most_glimpsed;
+  EXPECT_EQ(glimpses_of_a_way_slower_by(3), (std::vector{all / 2, all / 2})) << "it is out";
+  EXPECT_EQ(glimpses_of_a_way_slower_by(1.5), (std::vector{all / 2, all})) << "it is out, but that is close";
+  EXPECT_EQ(glimpses_of_a_way_slower_by(1.1)[1], 64U) << "it may be as fast";
 }
 
 /// Whole batches that go another way in a trial in which a few of a batch show nothing, because they are
