@@ -79,6 +79,7 @@ void Dialer::wait() const {
   Clock::time_point until = attempts_.front().end;  // they end in the order in which they began
   if (begun_ < address_.ips.size()) until = std::min(until, next_begin_);
   std::vector<pollfd> waited_for;
+  waited_for.reserve(attempts_.size());
   for (const Attempt& attempt : attempts_)
     waited_for.push_back({.fd = attempt.socket.get(), .events = POLLOUT, .revents = 0});
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
