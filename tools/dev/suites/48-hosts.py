@@ -23,8 +23,6 @@ from namespaces import Hosts, why_not
 from suite import BUILT, PREFIX, ROOT, Skip, Suite, need
 
 suite = Suite("hosts")
-# Hosts that are called a and b are asked for before a launcher is: a nameserver that drops that takes 5 s, or one with this.
-os.environ["RES_OPTIONS"] = "timeout:1 attempts:1"
 MPIEXEC = PREFIX / "bin/mpiexec"
 PROBE = BUILT / "test/launch/launch_probe"
 no_hosts = why_not()
@@ -110,6 +108,20 @@ with suite.case("arguments, variables and the folder arrive as they are"):
     folder = suite.tmp / "it's a folder"
     folder.mkdir()
     expect_lines(local("-n", 1, "--hosts", "a", "pwd", cwd=folder), [str(folder)])
+
+with suite.case("a nameserver that does not answer holds no job up"):
+    need(no_hosts)
+    nameservers = suite.tmp / "resolv.conf"
+    nameservers.write_text("nameserver 127.0.0.2\n")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.2", 53))
+        inside = ["unshare", "--mount", "sh", "-c", f'mount --bind {nameservers} /etc/resolv.conf && exec "$@"', "sh"]
+        begun = time.monotonic()
+        result = suite.run([*inside, MPIEXEC, "--launcher", HERE, "-n", 3, "--hosts", "a,b,c", "sh", "-c", "echo $ISTHMUS_WORLD_RANK"], timeout=60)
+        took = time.monotonic() - begun
+    expect_lines(result, ["0", "1", "2"])
+    # It answers none of three names, each of which is asked for twice, for 5 s.
+    assert took < 8, took
 
 with suite.case("the key is on no command line"):
     for call in suite.tmp.glob("call.*"):

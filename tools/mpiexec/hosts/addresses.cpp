@@ -13,13 +13,22 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
 
 namespace isthmus::mpiexec {
 namespace {
 
 constexpr int connect_milliseconds = 4000;
+/// For all names to be found.
+constexpr std::chrono::seconds lookup_patience(1);
+constexpr std::size_t most_lookups_at_once = 16;
 
 struct FreeAddresses {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
@@ -60,6 +69,68 @@ std::string source_towards(const std::string& host) {
   return numeric(reinterpret_cast<const sockaddr*>(&own));
 }
 
+/// Of all interfaces that are up, loopback last; each once.
+std::vector<std::string> own_addresses() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) first = nullptr;
+  const std::unique_ptr<ifaddrs, FreeAddresses> owner(first);
+  std::vector<std::string> result;
+  for (const unsigned loopback : {0U, static_cast<unsigned>(IFF_LOOPBACK)})
+    for (const ifaddrs* entry = first; entry; entry = entry->ifa_next) {
+      if (!(entry->ifa_flags & IFF_UP) || (entry->ifa_flags & IFF_LOOPBACK) != loopback) continue;
+      std::string address = numeric(entry->ifa_addr);
+      if (!address.empty() && std::ranges::find(result, address) == result.end())
+        result.push_back(std::move(address));
+    }
+  return result;
+}
+
+/// Who has asked for names may go on without those that nobody answers for: what threads wait for then is
+/// theirs alone.
+class SourceLookups {
+ public:
+  /// What has been found of `source_towards` each host in time; "" for the others.
+  static std::vector<std::string> find(const std::vector<std::string>& hosts) {
+    const auto lookups = std::make_shared<SourceLookups>(hosts);
+    for (std::size_t i = 0; i < std::min(hosts.size(), most_lookups_at_once); ++i) {
+      try {
+        std::thread([lookups] { lookups->work(); }).detach();
+      } catch (const std::system_error&) {
+        break;  // those that there are do it
+      }
+    }
+    return lookups->wait();
+  }
+  explicit SourceLookups(const std::vector<std::string>& hosts)
+      : hosts_(hosts), found_(hosts.size()), left_(hosts.size()) {}
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (!is_over_ && next_ < hosts_.size()) {
+      const std::size_t which = next_++;
+      lock.unlock();
+      std::string source = source_towards(hosts_[which]);
+      lock.lock();
+      found_[which] = std::move(source);
+      if (--left_ == 0) all_found_.notify_one();
+    }
+  }
+  std::vector<std::string> wait() {
+    std::unique_lock lock(mutex_);
+    all_found_.wait_for(lock, lookup_patience, [this] { return left_ == 0; });
+    is_over_ = true;
+    return found_;
+  }
+
+  const std::vector<std::string> hosts_;
+  std::mutex mutex_;
+  std::condition_variable all_found_;
+  std::vector<std::string> found_;
+  std::size_t next_ = 0, left_;
+  bool is_over_ = false;
+};
+
 /// 0 or an errno.
 int connect_within(const UniqueFd& socket, const addrinfo& address) {
   if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
@@ -93,19 +164,15 @@ std::expected<Listener, std::string> Listener::open() {
   return Listener{std::move(socket), ntohs(address.sin6_port)};
 }
 
-std::vector<std::string> addresses_towards(const std::string& host) {
-  std::vector<std::string> found{source_towards(host)};
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) first = nullptr;
-  const std::unique_ptr<ifaddrs, FreeAddresses> owner(first);
-  for (const unsigned loopback : {0U, static_cast<unsigned>(IFF_LOOPBACK)})
-    for (const ifaddrs* entry = first; entry; entry = entry->ifa_next)
-      if ((entry->ifa_flags & IFF_UP) && (entry->ifa_flags & IFF_LOOPBACK) == loopback)
-        found.push_back(numeric(entry->ifa_addr));
-  std::vector<std::string> result;
-  for (std::string& address : found)
-    if (!address.empty() && std::ranges::find(result, address) == result.end())
-      result.push_back(std::move(address));
+std::vector<std::vector<std::string>> addresses_towards(const std::vector<std::string>& hosts) {
+  const std::vector<std::string> own = own_addresses();
+  std::vector<std::vector<std::string>> result;
+  for (const std::string& source : SourceLookups::find(hosts)) {
+    std::vector<std::string>& addresses = result.emplace_back();
+    if (!source.empty()) addresses.push_back(source);
+    for (const std::string& address : own)
+      if (address != source) addresses.push_back(address);
+  }
   return result;
 }
 

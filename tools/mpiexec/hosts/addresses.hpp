@@ -18,9 +18,10 @@ struct Listener {
   static std::expected<Listener, std::string> open();
 };
 
-/// Addresses of this host by which another may reach it, the likeliest first: the one from which packets to
-/// `host` would leave, then those of all interfaces that are up.
-std::vector<std::string> addresses_towards(const std::string& host);
+/// For each of `hosts`, addresses of this host by which it may reach it, the likeliest first: the one from
+/// which packets to it would leave, if its name has been found within a second; then those of all interfaces
+/// that are up. Nameservers may take longer than that, and launchers have names of their own.
+std::vector<std::vector<std::string>> addresses_towards(const std::vector<std::string>& hosts);
 
 /// Connects to the first of `addresses` that answers within a few seconds; a sentence if none does.
 std::expected<UniqueFd, std::string> connect_to_any(const std::vector<std::string>& addresses,

@@ -31,8 +31,8 @@ constexpr std::size_t strangers_at_once = 64;
 constexpr auto stranger_patience = seconds(10);
 /// For all hosts to be reached.
 constexpr auto connect_patience = seconds(60);
-/// For all hosts to say what their ranks do. Two seconds have been too short on a machine with a load of 9.
-constexpr auto look_patience = seconds(5);
+/// For all hosts to say what their ranks do.
+constexpr auto look_patience = milliseconds(2000);
 constexpr auto hint_patience = milliseconds(2000);
 /// From asking agents to end their ranks, who get half a second or one, to having them killed.
 constexpr auto grace = milliseconds(2000);

@@ -56,8 +56,10 @@ class Head final : private stuck::Door::Asked {
   static constexpr std::size_t alarm_count = 7;
 
   std::optional<StartError> start_agents();
-  std::expected<Program, StartError> command_for(std::size_t index) const;
-  std::optional<StartError> start_agent(std::size_t index);
+  /// `addresses`: where this host is to be found.
+  std::expected<Program, StartError> command_for(std::size_t index,
+                                                 const std::vector<std::string>& addresses) const;
+  std::optional<StartError> start_agent(std::size_t index, const std::vector<std::string>& addresses);
   [[nodiscard]] Order order_for(const Host& host) const;
 
   void step();

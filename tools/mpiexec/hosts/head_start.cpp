@@ -89,12 +89,11 @@ Order Head::order_for(const Host& host) const {
   return order;
 }
 
-std::expected<Program, StartError> Head::command_for(std::size_t index) const {
+std::expected<Program, StartError> Head::command_for(std::size_t index,
+                                                     const std::vector<std::string>& addresses) const {
   const std::string& name = hosts_[index].name;
   std::vector<std::string> agent{path_of_mpiexec(), agent_word, std::to_string(index),
                                  std::to_string(listener_.port)};
-  const auto addresses = options_.head_address.empty() ? addresses_towards(name)
-                                                       : std::vector<std::string>{options_.head_address};
   agent.insert(agent.end(), addresses.begin(), addresses.end());
   Part part;
   if (!options_.launcher.empty())
@@ -108,9 +107,9 @@ std::expected<Program, StartError> Head::command_for(std::size_t index) const {
   return find_program(part, Environment::inherited());
 }
 
-std::optional<StartError> Head::start_agent(std::size_t index) {
+std::optional<StartError> Head::start_agent(std::size_t index, const std::vector<std::string>& addresses) {
   Host& host = hosts_[index];
-  const auto program = command_for(index);
+  const auto program = command_for(index, addresses);
   if (!program) return program.error();
   host.feed = std::make_unique<Feed>(launch::key_text(key_) + '\n', host.first_rank == 0);
   const auto ends = output_.open(static_cast<std::uint32_t>(index));
@@ -144,8 +143,16 @@ std::optional<StartError> Head::start_agents() {
   const auto key = launch::make_job_key();
   if (!key) return StartError{1, key.error().text()};
   key_ = *key;
+  std::vector<std::vector<std::string>> addresses(hosts_.size(), {options_.head_address});
+  if (options_.head_address.empty()) {
+    std::vector<std::string> names;
+    names.reserve(hosts_.size());
+    for (const Host& host : hosts_)
+      names.push_back(host.name);
+    addresses = addresses_towards(names);
+  }
   for (std::size_t i = 0; i < hosts_.size(); ++i)
-    if (auto error = start_agent(i)) return error;
+    if (auto error = start_agent(i, addresses[i])) return error;
   return std::nullopt;
 }
 
